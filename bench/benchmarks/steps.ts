@@ -87,7 +87,7 @@ async function measureUncondensed(
   return rows
 }
 
-type ModelAnswer = Extract<Awaited<ReturnType<Model['generate']>>, { kind: 'answer' }>
+type ModelAnswer = Extract<Awaited<ReturnType<Model['generate']>>, { kind: 'reply' }>
 
 /** A step's share of a run. */
 interface StepCost {
@@ -230,7 +230,7 @@ function createAnswer(llm: Llm, { content, thought }: { content?: string; though
   const responseId = randomUUID()
   const call = { id: `call-${responseId}`, name: 'think', origin: 'completion' as const }
   return {
-    kind: 'answer',
+    kind: 'reply',
     responseId,
     message: {
       role: 'assistant',

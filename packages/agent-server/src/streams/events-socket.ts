@@ -204,7 +204,7 @@ class SocketUpdates {
   /** `told`: the status that the socket knows. */
   async subscribe(record: ConversationRecord, knownStatus: string | undefined): Promise<void> {
     this.#unsubscribe = this.#options.registry.transientUpdates(record.id).subscribe((update, position) => {
-      if (update.kind === 'rest') this.#scheduleSnapshot(position)
+      if (update.kind === 'idle') this.#scheduleSnapshot(position)
       else if (update.kind === 'stats' || this.#format.isResumable || update.isStreamRequested)
         this.#buffer.add(update, position)
       this.#sendNext()

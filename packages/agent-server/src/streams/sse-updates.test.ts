@@ -52,7 +52,7 @@ test('what a slow reader has not taken is joined, and of what was used only the 
   say({ kind: 'delta', content: 'a ' })
   say({ kind: 'stats', value: 2 })
   say({ kind: 'delta', content: 'b' })
-  say({ kind: 'rest' })
+  say({ kind: 'idle' })
   expect(rings()).toBe(5)
   expect(taken(0)).toMatchObject([
     { content: 'a b', reasoning_content: 'hm' },

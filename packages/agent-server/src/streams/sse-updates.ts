@@ -15,7 +15,7 @@ export class SseUpdates implements Disposable {
 
   subscribe(updates: Pick<TransientUpdates, 'subscribe'>): void {
     this.#unsubscribe = updates.subscribe((update, position) => {
-      if (update.kind === 'rest') return
+      if (update.kind === 'idle') return
       this.#buffer.add(update, position)
       this.#notify()
     })

@@ -27,7 +27,7 @@ export class TransientBuffer {
     this.#now = now
   }
 
-  add(update: Exclude<TransientUpdate, { kind: 'rest' }>, position: number): void {
+  add(update: Exclude<TransientUpdate, { kind: 'idle' }>, position: number): void {
     if (update.kind === 'stats') this.#pendingStats = { position, value: update.value }
     else this.#appendDelta(update, position)
   }

@@ -144,7 +144,7 @@ test('of one name that of the project counts, then that of the user, then that o
   await put(join(plugin, 'agents/d.md'), agent('of-the-plugin'))
   const { agents, issues } = await findAgents({
     project,
-    home: homeDirectory,
+    homeDirectory,
     plugins: [plugin],
     isBuiltin: true,
   })

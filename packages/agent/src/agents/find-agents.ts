@@ -51,12 +51,12 @@ export async function readAgentDefinitions(
  */
 export async function findAgents(from: {
   readonly project?: string | undefined
-  readonly home?: string | undefined
+  readonly homeDirectory?: string | undefined
   readonly plugins?: readonly string[]
   readonly isBuiltin?: boolean
 }): Promise<FoundAgents> {
   const found = new AgentCollector()
-  const { project, home: homeDirectory, plugins = [], isBuiltin = false } = from
+  const { project, homeDirectory, plugins = [], isBuiltin = false } = from
   for (const agentDirectory of project === undefined ? [] : agentDirectories)
     found.addAll(
       await readAgentDefinitions(join(project ?? '', agentDirectory), {

@@ -9,11 +9,11 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Model, ModelRequest, ModelResult } from '../llm/model.ts'
 import { Conversation } from './conversation.ts'
-import type { ConversationStore } from './conversation-store.ts'
 import { finalResponse } from './events/final-response.ts'
 import { ConversationWriter } from './events/writer.ts'
-import type { ConversationDeps, ResolvedSettings } from './runtime/agent-runtime.ts'
+import type { ConversationDeps, ConversationStore } from './runtime/deps.ts'
 import { readBranch } from './state/branch.ts'
+import type { ResolvedSettings } from './state/resolved-settings.ts'
 import { type LogEvent, View } from './view/view.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'slipway-loop-'))
@@ -120,7 +120,7 @@ function unreliableModel(random: () => number, requestedCalls: Set<string>): (ll
                 ? [call('think', { thought: id }), call('finish', { message: 'done' }, 1)]
                 : []
       return {
-        kind: 'answer',
+        kind: 'reply',
         responseId: id,
         message: {
           role: 'assistant',

@@ -9,6 +9,9 @@ import { transition } from './state/status.ts'
 const navigatedText = 'The call was not done: the conversation went on from another event.'
 const otherBranchText = 'The call was not done here: it belongs to another branch of the conversation.'
 
+export const restartedText =
+  'The call was interrupted by a restart before it had a result. It may have been done in part.'
+
 export const pauseEvent: EventDraft = { kind: 'PauseEvent', source: 'user' }
 export const interruptEvent: EventDraft = { kind: 'InterruptEvent', source: 'user' }
 

@@ -5,7 +5,17 @@ import type { Secrets } from '../secrets/secrets.ts'
 import type { SkillSet } from '../skills/skill-set.ts'
 import { redactEvent } from './events/redact-event.ts'
 import { userMessageSuffix } from './runtime/system-prompt.ts'
+import { textBlock } from './view/content-blocks.ts'
 import type { LogEvent } from './view/view.ts'
+
+/** A request to send a text as the user. */
+export function textRequest(
+  text: string,
+  members: Partial<SendMessageRequest> & Pick<SendMessageRequest, 'run'>,
+): SendMessageRequest {
+  const content = [textBlock(text)]
+  return { role: 'user', content, sender: undefined, extended_content: undefined, ...members }
+}
 
 /** The event of a message as it was sent, with the skills that it activates and what hooks and the agent's context add. */
 export function userMessageEvent(
@@ -13,34 +23,32 @@ export function userMessageEvent(
   options: {
     readonly id: string
     readonly skills: SkillSet | undefined
-    /** Names of those that were told before. */
-    readonly activated: ReadonlySet<string>
+    /** Names of the skills that earlier messages activated. */
+    readonly activatedSkills: ReadonlySet<string>
     readonly agentContext: AgentContext | undefined
-    readonly added: readonly string[]
+    /** Texts of hooks. */
+    readonly additionalContext: readonly string[]
   },
 ): EventDraft {
-  const { id, skills, activated: activatedSkills, agentContext, added } = options
-  const { names, content } = skills?.activate(messageText(message), activatedSkills) ?? {
-    names: [],
-    content: [],
-  }
+  const { id, skills, activatedSkills, agentContext, additionalContext } = options
+  const activated = skills?.activate(messageText(message), activatedSkills)
   return {
     id,
     kind: 'MessageEvent',
     source: 'user',
     llm_message: { role: message.role, content: message.content, thinking_blocks: [] },
-    activated_skills: names,
+    activated_skills: activated?.names ?? [],
     extended_content: [
       ...(message.extended_content ?? []),
-      ...content,
+      ...(activated?.content ?? []),
       ...userMessageSuffix(agentContext),
-      ...added.map((text) => ({ type: 'text', text, cache_prompt: false })),
+      ...additionalContext.map(textBlock),
     ],
     sender: message.sender,
   }
 }
 
-/** A Problem `conflict` unless both say the same. A secret that became known between the two makes no difference. */
+/** A Problem `conflict` unless both have the same text. Compares redacted texts: a secret may have become known between. */
 export function assertSameMessage(stored: LogEvent, draft: EventDraft, secrets: Secrets): void {
   if (stored.kind === 'MessageEvent') {
     const comparable = (llm_message: unknown, sender: unknown) =>

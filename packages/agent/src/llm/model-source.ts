@@ -3,7 +3,7 @@ import type { ModelReply, ModelRequest } from './model.ts'
 
 /** What a question comes to before fallbacks. `hasBegun`: pieces of an answer were passed on. */
 export type SourceResult =
-  | { readonly kind: 'answer'; readonly reply: ModelReply }
+  | { readonly kind: 'reply'; readonly reply: ModelReply }
   | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly hasBegun: boolean }
   | { readonly kind: 'aborted' }
 

@@ -39,7 +39,7 @@ export type ModelFailureCode =
   | 'LLMError'
 
 export interface ModelReply {
-  readonly kind: 'answer'
+  readonly kind: 'reply'
   /** The provider's id of the response, or one of ours when it gave none. */
   readonly responseId: string
   /**
@@ -83,12 +83,12 @@ export interface Model {
   countTokens(messages: readonly Message[]): number
 }
 
-/** Opens a model by its settings. `profile` finds the settings that a fallback names. */
+/** Opens a model by its settings. `findProfile` finds the settings that a fallback names. */
 export type OpenModel = (
   llm: Llm,
   options?: {
     readonly fetch?: typeof fetch
-    readonly profile?: (name: string) => Promise<Llm | undefined>
+    readonly findProfile?: (name: string) => Promise<Llm | undefined>
     readonly now?: () => number
     /** Waits between retries; a test passes one that does not. */
     readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>

@@ -47,7 +47,8 @@ function createParent(
     policy: rest.confirmation_policy ?? { kind: 'NeverConfirm' },
     analyzer: rest.security_analyzer ?? null,
     hooks: undefined,
-    profile: async (name) => (name === 'strong' ? llm.parse({ model: 'strong', stream: true }) : undefined),
+    findProfile: async (name) =>
+      name === 'strong' ? llm.parse({ model: 'strong', stream: true }) : undefined,
     skills: async (context) =>
       held.filter(
         ({ name, origin }) => !context.disabled_skills.includes(name) && isSkillIncluded(context, origin),

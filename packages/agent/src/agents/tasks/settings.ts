@@ -25,7 +25,7 @@ export interface TaskParent {
   readonly analyzer: SecurityAnalyzer | null
   /** The hooks that it works with. */
   readonly hooks: HookConfig | undefined
-  readonly profile: ((name: string) => Promise<Llm | undefined>) | undefined
+  readonly findProfile: ((name: string) => Promise<Llm | undefined>) | undefined
   /** The skills that a context asks for. */
   skills(context: AgentContext): Promise<readonly LoadedSkill[]>
 }
@@ -104,8 +104,8 @@ async function taskAgent(parent: TaskParent, definition: AgentDefinition, llm: L
 }
 
 /** Nobody watches the pieces of its answers. */
-async function taskModel({ settings, profile }: TaskParent, model: string): Promise<Llm | undefined> {
-  const llm = model === 'inherit' ? settings.agent.llm : await profile?.(model)
+async function taskModel({ settings, findProfile }: TaskParent, model: string): Promise<Llm | undefined> {
+  const llm = model === 'inherit' ? settings.agent.llm : await findProfile?.(model)
   return llm && { ...llm, stream: false }
 }
 

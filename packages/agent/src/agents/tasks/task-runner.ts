@@ -1,9 +1,17 @@
-import { type AgentDefinition, type LogFunction, Problem, type TaskAction } from '@slipway/protocol'
+import {
+  type AgentDefinition,
+  type HookConfig,
+  type Llm,
+  type LogFunction,
+  Problem,
+  type TaskAction,
+} from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import type { UsageStats } from '../../conversation/state/usage-stats.ts'
 import { toSingleLine } from '../../skills/skill.ts'
 import type { TaskExecutor, TaskResult } from '../../tools/core/task-executor.ts'
 import { textBlock } from '../../tools/core/tool.ts'
+import { availableToolNames, findTool } from '../../tools/registry.ts'
 import { findAgents } from '../find-agents.ts'
 import type { ChildConversation, ChildConversations, StoredTask } from './child-conversations.ts'
 import { isTaskDone, stopChild, taskOutcome, waitForChild } from './outcome.ts'
@@ -13,26 +21,37 @@ import { agentIssue, type TaskParent, taskSettings } from './settings.ts'
 const pausedText = 'The task was paused with this conversation before it was done.'
 const titleLength = 100
 
-export interface TaskRunnerOptions {
-  /** Id of the conversation that gives the tasks. */
-  readonly parent: string
-  readonly children: ChildConversations
+/** The conversation that gives the tasks, as it is now. */
+export interface TaskHost extends Pick<TaskParent, 'settings' | 'policy' | 'analyzer'> {
+  redact(text: string): string
+  /** Reports the total use of a task, counted under `task:<id>`; `isOver` when the task stops for now. */
+  onUsage(task: string, stats: UsageStats, isOver: boolean): Promise<void>
+}
+
+/** Dependencies of a conversation that its tasks use. */
+export interface TaskDeps {
   readonly log: EventLog
   readonly logLine: LogFunction
-  /** What the request brought: these go before files of the same name. */
-  readonly definitions: readonly AgentDefinition[]
-  /** The workspace, and where the agents of the user are. */
+  /** Holds the user's skills, hooks and agents. */
+  readonly homeDirectory?: string
+  readonly findProfile?: (name: string) => Promise<Llm | undefined>
+  /** Creates and finds the conversations of tasks; without it no tasks can be given. */
+  readonly childConversations?: ChildConversations
+}
+
+export interface TaskRunnerOptions {
+  /** Id of the parent: the conversation that gives the tasks. */
+  readonly parent: string
+  readonly host: TaskHost
+  readonly deps: TaskDeps
+  /** The workspace, absolute. */
   readonly directory: string
-  readonly homeDirectory: string | undefined
-  /** The folders of the plugins that are loaded now. */
+  /** Directories of the plugins that are loaded now. */
   plugins(): readonly string[]
-  /** Registry names of the tools that work on this machine. */
-  usableTools(): Promise<readonly string[]>
-  /** The parent as it is now. */
-  getParent(): Promise<TaskParent>
-  redact(text: string): string
-  /** What a task has used so far, all in all; `isOver` when nothing more comes for now. */
-  onUsage(task: string, stats: UsageStats, isOver: boolean): Promise<void>
+  /** The hooks that the parent works with. */
+  hooks(): Promise<HookConfig | undefined>
+  /** The skills that a context asks for. */
+  skills: TaskParent['skills']
 }
 
 /** A task and who does it. */
@@ -55,6 +74,7 @@ type StartedTask = RunningTask | { readonly issue: string }
  */
 export class TaskRunner implements TaskExecutor {
   readonly #options: TaskRunnerOptions
+  readonly #children: ChildConversations
   readonly #running = new Map<string, RunningTask>()
   #agents: ReadonlyMap<string, AgentDefinition> = new Map()
   #offeredAgents: readonly AgentDefinition[] = []
@@ -62,8 +82,20 @@ export class TaskRunner implements TaskExecutor {
   /** How often it was told to pause. */
   #pauseCount = 0
 
-  constructor(parts: TaskRunnerOptions) {
-    this.#options = parts
+  private constructor(options: TaskRunnerOptions, children: ChildConversations) {
+    this.#options = options
+    this.#children = children
+  }
+
+  /** Undefined when the agent has no task tool or the server has no child conversations. */
+  static open(options: TaskRunnerOptions): TaskRunner | undefined {
+    const { childConversations } = options.deps
+    const taskTool = findTool('task_tool_set')
+    const { tools, include_default_tools } = options.host.settings.agent
+    const names = [...tools.map(({ name }) => name), ...include_default_tools]
+    if (childConversations === undefined || !names.some((name) => findTool(name) === taskTool))
+      return undefined
+    return new TaskRunner(options, childConversations)
   }
 
   /** The agents that the model is told of: those that can work here. */
@@ -71,20 +103,21 @@ export class TaskRunner implements TaskExecutor {
     return this.#offeredAgents
   }
 
-  /** Looks for the agents, also when it has looked before. */
+  /** Finds the agents; a later call finds them again. */
   async load(): Promise<void> {
-    const { definitions, directory, homeDirectory, plugins, logLine, parent, usableTools } = this.#options
+    const { parent, host, directory, plugins, deps } = this.#options
+    const { homeDirectory, logLine } = deps
     const found = await findAgents({
       project: directory,
-      home: homeDirectory,
+      homeDirectory,
       plugins: plugins(),
       isBuiltin: true,
     })
     const agents = new Map<string, AgentDefinition>()
-    for (const agent of [...definitions, ...found.agents])
+    for (const agent of [...(host.settings.agent_definitions ?? []), ...found.agents])
       if (!agents.has(agent.name)) agents.set(agent.name, agent)
     const all = [...agents.values()]
-    const isBrowsing = (await usableTools()).includes('browser_tool_set')
+    const isBrowsing = (await availableToolNames()).includes('browser_tool_set')
     const needsBrowser = ({ tools }: AgentDefinition) => tools.some((tool) => /^browser_/i.test(tool))
     this.#agents = agents
     this.#offeredAgents = all.filter(
@@ -142,7 +175,7 @@ export class TaskRunner implements TaskExecutor {
   }
 
   async #startTask(action: TaskAction, signal: AbortSignal): Promise<StartedTask> {
-    const { parent, children, getParent, redact } = this.#options
+    const { parent, host } = this.#options
     const { prompt, description, subagent_type, max_turns } = action
     // One that was not there at the beginning may have come in the meantime.
     if (!this.#agents.has(subagent_type)) await this.load()
@@ -151,14 +184,14 @@ export class TaskRunner implements TaskExecutor {
       const names = this.#offeredAgents.map(({ name }) => name).join(', ')
       return { issue: `There is no agent '${toSingleLine(subagent_type, 100)}'. Available: ${names}` }
     }
-    const made = await taskSettings(await getParent(), definition, max_turns ?? undefined)
+    const made = await taskSettings(await this.#getParent(), definition, max_turns ?? undefined)
     if ('issue' in made) return made
     const number = await this.#nextNumber()
     const task = { id: `task_${String(number).padStart(8, '0')}`, subagent: definition.name }
-    const title = toSingleLine(redact(description || prompt), titleLength)
+    const title = toSingleLine(host.redact(description || prompt), titleLength)
     signal.throwIfAborted()
     try {
-      return { task, definition, child: await children.create(parent, { task, title, ...made }) }
+      return { task, definition, child: await this.#children.create(parent, { task, title, ...made }) }
     } catch (error) {
       if (error instanceof Problem) return { issue: error.message }
       throw error
@@ -166,18 +199,23 @@ export class TaskRunner implements TaskExecutor {
   }
 
   async #resume(id: string): Promise<StartedTask> {
-    const { parent, children } = this.#options
-    const found = await children.find(parent, id)
+    const { parent } = this.#options
+    const found = await this.#children.find(parent, id)
     if (found !== undefined) return { ...found, definition: this.#agents.get(found.task.subagent) }
-    const known = (await children.list(parent)).map((task) => `${task.id} (${task.subagent})`)
+    const known = (await this.#children.list(parent)).map((task) => `${task.id} (${task.subagent})`)
     const list = known.length === 0 ? 'There are none yet.' : `There are: ${known.join(', ')}`
     return { issue: `There is no task '${toSingleLine(id, 100)}'. ${list}` }
   }
 
+  async #getParent(): Promise<TaskParent> {
+    const { parent: id, host, hooks, skills, deps } = this.#options
+    const { settings, policy, analyzer } = host
+    return { id, settings, policy, analyzer, hooks: await hooks(), findProfile: deps.findProfile, skills }
+  }
+
   /** Tasks of one answer begin at the same moment: each has a number of its own all the same. */
   #nextNumber(): Promise<number> {
-    const { parent, children } = this.#options
-    const before = this.#lastNumber ?? children.lastTaskNumber(parent)
+    const before = this.#lastNumber ?? this.#children.lastTaskNumber(this.#options.parent)
     const next = before.then((number) => number + 1)
     this.#lastNumber = next
     next.catch(() => {
@@ -217,12 +255,12 @@ export class TaskRunner implements TaskExecutor {
       await stopping
       unsubscribe()
       this.#running.delete(task.id)
-      await this.#options.onUsage(task.id, child.stats, true).catch(() => undefined)
+      await this.#options.host.onUsage(task.id, child.stats, true).catch(() => undefined)
     }
   }
 
   async #waitForOutcome(work: RunningTask, signal: AbortSignal) {
-    const { log } = this.#options
+    const { log } = this.#options.deps
     const { child } = work
     const status = await waitForChild(child, log, signal)
     signal.throwIfAborted()
@@ -233,7 +271,7 @@ export class TaskRunner implements TaskExecutor {
   /** Tells what was used, and stops a task that has used more than it may. */
   #reportUsage(work: RunningTask, before: number): void {
     const { child, task, definition } = work
-    void this.#options.onUsage(task.id, child.stats, false).catch(() => undefined)
+    void this.#options.host.onUsage(task.id, child.stats, false).catch(() => undefined)
     const budget = definition?.max_budget_per_run
     if (budget === undefined || child.stats.cost - before < budget || isTaskDone(child)) return
     work.reason = `The task was stopped: it has used its budget of ${budget} dollars.`
@@ -242,7 +280,7 @@ export class TaskRunner implements TaskExecutor {
 
   /** Asks as the parent asks now. */
   async #syncTaskPolicy({ child, definition }: RunningTask): Promise<void> {
-    const { policy, analyzer } = taskPolicy(await this.#options.getParent(), definition?.permission_mode)
+    const { policy, analyzer } = taskPolicy(this.#options.host, definition?.permission_mode)
     if (!isJsonEqual(policy, child.policy)) await child.setPolicy(policy)
     if (!isJsonEqual(analyzer, child.analyzer)) await child.setAnalyzer(analyzer)
   }

@@ -36,7 +36,7 @@ interface FakeModel extends Model {
 
 function textReply(text: string, stop: 'stop' | 'refusal' = 'stop'): ModelResult {
   return {
-    kind: 'answer',
+    kind: 'reply',
     responseId: 'resp_1',
     message: {
       role: 'assistant',
@@ -156,7 +156,7 @@ test('a middle block is forgotten: the first events and the end stay, the summar
     summary_offset: 2,
     llm_response_id: 'resp_1',
   })
-  expect(result.answers).toHaveLength(1)
+  expect(result.replies).toHaveLength(1)
   view.add({ ...result.draft, id: 'c' } as unknown as LogEvent)
   // Half of 40, less one because a call and its result are not parted.
   expect(view.save()).toEqual([
@@ -325,7 +325,7 @@ test('one event for one summary must be worth it', async () => {
   expect(await ask('y'.repeat(5_000))).toMatchObject({
     kind: 'failure',
     code: 'LLMContextWindowExceedError',
-    answers: [{}],
+    replies: [{}],
   })
 })
 
@@ -344,7 +344,7 @@ test('a request that is too long is asked again with less in it, so many times a
   expect(sizes[2]).toBeLessThan((sizes[1] ?? 0) * 0.9)
   const never = createFakeModel({ respond: () => overflow })
   const failed = await condenseAgain({ view, condenser: condenserSettings, model: never, isHard: true })
-  expect(failed).toMatchObject({ kind: 'failure', code: 'LLMContextWindowExceedError', answers: [] })
+  expect(failed).toMatchObject({ kind: 'failure', code: 'LLMContextWindowExceedError', replies: [] })
   expect(never.requests).toHaveLength(4)
 })
 
@@ -364,7 +364,7 @@ test("the model's own failures are passed on, and an answer without a text is on
   })
   expect(await ask(textReply(' '))).toMatchObject({
     code: 'LLMNoResponseError',
-    answers: [{ responseId: 'resp_1' }],
+    replies: [{ responseId: 'resp_1' }],
   })
   expect(await ask(textReply('', 'refusal'))).toMatchObject({ detail: expect.stringContaining('refused') })
   expect(await ask({ kind: 'aborted' })).toEqual({ kind: 'aborted' })

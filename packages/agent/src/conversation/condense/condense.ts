@@ -1,7 +1,7 @@
-import type { Condenser, Message, SummarizingCondenser } from '@slipway/protocol'
+import type { Condenser, SummarizingCondenser } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { Model, ModelReply } from '../../llm/model.ts'
-import { truncateMiddle } from '../view/content-blocks.ts'
+import { replyText, truncateMiddle } from '../view/content-blocks.ts'
 import { isUserMessage } from '../view/log-event.ts'
 import { Projection } from '../view/projection.ts'
 import type { View, ViewEvent } from '../view/view.ts'
@@ -47,12 +47,12 @@ function countViewTokens(view: View, model: Model): number {
 }
 
 export type CondenseResult =
-  | { readonly kind: 'condensation'; readonly draft: EventDraft; readonly answers: readonly ModelReply[] }
+  | { readonly kind: 'condensation'; readonly draft: EventDraft; readonly replies: readonly ModelReply[] }
   | {
       readonly kind: 'failure'
       readonly code: string
       readonly detail: string
-      readonly answers: readonly ModelReply[]
+      readonly replies: readonly ModelReply[]
     }
   | { readonly kind: 'aborted' }
 
@@ -127,29 +127,29 @@ async function summarize(
   for (let attempt = 0; ; attempt++) {
     const budget = Math.floor(window * requestShare * scaling ** attempt)
     const messages = buildSummaryRequest(summaryInput, budget, (some) => model.countTokens(some))
-    const answer = await model.generate({ messages, tools: [] }, signal)
-    if (answer.kind === 'answer') return condenseResult(plan, answer, model)
-    if (answer.kind === 'aborted') return answer
-    const isTooLong = answer.code === 'LLMContextWindowExceedError'
+    const result = await model.generate({ messages, tools: [] }, signal)
+    if (result.kind === 'reply') return condenseResult(plan, result, model)
+    if (result.kind === 'aborted') return result
+    const isTooLong = result.code === 'LLMContextWindowExceedError'
     if (!isTooLong || attempt === retries)
-      return condenseFailure(answer.code, `${summaryFailed} ${answer.detail}`)
+      return condenseFailure(result.code, `${summaryFailed} ${result.detail}`)
   }
 }
 
 const summaryFailed = 'The conversation could not be condensed, because asking for a summary failed:'
 
-function condenseResult(plan: CondensePlan, answer: ModelReply, model: Model): CondenseResult {
-  const answers = [answer]
-  const summary = truncateMiddle(messageText(answer.message).trim(), maxSummaryChars)
+function condenseResult(plan: CondensePlan, reply: ModelReply, model: Model): CondenseResult {
+  const replies = [reply]
+  const summary = truncateMiddle(replyText(reply).trim(), maxSummaryChars)
   if (summary === '') {
-    const why = answer.stop === 'refusal' ? 'the model refused.' : 'the model answered without a text.'
-    return condenseFailure('LLMNoResponseError', `${summaryFailed} ${why}`, answers)
+    const why = reply.stop === 'refusal' ? 'the model refused.' : 'the model answered without a text.'
+    return condenseFailure('LLMNoResponseError', `${summaryFailed} ${why}`, replies)
   }
   if (!isSmaller(plan, summary, model)) {
     return condenseFailure(
       'LLMContextWindowExceedError',
       'The summary is no shorter than what it sums up.',
-      answers,
+      replies,
     )
   }
   const draft = {
@@ -158,9 +158,9 @@ function condenseResult(plan: CondensePlan, answer: ModelReply, model: Model): C
     forgotten_event_ids: plan.forgotten.map(({ id }) => id),
     summary,
     summary_offset: plan.offset,
-    llm_response_id: answer.responseId,
+    llm_response_id: reply.responseId,
   }
-  return { kind: 'condensation', draft, answers }
+  return { kind: 'condensation', draft, replies }
 }
 
 /** One event for one summary is progress only when the summary is shorter. */
@@ -176,15 +176,11 @@ function isSmaller({ forgotten }: CondensePlan, summary: string, model: Model): 
   return now < before
 }
 
-function messageText({ content }: Message): string {
-  return content.map((block) => (block.type === 'text' ? block.text : '')).join('')
-}
-
 const nothingToForget: CondenseResult = {
   kind: 'failure',
   code: 'NothingToForget',
   detail: 'Nothing can be forgotten yet without losing what was said last.',
-  answers: [],
+  replies: [],
 }
 
 function cannotShrink({ view, condenser, model, reader = model }: CondenseOptions): CondenseResult {
@@ -196,6 +192,6 @@ function cannotShrink({ view, condenser, model, reader = model }: CondenseOption
   )
 }
 
-function condenseFailure(code: string, detail: string, answers: readonly ModelReply[] = []): CondenseResult {
-  return { kind: 'failure', code, detail, answers }
+function condenseFailure(code: string, detail: string, replies: readonly ModelReply[] = []): CondenseResult {
+  return { kind: 'failure', code, detail, replies }
 }

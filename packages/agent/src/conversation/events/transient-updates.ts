@@ -11,7 +11,7 @@ export type TransientUpdate =
       readonly isStreamRequested?: boolean
     } & ModelDelta)
   | { readonly kind: 'stats'; readonly value: unknown }
-  | { readonly kind: 'rest' }
+  | { readonly kind: 'idle' }
 
 /** `position` of the last event that the conversation has written. */
 type TransientListener = (hint: TransientUpdate, position: number) => void

@@ -16,20 +16,20 @@ afterAll(() => fixtures[Symbol.asyncDispose]())
 async function begin(): Promise<{
   readonly id: string
   readonly log: EventLog
-  readonly pen: ConversationWriter
+  readonly writer: ConversationWriter
 }> {
   const id = crypto.randomUUID()
   await fixtures.storage.conversations.create({ id })
   const { log } = fixtures.storage
-  return { id, log, pen: await ConversationWriter.open(id, log) }
+  return { id, log, writer: await ConversationWriter.open(id, log) }
 }
 
 test('writes that are asked for together are decided one after another, each with what the one before it wrote', async () => {
-  const { pen } = await begin()
+  const { writer } = await begin()
   const seen: number[] = []
   await Promise.all(
     Array.from({ length: 20 }, (_, n) =>
-      pen.write(async (state) => {
+      writer.write(async (state) => {
         await sleep(n % 3)
         seen.push(state.position)
         return { events: [userMessage('user', `${n}`)] }
@@ -37,43 +37,43 @@ test('writes that are asked for together are decided one after another, each wit
     ),
   )
   expect(seen).toEqual(Array.from({ length: 20 }, (_, n) => n))
-  expect(pen.state.position).toBe(20)
+  expect(writer.state.position).toBe(20)
 })
 
 test('two pens of one log decide anew when the other has written', async () => {
-  const { id, log, pen } = await begin()
+  const { id, log, writer } = await begin()
   const other = await ConversationWriter.open(id, log)
   // As long as there are fewer than thirty messages, one more.
   const fill = (one: ConversationWriter) =>
     one.write(({ position }) =>
       position < 30 ? { events: [userMessage('user', `${position}`)] } : undefined,
     )
-  await Promise.all(Array.from({ length: 25 }, () => [fill(pen), fill(other)]).flat())
+  await Promise.all(Array.from({ length: 25 }, () => [fill(writer), fill(other)]).flat())
   const events = await log.read(id, 0, 100)
   const texts = events.map(({ bytes }) => JSON.parse(bytes.toString()).llm_message.content[0].text)
   expect(texts).toEqual(Array.from({ length: 30 }, (_, n) => `${n}`))
 })
 
-test('a decision that fails is told to who asked, and the pen writes on', async () => {
-  const { pen } = await begin()
-  const failed = pen.write(() => {
+test('a decision that fails rejects its own call, and later writes go on', async () => {
+  const { writer } = await begin()
+  const failed = writer.write(() => {
     throw new Error('no')
   })
-  const written = pen.write(() => ({ events: [userMessage('user', 'yes')] }))
+  const written = writer.write(() => ({ events: [userMessage('user', 'yes')] }))
   await expect(failed).rejects.toThrow('no')
   expect(await written).toHaveLength(1)
 })
 
 test('nothing is written for nothing', async () => {
-  const { pen } = await begin()
-  expect(await pen.write(() => undefined)).toEqual([])
-  expect(await pen.write(() => ({ events: [] }))).toEqual([])
-  expect(pen.state.position).toBe(0)
+  const { writer } = await begin()
+  expect(await writer.write(() => undefined)).toEqual([])
+  expect(await writer.write(() => ({ events: [] }))).toEqual([])
+  expect(writer.state.position).toBe(0)
 })
 
 test('the record follows the events in the same write: the status, and what is given besides', async () => {
-  const { id, pen } = await begin()
-  await pen.write(() => ({
+  const { id, writer } = await begin()
+  await writer.write(() => ({
     events: [statusUpdate('running'), statusUpdate('finished')],
     record: { stats: '{"a":1}' },
   }))
@@ -81,7 +81,7 @@ test('the record follows the events in the same write: the status, and what is g
     status: 'finished',
     stats: '{"a":1}',
   })
-  await pen.write(() => ({ events: [], record: { stats: '{"a":2}' } }))
+  await writer.write(() => ({ events: [], record: { stats: '{"a":2}' } }))
   expect((await fixtures.storage.conversations.get([id]))[0]).toMatchObject({
     status: 'finished',
     stats: '{"a":2}',
@@ -90,10 +90,10 @@ test('the record follows the events in the same write: the status, and what is g
 })
 
 test('a conflict that is no other writer is not tried for ever', async () => {
-  const { id, log, pen } = await begin()
+  const { id, log, writer } = await begin()
   await log.append(id, [{ ...userMessage('user', 'one'), id: 'same' }])
   await expect(
-    pen.write(() => ({ events: [{ ...userMessage('user', 'two'), id: 'same' }] })),
+    writer.write(() => ({ events: [{ ...userMessage('user', 'two'), id: 'same' }] })),
   ).rejects.toMatchObject({ code: 'conflict' })
 })
 
@@ -111,17 +111,17 @@ test('who is patient waits for an import to end, and who is not is told that it 
     get: (...args) => log.get(...args),
     tail: (...args) => log.tail(...args),
   }
-  const pen = await ConversationWriter.open(id, held)
+  const writer = await ConversationWriter.open(id, held)
   const decide = () => ({ events: [userMessage('user', 'hi')] })
-  await expect(pen.write(decide)).rejects.toMatchObject({ code: 'busy' })
-  expect(await pen.write(decide, { isPatient: true })).toHaveLength(1)
+  await expect(writer.write(decide)).rejects.toMatchObject({ code: 'busy' })
+  expect(await writer.write(decide, { isPatient: true })).toHaveLength(1)
 })
 
 test('each draft is dressed with the event that it follows, also behind a fact that moves the leaf', async () => {
   const id = crypto.randomUUID()
   await fixtures.storage.conversations.create({ id })
   const follows: (string | undefined)[] = []
-  const pen = await ConversationWriter.open(id, fixtures.storage.log, {
+  const writer = await ConversationWriter.open(id, fixtures.storage.log, {
     format: (draft, leafId) => {
       follows.push(leafId)
       return draft
@@ -135,8 +135,10 @@ test('each draft is dressed with the event that it follows, also behind a fact t
     key: 'leaf_event_id',
     value,
   })
-  await pen.write(() => ({ events: [pause('a'), pause('b'), move('a'), pause('c'), move(null), pause('d')] }))
-  await pen.write(() => ({ events: [pause('e')] }))
+  await writer.write(() => ({
+    events: [pause('a'), pause('b'), move('a'), pause('c'), move(null), pause('d')],
+  }))
+  await writer.write(() => ({ events: [pause('e')] }))
   expect(follows).toEqual([undefined, 'a', 'b', 'a', 'c', undefined, 'd'])
-  expect(pen.state.leafId).toBe('e')
+  expect(writer.state.leafId).toBe('e')
 })

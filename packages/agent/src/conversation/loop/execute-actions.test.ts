@@ -47,15 +47,15 @@ function runtime(work: Work, hook: () => HookVerdict = () => emptyVerdict): Agen
   // All of it that acting looks at.
   return {
     tools: new Map([['think', tool as unknown as Tool]]),
-    hook: async () => hook(),
-    rulesFor: () => [],
+    hooks: { run: async () => hook() },
+    rules: { forAction: () => [] },
   } as unknown as AgentRuntime
 }
 
 /** A log that runs, with calls that have no result. */
 async function begin(
   thoughts: readonly string[],
-): Promise<{ readonly pen: ConversationWriter; readonly results: () => Promise<string[]> }> {
+): Promise<{ readonly writer: ConversationWriter; readonly results: () => Promise<string[]> }> {
   const id = crypto.randomUUID()
   const { log, conversations } = fixtures.storage
   await conversations.create({ id })
@@ -83,7 +83,7 @@ async function begin(
       ),
     )
   }
-  return { pen: writer, results }
+  return { writer, results }
 }
 
 test('whatever the calls touch and however long they take: no more than the limit at once, no two of one thing, results in order', async () => {
@@ -98,7 +98,7 @@ test('whatever the calls touch and however long they take: no more than the limi
       fc.integer({ min: 1, max: 4 }),
       async (items, limit) => {
         const thoughts = items.map(({ keys }, index) => `${index}${keys}`)
-        const { pen, results } = await begin(thoughts)
+        const { writer, results } = await begin(thoughts)
         const running = new Set<string>()
         const begun: string[] = []
         const work: Work = async (thought) => {
@@ -114,14 +114,14 @@ test('whatever the calls touch and however long they take: no more than the limi
           if (item.fails) throw new Error(`no ${thought}`)
           return `did ${thought}`
         }
-        await executePendingActions({ pen, equipment: runtime(work), limit }, neverAborted)
+        await executePendingActions({ writer, runtime: runtime(work), limit }, neverAborted)
         expect(begun).toEqual(thoughts)
         expect(await results()).toEqual(
           thoughts.map((thought, index) =>
             items[index]?.fails ? `Error executing tool 'think': no ${thought}` : `did ${thought}`,
           ),
         )
-        expect(pen.state.pending.size).toBe(0)
+        expect(writer.state.pending.size).toBe(0)
       },
     ),
     { numRuns: 40 },
@@ -131,12 +131,12 @@ test('whatever the calls touch and however long they take: no more than the limi
 test('calls that touch nothing in common run beside each other, and each result is written as soon as those before it are', async () => {
   const [first, second, third] = [createLatch(), createLatch(), createLatch()]
   const gates = [first, second, third]
-  const { pen, results } = await begin(['0a', '1b', '2c'])
+  const { writer, results } = await begin(['0a', '1b', '2c'])
   let begun = 0
   const done = executePendingActions(
     {
-      pen,
-      equipment: runtime(async (thought) => {
+      writer,
+      runtime: runtime(async (thought) => {
         begun++
         await gates[Number.parseInt(thought, 10)]?.opened
         return thought
@@ -158,12 +158,12 @@ test('calls that touch nothing in common run beside each other, and each result 
 
 test('a pause in a batch keeps the results of what runs and begins nothing more', async () => {
   const waiting = createLatch()
-  const { pen, results } = await begin(['0', '1', '2', '3'])
+  const { writer, results } = await begin(['0', '1', '2', '3'])
   let begun = 0
   const done = executePendingActions(
     {
-      pen,
-      equipment: runtime(async (thought) => {
+      writer,
+      runtime: runtime(async (thought) => {
         begun++
         await waiting.opened
         return thought
@@ -173,22 +173,22 @@ test('a pause in a batch keeps the results of what runs and begins nothing more'
     neverAborted,
   )
   await waitUntil(() => begun === 2)
-  await pen.write(() => ({ events: [statusUpdate('paused')] }))
+  await writer.write(() => ({ events: [statusUpdate('paused')] }))
   waiting.open()
   await done
   expect(begun).toBe(2)
   expect(await results()).toEqual(['paused', '0', '1'])
-  expect(pen.state.pending.size).toBe(2)
+  expect(writer.state.pending.size).toBe(2)
 })
 
 test('a tool that does not stop when it is interrupted is left behind after some seconds, and its result is nobody’s', async () => {
   const waiting = createLatch()
-  const { pen, results } = await begin(['0'])
+  const { writer, results } = await begin(['0'])
   const interrupt = new AbortController()
   const done = executePendingActions(
     {
-      pen,
-      equipment: runtime(async () => {
+      writer,
+      runtime: runtime(async () => {
         await waiting.opened
         return 'too late'
       }),
@@ -207,13 +207,13 @@ test('a tool that does not stop when it is interrupted is left behind after some
 })
 
 test('a call that was answered while its tool ran gets no second result', async () => {
-  const { pen, results } = await begin(['0'])
-  const call = must(pen.state.pendingActions()[0], 'a call')
+  const { writer, results } = await begin(['0'])
+  const call = must(writer.state.pendingActions()[0], 'a call')
   await executePendingActions(
     {
-      pen,
-      equipment: runtime(async () => {
-        await pen.write(() => ({
+      writer,
+      runtime: runtime(async () => {
+        await writer.write(() => ({
           events: [
             {
               kind: 'AgentErrorEvent',
@@ -234,9 +234,9 @@ test('a call that was answered while its tool ran gets no second result', async 
 })
 
 test('a tool that is there no more, after a restart with other settings, is an error that names those that are', async () => {
-  const { pen, results } = await begin(['0'])
+  const { writer, results } = await begin(['0'])
   const bare = { ...runtime(async () => ''), tools: new Map() } as unknown as AgentRuntime
-  await executePendingActions({ pen, equipment: bare, limit: 1 }, neverAborted)
+  await executePendingActions({ writer, runtime: bare, limit: 1 }, neverAborted)
   expect((await results())[0]).toContain("'think' is not available")
 })
 

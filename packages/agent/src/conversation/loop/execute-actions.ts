@@ -1,25 +1,33 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { raceAbort } from '@slipway/shared/async'
 import type { EventDraft } from '@slipway/storage'
 import type { Tool } from '../../tools/core/tool.ts'
 import { agentErrorEvent, observationEvent, rejectionEvent, statusUpdate } from '../events/event-drafts.ts'
 import type { ConversationWriter } from '../events/writer.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
-import { instrument } from '../runtime/instrumentation.ts'
+import { instrument, type RunMonitor } from '../runtime/instrumentation.ts'
 import type { PendingAction } from '../state/state.ts'
 
-/** A tool that is told to stop and does not is left behind after this. */
+/** A tool that does not stop is abandoned this long after the signal aborts. */
 const graceMs = 5_000
 
+export interface ExecuteActionsOptions {
+  readonly writer: ConversationWriter
+  readonly runtime: AgentRuntime
+  /** Most actions at the same time. */
+  readonly limit: number
+  readonly monitor?: RunMonitor | undefined
+}
+
 /**
- * Does the pending actions, at most `limit` at a time, those that touch the same thing one after another. Results are written in
- * the order of the calls, each as soon as those before it are there, and only for calls that still have none. No further
- * action is begun once the run has been stopped.
+ * Executes the pending actions; actions on the same resource run one after another. Results are appended in the order of the
+ * calls, each as soon as the results before it are there, and only for calls that still have none. No action starts after
+ * the run has been stopped.
  */
 export async function executePendingActions(
-  options: { readonly pen: ConversationWriter; readonly equipment: AgentRuntime; readonly limit: number },
+  options: ExecuteActionsOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  const { pen: writer, equipment: runtime, limit } = options
+  const { writer, runtime, limit } = options
   const pending = writer.state.openActions()
   const results: (ActionResult | undefined)[] = pending.map(() => undefined)
   const running = new Set<{ readonly keys: readonly string[]; readonly over: Promise<void> }>()
@@ -49,7 +57,7 @@ export async function executePendingActions(
       running.size >= limit || [...running].some((other) => other.keys.some((key) => keys.includes(key)))
     while (mustWait()) await Promise.race([...running].map(({ over }) => over))
     if (signal.aborted || writer.state.status !== 'running') break
-    const over = executeAction(runtime, call, signal).then(async (result) => {
+    const over = executeAction(options, call, signal).then(async (result) => {
       running.delete(task)
       if (signal.aborted) return
       results[index] = result
@@ -60,7 +68,7 @@ export async function executePendingActions(
     started.push(over)
     over.catch(() => undefined)
   }
-  // Also of those that run no more: their results may still be on the way to the log.
+  // Results of actions that have ended may still be on the way to the log.
   await Promise.all(started)
 }
 
@@ -70,37 +78,42 @@ function resourceKeys(tool: Tool | undefined, { action }: PendingAction): readon
 
 interface ActionResult {
   readonly draft: EventDraft
-  /** What the hooks have done, for those who are told. */
   readonly hookEvents?: readonly EventDraft[]
-  /** A hook said that the run should end. */
+  /** A hook ends the run. */
   readonly mustStop?: boolean
 }
 
-/** One action with its hooks. Whatever happens, there is a result. */
+/** Executes one action and its hooks. Every failure is a result. */
 async function executeAction(
-  runtime: AgentRuntime,
+  { runtime, monitor }: ExecuteActionsOptions,
   call: PendingAction,
   signal: AbortSignal,
 ): Promise<ActionResult> {
   const tool = runtime.tools.get(call.tool_name)
-  if (tool === undefined || call.action === null) {
+  const { action } = call
+  if (tool === undefined || action === null) {
     const names = [...runtime.tools.keys()].join(', ')
     return { draft: agentErrorEvent(call, `Tool '${call.tool_name}' is not available. Available: ${names}`) }
   }
   const hookEvents: EventDraft[] = []
   try {
-    const { kind: _, ...tool_input } = call.action
+    const { kind: _, ...tool_input } = action
     const about = { tool_name: call.tool_name, tool_input, action_id: call.id }
-    const before = await runtime.runHooks('pre_tool_use', about, signal)
+    const before = await runtime.hooks.run('pre_tool_use', about, signal)
     hookEvents.push(...before.events)
     if (before.isBlocked || before.shouldStop) {
       const draft = rejectionEvent(call, before.reason ?? 'A hook blocked the action', 'hook')
       return { draft, hookEvents, mustStop: before.shouldStop }
     }
-    const observation = await runTool(runtime, { tool, action: call.action }, signal)
-    const after = await runtime.runHooks('post_tool_use', { ...about, tool_response: observation }, signal)
+    const observation = await instrument(
+      monitor,
+      { kind: 'tool', tool: tool.definition.kind },
+      () => withAbortGrace(tool.run(action, signal), signal),
+      ({ is_error: isFailure }) => ({ outcome: isFailure ? 'error' : 'ok', isFailure }),
+    )
+    const after = await runtime.hooks.run('post_tool_use', { ...about, tool_response: observation }, signal)
     hookEvents.push(...after.events)
-    const content = [...observation.content, ...runtime.rulesForAction(call.action)]
+    const content = [...observation.content, ...runtime.rules.forAction(action)]
     return {
       draft: observationEvent(call, { ...observation, content }),
       hookEvents,
@@ -112,37 +125,19 @@ async function executeAction(
   }
 }
 
-async function runTool(
-  { monitor }: AgentRuntime,
-  { tool, action }: { readonly tool: Tool; readonly action: NonNullable<PendingAction['action']> },
-  signal: AbortSignal,
-) {
-  const work = () => withAbortGrace(tool.run(action, signal), signal)
-  if (monitor === undefined) return await work()
-  return await instrument(
-    monitor,
-    { kind: 'tool', tool: tool.definition.kind },
-    work,
-    ({ is_error: isFailure }) => ({ outcome: isFailure ? 'error' : 'ok', isFailure }),
-  )
-}
-
+/** Rejects when the work goes on after the signal's abort for longer than the grace period. */
 async function withAbortGrace<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const done = new AbortController()
-  const timedOut = new Promise<never>((_, reject) => {
-    const startGracePeriod = () => {
-      sleep(graceMs, undefined, { signal: done.signal }).then(
-        () => reject(new Error('the tool did not stop in time')),
-        () => undefined,
-      )
-    }
-    if (signal.aborted) startGracePeriod()
-    else signal.addEventListener('abort', startGracePeriod, { once: true, signal: done.signal })
-  })
-  work.catch(() => undefined)
+  const grace = new AbortController()
+  let timer: NodeJS.Timeout | undefined
+  const onAbort = () => {
+    timer = setTimeout(() => grace.abort(new Error('the tool did not stop in time')), graceMs)
+  }
+  if (signal.aborted) onAbort()
+  else signal.addEventListener('abort', onAbort, { once: true })
   try {
-    return await Promise.race([work, timedOut])
+    return await raceAbort(work, grace.signal)
   } finally {
-    done.abort('over')
+    clearTimeout(timer)
+    signal.removeEventListener('abort', onAbort)
   }
 }

@@ -31,7 +31,7 @@ function answer(
   more: Partial<ModelReply> = {},
 ): ModelReply {
   return {
-    kind: 'answer',
+    kind: 'reply',
     responseId: 'resp-1',
     message: {
       role: 'assistant',

@@ -1,31 +1,31 @@
-import type { Message, TokenUsage } from '@slipway/protocol'
-import type { Model, ModelRequest, ModelResult } from '../../llm/model.ts'
+import type { TokenUsage } from '@slipway/protocol'
+import type { Model, ModelResult } from '../../llm/model.ts'
 
-/** What a conversation does, as far as it may be told to whoever counts: no text, no id, nothing of a user. */
+/** What a monitor may know of a conversation's work: no text, no id, no user data. */
 export type MonitoredWork =
   | { readonly kind: 'run' }
-  /** `model` as the settings have it: `provider/name`. */
+  /** `model` as in the settings: `provider/name`. */
   | { readonly kind: 'model'; readonly model: string }
   /** The kind of its definition: one of a closed set. */
   | { readonly kind: 'tool'; readonly tool: string }
   | { readonly kind: 'condensation' }
 
 export interface WorkOutcome {
-  /** A word of a closed set: a status, the code of a failure, `ok`, `error`, `aborted`. */
+  /** One of a closed set: a status, a failure code, `ok`, `error`, `aborted`. */
   readonly outcome: string
   readonly isFailure: boolean
-  /** Of a model that answered. */
+  /** Of a model's reply. */
   readonly modelUsage?: { readonly usage: TokenUsage; readonly cost: number } | undefined
 }
 
-/** Told when work begins; the answer goes round the work and is told of its end. */
+/** Called when work begins. */
 export type RunMonitor = (work: MonitoredWork) => {
-  /** What is begun inside of it belongs to it. */
+  /** Runs the work; monitored work that begins inside belongs to it. */
   within<T>(work: () => T): T
   end(end: WorkOutcome): void
 }
 
-/** Does work in sight of a watch, if there is one. What it answers or throws passes as it is. */
+/** Does work under a monitor, if there is one; returns and throws what the work does. */
 export async function instrument<T>(
   monitor: RunMonitor | undefined,
   work: MonitoredWork,
@@ -44,40 +44,23 @@ export async function instrument<T>(
   }
 }
 
-/** A model whose calls are seen. */
+/** A model whose calls the monitor sees. */
 export function instrumentModel(model: Model, monitor: RunMonitor | undefined): Model {
-  return monitor === undefined ? model : new InstrumentedModel(model, monitor)
-}
-
-class InstrumentedModel implements Model {
-  readonly #model: Model
-  readonly #monitor: RunMonitor
-
-  constructor(model: Model, watch: RunMonitor) {
-    this.#model = model
-    this.#monitor = watch
-  }
-
-  get llm() {
-    return this.#model.llm
-  }
-
-  get contextWindow(): number | undefined {
-    return this.#model.contextWindow
-  }
-
-  countTokens(messages: readonly Message[]): number {
-    return this.#model.countTokens(messages)
-  }
-
-  generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
-    const work = { kind: 'model', model: this.llm.model } as const
-    return instrument(this.#monitor, work, () => this.#model.generate(request, signal), modelCallOutcome)
+  if (monitor === undefined) return model
+  const work = { kind: 'model', model: model.llm.model } as const
+  return {
+    llm: model.llm,
+    get contextWindow() {
+      return model.contextWindow
+    },
+    countTokens: (messages) => model.countTokens(messages),
+    generate: (request, signal) =>
+      instrument(monitor, work, () => model.generate(request, signal), modelCallOutcome),
   }
 }
 
-function modelCallOutcome(answer: ModelResult): WorkOutcome {
-  if (answer.kind === 'answer') return { outcome: 'ok', isFailure: false, modelUsage: answer }
-  if (answer.kind === 'aborted') return { outcome: 'aborted', isFailure: false }
-  return { outcome: answer.code, isFailure: true }
+function modelCallOutcome(result: ModelResult): WorkOutcome {
+  if (result.kind === 'reply') return { outcome: 'ok', isFailure: false, modelUsage: result }
+  if (result.kind === 'aborted') return { outcome: 'aborted', isFailure: false }
+  return { outcome: result.code, isFailure: true }
 }

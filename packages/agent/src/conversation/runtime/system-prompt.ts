@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Agent, AgentContext, AgentDefinition, TextContent } from '@slipway/protocol'
+import type { EventDraft } from '@slipway/storage'
 import { ellipsize, toSingleLine } from '../../skills/skill.ts'
 import type { SkillSection, SkillSet, SkillSummary } from '../../skills/skill-set.ts'
 import { type Tool, textBlock } from '../../tools/core/tool.ts'
+import type { AgentRuntime } from './agent-runtime.ts'
 
 /** Characters of all that is always told, and of the list of the other skills. */
 const maxInstructions = 200_000
@@ -37,6 +39,32 @@ export function systemPrompt(options: SystemPromptOptions): {
   return {
     system_prompt: textBlock(agent.system_prompt ?? staticPrompt(agent.system_prompt_filename, tools)),
     dynamic_context: textBlock(dynamicContext(options)),
+  }
+}
+
+/** The SystemPromptEvent for the agent as its runtime is now. */
+export function systemPromptEvent(
+  runtime: AgentRuntime,
+  options: Pick<SystemPromptOptions, 'secrets' | 'now' | 'hasSecurityAnalyzer'>,
+): EventDraft {
+  const { agent, agent_launch_additions: additions } = runtime.settings
+  const tools = [...runtime.tools.values()]
+  const hasTaskTool = runtime.tools.get('task')?.definition.action_type === 'TaskAction'
+  const prompt = systemPrompt({
+    ...options,
+    agent,
+    tools,
+    skills: runtime.skills,
+    agents: hasTaskTool ? runtime.tasks?.agents : [],
+    workspaceDirectory: runtime.workspace.directory,
+    launchSuffix: additions?.system_message_suffix_append,
+  })
+  return {
+    kind: 'SystemPromptEvent',
+    source: 'agent',
+    system_prompt: prompt.system_prompt,
+    tools: tools.map(({ definition }) => definition),
+    dynamic_context: prompt.dynamic_context,
   }
 }
 

@@ -16,7 +16,7 @@ const neverAborted = new AbortController().signal
 
 function answer(id: string, tokens: number, cost = 0.5): ModelReply {
   return {
-    kind: 'answer',
+    kind: 'reply',
     responseId: id,
     message: { role: 'assistant', content: [], thinking_blocks: [] },
     usage: {

@@ -25,19 +25,19 @@ export class UsageStats {
   }
 
   /** `now` in microseconds. */
-  addReply(answer: ModelReply, usageId: string, now: number): void {
-    const metrics = this.#metrics.get(usageId) ?? emptyMetrics(answer.model)
+  addReply(reply: ModelReply, usageId: string, now: number): void {
+    const metrics = this.#metrics.get(usageId) ?? emptyMetrics(reply.model)
     this.#metrics.set(usageId, metrics)
-    metrics.model_name = answer.model
-    metrics.accumulated_cost += answer.cost
-    metrics.accumulated_token_usage = addUsage(metrics.accumulated_token_usage, answer.usage)
-    appendBounded(metrics.costs, { model: answer.model, cost: answer.cost, timestamp: now / 1_000_000 })
+    metrics.model_name = reply.model
+    metrics.accumulated_cost += reply.cost
+    metrics.accumulated_token_usage = addUsage(metrics.accumulated_token_usage, reply.usage)
+    appendBounded(metrics.costs, { model: reply.model, cost: reply.cost, timestamp: now / 1_000_000 })
     appendBounded(metrics.response_latencies, {
-      model: answer.model,
-      latency: answer.latencyMs / 1000,
-      response_id: answer.responseId,
+      model: reply.model,
+      latency: reply.latencyMs / 1000,
+      response_id: reply.responseId,
     })
-    appendBounded(metrics.token_usages, answer.usage)
+    appendBounded(metrics.token_usages, reply.usage)
   }
 
   /** All that somebody else's models have used, in the place of what was there under the id. */

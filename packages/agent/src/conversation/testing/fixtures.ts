@@ -20,9 +20,9 @@ import type {
   OpenModel,
 } from '../../llm/model.ts'
 import { Conversation } from '../conversation.ts'
-import type { ConversationStore } from '../conversation-store.ts'
 import type { TransientUpdate } from '../events/transient-updates.ts'
-import type { ConversationDeps, ResolvedSettings } from '../runtime/agent-runtime.ts'
+import type { ConversationDeps, ConversationStore } from '../runtime/deps.ts'
+import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import type { LogEvent, LogEventOf } from '../view/log-event.ts'
 
 /** What a model of a test answers: a text, calls, or whatever is given besides. */
@@ -98,7 +98,7 @@ function createReply(turn: FakeTurn, { llm, id }: { readonly llm: Llm; readonly 
     origin: 'completion' as const,
   }))
   return {
-    kind: 'answer',
+    kind: 'reply',
     responseId: id,
     message: {
       role: 'assistant',

@@ -7,6 +7,11 @@ export function textBlock(text: string): TextContent {
   return { cache_prompt: false, type: 'text', text }
 }
 
+/** The text of a model's reply. */
+export function replyText({ message }: { readonly message: Message }, separator = ''): string {
+  return message.content.map((part) => (part.type === 'text' ? part.text : '')).join(separator)
+}
+
 /**
  * The blocks of a content, of whatever shape it is in the log, without cache marks. Texts are cut to `max` characters;
  * blank ones are left out, because models refuse them.

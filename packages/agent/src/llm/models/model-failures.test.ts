@@ -98,7 +98,7 @@ test('what the provider asks to wait is waited, but never longer than the settin
     busy({ 'retry-after': date }),
     fine,
   ]
-  expect(await respond({ num_retries: 5, retry_max_wait: 20 })).toMatchObject({ kind: 'answer' })
+  expect(await respond({ num_retries: 5, retry_max_wait: 20 })).toMatchObject({ kind: 'reply' })
   expect(waits).toEqual([3000, 250, 20_000])
 })
 
@@ -137,12 +137,12 @@ test('a model that thinks longer than its time is waited for as long as its serv
       response.end(`${chunk({ content: 'Wet.' })}${chunk({}, 'stop')}`)
     },
   ]
-  expect(await respond({ timeout: 2 })).toMatchObject({ kind: 'answer' })
+  expect(await respond({ timeout: 2 })).toMatchObject({ kind: 'reply' })
 })
 
 test('an empty answer is asked for again, a little warmer, and is a failure in the end', async () => {
   plays = [empty, fine]
-  expect(await respond({ num_retries: 1, temperature: 0 })).toMatchObject({ kind: 'answer' })
+  expect(await respond({ num_retries: 1, temperature: 0 })).toMatchObject({ kind: 'reply' })
   expect(receivedRequests.map(({ body }) => body.temperature)).toEqual([0, 1])
   plays = [empty]
   expect(await respond({ num_retries: 2 })).toMatchObject({ kind: 'failure', code: 'LLMNoResponseError' })
@@ -152,7 +152,7 @@ test('a thought without a word is an answer', async () => {
   plays = [(response) => stream(response).end(`${chunk({ reasoning_content: 'Hm.' })}${chunk({}, 'stop')}`)]
   const answer = await respond()
   expect(answer).toMatchObject({
-    kind: 'answer',
+    kind: 'reply',
     stop: 'stop',
     message: { content: [], reasoning_content: 'Hm.' },
   })
@@ -160,14 +160,14 @@ test('a thought without a word is an answer', async () => {
 
 test('a refusal is an answer that says so', async () => {
   plays = [(response) => stream(response).end(chunk({ refusal: 'No.' }) + chunk({}, 'content_filter'))]
-  expect(await respond()).toMatchObject({ kind: 'answer', stop: 'refusal' })
+  expect(await respond()).toMatchObject({ kind: 'reply', stop: 'refusal' })
 })
 
 test('an error inside a stream is told by its code; before the first piece the model is asked again', async () => {
   const error = { error: { message: 'overloaded', type: 'server_error', code: 503 } }
   const broken: ScriptedResponse = (response) => stream(response).end(`data: ${JSON.stringify(error)}\n\n`)
   plays = [broken, fine]
-  expect(await respond({ num_retries: 1 })).toMatchObject({ kind: 'answer' })
+  expect(await respond({ num_retries: 1 })).toMatchObject({ kind: 'reply' })
   plays = [
     async (response) => {
       stream(response).write(chunk({ content: 'We' }))
@@ -275,7 +275,7 @@ test('when a model is not there the others are asked in their order, by settings
   const model = openModel(
     llm.parse(settings({ fallback_strategy: { fallback_llms: [second, 'unknown', 'third'] } })),
     {
-      profile: async (name) => {
+      findProfile: async (name) => {
         names.push(name)
         return name === 'third' ? third : undefined
       },
@@ -283,7 +283,7 @@ test('when a model is not there the others are asked in their order, by settings
   )
   const request = { messages: [question], tools }
   const answer = await model.generate(request, new AbortController().signal)
-  expect(answer).toMatchObject({ kind: 'answer', model: 'openai-compatible/third', usageId: 'third' })
+  expect(answer).toMatchObject({ kind: 'reply', model: 'openai-compatible/third', usageId: 'third' })
   expect(receivedRequests.map(({ body }) => body.model)).toEqual(['m', 'second', 'third'])
   expect(names).toEqual(['unknown', 'third'])
   plays = [busy]

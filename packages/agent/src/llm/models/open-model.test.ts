@@ -56,7 +56,7 @@ async function generateReply(
     { messages, tools, ...(onDelta === undefined ? {} : { onDelta }) },
     new AbortController().signal,
   )
-  expect(answer).toMatchObject({ kind: 'answer' })
+  expect(answer).toMatchObject({ kind: 'reply' })
   return answer as ModelReply // said by the line before
 }
 

@@ -26,7 +26,7 @@ export const openModel: OpenModel = (llm, options = {}) => {
     now: options.now ?? Date.now,
     sleep: options.sleep ?? sleepUntilAborted,
   }
-  return new FallbackModel(llm, environment, options.profile)
+  return new FallbackModel(llm, environment, options.findProfile)
 }
 
 class FallbackModel implements Model {
@@ -37,12 +37,12 @@ class FallbackModel implements Model {
   readonly #findProfile: FindProfile | undefined
   readonly #fallbacks = new Map<number, FallbackModel>()
 
-  constructor(llm: Llm, surroundings: ModelEnvironment, profile: FindProfile | undefined) {
+  constructor(llm: Llm, environment: ModelEnvironment, findProfile: FindProfile | undefined) {
     this.llm = llm
     this.#secrets = llmSecrets(llm)
-    this.#environment = surroundings
-    this.#findProfile = profile
-    this.#source = open(llm, this.#secrets, surroundings)
+    this.#environment = environment
+    this.#findProfile = findProfile
+    this.#source = open(llm, this.#secrets, environment)
   }
 
   get contextWindow(): number | undefined {
@@ -55,7 +55,7 @@ class FallbackModel implements Model {
 
   async generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
     const result = await this.#generateOnce(request, signal)
-    if (result.kind === 'answer') return result.reply
+    if (result.kind === 'reply') return result.reply
     if (result.kind === 'aborted') return result
     const failure = this.#publicFailure(result.failure)
     if (result.hasBegun || !canFallBack(result.failure)) return failure
@@ -95,7 +95,7 @@ class FallbackModel implements Model {
         continue
       }
       const result = await model.#generateOnce(request, signal)
-      if (result.kind === 'answer') return result.reply
+      if (result.kind === 'reply') return result.reply
       if (result.kind === 'aborted') return result
       const failed = model.#publicFailure(result.failure)
       if (result.hasBegun) return failed

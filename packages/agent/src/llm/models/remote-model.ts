@@ -13,7 +13,7 @@ import { assistantMessage } from '../response/assistant-message.ts'
 import { type StreamResult, streamResponse } from '../response/stream-response.ts'
 import type { ModelRoute } from '../route.ts'
 
-type CompletedStream = Extract<StreamResult, { kind: 'received' }>
+type CompletedStream = Extract<StreamResult, { kind: 'response' }>
 
 /** Ids shorter than this are drawn from so few that they come again (Ollama has a thousand). */
 const minUniqueId = 16
@@ -29,11 +29,11 @@ export class RemoteModelSource implements ModelSource {
   #factsLoading: Promise<ModelFacts> | undefined
   #facts: ModelFacts = noModelFacts
 
-  constructor(llm: Llm, route: ModelRoute, secrets: Secrets, surroundings: ModelEnvironment) {
+  constructor(llm: Llm, route: ModelRoute, secrets: Secrets, environment: ModelEnvironment) {
     this.#llm = llm
     this.#route = route
     this.#secrets = secrets
-    this.#environment = surroundings
+    this.#environment = environment
   }
 
   get contextWindow(): number | undefined {
@@ -43,7 +43,7 @@ export class RemoteModelSource implements ModelSource {
   /** Asks until there is an answer, something was streamed, or the attempts are used up. */
   async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
     const { fetch, sleep } = this.#environment
-    this.#provider ??= openProvider({ llm: this.#llm, route: this.#route, fetch, touches: this.#activity })
+    this.#provider ??= openProvider({ llm: this.#llm, route: this.#route, fetch, activity: this.#activity })
     const model = await this.#provider
     if ('code' in model) return { kind: 'failure', failure: model, hasBegun: false }
     let hadEmpty = false
@@ -73,15 +73,15 @@ export class RemoteModelSource implements ModelSource {
     const turn = streamResponse(model, call, {
       signal,
       idleMs: this.#llm.timeout ? this.#llm.timeout * 1000 : undefined,
-      touches: this.#activity,
+      activity: this.#activity,
       onDelta: request.onDelta,
     })
     // The price list is read while the answer is on its way.
     this.#factsLoading ??= loadModelFacts(this.#llm, this.#route).catch(() => noModelFacts)
     const done = await turn
-    if (done.kind !== 'received') return done
+    if (done.kind !== 'response') return done
     this.#facts = await this.#factsLoading
-    return { kind: 'answer', reply: this.#toReply(done, request, now() - started) }
+    return { kind: 'reply', reply: this.#toReply(done, request, now() - started) }
   }
 
   #toReply(
@@ -96,7 +96,7 @@ export class RemoteModelSource implements ModelSource {
     const { promptTokenIds: prompt, tokenIds: response } = accumulated
     const hasIds = prompt.length > 0 || response.length > 0
     const reply: ModelReply = {
-      kind: 'answer',
+      kind: 'reply',
       responseId,
       message,
       usage,

@@ -51,7 +51,7 @@ async function roundTrip(
   streams.push(stream, last)
   const signal = new AbortController().signal
   const first = await model.generate({ messages: [user('Kiel?')], tools }, signal)
-  expect(first).toMatchObject({ kind: 'answer' })
+  expect(first).toMatchObject({ kind: 'reply' })
   const { message } = first as ModelReply // said by the line before
   // What is stored is JSON: it must survive that.
   const stored: Message = JSON.parse(JSON.stringify(message))
@@ -440,7 +440,7 @@ test('an id that an earlier call had is made one of its own', async () => {
   streams.push(stream)
   const messages = [user('Kiel?'), message, result('functions.weather:0')]
   const again = await model.generate({ messages, tools }, new AbortController().signal)
-  const [call] = again.kind === 'answer' ? (again.message.tool_calls ?? []) : []
+  const [call] = again.kind === 'reply' ? (again.message.tool_calls ?? []) : []
   expect(call?.id).toMatch(/^functions\.weather:0-[0-9a-f]{8}$/)
 })
 
@@ -467,7 +467,7 @@ test('a completion log holds question and answer, and neither the key, nor what 
     ],
   }
   const answer = await model.generate({ messages: [image], tools }, new AbortController().signal)
-  const log = answer.kind === 'answer' ? answer.completionLog : undefined
+  const log = answer.kind === 'reply' ? answer.completionLog : undefined
   expect(log?.filename).toMatch(/^openai__gpt-5-1740823211\.500-[0-9a-f]{4}\.json$/)
   const data = log?.data ?? ''
   for (const hidden of [

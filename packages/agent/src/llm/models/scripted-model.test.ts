@@ -17,7 +17,7 @@ function user(text: string): Message {
 }
 
 function replyText(answer: ModelResult): string {
-  return answer.kind === 'answer'
+  return answer.kind === 'reply'
     ? answer.message.content.map((part) => (part.type === 'text' ? part.text : '')).join('')
     : answer.kind
 }
@@ -64,7 +64,7 @@ test('ids are never given twice', async () => {
     const model = open(script)
     for (let i = 0; i < 20; i += 1) {
       const answer = await model.generate({ messages: [user('Go')], tools }, signal)
-      if (answer.kind !== 'answer') throw new Error(answer.kind)
+      if (answer.kind !== 'reply') throw new Error(answer.kind)
       ids.push(answer.responseId, ...(answer.message.tool_calls ?? []).map(({ id }) => id))
     }
   }
@@ -77,7 +77,7 @@ test('a conversation that is opened again goes on where its script was', async (
   for (const expected of script) {
     const answer = await open(script).generate({ messages: [user('Go'), ...answers], tools }, signal)
     expect(replyText(answer)).toBe(expected)
-    if (answer.kind === 'answer') answers.push(answer.message)
+    if (answer.kind === 'reply') answers.push(answer.message)
   }
 })
 
@@ -111,8 +111,8 @@ test('a script can fail, refuse, count and cost', async () => {
     usage: { per_turn_token: 1010 },
     log: { filename: expect.stringMatching(/^scripted__demo-/) },
   })
-  expect(answer.kind === 'answer' && answer.cost).toBeCloseTo(1.1)
-  expect(await ask()).toMatchObject({ kind: 'answer', message: { content: [] } })
+  expect(answer.kind === 'reply' && answer.cost).toBeCloseTo(1.1)
+  expect(await ask()).toMatchObject({ kind: 'reply', message: { content: [] } })
 })
 
 test('an abort ends a script at once', async () => {

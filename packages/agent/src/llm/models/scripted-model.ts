@@ -62,10 +62,10 @@ export class ScriptedModelSource implements ModelSource {
   #next: number | undefined
   #nextSide = 0
 
-  constructor(llm: Llm, secrets: Secrets, surroundings: ModelEnvironment) {
+  constructor(llm: Llm, secrets: Secrets, environment: ModelEnvironment) {
     this.#llm = llm
     this.#secrets = secrets
-    this.#environment = surroundings
+    this.#environment = environment
     const entries = (llm.script ?? []).map(readEntry)
     this.#turns = entries.filter(({ isSide }) => !isSide)
     this.#sides = entries.filter(({ isSide }) => isSide)
@@ -85,7 +85,7 @@ export class ScriptedModelSource implements ModelSource {
       return { kind: 'failure', failure: scriptedFailure(entry.error), hasBegun: false }
     await emitDeltas(entry, request.onDelta, signal)
     if (signal.aborted) return { kind: 'aborted' }
-    return { kind: 'answer', reply: this.#toReply({ entry, index, request, started }) }
+    return { kind: 'reply', reply: this.#toReply({ entry, index, request, started }) }
   }
 
   #nextEntry(request: ModelRequest): { entry: ScriptEntry; index: string } {
@@ -115,7 +115,7 @@ export class ScriptedModelSource implements ModelSource {
     const cost = usage.prompt_tokens * input + usage.completion_tokens * output
     const latencyMs = now() - started
     const stop = entry.isRefusal ? 'refusal' : entry.calls.length > 0 ? 'tool_calls' : 'stop'
-    const reply = { kind: 'answer', responseId, message, usage, cost, latencyMs, stop } as const
+    const reply = { kind: 'reply', responseId, message, usage, cost, latencyMs, stop } as const
     const { model, usage_id: usageId } = this.#llm
     const setting = { llm: this.#llm, request, nowMs: now(), secrets: this.#secrets }
     return attachCompletionLog({ ...reply, model, usageId }, setting)

@@ -21,7 +21,7 @@ export async function openProvider(options: {
   readonly llm: Llm
   readonly route: ModelRoute
   readonly fetch: Fetch
-  readonly touches: ActivityCallbacks
+  readonly activity: ActivityCallbacks
 }): Promise<SdkModel | ProviderFailure> {
   const { llm, route } = options
   const failure = findMissingKey(llm, route)
@@ -129,14 +129,14 @@ function wrapFetch(options: {
   llm: Llm
   route: ModelRoute
   fetch: Fetch
-  touches: ActivityCallbacks
+  activity: ActivityCallbacks
 }): Fetch {
-  const { fetch, touches } = options
+  const { fetch, activity } = options
   const edit = createBodyEdit(options.llm, options.route)
   return async (input, init) => {
     const body = edit !== undefined && typeof init?.body === 'string' ? edit(init.body) : init?.body
     const response = await fetch(input, { ...init, ...(body == null ? {} : { body }), redirect: 'manual' })
-    const touch = init?.signal ? touches.get(init.signal) : undefined
+    const touch = init?.signal ? activity.get(init.signal) : undefined
     touch?.()
     if (touch === undefined || response.body === null) return response
     return new Response(notifyOnChunk(response.body, touch), response)

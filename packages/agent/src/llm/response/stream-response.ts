@@ -13,7 +13,7 @@ import { stopReason } from './assistant-message.ts'
 import { IdleTimeout } from './idle-timeout.ts'
 
 export type StreamResult =
-  | { readonly kind: 'received'; readonly response: ResponseAccumulator; readonly stop: ModelReply['stop'] }
+  | { readonly kind: 'response'; readonly response: ResponseAccumulator; readonly stop: ModelReply['stop'] }
   /** `hasBegun`: pieces of the answer were passed on, so it must not be asked again. */
   | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly hasBegun: boolean }
   | { readonly kind: 'aborted' }
@@ -26,11 +26,11 @@ export async function streamResponse(
     readonly signal: AbortSignal
     /** How long nothing may come, milliseconds; undefined: for ever. */
     readonly idleMs: number | undefined
-    readonly touches: ActivityCallbacks
+    readonly activity: ActivityCallbacks
     readonly onDelta: ((delta: ModelDelta) => void) | undefined
   },
 ): Promise<StreamResult> {
-  const { signal, idleMs, touches: activity, onDelta } = setting
+  const { signal, idleMs, activity, onDelta } = setting
   const idleTimeout = new IdleTimeout(signal, idleMs)
   const response = new ResponseAccumulator(onDelta)
   activity.set(idleTimeout.signal, idleTimeout.touch)
@@ -75,7 +75,7 @@ function toStreamResult(response: ResponseAccumulator): StreamResult {
   const stop = stopReason(response)
   if (stop === undefined) return failed(truncatedStreamFailure(finish?.finishReason.raw))
   if (stop === 'stop' && isEmpty && !hasBegun) return failed(emptyReplyFailure)
-  return { kind: 'received', response, stop }
+  return { kind: 'response', response, stop }
 }
 
 /** What goes wrong in an answer that has begun to come and says nothing that is known is an answer that broke off. */

@@ -1,0 +1,136 @@
+import type { EventDraft } from '@slipway/storage'
+import type { ModelDelta, ModelReply } from '../../llm/model.ts'
+import { findSummarizingCondenser } from '../condense/condense.ts'
+import { failureEvents, stateUpdate } from '../events/event-drafts.ts'
+import type { ConversationContext } from '../runtime/conversation-context.ts'
+import { eventsFromModelTurn, finalText } from './model-turn.ts'
+import type { StepScope } from './run-progress.ts'
+
+const maxRefusals = 3
+
+/** Asks the model once and appends the events of its turn. */
+export async function callModel(scope: StepScope, signal: AbortSignal): Promise<void> {
+  const { context, runtime, progress } = scope
+  progress.steps++
+  const { view, position: positionAtRequest } = context.state
+  const { model } = runtime
+  const deltas = new DeltaPublisher(context, model.llm.stream)
+  const result = await model.generate(
+    {
+      messages: view.messages(model.llm.max_message_chars),
+      tools: runtime.modelTools,
+      onDelta: (delta) => deltas.add(delta),
+    },
+    signal,
+  )
+  deltas.end()
+  if (result.kind === 'failure') await appendFailure(result, scope)
+  else if (result.kind === 'reply') await appendReply(result, { ...scope, positionAtRequest }, signal)
+}
+
+/** Publishes the deltas of one reply. Holds back the beginning of a possible secret until it is redacted or ruled out. */
+class DeltaPublisher {
+  readonly #context: ConversationContext
+  readonly #isStreamRequested: boolean
+  readonly #text
+  readonly #reasoning
+
+  constructor(context: ConversationContext, isStreamRequested: boolean) {
+    this.#context = context
+    this.#isStreamRequested = isStreamRequested
+    this.#text = context.secrets.stream()
+    this.#reasoning = context.secrets.stream()
+  }
+
+  add({ content, reasoning_content }: ModelDelta): void {
+    if (!this.#context.transientUpdates.hasListeners) return
+    if (reasoning_content !== undefined)
+      this.#publish('reasoning_content', this.#reasoning.add(reasoning_content))
+    if (content === undefined) return
+    this.#publish('reasoning_content', this.#reasoning.end())
+    this.#publish('content', this.#text.add(content))
+  }
+
+  end(): void {
+    this.#publish('reasoning_content', this.#reasoning.end())
+    this.#publish('content', this.#text.end())
+  }
+
+  #publish(member: keyof ModelDelta, text: string): void {
+    if (text === '') return
+    this.#context.publish({ kind: 'delta', isStreamRequested: this.#isStreamRequested, [member]: text })
+  }
+}
+
+async function appendReply(
+  reply: ModelReply,
+  scope: StepScope & { readonly positionAtRequest: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const { context, runtime, progress, positionAtRequest } = scope
+  const { settings, secrets, stats, deps } = context
+  const redact = (text: string) => secrets.redact(text)
+  const { analyzer } = settings
+  const turn = await eventsFromModelTurn(reply, { tools: runtime.tools, analyzer, redact })
+  const turnEvents = await withCriticResult(turn.events, { ...scope, reply }, signal)
+  stats.addReply(reply, reply.usageId, deps.now())
+  progress.hasOverflowed = false
+  progress.refusals = turn.kind === 'refusal' ? progress.refusals + 1 : 0
+  await context.appendWithUsage((now) => {
+    // A reply that came after the interruption is dropped; its use is counted.
+    if (signal.aborted) return []
+    const lateInputs = now.inputs.filter(({ position }) => position > positionAtRequest)
+    return [
+      ...turnEvents,
+      ...lateInputs.map(({ id }) => stateUpdate('last_user_message_id', id)),
+      ...(progress.refusals < maxRefusals ? [] : refusalEvents()),
+    ]
+  })
+  context.publishUsage()
+}
+
+/** Adds the critic's result to the event that would end the run, or to all. */
+async function withCriticResult(
+  events: readonly EventDraft[],
+  { context, runtime, reply }: StepScope & { readonly reply: ModelReply },
+  signal: AbortSignal,
+): Promise<readonly EventDraft[]> {
+  const { evaluateWithCritic, workspace, settings } = runtime
+  const isAll = settings.agent.critic?.mode === 'all_actions'
+  const message = finalText(reply)
+  if (evaluateWithCritic === undefined || (message === undefined && !isAll)) return events
+  const allEvents = [...context.state.view.events, ...events]
+  const critic_result = await evaluateWithCritic(
+    { events: allEvents, message: message ?? '', workspace },
+    signal,
+  )
+  return events.map((event) => (carriesCriticResult(event, isAll) ? { ...event, critic_result } : event))
+}
+
+function carriesCriticResult({ kind, source, action }: EventDraft, isAll: boolean): boolean {
+  if (kind === 'MessageEvent') return source === 'agent'
+  const isFinish = typeof action === 'object' && Reflect.get(action ?? {}, 'kind') === 'FinishAction'
+  return kind === 'ActionEvent' && (isAll || isFinish)
+}
+
+function refusalEvents(): EventDraft[] {
+  return failureEvents(
+    'LLMContentPolicyViolationError',
+    'The provider refused to answer several times by its content policy. Change the task, then run again.',
+  )
+}
+
+async function appendFailure(
+  { code, detail }: { readonly code: string; readonly detail: string },
+  { context, runtime, progress }: StepScope,
+): Promise<void> {
+  const isTooLong = code === 'LLMContextWindowExceedError' || code === 'LLMMalformedConversationHistoryError'
+  const hasCondenser = findSummarizingCondenser(runtime.settings.agent.condenser) !== undefined
+  if (isTooLong) progress.hasOverflowed = true
+  await context.appendPatiently((now) => {
+    if (now.status !== 'running') return []
+    return isTooLong && hasCondenser
+      ? [{ kind: 'CondensationRequest', source: 'environment' }]
+      : failureEvents(code, detail)
+  })
+}

@@ -1,0 +1,49 @@
+import type { EventDraft } from '@slipway/storage'
+import { condense, findSummarizingCondenser } from '../condense/condense.ts'
+import { failureEvents } from '../events/event-drafts.ts'
+import { instrument } from '../runtime/instrumentation.ts'
+import type { ConversationState } from '../state/state.ts'
+import type { StepScope } from './run-progress.ts'
+
+export type CondenseStepResult =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'failed'; readonly detail: string }
+
+/** Condenses the view. A failure ends the run when the run cannot go on without it. */
+export async function condenseStep(
+  { context, runtime, progress }: StepScope,
+  signal: AbortSignal,
+): Promise<CondenseStepResult> {
+  const { stats, deps } = context
+  const condenser = findSummarizingCondenser(runtime.settings.agent.condenser)
+  if (condenser === undefined) return { kind: 'failed', detail: 'There is no condenser.' }
+  const { state } = context
+  const { view } = state
+  const isHard = progress.condenseNeed(state, runtime) === 'hard'
+  const model = condenser.llm === undefined ? runtime.model : runtime.openModel(condenser.llm)
+  const options = { view, condenser, model, reader: runtime.model }
+  const work = () => condense({ ...options, isHard: isHard || state.isCondensationRequested }, signal)
+  const result = await instrument(deps.monitor, { kind: 'condensation' }, work, ({ kind }) => ({
+    outcome: kind === 'condensation' ? 'ok' : kind,
+    isFailure: kind === 'failure',
+  }))
+  if (result.kind === 'aborted') return { kind: 'failed', detail: 'It was interrupted.' }
+  // A condenser that shares the agent's model is counted under a usage id of its own.
+  const { usage_id } = model.llm
+  const usageId = usage_id === runtime.model.llm.usage_id ? 'condenser' : usage_id
+  for (const reply of result.replies) stats.addReply(reply, usageId, deps.now())
+  if (result.kind === 'condensation') {
+    await context.appendWithUsage((now) => (signal.aborted ? [] : dropIfStale(now, result.draft)))
+    return { kind: 'done' }
+  }
+  if (!isHard) progress.failedCondenseSize = view.size
+  const events = isHard ? failureEvents(result.code, result.detail) : []
+  await context.appendWithUsage((now) => (now.status === 'running' ? events : []))
+  return { kind: 'failed', detail: result.detail }
+}
+
+/** A condensation is valid only while everything that it forgets is still in the view. */
+function dropIfStale(now: ConversationState, draft: EventDraft): readonly EventDraft[] {
+  const ids = draft.forgotten_event_ids
+  return Array.isArray(ids) && ids.every((id) => now.view.has(String(id))) ? [draft] : []
+}

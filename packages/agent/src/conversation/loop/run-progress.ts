@@ -1,0 +1,46 @@
+import { condenseNeed, findSummarizingCondenser } from '../condense/condense.ts'
+import type { AgentRuntime } from '../runtime/agent-runtime.ts'
+import type { ConversationContext } from '../runtime/conversation-context.ts'
+import type { ConversationState } from '../state/state.ts'
+
+const start = { steps: 0, refusals: 0, refinements: 0, failedCondenseSize: 0, hasOverflowed: false }
+
+/** The counters of one run. */
+export class RunProgress {
+  steps = start.steps
+  /** Refused replies in a row. */
+  refusals = start.refusals
+  /** Refinements that the critic requested. */
+  refinements = start.refinements
+  /** Size of the view when a soft condensation failed: it is tried again only for a larger view. */
+  failedCondenseSize = start.failedCondenseSize
+  /** The prompt was too large for the model, so the view must be condensed. */
+  hasOverflowed = start.hasOverflowed
+
+  /** A new run begins, possibly before the last step of the previous run ends. */
+  reset(): void {
+    Object.assign(this, start)
+  }
+
+  /** `soft`: the run goes on when condensing fails. */
+  condenseNeed(state: ConversationState, runtime: AgentRuntime): 'no' | 'soft' | 'hard' {
+    const condenser = findSummarizingCondenser(runtime.settings.agent.condenser)
+    if (condenser === undefined) return 'no'
+    const need = condenseNeed({
+      view: state.view,
+      condenser,
+      model: runtime.model,
+      isRequested: this.hasOverflowed && state.isCondensationRequested,
+    })
+    if (need === 'hard') return 'hard'
+    const isDesirable = need === 'soft' || state.isCondensationRequested
+    return isDesirable && state.view.size > this.failedCondenseSize ? 'soft' : 'no'
+  }
+}
+
+/** What one step of the agent loop works with. */
+export interface StepScope {
+  readonly context: ConversationContext
+  readonly runtime: AgentRuntime
+  readonly progress: RunProgress
+}

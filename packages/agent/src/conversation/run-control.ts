@@ -1,0 +1,275 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Problem } from '@slipway/protocol'
+import type { EventDraft } from '@slipway/storage'
+import { ConfirmationDeadline } from './confirm/deadline.ts'
+import { agentErrorEvent, rejectionEvent, statusUpdate } from './events/event-drafts.ts'
+import { AgentLoop } from './loop/agent-loop.ts'
+import { endGoalEvents } from './loop/goal.ts'
+import {
+  closeAbandonedActions,
+  interruptEvent,
+  navigateEvents,
+  pauseEvent,
+  resolveNavigateTarget,
+  restartedText,
+  stopEvents,
+} from './navigate.ts'
+import type { ConversationContext } from './runtime/conversation-context.ts'
+import { instrument, type WorkOutcome } from './runtime/instrumentation.ts'
+import type { RuntimeLoader } from './runtime/runtime-loader.ts'
+import type { ConversationState } from './state/state.ts'
+import { transition } from './state/status.ts'
+
+const interruptedText =
+  'The call was interrupted by the user before it had a result. It may have been done in part.'
+/** A run that does not stop is abandoned after this. */
+const stopMs = 5_000
+/** Events between two checkpoints during a run; after a run a tenth is enough. */
+const checkpointInterval = 1_000
+
+/** Starts and stops the agent loop. At most one run, condensation or other exclusive work is active. */
+export class RunControl {
+  readonly #context: ConversationContext
+  readonly #runtimes: RuntimeLoader
+  readonly #agentLoop: AgentLoop
+  readonly #deadline: ConfirmationDeadline
+  #activity: Promise<void> | undefined
+  /** The activity is a run. */
+  #isRunActive = false
+  #stepController: AbortController | undefined
+  #interruption: Promise<unknown> | undefined
+
+  constructor(context: ConversationContext, runtimes: RuntimeLoader) {
+    this.#context = context
+    this.#runtimes = runtimes
+    this.#agentLoop = new AgentLoop(context, (signal) => runtimes.prepare(signal))
+    this.#deadline = new ConfirmationDeadline(
+      () => context.deps.now() / 1000,
+      (reason) => void this.resolveConfirmation({ accept: false, reason }).catch(() => undefined),
+    )
+  }
+
+  get isActive(): boolean {
+    return this.#activity !== undefined
+  }
+
+  async waitUntilIdle(): Promise<void> {
+    while (this.#activity !== undefined) await this.#activity
+  }
+
+  /** A Problem `conflict` unless nothing runs. */
+  assertIdle({ status }: ConversationState): void {
+    if (status !== 'running' && !this.isActive) return
+    throw new Problem('conflict', 'The conversation is running. Wait until it has stopped, or pause it.')
+  }
+
+  async run(): Promise<void> {
+    const context = this.#context
+    // Its last run ended without being able to write a status.
+    if (context.state.status === 'running' && !this.isActive) return this.start()
+    await context.append((now) => {
+      const status = transition(now.status, 'run')
+      return status === undefined ? [] : [...closeAbandonedActions(now), statusUpdate(status)]
+    })
+    if (context.state.status === 'running') this.start()
+    else context.publish({ kind: 'idle' })
+  }
+
+  /** Runs the agent loop while the status is `running`; an active run just goes on. */
+  start(): void {
+    const context = this.#context
+    this.#deadline.schedule(undefined)
+    this.#agentLoop.reset()
+    if (this.isActive || context.closing.signal.aborted) return
+    this.#runExclusive(async (signal) => {
+      this.#isRunActive = true
+      const release = await context.deps.acquireRunSlot?.(signal)
+      try {
+        const loop = () => this.#agentLoop.run(() => this.#nextStepSignal())
+        await instrument(context.deps.monitor, { kind: 'run' }, loop, () => runOutcome(context.state))
+        await context.appendPatiently((now) => (isRunUnfinished(now) ? [] : endGoalEvents(now)))
+      } finally {
+        this.#isRunActive = false
+        release?.()
+      }
+    })
+  }
+
+  async ensureRunning(): Promise<void> {
+    if (this.#context.state.status === 'running') return
+    await this.run().catch((error: unknown) => {
+      // Another caller started it between the check and the write.
+      if (!(error instanceof Problem && error.code === 'conflict')) throw error
+    })
+  }
+
+  async resolveConfirmation(options: { readonly accept: boolean; readonly reason: string }): Promise<void> {
+    const { accept, reason } = options
+    await this.#context.append((now) => {
+      const status = transition(now.status, accept ? 'accept' : 'reject')
+      if (status === undefined) return []
+      if (accept) return [statusUpdate(status)]
+      const rejections = now.openActions().map((call) => rejectionEvent(call, reason))
+      return [...rejections, ...endGoalEvents(now), statusUpdate(status)]
+    })
+    this.#deadline.schedule(undefined)
+    if (this.#context.state.status === 'running') this.start()
+  }
+
+  async pause(): Promise<void> {
+    await this.#context.append((now) => {
+      const status = transition(now.status, 'pause')
+      return status === undefined ? [] : [...endGoalEvents(now), statusUpdate(status), pauseEvent]
+    })
+    await this.#runtimes.tasks?.pause()
+    this.#context.publish({ kind: 'idle' })
+  }
+
+  async interrupt(): Promise<void> {
+    await this.#abortStep((now) => {
+      const status = transition(now.status, 'interrupt')
+      // A pause lets the current step go on: that step is interrupted.
+      if (status === undefined) {
+        const isWorking = this.#isRunActive && now.status === 'paused'
+        return isWorking ? now.pendingActions().map((call) => agentErrorEvent(call, interruptedText)) : []
+      }
+      if (now.status !== 'running') return [...endGoalEvents(now), statusUpdate(status), pauseEvent]
+      const end = this.#context.wire === 'current' ? interruptEvent : pauseEvent
+      return [...stopEvents(now, interruptedText), end]
+    })
+  }
+
+  async navigate(eventId: string | null): Promise<void> {
+    const context = this.#context
+    // What the last step still writes belongs to the branch that is left.
+    if (context.state.status !== 'running') await this.#waitBriefly(this.waitUntilIdle())
+    await context.append(async (now) => {
+      const value =
+        eventId === null
+          ? null
+          : await resolveNavigateTarget(context.deps.log, { id: context.id, eventId, now })
+      if (now.status === 'running' || this.isActive)
+        throw new Problem('conflict', 'The conversation is running. Pause the run before navigating.')
+      return navigateEvents(now, value)
+    })
+    const runtime = await this.#runtimes.opened()
+    runtime?.rules.reset()
+    this.#deadline.schedule(undefined)
+    context.publish({ kind: 'idle' })
+  }
+
+  /** Condenses now, or at the next step of the active run. */
+  async condense(): Promise<void> {
+    const { settings, secrets, append } = this.#context
+    const { condenser } = settings.current.agent
+    if (condenser === undefined || condenser.kind === 'NoOpCondenser')
+      throw new Problem('conflict', 'The agent of this conversation has no condenser.')
+    const runtime = await this.#runtimes.open()
+    await append(() => [{ kind: 'CondensationRequest', source: 'environment' }])
+    if (this.isActive) return
+    let failure: string | undefined
+    this.#runExclusive(async (signal) => {
+      const result = await this.#agentLoop.condense(runtime, signal)
+      if (result.kind === 'failed') failure = result.detail
+    })
+    await this.waitUntilIdle()
+    if (failure !== undefined)
+      throw new Problem('conflict', `The history was not condensed. ${secrets.redact(failure)}`)
+  }
+
+  /** Rejects pending actions when the confirmation deadline of the policy or of the server passes. */
+  scheduleDeadline(): void {
+    const { state, settings, deps } = this.#context
+    const { policy } = settings
+    const own = 'deadline_seconds' in policy ? policy.deadline_seconds : undefined
+    const limitMs = own === undefined ? deps.confirmationDeadlineMs : own * 1000
+    const since = Date.parse(state.statusSince ?? '')
+    const isWaiting = state.status === 'waiting_for_confirmation' && limitMs !== undefined
+    this.#deadline.schedule(isWaiting ? { since, limitMs } : undefined)
+  }
+
+  /** Aborts the run and the conversation's other work. Writes nothing when the conversation is deleted. */
+  async close({ isDeleted }: { readonly isDeleted: boolean }): Promise<void> {
+    this.#deadline.schedule(undefined)
+    const stopped = this.#abortStep((now) =>
+      isDeleted || now.status !== 'running' ? [] : stopEvents(now, restartedText),
+    )
+    this.#context.closing.abort()
+    await stopped.catch(() => undefined)
+  }
+
+  async saveCheckpoint(): Promise<void> {
+    const { state, checkpoints, store } = this.#context
+    const { position, needsBranchReplay } = state
+    if (position === checkpoints.position || needsBranchReplay) return
+    const snapshot = checkpoints.add(position, state.save())
+    await store.saveSnapshot(snapshot).catch(() => undefined)
+  }
+
+  /** Does work that excludes a run. */
+  #runExclusive(work: (signal: AbortSignal) => Promise<void>): void {
+    const { id, deps, closing, publish } = this.#context
+    const step = new AbortController()
+    this.#stepController = step
+    let isBroken = false
+    this.#activity = work(AbortSignal.any([step.signal, closing.signal]))
+      .catch((error: unknown) => {
+        isBroken = true
+        deps.logLine('error', 'a run ended unexpectedly', { conversation: id, reason: errorText(error) })
+      })
+      .then(() => {
+        this.#activity = undefined
+        this.#stepController = undefined
+        publish({ kind: 'idle' })
+        this.#saveCheckpointAfter(checkpointInterval / 10)
+        if (closing.signal.aborted) return
+        // A run was requested while this one ended. A run that could not write its failure is not repeated.
+        if (this.#context.state.status === 'running' && !isBroken) this.start()
+        else this.scheduleDeadline()
+      })
+  }
+
+  async #nextStepSignal(): Promise<AbortSignal> {
+    await this.#interruption
+    this.#saveCheckpointAfter(checkpointInterval)
+    this.#stepController = new AbortController()
+    return AbortSignal.any([this.#stepController.signal, this.#context.closing.signal])
+  }
+
+  #saveCheckpointAfter(events: number): void {
+    const { state, checkpoints } = this.#context
+    if (state.position - checkpoints.position >= events) void this.saveCheckpoint()
+  }
+
+  /** Aborts the current step, also after a pause, and appends what `decide` returns before the next step begins. */
+  async #abortStep(decide: (now: ConversationState) => readonly EventDraft[]): Promise<void> {
+    const context = this.#context
+    const written = context.append((now) => {
+      const events = decide(now)
+      if (events.length > 0 || now.status === 'paused' || context.closing.signal.aborted)
+        this.#stepController?.abort()
+      return events
+    })
+    this.#interruption = written.catch(() => undefined)
+    await written
+    if (this.#activity !== undefined && context.state.status !== 'running')
+      await this.#waitBriefly(this.#activity)
+  }
+
+  async #waitBriefly(work: Promise<void>): Promise<void> {
+    await Promise.race([work, sleep(stopMs, undefined, { ref: false })])
+  }
+}
+
+function runOutcome({ status }: ConversationState): WorkOutcome {
+  return { outcome: status, isFailure: status === 'error' || status === 'stuck' }
+}
+
+/** The run goes on now or after a confirmation. */
+function isRunUnfinished({ status }: ConversationState): boolean {
+  return status === 'running' || status === 'waiting_for_confirmation'
+}
+
+function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,110 @@
+import type { WireVersion } from '@slipway/protocol'
+import type { EventDraft } from '@slipway/storage'
+import type { ModelReply } from '../../llm/model.ts'
+import { Secrets } from '../../secrets/secrets.ts'
+import { eventFormatter } from '../events/event-format.ts'
+import { redactEvent } from '../events/redact-event.ts'
+import { type TransientUpdate, TransientUpdates } from '../events/transient-updates.ts'
+import { ConversationWriter } from '../events/writer.ts'
+import { Checkpoints } from '../state/checkpoints.ts'
+import type { ResolvedSettings } from '../state/resolved-settings.ts'
+import type { ConversationState } from '../state/state.ts'
+import { UsageStats } from '../state/usage-stats.ts'
+import { ConversationSettings } from './conversation-settings.ts'
+import type { ConversationDeps, ConversationStore } from './deps.ts'
+
+export interface OpenConversationOptions {
+  readonly id: string
+  readonly settings: ResolvedSettings
+  readonly deps: ConversationDeps
+  readonly store: ConversationStore
+  /** Selects the members and kinds of its events; default `seed`. */
+  readonly wire?: WireVersion
+  /** Where it publishes transient updates; listeners may subscribe before it opens and stay after it closes. */
+  readonly transientUpdates?: TransientUpdates
+}
+
+type Decide = (now: ConversationState) => readonly EventDraft[] | Promise<readonly EventDraft[]>
+
+/** What the parts of an open conversation share. */
+export interface ConversationContext {
+  readonly id: string
+  readonly deps: ConversationDeps
+  readonly store: ConversationStore
+  readonly wire: WireVersion
+  readonly writer: ConversationWriter
+  readonly checkpoints: Checkpoints
+  readonly settings: ConversationSettings
+  readonly secrets: Secrets
+  readonly stats: UsageStats
+  readonly transientUpdates: TransientUpdates
+  /** Aborted when the conversation closes. */
+  readonly closing: AbortController
+  readonly state: ConversationState
+  publish(update: TransientUpdate): void
+  /** Appends what `decide` returns. A Problem `busy` while an import holds the conversation. */
+  append(decide: Decide): Promise<void>
+  /** Appends what `decide` returns; waits while an import holds the conversation. */
+  appendPatiently(decide: Decide): Promise<void>
+  /** Like `appendPatiently`; stores the usage statistics in the same transaction. */
+  appendWithUsage(decide: Decide): Promise<void>
+  /** Adds the use of a model beside the agent loop, stores and publishes the statistics. */
+  recordUsage(reply: ModelReply, usageId: string): Promise<void>
+  /** Stores the usage statistics. */
+  saveUsage(): Promise<void>
+  publishUsage(): void
+}
+
+/** Reads the conversation's log on from the newest checkpoint. */
+export async function openContext(options: OpenConversationOptions): Promise<ConversationContext> {
+  const { id, deps, store, wire = 'seed', transientUpdates = new TransientUpdates() } = options
+  const secrets = collectSecrets(options.settings, deps)
+  const checkpoints = new Checkpoints(store.snapshot)
+  const writer = await ConversationWriter.open(id, deps.log, {
+    redact: (draft) => redactEvent(draft, secrets),
+    format: eventFormatter(wire),
+    checkpoints: () => checkpoints.all,
+  })
+  const settings = new ConversationSettings(options.settings, writer, store)
+  const stats = new UsageStats(store.stats)
+  const usageRecord = () => ({ stats: JSON.stringify(stats) })
+  const isPatient = true
+  const append = async (decide: Decide, writeOptions = {}) => {
+    await writer.write(async (now) => ({ events: await decide(now) }), writeOptions)
+  }
+  const context: ConversationContext = {
+    ...{ id, deps, store, wire, writer, checkpoints, settings, secrets, stats, transientUpdates },
+    closing: new AbortController(),
+    get state() {
+      return writer.state
+    },
+    publish: (update) => transientUpdates.publish(update, writer.state.position),
+    append: (decide) => append(decide),
+    appendPatiently: (decide) => append(decide, { isPatient }),
+    appendWithUsage: async (decide) => {
+      await writer.write(async (now) => ({ events: await decide(now), record: usageRecord() }), { isPatient })
+    },
+    recordUsage: async (reply, usageId) => {
+      stats.addReply(reply, usageId, deps.now())
+      await context.saveUsage()
+      context.publishUsage()
+    },
+    saveUsage: async () => {
+      await writer.write(() => ({ events: [], record: usageRecord() }))
+    },
+    publishUsage: () => context.publish({ kind: 'stats', value: stats.snapshot() }),
+  }
+  return context
+}
+
+function collectSecrets(
+  settings: ResolvedSettings,
+  { redactedValues = [], resolveServerSecret }: ConversationDeps,
+): Secrets {
+  const sources = { ...settings.agent.agent_context?.secrets, ...settings.secrets }
+  const secrets = new Secrets(sources, resolveServerSecret === undefined ? {} : { resolveServerSecret })
+  secrets.addValuesFrom(settings.agent)
+  secrets.addValuesFrom(settings.agent_definitions)
+  for (const value of redactedValues) secrets.addValue(value)
+  return secrets
+}

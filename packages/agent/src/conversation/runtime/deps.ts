@@ -1,0 +1,50 @@
+import type { Llm } from '@slipway/protocol'
+import type { AppendOptions, Snapshot } from '@slipway/storage'
+import type { TaskDeps } from '../../agents/tasks/task-runner.ts'
+import type { OpenModel } from '../../llm/model.ts'
+import type { ExtensionProvider } from '../../plugins/extensions.ts'
+import type { ResolvedSettings } from '../state/resolved-settings.ts'
+import type { RunMonitor } from './instrumentation.ts'
+
+/** Everything outside of a conversation that it uses. */
+export interface ConversationDeps extends TaskDeps {
+  /** Now, in microseconds. */
+  readonly now: () => number
+  readonly openModel: OpenModel
+  /** The environment of tools and hooks; they see no other variables of the server. */
+  readonly environment: Readonly<Record<string, string>>
+  /** Holds one private directory for each conversation: outputs, lists, recordings. */
+  readonly directory: string
+  /** The server's own keys, redacted in every conversation. */
+  readonly redactedValues?: readonly string[]
+  /** Limit the tools' file access to the workspace. */
+  readonly isConfined: boolean
+  /** The value of a secret of the server itself, by its address without a host. */
+  readonly resolveServerSecret?: (url: string) => Promise<string | undefined>
+  /** Default deadline for a confirmation, in milliseconds; undefined: none. A policy may set its own. */
+  readonly confirmationDeadlineMs?: number | undefined
+  readonly monitor?: RunMonitor | undefined
+  /** Waits for permission to run; the returned function gives it back. */
+  readonly acquireRunSlot?: (signal: AbortSignal) => Promise<() => void>
+  /** Source of plugins; without it a conversation has none. */
+  readonly extensions?: ExtensionProvider | undefined
+}
+
+/** The data of a conversation beside its log. */
+export interface ConversationStore {
+  /** The conversation state as it was last saved, if any. */
+  readonly snapshot: Snapshot | null
+  /** JSON text of the usage statistics. */
+  readonly stats: string | null
+  saveSnapshot(snapshot: Snapshot): Promise<void>
+  /** The settings in the form that the conversation's record stores. */
+  seal(settings: ResolvedSettings): Pick<NonNullable<AppendOptions['record']>, 'request' | 'sealed'>
+  /** Undefined when the conversation cannot have a title. */
+  readonly title?: {
+    isMissing(): Promise<boolean>
+    /** Does nothing when there is a title already. */
+    set(title: string): Promise<void>
+    /** The model for titles, when it is not the agent's own. */
+    model(): Promise<Llm | undefined>
+  }
+}

@@ -1,0 +1,26 @@
+import type { Action, TextContent } from '@slipway/protocol'
+import type { SkillSet } from '../../skills/skill-set.ts'
+
+/** The rules of a project for single files. Each is shown once, with the result of the first action on such a file. */
+export class ProjectRules {
+  readonly #skills: () => SkillSet
+  readonly #shown = new Set<string>()
+
+  constructor(skills: () => SkillSet) {
+    this.#skills = skills
+  }
+
+  /** The rules for the file of an action that were not shown yet. */
+  forAction(action: Action): readonly TextContent[] {
+    const path = 'file_path' in action ? action.file_path : 'path' in action ? action.path : undefined
+    if (path === undefined || path === null) return []
+    const { names, content } = this.#skills().activateForPath(path, this.#shown)
+    for (const name of names) this.#shown.add(name)
+    return content
+  }
+
+  /** Shows all rules again: another branch of the conversation may lack them. */
+  reset(): void {
+    this.#shown.clear()
+  }
+}

@@ -1,0 +1,142 @@
+import { isDeepStrictEqual } from 'node:util'
+import { type ExtensionSource, Problem } from '@slipway/protocol'
+import type { EventDraft } from '@slipway/storage'
+import type { TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
+import type { ConversationState } from '../state/state.ts'
+import { AgentRuntime } from './agent-runtime.ts'
+import type { ConversationContext } from './conversation-context.ts'
+import { systemPromptEvent } from './system-prompt.ts'
+
+/** Time limit of session_end hooks. */
+const sessionEndMs = 5_000
+
+/** Opens the runtime of a conversation when it is needed, and prepares it for a step of the agent loop. */
+export class RuntimeLoader {
+  readonly #context: ConversationContext
+  #runtime: Promise<AgentRuntime> | undefined
+  #tasks: TaskRunner | undefined
+  #hasSessionStarted = false
+
+  constructor(context: ConversationContext) {
+    this.#context = context
+  }
+
+  /** The tasks of the runtime; undefined until it is open. */
+  get tasks(): TaskRunner | undefined {
+    return this.#tasks
+  }
+
+  /** Opens the runtime once; after a failure the next call tries again. */
+  open(): Promise<AgentRuntime> {
+    this.#runtime ??= AgentRuntime.open(this.#context, this.#taskHost())
+    this.#runtime.then(
+      ({ tasks }) => {
+        this.#tasks = tasks
+      },
+      () => {
+        this.#runtime = undefined
+      },
+    )
+    return this.#runtime
+  }
+
+  /** The runtime if it has been opened. */
+  async opened(): Promise<AgentRuntime | undefined> {
+    return await this.#runtime?.catch(() => undefined)
+  }
+
+  /** Connects MCP servers, runs session_start hooks once and writes the system prompt if there is none. */
+  async prepare(signal: AbortSignal): Promise<AgentRuntime> {
+    const { secrets } = this.#context
+    const runtime = await this.open()
+    await runtime.connect(signal)
+    await this.#savePlugins(runtime)
+    if (!this.#hasSessionStarted) {
+      this.#hasSessionStarted = true
+      const { events } = await runtime.hooks.run('session_start', {}, signal)
+      await this.#context.appendPatiently(() => events)
+      await secrets.resolveAll()
+    }
+    if (!this.#context.state.hasSystemPrompt)
+      await this.#context.appendPatiently((now) => this.systemPromptEvents(now, runtime))
+    return runtime
+  }
+
+  /** The SystemPromptEvent, once; it lists the tools, so it waits for MCP servers. */
+  systemPromptEvents(now: ConversationState, runtime: AgentRuntime | undefined): EventDraft[] {
+    if (now.hasSystemPrompt || runtime === undefined || runtime.needsConnect) return []
+    return [this.#systemPromptEvent(runtime)]
+  }
+
+  async close({ isDeleted }: { readonly isDeleted: boolean }): Promise<void> {
+    const runtime = await this.opened()
+    if (runtime === undefined) return
+    if (this.#hasSessionStarted) {
+      const limit = AbortSignal.timeout(sessionEndMs)
+      const verdict = await runtime.hooks.run('session_end', {}, limit).catch(() => undefined)
+      if (verdict !== undefined && !isDeleted)
+        await this.#context.appendPatiently(() => verdict.events).catch(() => undefined)
+    }
+    await runtime.close()
+  }
+
+  #systemPromptEvent(runtime: AgentRuntime): EventDraft {
+    const { deps, secrets, settings } = this.#context
+    return systemPromptEvent(runtime, {
+      secrets: secrets.list(),
+      now: new Date(deps.now() / 1000),
+      hasSecurityAnalyzer: settings.analyzer !== null,
+    })
+  }
+
+  #taskHost(): TaskHost {
+    const { secrets, settings, stats } = this.#context
+    return {
+      get settings() {
+        return settings.current
+      },
+      get policy() {
+        return settings.policy
+      },
+      get analyzer() {
+        return settings.analyzer
+      },
+      redact: (text) => secrets.redact(text),
+      onUsage: async (task, usage, isOver) => {
+        stats.replace(`task:${task}`, usage)
+        if (isOver) await this.#context.saveUsage()
+        this.#context.publishUsage()
+      },
+    }
+  }
+
+  /** Stores the pinned versions of the plugins; writes a new system prompt when a plugin was added after the old one. */
+  async #savePlugins(runtime: AgentRuntime): Promise<void> {
+    const { settings } = this.#context
+    const { plugins = [] } = settings.current
+    const { pinned } = runtime.extensions
+    if (plugins.length === 0 || isDeepStrictEqual(pinned?.map(pluginIdentity), plugins.map(pluginIdentity)))
+      return
+    const mustAnnounce = (now: ConversationState) =>
+      now.hasSystemPrompt && !runtime.needsConnect && settings.current.plugins?.some((one) => one.is_untold)
+    await settings
+      .change(
+        (current) => ({
+          ...current,
+          plugins: runtime.needsConnect
+            ? current.plugins
+            : runtime.extensions.pinned?.map((pin) => ({ ...pin })),
+        }),
+        (now) => (mustAnnounce(now) ? [this.#systemPromptEvent(runtime)] : []),
+      )
+      .catch((error: unknown) => {
+        // Settings that were sealed with another key are not overwritten; the next load finds the plugins as it can.
+        if (!(error instanceof Problem && error.code === 'conflict')) throw error
+      })
+  }
+}
+
+/** Which plugin it is, and whether the model knows of it. */
+function pluginIdentity({ source, ref, repo_path, is_untold }: ExtensionSource): readonly unknown[] {
+  return [source, ref, repo_path, is_untold === true]
+}

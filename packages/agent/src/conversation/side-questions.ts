@@ -1,0 +1,32 @@
+import { Problem } from '@slipway/protocol'
+import { textMessage } from './events/event-drafts.ts'
+import type { ConversationContext } from './runtime/conversation-context.ts'
+import type { RuntimeLoader } from './runtime/runtime-loader.ts'
+import { replyText } from './view/content-blocks.ts'
+
+const instruction =
+  'Answer the following question about this conversation briefly and in words only, without calling a tool:'
+
+/** Asks the model about the conversation without writing an event. A Problem `unavailable` when it gives no answer. */
+export async function askSideQuestion(
+  question: string,
+  { context, runtimes }: { readonly context: ConversationContext; readonly runtimes: RuntimeLoader },
+  signal: AbortSignal,
+): Promise<string> {
+  const { secrets, closing } = context
+  const { model, modelTools } = await runtimes.open()
+  const messages = [
+    ...context.state.view.messages(model.llm.max_message_chars),
+    textMessage('user', `${instruction}\n\n${secrets.redact(question)}`),
+  ]
+  const result = await model.generate(
+    { messages, tools: modelTools, toolChoice: 'none' },
+    AbortSignal.any([signal, closing.signal]),
+  )
+  if (result.kind !== 'reply') {
+    const detail = result.kind === 'failure' ? `${result.code}: ${result.detail}` : 'It was interrupted.'
+    throw new Problem('unavailable', `The model gave no answer. ${secrets.redact(detail)}`)
+  }
+  await context.recordUsage(result, 'ask-agent-llm')
+  return secrets.redact(replyText(result))
+}
