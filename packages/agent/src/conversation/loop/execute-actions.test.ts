@@ -37,6 +37,7 @@ function runtime(work: Work, hook: () => HookVerdict = () => emptyVerdict): Agen
   const thoughtOf = (action: Action) => (action.kind === 'ThinkAction' ? action.thought : '')
   const tool = {
     name: 'think',
+    definition: { kind: 'ThinkTool' },
     resources: (action: Action) => [...thoughtOf(action).replace(/[^a-z]/g, '')],
     run: async (action: Action, signal: AbortSignal): Promise<Observation> => ({
       kind: 'ThinkObservation',

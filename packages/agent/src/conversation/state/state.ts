@@ -23,52 +23,58 @@ export interface PendingAction {
   readonly tool_name: string
   readonly tool_call_id: string
   readonly llm_response_id: string
-  /** Null when it could not be understood: its error follows in the same append. */
+  /** Null when the call is invalid: its error follows in the same append. */
   readonly action: Action | null
   readonly security_risk: SecurityRisk
 }
 
-/** What a fold is saved as; it may be thrown away at any time. */
-export interface SavedState {
+/** Members of a state that are saved as they are. */
+const plainMembers = [
+  ...(['status', 'approvedBelow', 'isAwaiting', 'isCondensationRequested'] as const),
+  ...(['hasSystemPrompt', 'hasMessage', 'inputs', 'analyzer'] as const),
+] as const
+/** Members of a state that are saved as null when undefined. */
+const optionalMembers = ['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy'] as const
+
+type PlainMembers = Pick<ConversationState, (typeof plainMembers)[number]>
+type OptionalMembers = {
+  readonly [K in (typeof optionalMembers)[number]]: NonNullable<ConversationState[K]> | null
+}
+
+/** A saved state. It may be deleted at any time: the log has all of it. */
+export interface SavedState extends PlainMembers, OptionalMembers {
   readonly version: 2
-  readonly leafId: string | null
   readonly moves: readonly LeafMove[]
   readonly leftBelow: number
-  readonly goal: GoalState | null
-  readonly status: ExecutionStatus
   readonly view: readonly string[]
   readonly recent: readonly string[]
   readonly pending: readonly string[]
   readonly positions: readonly number[]
-  readonly approvedBelow: number
-  readonly isAwaiting: boolean
-  readonly isCondensationRequested: boolean
-  readonly hasSystemPrompt: boolean
-  readonly hasMessage: boolean
   readonly activated: readonly string[]
   readonly blocked: Readonly<Record<string, string>>
-  readonly lastUserMessageId: string | null
-  readonly inputs: readonly { readonly id: string; readonly position: number }[]
-  readonly statusSince: string | null
-  readonly policy: ConfirmationPolicy | null
-  readonly analyzer: SecurityAnalyzer | null | undefined
 }
+
+/** Members that follow the whole log and not the active branch. */
+const sharedMembers = [
+  ...(['position', 'leafId', 'leafMoves', 'status'] as const),
+  ...(['statusSince', 'policy', 'analyzer', 'goal'] as const),
+] as const
 
 const maxRecentIds = 64
 
 /**
- * The whole meaning of a log: what the conversation is doing, what has no result yet, whether anything waits for the
- * agent's answer, and what the model sees. A fold: nothing of it depends on anything but the events. Status, policy,
- * analyzer and goal follow the log; all the rest follows the active branch.
+ * The fold of a log: what the conversation is doing, which actions have no result, whether anything waits for the model, and
+ * what the model sees. It depends on the events alone. Status, policy, analyzer and goal follow the whole log; the rest
+ * follows the active branch.
  */
 export class ConversationState {
   position = 0
   /** The id of the event that the next one follows; undefined when it follows none. */
   leafId: string | undefined
   leafMoves: LeafMove[] = []
-  /** The leaf was moved, and what follows the branch is still that of another one (see `Pen`). */
+  /** The leaf was moved, and the members that follow the branch still belong to another one (see ConversationWriter). */
   needsBranchReplay = false
-  /** Pending actions at positions below this one were left on another branch: nobody does them any more. */
+  /** Pending actions at positions below this one were left on another branch and are not executed. */
   abandonedBelow = 0
   goal: GoalState | undefined
   status: ExecutionStatus = 'idle'
@@ -79,20 +85,20 @@ export class ConversationState {
   readonly pending = new Map<string, PendingAction>()
   /** Pending actions at positions below this one are approved. */
   approvedBelow = 0
-  /** Something waits for the model: a message, a result. */
+  /** A message or a result waits for the model. */
   isAwaiting = false
   isCondensationRequested = false
   hasSystemPrompt = false
   hasMessage = false
   /** Names of the skills that messages have activated. */
   readonly activatedSkills = new Set<string>()
-  /** Messages that a hook has blocked and why, until the next message. */
+  /** Messages that a hook has blocked, with reasons, until the next message. */
   readonly blockedMessages = new Map<string, string>()
   lastUserMessageId: string | undefined
-  /** Set in mid-conversation; they override what the conversation began with. */
+  /** Set during the conversation; they override the settings. */
   policy: ConfirmationPolicy | undefined
   analyzer: SecurityAnalyzer | null | undefined
-  /** Messages of users since the model has spoken last, in order. */
+  /** User messages since the last turn of the model, in order. */
   inputs: { readonly id: string; readonly position: number }[] = []
   #recentIds: string[] = []
 
@@ -115,7 +121,7 @@ export class ConversationState {
     return leafPosition(this.position, this.leafMoves)
   }
 
-  /** The fact at `position` has moved the leaf to the event at `target`, whose id is given. */
+  /** The update at `position` moves the leaf to the event at `target`, which has this id. */
   moveLeaf(position: number, target: number, id: string | undefined): void {
     const isSameLeaf = !this.needsBranchReplay && target === this.leaf
     this.position = position
@@ -125,30 +131,23 @@ export class ConversationState {
     this.needsBranchReplay = !isSameLeaf
   }
 
-  /** What goes on from here is another branch: what nobody has begun is left, and nothing runs. */
+  /** Another branch begins: pending actions are abandoned, and nothing runs. */
   leaveBranch(position: number): void {
     this.status = 'idle'
     this.abandonedBelow = position
   }
 
-  /** Takes over from the fold of the whole log what does not follow the branch. */
+  /** Copies the members that follow the whole log and not the branch. */
   adoptSharedState(fullState: ConversationState): void {
-    this.position = fullState.position
-    this.leafId = fullState.leafId
-    this.leafMoves = fullState.leafMoves
-    this.status = fullState.status
-    this.statusSince = fullState.statusSince
-    this.policy = fullState.policy
-    this.analyzer = fullState.analyzer
-    this.goal = fullState.goal
+    Object.assign(this, pick(fullState, sharedMembers))
   }
 
-  /** Pending actions that are still to be done, in order; the others were left on another branch. */
+  /** Pending actions of this branch, in order. */
   openActions(): PendingAction[] {
     return this.pendingActions().filter(({ position }) => position > this.abandonedBelow)
   }
 
-  /** Pending actions that were left on another branch: they are answered before this one goes on. */
+  /** Pending actions that were left on another branch; they get an error before this branch goes on. */
   abandonedActions(): PendingAction[] {
     return this.pendingActions().filter(({ position }) => position < this.abandonedBelow)
   }
@@ -160,33 +159,24 @@ export class ConversationState {
 
   save(): SavedState {
     const pending = this.pendingActions()
+    const optional = optionalMembers.map((name) => [name, this[name] ?? null])
     return {
       version: 2,
-      leafId: this.leafId ?? null,
+      ...(pick(this, plainMembers) as PlainMembers),
+      ...(Object.fromEntries(optional) as OptionalMembers),
       moves: [...this.leafMoves],
       leftBelow: this.abandonedBelow,
-      goal: this.goal ?? null,
-      status: this.status,
       view: this.view.save(),
       recent: this.#recentIds.slice(-maxRecentIds),
       pending: pending.map(({ id }) => id),
       positions: pending.map(({ position }) => position),
-      approvedBelow: this.approvedBelow,
-      isAwaiting: this.isAwaiting,
-      isCondensationRequested: this.isCondensationRequested,
-      hasSystemPrompt: this.hasSystemPrompt,
-      hasMessage: this.hasMessage,
       activated: [...this.activatedSkills],
       blocked: Object.fromEntries(this.blockedMessages),
-      lastUserMessageId: this.lastUserMessageId ?? null,
       inputs: [...this.inputs],
-      statusSince: this.statusSince ?? null,
-      policy: this.policy ?? null,
-      analyzer: this.analyzer,
     }
   }
 
-  /** The fold as it was saved; `get` answers events by id. Rejects when what it needs is not in the log. */
+  /** Restores a saved state; `get` returns events by id. Rejects when the log lacks one of them. */
   static async restore(
     saved: SavedState,
     position: number,
@@ -202,24 +192,14 @@ export class ConversationState {
         throw new Error('a saved state names an action that is not in the log')
       state.#addPendingAction(event, saved.positions[index] ?? 0)
     })
+    Object.assign(state, pick(saved, plainMembers))
+    Object.assign(state, Object.fromEntries(optionalMembers.map((name) => [name, saved[name] ?? undefined])))
     state.position = position
-    state.leafId = saved.leafId ?? undefined
     state.leafMoves = [...saved.moves]
     state.abandonedBelow = saved.leftBelow
-    state.goal = saved.goal ?? undefined
-    state.status = saved.status
-    state.statusSince = saved.statusSince ?? undefined
-    state.approvedBelow = saved.approvedBelow
-    state.isAwaiting = saved.isAwaiting
-    state.isCondensationRequested = saved.isCondensationRequested
-    state.hasSystemPrompt = saved.hasSystemPrompt
-    state.hasMessage = saved.hasMessage
+    state.inputs = [...saved.inputs]
     for (const name of saved.activated) state.activatedSkills.add(name)
     for (const [id, reason] of Object.entries(saved.blocked)) state.blockedMessages.set(id, reason)
-    state.lastUserMessageId = saved.lastUserMessageId ?? undefined
-    state.inputs = [...saved.inputs]
-    state.policy = saved.policy ?? undefined
-    state.analyzer = saved.analyzer
     return state
   }
 
@@ -235,7 +215,7 @@ export class ConversationState {
         this.#addPendingAction(event, position)
         return
       case 'ObservationEvent':
-        // A finish ends the run, unless somebody has spoken since it was called.
+        // A finish ends the run, unless a message came after its call.
         if (this.pending.delete(event.action_id)) {
           this.#setAwaiting(event.observation?.kind !== 'FinishObservation' || this.inputs.length > 0)
         }
@@ -289,18 +269,18 @@ export class ConversationState {
       tool_name: event.tool_name,
       tool_call_id: event.tool_call_id,
       llm_response_id: event.llm_response_id,
-      // What the log holds was parsed before it was written; members with defaults are all there.
+      // It was parsed before it was written, so members with defaults are there.
       action: (event.action ?? null) as Action | null,
       security_risk: event.security_risk ?? 'UNKNOWN',
     })
   }
 
-  /** A result is for the model to read, unless a hook has blocked what was said last: that ends the run. */
+  /** A result waits for the model, unless a hook has blocked the last message: that ends the run. */
   #setAwaiting(isAwaiting: boolean): void {
     this.isAwaiting = isAwaiting && this.blockedMessages.size === 0
   }
 
-  /** An AgentErrorEvent names the call only: it answers the first pending action of that id. */
+  /** An AgentErrorEvent names the call only: it closes the first pending action of that call id. */
   #closeByCallId(callId: string): void {
     for (const { id, tool_call_id } of this.pending.values()) {
       if (tool_call_id !== callId) continue
@@ -319,7 +299,7 @@ export class ConversationState {
       if (!status.success) return
       if (this.status === 'waiting_for_confirmation' && status.data === 'running')
         this.approvedBelow = position
-      // Whoever runs it again wants it to try again.
+      // Running it again is a request to try again.
       if (this.status === 'stuck' && status.data === 'running') this.#resetStuckDetector()
       this.status = status.data
       this.statusSince = timestamp
@@ -335,9 +315,13 @@ export class ConversationState {
     } else if (key === 'confirmation_policy') {
       this.policy = confirmationPolicy.safeParse(value).data ?? this.policy
     } else if (key === 'security_analyzer') {
-      // The log leaves out a member that is null.
+      // The log omits members that are null.
       const isCleared = value === null || value === undefined
       this.analyzer = isCleared ? null : (securityAnalyzer.safeParse(value).data ?? this.analyzer)
     }
   }
+}
+
+function pick<T extends object>(from: T, names: readonly (keyof T)[]): Partial<T> {
+  return Object.fromEntries(names.map((name) => [name, from[name]])) as Partial<T> // the members of T
 }

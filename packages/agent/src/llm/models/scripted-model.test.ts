@@ -109,7 +109,7 @@ test('a script can fail, refuse, count and cost', async () => {
   const answer = await ask()
   expect(answer).toMatchObject({
     usage: { per_turn_token: 1010 },
-    log: { filename: expect.stringMatching(/^scripted__demo-/) },
+    completionLog: { filename: expect.stringMatching(/^scripted__demo-/) },
   })
   expect(answer.kind === 'reply' && answer.cost).toBeCloseTo(1.1)
   expect(await ask()).toMatchObject({ kind: 'reply', message: { content: [] } })
@@ -133,7 +133,7 @@ test('a script loads no library, and opening a model loads none either', async (
     const { openModel } = await import(${JSON.stringify(new URL('open-model.ts', import.meta.url).href)})
     const { llm } = await import('@slipway/protocol')
     const model = openModel(llm.parse({ model: 'scripted/x' }))
-    await model.respond({ messages: [], tools: [] }, new AbortController().signal)
+    await model.generate({ messages: [], tools: [] }, new AbortController().signal)
     openModel(llm.parse({ model: 'openai/gpt-5', api_key: 'k' })).countTokens([])
     console.log(JSON.stringify(loaded.filter((name) => /ai-sdk|^ai$|genai/.test(name))))
   `
