@@ -83,14 +83,16 @@ export interface Model {
   countTokens(messages: readonly Message[]): number
 }
 
+/** The outside world, replaceable in tests. */
+export interface ModelEnvironment {
+  readonly fetch: typeof fetch
+  readonly now: () => number
+  /** Waits between retries: resolves after a time, or when the signal aborts. */
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
 /** Opens a model by its settings. `findProfile` finds the settings that a fallback names. */
 export type OpenModel = (
   llm: Llm,
-  options?: {
-    readonly fetch?: typeof fetch
-    readonly findProfile?: (name: string) => Promise<Llm | undefined>
-    readonly now?: () => number
-    /** Waits between retries; a test passes one that does not. */
-    readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>
-  },
+  options?: Partial<ModelEnvironment> & { readonly findProfile?: (name: string) => Promise<Llm | undefined> },
 ) => Model

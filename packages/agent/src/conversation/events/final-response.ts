@@ -1,12 +1,11 @@
-import { setImmediate } from 'node:timers/promises'
 import { type Instant, parseInstant } from '@slipway/protocol'
 import type { EventLog, PagedEvent } from '@slipway/storage'
 import { type Branch, readBranch } from '../state/branch.ts'
+import { searchEvents } from '../state/search-events.ts'
 import { getMember } from '../view/content-blocks.ts'
 
-/** The first page is small: what is looked for stands near the end of a finished conversation. */
+/** A finish is usually near the end of the log. */
 const firstPage = 10
-const laterPages = 100
 
 interface FoundText {
   readonly instant: Instant
@@ -15,9 +14,9 @@ interface FoundText {
 }
 
 /**
- * What the agent said last: the message of its newest `finish` call (empty when that call could not be executed) or its
- * newest message, whichever came later; empty when there is neither. A new question does not change it. The newest
- * events are read first, and none that is older than the newest message. Only the active branch counts.
+ * The agent's last answer on the active branch: the message of its newest `finish` call (empty for an invalid call) or its
+ * newest message, whichever is later; empty when there is neither. A new question does not change it. Reads the log from
+ * its end, and no action that is older than the newest message.
  */
 export async function finalResponse(
   log: EventLog,
@@ -54,15 +53,10 @@ export async function findNewestMessage(
   },
 ): Promise<PagedEvent | undefined> {
   const { conversation, branch, source } = options
-  const filter = { kind: 'MessageEvent', source, sort_order: 'TIMESTAMP_DESC' } as const
-  let page_id: string | undefined
-  for (let limit = 1; ; limit = laterPages) {
-    const page = await log.search(conversation, { ...filter, limit, page_id })
-    const found = page.items.find(({ position }) => branch.has(position))
-    if (found !== undefined || page.next_page_id === null) return found
-    page_id = page.next_page_id
-    await setImmediate()
-  }
+  const query = { kind: 'MessageEvent', source, sort_order: 'TIMESTAMP_DESC' } as const
+  for await (const event of searchEvents(log, conversation, query, 1))
+    if (branch.has(event.position)) return event
+  return undefined
 }
 
 async function findNewestFinish(
@@ -75,23 +69,16 @@ async function findNewestFinish(
   },
 ): Promise<FoundText | undefined> {
   const { conversation, branch, since, signal } = options
-  const filter = { kind: 'ActionEvent', sort_order: 'TIMESTAMP_DESC', timestamp__gte: since } as const
-  let page_id: string | undefined
-  for (let limit = firstPage; ; limit = laterPages) {
-    const page = await log.search(conversation, { ...filter, limit, page_id })
-    for (const { bytes, position } of page.items) {
-      const event = branch.has(position) ? parseFinishEvent(bytes) : undefined
-      if (event !== undefined) return { instant: eventInstant(event), position, text: finishText(event) }
-    }
-    if (page.next_page_id === null) return undefined
-    page_id = page.next_page_id
-    // A long log without a finish is a long way: others may have their turn.
-    await setImmediate()
+  const query = { kind: 'ActionEvent', sort_order: 'TIMESTAMP_DESC', timestamp__gte: since } as const
+  for await (const { bytes, position } of searchEvents(log, conversation, query, firstPage)) {
     signal?.throwIfAborted()
+    const event = branch.has(position) ? parseFinishEvent(bytes) : undefined
+    if (event !== undefined) return { instant: eventInstant(event), position, text: finishText(event) }
   }
+  return undefined
 }
 
-/** Most actions are told from a finish without being parsed. */
+/** Parses only events that may be a finish. */
 function parseFinishEvent(bytes: Buffer): unknown {
   if (!bytes.includes('"finish"')) return undefined
   const event: unknown = JSON.parse(bytes.toString())
@@ -103,14 +90,14 @@ function finishText(event: unknown): string {
   return typeof message === 'string' ? message : ''
 }
 
-/** A content may be a plain text in events of other writers. */
+/** Other writers store a content as a plain text. */
 function contentText(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
   return content.map((part) => (typeof part === 'string' ? part : (getMember(part, 'text') ?? ''))).join('')
 }
 
-/** An event without a time of its own is as old as can be. */
+/** 0 for an event without a timestamp. */
 function eventInstant(event: unknown): Instant {
   const timestamp = getMember(event, 'timestamp')
   return (typeof timestamp === 'string' ? parseInstant(timestamp) : undefined) ?? 0

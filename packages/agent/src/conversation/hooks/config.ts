@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { exceedsMaxDepth, type HookConfig, hookConfig, validationIssues } from '@slipway/protocol'
+import { parseJson } from '@slipway/shared/json'
 import { readSmallFile } from '../../skills/small-file.ts'
 
 const maxBytes = 256 * 1024
@@ -17,9 +18,9 @@ export interface LoadedHooks {
  */
 export async function loadHooks(directory: string, homeDirectory?: string): Promise<LoadedHooks> {
   const issues: string[] = []
-  for (const path of [directory, ...(homeDirectory === undefined ? [] : [homeDirectory])].map((base) =>
-    join(base, file),
-  )) {
+  for (const base of [directory, homeDirectory]) {
+    if (base === undefined) continue
+    const path = join(base, file)
     const read = await readConfig(path)
     if (read === undefined) continue
     if ('config' in read) return { config: read.config, issues }
@@ -34,19 +35,10 @@ async function readConfig(
   const read = await readSmallFile(path, { maxBytes })
   if (read === undefined || 'issue' in read) return read
   if (read.isTruncated) return { issue: 'is larger than 256 KiB' }
-  const value = parseJson(read.text)
+  const value = exceedsMaxDepth(Buffer.from(read.text)) ? undefined : parseJson(read.text)
   if (value === undefined) return { issue: 'is not JSON' }
   const result = hookConfig.safeParse(value)
   if (result.success) return { config: result.data }
   const issues = validationIssues(result.error, [], value).slice(0, 5)
   return { issue: issues.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ') }
-}
-
-function parseJson(json: string): unknown {
-  if (exceedsMaxDepth(Buffer.from(json))) return undefined
-  try {
-    return JSON.parse(json)
-  } catch {
-    return undefined
-  }
 }

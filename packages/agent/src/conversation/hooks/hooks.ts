@@ -1,4 +1,5 @@
 import type { HookConfig, HookEvent } from '@slipway/protocol'
+import { raceAbort } from '@slipway/shared/async'
 import type { EventDraft } from '@slipway/storage'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { type HookCall, hookExecutionEvent } from './execution-event.ts'
@@ -69,11 +70,6 @@ export class Hooks {
 
   constructor(options: HooksOptions) {
     this.#options = options
-  }
-
-  /** Whether there is a hook for an event, so that nothing has to be prepared when there is none. */
-  has(event: HookEvent): boolean {
-    return (this.#options.config?.[event].length ?? 0) > 0
   }
 
   /** Rejects only when aborted; a hook that runs is killed then. */
@@ -234,35 +230,17 @@ export class Hooks {
     const system = hook.system_prompt === undefined ? judgePrompt : `${hook.system_prompt}\n\n${judgePrompt}`
     const limit = AbortSignal.timeout(timeoutMs(hook))
     const either = AbortSignal.any([signal, limit])
-    const answer = await resolveOrAborted(
-      askModel({ system, prompt: `${hook.prompt}\n\nThe event:\n${event}` }, either),
-      either,
-    )
-    if (answer !== undefined)
+    try {
+      const question = { system, prompt: `${hook.prompt}\n\nThe event:\n${event}` }
+      const answer = await raceAbort(askModel(question, either), either)
       return { ...resultFromDecision(answer), end: { exitCode: 0, stdout: answer, stderr: '' } }
-    return failedResult(`took longer than ${hook.timeout} s`)
+    } catch (error) {
+      if (!either.aborted) throw error
+      return failedResult(`took longer than ${hook.timeout} s`)
+    }
   }
 }
 
 function timeoutMs({ timeout }: HookDefinition): number {
   return Math.min(Math.ceil(timeout * 1000), maxTimeoutMs)
-}
-
-/** What a promise resolves to; undefined once the signal aborts, also when nobody heeds it. */
-async function resolveOrAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  const { promise: aborted, resolve } = Promise.withResolvers<undefined>()
-  const onAbort = () => resolve(undefined)
-  signal.addEventListener('abort', onAbort, { once: true })
-  if (signal.aborted) onAbort()
-  try {
-    return await Promise.race([
-      promise.catch((error: unknown) => {
-        if (signal.aborted) return undefined
-        throw error
-      }),
-      aborted,
-    ])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
 }

@@ -1,4 +1,5 @@
 import type { HookConfig, HookEvent } from '@slipway/protocol'
+import { isRecord, parseJson } from '@slipway/shared/json'
 import { ellipsize } from '../../skills/skill.ts'
 import type { ProcessResult } from '../../workspace/workspace.ts'
 
@@ -94,12 +95,8 @@ function resultFromOutput(stdout: string): HookResult {
 }
 
 function parseJsonObject(json: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(json)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
-  } catch {
-    return undefined
-  }
+  const value = parseJson(json)
+  return isRecord(value) ? value : undefined
 }
 
 function trimmedText(value: unknown): string | undefined {

@@ -1,14 +1,16 @@
 import type { Message, MessageToolCall, SecurityAnalyzer, SecurityRisk, TextContent } from '@slipway/protocol'
+import { isRecord, parseJson } from '@slipway/shared/json'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
 import { parseToolCall } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import { assess } from '../confirm/confirmation.ts'
 import { agentErrorEvent, userMessage } from '../events/event-drafts.ts'
+import { replyText } from '../view/content-blocks.ts'
 
-/** What a model's answer comes to. */
+/** What a reply of the model means for the conversation. */
 export interface ModelTurn {
-  /** `calls`: there is something to do; `text`: it answered; `empty`, `refusal`: it has been asked again. */
+  /** `calls`: actions to execute; `text`: an answer; `empty`, `refusal`: a message asks the model to continue. */
   readonly kind: 'calls' | 'text' | 'empty' | 'refusal'
   readonly events: readonly EventDraft[]
 }
@@ -19,26 +21,25 @@ const refusedReplyText =
   'The provider refused the last answer by its content policy. Leave that part out and go on with the task in another way.'
 const summaryLength = 120
 
-/** How an answer is to be read. */
 export interface ModelTurnOptions {
   readonly tools: ReadonlyMap<string, Tool>
   readonly analyzer: SecurityAnalyzer | null | undefined
-  /** Hides secrets: in what is cut afterwards they would not be found. */
+  /** Redacts secrets in texts that are cut afterwards, where they would not be found. */
   readonly redact: (text: string) => string
 }
 
 /**
- * The events of an answer (spec 2.2, 6): logs and token ids, then one ActionEvent for each tool call with the common
- * `llm_response_id`, errors of calls that cannot be done behind them; or a MessageEvent. Calls after a finish are dropped.
+ * The events of a reply (spec 2.2, 6): completion log and token ids, then either a MessageEvent or one ActionEvent for each
+ * tool call, with a common `llm_response_id`, and the errors of invalid calls. Calls after a finish are dropped.
  */
-export async function eventsFromModelTurn(answer: ModelReply, options: ModelTurnOptions): Promise<ModelTurn> {
-  const { message } = answer
-  const before = [...completionLogEvents(answer), ...tokenEvents(answer)]
+export async function eventsFromModelTurn(reply: ModelReply, options: ModelTurnOptions): Promise<ModelTurn> {
+  const { message } = reply
+  const before = [...completionLogEvents(reply), ...tokenEvents(reply)]
   const calls = message.tool_calls ?? []
   if (calls.length > 0)
-    return { kind: 'calls', events: [...before, ...(await toolCallEvents(answer, options))] }
-  const messageEvent = agentMessageEvent(answer)
-  if (answer.stop === 'refusal') {
+    return { kind: 'calls', events: [...before, ...(await toolCallEvents(reply, options))] }
+  const messageEvent = agentMessageEvent(reply)
+  if (reply.stop === 'refusal') {
     return { kind: 'refusal', events: [...before, messageEvent, userMessage('user', refusedReplyText)] }
   }
   const hasText = message.content.some((part) => part.type === 'image' || part.text.trim() !== '')
@@ -46,30 +47,22 @@ export async function eventsFromModelTurn(answer: ModelReply, options: ModelTurn
   return { kind: 'empty', events: [...before, messageEvent, userMessage('environment', emptyReplyText)] }
 }
 
-/** The text that an answer would finish with: of a finish call, or its own; undefined when it goes on. */
+/** The text of a reply that would end the run: that of a finish call, or the reply's own; else undefined. */
 export function finalText({ message, stop }: ModelReply): string | undefined {
   const finish = message.tool_calls?.find(({ name }) => name === 'finish')
   if (finish !== undefined) {
-    const text: unknown = parseJson(finish.arguments)
-    return typeof text === 'object' && text !== null && 'message' in text ? String(text.message) : ''
+    const args = parseJson(finish.arguments)
+    return isRecord(args) && 'message' in args ? String(args.message) : ''
   }
   if ((message.tool_calls ?? []).length > 0 || stop === 'refusal') return undefined
-  const text = textParts(message).join('')
+  const text = replyText({ message })
   return text.trim() === '' ? undefined : text
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-async function toolCallEvents(answer: ModelReply, options: ModelTurnOptions): Promise<EventDraft[]> {
+async function toolCallEvents(reply: ModelReply, options: ModelTurnOptions): Promise<EventDraft[]> {
   const done: EventDraft[] = []
   const errors: EventDraft[] = []
-  for (const toolCall of withUniqueIds(answer.message.tool_calls ?? [])) {
+  for (const toolCall of withUniqueIds(reply.message.tool_calls ?? [])) {
     const read = parseToolCall(toolCall, options.tools)
     const { tool_call } = read
     const isCall = read.kind === 'call'
@@ -83,12 +76,12 @@ async function toolCallEvents(answer: ModelReply, options: ModelTurnOptions): Pr
     done.push({
       kind: 'ActionEvent',
       source: 'agent',
-      ...(done.length === 0 ? reasoningMembers(answer.message) : { thought: [], thinking_blocks: [] }),
+      ...(done.length === 0 ? reasoningMembers(reply.message) : { thought: [], thinking_blocks: [] }),
       action: isCall ? read.action : undefined,
       tool_name: tool_call.name,
       tool_call_id: tool_call.id,
       tool_call,
-      llm_response_id: answer.responseId,
+      llm_response_id: reply.responseId,
       security_risk,
       summary: (isCall ? read.summary : undefined) ?? summarizeCall(tool_call, options.redact),
     })
@@ -99,7 +92,7 @@ async function toolCallEvents(answer: ModelReply, options: ModelTurnOptions): Pr
   return [...done, ...errors]
 }
 
-/** What belongs to the whole answer stands on its first action. */
+/** Members of the whole reply, which its first action carries. */
 function reasoningMembers(message: Message) {
   return {
     thought: message.content.filter((part): part is TextContent => part.type === 'text' && part.text !== ''),
@@ -109,7 +102,7 @@ function reasoningMembers(message: Message) {
   }
 }
 
-/** Calls with ids of their own: providers that repeat an id, or give none, cannot be answered otherwise. */
+/** Makes call ids unique: some providers repeat ids or send none. */
 function withUniqueIds(calls: readonly MessageToolCall[]): MessageToolCall[] {
   const usedIds = new Set<string>()
   return calls.map((call, index) => {
@@ -119,12 +112,12 @@ function withUniqueIds(calls: readonly MessageToolCall[]): MessageToolCall[] {
   })
 }
 
-function agentMessageEvent(answer: ModelReply): EventDraft {
+function agentMessageEvent(reply: ModelReply): EventDraft {
   return {
     kind: 'MessageEvent',
     source: 'agent',
-    llm_message: answer.message,
-    llm_response_id: answer.responseId,
+    llm_message: reply.message,
+    llm_response_id: reply.responseId,
     activated_skills: [],
     extended_content: [],
   }
@@ -153,8 +146,4 @@ function tokenEvents({ tokenIds }: ModelReply): EventDraft[] {
 function summarizeCall({ name, arguments: args }: MessageToolCall, redact: (text: string) => string): string {
   const line = redact(`${name}: ${args}`).replace(/\s+/g, ' ')
   return line.length <= summaryLength ? line : `${line.slice(0, summaryLength - 3)}...`
-}
-
-function textParts(message: Message): string[] {
-  return message.content.flatMap((part) => (part.type === 'text' ? [part.text] : []))
 }

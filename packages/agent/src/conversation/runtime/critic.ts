@@ -1,4 +1,5 @@
 import type { Critic, CriticResult } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import type { Workspace } from '../../workspace/workspace.ts'
 
 const maxRequestBytes = 4 * 1024 * 1024
@@ -27,10 +28,7 @@ export type EvaluateWithCritic = (
 ) => Promise<CriticResult | undefined>
 
 /** A critic by its settings. */
-export function createCritic(
-  critic: Critic,
-  options: { readonly fetch?: typeof fetch } = {},
-): EvaluateWithCritic {
+export function createCritic(critic: Critic): EvaluateWithCritic {
   switch (critic.kind) {
     case 'PassCritic':
       return async () => criticScore(1)
@@ -43,7 +41,7 @@ export function createCritic(
         return isChanged ? criticScore(1) : criticScore(0, 'Nothing was changed in the working directory.')
       }
     case 'APIBasedCritic':
-      return (input, signal) => requestCritic({ critic, fetch: options.fetch ?? fetch, input }, signal)
+      return (input, signal) => requestCritic(critic, input, signal)
   }
 }
 
@@ -53,7 +51,7 @@ function criticScore(value: 0 | 1, message: string | null = null): CriticResult 
 
 function endsWithFinish(events: readonly CriticEvent[]): boolean {
   const action = events.findLast(({ kind }) => kind === 'ActionEvent')?.action
-  return typeof action === 'object' && action !== null && 'kind' in action && action.kind === 'FinishAction'
+  return isRecord(action) && action.kind === 'FinishAction'
 }
 
 /**
@@ -93,18 +91,13 @@ async function git(
   return exit.exitCode === 0 ? exit.stdout.toString('utf8').trim() : undefined
 }
 
-interface CriticRequest {
-  readonly critic: Extract<Critic, { kind: 'APIBasedCritic' }>
-  readonly fetch: typeof fetch
-  readonly input: CriticInput
-}
-
 /**
  * POST to `server_url` with `{model, message, events}` as JSON (the newest events that fit into 4 MiB; the key as a bearer
  * token). The answer is `{score, message?, metadata?}`, score 0 to 1.
  */
 async function requestCritic(
-  { critic, fetch, input }: CriticRequest,
+  critic: Extract<Critic, { kind: 'APIBasedCritic' }>,
+  input: CriticInput,
   signal: AbortSignal,
 ): Promise<CriticResult | undefined> {
   try {
@@ -158,18 +151,12 @@ async function readJsonBody(response: Response): Promise<unknown> {
 }
 
 function parseCriticResult(value: unknown): CriticResult | undefined {
-  if (typeof value !== 'object' || value === null || !('score' in value)) return undefined
-  const { score } = value
+  if (!isRecord(value)) return undefined
+  const { score, message, metadata } = value
   if (typeof score !== 'number' || !(score >= 0 && score <= 1)) return undefined
-  const message = 'message' in value && typeof value.message === 'string' ? value.message : null
-  const metadata = 'metadata' in value ? value.metadata : undefined
   return {
     score,
-    message: message?.slice(0, maxMessage).toWellFormed() ?? null,
+    message: typeof message === 'string' ? message.slice(0, maxMessage).toWellFormed() : null,
     ...(isRecord(metadata) ? { metadata: { ...metadata } } : {}),
   }
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

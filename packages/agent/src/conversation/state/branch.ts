@@ -1,7 +1,8 @@
 import { leafEventIdKey } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
+import { searchEvents } from './search-events.ts'
 
-/** A fact that has moved the leaf: it stands at `position`, and what follows it follows the event at `target` (0: none). */
+/** A state update at `position` that moves the leaf: the events behind it follow the event at `target` (0: none). */
 export interface LeafMove {
   readonly position: number
   readonly target: number
@@ -13,20 +14,20 @@ export interface BranchSegment {
   readonly last: number
 }
 
-/** Whether an event is a fact that may move the leaf; its value is the id of an event, or null, which the log leaves out. */
+/** Whether an event may move the leaf. Its value is an event id, or null, which the log omits. */
 export function isLeafUpdate(event: { readonly kind: string; readonly key?: unknown }): boolean {
   return event.kind === 'ConversationStateUpdateEvent' && event.key === leafEventIdKey
 }
 
-/** Where the branch ends that is active in a log of so many events: what comes next follows the event there; 0 when none. */
+/** Position of the event that the next one follows in a log that ends at `head`; 0 when it follows none. */
 export function leafPosition(head: number, moves: readonly LeafMove[]): number {
   const last = moves.at(-1)
   return last?.position === head ? last.target : head
 }
 
 /**
- * The stretches of a log that are the branch which ends at `leaf`, in order. An event follows the one before it in the log,
- * unless a fact between them has moved the leaf; that fact itself is on no branch. `moves` are in order of position.
+ * The segments of the branch that ends at `leaf`, in order. An event follows the one before it in the log unless an update
+ * between them moves the leaf; that update is on no branch. `moves` are in order of position.
  */
 export function branchSegments(leaf: number, moves: readonly LeafMove[]): BranchSegment[] {
   const segments: BranchSegment[] = []
@@ -40,8 +41,8 @@ export function branchSegments(leaf: number, moves: readonly LeafMove[]): Branch
 }
 
 /**
- * The event that a fact at `position` moves the leaf to: null for none, undefined when it names no earlier event, so that it
- * moves nothing. A fact that names another such fact leads where that one leads.
+ * Position of the event to which an update at `position` moves the leaf; undefined when it names no earlier event and so moves
+ * nothing. An update that names another leaf move has the target of that move.
  */
 export function leafMoveTarget(
   named: { readonly position: number } | undefined,
@@ -52,24 +53,17 @@ export function leafMoveTarget(
   return moves.find((move) => move.position === named.position)?.target ?? named.position
 }
 
-const pageSize = 100
-
-/** All moves of a log, in order of position, from an index: the log is not read. */
+/** All leaf moves of a log, in order of position. */
 export async function readLeafMoves(
   log: Pick<EventLog, 'get' | 'search'>,
   conversation: string,
 ): Promise<LeafMove[]> {
   const updates: { readonly position: number; readonly value: unknown }[] = []
-  let page_id: string | undefined
-  do {
-    const query = { key: leafEventIdKey, limit: pageSize, sort_order: 'TIMESTAMP', page_id } as const
-    const page = await log.search(conversation, query)
-    for (const { position, bytes } of page.items) {
-      const { value }: { value?: unknown } = JSON.parse(bytes.toString())
-      updates.push({ position, value })
-    }
-    page_id = page.next_page_id ?? undefined
-  } while (page_id !== undefined)
+  const query = { key: leafEventIdKey, sort_order: 'TIMESTAMP' } as const
+  for await (const { position, bytes } of searchEvents(log, conversation, query)) {
+    const { value }: { value?: unknown } = JSON.parse(bytes.toString())
+    updates.push({ position, value })
+  }
   if (updates.length === 0) return []
   updates.sort((a, b) => a.position - b.position)
   const named = await log.get(
@@ -84,7 +78,7 @@ export async function readLeafMoves(
   return moves
 }
 
-/** The active branch of a log, for those who do not load the conversation. */
+/** The active branch of a log, without loading the conversation. */
 export interface Branch {
   /** Position of the event that the next one follows when the log ends at `head`; 0 when it follows none. */
   leafAt(head: number): number
@@ -102,7 +96,7 @@ export async function readBranch(
   const [further] = await log.read(conversation, last.position, 1)
   const segments = branchSegments(further === undefined ? last.target : Number.POSITIVE_INFINITY, moves)
   return {
-    // Of a head that was read a moment ago: what came since does not count.
+    // The head may be older than the moves.
     leafAt: (head) =>
       leafPosition(
         head,

@@ -1,6 +1,12 @@
 import { hash } from 'node:crypto'
 import type { StuckThresholds } from '@slipway/protocol'
-import { isUserMessage, type LogEvent, type LogEventOf, type ResultEvent } from '../view/log-event.ts'
+import {
+  isResult,
+  isUserMessage,
+  type LogEvent,
+  type LogEventOf,
+  type ResultEvent,
+} from '../view/log-event.ts'
 
 /** Steps that are remembered: thresholds up to this are honoured. */
 const maxSteps = 64
@@ -76,14 +82,6 @@ export class StuckDetector {
     step.isError = event.kind === 'AgentErrorEvent'
     step.result = lazy(() => resultFingerprint(event))
   }
-}
-
-function isResult(event: LogEvent): event is ResultEvent {
-  return (
-    event.kind === 'ObservationEvent' ||
-    event.kind === 'AgentErrorEvent' ||
-    event.kind === 'UserRejectObservation'
-  )
 }
 
 /** How many steps at the end are like the last one. */

@@ -30,6 +30,10 @@ export function isViewEvent(event: LogEvent): event is ViewEvent {
   return kinds.has(event.kind)
 }
 
+export function isResult(event: LogEvent): event is ResultEvent {
+  return ['ObservationEvent', 'AgentErrorEvent', 'UserRejectObservation'].includes(event.kind)
+}
+
 /** A message that a user sent, or that stands for one (source `user`): not a nudge of the server's own. */
 export function isUserMessage(event: LogEvent): boolean {
   return event.kind === 'MessageEvent' && event.source === 'user' && event.llm_message?.role === 'user'

@@ -1,4 +1,4 @@
-import type { LogEventOf, ResultEvent, ViewEvent } from './log-event.ts'
+import { isResult, type LogEventOf, type ResultEvent, type ViewEvent } from './log-event.ts'
 
 type ActionEvent = LogEventOf<'ActionEvent'>
 
@@ -114,13 +114,5 @@ function hasThought(action: ActionEvent): boolean {
     Boolean(reasoning_content) ||
     (thinking_blocks ?? []).length > 0 ||
     Boolean(responses_reasoning_item)
-  )
-}
-
-function isResult(event: ViewEvent): event is ResultEvent {
-  return (
-    event.kind === 'ObservationEvent' ||
-    event.kind === 'AgentErrorEvent' ||
-    event.kind === 'UserRejectObservation'
   )
 }

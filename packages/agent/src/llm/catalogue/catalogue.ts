@@ -1,19 +1,10 @@
 import { findProvider } from '@pydantic/genai-prices'
 import { isOpenaiName, providerNames } from '../route.ts'
+import { pricedProviders } from './prices.ts'
 import { verifiedModels } from './verified-models.ts'
 
-/** Where the price list has the models of a provider under another name. Azure's names are those of one's own deployments. */
-const listed: ReadonlyMap<string, string> = new Map([
-  ['openai', 'openai'],
-  ['anthropic', 'anthropic'],
-  ['gemini', 'google'],
-  ['bedrock', 'aws'],
-  ['openrouter', 'openrouter'],
-  ['deepseek', 'deepseek'],
-  ['groq', 'groq'],
-  ['mistral', 'mistral'],
-  ['xai', 'x-ai'],
-])
+/** Azure's names are those of the user's own deployments; `google` is another name of `gemini`. */
+const listed = new Map([...pricedProviders].filter(([name]) => name !== 'azure' && name !== 'google'))
 
 /** What does not chat: models of sound, pictures and numbers, and names that stand for families. */
 const nonChatModels =

@@ -18,11 +18,19 @@ export interface TokenCounts {
 
 type PricedName = { readonly provider: string | undefined; readonly model: string }
 
-/** Providers' names, where the price list has others. */
-const listed: ReadonlyMap<string, string> = new Map([
-  ['bedrock', 'aws'],
-  ['xai', 'x-ai'],
+/** The providers of the price list by our names for them. */
+export const pricedProviders: ReadonlyMap<string, string> = new Map([
+  ['openai', 'openai'],
+  ['azure', 'azure'],
+  ['anthropic', 'anthropic'],
+  ['google', 'google'],
   ['gemini', 'google'],
+  ['bedrock', 'aws'],
+  ['openrouter', 'openrouter'],
+  ['deepseek', 'deepseek'],
+  ['groq', 'groq'],
+  ['mistral', 'mistral'],
+  ['xai', 'x-ai'],
 ])
 
 export const noModelFacts: ModelFacts = { contextWindow: undefined, cost: () => undefined }
@@ -61,24 +69,13 @@ function pricedName(llm: Llm, { provider, name, baseUrl }: ModelRoute): PricedNa
   if (canonical !== undefined) return split(canonical)
   if (provider === 'litellm_proxy') return split(name)
   if (provider === 'openai' && baseUrl !== undefined && !isOpenaiName(name)) return undefined
-  const sold = [
-    'openai',
-    'azure',
-    'anthropic',
-    'google',
-    'bedrock',
-    'openrouter',
-    'deepseek',
-    'groq',
-    'mistral',
-    'xai',
-  ]
-  return sold.includes(provider) ? { provider: listed.get(provider) ?? provider, model: name } : undefined
+  const listed = pricedProviders.get(provider)
+  return listed === undefined || provider === 'gemini' ? undefined : { provider: listed, model: name }
 }
 
 function split(name: string): PricedName {
   const at = name.indexOf('/')
   if (at < 0) return { provider: undefined, model: name }
   const provider = name.slice(0, at)
-  return { provider: listed.get(provider) ?? provider, model: name.slice(at + 1) }
+  return { provider: pricedProviders.get(provider) ?? provider, model: name.slice(at + 1) }
 }

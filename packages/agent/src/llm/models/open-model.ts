@@ -2,13 +2,8 @@ import { type Llm, llm as llmSchema, type Message } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
 import { llmSecrets } from '../credentials.ts'
 import { classifyFailure, type ProviderFailure, redactDetail } from '../failures.ts'
-import type { Model, ModelFailure, ModelRequest, ModelResult, OpenModel } from '../model.ts'
-import {
-  type ModelEnvironment,
-  type ModelSource,
-  type SourceResult,
-  sleepUntilAborted,
-} from '../model-source.ts'
+import type { Model, ModelEnvironment, ModelFailure, ModelRequest, ModelResult, OpenModel } from '../model.ts'
+import { type ModelSource, type SourceResult, sleepUntilAborted } from '../model-source.ts'
 import { resolveRoute } from '../route.ts'
 import { countTokens } from '../tokens.ts'
 import { RemoteModelSource } from './remote-model.ts'

@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto'
-import type { Llm, Message, TokenUsage } from '@slipway/protocol'
+import type { Llm, Message } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
 import { loadModelFacts, type ModelFacts, noModelFacts } from '../catalogue/prices.ts'
-import { attachCompletionLog } from '../completion-log.ts'
 import type { ProviderFailure } from '../failures.ts'
-import type { ModelReply, ModelRequest } from '../model.ts'
-import type { ModelEnvironment, ModelSource, SourceResult } from '../model-source.ts'
+import type { ModelEnvironment, ModelReply, ModelRequest } from '../model.ts'
+import type { ModelSource, SourceResult } from '../model-source.ts'
 import { callOptions } from '../request/call-options.ts'
 import { type ActivityCallbacks, openProvider } from '../request/open-provider.ts'
 import type { SdkModel } from '../request/sdk-types.ts'
 import { assistantMessage } from '../response/assistant-message.ts'
 import { type StreamResult, streamResponse } from '../response/stream-response.ts'
 import type { ModelRoute } from '../route.ts'
+import { buildReply } from './build-reply.ts'
 
 type CompletedStream = Extract<StreamResult, { kind: 'response' }>
 
@@ -84,66 +84,33 @@ export class RemoteModelSource implements ModelSource {
     return { kind: 'reply', reply: this.#toReply(done, request, now() - started) }
   }
 
-  #toReply(
-    { response: accumulated, stop }: CompletedStream,
-    request: ModelRequest,
-    latencyMs: number,
-  ): ModelReply {
-    const responseId = uniqueId(accumulated.responseId)
-    const message = assistantMessage(accumulated, this.#route, usedCallIds(request.messages))
-    const usage = this.#usage(accumulated, responseId)
-    const cost = this.#cost(accumulated, usage)
-    const { promptTokenIds: prompt, tokenIds: response } = accumulated
-    const hasIds = prompt.length > 0 || response.length > 0
-    const reply: ModelReply = {
-      kind: 'reply',
-      responseId,
-      message,
-      usage,
-      cost,
-      latencyMs,
-      model: this.#llm.model,
-      usageId: this.#llm.usage_id,
-      stop,
-      ...(hasIds ? { tokenIds: { prompt, response } } : {}),
+  #toReply({ response, stop }: CompletedStream, request: ModelRequest, latencyMs: number): ModelReply {
+    const { finish, promptTokenIds: prompt, tokenIds } = response
+    const { inputTokens, outputTokens, raw } = finish?.usage ?? {}
+    const tokens = {
+      input: inputTokens?.total ?? 0,
+      output: outputTokens?.total ?? 0,
+      cacheRead: inputTokens?.cacheRead ?? 0,
+      cacheWrite: inputTokens?.cacheWrite ?? 0,
+      reasoning: outputTokens?.reasoning ?? 0,
     }
     const nowMs = this.#environment.now()
-    return attachCompletionLog(reply, { llm: this.#llm, request, nowMs, secrets: this.#secrets })
-  }
-
-  #usage({ finish }: CompletedStream['response'], responseId: string): TokenUsage {
-    const input = finish?.usage.inputTokens
-    const output = finish?.usage.outputTokens
-    const prompt_tokens = input?.total ?? 0
-    const completion_tokens = output?.total ?? 0
-    return {
-      model: this.#llm.model,
-      prompt_tokens,
-      completion_tokens,
-      cache_read_tokens: input?.cacheRead ?? 0,
-      cache_write_tokens: input?.cacheWrite ?? 0,
-      reasoning_tokens: output?.reasoning ?? 0,
-      context_window: this.contextWindow ?? 0,
-      per_turn_token: prompt_tokens + completion_tokens,
-      response_id: responseId,
-    }
-  }
-
-  /** By the model's own settings, else what the provider says it was, else by the price list. */
-  #cost({ finish }: CompletedStream['response'], usage: TokenUsage): number {
-    const { input_cost_per_token: input, output_cost_per_token: output } = this.#llm
-    if (input !== undefined || output !== undefined) {
-      return usage.prompt_tokens * (input ?? 0) + usage.completion_tokens * (output ?? 0)
-    }
-    const reported = finish?.usage.raw?.cost
-    if (typeof reported === 'number') return reported
-    const tokens = {
-      input: usage.prompt_tokens,
-      cacheRead: usage.cache_read_tokens,
-      cacheWrite: usage.cache_write_tokens,
-      output: usage.completion_tokens,
-    }
-    return this.#facts.cost(tokens, new Date(this.#environment.now())) ?? 0
+    const hasIds = prompt.length > 0 || tokenIds.length > 0
+    return buildReply({
+      llm: this.#llm,
+      secrets: this.#secrets,
+      request,
+      responseId: uniqueId(response.responseId),
+      message: assistantMessage(response, this.#route, usedCallIds(request.messages)),
+      tokens,
+      contextWindow: this.contextWindow,
+      // The provider's own number, else by the price list.
+      cost: typeof raw?.cost === 'number' ? raw.cost : (this.#facts.cost(tokens, new Date(nowMs)) ?? 0),
+      latencyMs,
+      nowMs,
+      stop,
+      ...(hasIds ? { tokenIds: { prompt, response: tokenIds } } : {}),
+    })
   }
 }
 

@@ -1,16 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import type { Llm, Message, TokenUsage } from '@slipway/protocol'
+import type { Llm, Message } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import type { Secrets } from '../../secrets/secrets.ts'
-import { attachCompletionLog } from '../completion-log.ts'
 import type { ProviderFailure } from '../failures.ts'
-import type { ModelDelta, ModelFailureCode, ModelReply, ModelRequest } from '../model.ts'
-import {
-  type ModelEnvironment,
-  type ModelSource,
-  type SourceResult,
-  sleepUntilAborted,
-} from '../model-source.ts'
+import type { ModelDelta, ModelEnvironment, ModelFailureCode, ModelReply, ModelRequest } from '../model.ts'
+import { type ModelSource, type SourceResult, sleepUntilAborted } from '../model-source.ts'
 import { countTokens } from '../tokens.ts'
+import { buildReply } from './build-reply.ts'
 
 /**
  * One turn of a script; every member may be missing. `text` (or `thought`) is said word by word, `delta_ms` apart, `delay_ms`
@@ -98,48 +94,44 @@ export class ScriptedModelSource implements ModelSource {
     return { entry: this.#turns[at] ?? scriptEndEntry, index: String(at) }
   }
 
-  #toReply(options: {
-    entry: ScriptEntry
-    index: string
-    request: ModelRequest
-    started: number
+  #toReply({
+    entry,
+    index,
+    request,
+    started,
+  }: {
+    readonly entry: ScriptEntry
+    readonly index: string
+    readonly request: ModelRequest
+    readonly started: number
   }): ModelReply {
-    const { entry, index, request, started } = options
-    const { now } = this.#environment
-    // A number alone would come again when two answers of different openings stand at the same place.
+    const nowMs = this.#environment.now()
+    // The index alone would repeat when two conversations with different beginnings are at the same place.
     const id = `${index}-${randomBytes(3).toString('hex')}`
     const message = assistantMessage(entry, id)
-    const responseId = `scripted-${id}`
-    const usage = this.#usage(entry, { request, message, responseId })
-    const { input_cost_per_token: input = 0, output_cost_per_token: output = 0 } = this.#llm
-    const cost = usage.prompt_tokens * input + usage.completion_tokens * output
-    const latencyMs = now() - started
-    const stop = entry.isRefusal ? 'refusal' : entry.calls.length > 0 ? 'tool_calls' : 'stop'
-    const reply = { kind: 'reply', responseId, message, usage, cost, latencyMs, stop } as const
-    const { model, usage_id: usageId } = this.#llm
-    const setting = { llm: this.#llm, request, nowMs: now(), secrets: this.#secrets }
-    return attachCompletionLog({ ...reply, model, usageId }, setting)
-  }
-
-  #usage(
-    { usage }: ScriptEntry,
-    { request, message, responseId }: { request: ModelRequest; message: Message; responseId: string },
-  ): TokenUsage {
-    const count = (name: string, otherwise: number) =>
-      typeof usage[name] === 'number' ? usage[name] : otherwise
-    const prompt_tokens = count('prompt_tokens', countTokens(request.messages))
-    const completion_tokens = count('completion_tokens', countTokens([message]))
-    return {
-      model: this.#llm.model,
-      prompt_tokens,
-      completion_tokens,
-      cache_read_tokens: count('cache_read_tokens', 0),
-      cache_write_tokens: count('cache_write_tokens', 0),
-      reasoning_tokens: count('reasoning_tokens', 0),
-      context_window: this.contextWindow ?? 0,
-      per_turn_token: prompt_tokens + completion_tokens,
-      response_id: responseId,
+    const count = (name: string, otherwise = 0) => {
+      const value = entry.usage[name]
+      return typeof value === 'number' ? value : otherwise
     }
+    return buildReply({
+      llm: this.#llm,
+      secrets: this.#secrets,
+      request,
+      responseId: `scripted-${id}`,
+      message,
+      tokens: {
+        input: count('prompt_tokens', countTokens(request.messages)),
+        output: count('completion_tokens', countTokens([message])),
+        cacheRead: count('cache_read_tokens'),
+        cacheWrite: count('cache_write_tokens'),
+        reasoning: count('reasoning_tokens'),
+      },
+      contextWindow: this.contextWindow,
+      cost: 0,
+      latencyMs: nowMs - started,
+      nowMs,
+      stop: entry.isRefusal ? 'refusal' : entry.calls.length > 0 ? 'tool_calls' : 'stop',
+    })
   }
 }
 
@@ -165,19 +157,18 @@ function words(text: string): string[] {
 }
 
 function assistantMessage({ text, reasoning, calls }: ScriptEntry, id: string): Message {
+  const tool_calls = calls.map((call, at) => ({
+    id: `call-${id}-${at}`,
+    ...call,
+    origin: 'completion' as const,
+  }))
   return {
     role: 'assistant',
     content: text === '' ? [] : [{ type: 'text', text, cache_prompt: false }],
-    ...(calls.length === 0
-      ? {}
-      : { tool_calls: calls.map((call, at) => toolCall(call, `call-${id}-${at}`)) }),
+    ...(calls.length === 0 ? {} : { tool_calls }),
     ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
     thinking_blocks: [],
   }
-}
-
-function toolCall(call: ScriptEntry['calls'][number], id: string) {
-  return { id, ...call, origin: 'completion' as const }
 }
 
 function scriptedFailure({ code, detail }: NonNullable<ScriptEntry['error']>): ProviderFailure {
@@ -219,7 +210,7 @@ function readError(error: Record<string, unknown>): NonNullable<ScriptEntry['err
 }
 
 function asRecord(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {} // members are unknown
+  return isRecord(value) ? value : {}
 }
 
 function asText(value: unknown): string {

@@ -1,4 +1,5 @@
 import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipway/protocol'
+import { isRecord, parseJson } from '@slipway/shared/json'
 import type { ModelRoute, ProviderApi } from '../route.ts'
 import { type FilePart, type ImageSupport, imageParts, type UserPart } from './images.ts'
 import { anthropicBlocks, decodeProviderMetadata, googleThoughts } from './provider-metadata.ts'
@@ -313,14 +314,9 @@ function file({ data, mediaType }: FilePart): FilePart {
   return { type: 'file', data, mediaType }
 }
 
-/** The object of a JSON text; undefined when it is none, or one whose names no library passes on. */
-function parseJsonObject(received: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(received)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined
-  } catch {
-    return undefined
-  }
+function parseJsonObject(text: string): Record<string, unknown> | undefined {
+  const value = parseJson(text)
+  return isRecord(value) ? { ...value } : undefined
 }
 
 /** A reasoning item that was carried; a log from elsewhere may hold anything there. */

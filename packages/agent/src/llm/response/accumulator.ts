@@ -1,3 +1,4 @@
+import { isRecord } from '@slipway/shared/json'
 import type { ModelDelta } from '../model.ts'
 import type { SdkFinish, SdkMetadata, SdkStreamPart } from '../request/sdk-types.ts'
 
@@ -158,5 +159,5 @@ function numbers(value: unknown): number[] {
 }
 
 function asRecord(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {} // members are unknown
+  return isRecord(value) ? value : {}
 }

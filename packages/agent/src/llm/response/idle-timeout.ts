@@ -1,10 +1,9 @@
-/** A timer takes no more. */
+import { raceAbort } from '@slipway/shared/async'
+
+/** The longest time that a timer supports. */
 const maxTimerMs = 2 ** 31 - 1
 
-/**
- * The signal of one request: aborted with its parent, or when nothing has touched it for a time. Stop it when the request
- * is over.
- */
+/** The signal of one request: aborts with its parent, or after an idle time without `touch`. Call `stop` after the request. */
 export class IdleTimeout {
   readonly #controller = new AbortController()
   readonly #parent: AbortSignal
@@ -30,7 +29,7 @@ export class IdleTimeout {
     return this.#controller.signal
   }
 
-  /** Whether it was time that aborted it. */
+  /** The idle time has aborted it. */
   get isTimedOut(): boolean {
     return this.#isTimedOut
   }
@@ -39,29 +38,20 @@ export class IdleTimeout {
     if (!this.signal.aborted) this.#timer?.refresh()
   }
 
-  /** Lets go of the parent, and of the request if that still goes on. */
+  /** Stops listening to the parent and aborts the request if it is still active. */
   stop(): void {
     clearTimeout(this.#timer)
     this.#parent.removeEventListener('abort', this.#abort)
     this.#abort()
   }
 
-  /** What a promise comes to; undefined as soon as the signal is aborted. */
+  /** The result of a promise; undefined as soon as the signal aborts. */
   async race<T>(promise: PromiseLike<T>): Promise<T | undefined> {
     const { signal } = this
-    let abort = () => {}
-    const aborted = new Promise<undefined>((done) => {
-      abort = () => done(undefined)
-      signal.addEventListener('abort', abort, { once: true })
-      if (signal.aborted) abort()
+    return await raceAbort(Promise.resolve(promise), signal).catch((error: unknown) => {
+      if (signal.aborted) return undefined
+      throw error
     })
-    // Nobody waits for a promise that lost: its rejection is no news.
-    Promise.resolve(promise).catch(() => {})
-    try {
-      return await Promise.race([promise, aborted])
-    } finally {
-      signal.removeEventListener('abort', abort)
-    }
   }
 
   readonly #abort = (): void => {

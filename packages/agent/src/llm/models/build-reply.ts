@@ -1,0 +1,43 @@
+import type { Llm, Message } from '@slipway/protocol'
+import type { Secrets } from '../../secrets/secrets.ts'
+import type { TokenCounts } from '../catalogue/prices.ts'
+import { attachCompletionLog } from '../completion-log.ts'
+import type { ModelReply, ModelRequest } from '../model.ts'
+
+interface ReplyParts extends Pick<ModelReply, 'responseId' | 'stop' | 'latencyMs' | 'tokenIds'> {
+  readonly llm: Llm
+  readonly secrets: Secrets
+  readonly request: ModelRequest
+  readonly message: Message
+  readonly tokens: TokenCounts & { readonly reasoning: number }
+  readonly contextWindow: number | undefined
+  /** Dollars, when the model's settings have no price. */
+  readonly cost: number
+  readonly nowMs: number
+}
+
+/** A reply of a model, with its completion log when the settings ask for one. */
+export function buildReply(parts: ReplyParts): ModelReply {
+  const { llm, secrets, request, tokens, contextWindow, nowMs, cost, ...members } = parts
+  const { model, usage_id: usageId, input_cost_per_token: input, output_cost_per_token: output } = llm
+  const isPriced = input !== undefined || output !== undefined
+  const reply: ModelReply = {
+    kind: 'reply',
+    ...members,
+    model,
+    usageId,
+    usage: {
+      model,
+      prompt_tokens: tokens.input,
+      completion_tokens: tokens.output,
+      cache_read_tokens: tokens.cacheRead,
+      cache_write_tokens: tokens.cacheWrite,
+      reasoning_tokens: tokens.reasoning,
+      context_window: contextWindow ?? 0,
+      per_turn_token: tokens.input + tokens.output,
+      response_id: parts.responseId,
+    },
+    cost: isPriced ? tokens.input * (input ?? 0) + tokens.output * (output ?? 0) : cost,
+  }
+  return attachCompletionLog(reply, { llm, request, nowMs, secrets })
+}
