@@ -32,25 +32,24 @@ export type { LoadedSkill, SkillOrigin } from './skills/skill.ts'
 export { availableToolNames, findTool, toolNames } from './tools/registry.ts'
 export { Workspace } from './workspace/workspace.ts'
 
-/** Opens a conversation (see `Conversation.open`). What runs agents is loaded with the first of them, not with the server. */
+/** Opens a conversation (see `Conversation.open`). Loads the code that runs agents on first use. */
 export async function openConversation(options: OpenConversationOptions): Promise<Conversation> {
   const { Conversation } = await import('./conversation/conversation.ts')
   return await Conversation.open(options)
 }
 
-/** The models that can be named; their list is loaded here. */
+/** Loads the list of known models. */
 export async function loadCatalogue(): Promise<Catalogue> {
   return (await import('./llm/catalogue/catalogue.ts')).catalogue()
 }
 
-/** Tries an MCP server and lets go of it; see `McpTrial`. Its library is loaded here. */
+/** Connects to an MCP server once and reports its tools. */
 export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbeResult> {
   return await (await import('./tools/mcp/probe.ts')).probeMcpServer(options)
 }
 
 /**
- * The agents that tasks can be given to: of a project, of a user's home, and those that come with the server. Of two of one name the
- * first in this row counts; what was passed over is among the faults.
+ * The agents of a project, of a home directory and of this server. The first of a name wins, in this order.
  */
 export async function findAgents(from: {
   readonly project?: string | undefined
@@ -60,29 +59,29 @@ export async function findAgents(from: {
   return await (await import('./agents/find-agents.ts')).findAgents(from)
 }
 
-/** The agents of one folder, such as the `agents` of a plugin; links may not lead out of it. */
+/** The agents of a directory, such as the `agents` of a plugin; links may not leave it. */
 export async function readAgentDefinitions(directory: string): Promise<FoundAgents> {
   return await (await import('./agents/find-agents.ts')).readAgentDefinitions(directory)
 }
 
-/** What opens the models of all providers; it loads nothing of theirs before a model is asked. */
+/** Opens models of all providers; loads a provider's library at the first request. */
 export async function loadOpenModel(): Promise<OpenModel> {
   return (await import('./llm/models/open-model.ts')).openModel
 }
 
-/** Brings a log that was cut off anywhere to rest: each action without a result is answered, and the status is idle. */
+/** Makes a truncated log consistent: each action without a result gets an error, and the status is idle. */
 export async function closeOpenCalls(log: EventLog, conversation: string, wire: WireVersion): Promise<void> {
   await (await import('./conversation/close-open-calls.ts')).closeOpenCalls(log, conversation, wire)
 }
 
-/** What fetches and reads skills, plugins and marketplaces that neither a project nor a home directory holds. */
+/** Readers of skills, plugins and marketplaces outside of project and home directory. */
 export async function extensionReaders(): Promise<typeof import('./plugins/index.ts')> {
   return await import('./plugins/index.ts')
 }
 
 /**
- * The skills of a project and of a user's home, as far as they are given, and others that were loaded elsewhere; those of the
- * project go first where names clash. What was passed over is among the faults. Rejects only when aborted.
+ * The skills of a project and of a home directory, if given, and additional ones. The project's win when
+ * names clash. Skipped files are reported as issues. Rejects only when aborted.
  */
 export async function listSkills(
   from: {

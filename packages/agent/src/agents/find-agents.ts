@@ -9,21 +9,21 @@ import { parseAgent } from './parse-agent.ts'
 const maxBytes = 256 * 1024
 const maxEntries = 2_000
 const maxAgents = 200
-/** Folders of agents, below a workspace or a home directory; the first wins when names clash. */
+/** Directories of agents in a workspace or home directory; the first wins when names clash. */
 const agentDirectories = ['.agents/agents', '.openhands/agents'] as const
 const builtinNames = ['general-purpose', 'code-explorer', 'bash-runner', 'web-researcher'] as const
 
 export interface FoundAgents {
   /** Each name once. */
   readonly agents: readonly AgentDefinition[]
-  /** What was passed over and why, a sentence each, for people. */
+  /** A sentence for each file that was skipped. */
   readonly issues: readonly string[]
 }
 
 /**
- * The agents of a folder: its Markdown files, not those in folders below it, in order of their names. Files are what somebody
- * else wrote: they are bounded (256 KiB each, 200 agents), links may not lead out of `within` (without it: of the folder), and a bad
- * one is a fault and nothing else. A folder that is not there has none. Never rejects.
+ * The agents of a directory: its Markdown files, without subdirectories, by name. Files are bounded (256 KiB
+ * each, 200 agents), links may not leave `within` (default: the directory), and invalid ones are skipped and
+ * reported. Empty when the directory is missing. Never rejects.
  */
 export async function readAgentDefinitions(
   directory: string,
@@ -46,8 +46,8 @@ export async function readAgentDefinitions(
 }
 
 /**
- * The agents of a project, of a user's home, of plugins (by their folders) and of this server, as far as they are asked for. Of
- * two of one name the first in this row counts. Never rejects.
+ * The agents of a project, a home directory, plugins (by their directories) and this server. The first of a
+ * name wins, in this order. Never rejects.
  */
 export async function findAgents(from: {
   readonly project?: string | undefined
@@ -76,7 +76,7 @@ export async function findAgents(from: {
 
 let builtinCache: Promise<readonly AgentDefinition[]> | undefined
 
-/** The agents that come with the server; they are read once. */
+/** The agents of this server, read once. */
 export function builtinAgents(): Promise<readonly AgentDefinition[]> {
   builtinCache ??= Promise.all(
     builtinNames.map(async (name) => {
@@ -92,7 +92,7 @@ export function builtinAgents(): Promise<readonly AgentDefinition[]> {
   return builtinCache
 }
 
-/** Agents by name, the first of a name, and faults. */
+/** Agents by name, the first of a name, and issues. */
 class AgentCollector implements FoundAgents {
   readonly #agents = new Map<string, AgentDefinition>()
   readonly issues: string[] = []

@@ -2,17 +2,16 @@ import { type AgentDefinition, type AgentLevel, agentDefinition, validationIssue
 import { parseFrontMatter } from '../skills/front-matter.ts'
 import { normalizeText } from '../skills/skill.ts'
 
-/** What an agent is read from. */
 export interface AgentFile {
   readonly text: string
   /** The name when the front matter gives none: the file's without its extension. */
   readonly name: string
   readonly level: AgentLevel
-  /** For people: the path of its file. */
+  /** The path of the file, for messages. */
   readonly source: string | undefined
 }
 
-/** Members of front matter that are members of an agent; everything else is metadata. */
+/** Front matter members of an agent; all others are metadata. */
 const members = new Set([
   'name',
   'description',
@@ -29,13 +28,13 @@ const members = new Set([
   'profile_store_dir',
   'condenser',
 ])
-/** Other spellings of `mcp_config` that are about. */
+/** Other spellings of `mcp_config`. */
 const mcpConfigAliases = ['mcp_servers', 'mcpServers']
 const example = /<example>([\s\S]*?)<\/example>/g
 
 /**
- * Reads an agent from the text of its file (wire 6.13): YAML front matter, and below it the system prompt. Lists may be
- * texts with commas. Never throws: what is wrong is a sentence that begins with a verb.
+ * Reads an agent from the text of its file (wire 6.13): YAML front matter, then the system prompt. Lists may
+ * be texts with commas. Never throws; an issue is a sentence that begins with a verb.
  */
 export async function parseAgent(
   from: AgentFile,
@@ -85,7 +84,7 @@ function parseList(value: unknown): unknown {
     .filter((item) => item !== '')
 }
 
-/** Some agents bring their examples in their description. */
+/** Some descriptions contain the examples. */
 function extractExamples(description: unknown): string[] {
   if (typeof description !== 'string') return []
   return [...description.matchAll(example)].map(([, text = '']) => text.trim()).filter((text) => text !== '')

@@ -7,7 +7,7 @@ import { endGoalEvents } from './loop/goal.ts'
 
 const forkedText = 'The call was not done here: the conversation was forked before it had a result.'
 
-/** Brings a log that was cut off anywhere to rest: each action without a result is answered, and the status is idle. */
+/** Makes a truncated log consistent: each action without a result gets an error, and the status is idle. */
 export async function closeOpenCalls(
   log: EventLog,
   conversation: string,

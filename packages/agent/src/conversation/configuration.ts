@@ -16,22 +16,21 @@ import type { RuntimeLoader } from './runtime/runtime-loader.ts'
 const redactedValue = '**********'
 
 interface ConfigurationParts {
+  readonly context: ConversationContext
   readonly runtimes: RuntimeLoader
   readonly runs: RunControl
 }
 
 /** Changes of an open conversation's settings. */
 export class Configuration {
-  readonly #context: ConversationContext
   readonly #parts: ConfigurationParts
 
-  constructor(context: ConversationContext, parts: ConfigurationParts) {
-    this.#context = context
+  constructor(parts: ConfigurationParts) {
     this.#parts = parts
   }
 
   async setPolicy(policy: ConfirmationPolicy): Promise<void> {
-    await this.#context.settings.change(
+    await this.#parts.context.settings.change(
       (now) => ({ ...now, confirmation_policy: policy }),
       () => [stateUpdate('confirmation_policy', policy)],
     )
@@ -40,7 +39,7 @@ export class Configuration {
   }
 
   async setAnalyzer(analyzer: SecurityAnalyzer | null): Promise<void> {
-    await this.#context.settings.change(
+    await this.#parts.context.settings.change(
       (now) => ({ ...now, security_analyzer: analyzer ?? undefined }),
       () => [stateUpdate('security_analyzer', analyzer)],
     )
@@ -48,13 +47,13 @@ export class Configuration {
   }
 
   async addSecrets(added: Readonly<Record<string, SecretSource>>): Promise<void> {
-    const { secrets, settings } = this.#context
+    const { secrets, settings } = this.#parts.context
     secrets.add(added)
     await settings.change((now) => ({ ...now, secrets: { ...now.secrets, ...added } }))
   }
 
   async switchModel(llm: Llm): Promise<void> {
-    const { secrets, settings } = this.#context
+    const { secrets, settings } = this.#parts.context
     const agent = { ...settings.current.agent, llm }
     secrets.addValuesFrom(llm)
     await settings.change(
@@ -67,7 +66,7 @@ export class Configuration {
 
   async loadPlugin(source: ExtensionSource): Promise<void> {
     const { runtimes, runs } = this.#parts
-    const { state, deps, secrets, settings, closing } = this.#context
+    const { state, deps, secrets, settings, closing } = this.#parts.context
     runs.assertIdle(state)
     const runtime = await runtimes.open()
     const { extensions } = runtime

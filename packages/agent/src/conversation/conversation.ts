@@ -49,13 +49,13 @@ export class Conversation implements AsyncDisposable {
     const runtimes = new RuntimeLoader(context)
     const runs = new RunControl(context, runtimes)
     const titles = new Titles(context, runtimes)
-    const messages = new Messages(context, { runtimes, runs, titles })
+    const messages = new Messages({ context, runtimes, runs, titles })
     this.#runtimes = runtimes
     this.#runs = runs
     this.#titles = titles
     this.#messages = messages
-    this.#configuration = new Configuration(context, { runtimes, runs })
-    this.#goals = new Goals(context, { runtimes, runs, messages })
+    this.#configuration = new Configuration({ context, runtimes, runs })
+    this.#goals = new Goals({ context, runtimes, runs, messages })
   }
 
   /**

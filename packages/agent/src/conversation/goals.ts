@@ -10,6 +10,7 @@ import { transition } from './state/status.ts'
 import { textRequest } from './user-message.ts'
 
 interface GoalParts {
+  readonly context: ConversationContext
   readonly runtimes: RuntimeLoader
   readonly runs: RunControl
   readonly messages: Messages
@@ -17,11 +18,9 @@ interface GoalParts {
 
 /** Starts and ends the pursuit of a goal; the agent loop judges each round of it. */
 export class Goals {
-  readonly #context: ConversationContext
   readonly #parts: GoalParts
 
-  constructor(context: ConversationContext, parts: GoalParts) {
-    this.#context = context
+  constructor(parts: GoalParts) {
     this.#parts = parts
   }
 
@@ -31,17 +30,17 @@ export class Goals {
   }
 
   async stop(): Promise<void> {
-    await this.#context.append((now) => {
+    await this.#parts.context.append((now) => {
       if (!now.goal?.active) return []
       const paused = now.status === 'running' ? [statusUpdate('paused'), pauseEvent] : []
       return [...endGoalEvents(now), ...paused]
     })
-    if (this.#context.state.status === 'paused') await this.#parts.runtimes.tasks?.pause()
-    this.#context.publish({ kind: 'idle' })
+    if (this.#parts.context.state.status === 'paused') await this.#parts.runtimes.tasks?.pause()
+    this.#parts.context.publish({ kind: 'idle' })
   }
 
   async resume(): Promise<void> {
-    await this.#context.append((now) => {
+    await this.#parts.context.append((now) => {
       assertCanStartGoal(now)
       const { goal } = now
       if (goal?.status !== 'interrupted')

@@ -14,6 +14,7 @@ import { assertSameMessage, messageText, userMessageEvent } from './user-message
 const supersededText = 'Superseded by a new user message'
 
 interface MessageParts {
+  readonly context: ConversationContext
   readonly runtimes: RuntimeLoader
   readonly runs: RunControl
   readonly titles: Titles
@@ -21,11 +22,9 @@ interface MessageParts {
 
 /** Stores user messages. */
 export class Messages {
-  readonly #context: ConversationContext
   readonly #parts: MessageParts
 
-  constructor(context: ConversationContext, parts: MessageParts) {
-    this.#context = context
+  constructor(parts: MessageParts) {
     this.#parts = parts
   }
 
@@ -36,9 +35,9 @@ export class Messages {
   ): Promise<void> {
     const { runs, titles } = this.#parts
     const isNew = await this.#store(message, options)
-    if (isNew) titles.setInBackground(this.#context.secrets.redact(messageText(message)))
+    if (isNew) titles.setInBackground(this.#parts.context.secrets.redact(messageText(message)))
     if (!message.run) return
-    const { status } = this.#context.state
+    const { status } = this.#parts.context.state
     if (!isNew && status === 'idle') await runs.ensureRunning()
     else if (status === 'running') runs.start()
   }
@@ -48,7 +47,7 @@ export class Messages {
     message: SendMessageRequest,
     { id: requestedId, goal }: { readonly id?: string | undefined; readonly goal?: GoalState },
   ): Promise<boolean> {
-    const { id: conversation, deps, settings, secrets, closing, append } = this.#context
+    const { id: conversation, deps, settings, secrets, closing, append } = this.#parts.context
     const { runtimes } = this.#parts
     const runtime = await runtimes.open().catch(() => undefined)
     // A run reports missing plugins.

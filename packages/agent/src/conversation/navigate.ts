@@ -15,13 +15,16 @@ export const restartedText =
 export const pauseEvent: EventDraft = { kind: 'PauseEvent', source: 'user' }
 export const interruptEvent: EventDraft = { kind: 'InterruptEvent', source: 'user' }
 
-/** Every action without a result is answered, and the run is over. */
+/** Ends the run; actions without a result get an error. */
 export function stopEvents(now: ConversationState, reason: string): EventDraft[] {
   const answers = now.openActions().map((call) => agentErrorEvent(call, reason))
   return [...answers, ...endGoalEvents(now), statusUpdate('paused')]
 }
 
-/** The leaf is moved to the event of this id, null for none; what has no result is answered on the branch that is left. */
+/**
+ * Moves the leaf to the event of this id, null for none; actions without a result on the old branch get an
+ * error.
+ */
 export function navigateEvents(now: ConversationState, value: string | null): EventDraft[] {
   const idle = transition(now.status, 'navigate')
   return [
@@ -32,14 +35,14 @@ export function navigateEvents(now: ConversationState, value: string | null): Ev
   ]
 }
 
-/** Calls that were left on another branch are answered before this one goes on. */
+/** Actions left on another branch get an error before this branch goes on. */
 export function closeAbandonedActions(now: ConversationState): EventDraft[] {
   return now.abandonedActions().map((call) => agentErrorEvent(call, otherBranchText))
 }
 
 /**
- * The id of the event that one of this id stands for: of a fact that has moved the leaf, where it leads (null for the beginning).
- * A Problem `not_found` when there is no such event.
+ * The target of navigating to an event: the event itself, or for a leaf move its target (null for the
+ * beginning). A Problem `not_found` when there is no such event.
  */
 export async function resolveNavigateTarget(
   log: EventLog,

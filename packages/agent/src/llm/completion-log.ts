@@ -3,11 +3,14 @@ import type { Llm, Message } from '@slipway/protocol'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { ModelReply, ModelRequest } from './model.ts'
 
-/** Characters of an image's data that are kept. */
+/** Most characters of an image in the log. */
 const maxImage = 1000
 const omittedText = '<left out>'
 
-/** An answer with its log, when its settings want one: without secrets, encrypted thoughts and most of the images. */
+/**
+ * Adds a completion log to a reply when the settings ask for it: without secrets, encrypted reasoning and
+ * most image data.
+ */
 export function attachCompletionLog(
   reply: ModelReply,
   options: {

@@ -1,11 +1,11 @@
 import type { Llm } from '@slipway/protocol'
 import { Secrets } from '../secrets/secrets.ts'
 
-/** Values of headers and of extra members shorter than this are words, not secrets. */
+/** Shorter values of headers and extra members are words, not secrets. */
 const minLength = 8
 const secretName = /auth|credential|key|password|secret|session|token/i
 
-/** Hides what in the settings of a model is nobody's business: keys, values of headers, passwords in the address. */
+/** The secrets in the settings of a model: keys, header values, passwords in the address. */
 export function llmSecrets(llm: Llm): Secrets {
   const secrets = new Secrets()
   for (const value of [
@@ -22,7 +22,7 @@ export function llmSecrets(llm: Llm): Secrets {
   return secrets
 }
 
-/** A provider may say a key back as it came in a header or an address. */
+/** Providers repeat keys in the form in which they received them. */
 function redactForms(secrets: Secrets, value: string): void {
   secrets.addValue(value)
   secrets.addValue(encodeURIComponent(value.toWellFormed()))
@@ -31,7 +31,7 @@ function redactForms(secrets: Secrets, value: string): void {
     if (form.length >= minLength) secrets.addValue(form)
 }
 
-/** What of the base64 of a longer text is this value's alone: it depends on where in the text the value begins. */
+/** The characters of base64 text that depend on this value alone, for each offset at which it may begin. */
 function base64Forms(value: string): string[] {
   return [0, 1, 2].flatMap((before) => {
     const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(value)])

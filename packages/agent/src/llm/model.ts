@@ -1,6 +1,6 @@
 import type { Llm, Message, TokenUsage } from '@slipway/protocol'
 
-/** A tool as a model is told of it. */
+/** A tool as a model sees it. */
 export interface ModelTool {
   readonly name: string
   readonly description: string
@@ -9,14 +9,14 @@ export interface ModelTool {
 }
 
 export interface ModelRequest {
-  /** Our own messages are the truth: what was thought before goes back exactly as it came. `cache_prompt` marks a block to cache. */
+  /** Sent as they are: reasoning goes back exactly as received. `cache_prompt` marks a block to cache. */
   readonly messages: readonly Message[]
   readonly tools: readonly ModelTool[]
-  /** `none`: a question beside the work, to be answered in words; the tools are told because the history names them. */
+  /** `none`: the reply must be a text. The tools are sent because the history names them. */
   readonly toolChoice?: 'none'
-  /** Pieces of the answer as they come: hints, they may be lost. After a retry nothing is taken back: retries end with the first piece. */
+  /** Deltas of the reply; they may be lost. There is no retry after the first one. */
   readonly onDelta?: (delta: ModelDelta) => void
-  /** At most this many tokens of answer, whatever the model's own setting is. */
+  /** Lowers the limit of the settings. */
   readonly maxOutputTokens?: number
 }
 
@@ -40,7 +40,7 @@ export type ModelFailureCode =
 
 export interface ModelReply {
   readonly kind: 'reply'
-  /** The provider's id of the response, or one of ours when it gave none. */
+  /** The provider's id of the response, or a generated one. */
   readonly responseId: string
   /**
    * Role `assistant`: `content` (texts), `tool_calls` (`arguments` the JSON text exactly as received, also when it does not
@@ -51,35 +51,34 @@ export interface ModelReply {
   /** Dollars; 0 when no price is known. */
   readonly cost: number
   readonly latencyMs: number
-  /** Of the model that answered, which may be a fallback. */
+  /** The model that replied, possibly a fallback. */
   readonly model: string
   readonly usageId: string
-  /** `refusal`: the provider's content policy. `length`: cut at the limit of output. */
+  /** `refusal`: the provider's content policy. `length`: cut at the output limit. */
   readonly stop: 'stop' | 'tool_calls' | 'length' | 'refusal'
-  /** When the provider gave them. */
+  /** If the provider sent them. */
   readonly tokenIds?: { readonly prompt: readonly number[]; readonly response: readonly number[] }
-  /** When completion logging is on: request and response as JSON text, without any secret. */
+  /** Request and response as JSON text without secrets, if completion logging is on. */
   readonly completionLog?: { readonly filename: string; readonly data: string }
 }
 
 export interface ModelFailure {
   readonly kind: 'failure'
   readonly code: ModelFailureCode
-  /** What the provider said, without secrets; what to do about it where that is known. */
+  /** The provider's message without secrets, with a hint if there is one. */
   readonly detail: string
 }
 
-/** `aborted`: the signal ended it. */
+/** `aborted`: the signal aborted. */
 export type ModelResult = ModelReply | ModelFailure | { readonly kind: 'aborted' }
 
-/** A model, ready to be asked. */
 export interface Model {
   readonly llm: Llm
-  /** Asks once (with retries and fallbacks). Never rejects. */
+  /** Never rejects; includes retries and fallbacks. */
   generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult>
-  /** Tokens that fit into a prompt, when known. */
+  /** The most tokens of a prompt, if known. */
   readonly contextWindow: number | undefined
-  /** An estimate of the tokens of a text or message; cheap, and never an underestimate by much. */
+  /** A cheap estimate, never much too low. */
   countTokens(messages: readonly Message[]): number
 }
 

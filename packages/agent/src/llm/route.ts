@@ -1,20 +1,20 @@
 import type { Llm } from '@slipway/protocol'
 
-/** The interface that a model is spoken to by. */
+/** The interface that a provider speaks. */
 export type ProviderApi = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedrock' | 'compatible'
 
-/** Where a model is, by its settings. */
+/** How to reach a model. */
 export interface ModelRoute {
-  /** The first segment of the model's name, or what it was taken for: `openai`, `anthropic`, `openrouter`, ... */
+  /** The prefix of the model's name, or a guess: `openai`, `anthropic`, `openrouter`, ... */
   readonly provider: string
-  /** The name that the provider knows it by. */
+  /** The name of the model at its provider. */
   readonly name: string
   readonly api: ProviderApi
-  /** None: the provider's own. */
+  /** Undefined: the provider's own. */
   readonly baseUrl: string | undefined
 }
 
-/** Servers that speak like OpenAI, by the prefix that stands for them, and where they are when that is known. */
+/** Servers with an interface like OpenAI's, by prefix, with their addresses if known. */
 const compatibleServers: ReadonlyMap<string, string | undefined> = new Map([
   ['openrouter', 'https://openrouter.ai/api/v1'],
   ['ollama', 'http://127.0.0.1:11434/v1'],
@@ -33,7 +33,7 @@ const compatibleServers: ReadonlyMap<string, string | undefined> = new Map([
 ])
 
 const openaiNames = /^(gpt-(?!oss)|chatgpt-|o\d|codex|computer-use)/
-/** Models whose thinking can be kept only by the Responses interface. */
+/** Models whose reasoning only the Responses interface returns. */
 const responsesNames = /^(gpt-(?:[5-9]|\d\d)|o\d|codex|computer-use)/
 
 /** Other spellings of a prefix. */
@@ -45,12 +45,12 @@ export function providerNames(): readonly string[] {
   return [...own, ...[...compatibleServers.keys()].filter((name) => !prefixAliases.includes(name))]
 }
 
-/** Whether the route is one of OpenAI's own models by its name. */
+/** Whether a name is one of OpenAI's own models. */
 export function isOpenaiName(name: string): boolean {
   return openaiNames.test(name)
 }
 
-/** The route of a model; a text that says what is missing when there is none. `scripted/` has no route. */
+/** The route of a model, or what is missing for one. `scripted/` models have none. */
 export function resolveRoute(llm: Llm): ModelRoute | { readonly fault: string } {
   const { provider, name } = splitModelName(llm)
   const baseUrl = normalizeBaseUrl(llm, provider)
@@ -87,7 +87,7 @@ function splitModelName(llm: Llm): { provider: string; name: string } {
   return { provider: prefix, name: model }
 }
 
-/** Whose model a bare name is. */
+/** The provider of a bare name. */
 function guess(name: string): string {
   if (isOpenaiName(name)) return 'openai'
   if (name.startsWith('claude-')) return 'anthropic'
@@ -97,12 +97,12 @@ function guess(name: string): string {
 
 function openaiApi(llm: Llm, name: string, baseUrl: string | undefined): ProviderApi {
   if (llm.api_mode === 'responses') return 'responses'
-  // A server of one's own may say more than OpenAI does (reasoning_content) and less strictly.
+  // Such a server may send more than OpenAI does (reasoning_content), in a looser format.
   if (baseUrl !== undefined) return isOpenaiName(name) ? 'chat' : 'compatible'
   return llm.api_mode === 'auto' && responsesNames.test(name) ? 'responses' : 'chat'
 }
 
-/** The base URL as the provider's library takes it; undefined for the provider's own address. */
+/** The base URL in the form of the provider's library; undefined: the provider's own address. */
 function normalizeBaseUrl({ base_url }: Llm, provider: string): string | undefined {
   if (base_url === undefined || base_url.trim() === '') return undefined
   const url = base_url.trim().replace(/\/+$/, '')

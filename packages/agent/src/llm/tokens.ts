@@ -6,8 +6,8 @@ const perImage = 1000
 const known = new WeakMap<Message, number>()
 
 /**
- * An estimate of the tokens of messages for any model: rather too many than too few. A message is counted once; it must not
- * change after that.
+ * Estimates the tokens of messages for any model, rather too high than too low. The count of a message is
+ * cached, so it must not change.
  */
 export function countTokens(messages: readonly Message[]): number {
   return messages.reduce((sum, message) => sum + messageTokens(message), 0)
@@ -37,7 +37,7 @@ function callTokens({ tool_calls }: Message): number {
   )
 }
 
-/** Thoughts stand in a message twice where they were signed; encrypted ones are longer than what they hold. */
+/** Signed reasoning stands in a message twice; encrypted reasoning is longer than its text. */
 function reasoningTokens({ reasoning_content, thinking_blocks, responses_reasoning_item }: Message): number {
   const encrypted = thinking_blocks.reduce(
     (sum, block) => sum + (block.type === 'redacted_thinking' ? block.data.length : 0),
@@ -46,7 +46,10 @@ function reasoningTokens({ reasoning_content, thinking_blocks, responses_reasoni
   return textTokens(reasoning_content ?? '') + encrypted / 8
 }
 
-/** A word's first letter weighs most, signs a half, runs of blanks little; beyond ASCII a letter is a half or a whole token. */
+/**
+ * The first letter of a word counts most, signs a half, runs of blanks little; a letter beyond ASCII counts a
+ * half or one.
+ */
 export function textTokens(text: string): number {
   let tokens = 0
   let before: CharacterKind = 'blank'

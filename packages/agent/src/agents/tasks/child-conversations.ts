@@ -4,7 +4,7 @@ import type { ResolvedSettings } from '../../conversation/state/resolved-setting
 import type { ConversationState } from '../../conversation/state/state.ts'
 import type { UsageStats } from '../../conversation/state/usage-stats.ts'
 
-/** A conversation that does a task: what is needed of it, so that nothing here depends on the loop. */
+/** The conversation of a task, without a dependency on the agent loop. */
 export interface ChildConversation {
   readonly id: string
   readonly state: ConversationState
@@ -21,31 +21,34 @@ export interface ChildConversation {
   setAnalyzer(analyzer: SecurityAnalyzer | null): Promise<void>
 }
 
-/** A task that was given, as it is kept with its conversation. */
+/** A task as its parent conversation stores it. */
 export interface StoredTask {
-  /** `task_00000001`, of its parent's own count. */
+  /** `task_00000001`, counted by the parent. */
   readonly id: string
   /** Name of the agent. */
   readonly subagent: string
 }
 
 /**
- * The conversations that do the tasks of another one, its parent; implemented by who keeps conversations. They are
- * conversations like others: with a log of their own, found by their ids and among the parent's `sub_conversation_ids`.
+ * The conversations of tasks, for their parent. They are ordinary conversations with logs of their own,
+ * listed in the parent's `sub_conversation_ids`. Implemented by the owner of the conversations.
  */
 export interface ChildConversations {
-  /** Makes one, durably. A Problem `conflict` when tasks of tasks go too deep, `not_found` when the parent is gone. */
+  /**
+   * Creates one durably. Problems: `conflict` when tasks are nested too deep, `not_found` when the parent is
+   * gone.
+   */
   create(
     parent: string,
     child: { readonly task: StoredTask; readonly title: string; readonly settings: ResolvedSettings },
   ): Promise<ChildConversation>
-  /** That of a task; undefined when there is none, also when somebody has deleted it. */
+  /** The conversation of a task; undefined when it does not exist or was deleted. */
   find(
     parent: string,
     task: string,
   ): Promise<{ readonly task: StoredTask; readonly child: ChildConversation } | undefined>
-  /** All tasks that are there, in order. */
+  /** All existing tasks, in order. */
   list(parent: string): Promise<readonly StoredTask[]>
-  /** The highest number that a task of this parent has had, as far as anything is left of it; 0 when there was none. */
+  /** The highest task number of this parent so far; 0 when there was none. */
   lastTaskNumber(parent: string): Promise<number>
 }

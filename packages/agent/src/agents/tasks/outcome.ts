@@ -6,13 +6,13 @@ import type { TaskResult } from '../../tools/core/task-executor.ts'
 import type { ChildConversation } from './child-conversations.ts'
 
 const stoppedText = 'The conversation that this task was for was stopped.'
-/** A child that says that it runs and does nothing is looked at again so often, and for so long. */
+/** How often, and how many times, an inactive child with status `running` is checked again. */
 const pollMs = 50
 const maxPolls = 100
 
 /**
- * Resolves when nothing is done in a child any more and it waits for nobody: the user answers in the child's own
- * conversation what is to be confirmed there. `deleting` when it is gone.
+ * Resolves when a child is idle and waits for no confirmation, which the user gives in the child's own
+ * conversation. `deleting` when it is gone.
  */
 export async function waitForChild(
   child: ChildConversation,
@@ -28,13 +28,13 @@ export async function waitForChild(
       if (!(await hasNewEvents(log, { id: child.id, position }, signal)) && !signal.aborted) return 'deleting'
     } else if (status !== 'running') return status
     else if (!(await conversationExists(log, child.id))) return 'deleting'
-    // It is being started, by who has just agreed to what waited.
+    // A run is about to start after a confirmation.
     else if (polls++ < maxPolls) await sleep(pollMs)
     else return 'error'
   }
 }
 
-/** Waits until something is written after a position; false when the conversation was deleted, or nobody waits any more. */
+/** Waits for an event after a position; false when the conversation was deleted or the signal aborts. */
 async function hasNewEvents(
   log: EventLog,
   { id, position }: { readonly id: string; readonly position: number },
@@ -51,25 +51,25 @@ async function conversationExists(log: EventLog, id: string): Promise<boolean> {
   )
 }
 
-/** The last word was spoken: nothing waits any more, or a finish alone is still to be done. */
+/** Nothing waits any more, or only a finish is pending. */
 export function isTaskDone({ state }: ChildConversation): boolean {
   const { pending, isAwaiting } = state
   if (pending.size === 0) return !isAwaiting
   return pending.values().every(({ action }) => action?.kind === 'FinishAction')
 }
 
-/** Stops a child at once; what waits for confirmation there will not be done. Never rejects. */
+/** Stops a child and rejects what waits for confirmation there. Never rejects. */
 export async function stopChild(child: ChildConversation): Promise<void> {
   try {
     if (child.state.status === 'waiting_for_confirmation')
       await child.resolveConfirmation({ accept: false, reason: stoppedText })
     await child.interrupt()
   } catch {
-    // It is gone, or being closed with everything else: then it does nothing any more.
+    // It is gone or closing, so it does nothing any more.
   }
 }
 
-/** What a task came to, for the one who gave it. */
+/** The result of a task for its parent. */
 export async function taskOutcome(
   end: {
     readonly child: ChildConversation

@@ -13,10 +13,7 @@ const confirmRisky: ConfirmationPolicy = {
   deadline_seconds: undefined,
 }
 
-/**
- * The policy that asks wherever one of two asks. Of two deadlines the earlier counts: what nobody agrees to in time is
- * rejected.
- */
+/** The policy that asks whenever one of two policies asks. The earlier deadline counts. */
 export function stricterPolicy(a: ConfirmationPolicy, b: ConfirmationPolicy): ConfirmationPolicy {
   if (a.kind === 'NeverConfirm') return b
   if (b.kind === 'NeverConfirm') return a
@@ -36,10 +33,9 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
 }
 
 /**
- * When an agent that was given a task asks before it acts. What would wait for the user in the conversation that gives the
- * task waits in that of the task too, whatever a definition says: it is answered there, and the task waits meanwhile. So
- * `permission_mode` can add confirmation and never take it away. An agent that asks about risky actions needs somebody who
- * judges risks: where nothing is confirmed otherwise, that is the model.
+ * The confirmation policy of a task. It asks wherever the parent's policy asks, in the conversation of the
+ * task; `permission_mode` can only add confirmation. An agent that asks about risky actions needs an
+ * analyzer: without confirmation otherwise, that is the model.
  */
 export function taskPolicy(
   parent: { readonly policy: ConfirmationPolicy; readonly analyzer: SecurityAnalyzer | null },

@@ -17,7 +17,7 @@ import { isAlwaysOn, type LoadedSkill } from '../../skills/skill.ts'
 import { findTool } from '../../tools/registry.ts'
 import { taskPolicy } from './policy.ts'
 
-/** Whoever gives a task, as it is now. */
+/** The conversation that gives a task, as it is now. */
 export interface TaskParent {
   readonly id: string
   readonly settings: ResolvedSettings
@@ -30,7 +30,7 @@ export interface TaskParent {
   skills(context: AgentContext): Promise<readonly LoadedSkill[]>
 }
 
-/** Why an agent cannot work here, in a sentence; undefined when it can. */
+/** Why an agent cannot work here; undefined when it can. */
 export function agentIssue({ name, tools }: AgentDefinition): string | undefined {
   const unknown = tools.filter((tool) => findTool(tool) === undefined)
   return unknown.length === 0
@@ -39,9 +39,9 @@ export function agentIssue({ name, tools }: AgentDefinition): string | undefined
 }
 
 /**
- * What the conversation of a task is started with, or why it cannot be. From whoever gives the task it has the workspace,
- * the secrets, the hooks that watch over tools, what is always told, and at least its confirmation; from the definition its
- * model, tools, prompt, skills, servers and limits. Tasks of its own it can give only when the definition names the tool.
+ * The settings of a task's conversation, or why there are none. From its parent: workspace, secrets, tool
+ * hooks, always-on skills, and at least its confirmation. From the definition: model, tools, prompt, skills,
+ * servers and limits. It can give tasks itself only when the definition names that tool.
  */
 export async function taskSettings(
   parent: TaskParent,
@@ -72,7 +72,7 @@ export async function taskSettings(
   return { settings }
 }
 
-/** What is about one conversation, or about the talk with its user, is not about its tasks. */
+/** Settings of the parent that do not apply to its tasks. */
 const parentOnlyMembers = {
   conversation_id: undefined,
   worktree: false,
@@ -103,21 +103,21 @@ async function taskAgent(parent: TaskParent, definition: AgentDefinition, llm: L
   }
 }
 
-/** Nobody watches the pieces of its answers. */
+/** The deltas of a task have no listener. */
 async function taskModel({ settings, findProfile }: TaskParent, model: string): Promise<Llm | undefined> {
   const llm = model === 'inherit' ? settings.agent.llm : await findProfile?.(model)
   return llm && { ...llm, stream: false }
 }
 
-/** A tool works as it does for whoever gives the task. */
+/** A tool has the parameters that it has in the parent. */
 function taskToolSpec(name: string, known: readonly ToolSpec[]): ToolSpec {
   const open = findTool(name)
   return { name, params: known.find((spec) => findTool(spec.name) === open)?.params ?? {} }
 }
 
 /**
- * What is always told there is told here too, and the skills that the definition names. `disabled_skills` says so to whoever
- * loads them: all others that the same places hold.
+ * The always-on skills of the parent and the skills that the definition names. `disabled_skills` excludes all
+ * others in the same places.
  */
 async function taskContext(
   parent: TaskParent,
@@ -138,7 +138,7 @@ async function taskContext(
     skills.includes(skill.name) ||
     (isAlwaysOn(skill) && parentHasOrigin(skill, own) && !own.disabled_skills.includes(skill.name))
   const all = await parent.skills(context)
-  // The child loads no plugins: what it is told of theirs is given to it.
+  // The child loads no plugins, so it gets their skills here.
   const pluginSkills = all
     .filter((skill) => skill.origin === 'plugin' && skills.includes(skill.name))
     .map(toContextSkill)
@@ -154,7 +154,7 @@ function toContextSkill({ name, content, description, source }: LoadedSkill): Sk
   return { name, content, description, source, ...plain }
 }
 
-/** Whether whoever gives the task has a skill of this origin. */
+/** Whether the parent has skills of this origin. */
 function parentHasOrigin(
   { origin }: LoadedSkill,
   { load_project_skills, load_user_skills }: AgentContext,
@@ -163,7 +163,7 @@ function parentHasOrigin(
   return origin === 'user' ? load_user_skills : true
 }
 
-/** Hooks that watch over tools watch over these too; the others are about the conversation with the user. */
+/** Tool hooks of the parent apply to its tasks; its other hooks concern the conversation with the user. */
 function taskHooks(parentHooks: HookConfig | undefined, own: HookConfig | undefined): HookConfig {
   const none = hookConfig.parse({})
   const base = own ?? none

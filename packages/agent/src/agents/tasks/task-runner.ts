@@ -54,23 +54,22 @@ export interface TaskRunnerOptions {
   skills: TaskParent['skills']
 }
 
-/** A task and who does it. */
+/** A task with its conversation. */
 interface RunningTask {
   readonly task: StoredTask
   readonly child: ChildConversation
-  /** Undefined when the agent of a task that is gone on with is not there any more. */
+  /** Undefined when a resumed task's agent no longer exists. */
   readonly definition: AgentDefinition | undefined
-  /** Why it was told to stop. */
+  /** Why it was stopped. */
   reason?: string
 }
 
 type StartedTask = RunningTask | { readonly issue: string }
 
 /**
- * The tasks that one conversation gives to other agents. Each is a conversation of its own, a child, which works beside its
- * parent in the same workspace and stops with it: an interruption interrupts it, a pause pauses it, and what it is about to do
- * then does not happen later on its own. After a crash the parent's call is answered like any that was interrupted, the child is
- * paused, and its task can be gone on with.
+ * The tasks that a conversation gives to other agents. Each has a conversation of its own, a child, which
+ * works in the same workspace and stops with its parent: an interrupt interrupts it, a pause pauses it. After
+ * a crash the parent's call gets an error, the child is paused, and its task can be resumed.
  */
 export class TaskRunner implements TaskExecutor {
   readonly #options: TaskRunnerOptions
@@ -79,7 +78,7 @@ export class TaskRunner implements TaskExecutor {
   #agents: ReadonlyMap<string, AgentDefinition> = new Map()
   #offeredAgents: readonly AgentDefinition[] = []
   #lastNumber: Promise<number> | undefined
-  /** How often it was told to pause. */
+  /** How often the parent was paused. */
   #pauseCount = 0
 
   private constructor(options: TaskRunnerOptions, children: ChildConversations) {
@@ -98,7 +97,7 @@ export class TaskRunner implements TaskExecutor {
     return new TaskRunner(options, childConversations)
   }
 
-  /** The agents that the model is told of: those that can work here. */
+  /** The agents that can work here, as the model sees them. */
   get agents(): readonly AgentDefinition[] {
     return this.#offeredAgents
   }
@@ -123,8 +122,8 @@ export class TaskRunner implements TaskExecutor {
     this.#offeredAgents = all.filter(
       (agent) => agentIssue(agent) === undefined && (isBrowsing || !needsBrowser(agent)),
     )
-    for (const fault of [...found.issues, ...all.map(agentIssue)])
-      if (fault !== undefined) logLine('warn', 'an agent was passed over', { conversation: parent, fault })
+    for (const issue of [...found.issues, ...all.map(agentIssue)])
+      if (issue !== undefined) logLine('warn', 'an agent was skipped', { conversation: parent, issue })
   }
 
   async run(action: TaskAction, signal: AbortSignal): Promise<TaskResult> {
@@ -145,24 +144,24 @@ export class TaskRunner implements TaskExecutor {
     try {
       return await this.#runTask(work, { prompt, pauses }, signal)
     } catch (error) {
-      // Somebody deleted its conversation, or did something there that does not go together with this.
+      // Its conversation was deleted or changed by another caller.
       if (error instanceof Problem) return failed(`The task could not be done. ${error.message}`, task)
       throw error
     }
   }
 
-  /** Lets every task that is under way stop after the step that it is at; what waits for confirmation there is rejected. */
+  /** Pauses all running tasks after their current step and rejects what waits for confirmation there. */
   async pause(): Promise<void> {
     this.#pauseCount++
     await this.#forEachRunning(pauseTask)
   }
 
-  /** The parent asks for confirmation in another way from now on, and so does who works for it. */
+  /** Applies a changed confirmation policy of the parent. */
   async syncPolicy(): Promise<void> {
     await this.#forEachRunning((work) => this.#syncTaskPolicy(work))
   }
 
-  /** A child that somebody is deleting, or that cannot now, keeps nobody from telling the others. */
+  /** A child that is being deleted or refuses does not stop the others. */
   async #forEachRunning(tell: (work: RunningTask) => Promise<void>): Promise<void> {
     const notifications = [...this.#running.values()].map(async (work) => {
       try {
@@ -177,7 +176,7 @@ export class TaskRunner implements TaskExecutor {
   async #startTask(action: TaskAction, signal: AbortSignal): Promise<StartedTask> {
     const { parent, host } = this.#options
     const { prompt, description, subagent_type, max_turns } = action
-    // One that was not there at the beginning may have come in the meantime.
+    // It may have been added since the start.
     if (!this.#agents.has(subagent_type)) await this.load()
     const definition = this.#agents.get(subagent_type)
     if (definition === undefined) {
@@ -213,7 +212,7 @@ export class TaskRunner implements TaskExecutor {
     return { id, settings, policy, analyzer, hooks: await hooks(), findProfile: deps.findProfile, skills }
   }
 
-  /** Tasks of one answer begin at the same moment: each has a number of its own all the same. */
+  /** Tasks of one turn start at the same time and still get different numbers. */
   #nextNumber(): Promise<number> {
     const before = this.#lastNumber ?? this.#children.lastTaskNumber(this.#options.parent)
     const next = before.then((number) => number + 1)
@@ -224,7 +223,7 @@ export class TaskRunner implements TaskExecutor {
     return next
   }
 
-  /** `pauses`: how many there had been when it was asked for. */
+  /** `pauses`: the number of pauses when the task was requested. */
   async #runTask(
     work: RunningTask,
     { prompt, pauses }: { readonly prompt: string; readonly pauses: number },
@@ -236,7 +235,7 @@ export class TaskRunner implements TaskExecutor {
     const stop = () => {
       stopping = stopChild(child)
     }
-    // Being heard, it is not closed while it waits for somebody.
+    // A listener prevents that it is closed while it waits for confirmation.
     const unsubscribe = child.transientUpdates.subscribe(({ kind }) => {
       if (kind === 'stats') this.#reportUsage(work, before)
     })
@@ -246,7 +245,7 @@ export class TaskRunner implements TaskExecutor {
       await this.#syncTaskPolicy(work)
       signal.throwIfAborted()
       await child.send(taskMessage(prompt))
-      // Told to stop on the way here: the run began after that.
+      // Stopped before its run began.
       if (signal.aborted) await stopChild(child)
       else if (this.#pauseCount !== pauses) await pauseTask(work)
       return { task_id: task.id, subagent: task.subagent, ...(await this.#waitForOutcome(work, signal)) }
@@ -264,11 +263,11 @@ export class TaskRunner implements TaskExecutor {
     const { child } = work
     const status = await waitForChild(child, log, signal)
     signal.throwIfAborted()
-    // The reason may have come while it was waited for.
+    // The reason may have been set during the wait.
     return await taskOutcome({ child, log, status, reason: work.reason }, signal)
   }
 
-  /** Tells what was used, and stops a task that has used more than it may. */
+  /** Reports usage, and stops a task that is over its budget. */
   #reportUsage(work: RunningTask, before: number): void {
     const { child, task, definition } = work
     void this.#options.host.onUsage(task.id, child.stats, false).catch(() => undefined)
@@ -278,7 +277,7 @@ export class TaskRunner implements TaskExecutor {
     void child.pause().catch(() => undefined)
   }
 
-  /** Asks as the parent asks now. */
+  /** Applies the parent's current policy. */
   async #syncTaskPolicy({ child, definition }: RunningTask): Promise<void> {
     const { policy, analyzer } = taskPolicy(this.#options.host, definition?.permission_mode)
     if (!isJsonEqual(policy, child.policy)) await child.setPolicy(policy)

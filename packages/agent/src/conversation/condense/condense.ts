@@ -9,16 +9,16 @@ import { groupUnits } from '../view/view-units.ts'
 import { type CondensePlan, planMiddle, planReset } from './plan.ts'
 import { buildSummaryRequest } from './transcript.ts'
 
-/** The first summarizing condenser of a condenser; undefined when nothing is ever to be condensed. */
+/** The first summarizing condenser; undefined when the history is never condensed. */
 export function findSummarizingCondenser(condenser: Condenser | undefined): SummarizingCondenser | undefined {
   const all = condenser?.kind === 'PipelineCondenser' ? condenser.condensers : [condenser]
   return all.find((one) => one?.kind === 'LLMSummarizingCondenser')
 }
 
-/** Of a model's window, this much is for the view: the rest is for tools, the answer, and errors of the estimate. */
+/** Share of a model's window for the view; the rest is for tools, the reply, and errors of the estimate. */
 const viewShare = 0.9
 
-/** Tokens that the view may have for a model that reads it; undefined when no bound is known. */
+/** Most tokens of a view for a model; undefined: no known limit. */
 export function tokenLimit(condenser: SummarizingCondenser, reader: Model): number | undefined {
   if (condenser.max_tokens !== undefined) return condenser.max_tokens
   const window = reader.llm.max_input_tokens ?? reader.contextWindow
@@ -26,8 +26,9 @@ export function tokenLimit(condenser: SummarizingCondenser, reader: Model): numb
 }
 
 /**
- * Whether the view is to be condensed before the next question to `model`, which reads it. `hard`: it cannot go on
- * without (it was asked for, or the view has too many tokens); `soft`: it should be (too many events).
+ * Whether to condense the view before the next request to `model`. `hard`: the request is impossible
+ * otherwise (condensing was requested, or the view has too many tokens); `soft`: it is advisable (too many
+ * events).
  */
 export function condenseNeed(options: {
   readonly view: View
@@ -61,27 +62,25 @@ export interface CondenseOptions {
   readonly condenser: SummarizingCondenser
   /** The model that summarises. */
   readonly model: Model
-  /** The model that reads the view; the one that summarises when absent. */
+  /** The model that reads the view; default: the one that summarises. */
   readonly reader?: Model
   readonly isHard: boolean
 }
 
-/** A summary is cut to this: it is read with every later question. */
+/** Most characters of a summary, which every later request contains. */
 const maxSummaryChars = 20_000
-/** Of the summariser's window, what the request may fill. */
+/** Share of the summariser's window for the request. */
 const requestShare = 0.75
-/** Taken for the window of a model that does not tell it. */
+/** For models whose window is unknown. */
 const defaultContextWindow = 100_000
 
 /**
- * Makes the Condensation of a view: a middle block of whole units is summarised, and when that is no progress and it must
- * be (`isHard`), all but the first events and the user's latest message. Each Condensation makes the view smaller, and
- * never forgets a system prompt, the latest user message, or calls that wait for a result. The view may grow while the
- * model is asked.
- *
- * A request that is too long for the summariser is asked again with less in it. Failures are values: `NothingToForget`
- * (soft only; to be ignored until there is more), `LLMContextWindowExceedError` when nothing helps, otherwise the
- * model's own.
+ * Makes the Condensation of a view. Summarises a middle block of whole units; when that is no progress and
+ * `isHard`, all but the first events and the user's latest message. Each Condensation makes the view smaller
+ * and never forgets a system prompt, the latest user message, or calls without a result. The view may grow
+ * meanwhile. A request that is too long for the summariser is shortened and repeated. Failures are values:
+ * `NothingToForget` (soft only; try again with more events), `LLMContextWindowExceedError` when nothing
+ * helps, or the model's own.
  */
 export async function condense(options: CondenseOptions, signal: AbortSignal): Promise<CondenseResult> {
   const { view, isHard } = options
@@ -101,14 +100,16 @@ function planCondensation(events: readonly ViewEvent[], options: CondenseOptions
     maxTokens: isHard
       ? targetTokens(tokenLimit(condenser, reader), countViewTokens(view, reader))
       : undefined,
-    // A summary takes the place of one event.
+    // A summary replaces one event.
     minForgotten: Math.max(2, Math.ceil(minimum_progress * events.length)),
   }
   const plan = planMiddle(events, target, (unit) => reader.countTokens(projection.messagesOf(unit)))
   return plan ?? (isHard ? planReset(events, keep_first) : undefined)
 }
 
-/** Half of the limit, or of what there is when that is less: a provider may find the view too long before we do. */
+/**
+ * Half of the limit, or of the present size when that is less: a provider may count more tokens than we do.
+ */
 function targetTokens(limit: number | undefined, present: number): number {
   return Math.floor(Math.min(limit ?? present, present) / 2)
 }
@@ -163,7 +164,7 @@ function condenseResult(plan: CondensePlan, reply: ModelReply, model: Model): Co
   return { kind: 'condensation', draft, replies }
 }
 
-/** One event for one summary is progress only when the summary is shorter. */
+/** Replacing one event by one summary is progress only when the summary is shorter. */
 function isSmaller({ forgotten }: CondensePlan, summary: string, model: Model): boolean {
   if (forgotten.length > 1) return true
   const projection = new Projection(Number.POSITIVE_INFINITY)

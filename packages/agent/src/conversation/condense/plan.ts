@@ -1,7 +1,9 @@
 import { isUserMessage, type ViewEvent } from '../view/log-event.ts'
 import { groupUnits, type ViewUnit } from '../view/view-units.ts'
 
-/** What is to be forgotten, in the order of the view, and where its summary goes in the view without it. */
+/**
+ * The events to forget, in the order of the view, and the place of their summary in the view without them.
+ */
 export interface CondensePlan {
   readonly forgotten: readonly ViewEvent[]
   readonly offset: number
@@ -9,17 +11,17 @@ export interface CondensePlan {
 
 export interface CondenseTarget {
   readonly keepFirst: number
-  /** Events of the view after it, its summary among them. */
+  /** Most events of the view afterwards, its summary included. */
   readonly maxEvents: number
-  /** Tokens of the view after it without its summary; no bound when undefined. */
+  /** Most tokens of the view afterwards without its summary; undefined: no bound. */
   readonly maxTokens: number | undefined
-  /** At least so many events are forgotten. */
+  /** Least number of events to forget. */
   readonly minForgotten: number
 }
 
 /**
- * Forgets a block in the middle: after the first events, up to the longest end of the view that keeps to the target (the
- * last unit is kept in any case). Undefined when that would not be progress.
+ * Forgets a block in the middle, between the first events and the longest end of the view that fits the
+ * target (at least the last unit). Undefined when that is no progress.
  */
 export function planMiddle(
   events: readonly ViewEvent[],
@@ -36,7 +38,7 @@ export function planMiddle(
   return plan !== undefined && plan.forgotten.length >= target.minForgotten ? plan : undefined
 }
 
-/** Forgets all but the first events and what is never forgotten. Undefined when nothing is left to forget. */
+/** Forgets all but the first and the protected events. Undefined when nothing is left to forget. */
 export function planReset(events: readonly ViewEvent[], keepFirst: number): CondensePlan | undefined {
   const layout = viewLayout(events)
   return createPlan(events, layout, { head: headEnd(layout, events, keepFirst), end: events.length })
@@ -46,7 +48,7 @@ interface ViewLayout {
   readonly units: readonly ViewUnit[]
   /** Whether the view can be divided before this index (up to its length) without dividing a unit. */
   readonly boundaries: readonly boolean[]
-  /** Indexes of what is never forgotten: system prompts, the latest user message, calls that wait for a result. */
+  /** Events that are never forgotten: system prompts, the latest user message, calls without a result. */
   readonly protectedIndexes: ReadonlySet<number>
 }
 
@@ -67,7 +69,7 @@ function viewLayout(events: readonly ViewEvent[]): ViewLayout {
   return { units, boundaries, protectedIndexes }
 }
 
-/** The indexes of the last answer's calls and results, as long as a call of it has no result. */
+/** Indexes of the last turn's calls and results while one of its calls has no result. */
 function openBatchIndexes(events: readonly ViewEvent[], units: readonly ViewUnit[]): number[] {
   const last = units.findLast(({ kind }) => kind === 'batch')
   if (last?.kind !== 'batch' || last.calls.every(({ result }) => result !== undefined)) return []
@@ -77,14 +79,14 @@ function openBatchIndexes(events: readonly ViewEvent[], units: readonly ViewUnit
   return events.flatMap((event, index) => (own.has(event) ? [index] : []))
 }
 
-/** Where the first events end: `keepFirst`, or before the unit that would be divided there, but after a system prompt. */
+/** The end of the first events: `keepFirst` or the unit boundary before it, but after a system prompt. */
 function headEnd(layout: ViewLayout, events: readonly ViewEvent[], keepFirst: number): number {
   const isLed = events[0]?.kind === 'SystemPromptEvent'
   const head = layout.boundaries.lastIndexOf(true, Math.min(keepFirst, events.length))
   return Math.max(head, isLed ? 1 : 0)
 }
 
-/** Whether the view keeps to the target when what may be forgotten from `head` to `end` is. */
+/** Whether the view fits the target without the forgettable events from `head` to `end`. */
 function createFitCheck(layout: ViewLayout, target: CondenseTarget, tokensOf: (unit: ViewUnit) => number) {
   const size = layout.boundaries.length - 1
   const { maxEvents, maxTokens } = target
@@ -112,7 +114,7 @@ function sumAt(sums: readonly number[], index: number): number {
   return sums[index] ?? 0
 }
 
-/** Only what is more than a summary is worth a summary: so the events that are none become fewer each time. */
+/** A plan needs more events than earlier summaries, so that the number of other events shrinks each time. */
 function createPlan(
   events: readonly ViewEvent[],
   layout: ViewLayout,

@@ -10,21 +10,21 @@ interface TranscriptEntry {
 }
 
 export interface SummaryInput {
-  /** What is to be forgotten, in order. */
+  /** The events to forget, in order. */
   readonly forgotten: readonly ViewEvent[]
-  /** The user's latest message, when it stays behind the summary though it stood among what is forgotten. */
+  /** The user's latest message when it comes after the summary though it stood among the forgotten events. */
   readonly latestUserMessage: ViewEvent | undefined
 }
 
-/** No entry is longer than this, however much room there is: one output is not worth the rest. */
+/** Most characters of an entry. */
 const maxEntryChars = 10_000
-/** Below this an entry says nothing any more: rather fewer entries. */
+/** Shorter entries say nothing; then there are fewer of them. */
 const minEntryChars = 200
-/** A cautious first guess; what comes of it is counted. */
+/** A first guess; the real number is counted afterwards. */
 const charsPerToken = 3
 const maxTries = 6
 
-/** The request for a summary, in at most so many tokens by `count`. */
+/** The request for a summary, with at most `maxTokens` tokens by `count`. */
 export function buildSummaryRequest(
   input: SummaryInput,
   maxTokens: number,
@@ -64,7 +64,7 @@ function messageText({ content, tool_calls }: Message): string {
   return [...blocks, ...calls].join('\n')
 }
 
-/** Entries of at most so many characters in all: the longest are cut first, then the oldest go, but never a summary. */
+/** Cuts the longest entries first, then drops the oldest, but never a summary. */
 function fit(entries: readonly TranscriptEntry[], chars: number): TranscriptEntry[] {
   const room = Math.max(1, Math.floor(chars / minEntryChars))
   const newest = entries.slice(-room)

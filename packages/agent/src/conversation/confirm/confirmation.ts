@@ -14,13 +14,13 @@ import type { PendingAction } from '../state/state.ts'
 interface RiskInput {
   readonly tool: Tool
   readonly action: Action
-  /** What the model said of it. */
+  /** The risk that the model stated. */
   readonly predictedRisk: SecurityRisk
 }
 
 /**
- * The risk of an action as its event says it, UNKNOWN without an analyzer. What is decided later about it follows from the
- * event alone, also after a restart.
+ * The risk of an action for its event, UNKNOWN without an analyzer. Later decisions follow from the event
+ * alone, also after a restart.
  */
 export async function assess(
   analyzer: SecurityAnalyzer | null | undefined,
@@ -44,15 +44,15 @@ export async function assess(
   }
 }
 
-/** What a tool may do at all, where no rule looks at what it does. */
+/** The risk of a tool by its annotations. */
 function riskFromAnnotations({ definition: { annotations } }: Tool): SecurityRisk {
   if (annotations?.readOnlyHint) return 'LOW'
   return annotations?.openWorldHint === false ? 'LOW' : 'MEDIUM'
 }
 
 /**
- * Whether somebody has to agree before these pending actions are done: as a whole, when any of them needs it. Nobody is
- * asked about what was approved, nor about a single finish or think. Tools that only read count as LOW where nothing is known.
+ * Whether the pending actions need confirmation: as a whole, when any of them does. Approved actions and a
+ * single finish or think need none. A tool that only reads counts as LOW when its risk is UNKNOWN.
  */
 export function requiresConfirmation(
   policy: ConfirmationPolicy,

@@ -28,7 +28,7 @@ test('what nobody confirms in time is rejected with the reason, and the conversa
   const life = await conversationAwaitingConfirmation(0.2)
   await waitUntil(() => life.status === 'idle')
   expect(await life.eventsOfKind('UserRejectObservation')).toMatchObject([
-    { rejection_source: 'user', rejection_reason: 'Nobody confirmed the action within 0.2 seconds.' },
+    { rejection_source: 'user', rejection_reason: 'The action was not confirmed within 0.2 seconds.' },
   ])
 })
 

@@ -1,13 +1,15 @@
 const maxTimerMs = 2 ** 31 - 1
 
-/** What waits for confirmation, and since when. */
+/** A wait for confirmation. */
 interface ConfirmationWait {
-  /** The moment (ms) since when it waits. */
+  /** When it began, in milliseconds. */
   readonly since: number
   readonly limitMs: number
 }
 
-/** Says no when nobody answers in time. One wait at a time; the process does not stay up for it. */
+/**
+ * Rejects pending actions after a time limit. One wait at a time; its timer does not keep the process alive.
+ */
 export class ConfirmationDeadline {
   /** Milliseconds. */
   readonly #now: () => number
@@ -19,7 +21,7 @@ export class ConfirmationDeadline {
     this.#expire = expire
   }
 
-  /** Waits for this one from now on, and for none when it is undefined. A moment in the future counts as now. */
+  /** Replaces the current wait, by none when undefined. A start in the future counts as now. */
   schedule(waiting: ConfirmationWait | undefined): void {
     clearTimeout(this.#timer)
     if (waiting === undefined) return
@@ -29,7 +31,7 @@ export class ConfirmationDeadline {
     this.#timer = setTimeout(
       () => {
         if (wait > maxTimerMs) this.schedule(waiting)
-        else this.#expire(`Nobody confirmed the action within ${limitMs / 1000} seconds.`)
+        else this.#expire(`The action was not confirmed within ${limitMs / 1000} seconds.`)
       },
       Math.min(wait, maxTimerMs),
     ).unref()

@@ -1,4 +1,4 @@
-/** What a failure is to whoever shows it (wire 3.5). */
+/** How a client should treat an error (wire 3.5). */
 export interface ErrorClassification {
   readonly kind:
     | 'auth'
@@ -20,7 +20,7 @@ const config = createClassification('config', 'settings')
 const transient = createClassification('transient', 'retry')
 const internal = createClassification('internal', 'none')
 
-/** Of a call that failed: the agent sees it and goes on. */
+/** For a failed call: the agent sees it and goes on. */
 export const toolCallFailure = createClassification('agent_action', 'retry')
 
 const byCode: Readonly<Record<string, ErrorClassification>> = {
@@ -75,7 +75,7 @@ const transientCodes: ReadonlySet<string> = new Set([
   'MCPTimeoutError',
 ])
 
-/** By the code of a ConversationErrorEvent, then by what its detail says. */
+/** Classifies by the code of a ConversationErrorEvent, then by its detail. */
 export function classifyError(code: string, detail: string): ErrorClassification {
   if (Object.hasOwn(byCode, code)) return byCode[code] ?? unknown
   const found = byPhrase.find(([phrase]) => phrase.test(detail))

@@ -2,7 +2,7 @@ import type { ExecutionStatus, Message, Observation } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { PendingAction } from '../state/state.ts'
 
-/** Drafts of the events that the loop and its callers write (spec 2.2), each in one place. */
+/** Drafts of the events that the loop and its callers write (spec 2.2). */
 
 export function stateUpdate(key: string, value: unknown): EventDraft {
   return { kind: 'ConversationStateUpdateEvent', source: 'environment', key, value }
@@ -43,7 +43,7 @@ export function observationEvent(call: PendingAction, observation: Observation):
     source: 'environment',
     tool_name,
     tool_call_id,
-    // Its kind comes last, as everywhere on the wire.
+    // `kind` comes last, as everywhere on the wire.
     observation: { ...members, kind },
     action_id,
   }
@@ -66,7 +66,7 @@ export function rejectionEvent(
   }
 }
 
-/** The status comes first: who reads the event can rely on it. */
+/** The status comes first, so that readers of the error can rely on it. */
 export function failureEvents(code: string, detail: string): EventDraft[] {
   return [
     statusUpdate('error'),
@@ -74,7 +74,7 @@ export function failureEvents(code: string, detail: string): EventDraft[] {
   ]
 }
 
-/** A message of one text, for a question beside the conversation. */
+/** A message of one text. */
 export function textMessage(role: 'system' | 'user', text: string): Message {
   return { role, content: [{ type: 'text', text, cache_prompt: false }], thinking_blocks: [] }
 }

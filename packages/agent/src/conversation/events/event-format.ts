@@ -5,8 +5,8 @@ import { classifyError, toolCallFailure } from './error-classification.ts'
 import type { ConversationWriterOptions } from './writer.ts'
 
 /**
- * How the events of a conversation are written. `seed`: as the closed description has them. `current`: with the members that
- * newer clients know, the event before it on its branch (`parent_id`, none on a root) and what a failure is to its reader.
+ * Formats the events of a conversation. `seed`: the members of the closed specification. `current`: also
+ * `parent_id` (the event before it on its branch, absent on a root) and the classification of errors.
  */
 export function eventFormatter(wire: WireVersion): NonNullable<ConversationWriterOptions['format']> {
   if (wire === 'seed') return (draft) => draft

@@ -2,7 +2,7 @@ import { goalState } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { Secrets } from '../../secrets/secrets.ts'
 
-/** Members of an event that name things: to put something else there would be another event, or none. */
+/** Members of an event that identify something. Redacting them would change the event's meaning. */
 const identifierMembers: ReadonlySet<string> = new Set([
   'id',
   'kind',
@@ -20,7 +20,7 @@ const identifierMembers: ReadonlySet<string> = new Set([
   'classification',
   'hook_event_type',
 ])
-/** Members of records in an event that do so, and those that a provider takes back only as they came. */
+/** The same for nested records, and members that a provider accepts only unchanged. */
 const nestedIdentifierMembers: ReadonlySet<string> = new Set([
   'id',
   'kind',
@@ -33,9 +33,9 @@ const nestedIdentifierMembers: ReadonlySet<string> = new Set([
   'signature',
   'encrypted_content',
 ])
-/** Members with JSON of others in them: there a name says nothing. */
+/** Members with JSON of others, in which a name means nothing. */
 const freeFormMembers: ReadonlySet<string> = new Set(['data', 'metadata', 'storage_state', 'hook_input'])
-/** State updates whose value holds no text of anybody's. */
+/** State updates whose value has no text of a user. */
 const plainStateKeys: unknown[] = [
   'execution_status',
   'last_user_message_id',
@@ -45,8 +45,8 @@ const plainStateKeys: unknown[] = [
 ]
 
 /**
- * An event in which no text holds a secret. What events are told apart and found by (kinds, ids, names of tools, a status)
- * stays as it is, also when a secret is a word as common as `user`, or the four digits of an id.
+ * Removes secrets from the texts of an event. Identifiers (kinds, ids, tool names, statuses) stay, even if a
+ * secret is a word as common as `user`.
  */
 export function redactEvent(draft: EventDraft, secrets: Secrets): EventDraft {
   if (!secrets.hasValues) return draft

@@ -1,26 +1,25 @@
 import type { ModelDelta } from '../../llm/model.ts'
 
 /**
- * What is sent and never stored: pieces of an answer on their way, what was used so far, and that a run has ended. Losing one
- * is no harm.
+ * Data that is sent and never stored; losing it does no harm: deltas of a reply, usage, and the end of a run.
  */
 export type TransientUpdate =
   | ({
       readonly kind: 'delta'
-      /** The creator of the conversation asked for pieces (`llm.stream`). */
+      /** The creator of the conversation asked for deltas (`llm.stream`). */
       readonly isStreamRequested?: boolean
     } & ModelDelta)
   | { readonly kind: 'stats'; readonly value: unknown }
   | { readonly kind: 'idle' }
 
-/** `position` of the last event that the conversation has written. */
+/** `position` is that of the conversation's last event. */
 type TransientListener = (hint: TransientUpdate, position: number) => void
 
-/** Those who listen to the hints of a conversation, whether it is loaded or not. */
+/** The listeners of a conversation, whether it is loaded or not. */
 export class TransientUpdates {
   readonly #listeners = new Set<TransientListener>()
 
-  /** Answers what ends it. */
+  /** Returns a function that ends the subscription. */
   subscribe(listener: TransientListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

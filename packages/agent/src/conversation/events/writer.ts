@@ -6,7 +6,7 @@ import { type Checkpoint, restoreState } from '../state/checkpoints.ts'
 import { ConversationState } from '../state/state.ts'
 import type { LogEvent } from '../view/view.ts'
 
-/** What is to be written; nothing at all is written for undefined. */
+/** Events to append. */
 export interface WriteDecision {
   readonly events: readonly EventDraft[]
   /** Changes of the conversation's record in the same transaction; the status follows from the events. */
@@ -17,18 +17,18 @@ const batch = 500
 const busyMs = 100
 
 export interface ConversationWriterOptions {
-  /** No text of a draft holds a secret after this. */
+  /** Removes secrets from a draft. */
   readonly redact?: (draft: EventDraft) => EventDraft
-  /** What a draft is written as behind the event of this id, the last change before it is stored. */
+  /** The last change of a draft before it is stored behind the event `leafId`. */
   readonly format?: (draft: EventDraft, leafId: string | undefined) => EventDraft
-  /** Folds that were saved, the newest first: reading goes on from there where it can. */
+  /** Saved states, newest first, from which reading starts. */
   readonly checkpoints?: () => readonly Checkpoint[]
 }
 
 /**
- * The one pen of a conversation: every write waits for the one before it, is decided with the state as it is then, goes
- * to the log after the position that the decision has seen, and is folded before the next one is decided. When the leaf is
- * moved the state is folded anew, along the branch that leads there.
+ * The only writer of a conversation. Each write waits for the one before it, is decided with the state at
+ * that time, and is applied to the state before the next one is decided. When the leaf moves, the state is
+ * computed again along the branch to the leaf.
  */
 export class ConversationWriter {
   readonly conversation: string
@@ -52,7 +52,7 @@ export class ConversationWriter {
     this.#checkpoints = options.checkpoints ?? (() => [])
   }
 
-  /** Folds the log to its end, from the saved state or from the start. */
+  /** Reads the log to its end, from the newest checkpoint or from the start. */
   static async open(
     conversation: string,
     log: EventLog,
@@ -68,14 +68,15 @@ export class ConversationWriter {
     return writer
   }
 
-  /** The state as of the last write or reading; not to be changed. */
+  /** The state after the last write; read-only. */
   get state(): ConversationState {
     return this.#state
   }
 
   /**
-   * Writes what `decide` says about the state when the pen is free, and answers the events as they are stored. `isPatient`
-   * waits while an import holds the conversation; otherwise that is a Problem `busy`.
+   * Appends what `decide` returns for the current state, nothing for undefined. Returns the stored events.
+   * While an import holds the conversation it waits when `isPatient`, otherwise rejects with a Problem
+   * `busy`.
    */
   write(
     decide: (state: ConversationState) => WriteDecision | undefined | Promise<WriteDecision | undefined>,
@@ -97,7 +98,7 @@ export class ConversationWriter {
       const stored = await this.#append(decision).catch(async (error: unknown) => {
         if (!(error instanceof Problem)) throw error
         if (error.code === 'busy' && isPatient) await sleep(busyMs)
-        // Somebody else wrote: with what they wrote the decision may be another one.
+        // Another writer was first: decide again with its events.
         else if (error.code !== 'conflict' || !(await this.#catchUp())) throw error
       })
       if (stored !== undefined) return await this.#fold(stored)
@@ -119,7 +120,7 @@ export class ConversationWriter {
     })
   }
 
-  /** Folds what is new; answers whether there was anything. */
+  /** Reads new events; false when there were none. */
   async #catchUp(): Promise<boolean> {
     const start = this.#state.position
     for (;;) {
@@ -142,7 +143,7 @@ export class ConversationWriter {
     for (const { bytes, position } of stored) {
       const event: LogEvent = JSON.parse(bytes.toString())
       events.push(event)
-      // An event that was there already (a repeat of an id) is not folded twice.
+      // A repeated id returns the existing event, which is applied already.
       if (position <= this.#state.position) continue
       if (!isLeafUpdate(event) || !(await this.#applyLeafMove(event, position)))
         this.#state.apply(event, position)
@@ -150,7 +151,7 @@ export class ConversationWriter {
     return events
   }
 
-  /** Whether a fact moves the leaf: it names an event before it, or none. */
+  /** False when the update names no earlier event and so moves nothing. */
   async #applyLeafMove(event: object, position: number): Promise<boolean> {
     const value: unknown = Reflect.get(event, 'value')
     const state = this.#state
@@ -170,7 +171,7 @@ export class ConversationWriter {
     return (await this.#log.read(this.conversation, position - 1, 1))[0]?.id
   }
 
-  /** Folds the branch that leads to the leaf, from the saved state where that lies on it, and goes on with it. */
+  /** Computes the state of the branch to the leaf, from a checkpoint on that branch if there is one. */
   async #replayBranch(): Promise<void> {
     const fullState = this.#state
     const { leaf, leafMoves } = fullState
@@ -201,7 +202,7 @@ export class ConversationWriter {
     }
   }
 
-  /** The newest saved state that is of a moment of this branch: not one in which the leaf had just been moved. */
+  /** The newest checkpoint on this branch, except one taken right after a leaf move. */
   async #findCheckpoint(
     isOnBranch: (position: number) => boolean,
   ): Promise<{ readonly state: ConversationState; readonly leaf: number } | undefined> {

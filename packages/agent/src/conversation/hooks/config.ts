@@ -8,13 +8,13 @@ const file = '.openhands/hooks.json'
 
 export interface LoadedHooks {
   readonly config: HookConfig | undefined
-  /** What was passed over and why, a sentence each, for people. */
+  /** A sentence for each file that was skipped. */
   readonly issues: readonly string[]
 }
 
 /**
- * The hooks of a project (`.openhands/hooks.json`), and when it has none those of the home directory. A file that is bad
- * counts as not there and is a fault. Never rejects.
+ * The hooks of a project (`.openhands/hooks.json`), else those of the home directory. An invalid file is
+ * skipped and reported. Never rejects.
  */
 export async function loadHooks(directory: string, homeDirectory?: string): Promise<LoadedHooks> {
   const issues: string[] = []

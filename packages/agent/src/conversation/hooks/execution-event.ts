@@ -2,7 +2,7 @@ import type { HookEvent } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { type HookDefinition, type HookPayload, type HookResult, hookEventNames } from './protocol.ts'
 
-/** Of what a hook has written, and of what it was told as JSON. */
+/** Most characters of a hook's output, and of its input as JSON. */
 const maxCharacters = 50_000
 
 /** One hook, asked about one event. */
@@ -12,7 +12,7 @@ export interface HookCall {
   readonly hook: HookDefinition
 }
 
-/** What a hook was told and what it said, as an event of newer clients (wire 3.3). Longer outputs are cut. */
+/** The input and result of a hook as an event of newer clients (wire 3.3). Longer outputs are cut. */
 export function hookExecutionEvent(
   { event, payload, hook }: HookCall,
   hookInput: object,

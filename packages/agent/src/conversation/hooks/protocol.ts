@@ -7,31 +7,31 @@ const maxText = 10_000
 
 export type HookDefinition = HookConfig['stop'][number]['hooks'][number]
 
-/** What happened, for the hooks. Members that do not apply are null for them. */
+/** The event that hooks see. Members that do not apply are null in their input. */
 export interface HookPayload {
   readonly tool_name?: string | undefined
   readonly tool_input?: unknown
   readonly tool_response?: unknown
   readonly message?: string | undefined
-  /** Ids of the events that it is about; hooks are not told. */
+  /** Ids of the events in question; hooks do not see them. */
   readonly action_id?: string | undefined
   readonly message_id?: string | undefined
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** What one hook said. */
+/** The result of one hook. */
 export interface HookResult {
   readonly isBlocked: boolean
   readonly reason: string | undefined
   readonly additionalContext: string | undefined
   readonly shouldStop: boolean
-  /** Why it counts as if it had said nothing. */
+  /** Why the hook failed; a failed hook changes nothing. */
   readonly failure: string | undefined
-  /** How it ended and what it wrote, where it came so far. */
+  /** Exit code and output, if it got that far. */
   readonly end?: { readonly exitCode: number; readonly stdout: string; readonly stderr: string }
 }
 
-/** The names that hooks know the events by. */
+/** The names of the events in the input of hooks. */
 export const hookEventNames: Readonly<Record<HookEvent, string>> = {
   pre_tool_use: 'PreToolUse',
   post_tool_use: 'PostToolUse',
@@ -49,15 +49,12 @@ const emptyResult: HookResult = {
   failure: undefined,
 }
 
-/** The answer of a hook that failed: it blocks nothing. */
+/** The result of a failed hook; it blocks nothing. */
 export function failedResult(failure: string): HookResult {
   return { ...emptyResult, failure: ellipsize(failure, maxText) }
 }
 
-/**
- * What the end of a command means: 0 allows (unless its output denies), 2 blocks, anything else is a failure, and so is a
- * time-out.
- */
+/** Exit code 0 allows (unless the output denies), 2 blocks; any other code and a time-out are failures. */
 export function resultFromExit(exit: ProcessResult, timeoutSeconds: number): HookResult {
   const stderr = exit.stderr.toString('utf8').trim()
   if (exit.isTimedOut) return failedResult(`took longer than ${timeoutSeconds} s`)
@@ -72,7 +69,7 @@ export function resultFromExit(exit: ProcessResult, timeoutSeconds: number): Hoo
   }
 }
 
-/** What a model said about a prompt hook: a decision, or a failure. */
+/** The decision in a model's reply to a prompt hook, or a failure. */
 export function resultFromDecision(answer: string): HookResult {
   const parsed = parseJsonObject(answer.slice(answer.indexOf('{'), answer.lastIndexOf('}') + 1))
   if (parsed?.decision !== 'allow' && parsed?.decision !== 'deny')
@@ -80,12 +77,12 @@ export function resultFromDecision(answer: string): HookResult {
   return { ...emptyResult, isBlocked: parsed.decision === 'deny', reason: trimmedText(parsed.reason) }
 }
 
-/** The output of a command may be JSON that says more. What is no JSON object says nothing. */
+/** The output may be a JSON object with more details. */
 function resultFromOutput(stdout: string): HookResult {
   const parsed = parseJsonObject(stdout)
   if (parsed === undefined) return emptyResult
   return {
-    // `block` is what hooks written for other agents say; to overlook it would let through what they mean to stop.
+    // `block` is what hooks written for other agents return; ignoring it would allow what they mean to stop.
     isBlocked: parsed.decision === 'deny' || parsed.decision === 'block',
     reason: trimmedText(parsed.reason),
     additionalContext: trimmedText(parsed.additionalContext),
@@ -104,8 +101,8 @@ function trimmedText(value: unknown): string | undefined {
 }
 
 /**
- * Whether a matcher is about a tool: `*` and an empty one about all, a text with characters of a regular expression about
- * the names that it matches from end to end, any other text about that name. Undefined: it is no regular expression.
+ * Whether a matcher selects a tool: `*` and an empty one select all, a regular expression selects by the
+ * whole name, any other text is a name. Undefined when the regular expression is invalid.
  */
 export function matchesTool(matcher: string, tool: string): boolean | undefined {
   if (matcher === '' || matcher === '*') return true

@@ -3,22 +3,22 @@ import type { Tool } from '../../tools/core/tool.ts'
 import { requiresConfirmation } from '../confirm/confirmation.ts'
 import type { ConversationState } from '../state/state.ts'
 
-/** What the loop does next. */
+/** The next step of the loop. */
 export type Step = 'ask' | 'act' | 'condense' | 'conclude' | 'stuck' | 'nudge' | 'limit' | 'think'
 
 export interface StepInput {
   readonly policy: ConfirmationPolicy
   readonly tools: ReadonlyMap<string, Tool>
-  /** Undefined: loops are not looked for. */
+  /** Undefined: no stuck detection. */
   readonly thresholds: StuckThresholds | undefined
-  /** Steps that this run may still take. */
+  /** Steps left in this run. */
   readonly stepsLeft: number
   readonly mustCondense: boolean
 }
 
 /**
- * The decision at the head of the loop, from the state alone: first every call gets its result, then what was said is
- * answered, and when nothing waits any more the run is over.
+ * The next step by the state alone: first every call gets its result, then the model answers, and when
+ * nothing waits any more the run is over.
  */
 export function nextStep(state: ConversationState, input: StepInput): Step {
   const pending = state.openActions()

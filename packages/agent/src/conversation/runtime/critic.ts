@@ -7,27 +7,26 @@ const maxResponseBytes = 1024 * 1024
 const maxMessage = 10_000
 const gitTimeoutMs = 30_000
 
-/** An event, as far as a critic looks at it. */
+/** The members of an event that a critic uses. */
 export interface CriticEvent {
   readonly kind: string
   readonly timestamp?: string | undefined
   readonly [member: string]: unknown
 }
 
-/** What is to be judged: the events of the task so far in order, the action or message in question last, and its text. */
+/** What to judge: the events of the task in order, the action or message in question last, and its text. */
 export interface CriticInput {
   readonly events: readonly CriticEvent[]
   readonly message: string
   readonly workspace: Workspace
 }
 
-/** Judges the work so far. Undefined when it cannot say; never rejects. */
+/** Undefined when there is no result; never rejects. */
 export type EvaluateWithCritic = (
   input: CriticInput,
   signal: AbortSignal,
 ) => Promise<CriticResult | undefined>
 
-/** A critic by its settings. */
 export function createCritic(critic: Critic): EvaluateWithCritic {
   switch (critic.kind) {
     case 'PassCritic':
@@ -55,8 +54,8 @@ function endsWithFinish(events: readonly CriticEvent[]): boolean {
 }
 
 /**
- * Whether the repository has changes, files that are not tracked, or a commit since the first of the events. Undefined when
- * there is no repository.
+ * Whether the repository has changes, untracked files, or a commit since the first of the events. Undefined
+ * without a repository.
  */
 async function hasRepositoryChanges(
   { workspace, events }: CriticInput,
@@ -70,7 +69,7 @@ async function hasRepositoryChanges(
   if (changes === undefined) return undefined
   const since = events.find(({ timestamp }) => timestamp !== undefined)?.timestamp
   if (changes !== '' || since === undefined) return changes !== ''
-  // Git knows whole seconds, and takes a time without a zone for local.
+  // Git's times are whole seconds; a time without a zone is local to it.
   const seconds = Math.floor(Date.parse(/(?:Z|[+-]\d\d:?\d\d)$/.test(since) ? since : `${since}Z`) / 1000)
   const head = await git(workspace, ['log', '-1', '--format=%ct'], signal)
   return head !== undefined && Number(head) > seconds
@@ -86,14 +85,14 @@ async function git(
     maxBytes: 64 * 1024,
     env: { GIT_OPTIONAL_LOCKS: '0', LC_ALL: 'C' },
   }
-  // A repository may name a program to ask for changes; this is no reason to run it.
+  // A repository may configure a program here; do not run it.
   const exit = await workspace.run('git', ['-c', 'core.fsmonitor=false', ...args], options, signal)
   return exit.exitCode === 0 ? exit.stdout.toString('utf8').trim() : undefined
 }
 
 /**
- * POST to `server_url` with `{model, message, events}` as JSON (the newest events that fit into 4 MiB; the key as a bearer
- * token). The answer is `{score, message?, metadata?}`, score 0 to 1.
+ * POST to `server_url` with `{model, message, events}` as JSON (the newest events that fit into 4 MiB; the
+ * key as a bearer token). The response is `{score, message?, metadata?}` with a score from 0 to 1.
  */
 async function requestCritic(
   critic: Extract<Critic, { kind: 'APIBasedCritic' }>,
@@ -125,7 +124,7 @@ async function requestCritic(
     }
     return parseCriticResult(await readJsonBody(response))
   } catch {
-    // Out of reach, too slow, or no JSON: it has nothing to say.
+    // Unreachable, too slow, or not JSON.
     return undefined
   }
 }

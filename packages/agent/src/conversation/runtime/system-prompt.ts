@@ -7,7 +7,7 @@ import type { SkillSection, SkillSet, SkillSummary } from '../../skills/skill-se
 import { type Tool, textBlock } from '../../tools/core/tool.ts'
 import type { AgentRuntime } from './agent-runtime.ts'
 
-/** Characters of all that is always told, and of the list of the other skills. */
+/** Most characters of the instructions, and of the list of skills. */
 const maxInstructions = 200_000
 const maxList = 30_000
 const maxSecrets = 500
@@ -16,20 +16,20 @@ export interface SystemPromptOptions {
   readonly agent: Agent
   readonly tools: readonly Tool[]
   readonly skills: SkillSet
-  /** The agents that tasks can be given to, when there is the tool for it. */
+  /** Agents for tasks, if the agent has the task tool. */
   readonly agents?: readonly AgentDefinition[] | undefined
   /** Absolute. */
   readonly workspaceDirectory: string
   readonly secrets: readonly { readonly name: string; readonly description: string | undefined }[]
   readonly now: Date
-  /** What the request adds to the agent's own suffix. */
+  /** The suffix that the request adds to the agent's own. */
   readonly launchSuffix?: string | undefined
   readonly hasSecurityAnalyzer: boolean
 }
 
 /**
- * The two texts of a SystemPromptEvent. `system_prompt` is the same, byte for byte, for all conversations of the same tools
- * and the same choice of prompt, so that providers can cache it; all that differs is in `dynamic_context`.
+ * The two texts of a SystemPromptEvent. `system_prompt` is the same for all conversations with the same tools
+ * and prompt, so that providers can cache it; everything that varies is in `dynamic_context`.
  */
 export function systemPrompt(options: SystemPromptOptions): {
   readonly system_prompt: TextContent
@@ -68,7 +68,7 @@ export function systemPromptEvent(
   }
 }
 
-/** What is added to every message of a user. */
+/** The suffix of every user message. */
 export function userMessageSuffix(context: AgentContext | undefined): TextContent[] {
   const suffix = context?.user_message_suffix
   return suffix === undefined || suffix.trim() === '' ? [] : [textBlock(suffix)]
@@ -85,7 +85,7 @@ type PromptName =
   | 'finish'
   | 'answer'
 
-/** Prompts by the file names that requests know them by; any other name is the first. */
+/** Prompts by the file names in requests; any other name means the first. */
 const promptVariants: Readonly<Record<string, readonly PromptName[]>> = {
   'system_prompt.j2': ['system'],
   'system_prompt_interactive.j2': ['system', 'interactive'],
@@ -148,7 +148,7 @@ function environmentSection({
   return `# This conversation\n\n${lines.join('\n')}`
 }
 
-/** A day and no more: a prompt with the time of day in it would never be the same twice. */
+/** The date without the time, so that the prompt can be cached. */
 function currentDate(configured: string | undefined, now: Date): string {
   return /^\d{4}-\d{2}-\d{2}(?!\d)/.exec(configured ?? '')?.[0] ?? now.toISOString().slice(0, 10)
 }
@@ -179,7 +179,7 @@ function skillsSection(listed: readonly SkillSummary[]): string {
   return `# Skills\n\n${intro}\n\n${fitSkillLines(listed)}`
 }
 
-/** The list with descriptions as long as there is room for; at worst the first names alone. */
+/** The list with descriptions that fit; at worst only the first names. */
 function fitSkillLines(listed: readonly SkillSummary[]): string {
   for (const max of [1024, 250, 80]) {
     const lines = listed.map((skill) => skillLine(skill, max))
@@ -195,7 +195,7 @@ function skillLine({ name, description, file }: SkillSummary, max: number): stri
   return `- ${name}${about}${file === undefined ? '' : ` (file: ${file})`}`
 }
 
-/** With their examples where there is room for them. */
+/** With examples if they fit. */
 function agentsSection(agents: SystemPromptOptions['agents'] = []): string {
   if (agents.length === 0) return ''
   const intro = 'These agents can be given tasks with the tool `task`, by their names:'

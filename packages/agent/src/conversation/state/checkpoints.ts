@@ -2,7 +2,7 @@ import type { EventLog, Snapshot } from '@slipway/storage'
 import type { LogEvent } from '../view/view.ts'
 import { ConversationState, type SavedState } from './state.ts'
 
-/** The fold up to a position, as it was saved. */
+/** A saved state and its position. */
 export interface Checkpoint {
   readonly position: number
   readonly state: SavedState
@@ -12,14 +12,14 @@ interface StoredCheckpoint extends SavedState {
   readonly earlier?: readonly Checkpoint[]
 }
 
-/** Events of the views of earlier checkpoints, together: there is nothing else in them that could be large. */
+/** Most events in the views of earlier checkpoints together; nothing else in them can be large. */
 const maxViewed = 20_000
-/** Checkpoints are no nearer to each other. */
+/** Least distance of two checkpoints. */
 const nearest = 1_000
 
 /**
- * The folds of a conversation that were saved: the newest, and earlier ones that lie the further apart the older they are. So
- * going back by some events reads about as many, however long the log is. All of them may be thrown away.
+ * The saved states of a conversation: the newest, and earlier ones at distances that grow with their age, so
+ * that going back by some events reads about as many. All of them may be deleted.
  */
 export class Checkpoints {
   #all: readonly Checkpoint[]
@@ -28,17 +28,17 @@ export class Checkpoints {
     this.#all = snapshot === null ? [] : read(snapshot)
   }
 
-  /** The newest first. */
+  /** Newest first. */
   get all(): readonly Checkpoint[] {
     return this.#all
   }
 
-  /** Of the newest; 0 when there is none. */
+  /** Position of the newest; 0 when there is none. */
   get position(): number {
     return this.#all[0]?.position ?? 0
   }
 
-  /** Adds the newest; answers what is to be kept. */
+  /** Adds the newest; returns the snapshot to store. */
   add(position: number, state: SavedState): Snapshot {
     const earlier = thinCheckpoints(position, this.#all)
     this.#all = [{ position, state }, ...earlier]
@@ -48,8 +48,8 @@ export class Checkpoints {
 }
 
 /**
- * Leaves out a checkpoint when the gap between its neighbours is no longer than the newer of them is old. So none of the gaps is, and the ages
- * of every second one double.
+ * Drops a checkpoint when the gap between its neighbours is at most the age of the newer one. So no remaining
+ * gap is, and the age of every second checkpoint doubles.
  */
 function thinCheckpoints(position: number, all: readonly Checkpoint[]): Checkpoint[] {
   let newer = position
@@ -77,7 +77,7 @@ function read({ position, text }: Snapshot): Checkpoint[] {
   }
 }
 
-/** The state of a checkpoint; undefined when it cannot be used: the log has it all. */
+/** The state of a checkpoint; undefined when the log lacks one of its events. */
 export async function restoreState(
   conversation: string,
   log: EventLog,

@@ -1,14 +1,12 @@
 import { type ExecutionStatus, Problem } from '@slipway/protocol'
 
-/** What callers ask of a conversation. */
+/** Commands of callers. */
 export type Command = 'run' | 'send' | 'accept' | 'reject' | 'pause' | 'interrupt' | 'navigate'
 
 /**
- * What becomes of a status when a caller asks for something: the status after it, `same` when nothing changes, or
- * `refused` when it cannot be now (409).
- *
- * The loop itself leads from `running` to `finished` (all is answered), `idle` (there was nothing to answer),
- * `waiting_for_confirmation`, `stuck`, `error`, and after a restart to `paused`.
+ * The status after a command, `same` when nothing changes, or `refused` (409). The loop itself leads from
+ * `running` to `finished`, `idle` (nothing to answer), `waiting_for_confirmation`, `stuck` or `error`, and
+ * after a restart to `paused`.
  */
 export const transitions: {
   readonly [S in ExecutionStatus]: Readonly<Record<Command, ExecutionStatus | 'same' | 'refused'>>
@@ -30,7 +28,7 @@ function row(...cells: readonly [Cell, Cell, Cell, Cell, Cell, Cell, Cell]) {
   return { run, send, accept, reject, pause, interrupt, navigate }
 }
 
-/** The status after a verb, undefined when it stays; a Problem `conflict` when it cannot be now. */
+/** The status after a command; undefined when it stays. A Problem `conflict` when the command is refused. */
 export function transition(status: ExecutionStatus, verb: Command): ExecutionStatus | undefined {
   const cell = transitions[status][verb]
   if (cell === 'refused') {

@@ -8,7 +8,7 @@ import {
   type ResultEvent,
 } from '../view/log-event.ts'
 
-/** Steps that are remembered: thresholds up to this are honoured. */
+/** Most steps in memory, so the largest useful threshold. */
 const maxSteps = 64
 
 type ActionEvent = LogEventOf<'ActionEvent'>
@@ -24,14 +24,14 @@ interface ActionRecord {
 }
 
 /**
- * What an agent has done since the user's latest message, as far as it takes to see that it goes round in circles. Only
- * actions, their results and messages count. Polling is no circle: the same action with another result each time.
+ * Detects an agent that repeats itself, from the actions, results and messages since the user's latest
+ * message. Polling is no repetition: the same action with another result each time.
  */
 export class StuckDetector {
   #steps: ActionRecord[] = []
-  /** Messages of the agent in a row, with nothing done between them. */
+  /** Agent messages in a row, without an action between them. */
   #messages = 0
-  /** Something was said to the agent since the last result. */
+  /** The agent got a message since the last result. */
   #isNudged = false
 
   add(event: LogEvent): void {
@@ -41,9 +41,9 @@ export class StuckDetector {
   }
 
   /**
-   * `stuck`: a pattern has come to its threshold (four of the thresholds' members; `alternating_pattern` counts from 4).
-   * `nudge`: the same action has failed `action_error` times, and nothing was said to the agent about it yet; with one
-   * failure more it is stuck.
+   * `stuck`: a pattern has reached its threshold (four members of the thresholds; `alternating_pattern`
+   * counts from 4). `nudge`: the same action has failed `action_error` times, and the agent got no message
+   * about it; one more failure is `stuck`.
    */
   detect(thresholds: StuckThresholds): 'no' | 'nudge' | 'stuck' {
     const { action_observation, action_error, monologue, alternating_pattern } = thresholds
@@ -84,7 +84,7 @@ export class StuckDetector {
   }
 }
 
-/** How many steps at the end are like the last one. */
+/** Number of steps at the end that are like the last one. */
 function runLength(
   steps: readonly ActionRecord[],
   isLike: (step: ActionRecord, last: ActionRecord) => boolean,
@@ -95,7 +95,7 @@ function runLength(
   return steps.length - 1 - other
 }
 
-/** How many steps at the end alternate between two different actions, each with its own result. */
+/** Number of steps at the end that alternate between two different actions, each with its own result. */
 function alternation(steps: readonly ActionRecord[]): number {
   const [last, before] = [steps.at(-1), steps.at(-2)]
   if (last === undefined || before === undefined || last.action() === before.action()) return 0
@@ -112,7 +112,7 @@ function isSameRecord(a: ActionRecord, b: ActionRecord): boolean {
   return a.action() === b.action() && a.result?.() === b.result?.()
 }
 
-/** Most fingerprints are never asked for; the event is let go once its own is known. */
+/** Computes a fingerprint on first use, then releases the event. */
 function lazy(make: () => string): () => string {
   let pending: (() => string) | undefined = make
   let value = ''
@@ -138,7 +138,7 @@ function resultFingerprint(event: ResultEvent): string {
   }
 }
 
-/** Members that differ from one time to the next though nothing else does. */
+/** Members that differ between otherwise equal results. */
 const volatileMembers: ReadonlySet<string> = new Set(['pid', 'full_output_save_dir'])
 
 function fingerprint(value: unknown): string {

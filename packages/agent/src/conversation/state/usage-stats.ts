@@ -1,7 +1,7 @@
 import type { TokenUsage } from '@slipway/protocol'
 import type { ModelReply } from '../../llm/model.ts'
 
-/** Rows of single answers that are kept, the newest. */
+/** Most rows of single replies; the newest stay. */
 const maxRows = 50
 
 interface UsageMetrics {
@@ -14,11 +14,11 @@ interface UsageMetrics {
   token_usages: TokenUsage[]
 }
 
-/** What the models of a conversation have used, by usage id (wire: stats). */
+/** The model usage of a conversation by usage id (wire: stats). */
 export class UsageStats {
   readonly #metrics: Map<string, UsageMetrics>
 
-  /** `text` as `toJSON` gave it before. */
+  /** `text` is an earlier result of `toJSON`, as JSON. */
   constructor(text: string | null = null) {
     const saved: { usage_to_metrics?: Record<string, UsageMetrics> } = text === null ? {} : JSON.parse(text)
     this.#metrics = new Map(Object.entries(saved.usage_to_metrics ?? {}))
@@ -40,7 +40,7 @@ export class UsageStats {
     appendBounded(metrics.token_usages, reply.usage)
   }
 
-  /** All that somebody else's models have used, in the place of what was there under the id. */
+  /** Replaces the usage under an id by the total of other statistics. */
   replace(usageId: string, other: UsageStats): void {
     const all = [...other.#metrics.values()]
     const [first] = all
@@ -62,12 +62,12 @@ export class UsageStats {
     return [...this.#metrics.values()].reduce((total, metrics) => total + metrics.accumulated_cost, 0)
   }
 
-  /** As REST answers it, with the newest rows of single answers. */
+  /** For REST, with the newest rows of single replies. */
   toJSON(): { usage_to_metrics: Record<string, unknown> } {
     return { usage_to_metrics: Object.fromEntries(this.#metrics) }
   }
 
-  /** As sockets are told of it: without rows of single answers. */
+  /** For sockets, without rows of single replies. */
   snapshot(): { usage_to_metrics: Record<string, unknown> } {
     const short = [...this.#metrics].map(
       ([id, { costs: _, response_latencies: __, token_usages: ___, ...rest }]) => [id, rest] as const,

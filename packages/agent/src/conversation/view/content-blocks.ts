@@ -13,8 +13,8 @@ export function replyText({ message }: { readonly message: Message }, separator 
 }
 
 /**
- * The blocks of a content, of whatever shape it is in the log, without cache marks. Texts are cut to `max` characters;
- * blank ones are left out, because models refuse them.
+ * The blocks of a content of any shape in the log, without cache marks. Texts are cut to `max` characters;
+ * blank ones are dropped, because models refuse them.
  */
 export function toBlocks(content: unknown, max: number): ContentBlock[] {
   if (typeof content === 'string') return toBlocks([content], max)
@@ -29,7 +29,7 @@ export function toBlocks(content: unknown, max: number): ContentBlock[] {
   })
 }
 
-/** What a tool message says of a result; never empty. */
+/** The content of the tool message for a result; never empty. */
 export function resultBlocks(result: ResultEvent, max: number): ContentBlock[] {
   switch (result.kind) {
     case 'AgentErrorEvent':
@@ -53,7 +53,7 @@ function observationBlocks({ observation }: LogEventOf<'ObservationEvent'>, max:
   return [textBlock('[An error occurred during execution.]'), ...blocks]
 }
 
-/** Observations of other writers may have no content at all: then the model reads all the rest. */
+/** Observations of other writers may lack a content: then the model sees their other members. */
 function observationContent(observation: unknown, max: number): ContentBlock[] {
   const content = getMember(observation, 'content')
   if (content !== undefined && content !== null) return toBlocks(content, max)
@@ -62,7 +62,7 @@ function observationContent(observation: unknown, max: number): ContentBlock[] {
   return Object.keys(rest).length === 0 ? [] : toBlocks([JSON.stringify(rest)], max)
 }
 
-/** What a terminal says before and after the output (its exit code, how to go on), unless the output says it already. */
+/** Adds the terminal's prefix and suffix (exit code, hints), unless the output has them. */
 function withTerminalFrame(observation: unknown, blocks: ContentBlock[], max: number): ContentBlock[] {
   const metadata = getMember(observation, 'metadata')
   const output = blocks.map((block) => (block.type === 'text' ? block.text : '')).join('\n')
@@ -80,7 +80,7 @@ function screenshotBlocks(observation: unknown): ImageContent[] {
   return [{ cache_prompt: false, type: 'image', image_urls: [url] }]
 }
 
-/** Told by how the base64 text begins. */
+/** By the first characters of the base64 text. */
 function imageMediaType(base64: string): string {
   if (base64.startsWith('/9j/')) return 'image/jpeg'
   if (base64.startsWith('UklGR')) return 'image/webp'
@@ -91,12 +91,12 @@ function nonEmpty(blocks: ContentBlock[], text: string): ContentBlock[] {
   return blocks.length === 0 ? [textBlock(text)] : blocks
 }
 
-/** Room for the note of what is left out. */
+/** Room for the note about the omitted characters. */
 const noteChars = 60
 
 /**
- * A text of at most `max` characters: of a longer one the beginning and the end, with a note between them of how much is
- * left out (no note where there is no room for one). No character is split.
+ * A text of at most `max` characters: the beginning and the end of a longer one, with a note between them of
+ * how much is omitted, if it fits. Splits no character.
  */
 export function truncateMiddle(text: string, max: number): string {
   if (text.length <= max) return text

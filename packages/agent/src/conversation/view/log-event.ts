@@ -1,8 +1,8 @@
 import type { Event } from '@slipway/protocol'
 
 /**
- * An event as it stands in the log. An imported log may hold events of a known kind with members of another shape: the
- * view reads those without failing.
+ * An event in the log. An imported log may hold events of a known kind with members of another shape; the
+ * view reads them without failing.
  */
 export type LogEvent = Event & { readonly id: string }
 
@@ -17,13 +17,13 @@ const viewKinds = [
 ] as const
 const kinds: ReadonlySet<string> = new Set(viewKinds)
 
-/** An event of the log, of one kind or of several. */
+/** An event of one or several kinds. */
 export type LogEventOf<K extends Event['kind']> = Extract<LogEvent, { kind: K }>
 
-/** An event that the model is shown. */
+/** An event that the model sees. */
 export type ViewEvent = LogEventOf<(typeof viewKinds)[number]>
 
-/** What answers a call. */
+/** The result of a call. */
 export type ResultEvent = LogEventOf<'ObservationEvent' | 'AgentErrorEvent' | 'UserRejectObservation'>
 
 export function isViewEvent(event: LogEvent): event is ViewEvent {
@@ -34,7 +34,7 @@ export function isResult(event: LogEvent): event is ResultEvent {
   return ['ObservationEvent', 'AgentErrorEvent', 'UserRejectObservation'].includes(event.kind)
 }
 
-/** A message that a user sent, or that stands for one (source `user`): not a nudge of the server's own. */
+/** A message of the user, not a nudge of the server. */
 export function isUserMessage(event: LogEvent): boolean {
   return event.kind === 'MessageEvent' && event.source === 'user' && event.llm_message?.role === 'user'
 }

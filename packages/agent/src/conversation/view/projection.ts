@@ -6,19 +6,14 @@ import { type Batch, type CallWithResult, groupUnits, type Single, type ViewUnit
 export const defaultMaxMessageChars = 30_000
 
 /**
- * Events as messages to a model.
- *
- * - The system prompt comes first, in one message of up to two blocks; the first is marked to be cached. So is the last
- *   block of the last message of role user or tool; no other block is marked.
- * - The calls of one answer are one assistant message, exactly as they came, with the thought and the reasoning of its
- *   first action. The results follow in the order of the calls; messages that stand between come after the results.
- * - A call without a result and a result without its call are left out, so that pairs are always whole. An answer that
- *   loses all its calls keeps its thought as a text; its reasoning goes, since providers take it only with its calls.
- * - A message without text or image: the agent's is left out, a user's says that it is empty.
- * - Texts of messages and results are cut in the middle to `maxMessageChars`. The system prompt, reasoning and the
- *   arguments of calls are never cut.
- *
- * What an event or a batch became is kept for as long as the event is: a message is the same object each time.
+ * Events as messages to a model. The system prompt comes first, in one message of up to two blocks, the first
+ * marked for caching; so is the last block of the last user or tool message. The calls of one turn are one
+ * assistant message, exactly as received, with the thought and reasoning of its first action; their results
+ * follow in the order of the calls, then the messages that stood between. Calls without a result and results
+ * without a call are left out; a turn that loses all its calls keeps its thought as a text without reasoning.
+ * An agent's empty message is left out, a user's says that it is empty. Texts of messages and results are cut
+ * in the middle to `maxMessageChars`; system prompt, reasoning and arguments are not. A message is the same
+ * object each time.
  */
 export class Projection {
   readonly maxMessageChars: number
@@ -46,7 +41,7 @@ export class Projection {
     return [...system, ...messages]
   }
 
-  /** What a unit is to the model, none to several messages, without the mark of the last one. */
+  /** The messages of a unit, without cache marks. */
   messagesOf(unit: ViewUnit): readonly Message[] {
     if (unit.kind === 'batch') return this.#batch(unit)
     const known = this.#singles.get(unit.event)
@@ -152,7 +147,7 @@ function batchMessages(calls: readonly CallWithResult[], max: number): Message[]
   ]
 }
 
-/** The call as the model made it. Logs of other writers may hold another shape of it. */
+/** The call as the model made it. Other writers store it in another shape. */
 function toolCallFromAction({
   tool_call,
   tool_call_id,
@@ -174,7 +169,7 @@ function toolCallFromAction({
 
 type Reasoning = Pick<Message, 'reasoning_content' | 'thinking_blocks' | 'responses_reasoning_item'>
 
-/** What was thought before goes back exactly as it came. */
+/** Reasoning goes back exactly as received. */
 function reasoningMembers(from: unknown): Reasoning {
   const text = getMember(from, 'reasoning_content')
   const blocks = getMember(from, 'thinking_blocks')

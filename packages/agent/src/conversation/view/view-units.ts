@@ -2,16 +2,16 @@ import { isResult, type LogEventOf, type ResultEvent, type ViewEvent } from './l
 
 type ActionEvent = LogEventOf<'ActionEvent'>
 
-/** A call and what answered it. */
+/** A call and its result. */
 export interface CallWithResult {
   readonly action: ActionEvent
   readonly result?: ResultEvent
 }
 
-/** What can only be shown or forgotten as a whole. `first` and `last` are indexes into the view. */
+/** Events that can only be shown or forgotten together. `first` and `last` are indexes into the view. */
 export type ViewUnit = Batch | Single
 
-/** The calls of one answer of the model, in order, with their results wherever those stand. */
+/** The calls of one turn, in order, with their results wherever they stand. */
 export interface Batch {
   readonly kind: 'batch'
   readonly calls: readonly CallWithResult[]
@@ -19,7 +19,7 @@ export interface Batch {
   readonly last: number
 }
 
-/** Any other event. A result that answers no call is one of these. */
+/** Any other event, including a result without its call. */
 export interface Single {
   readonly kind: 'single'
   readonly event: Exclude<ViewEvent, ActionEvent>
@@ -35,9 +35,9 @@ interface OpenBatch {
 }
 
 /**
- * The units of a view, in the order of their first events. A result belongs to the action that it names, otherwise to the
- * newest batch before it with an unanswered call of its id: providers give the same id again in later answers. A second
- * result of one call answers nothing.
+ * The units of a view in the order of their first events. A result belongs to the action that it names,
+ * otherwise to the newest earlier batch with an open call of its call id: providers reuse ids. A second
+ * result of a call is a unit of its own.
  */
 export function groupUnits(events: readonly ViewEvent[]): ViewUnit[] {
   const units: ViewUnit[] = []
@@ -54,7 +54,7 @@ export function groupUnits(events: readonly ViewEvent[]): ViewUnit[] {
       return
     }
     if (isResult(event) && calls.attachResult(event, index)) return
-    // An answer without calls ends the batch before it, whatever ids come after it.
+    // A reply without calls ends the batch before it, whatever ids follow.
     if (event.kind === 'MessageEvent' && event.source === 'agent') batch = undefined
     units.push({ kind: 'single', event, first: index, last: index })
   })
@@ -66,7 +66,7 @@ interface Slot {
   readonly call: { action: ActionEvent; result?: ResultEvent }
 }
 
-/** The calls so far, found by the id of their action and by their call id. */
+/** The calls so far, by action id and by call id. */
 class CallIndex {
   readonly #byAction = new Map<string, Slot>()
   readonly #byCall = new Map<string, Slot[]>()
@@ -80,7 +80,7 @@ class CallIndex {
     else same.push(slot)
   }
 
-  /** Puts a result to its call; false when there is none. */
+  /** False when the result has no call. */
   attachResult(result: ResultEvent, index: number): boolean {
     const named = result.kind === 'AgentErrorEvent' ? undefined : this.#byAction.get(result.action_id)
     const slot = named ?? this.#openSlot(result.tool_call_id)
@@ -99,8 +99,8 @@ class CallIndex {
 }
 
 /**
- * Only the first action of an answer carries a thought, so one with a thought after results begins an answer of its own,
- * even under the same response id (some writers have but one).
+ * Only the first action of a turn carries a thought, so an action with a thought after results begins another
+ * turn, even under the same response id (some writers reuse it).
  */
 function belongsToBatch(action: ActionEvent, batch: OpenBatch): boolean {
   if (batch.calls[0]?.action.llm_response_id !== action.llm_response_id) return false

@@ -7,15 +7,11 @@ export type { LogEvent, ViewEvent } from './log-event.ts'
 const summarySuffix = '-summary'
 
 /**
- * The part of a log that the model is shown (spec 2.3): a fold of the events in order of position. It holds what is
- * shown and nothing of what is forgotten.
- *
- * - A Condensation removes what it names; with a summary and an offset it puts a CondensationSummaryEvent of id
- *   `<its id>-summary` there. A later one may forget that id in turn.
- * - A second SystemPromptEvent takes the place of the first.
- * - A state update `last_user_message_id` moves that message to the end: it came while the model was answering, so the
- *   answer before this fact had not seen it.
- * - An id that the view has already is passed over: the log, too, answers for an id with its first event.
+ * The part of a log that the model sees (spec 2.3), as a fold of the events in order of position. A
+ * Condensation removes the events that it names, and inserts a CondensationSummaryEvent with id `<its
+ * id>-summary`, which a later one may forget. A second SystemPromptEvent replaces the first. A state update
+ * `last_user_message_id` moves that message to the end, because the model had not seen it. A repeated id is
+ * ignored.
  */
 export class View {
   #events: ViewEvent[] = []
@@ -23,7 +19,7 @@ export class View {
   #projection = new Projection(defaultMaxMessageChars)
   #messages: readonly Message[] | undefined
 
-  /** Constant time, but for a Condensation and a move: those take time in proportion to the view. */
+  /** Constant time, except for a Condensation and a move, which take time in proportion to the view. */
   add(event: LogEvent): void {
     if (event.kind === 'Condensation') this.#applyCondensation(event)
     else if (event.kind === 'ConversationStateUpdateEvent') this.#moveLateMessage(event)
@@ -34,7 +30,7 @@ export class View {
     return this.#events.length
   }
 
-  /** As of now: copy it to keep it beyond the next `add`. */
+  /** The current events; copy them to use them after the next `add`. */
   get events(): readonly ViewEvent[] {
     return this.#events
   }
@@ -44,8 +40,8 @@ export class View {
   }
 
   /**
-   * What the model is sent (see `Projection`), with texts of at most so many characters a block. Messages are the same
-   * objects as the last time wherever nothing about them has changed.
+   * The messages for the model (see `Projection`), with at most `maxMessageChars` a text. Unchanged messages
+   * are the same objects as before.
    */
   messages(maxMessageChars: number = defaultMaxMessageChars): readonly Message[] {
     if (this.#projection.maxMessageChars !== maxMessageChars) {
@@ -56,15 +52,12 @@ export class View {
     return this.#messages
   }
 
-  /** The ids of what is shown, in order: what `restore` needs. */
+  /** The ids of the events in order, for `restore`. */
   save(): readonly string[] {
     return this.#events.map(({ id }) => id)
   }
 
-  /**
-   * The view that was saved. `get` answers events of the log by id. A plain Error when the log has not got what was
-   * saved: the view is to be folded anew.
-   */
+  /** Restores a saved view; `get` returns events by id. Throws when the log lacks one of them. */
   static async restore(
     saved: readonly string[],
     get: (ids: readonly string[]) => Promise<readonly (LogEvent | undefined)[]>,

@@ -6,21 +6,21 @@ import { verifiedModels } from './verified-models.ts'
 /** Azure's names are those of the user's own deployments; `google` is another name of `gemini`. */
 const listed = new Map([...pricedProviders].filter(([name]) => name !== 'azure' && name !== 'google'))
 
-/** What does not chat: models of sound, pictures and numbers, and names that stand for families. */
+/** Models for sound, images or embeddings, and names of families. */
 const nonChatModels =
   /embed|whisper|moderation|transcribe|realtime|audio|speech|voice|voxtral|sonic|-tts|-image|image-|-live|ocr|guard|titan|^ft:|\.ft-|^(?:ada|babbage|curie|davinci)$|^text-|^computer-use$|-vision-preview$/
 
-/** The models that can be named, as far as they are known without asking anybody. */
+/** The known models. */
 export interface Catalogue {
-  /** What may stand in front of a model's name. Sorted. */
+  /** The prefixes of model names, sorted. */
   providers(): string[]
-  /** Each as `provider/model`, of one provider or of all. Sorted; empty for a provider that nothing is known of. */
+  /** `provider/model` names of one provider or of all, sorted; empty for an unknown provider. */
   models(provider?: string): string[]
-  /** By provider, without it in front of the names; the best first. */
+  /** By provider, without the prefix; the best first. */
   verified(): Record<string, string[]>
 }
 
-/** The prices' list of models, which was packed with the library: nothing is fetched. */
+/** The models of the bundled price list; fetches nothing. */
 export function catalogue(): Catalogue {
   const modelsOf = (provider: string) => {
     const found = findProvider({ providerId: listed.get(provider) ?? '' })
@@ -41,7 +41,9 @@ export function catalogue(): Catalogue {
   }
 }
 
-/** The list also has names of families and of places, and names under which others sell a model. A provider does not know them. */
+/**
+ * The list also has names of families, of regions, and of resellers, which the provider itself does not know.
+ */
 function isSoldBy(provider: string, name: string): boolean {
   switch (provider) {
     case 'openai':

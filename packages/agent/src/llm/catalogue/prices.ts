@@ -1,15 +1,15 @@
 import type { Llm } from '@slipway/protocol'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
 
-/** What is known of a model beside its settings. Nothing is fetched: prices are those that the library was packed with. */
+/** Facts about a model from the bundled price list; fetches nothing. */
 export interface ModelFacts {
   readonly contextWindow: number | undefined
-  /** Dollars for these tokens at a time; undefined when no price is known. */
+  /** Dollars for these tokens at a date; undefined when no price is known. */
   cost(tokens: TokenCounts, at: Date): number | undefined
 }
 
 export interface TokenCounts {
-  /** With those that were read from a cache or written to it. */
+  /** Includes tokens read from or written to a cache. */
   readonly input: number
   readonly cacheRead: number
   readonly cacheWrite: number
@@ -35,7 +35,7 @@ export const pricedProviders: ReadonlyMap<string, string> = new Map([
 
 export const noModelFacts: ModelFacts = { contextWindow: undefined, cost: () => undefined }
 
-/** Looks a model up in the price list, which is loaded here. */
+/** Loads the price list and finds a model in it. */
 export async function loadModelFacts(llm: Llm, route: ModelRoute): Promise<ModelFacts> {
   const name = pricedName(llm, route)
   if (name === undefined) return noModelFacts
@@ -45,7 +45,7 @@ export async function loadModelFacts(llm: Llm, route: ModelRoute): Promise<Model
       const options = { timestamp, ...(name.provider === undefined ? {} : { providerId: name.provider }) }
       return calcPrice(usage, name.model, options) ?? undefined
     } catch {
-      // It refuses a usage that does not add up; that is no reason to fail an answer.
+      // The library rejects inconsistent usage; the reply does not fail for that.
       return undefined
     }
   }
@@ -63,7 +63,7 @@ export async function loadModelFacts(llm: Llm, route: ModelRoute): Promise<Model
   }
 }
 
-/** The name to look up; none for servers of one's own, where a name that is sold elsewhere costs nothing. */
+/** The name in the price list; undefined for self-hosted servers, which cost nothing. */
 function pricedName(llm: Llm, { provider, name, baseUrl }: ModelRoute): PricedName | undefined {
   const canonical = llm.model_canonical_name
   if (canonical !== undefined) return split(canonical)

@@ -1,6 +1,6 @@
 /**
- * The models that clients offer first, by provider, the best first. Their makers build them for agents that call tools, and this package
- * speaks the interface of each; that is all that the wire's word `verified` stands for here. A model that is not in it works as well.
+ * The models that clients offer first (`verified` on the wire), by provider, the best first. They are made
+ * for agents that call tools. Other models work as well.
  */
 export const verifiedModels: Readonly<Record<string, readonly string[]>> = {
   anthropic: [

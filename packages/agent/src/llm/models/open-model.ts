@@ -12,8 +12,8 @@ import { ScriptedModelSource } from './scripted-model.ts'
 type FindProfile = (name: string) => Promise<Llm | undefined>
 
 /**
- * Opens a model. Nothing is loaded and nobody is asked before the first question; settings that lead nowhere are a failure
- * of each question. `contextWindow` is known from the start when the settings name it, else from the first answer on.
+ * Opens a model. Loads and sends nothing before the first request; invalid settings make each request fail.
+ * `contextWindow` is known from the settings, or after the first reply.
  */
 export const openModel: OpenModel = (llm, options = {}) => {
   const environment = {
@@ -57,7 +57,7 @@ class FallbackModel implements Model {
     return await this.#fallBack({ request, signal, failure })
   }
 
-  /** Never rejects: what we did wrong ourselves is a failure of the model too, as far as a conversation is concerned. */
+  /** Never rejects: internal errors are failures of the model too. */
   async #generateOnce(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
     if (signal.aborted) return { kind: 'aborted' }
     if ('code' in this.#source) return { kind: 'failure', failure: this.#source, hasBegun: false }
@@ -74,7 +74,10 @@ class FallbackModel implements Model {
     return { kind: 'failure', code, detail: redactDetail(detail, this.#secrets) }
   }
 
-  /** The other models in order, until one answers or has begun to. The failure is that of the first model. */
+  /**
+   * Tries the fallbacks in order until one has replied or begun to. Otherwise the failure is that of the
+   * first model.
+   */
   async #fallBack(options: {
     readonly request: ModelRequest
     readonly signal: AbortSignal
@@ -101,7 +104,7 @@ class FallbackModel implements Model {
     return { ...failure, detail }
   }
 
-  /** Opened once; a profile that is not there is looked for again at the next failure. */
+  /** Opened once; a missing profile is looked up again at the next failure. */
   async #openFallback(
     index: number,
     name: string | Record<string, unknown>,
@@ -132,7 +135,10 @@ function open(llm: Llm, secrets: Secrets, environment: ModelEnvironment): ModelS
   return new RemoteModelSource(llm, route, secrets, environment)
 }
 
-/** Another model may do better when this one is not there, is too busy or lets us not in; not when the question is wrong. */
+/**
+ * Another model may succeed when this one is missing, busy or refuses access, but not when the request is
+ * invalid.
+ */
 function canFallBack({ code, isRetryable }: ProviderFailure): boolean {
   return isRetryable || code === 'LLMAuthenticationError' || code === 'LLMRateLimitError'
 }

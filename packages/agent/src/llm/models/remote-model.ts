@@ -15,10 +15,10 @@ import { buildReply } from './build-reply.ts'
 
 type CompletedStream = Extract<StreamResult, { kind: 'response' }>
 
-/** Ids shorter than this are drawn from so few that they come again (Ollama has a thousand). */
+/** Shorter ids repeat (Ollama draws from a thousand). */
 const minUniqueId = 16
 
-/** A model behind a provider's interface. What it needs is loaded and built at the first question. */
+/** A model behind a provider's interface. Loads the provider's library at the first request. */
 export class RemoteModelSource implements ModelSource {
   readonly #llm: Llm
   readonly #route: ModelRoute
@@ -40,7 +40,7 @@ export class RemoteModelSource implements ModelSource {
     return this.#llm.max_input_tokens ?? this.#facts.contextWindow
   }
 
-  /** Asks until there is an answer, something was streamed, or the attempts are used up. */
+  /** Retries until there is a reply, a delta was passed on, or the attempts are used up. */
   async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
     const { fetch, sleep } = this.#environment
     this.#provider ??= openProvider({ llm: this.#llm, route: this.#route, fetch, activity: this.#activity })
@@ -68,7 +68,7 @@ export class RemoteModelSource implements ModelSource {
     const { now } = this.#environment
     const started = now()
     const call = callOptions(this.#llm, this.#route, request)
-    // The same question at a temperature of 0 has the same empty answer.
+    // The same request at temperature 0 would have the same empty reply.
     if (hadEmpty && call.temperature === 0) call.temperature = 1
     const turn = streamResponse(model, call, {
       signal,
@@ -76,7 +76,7 @@ export class RemoteModelSource implements ModelSource {
       activity: this.#activity,
       onDelta: request.onDelta,
     })
-    // The price list is read while the answer is on its way.
+    // The price list loads during the request.
     this.#factsLoading ??= loadModelFacts(this.#llm, this.#route).catch(() => noModelFacts)
     const done = await turn
     if (done.kind !== 'response') return done
@@ -104,7 +104,7 @@ export class RemoteModelSource implements ModelSource {
       message: assistantMessage(response, this.#route, usedCallIds(request.messages)),
       tokens,
       contextWindow: this.contextWindow,
-      // The provider's own number, else by the price list.
+      // The provider's own cost, else by the price list.
       cost: typeof raw?.cost === 'number' ? raw.cost : (this.#facts.cost(tokens, new Date(nowMs)) ?? 0),
       latencyMs,
       nowMs,
@@ -114,7 +114,10 @@ export class RemoteModelSource implements ModelSource {
   }
 }
 
-/** Milliseconds before the next attempt: what the provider asked for, else twice as long each time, within the bounds. */
+/**
+ * Milliseconds before the next attempt: what the provider asks for, else exponential backoff within the
+ * bounds.
+ */
 function waitMs(llm: Llm, { retryAfterMs }: ProviderFailure, attempt: number): number {
   const most = llm.retry_max_wait * 1000
   if (retryAfterMs !== undefined) return Math.min(retryAfterMs, most)

@@ -9,9 +9,9 @@ import { countTokens } from '../tokens.ts'
 import { buildReply } from './build-reply.ts'
 
 /**
- * One turn of a script; every member may be missing. `text` (or `thought`) is said word by word, `delta_ms` apart, `delay_ms`
- * after the question; `error` fails instead of answering. `side: true` answers questions beside the work, which offer no
- * tools (titles, summaries, judgements); the other entries do not.
+ * One turn of a script; all members are optional. `text` (or `thought`) is sent word by word, `delta_ms`
+ * apart, `delay_ms` after the request; `error` fails instead. Entries with `side: true` reply to requests
+ * beside the agent loop (titles, summaries, judgements); the others do not.
  */
 interface ScriptEntry {
   readonly text: string
@@ -46,8 +46,8 @@ const permanentCodes: readonly string[] = [
 ]
 
 /**
- * A model that plays `llm.script` and asks nobody. Its place in the script is the number of answers that stand in the first
- * question it is asked, so a conversation that is opened again goes on where it was.
+ * A model that replies from `llm.script`. It starts at the entry after the number of replies in its first
+ * request, so a reopened conversation continues where it was.
  */
 export class ScriptedModelSource implements ModelSource {
   readonly #llm: Llm
@@ -106,7 +106,7 @@ export class ScriptedModelSource implements ModelSource {
     readonly started: number
   }): ModelReply {
     const nowMs = this.#environment.now()
-    // The index alone would repeat when two conversations with different beginnings are at the same place.
+    // The index alone would repeat in conversations with different beginnings.
     const id = `${index}-${randomBytes(3).toString('hex')}`
     const message = assistantMessage(entry, id)
     const count = (name: string, otherwise = 0) => {
@@ -151,7 +151,7 @@ async function emitDeltas(
   }
 }
 
-/** The words of a text, each with the blanks behind it: joined they are the text. */
+/** The words of a text, each with the blanks behind it. */
 function words(text: string): string[] {
   return text.match(/\s*\S+\s*|\s+/g) ?? []
 }
@@ -175,7 +175,7 @@ function scriptedFailure({ code, detail }: NonNullable<ScriptEntry['error']>): P
   return { code, detail, isRetryable: !permanentCodes.includes(code) }
 }
 
-/** A script is the user's own text: what does not fit is passed over. */
+/** Reads an entry; ignores members of a wrong type. */
 function readEntry(value: unknown): ScriptEntry {
   const entry = asRecord(typeof value === 'string' ? { text: value } : value)
   const error = asRecord(entry.error)

@@ -8,20 +8,20 @@ import type { ProviderOptions, SdkCallOptions } from './sdk-types.ts'
 type Effort = NonNullable<SdkCallOptions['reasoning']>
 const efforts: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
-/** Models that are known not to think; an effort is not sent to them. */
+/** Models without reasoning; they get no effort. */
 const openaiWithoutReasoning = /^(?!o\d|gpt-(?:[5-9]|\d\d)|codex|computer-use)|-chat(-latest)?$/
 const modelsWithoutReasoning = /claude-(?:instant|v?2|3-(?:haiku|sonnet|opus|5)|3\.5)|gemini-(?:1|2\.0)|gemma/
-/** Claude models that think by a budget, and half of what each may put out. */
+/** Claude models that reason by a token budget, with half of their output limit. */
 const thinkingBudgets: readonly (readonly [RegExp, number])[] = [
   [/claude-opus-4(?:-[01]|-2025|@|$)/, 16_000],
   [/claude-(?:3-7|(?:sonnet|opus|haiku)-4(?:-[05]|-2025|@|$))/, 32_000],
 ]
-/** Answers shorter than this leave no room for a thought. */
+/** Shorter replies leave no room for reasoning. */
 const minThinkingOutput = 2048
-/** The Responses interface refuses less. */
+/** The least limit that the Responses interface accepts. */
 const minResponsesOutput = 16
 
-/** What is asked of the provider's library in one call. */
+/** The options of one call of the provider's library. */
 export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest): SdkCallOptions {
   const maxOutputTokens = outputLimit(llm, route, request)
   const thinks = request.maxOutputTokens === undefined || request.maxOutputTokens >= minThinkingOutput
@@ -49,7 +49,7 @@ export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest):
   }
 }
 
-/** Whether what the library leaves out of a chunk is wanted: token ids, OpenRouter's details of a thought. */
+/** Whether raw chunks are needed: the library drops token ids and OpenRouter's reasoning details. */
 export function needsRawChunks(llm: Llm, { provider }: ModelRoute): boolean {
   return llm.litellm_extra_body.return_token_ids === true || provider === 'openrouter'
 }
@@ -61,7 +61,7 @@ function outputLimit(llm: Llm, { api }: ModelRoute, request: ModelRequest): numb
   return api === 'responses' ? Math.max(limit, minResponsesOutput) : limit
 }
 
-/** The Responses interface makes every member required, unless it is told not to. */
+/** The Responses interface makes every member required unless `strict` is false. */
 function toolOptions({ tools }: ModelRequest, { api }: ModelRoute): NonNullable<SdkCallOptions['tools']> {
   return tools.map(({ name, description, parameters }) => ({
     type: 'function',
@@ -72,7 +72,9 @@ function toolOptions({ tools }: ModelRequest, { api }: ModelRoute): NonNullable<
   }))
 }
 
-/** Bedrock has no way to forbid tools but to take them away, and its library takes the calls of the history with them. */
+/**
+ * Bedrock cannot forbid tools, and its library drops the calls of the history when the tools are left out.
+ */
 function toolChoice({ toolChoice }: ModelRequest, { api }: ModelRoute): Pick<SdkCallOptions, 'toolChoice'> {
   return toolChoice === 'none' && api !== 'bedrock' ? { toolChoice: { type: 'none' } } : {}
 }
@@ -87,7 +89,8 @@ function providerOptions(llm: Llm, route: ModelRoute, own: ProviderOptions[strin
     case 'chat':
       return { openai: own, azure: own }
     case 'anthropic':
-      // Arguments streamed eagerly may be no JSON in the end, and not every server of this interface knows the word.
+      // Eagerly streamed arguments may be invalid JSON, and not every server of this interface knows the
+      // option.
       return { anthropic: { toolStreaming: false, ...own } }
     case 'google':
       return { google: own }
@@ -130,7 +133,7 @@ function canThink(llm: Llm, { api, provider, name }: ModelRoute): boolean {
   )
 }
 
-/** An effort that the library has a word for; it finds the nearest one that the model has. */
+/** The effort as the library knows it; it picks the nearest that the model has. */
 function toEffort(effort: string | undefined, { api }: ModelRoute): Effort | undefined {
   if (effort === undefined || !efforts.includes(effort)) return undefined
   if (effort === 'max' && api === 'bedrock') return 'xhigh'
@@ -142,7 +145,8 @@ function openaiThinking(
   route: ModelRoute,
   level: Effort | undefined,
 ): ReasoningOptions {
-  // A deployment's name says nothing of the model, and a word of tomorrow is the provider's to know.
+  // A deployment's name does not identify the model, and the provider may know efforts that the library does
+  // not.
   if (route.provider === 'azure' || level === undefined) {
     return effort === undefined || effort === 'none' ? {} : { providerMembers: { reasoningEffort: effort } }
   }
@@ -163,7 +167,10 @@ function budgetThinking({ api }: ModelRoute, budgetTokens: number): ReasoningOpt
   return { providerMembers: api === 'bedrock' ? { reasoningConfig: thinking } : { thinking } }
 }
 
-/** Another model began this turn: a Claude that thinks by a budget refuses tool calls that no thought of its own precedes. */
+/**
+ * Whether another model began this turn: a Claude with a token budget rejects tool calls without its own
+ * reasoning before them.
+ */
 function hasUnsignedToolCalls(messages: readonly Message[]): boolean {
   const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)
   return since.some(

@@ -14,14 +14,14 @@ const mediaTypeByExtension: Readonly<Record<string, string>> = {
   bmp: 'image/bmp',
 }
 
-/** What a model can be shown. */
+/** The images that a model accepts. */
 export interface ImageSupport {
   readonly hasVision: boolean
-  /** False: images only as data (Bedrock). */
+  /** False: only as data (Bedrock). */
   readonly acceptsUrls: boolean
 }
 
-/** The images of a content as parts; a text stands where one cannot be shown. */
+/** The images of a content as parts; a text replaces an image that cannot be shown. */
 export function imageParts(content: ImageContent, support: ImageSupport): UserPart[] {
   return content.image_urls.map((url) => {
     if (!support.hasVision) return { type: 'text', text: omittedImage }

@@ -5,17 +5,17 @@ import type { SdkModel } from './sdk-types.ts'
 
 type Fetch = typeof fetch
 
-/** Called for each piece of a response's body, by the signal of its request. */
+/** Called for each chunk of a response body, by the abort signal of the request. */
 export type ActivityCallbacks = WeakMap<AbortSignal, () => void>
 
-/** Providers of others' machines: they answer nobody without a key. */
+/** Hosted providers, which need a key. */
 const hostedProviders: readonly string[] = ['openrouter', 'deepseek', 'groq', 'mistral', 'xai']
-/** What stands where a library insists on a key that the server does not want. */
+/** Stands in when a library requires a key and the server does not. */
 const placeholderKey = 'none'
 
 /**
- * The library's model for a route, or why there is none. Nothing is taken from the environment: what a library would look
- * up there is given to it. The library of the provider is loaded here.
+ * The library's model for a route, or why there is none. Loads the provider's library. Sets every option that
+ * a library would otherwise read from the environment.
  */
 export async function openProvider(options: {
   readonly llm: Llm
@@ -69,7 +69,7 @@ async function openai(llm: Llm, route: ModelRoute, common: Common): Promise<SdkM
   return route.api === 'responses' ? provider.responses(route.name) : provider.chat(route.name)
 }
 
-/** Chat goes to the deployment's own address, Responses to the address that names none, as Azure has them. */
+/** Azure's Chat interface has an address for each deployment, its Responses interface one for all. */
 async function azure(llm: Llm, route: ModelRoute, common: Common): Promise<SdkModel> {
   const { createAzure } = await import('@ai-sdk/azure')
   const base = route.baseUrl ?? ''
@@ -124,7 +124,7 @@ function missingKeyFailure(members: string): ProviderFailure {
   }
 }
 
-/** A redirect is an answer, not a way: keys go to nobody else. */
+/** Does not follow redirects: keys go to no other host. */
 function wrapFetch(options: {
   llm: Llm
   route: ModelRoute
@@ -154,7 +154,7 @@ function notifyOnChunk(body: ReadableStream<Uint8Array<ArrayBuffer>>, touch: () 
   )
 }
 
-/** The changes to a body that the library has no word for; none for most models, whose bodies pass as they are. */
+/** Edits request bodies where the library has no option; undefined for most models. */
 function createBodyEdit(llm: Llm, { api, name }: ModelRoute): ((body: string) => string) | undefined {
   const isOpenai = api === 'chat' || api === 'responses' || api === 'compatible'
   const extra = isOpenai ? llm.litellm_extra_body : {}

@@ -12,14 +12,14 @@ type ResultPart = Extract<Extract<SdkMessage, { role: 'tool' }>['content'][numbe
 export interface PromptOptions {
   readonly route: ModelRoute
   readonly hasVision: boolean
-  /** Whether `cache_prompt` marks are passed on. */
+  /** Pass on `cache_prompt` marks. */
   readonly canCache: boolean
 }
 
-/** Anthropic takes four marks. */
+/** Anthropic's limit. */
 const maxMarks = 4
 
-/** The name under which a provider's library keeps what is its own. */
+/** The key of a provider's own options and metadata in its library. */
 export function providerOptionsKey({ api, provider }: ModelRoute): string {
   const keys: Record<ProviderApi, string> = {
     chat: provider === 'azure' ? 'azure' : 'openai',
@@ -33,9 +33,9 @@ export function providerOptionsKey({ api, provider }: ModelRoute): string {
 }
 
 /**
- * Our messages as the library's prompt. Pure: the same messages give the same prompt. Tool calls and results keep their
- * ids and order; arguments that are no JSON object go as an empty one, because servers refuse them. What a provider does
- * not take in a place goes to the nearest place that it takes.
+ * Converts messages into the library's prompt. Pure. Tool calls and results keep their ids and order;
+ * arguments that are not a JSON object become an empty one, because servers reject them. Content that a
+ * provider does not accept in one place goes to the nearest that it does.
  */
 export function toPrompt(messages: readonly Message[], projection: PromptOptions): SdkPrompt {
   return new PromptBuilder(messages, projection).prompt()
@@ -49,7 +49,7 @@ class PromptBuilder {
   readonly #cacheMarked: ReadonlySet<Content | Message>
   readonly #names = new Map<string, string>()
   readonly #prompt: SdkPrompt = []
-  /** Images of tool results, for providers that take none there. */
+  /** Images of tool results, for providers that accept none there. */
   #pendingImages: UserPart[] = []
 
   constructor(messages: readonly Message[], { route, hasVision, canCache }: PromptOptions) {
@@ -76,7 +76,10 @@ class PromptBuilder {
     return this.#prompt
   }
 
-  /** Where marks can be set each text is a message of its own; other servers may refuse a second system message. */
+  /**
+   * Each text is a message of its own where cache marks exist; other servers may reject a second system
+   * message.
+   */
   #system(message: Message): void {
     const texts = message.content.filter((part) => part.type === 'text').filter(({ text }) => text !== '')
     if (['anthropic', 'bedrock'].includes(this.#route.api)) {
@@ -151,14 +154,14 @@ class PromptBuilder {
     return [...own, ...redacted]
   }
 
-  /** Only what stands in the message for no other provider: a thought that was received as plain text. */
+  /** Reasoning that was received as plain text and belongs to no provider. */
   #plainReasoning(message: Message): AssistantPart[] {
     const { reasoning_content, thinking_blocks, responses_reasoning_item } = message
     const isPlain = thinking_blocks.length === 0 && !responses_reasoning_item
     return isPlain && reasoning_content ? [this.#reasoning(reasoning_content)] : []
   }
 
-  /** An item that the server does not keep can go back only with its encrypted content. */
+  /** An item that the server does not store needs its encrypted content. */
   #reasoningItem(item: Message['responses_reasoning_item']): AssistantPart[] {
     const encrypted = item?.encrypted_content
     if (!item || !encrypted) return []
@@ -196,7 +199,7 @@ class PromptBuilder {
     }
   }
 
-  /** What was received with a piece: Google's signature, OpenAI's phase. */
+  /** Metadata of a text or call: Google's signature, OpenAI's phase. */
   #pieceMetadata(message: Message, kind: 'text' | 'call', index: number): Record<string, string> {
     const { api } = this.#route
     const owner = api === 'responses' ? 'openai' : 'google'
@@ -222,7 +225,7 @@ class PromptBuilder {
     return { providerOptions: { openaiCompatible: { reasoning_details: details } } }
   }
 
-  /** The text as it was received where the library passes texts on; an object where it takes only those. */
+  /** The received text where the library accepts a text, else an object. */
   #input(received: string): unknown {
     const value = parseJsonObject(received)
     if (value === undefined) return {}

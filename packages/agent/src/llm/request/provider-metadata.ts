@@ -7,14 +7,17 @@ import type { Message } from '@slipway/protocol'
  */
 export interface ProviderMetadata {
   readonly owner: 'google' | 'openai' | 'openrouter' | 'bedrock'
-  /** `text`, `call`: a signature or phase of that piece; `item`: a reasoning item before that tool call; `end`, `details`: the answer's own. */
+  /**
+   * `text`, `call`: a signature or phase of that part; `item`: a reasoning item before that tool call; `end`,
+   * `details`: of the whole reply.
+   */
   readonly kind: 'text' | 'call' | 'item' | 'end' | 'details'
   readonly index: number
   readonly value: string
 }
 
 const encodedPattern = /^(google|openai|openrouter|bedrock):(text|call|item|end|details):(\d+):(.*)$/s
-/** The mark of a thought of Google's in the signature of a thinking block. */
+/** Marks Google's reasoning in the signature of a thinking block. */
 const googleThoughtPrefix = 'google:thought:'
 
 type ThinkingBlock = Message['thinking_blocks'][number]
@@ -23,7 +26,7 @@ export function encodeProviderMetadata({ owner, kind, index, value }: ProviderMe
   return { type: 'redacted_thinking', data: `${owner}:${kind}:${index}:${value}` }
 }
 
-/** What is carried by a message for an owner. */
+/** The metadata for a provider in a message. */
 export function decodeProviderMetadata(
   message: Message,
   owner: ProviderMetadata['owner'],
@@ -40,7 +43,7 @@ export function googleThoughtBlock(thinking: string, signature: string): Thinkin
   return { type: 'thinking', thinking, signature: `${googleThoughtPrefix}${signature}` }
 }
 
-/** The thoughts of Google's in a message, with their signatures. */
+/** Google's reasoning in a message, with signatures. */
 export function googleThoughts(message: Message): { thinking: string; signature: string }[] {
   return message.thinking_blocks.flatMap((block) =>
     block.type === 'thinking' && block.signature?.startsWith(googleThoughtPrefix)
@@ -49,7 +52,7 @@ export function googleThoughts(message: Message): { thinking: string; signature:
   )
 }
 
-/** The blocks that are Anthropic's own and can go back to it: signed, or redacted by it. */
+/** Anthropic's own blocks: signed or redacted by it. */
 export function anthropicBlocks(message: Message): ThinkingBlock[] {
   return message.thinking_blocks.filter((block) =>
     block.type === 'redacted_thinking'

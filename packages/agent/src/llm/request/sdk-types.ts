@@ -1,6 +1,6 @@
 import type { OpenAIProvider } from '@ai-sdk/openai'
 
-/** The types of the model library that this folder speaks; nothing is loaded by this file. */
+/** Types of the model library; loads nothing. */
 export type SdkModel = ReturnType<OpenAIProvider['chat']>
 export type SdkCallOptions = Parameters<SdkModel['doStream']>[0]
 export type SdkPrompt = SdkCallOptions['prompt']

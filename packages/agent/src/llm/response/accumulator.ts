@@ -2,12 +2,12 @@ import { isRecord } from '@slipway/shared/json'
 import type { ModelDelta } from '../model.ts'
 import type { SdkFinish, SdkMetadata, SdkStreamPart } from '../request/sdk-types.ts'
 
-/** A text or a thought, and what its provider said beside it. */
+/** A text or reasoning part with its provider metadata. */
 export interface ResponsePart {
   readonly type: 'text' | 'reasoning'
   text: string
   metadata: SdkMetadata
-  /** How many tool calls had begun before it. */
+  /** Number of tool calls that began before it. */
   readonly callsBefore: number
 }
 
@@ -19,13 +19,13 @@ export interface ReceivedCall {
   readonly metadata: SdkMetadata
 }
 
-/** Takes the parts of one answer in as they come. Nothing is repaired. */
+/** Collects the parts of one response as they arrive, without repairs. */
 export class ResponseAccumulator {
   readonly parts: ResponsePart[] = []
   readonly calls: ReceivedCall[] = []
   readonly promptTokenIds: number[] = []
   readonly tokenIds: number[] = []
-  /** OpenRouter's details of a thought, pieces joined. */
+  /** OpenRouter's reasoning details, chunks joined. */
   readonly reasoningDetails: Record<string, unknown>[] = []
   responseId: string | undefined
   finish: SdkFinish | undefined
@@ -39,7 +39,7 @@ export class ResponseAccumulator {
     this.#onDelta = onDelta
   }
 
-  /** Whether a piece of the answer has come: from here on nothing is asked twice. */
+  /** A part of the reply has arrived, so the request must not be repeated. */
   get hasBegun(): boolean {
     return this.#hasBegun
   }
@@ -113,13 +113,13 @@ export class ResponseAccumulator {
 
   #call(part: Extract<SdkStreamPart, { type: 'tool-call' }>): void {
     this.#hasBegun = true
-    // A tool that the provider itself ran is nothing that we could answer.
+    // A tool that the provider ran itself needs no result.
     if (part.providerExecuted === true) return
     const { toolCallId: id, toolName: name, input, providerMetadata = {} } = part
     this.calls.push({ id, name, input, metadata: providerMetadata })
   }
 
-  /** vLLM's token ids; OpenRouter's details of a thought. */
+  /** vLLM's token ids; OpenRouter's reasoning details. */
   #raw(value: unknown): void {
     const { prompt_token_ids, choices } = asRecord(value)
     this.promptTokenIds.push(...numbers(prompt_token_ids))
@@ -130,7 +130,7 @@ export class ResponseAccumulator {
       for (const detail of reasoning_details) this.#detail(asRecord(detail))
   }
 
-  /** Details come in pieces of the same index and type: their texts go together, other members are those of the last. */
+  /** Joins the texts of chunks with the same index and type; their other members are those of the last. */
   #detail(detail: Record<string, unknown>): void {
     const last = this.reasoningDetails.at(-1)
     if (last === undefined || last.index !== detail.index || last.type !== detail.type) {
@@ -145,7 +145,7 @@ export class ResponseAccumulator {
   }
 }
 
-/** Later members win, but nothing is taken away by a null. */
+/** Later members win, except null. */
 function mergeMetadata(piece: ResponsePart, metadata: SdkMetadata | undefined): void {
   for (const [key, members] of Object.entries(metadata ?? {})) {
     const known = piece.metadata[key] ?? {}

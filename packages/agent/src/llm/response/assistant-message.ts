@@ -9,7 +9,7 @@ import type { ReceivedCall, ResponseAccumulator, ResponsePart } from './accumula
 type ThinkingBlock = Message['thinking_blocks'][number]
 type ReasoningItem = NonNullable<Message['responses_reasoning_item']>
 
-/** The message of an answer: everything that has to go back with it is in it. `used`: ids of calls that were before. */
+/** The message of a response, with everything that has to go back. `usedIds`: ids of earlier calls. */
 export function assistantMessage(
   response: ResponseAccumulator,
   route: ModelRoute,
@@ -18,7 +18,7 @@ export function assistantMessage(
   const texts = response.parts.filter(({ type, text }) => type === 'text' && text !== '')
   const reasoningParts = response.parts.filter(({ type }) => type === 'reasoning')
   const thinking = reasoningParts.map(({ text }) => text).filter((text) => text !== '')
-  // What goes back as plain text must be what came, to the letter.
+  // Plain reasoning goes back exactly as received.
   const reasoning = thinking.join(route.api === 'compatible' ? '' : '\n\n')
   const items = route.api === 'responses' ? reasoningItems(reasoningParts, route) : []
   const [first] = items
@@ -44,7 +44,7 @@ export function assistantMessage(
   }
 }
 
-/** What ended an answer; undefined when it did not come to its end. */
+/** Why the response ended; undefined when it is incomplete. */
 export function stopReason({ finish, calls }: ResponseAccumulator): ModelReply['stop'] | undefined {
   const reason = finish?.finishReason
   switch (reason?.unified) {
@@ -56,7 +56,7 @@ export function stopReason({ finish, calls }: ResponseAccumulator): ModelReply['
     case 'tool-calls':
       return calls.length > 0 ? 'tool_calls' : 'stop'
     case 'other':
-      // A reason that the library has no word for ends an answer; none at all does not.
+      // A reason that is unknown to the library ends a reply; a missing reason does not.
       if (reason.raw === undefined) return undefined
       return calls.length > 0 ? 'tool_calls' : 'stop'
     default:
@@ -64,7 +64,7 @@ export function stopReason({ finish, calls }: ResponseAccumulator): ModelReply['
   }
 }
 
-/** Some servers count their calls from the start in every answer; an id that was used before is made one of its own. */
+/** Makes call ids unique: some servers start from the same id in every reply. */
 function toolCalls(
   calls: readonly ReceivedCall[],
   route: ModelRoute,
@@ -96,7 +96,7 @@ function thinkingBlocks(reasoningParts: readonly ResponsePart[], route: ModelRou
   })
 }
 
-/** Signatures of Google's on texts and calls, phases of OpenAI's on texts. */
+/** Google's signatures of texts and calls, OpenAI's phases of texts. */
 function signatureBlocks(
   response: ResponseAccumulator,
   texts: readonly ResponsePart[],
@@ -123,7 +123,7 @@ function signatureBlocks(
   ]
 }
 
-/** The reasoning items of an answer, each with the number of tool calls that stood before it. */
+/** The reasoning items of a response, each with the number of tool calls before it. */
 function reasoningItems(
   reasoningParts: readonly ResponsePart[],
   route: ModelRoute,

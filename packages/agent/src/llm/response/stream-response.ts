@@ -14,17 +14,19 @@ import { IdleTimeout } from './idle-timeout.ts'
 
 export type StreamResult =
   | { readonly kind: 'response'; readonly response: ResponseAccumulator; readonly stop: ModelReply['stop'] }
-  /** `hasBegun`: pieces of the answer were passed on, so it must not be asked again. */
+  /** `hasBegun`: deltas were passed on, so the request must not be repeated. */
   | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly hasBegun: boolean }
   | { readonly kind: 'aborted' }
 
-/** One request and its stream, to the end. Resolves as soon as the signal is aborted, whatever the library is doing. */
+/**
+ * Sends one request and reads its stream. Resolves as soon as the signal aborts, whatever the library does.
+ */
 export async function streamResponse(
   model: SdkModel,
   options: SdkCallOptions,
   setting: {
     readonly signal: AbortSignal
-    /** How long nothing may come, milliseconds; undefined: for ever. */
+    /** Milliseconds without data until it fails; undefined: no limit. */
     readonly idleMs: number | undefined
     readonly activity: ActivityCallbacks
     readonly onDelta: ((delta: ModelDelta) => void) | undefined
@@ -78,7 +80,7 @@ function toStreamResult(response: ResponseAccumulator): StreamResult {
   return { kind: 'response', response, stop }
 }
 
-/** What goes wrong in an answer that has begun to come and says nothing that is known is an answer that broke off. */
+/** An unknown error during the stream counts as a truncated stream. */
 function streamFailure(error: unknown): ProviderFailure {
   const failure = classifyFailure(error)
   return failure.code === 'LLMError'
