@@ -1,33 +1,15 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
-import { append } from './benchmarks/append.ts'
-import { crowd } from './benchmarks/crowd.ts'
-import { depth } from './benchmarks/depth.ts'
-import { fanOut } from './benchmarks/fan-out.ts'
-import { firstToken } from './benchmarks/first-token.ts'
-import { httpCore } from './benchmarks/http-core.ts'
-import { pages } from './benchmarks/pages.ts'
-import { sandboxes } from './benchmarks/sandboxes.ts'
-import { start } from './benchmarks/start.ts'
-import { steps } from './benchmarks/steps.ts'
+import { benchmarks, selectBenchmarks } from './registry.ts'
+import { type Outcome, runIsolated } from './run-isolated.ts'
 import { type BenchContext, createDirectoryFactory } from './support/fixtures.ts'
 import { formatTable, type ResultRow } from './support/result-table.ts'
 
-/** `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each beside a floor of the same run. */
-const benchmarks: Readonly<Record<string, (bench: BenchContext) => Promise<ResultRow[]>>> = {
-  pages,
-  depth,
-  append,
-  'fan-out': fanOut,
-  start,
-  sandboxes,
-  steps,
-  crowd,
-  'first-token': firstToken,
-  'http-core': httpCore,
-}
-
+/**
+ * `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each beside a floor of the same run. Each benchmark
+ * runs in a process of its own; one that cannot run says why. The table is always printed. Exits with 1 when one has failed.
+ */
 const { values, positionals } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },

@@ -3,6 +3,7 @@ import { crowd } from './benchmarks/crowd.ts'
 import { depth } from './benchmarks/depth.ts'
 import { fanOut } from './benchmarks/fan-out.ts'
 import { firstToken } from './benchmarks/first-token.ts'
+import { httpCore } from './benchmarks/http-core.ts'
 import { manySandboxes } from './benchmarks/many-sandboxes.ts'
 import { pages } from './benchmarks/pages.ts'
 import { sandboxBenchmarks } from './benchmarks/sandboxes.ts'
@@ -12,6 +13,7 @@ import type { Benchmark } from './support/benchmark.ts'
 
 /** Every benchmark by name, in the order in which they run. */
 export const benchmarks: Readonly<Record<string, Benchmark>> = {
+  'http-core': { run: httpCore },
   pages: { run: pages },
   depth: { run: depth },
   append: { run: append },

@@ -22,7 +22,7 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
  * alone, because the schemas would cost it more memory than its work.
  */
 export const frontDoors: Readonly<Record<string, readonly string[]>> = {
-  shared: ['async', 'collections', 'fs', 'json', 'redaction', 'url'],
+  shared: ['async', 'collections', 'fs', 'json', 'metrics', 'redaction', 'url'],
   protocol: ['', 'message-texts'],
   cli: ['toolkit'],
   examples: ['demo', 'demo-sandbox', 'find-processes'],

@@ -190,17 +190,6 @@ export {
   type ThinkingBlock,
   textContent,
 } from './core/message.ts'
-export { invalidInput, Problem, type ProblemCode, type ValidationIssue } from './core/problem.ts'
-export {
-  CounterVec,
-  durationBuckets,
-  Histogram,
-  HistogramVec,
-  type MetricFamily,
-  type MetricSample,
-  type MetricsCollector,
-  metricFamily,
-} from './core/metrics.ts'
 export {
   invalidInput,
   Problem,

@@ -4,7 +4,6 @@ export type {
   AppConversationRow,
   AppConversationRows,
   ControlPlaneStore,
-  DocumentStore,
   DesiredState,
   OrgRow,
   PageQuery,
@@ -30,14 +29,6 @@ export type { Storage } from './conversations/storage.ts'
 export { zipConversation } from './conversations/zip.ts'
 export { Cipher } from './crypto/cipher.ts'
 export type { Deliveries, PendingDelivery } from './deliveries/deliveries.ts'
-export type {
-  AppendOptions,
-  EventDraft,
-  EventLog,
-  EventQuery,
-  PagedEvent,
-  ReceivedEvent,
-  StoredEvent,
 export type { DocumentStore } from './documents/document-store.ts'
 export { FileDocumentStore } from './documents/file-document-store.ts'
 export { JsonDocument } from './documents/json-document.ts'
@@ -60,12 +51,9 @@ export {
   toReceivedEvent,
 } from './event-log/received-event.ts'
 export { PageIdCodec, unknownPageId } from './paging/page-id-codec.ts'
-export { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'
-export { openStorage, type SqliteStorage } from './sqlite/storage.ts'
-export { errorCode, syncDirectory, writeFileAtomic } from './fs/write-file-atomic.ts'
 export { openBashEvents } from './sqlite/bash-events/bash-events.ts'
 export {
   type ControlPlaneStoreOptions,
   openControlPlaneStore,
 } from './sqlite/control-plane/control-plane-store.ts'
-export { openStorage, type SqliteStorage, type StorageOptions } from './sqlite/storage.ts'
+export { openStorage, type SqliteStorage } from './sqlite/storage.ts'

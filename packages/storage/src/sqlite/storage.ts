@@ -1,6 +1,7 @@
 import { join } from 'node:path'
-import type { Instant, LogFunction, MetricFamily } from '@slipway/protocol'
+import type { Instant, LogFunction } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
+import type { Metric } from '@slipway/shared/metrics'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
 import type { ImportSession } from '../conversations/import-session.ts'
 import type { Storage } from '../conversations/storage.ts'
@@ -90,8 +91,8 @@ export class SqliteStorage implements Storage {
     return this.#context.text.waitUntilIndexed()
   }
 
-  metricFamilies(): readonly MetricFamily[] {
-    return this.#context.writer.metrics.metricFamilies()
+  get metrics(): readonly Metric[] {
+    return this.#context.writer.metrics.all
   }
 
   /** SQLite settings of log.db, for tests. */

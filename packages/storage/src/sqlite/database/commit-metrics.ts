@@ -5,30 +5,23 @@ const durationBuckets = [
 ]
 const sizeBuckets = [1, 2, 5, 10, 20, 50, 100, 200, 500]
 
-/** Metrics of a commit queue. Cost: three clock readings for each transaction. */
+/** Metrics of the writer. Each transaction costs three readings of the clock, a change in it nothing. */
 export class CommitMetrics {
-  events = 0
-  /** From the queueing of a transaction's first change until the transaction is durable. */
-  readonly wait = new Histogram(bounds)
-  /** The commit itself, with the sync of the disk. */
-  readonly commit = new Histogram(bounds)
-  /** Changes in one transaction. */
-  readonly changes = new Histogram([1, 2, 5, 10, 20, 50, 100, 200, 500])
-
-  metricFamilies(): readonly MetricFamily[] {
-    const histogram = (name: string, help: string, value: Histogram): MetricFamily => {
-      return metricFamily(name, 'histogram', help, [{ value }])
-    }
-    return [
-      metricFamily(
-        'events_appended_total',
-        'counter',
-        'Events that were appended to the log, imported ones left out.',
-        [{ value: this.events }],
-      ),
-      histogram('append_duration_seconds', 'Time until a group of changes was durable.', this.wait),
-      histogram('commit_duration_seconds', 'Time of a commit with the sync of the disk.', this.commit),
-      histogram('commit_changes', 'Changes of one commit.', this.changes),
-    ]
-  }
+  readonly events = createCounter(
+    'slipway_events_appended_total',
+    'Events that were appended to the log, imported ones left out.',
+  )
+  /** From the first change that waits for a transaction until it is durable: the longest wait of its changes. */
+  readonly wait = createHistogram(
+    'slipway_append_duration_seconds',
+    'Time until a group of changes was durable.',
+    durationBuckets,
+  )
+  readonly commit = createHistogram(
+    'slipway_commit_duration_seconds',
+    'Time of a commit with the sync of the disk.',
+    durationBuckets,
+  )
+  readonly changes = createHistogram('slipway_commit_changes', 'Changes of one commit.', sizeBuckets)
+  readonly all: readonly Metric[] = [this.events, this.wait, this.commit, this.changes]
 }
