@@ -105,7 +105,7 @@ test.for([
   expect((await trial.call('/api/who', { method: 'PUT', headers: cookie })).status).toBe(405)
 })
 
-test('a caller is refused before a byte of the body is looked at', async () => {
+test('a caller is refused before the body is read', async () => {
   await using trial = await TestServer.start(routes, handlers, { identify: identifyLater, lingerMs: 200 })
   const text = await trial.raw(
     'POST /api/echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n',
@@ -114,7 +114,7 @@ test('a caller is refused before a byte of the body is looked at', async () => {
   expect((await trial.call('/api/echo', { method: 'POST', body: '{' })).status).toBe(401)
 })
 
-test('a client that leaves while it is identified leaves no trace', async () => {
+test('a client that disconnects during identification leaves no trace', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const served: unknown[] = []
   await using trial = await TestServer.start(
@@ -141,7 +141,7 @@ test('a client that leaves while it is identified leaves no trace', async () => 
   expect(trial.logEntries.filter(({ level }) => level === 'error')).toEqual([])
 })
 
-test('what identify throws besides Problems is our own mistake', async () => {
+test('an error of identify that is no Problem is an internal error', async () => {
   await using trial = await TestServer.start(routes, handlers, {
     identify: () => Promise.reject(new Error('the reason')),
   })
@@ -149,7 +149,7 @@ test('what identify throws besides Problems is our own mistake', async () => {
   expect([answer.status, answer.text.includes('reason')]).toEqual([500, false])
 })
 
-test('with callers hosts and pages are checked as with keys, and a socket needs a key', async () => {
+test('with identify, hosts and origins are checked as with keys, and a socket needs a key', async () => {
   const sockets = [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }]
   await using trial = await TestServer.start(routes, handlers, { identify: identifyByCookie, sockets })
   expect((await trial.call('/api/who', { headers: { ...cookie, host: 'any.example' } })).status).toBe(200)
@@ -162,7 +162,7 @@ test('with callers hosts and pages are checked as with keys, and a socket needs 
   expect(status).toBe(403)
 })
 
-test('openDocs shows the description without a caller or a key, and nothing else', async () => {
+test('openDocs opens the API description only', async () => {
   for (const options of [{ identify: identifyLater }, { keys: [new Secret('k')] }]) {
     await using trial = await TestServer.start(routes, handlers, { ...options, openDocs: true })
     for (const [path, status] of [
@@ -178,7 +178,7 @@ test('openDocs shows the description without a caller or a key, and nothing else
   }
 })
 
-test('a preflight needs no caller and names the headers that callers send', async () => {
+test('a preflight needs no caller and lists the allowed headers', async () => {
   await using trial = await TestServer.start(routes, handlers, { identify: identifyByCookie })
   const headers = { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' }
   for (const path of ['/api/run', '/nothing']) {
@@ -197,7 +197,7 @@ test('a preflight needs no caller and names the headers that callers send', asyn
   }
 })
 
-test('keys that come later count from then on, and those that go no more', async () => {
+test('added keys are valid at once, and removed keys no longer', async () => {
   let keys: readonly Secret[] | undefined
   const sockets = [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }]
   await using trial = await TestServer.start(routes, handlers, { keys: () => keys, sockets })
@@ -216,7 +216,7 @@ test('keys that come later count from then on, and those that go no more', async
   expect([await status('any'), (await trial.call('/api/who')).status]).toEqual([200, 200])
 })
 
-test('the gate is asked first, with the path, for all but preflights', async () => {
+test('checkReady is called first, with the path, except for preflights', async () => {
   const asked: string[] = []
   let isOpen = false
   const checkReady = (path: string) => {

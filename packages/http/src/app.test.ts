@@ -75,7 +75,7 @@ test.for([
   }
 })
 
-test('the faults of path, query and body are told together with their places', async () => {
+test('issues of path, query and body are reported together with their locations', async () => {
   await using trial = await open()
   const { status, text } = await trial.call('/api/items/nobody?limit=0&tags=x')
   expect(status).toBe(422)
@@ -93,7 +93,7 @@ test('the faults of path, query and body are told together with their places', a
   ])
 })
 
-test('an address that a handler sees twice cannot be changed by it', async () => {
+test('a handler cannot change the cached address', async () => {
   const seen: unknown[] = []
   await using trial = await open({
     item({ params, query }) {
@@ -120,13 +120,13 @@ test.for([
   expect(JSON.parse(answer.text)).toBeTypeOf('object')
 })
 
-test('an unknown path says Not Found', async () => {
+test('an unknown path is 404 with the detail Not Found', async () => {
   await using trial = await open()
   expect((await trial.call('/api/nothing')).text).toBe('{"detail":"Not Found"}')
 })
 
 test.for(['DELETE', 'PUT', 'PATCH', 'TRACE'])(
-  'a known path refuses %s and names what it takes',
+  'a known path refuses %s and lists its methods',
   async (method) => {
     await using trial = await open()
     const { status, headers, text } = await trial.call(item, { method })
@@ -135,7 +135,7 @@ test.for(['DELETE', 'PUT', 'PATCH', 'TRACE'])(
   },
 )
 
-test('HEAD answers the head of GET', async () => {
+test('HEAD has the head of GET', async () => {
   await using trial = await open()
   for (const path of [item, '/health', '/api/chunks', '/openapi.json', '/api/items/x']) {
     const get = await trial.call(path)
@@ -151,7 +151,7 @@ test('a trailing slash makes no difference', async () => {
   expect((await trial.call(`${item}/`)).status).toBe(200)
 })
 
-test('a GET may carry a body where the route takes one', async () => {
+test('a GET may have a body where the route declares one', async () => {
   await using trial = await open()
   const list = (body: unknown) => trial.json('/api/lists', body, { method: 'GET' })
   expect((await list(['a', 'b'])).text).toBe('{"body":["a","b"]}')
@@ -181,7 +181,7 @@ test.for([
   ['500 levels', `{"title":"[[[\\"{{{","a":${'['.repeat(499)}${']'.repeat(499)}}`],
   ['a member constructor', '{"title":"x","constructor":{"prototype":{"a":1}}}'],
   ['the name __proto__ in a text', '{"title":"__proto__ \\u005f"}'],
-] as const)('body: %s is taken as it is', async ([, body]) => {
+] as const)('body: %s is passed unchanged', async ([, body]) => {
   await using trial = await open()
   const answer = await trial.call(item, { method: 'POST', headers: json, body })
   expect(answer.status).toBe(201)
@@ -217,7 +217,7 @@ test.for([
   expect(answer.status).toBe(status)
 })
 
-test('a route without a body ignores what is sent and keeps the connection', async () => {
+test('a route without a body discards one and keeps the connection', async () => {
   await using trial = await open()
   const ask = (body: string) =>
     `POST /api/run HTTP/1.1\r\nHost: localhost\r\nContent-Type: nonsense\r\n${body}`
@@ -245,13 +245,13 @@ test.for([
   },
 )
 
-test('a body that does not arrive in time is answered with 408', async () => {
+test('a body that arrives too slowly is answered with 408', async () => {
   await using trial = await open({}, { bodyTimeoutMs: 50, lingerMs: 50 })
   const text = await trial.raw(`POST /api/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12`)
   expect(text).toMatch(/^HTTP\/1.1 408 Request Timeout\r\n[\s\S]*\{"detail":"Request Timeout"\}$/)
 })
 
-test('a head that trickles in is cut off with 408', async () => {
+test('a head that arrives too slowly is answered with 408', async () => {
   await using trial = await open({}, { headersTimeoutMs: 100 })
   expect(await trial.raw('GET /health HTTP/1.1\r\nHost: loc')).toMatch(
     /^HTTP\/1.1 408 [\s\S]*\{"detail":"Request Timeout"\}$/,
@@ -310,7 +310,7 @@ test('each code of a Problem has its status, also when it is thrown later', asyn
 })
 
 test.for([true, false])(
-  'our own mistake is a 500 without details and a log line with its id',
+  'an internal error is a 500 without details and a log line with its id',
   async (isLate) => {
     await using trial = await open({
       run() {
@@ -334,14 +334,14 @@ test.for([true, false])(
   },
 )
 
-test('a request leaves one line for debugging, with its pattern and without its address', async () => {
+test('a request is one debug line with its route and without its address', async () => {
   await using trial = await open()
   await trial.call(`${item}?name=private`)
   const members = { method: 'GET', route: '/api/items/{id}', status: 200, duration_ms: expect.any(Number) }
   expect(trial.logEntries).toEqual([{ level: 'debug', message: 'request', members }])
 })
 
-test('bytes go out as they are, with the status, type and headers of the handler', async () => {
+test('bytes are sent unchanged, with the status, type and headers of the handler', async () => {
   const bytes = Buffer.from('é\n')
   await using trial = await open({
     run: () => ({
@@ -365,7 +365,7 @@ test('bytes go out as they are, with the status, type and headers of the handler
   expect(unchanged.headers['content-type']).toBeUndefined()
 })
 
-test('answers are not kept by caches unless the handler says so', async () => {
+test('replies are not cacheable unless the handler allows it', async () => {
   await using trial = await open()
   expect((await trial.call(item)).headers['cache-control']).toBe('no-store')
 })
@@ -390,7 +390,7 @@ test('a stream that fails before its first chunk is answered with a status', asy
   expect(await trial.call('/api/chunks')).toMatchObject({ status: 409, text: '{"detail":"no more"}' })
 })
 
-test('a stream that fails later is cut, so that no part passes for the whole', async () => {
+test('a stream that fails after its first chunk is cut', async () => {
   await using trial = await open({ chunks: () => ({ contentType: 'text/plain', chunks: failAfter(3) }) })
   await expect(trial.call('/api/chunks')).rejects.toMatchObject({ code: 'ECONNRESET' })
 })
@@ -400,7 +400,7 @@ async function* failAfter(after: number): AsyncGenerator<string> {
   throw new Problem('conflict', 'no more')
 }
 
-test('a client that leaves ends the stream and aborts the signal', async () => {
+test('a disconnect ends the stream and aborts the signal', async () => {
   const { promise: ended, resolve } = Promise.withResolvers<boolean>()
   await using trial = await open({
     chunks: ({ signal }) => ({ contentType: 'text/plain', chunks: endless(signal, resolve) }),
@@ -412,7 +412,7 @@ test('a client that leaves ends the stream and aborts the signal', async () => {
   expect(trial.logEntries.filter(({ level }) => level === 'error')).toEqual([])
 })
 
-test('a reader of a stream that stands still is cut off, one that is kept waiting is not', async () => {
+test('a stalled reader of a stream is cut off, a waiting one is not', async () => {
   const { promise: ended, resolve } = Promise.withResolvers<boolean>()
   async function* late() {
     yield 'first\n'
@@ -475,7 +475,7 @@ test('header names are found in any case', async () => {
   )
 })
 
-test('the description of the API is served as JSON and as a page with all that it loads', async () => {
+test('the API description is served as JSON and as a page with its files', async () => {
   await using trial = await open()
   expect((await trial.call('/openapi.json')).text).toBe('{"openapi":"3.1.0"}')
   expect((await trial.call('/redoc')).headers.location).toBe('docs')
@@ -490,7 +490,7 @@ test('the description of the API is served as JSON and as a page with all that i
   }
 })
 
-test('with keys the description and unknown paths need one too', async () => {
+test('with keys, the API description and unknown paths need one too', async () => {
   await using trial = await open({}, { keys: [new Secret('k1')] })
   for (const path of ['/openapi.json', '/docs', '/redoc', '/nothing', item]) {
     expect(await trial.call(path)).toMatchObject({ status: 401, text: '{"detail":"Unauthorized"}' })

@@ -189,7 +189,9 @@ export class App {
     return this.#server.listenOnPort(host, port)
   }
 
-  /** Ends streams and sockets, lets other requests finish until `limitMs` have passed, then cuts what is left. */
+  /**
+   * Ends streams and sockets, lets other requests finish until `limitMs` have passed, then cuts what is left.
+   */
   async close(limitMs: number): Promise<void> {
     this.#lifecycle.isStopping = true
     this.#sockets.stop()

@@ -11,9 +11,9 @@ export interface FallbackOptions {
   /** Serves paths below no path of the server's own; its files need no key. */
   readonly site?: Pick<Site, 'get'>
   /**
-   * Identifies the caller instead of a key, before a byte of the body is read: of every route that is not `open`, of the description
-   * of the API and of unknown paths (with a route of the tag `docs`). The result is `Request.caller`. Throws a Problem to refuse.
-   * WebSockets still need one of `keys`.
+   * Identifies the caller instead of a key, before a byte of the body is read: of every route that is not
+   * `open`, of the description of the API and of unknown paths (with a route of the tag `docs`). The result
+   * is `Request.caller`. Throws a Problem to refuse. WebSockets still need one of `keys`.
    */
   identify?(route: Route, header: (name: string) => string | undefined): unknown
 }
@@ -75,7 +75,10 @@ export class FallbackReplies {
     return site.get(url, (name) => getHeader(raw, name)).then((reply) => reply ?? throwNotFound())
   }
 
-  /** Unknown paths need a key too, or anyone could find out which exist. A preflight carries none and must pass. */
+  /**
+   * Unknown paths need a key too, or anyone could find out which exist. A preflight carries none and must
+   * pass.
+   */
   #notFound(raw: IncomingMessage): Reply | Promise<Reply> {
     const authorized = this.authorize(raw, isPreflight(raw))
     if (isPreflight(raw)) return { status: 204, bytes: emptyBody, headers: preflightHeaders }

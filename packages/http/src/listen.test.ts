@@ -48,7 +48,7 @@ function silent(options: { keys?: Secret[] } = {}) {
   return createApp({}, {}, { openapi: {}, log: () => {}, ...options })
 }
 
-test('a host that others reach is refused without a key, with what to do', async () => {
+test('a public host without a key is refused with instructions', async () => {
   for (const host of ['0.0.0.0', '::', '192.168.1.1', 'example.org']) {
     await expect(listen(silent(), { host, port: 0 })).rejects.toThrow(/SLIPWAY_SESSION_API_KEY/)
   }
@@ -57,13 +57,13 @@ test('a host that others reach is refused without a key, with what to do', async
   await listening.close()
 })
 
-test('a taken port is told in plain words', async () => {
+test('a port in use has a readable error', async () => {
   await using trial = await TestServer.start(routes, handlers)
   const second = listen(silent(), { host: '127.0.0.1', port: trial.port })
   await expect(second).rejects.toThrow(`Cannot listen on 127.0.0.1 port ${trial.port}: the port is in use`)
 })
 
-test('localhost answers on each of its addresses', async () => {
+test('localhost listens on each of its addresses', async () => {
   const listening = await listen(silent(), { host: 'localhost', port: 0 })
   expect((await fetch(`${listening.url}/openapi.json`)).status).toBe(200)
   await listening.close()
@@ -91,7 +91,7 @@ test('a stop closes sockets with 1001, ends streams, and lets running requests f
   await expect(trial.call('/slow')).rejects.toMatchObject({ code: 'ECONNREFUSED' })
 })
 
-test('a stop cuts what does not end within its limit', async () => {
+test('a stop cuts requests after its limit', async () => {
   const stuck = { ...handlers, slow: () => new Promise<never>(() => {}) }
   const trial = await TestServer.start(routes, stuck, { sockets })
   const socket = connect(trial.port, '127.0.0.1')
@@ -107,7 +107,7 @@ test('a stop cuts what does not end within its limit', async () => {
   expect(await cut).toBe('ECONNRESET')
 })
 
-test('a connection that is kept alive does not hold up a stop', async () => {
+test('a keep-alive connection does not delay a stop', async () => {
   const trial = await TestServer.start(routes, handlers)
   const socket = connect(trial.port, '127.0.0.1')
   socket.write('GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n')

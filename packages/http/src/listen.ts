@@ -8,7 +8,9 @@ export interface Listening {
   readonly url: string
   /** 0 on a Unix socket. */
   readonly port: number
-  /** Stops gracefully: no new connection, sockets closed with 1001, streams ended, other requests finished. */
+  /**
+   * Stops gracefully: no new connection, sockets closed with 1001, streams ended, other requests finished.
+   */
   close(): Promise<void>
 }
 
@@ -26,15 +28,17 @@ interface PortAddress {
 }
 
 interface SocketAddress {
-  /** The path of the Unix socket (at most 107 bytes), created with mode 0600. A stale socket file is replaced. */
+  /**
+   * The path of the Unix socket (at most 107 bytes), created with mode 0600. A stale socket file is replaced.
+   */
   readonly socketPath: string
 }
 
 export type ListenOptions = StopOptions & (PortAddress | SocketAddress)
 
 /**
- * Resolves when the server accepts connections. Rejects with a readable Error when the address is in use, or when the host is
- * reachable from other machines and there is no session key. A Unix socket needs none.
+ * Resolves when the server accepts connections. Rejects with a readable Error when the address is in use, or
+ * when the host is reachable from other machines and there is no session key. A Unix socket needs none.
  */
 export async function listen(app: App, options: ListenOptions): Promise<Listening> {
   const { signal, stopMs = 5_000 } = options

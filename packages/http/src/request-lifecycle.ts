@@ -10,8 +10,8 @@ import type { ObservedRequest, RequestObserver, RouteTraits } from './telemetry/
 
 export interface LifecycleOptions {
   /**
-   * What a request to a route with `pages: 'pass'` presents instead of a key, in its address and headers; undefined when it presents
-   * nothing, a Problem when that is invalid. Never throws.
+   * What a request to a route with `pages: 'pass'` presents instead of a key, in its address and headers;
+   * undefined when it presents nothing, a Problem when that is invalid. Never throws.
    */
   pageCredential?(
     url: string,
@@ -54,7 +54,9 @@ export class RequestLifecycle {
     this.#observer = observer
   }
 
-  /** Serves a route (empty: none). A request is answered synchronously when the producer returns no promise. */
+  /**
+   * Serves a route (empty: none). A request is answered synchronously when the producer returns no promise.
+   */
   listener(
     route: string,
     produce: ReplyProducer,

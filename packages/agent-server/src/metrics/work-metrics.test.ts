@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { modelProvider, WorkMetrics } from './work-metrics.ts'
 
-test('whatever models are called, the providers are a closed set', () => {
+test('providers are a closed set for any model name', () => {
   const seen = new Set<string>()
   fc.assert(fc.property(fc.string(), (model) => void seen.add(modelProvider(model))))
   for (const name of ['x/y', '/y', 'anthropic', 'sk-secret/openai', 'openai /x'])
@@ -15,7 +15,7 @@ test('whatever models are called, the providers are a closed set', () => {
   ])
 })
 
-test('work is counted when it ends, a model with what it used', async () => {
+test('work is counted when it ends, a model call with its usage', async () => {
   const metrics = new WorkMetrics(undefined)
   const families = () => Promise.all(metrics.all.map((metric) => metric.get()))
   const value = async (name: string) => {

@@ -48,12 +48,12 @@ test.for([
   expect((await trial.call('/health', { headers })).status).toBe(200)
 })
 
-test('a key in the address of a request is no key', async () => {
+test('a key in the query does not authorize a request', async () => {
   await using trial = await open({ keys })
   expect((await trial.call('/api/thing?session_api_key=k1')).status).toBe(401)
 })
 
-test('without keys nobody is asked for one', async () => {
+test('without keys, requests need none', async () => {
   await using trial = await open()
   expect((await trial.call('/api/thing', { headers: { 'x-session-api-key': 'any' } })).status).toBe(200)
 })
@@ -77,7 +77,7 @@ const ownHosts = [
   '[::1]',
 ]
 
-test('without keys only loopback names and those of the list are hosts', async () => {
+test('without keys, only loopback hosts and listed hosts are allowed', async () => {
   await using trial = await open({ allowedHosts })
   for (const host of [...ownHosts, 'box.example.org:99', 'BOX.example.org', 'other.example.org:8443']) {
     expect([host, (await trial.call('/api/thing', { headers: { host } })).status]).toEqual([host, 200])
@@ -94,7 +94,7 @@ test('a request without a host is refused', async () => {
   expect(await trial.raw('GET /health HTTP/1.1\r\nConnection: close\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /)
 })
 
-test('with keys any host is taken unless there is a list', async () => {
+test('with keys, any host is allowed unless there is a list', async () => {
   const headers = { host: 'evil.example', 'x-session-api-key': 'k1' }
   await using open1 = await open({ keys })
   expect((await open1.call('/api/thing', { headers })).status).toBe(200)
@@ -119,7 +119,7 @@ const foreignOrigins = [
   'ftp://localhost',
 ]
 
-test('without keys a foreign page may neither read nor write nor open a socket', async () => {
+test('without keys, a foreign page may not read, write or open a socket', async () => {
   await using trial = await open({ allowedOrigins })
   for (const origin of ownOrigins) {
     const headers = { origin }
@@ -147,7 +147,7 @@ test('without keys a foreign page may neither read nor write nor open a socket',
   }
 })
 
-test('with keys a foreign page may send a reading request, which it cannot read', async () => {
+test('with keys, a foreign page may send a GET but not read the reply', async () => {
   await using trial = await open({ keys })
   const headers = { origin: 'https://evil.example', 'x-session-api-key': 'k1' }
   const read = await trial.call('/api/thing', { headers })
@@ -177,7 +177,7 @@ test.for([
   },
 )
 
-test('a preflight needs no key and tells what a page may send, for any path', async () => {
+test('a preflight needs no key and lists what a page may send, for any path', async () => {
   await using trial = await open({ keys })
   const origin = 'http://localhost:3000'
   for (const path of ['/api/thing', '/health', '/nothing']) {
@@ -210,7 +210,7 @@ test('a page of an allowed origin can read refusals and the ETag', async () => {
   }
 })
 
-test('OPTIONS without a page tells the methods', async () => {
+test('OPTIONS without an origin lists the methods', async () => {
   await using trial = await open()
   const { status, headers } = await trial.call('/api/thing', { method: 'OPTIONS' })
   expect([status, headers.allow]).toEqual([204, 'GET, HEAD, POST, OPTIONS'])

@@ -5,18 +5,21 @@ import type { Secret } from '@slipway/shared/redaction'
 
 export interface GuardOptions {
   /**
-   * Session keys; without any the server is open to this machine. A function returns the current keys: the same array while they
-   * are unchanged, undefined while they are unknown (then no key is valid).
+   * Session keys; without any the server is open to this machine. A function returns the current keys: the
+   * same array while they are unchanged, undefined while they are unknown (then no key is valid).
    */
   readonly keys?: readonly Secret[] | (() => readonly Secret[] | undefined)
   /**
-   * Called first for every request and upgrade except preflights, with the path (without base path and query). Throws a Problem to
-   * refuse, `unavailable` while the server is not ready for this path.
+   * Called first for every request and upgrade except preflights, with the path (without base path and
+   * query). Throws a Problem to refuse, `unavailable` while the server is not ready for this path.
    */
   checkReady?(path: string): void
   /** Host names, with or without port, that requests may use besides loopback ones. */
   readonly allowedHosts?: readonly string[]
-  /** Origins (`https://example.org`) whose pages may call besides loopback ones; a function returns the current ones, as for keys. */
+  /**
+   * Origins (`https://example.org`) whose pages may call besides loopback ones; a function returns the
+   * current ones, as for keys.
+   */
   readonly allowedOrigins?: readonly string[] | (() => readonly string[])
 }
 
@@ -94,8 +97,8 @@ export class Guard {
   }
 
   /**
-   * Throws a Problem `forbidden` for a foreign host or page and `unauthorized` for a missing or wrong key. With `allowBearer` the
-   * key may also come as `Authorization: Bearer`.
+   * Throws a Problem `forbidden` for a foreign host or page and `unauthorized` for a missing or wrong key.
+   * With `allowBearer` the key may also come as `Authorization: Bearer`.
    */
   authorize(
     { method, headers }: IncomingMessage,
@@ -137,7 +140,10 @@ export class Guard {
     }
   }
 
-  /** Allowed origins, and on routes with `pages` other origins too, unless their credential was issued to a page of another origin. */
+  /**
+   * Allowed origins, and on routes with `pages` other origins too, unless their credential was issued to a
+   * page of another origin.
+   */
   #canReadReply(headers: IncomingHttpHeaders, page: PageRequest | undefined): boolean {
     const { origin, host } = headers
     if (origin === undefined) return false
@@ -159,7 +165,10 @@ export class Guard {
     return digests.reduce((isMatch, key) => timingSafeEqual(key, candidateDigest) || isMatch, false)
   }
 
-  /** Whether a page of this origin may call: the server's own, a loopback one with any port, or one of the list. */
+  /**
+   * Whether a page of this origin may call: the server's own, a loopback one with any port, or one of the
+   * list.
+   */
   isAllowedOrigin(origin: string, host: string | undefined): boolean {
     const lower = origin.toLowerCase()
     if (this.#normalizedOrigins(this.#origins()).has(lower)) return true

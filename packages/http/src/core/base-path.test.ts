@@ -49,7 +49,7 @@ test.for([
   },
 )
 
-test('the base path counts on each address of localhost', async () => {
+test('the base path applies to each address of localhost', async () => {
   const web = createApp(routes, handlers, { openapi: {}, log: () => {}, basePath: '/slipway/' })
   const listening = await listen(web, { host: 'localhost', port: 0 })
   for (const host of ['localhost', '127.0.0.1', '[::1]']) {
@@ -59,7 +59,7 @@ test('the base path counts on each address of localhost', async () => {
   await listening.close()
 })
 
-test('the page of the API finds all that it loads below the base path and without it', async () => {
+test('the API page finds its files with and without the base path', async () => {
   await using trial = await TestServer.start(routes, handlers, { basePath: '/a/b' })
   for (const base of ['', '/a/b']) {
     for (const path of ['/docs', '/docs/', '/redoc', '/redoc/']) {
@@ -78,7 +78,7 @@ test('the page of the API finds all that it loads below the base path and withou
   }
 })
 
-test('sockets, relays and the gate see requests without the base path', async () => {
+test('sockets, proxy routes and checkReady see requests without the base path', async () => {
   const paths: string[] = []
   const behind = {
     ...handlers,
@@ -109,6 +109,6 @@ test.for(['slipway', '/a b', '/a?b', '/a/../b', '/.', '//a', '/%2e'])(
   },
 )
 
-test.for(['', '/', '/a', '/a/b.c/~d/'])('the base path %j is taken', (path) => {
+test.for(['', '/', '/a', '/a/b.c/~d/'])('the base path %j is valid', (path) => {
   expect(new BasePath(path).rewrite === undefined).toBe(path === '' || path === '/')
 })

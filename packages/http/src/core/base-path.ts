@@ -4,7 +4,9 @@ import type { IncomingMessage } from 'node:http'
 export class BasePath {
   readonly #path: string
   readonly #stripped = new WeakSet<IncomingMessage>()
-  /** Strips the base path from a request's address, once, and returns the rest. Undefined without a base path. */
+  /**
+   * Strips the base path from a request's address, once, and returns the rest. Undefined without a base path.
+   */
   readonly rewrite: ((raw: IncomingMessage) => string) | undefined
 
   /** Throws an Error when it is not an absolute path of plain segments. */

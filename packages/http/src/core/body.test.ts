@@ -67,7 +67,7 @@ test.for([
   expect((await trial.call('/api/upload', { method: 'POST', headers, body })).status).toBe(status)
 })
 
-test('a refusal in the middle of an endless upload reaches the client', async () => {
+test('an error in the middle of an endless upload reaches the client', async () => {
   await using trial = await TestServer.start(
     routes,
     {
@@ -110,7 +110,7 @@ test('a refusal in the middle of an endless upload reaches the client', async ()
   }
 })
 
-test('a client that leaves in the middle ends the stream with an error and aborts the signal', async () => {
+test('a disconnect fails the stream and aborts the signal', async () => {
   const { promise, resolve } = Promise.withResolvers<unknown>()
   await using trial = await TestServer.start(routes, {
     async upload({ stream, signal }) {
@@ -138,14 +138,14 @@ test('a client that leaves in the middle ends the stream with an error and abort
   expect(trial.logEntries.filter(({ level }) => level === 'error')).toEqual([])
 })
 
-test('a client that sends nothing more is cut off', async () => {
+test('an idle client is cut off', async () => {
   await using trial = await TestServer.start(routes, { upload: size }, { idleMs: 100 })
   const head =
     'POST /api/upload HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/jsonl\r\nContent-Length: 9\r\n\r\n'
   expect(await trial.raw(`${head}12345`)).toBe('')
 })
 
-test('a client that is kept waiting is not cut off', async () => {
+test('a client that waits for the server is not cut off', async () => {
   await using trial = await TestServer.start(
     routes,
     {

@@ -43,7 +43,10 @@ export async function readBody(raw: IncomingMessage, limitBytes: number, timeout
   return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)
 }
 
-/** The value of a JSON body, undefined for an empty one. Throws the Problems `invalid` and `unsupported_media_type`. */
+/**
+ * The value of a JSON body, undefined for an empty one. Throws the Problems `invalid` and
+ * `unsupported_media_type`.
+ */
 export function parseJson(bytes: Buffer, raw: IncomingMessage): unknown {
   if (bytes.length === 0) return undefined
   const type = mediaType(raw)
@@ -75,8 +78,9 @@ function invalidJson(msg: string): Problem {
 }
 
 /**
- * The body as it arrives, `content-encoding: gzip` decompressed. Fails with `ClientDisconnected`; a client that sends nothing for
- * `idleMs` is cut off. Leaving the loop early keeps the connection, so that the answer reaches the client.
+ * The body as it arrives, `content-encoding: gzip` decompressed. Fails with `ClientDisconnected`; a client
+ * that sends nothing for `idleMs` is cut off. Leaving the loop early keeps the connection, so that the answer
+ * reaches the client.
  */
 export function readStream(raw: IncomingMessage, stream: string, idleMs: number): AsyncIterable<Buffer> {
   const type = mediaType(raw)

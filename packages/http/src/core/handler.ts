@@ -5,9 +5,14 @@ export interface Request<R extends Route> {
   readonly params: RouteParams<R>
   readonly query: RouteQuery<R>
   readonly body: RouteBody<R>
-  /** The body as it arrives, decompressed, for routes with `stream`; empty otherwise. Fails when the client disconnects. */
+  /**
+   * The body as it arrives, decompressed, for routes with `stream`; empty otherwise. Fails when the client
+   * disconnects.
+   */
   readonly stream: AsyncIterable<Buffer>
-  /** The file of a form, for routes with `upload`; call it once. Throws a Problem when the form has no file. */
+  /**
+   * The file of a form, for routes with `upload`; call it once. Throws a Problem when the form has no file.
+   */
   upload(): Promise<Upload>
   header(name: string): string | undefined
   /** The raw address with its query. */
@@ -23,8 +28,8 @@ export interface Upload {
   /** As the client sent it, without directories; otherwise unchecked. */
   readonly filename: string | undefined
   /**
-   * The file as it arrives; it ends after the whole form has arrived. Fails when the file is too large, the form is invalid or the
-   * client disconnects: discard what was read until then.
+   * The file as it arrives; it ends after the whole form has arrived. Fails when the file is too large, the
+   * form is invalid or the client disconnects: discard what was read until then.
    */
   readonly bytes: AsyncIterable<Buffer>
 }
@@ -36,8 +41,9 @@ interface ReplyHead {
 }
 
 /**
- * A JSON value, ready bytes (`application/json` by default), or a stream. The head of a stream is sent with its first chunk: an
- * error before it becomes an error status, an error after it cuts the connection, so that the client never takes a part for the whole.
+ * A JSON value, ready bytes (`application/json` by default), or a stream. The head of a stream is sent with
+ * its first chunk: an error before it becomes an error status, an error after it cuts the connection, so that
+ * the client never takes a part for the whole.
  */
 export type Reply =
   | (ReplyHead & { readonly json: unknown })
@@ -63,15 +69,15 @@ export interface Frame {
 /** One open WebSocket, already authenticated. */
 export interface Socket {
   /**
-   * Writes frames in order and resolves when the peer has room again; never rejects. Besides the frames that wait in
-   * a call, at most 128 KiB are buffered for a peer that does not read; after the stall limit it is closed with 1013 and
-   * `signal` aborts. On a closed socket it does nothing.
+   * Writes frames in order and resolves when the peer has room again; never rejects. Besides the frames that
+   * wait in a call, at most 128 KiB are buffered for a peer that does not read; after the stall limit it is
+   * closed with 1013 and `signal` aborts. On a closed socket it does nothing.
    */
   send(frames: readonly Frame[]): Promise<void>
   close(code: number, reason: string): void
   /**
-   * Handles text messages of the peer in order, one at a time. Messages that arrive before `onMessage` is called wait for it.
-   * A rejection closes the socket with 1011.
+   * Handles text messages of the peer in order, one at a time. Messages that arrive before `onMessage` is
+   * called wait for it. A rejection closes the socket with 1011.
    */
   onMessage(handler: (text: string) => Promise<void>): void
   /** Aborts when the socket is closed by either side. */

@@ -38,7 +38,9 @@ export class HttpServer {
     await listenOnUnixSocket(this.#main, path)
   }
 
-  /** Resolves with the port. With the host `localhost` all of its addresses are bound, as far as they exist. */
+  /**
+   * Resolves with the port. With the host `localhost` all of its addresses are bound, as far as they exist.
+   */
   async listenOnPort(host: string, port: number): Promise<number> {
     const bound = await listenOn(this.#main, host, port)
     if (host !== 'localhost') return bound.port
@@ -107,7 +109,10 @@ function answerClientError(
   else socket.destroy()
 }
 
-/** Answers on a connection without a `ServerResponse` and ends it. The reason phrase of the status (`404 Not Found`) is the default detail. */
+/**
+ * Answers on a connection without a `ServerResponse` and ends it. The reason phrase of the status (`404 Not
+ * Found`) is the default detail.
+ */
 export function writeRawError(
   socket: Duplex,
   status: string,

@@ -18,9 +18,9 @@ export interface RequestAddress {
 }
 
 /**
- * Validates a request against the schemas of its route. Throws a Problem: `invalid` with the issues of all parts, or
- * `unsupported_media_type`. The parsed address of a GET is stored with the address (frozen), because a page that is ready must not
- * wait for the parsing of its own address.
+ * Validates a request against the schemas of its route. Throws a Problem: `invalid` with the issues of all
+ * parts, or `unsupported_media_type`. The parsed address of a GET is stored with the address (frozen),
+ * because a page that is ready must not wait for the parsing of its own address.
  */
 export function parseInput(
   route: Route,

@@ -77,7 +77,9 @@ export interface Exchange {
 /** An answer that can be written. */
 export type WritableReply = Exclude<Reply, { readonly refusal: unknown }>
 
-/** Sends a reply: synchronously, or a stream with a promise of its end, which rejects when the stream fails. */
+/**
+ * Sends a reply: synchronously, or a stream with a promise of its end, which rejects when the stream fails.
+ */
 export function writeReply(exchange: Exchange, reply: WritableReply): void | Promise<void> {
   const { raw, res } = exchange
   if (res.destroyed) return
@@ -129,8 +131,8 @@ function waitForDrain(res: ServerResponse): Promise<void> {
 }
 
 /**
- * Ends an answer. While the client is still sending, its bytes are read and discarded before the connection is closed: with unread
- * bytes the kernel would reset the connection, and the client would lose the answer.
+ * Ends an answer. While the client is still sending, its bytes are read and discarded before the connection
+ * is closed: with unread bytes the kernel would reset the connection, and the client would lose the answer.
  */
 export function endResponse({ raw, res, lingerMs }: Exchange, bytes?: Buffer): void {
   if (!hasUnreadBody(raw)) {

@@ -20,8 +20,8 @@ const maxParamLength = 4_096
 const ignore = () => {}
 
 /**
- * Finds the entry of an address. All methods of a path share one entry of the tree, so a literal path is never taken for an example
- * of a path with parameters that has another method.
+ * Finds the entry of an address. All methods of a path share one entry of the tree, so a literal path is
+ * never matched as an example of a path with parameters that has another method.
  */
 export class Router<T> {
   readonly #tree = FindMyWay({
@@ -51,7 +51,10 @@ export class Router<T> {
     for (const method of methods) entry.methods.set(method, target)
   }
 
-  /** Undefined for an unknown path, 'invalid' for an address that cannot be decoded or has a parameter that is too long. */
+  /**
+   * Undefined for an unknown path, 'invalid' for an address that cannot be decoded or has a parameter that is
+   * too long.
+   */
   find(url: string): RouteMatch<T> | 'invalid' | undefined {
     // The asterisk of `OPTIONS *` is no path, but the tree takes one character for the root.
     const found = url === '*' ? null : this.#tree.find('GET', url)

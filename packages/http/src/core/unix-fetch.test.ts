@@ -127,7 +127,7 @@ test.for([
   expect([answer.status, await answer.json()]).toEqual([201, [body === undefined ? null : 'é', length]])
 })
 
-test('a large stream arrives as it was, and an answer is read no faster than it is taken', async () => {
+test('a large stream arrives unchanged, and a reply is read with backpressure', async () => {
   await using server = await open()
   const bytes = randomBytes(20_000_000)
   const init = {
@@ -147,7 +147,7 @@ test('a large stream arrives as it was, and an answer is read no faster than it 
   expect((await flood.arrayBuffer()).byteLength).toBe(100 << 20)
 })
 
-test('to cancel the body ends the request, also while nothing comes', async () => {
+test('cancelling the body ends the request, also while no data arrives', async () => {
   await using server = await open()
   const flood = await unixFetch(`${server.url}/api/flood`)
   await flood.body?.cancel()
@@ -198,7 +198,7 @@ test.for([
   await expect(unixFetch(url, init)).rejects.toThrow(TypeError)
 })
 
-test('an answer that is cut off is no whole answer', async () => {
+test('a truncated reply fails', async () => {
   await using server = await byteServer(
     (socket) =>
       void socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf')),
@@ -207,7 +207,7 @@ test('an answer that is cut off is no whole answer', async () => {
   await expect(answer.text()).rejects.toThrow(TypeError)
 })
 
-test('a redirect is given back, or refused when it is asked to be', async () => {
+test('a redirect is returned, or refused with redirect: error', async () => {
   await using server = await open()
   const answer = await unixFetch(`${server.url}/api/move`)
   expect([answer.status, answer.headers.get('location')]).toEqual([307, '/api/read'])
@@ -224,7 +224,7 @@ test.for([
   await expect(unixFetch(url)).rejects.toThrow(TypeError)
 })
 
-test('other addresses are left to fetch', async () => {
+test('other URLs use the global fetch', async () => {
   const web = createApp(routes, new Upstream().handlers(), { openapi: {}, log: () => {} })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
   expect(await (await unixFetch(`${listening.url}/api/read?q=1`)).json()).toEqual({ q: '1' })

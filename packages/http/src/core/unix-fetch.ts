@@ -3,8 +3,8 @@ import { pipeline } from 'node:stream/promises'
 import { unixSocketPath } from './unix-socket.ts'
 
 /**
- * `fetch` that also supports Unix sockets: `http+unix://<percent-encoded path>/path?query`. On these it follows no redirects (with
- * `redirect: 'error'` it rejects) and leaves a content encoding as it is.
+ * `fetch` that also supports Unix sockets: `http+unix://<percent-encoded path>/path?query`. On these it
+ * follows no redirects (with `redirect: 'error'` it rejects) and leaves a content encoding as it is.
  */
 export const unixFetch: typeof globalThis.fetch = async (input, init) => {
   const address = input instanceof Request ? input.url : String(input)
@@ -80,7 +80,9 @@ function toResponse(
   return Object.defineProperty(result, 'url', { value: request.url })
 }
 
-/** The body with backpressure. Fails with the signal's reason, or with a TypeError when the connection is cut. */
+/**
+ * The body with backpressure. Fails with the signal's reason, or with a TypeError when the connection is cut.
+ */
 function bodyStream(
   incoming: IncomingMessage,
   signal: AbortSignal | null | undefined,

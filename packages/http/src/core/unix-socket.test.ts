@@ -27,7 +27,7 @@ class TemporaryDirectory implements AsyncDisposable {
 
 const web = () => createApp({}, {}, { openapi: { openapi: '3.1.0' }, log: () => {} })
 
-test('a server on a Unix socket needs no key, is of its user only, and is gone after the stop', async () => {
+test('a Unix socket needs no key, belongs to its user only, and is removed at the stop', async () => {
   await using folder = await TemporaryDirectory.create()
   const socketPath = join(folder.path, 'a b%é.sock')
   const before = process.umask(0)
@@ -47,7 +47,7 @@ test('a server on a Unix socket needs no key, is of its user only, and is gone a
   }
 })
 
-test('the socket of a process that was killed is replaced, that of a living one is not', async () => {
+test('a stale socket file is replaced, that of a live process is not', async () => {
   await using folder = await TemporaryDirectory.create()
   const socketPath = join(folder.path, 'x.sock')
   const script = 'require("net").createServer().listen(process.argv[1], () => console.log("ready"))'
@@ -69,7 +69,7 @@ test('the socket of a process that was killed is replaced, that of a living one 
   await listening.close()
 })
 
-test('what is no socket is left alone', async () => {
+test('a file that is no socket is not replaced', async () => {
   await using folder = await TemporaryDirectory.create()
   const file = join(folder.path, 'file')
   await writeFile(file, 'text')
@@ -81,7 +81,7 @@ test('what is no socket is left alone', async () => {
   expect((await stat(file)).size).toBe(4)
 })
 
-test('a path that cannot be is told in plain words', async () => {
+test('an impossible socket path has a readable error', async () => {
   await using folder = await TemporaryDirectory.create()
   const none = join(folder.path, 'none/x.sock')
   await expect(listen(web(), { socketPath: none })).rejects.toThrow(

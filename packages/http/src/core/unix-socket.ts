@@ -21,8 +21,9 @@ export function unixSocketPath(url: URL): string {
 }
 
 /**
- * Listens on a Unix socket that only the user of this process may connect to. A stale socket file is replaced. Rejects with a
- * readable Error when a live process serves the path, or when it is another kind of file.
+ * Listens on a Unix socket that only the user of this process may connect to. A stale socket file is
+ * replaced. Rejects with a readable Error when a live process serves the path, or when it is another kind of
+ * file.
  */
 export async function listenOnUnixSocket(server: Server, path: string): Promise<void> {
   // The system would report that access is denied.

@@ -35,7 +35,7 @@ function send(trial: TestServer, body: string | Buffer, headers: Record<string, 
   return trial.call('/api/upload', { method: 'POST', headers, body: Buffer.from(body) })
 }
 
-test('the file of a form arrives with its name; other members make no difference', async () => {
+test('the file of a form arrives with its name; other members are ignored', async () => {
   await using trial = await TestServer.start(routes, { upload: whole })
   const body =
     part('name="other"', 'x') +
@@ -57,7 +57,7 @@ test.for([
   ['é 日本.txt', 'é 日本.txt'],
   ['a\\"b', 'a"b'],
   ['', null],
-] as const)('of the file name %j no more is left than %j', async ([name, left]) => {
+] as const)('the file name %j becomes %j', async ([name, left]) => {
   await using trial = await TestServer.start(routes, { upload: whole })
   expect(JSON.parse((await send(trial, file('x', name) + end)).text)).toEqual({ filename: left, text: 'x' })
 })
@@ -67,7 +67,7 @@ test('a file may have no name, and no bytes', async () => {
   expect((await send(trial, part('name="file"', '') + end)).text).toBe('{"filename":null,"text":""}')
 })
 
-test('what fetch makes of a form arrives as it was', async () => {
+test('a form that fetch encodes arrives unchanged', async () => {
   await using trial = await TestServer.start(routes, { upload: whole })
   await fc.assert(
     fc.asyncProperty(
@@ -118,7 +118,7 @@ test.for([
   expect((await send(trial, file('x') + end, headers)).status).toBe(status)
 })
 
-test('any bytes are answered, never with 500, and the server goes on', async () => {
+test('arbitrary bytes are answered, never with 500', async () => {
   await using trial = await TestServer.start(routes, { upload: size }, { idleMs: 20_000 })
   const good = part('name="other"', 'x') + file('some text\r\n') + part('name="last"', 'y') + end
   const pieces = fc.constantFrom(
@@ -186,7 +186,7 @@ test('members that are not the file count against the limit', async () => {
   expect((await send(trial, body, { ...type, 'transfer-encoding': 'chunked' })).status).toBe(413)
 })
 
-test('a slow taker holds the client up', async () => {
+test('a slow consumer slows the client', async () => {
   const { promise: go, resolve } = Promise.withResolvers<void>()
   await using trial = await TestServer.start(
     routes,
@@ -221,7 +221,7 @@ test('a slow taker holds the client up', async () => {
   expect(Buffer.concat(await answer.toArray()).toString()).toBe('60000000')
 })
 
-test('a client that leaves in the middle fails the file, and nothing is logged as our mistake', async () => {
+test('a disconnect fails the file and logs no internal error', async () => {
   const { promise, resolve } = Promise.withResolvers<string>()
   await using trial = await TestServer.start(routes, {
     async upload({ upload }) {
@@ -250,7 +250,7 @@ test('a client that leaves in the middle fails the file, and nothing is logged a
   expect(trial.logEntries.filter(({ level }) => level === 'error')).toEqual([])
 })
 
-test('a client that sends nothing for too long is cut off', async () => {
+test('an idle upload is cut off', async () => {
   await using trial = await TestServer.start(routes, { upload: size }, { idleMs: 100 })
   for (const start of ['', '--b\r\nContent-', file('x')]) {
     const text = await trial.raw(
@@ -278,7 +278,7 @@ test.for([
   }
 })
 
-test('a connection serves on after an upload', async () => {
+test('a connection is reusable after an upload', async () => {
   await using trial = await TestServer.start(routes, { upload: size })
   const body = file('x'.repeat(1000)) + end
   const ask = (more = '') =>
@@ -287,7 +287,7 @@ test('a connection serves on after an upload', async () => {
   expect(text.match(/HTTP\/1.1 200 OK/g)).toHaveLength(3)
 })
 
-test('a file that nobody takes leaves no timer behind', async () => {
+test('an unread file leaves no timer', async () => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const upload: Handle = async ({ upload }) => ({ json: (await upload()).filename })
   await using trial = await TestServer.start(routes, { upload }, { idleMs: 50, lingerMs: 50 })

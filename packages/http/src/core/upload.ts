@@ -17,8 +17,9 @@ const formOverheadBytes = 1024 * 1024
 const maxParts = 1_000
 
 /**
- * Reads the member `file` of a form (multipart/form-data); other members are discarded. Throws the Problems `unsupported_media_type`,
- * `too_large` and `invalid` (a malformed form, or none with such a member), and `ClientDisconnected`.
+ * Reads the member `file` of a form (multipart/form-data); other members are discarded. Throws the Problems
+ * `unsupported_media_type`, `too_large` and `invalid` (a malformed form, or none with such a member), and
+ * `ClientDisconnected`.
  */
 export async function readUpload(
   raw: IncomingMessage,
@@ -48,8 +49,8 @@ async function createParser(contentType: string): Promise<BusboyInstance> {
 }
 
 /**
- * Parses one form. Its own loop reads the form to the end, no faster than the file is consumed, so the file ends only when the form
- * is complete.
+ * Parses one form. Its own loop reads the form to the end, no faster than the file is consumed, so the file
+ * ends only when the form is complete.
  */
 class UploadForm {
   readonly #parser: BusboyInstance

@@ -25,7 +25,10 @@ export interface ProxyTarget {
 
 /** Forwards everything below a path to another server: requests of all methods, and WebSockets. */
 export interface ProxyRoute {
-  /** With braces: `/sandboxes/{sandbox_id}/{name}`. A literal segment precedes routes with braces in the same place. */
+  /**
+   * With braces: `/sandboxes/{sandbox_id}/{name}`. A literal segment precedes routes with braces in the same
+   * place.
+   */
   readonly prefix: string
   /** Returns the target of a request; throws a Problem to refuse it. No key has been checked. */
   target(request: ProxyRequest): Promise<ProxyTarget>
@@ -43,8 +46,8 @@ export interface ProxyMatch {
 }
 
 /**
- * Matches an address with a proxy route; undefined when it is not below the prefix. Throws a Problem for path traversal: `..`, also
- * percent-encoded and between encoded slashes, however the target decodes it.
+ * Matches an address with a proxy route; undefined when it is not below the prefix. Throws a Problem for path
+ * traversal: `..`, also percent-encoded and between encoded slashes, however the target decodes it.
  */
 export function matchProxyPath(route: ProxyRoute, url: string): ProxyMatch | undefined {
   const at = url.indexOf('?')
@@ -125,7 +128,10 @@ function parseTarget(url: URL): TargetAddress {
   return { protocol, host: hostname, hostname, port: Number(url.port) || (protocol === 'http:' ? 80 : 443) }
 }
 
-/** The origin of the request. Values of a proxy in front of this server are passed on unchecked, so nothing may trust them. */
+/**
+ * The origin of the request. Values of a proxy in front of this server are passed on unchecked, so nothing
+ * may trust them.
+ */
 function forwardedHeaders({ headers, socket }: IncomingMessage, prefix: string): IncomingHttpHeaders {
   const one = (name: string) => String(headers[name] ?? '')
   return {
@@ -136,7 +142,10 @@ function forwardedHeaders({ headers, socket }: IncomingMessage, prefix: string):
   }
 }
 
-/** Hop-by-hop headers (RFC 9110 section 7.6.1). The framing of the body stays, because the body is forwarded with it. */
+/**
+ * Hop-by-hop headers (RFC 9110 section 7.6.1). The framing of the body stays, because the body is forwarded
+ * with it.
+ */
 const hopByHopHeaders = [
   'connection',
   'keep-alive',

@@ -188,7 +188,7 @@ async function proxyToBytes(serve: (socket: NetSocket) => void, options: Partial
 
 const at = '/sandboxes/s%201/AGENT_SERVER'
 
-test('every method goes to the target without the prefix, with its query and body', async () => {
+test('every method is forwarded without the prefix, with its query and body', async () => {
   await using both = await createProxyFixture()
   const { proxy, requests } = both
   const got = await proxy.call(`${at}/api/items/a%2Fb?q=1%262&x=?y`)
@@ -224,7 +224,7 @@ test.for([
   },
 )
 
-test('a connection to the relay serves one request after another', async () => {
+test('a proxied connection serves several requests', async () => {
   await using both = await createProxyFixture()
   const ask = (path: string, more = '') => `GET ${at}${path} HTTP/1.1\r\nHost: localhost\r\n${more}\r\n`
   const text = await both.proxy.raw(
@@ -233,7 +233,7 @@ test('a connection to the relay serves one request after another', async () => {
   expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200'])
 })
 
-test('the target learns where a request came from; headers of the connection stay behind', async () => {
+test('the target gets forwarded headers and no hop-by-hop headers', async () => {
   await using both = await createProxyFixture()
   const headers = {
     host: 'localhost:99',
@@ -265,7 +265,7 @@ test('a request that names a protocol without asking for it is an ordinary one',
   expect(both.requests[0]).toMatchObject({ isUpgrade: false })
 })
 
-test('headers of the relay go in place of those of the client', async () => {
+test('headers of the proxy route replace those of the client', async () => {
   await using target = await TestServer.start(routes, new Upstream().handlers())
   const relay = proxyTo(target.listening.url, [], { 'X-Session-API-Key': 'own', cookie: undefined })
   await using near = await TestServer.start({}, {}, { proxyRoutes: [relay] })
@@ -274,7 +274,7 @@ test('headers of the relay go in place of those of the client', async () => {
   expect(JSON.parse(text)).toMatchObject({ 'x-session-api-key': 'own', cookie: null })
 })
 
-test('answers come through with their own headers, once', async () => {
+test('replies keep their headers, once each', async () => {
   await using both = await createProxyFixture()
   const origin = 'http://localhost:3000'
   const { headers } = await both.proxy.call(`${at}/api/cookie`, { headers: { origin } })
@@ -307,7 +307,7 @@ test.each(['text/plain', 'application/json'])('OPTIONS with a body of %s goes th
   expect((await both.proxy.call(`${at}/api/echo`, call)).status).toBe(204)
 })
 
-test('a relay asks for no key of its own, but for a host and a page of its own', async () => {
+test('a proxy route needs no key, but an allowed host and origin', async () => {
   await using both = await createProxyFixture(
     { keys: [new Secret('near')], allowedHosts: ['box.example'] },
     { keys: [new Secret('far')] },
@@ -321,7 +321,7 @@ test('a relay asks for no key of its own, but for a host and a page of its own',
   expect(both.requests).toHaveLength(2)
 })
 
-test('a relay that refuses answers with its Problem', async () => {
+test('a proxy route that refuses replies with its Problem', async () => {
   await using both = await createProxyFixture()
   const answer = await both.proxy.call('/sandboxes/none/x/api/items/1', {
     headers: { origin: 'http://localhost' },
@@ -330,7 +330,7 @@ test('a relay that refuses answers with its Problem', async () => {
   expect(answer.headers['access-control-allow-origin']).toBe('http://localhost')
 })
 
-test('a relay that throws is our own mistake: 500 and a log line', async () => {
+test('a proxy route that throws is an internal error: 500 and a log line', async () => {
   const relay: ProxyRoute = { prefix, target: async () => ({ url: 'ftp://nobody' }) }
   await using near = await TestServer.start({}, {}, { proxyRoutes: [relay] })
   expect((await near.call(`${at}/x`)).status).toBe(500)
@@ -353,7 +353,7 @@ test('an upload of 50 MB arrives whole, and a download of 200 MB', async () => {
   expect(sizeBytes).toBe(200 << 20)
 })
 
-test('a slow reader holds the target up', async () => {
+test('a slow reader slows the target', async () => {
   await using both = await createProxyFixture()
   const answer = await get(both.proxy, `${at}/api/flood`)
   await settled(() => both.upstream.sentPieces.length)
@@ -363,7 +363,7 @@ test('a slow reader holds the target up', async () => {
   expect(sizeBytes).toBe(200 << 20)
 })
 
-test('a reader that stands still is cut off, and with it the target', async () => {
+test('a stalled reader is cut off, and the target too', async () => {
   await using both = await createProxyFixture({ stallMs: 100 })
   const answer = await get(both.proxy, `${at}/api/flood`)
   await until(() => both.upstream.endedStreams.length === 1)
@@ -371,7 +371,7 @@ test('a reader that stands still is cut off, and with it the target', async () =
   answer.on('error', () => {}).destroy()
 })
 
-test('events come one by one, and the target hears of a client that leaves', async () => {
+test('events arrive one by one, and the target sees a disconnect', async () => {
   await using both = await createProxyFixture()
   const answer = await get(both.proxy, `${at}/api/sent`)
   expect(answer.headers['content-type']).toBe('text/event-stream')
@@ -385,7 +385,7 @@ test('events come one by one, and the target hears of a client that leaves', asy
   expect(both.proxy.logEntries.filter(({ level }) => level === 'error')).toEqual([])
 })
 
-test('a client that leaves while the target is silent ends the request there', async () => {
+test('a disconnect while the target is silent ends the request there', async () => {
   await using both = await proxyToBytes((socket) => void socket.resume())
   const outgoing = request({ port: both.near.port, host: '127.0.0.1', path: `${at}/x`, agent: false }).end()
   outgoing.on('error', () => {})
@@ -462,7 +462,7 @@ test.for(brokenUpstreams)(
   },
 )
 
-test('a target that is not there is a 502', async () => {
+test('a missing target is a 502', async () => {
   const gone = await TestServer.start({}, {})
   await gone.listening.close()
   await using near = await TestServer.start({}, {}, { proxyRoutes: [proxyTo(gone.listening.url)] })
@@ -483,7 +483,7 @@ test.for([
   await expect(both.near.call(`${at}/x`)).rejects.toMatchObject({ code: 'ECONNRESET' })
 })
 
-test('an answer that comes before the request has been sent reaches the client', async () => {
+test('a reply before the end of the request reaches the client', async () => {
   await using both = await proxyToBytes(
     (socket) => {
       socket.once('data', () => socket.write('HTTP/1.1 413 Too Much\r\nContent-Length: 2\r\n\r\nno'))
@@ -496,7 +496,7 @@ test('an answer that comes before the request has been sent reaches the client',
   expect([answer.status, answer.text, answer.headers.connection]).toEqual([413, 'no', 'close'])
 })
 
-test('bytes of an answer pass as they are: repeated headers, words of the status, old framings', async () => {
+test('replies pass unchanged: repeated headers, reason phrases, old framings', async () => {
   await using both = await proxyToBytes((socket) => {
     socket.once('data', () =>
       socket.end(
@@ -531,7 +531,7 @@ const traversalPaths = [
   'http://evil.example/sandboxes/a/b/../x',
 ]
 
-test.for(traversalPaths)('the address %s leads nowhere', async (address) => {
+test.for(traversalPaths)('the address %s is refused', async (address) => {
   await using both = await createProxyFixture()
   const text = await both.proxy.raw(`GET ${address} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)
   expect(text).toMatch(/^HTTP\/1.1 (400|404) /)
@@ -549,7 +549,7 @@ test.for([
   '/sandboxes/a/b/@evil.example',
   '/sandboxes/a/b/%2e/x',
   '/sandboxes/a/b?@evil.example/',
-])('the address %s goes to the target as it is', async (address) => {
+])('the address %s is forwarded unchanged', async (address) => {
   const heads: string[] = []
   await using both = await proxyToBytes((socket) => {
     socket.once('data', (head) => {
@@ -562,7 +562,7 @@ test.for([
   expect(heads).toEqual([`GET ${path.startsWith('/') ? path : `/${path}`} HTTP/1.1`])
 })
 
-test('a path in the address of the target is kept', async () => {
+test('a path in the URL of the target is a prefix', async () => {
   await using target = await TestServer.start(routes, new Upstream().handlers())
   await using near = await TestServer.start(
     {},
@@ -613,7 +613,7 @@ test('close codes and pings pass through a relayed WebSocket', async () => {
   expect([code, String(reason)]).toEqual([4321, 'as you wish'])
 })
 
-test("the key of a WebSocket is the target's matter", async () => {
+test('the target checks the key of a WebSocket', async () => {
   await using both = await createProxyFixture({ keys: [new Secret('near')] }, { keys: [new Secret('far')] })
   expect(await refusal(both.proxy, `${at}/sockets/1?session_api_key=near`)).toMatchObject({
     status: 403,
@@ -649,7 +649,7 @@ test.for(brokenUpstreams.filter(([name]) => name !== 'changes the protocol unask
   },
 )
 
-test('a target that breaks off in the middle of its refusal of a WebSocket is a 502', async () => {
+test('a target that disconnects during its refusal of a WebSocket is a 502', async () => {
   await using both = await proxyToBytes(
     (socket) =>
       void socket.once('data', () => socket.end('HTTP/1.1 403 No\r\nContent-Length: 9\r\n\r\nhalf')),
@@ -671,7 +671,7 @@ test.for(['Content-Length: 5\r\n', 'Transfer-Encoding: chunked\r\n'])(
   },
 )
 
-test('a peer that vanishes on one side of a relayed WebSocket ends the other', async () => {
+test('a proxied WebSocket ends on both sides when one vanishes', async () => {
   await using both = await proxyToBytes(
     (socket) => {
       socket.once('data', () =>
@@ -689,7 +689,7 @@ test('a peer that vanishes on one side of a relayed WebSocket ends the other', a
   await once(second.resume(), 'close')
 })
 
-test('a client that takes nothing does not outlast its target for long', async () => {
+test('a client that reads nothing is closed soon after its target', async () => {
   const connections = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
   const head = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n'
   await using both = await proxyToBytes(
@@ -704,7 +704,7 @@ test('a client that takes nothing does not outlast its target for long', async (
   client.destroy()
 })
 
-test('a client that leaves before the target has answered its upgrade ends the request there', async () => {
+test('a disconnect before the upgrade ends the request at the target', async () => {
   await using both = await proxyToBytes((socket) => void socket.resume())
   const ws = socketTo(both.near, `${at}/x`)
   await until(() => both.open.size === 1)
@@ -712,7 +712,7 @@ test('a client that leaves before the target has answered its upgrade ends the r
   await until(() => both.open.size === 0)
 })
 
-test('a stop ends relayed WebSockets, also with a peer that does not read', async () => {
+test('a stop ends proxied WebSockets, also with a peer that does not read', async () => {
   const both = await createProxyFixture()
   const ws = socketTo(both.proxy)
   await once(ws, 'open')
@@ -724,7 +724,7 @@ test('a stop ends relayed WebSockets, also with a peer that does not read', asyn
   await both.target.listening.close()
 })
 
-test('the gate is asked before a relay', async () => {
+test('checkReady is called before a proxy route', async () => {
   const paths: string[] = []
   const checkReady = (path: string) => {
     paths.push(path)

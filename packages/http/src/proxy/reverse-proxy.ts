@@ -57,8 +57,9 @@ export class ReverseProxy {
   }
 
   /**
-   * Forwards a request. Resolves with undefined when the answer has ended, or with a reply of this server. Rejects with a Problem
-   * before the head of an answer; after it a broken target connection cuts the client off.
+   * Forwards a request. Resolves with undefined when the answer has ended, or with a reply of this server.
+   * Rejects with a Problem before the head of an answer; after it a broken target connection cuts the client
+   * off.
    */
   async forward(exchange: Exchange): Promise<Reply | undefined> {
     const { raw } = exchange

@@ -17,8 +17,8 @@ interface OpenSocketOptions {
 }
 
 /**
- * One open WebSocket. Messages are written to the connection directly, as bytes that all sockets share; `ws` writes only control
- * frames, each whole, which may stand between any two fragments.
+ * One open WebSocket. Messages are written to the connection directly, as bytes that all sockets share; `ws`
+ * writes only control frames, each whole, which may stand between any two fragments.
  */
 export class OpenSocket implements Socket {
   readonly #options: OpenSocketOptions
@@ -113,7 +113,10 @@ export class OpenSocket implements Socket {
     if (net.writableNeedDrain) await this.#waitForDrain()
   }
 
-  /** Waits until the kernel has all bytes. One fragment at a time, so no drain within the limit means no progress. */
+  /**
+   * Waits until the kernel has all bytes. One fragment at a time, so no drain within the limit means no
+   * progress.
+   */
   async #waitForDrain(): Promise<void> {
     const { net, stallMs } = this.#options
     if (this.signal.aborted) return

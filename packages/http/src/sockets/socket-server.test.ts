@@ -92,7 +92,7 @@ test('frames of one call and of many calls at once arrive in order', async () =>
   expect(texts.map((text) => text[0]).join('')).toBe('abcdefge')
 })
 
-test('any texts come back as they were', async () => {
+test('any text is echoed unchanged', async () => {
   await using trial = await open(echo)
   const { ws, next } = peer(trial)
   await once(ws, 'open')
@@ -104,12 +104,12 @@ test('any texts come back as they were', async () => {
   )
 })
 
-test('a frame tells the length of its payload in bytes', () => {
+test('a frame has the length of its payload in bytes', () => {
   expect(createFrame(Buffer.from('é')).size).toBe(2)
   expect(createFrame(Buffer.alloc(200_000)).size).toBe(200_000)
 })
 
-test('the route gets its values, the last of a repeated parameter, headers, and never the key', async () => {
+test('the route gets its parameters, the last of repeated ones, headers, and never the key', async () => {
   const seen: unknown[] = []
   await using trial = await open(
     async (_socket, { params, query, header }) => void seen.push(params, query, header('X-A')),
@@ -131,7 +131,7 @@ test.for([
   expect(await upgradeStatus(trial, path)).toBe(status)
 })
 
-test('a request for another protocol is answered as if it had not asked', async () => {
+test('a request to upgrade to another protocol is an ordinary request', async () => {
   await using trial = await open(echo)
   const headers = { connection: 'upgrade', upgrade: 'h2c' }
   expect((await trial.call('/openapi.json', { headers })).status).toBe(200)
@@ -155,13 +155,13 @@ test.for([
   expect(await next()).toBe('hello')
 })
 
-test('without keys any key will do', async () => {
+test('without keys, any key is accepted', async () => {
   await using trial = await open(echo)
   const { ws } = peer(trial, `${path}?session_api_key=any`)
   await once(ws, 'open')
 })
 
-test('the first frame may bring the key, with messages right behind it', async () => {
+test('the first frame may carry the key, followed by messages', async () => {
   await using trial = await open(echo, { keys })
   const { ws, next } = peer(trial)
   await once(ws, 'open')
@@ -181,7 +181,7 @@ test.for([
   ['null', 'null'],
   ['a message', 'hello'],
   ['bytes', Buffer.from(auth('k1'))],
-] as const)('a first frame with %s closes with 4001 and nothing is served', async ([, data]) => {
+] as const)('a first frame with %s closes with 4001', async ([, data]) => {
   const served: string[] = []
   await using trial = await open(async () => void served.push('once'), { keys })
   const { ws, closed } = peer(trial)
@@ -191,12 +191,12 @@ test.for([
   expect(served).toEqual([])
 })
 
-test('a first frame that does not come in time closes with 4001', async () => {
+test('a late first frame closes with 4001', async () => {
   await using trial = await open(echo, { keys, authMs: 50 })
   expect(await peer(trial).closed).toEqual([4001, 'Authentication failed'])
 })
 
-test.for([{ keys }, {}])('later auth frames are no messages, with keys or without', async (options) => {
+test.for([{ keys }, {}])('later auth frames are no messages, with and without keys', async (options) => {
   await using trial = await open(echo, options)
   const { ws, next } = peer(trial, path, { 'x-session-api-key': 'k1' })
   await once(ws, 'open')
@@ -206,17 +206,17 @@ test.for([{ keys }, {}])('later auth frames are no messages, with keys or withou
   expect(await next()).toBe('"auth"')
 })
 
-test('messages are taken one at a time, in order', async () => {
-  const taken: string[] = []
+test('messages are handled one at a time, in order', async () => {
+  const received: string[] = []
   let atOnce = 0
   let most = 0
   await using trial = await open(async (socket) => {
     socket.onMessage(async (text) => {
       most = Math.max(most, ++atOnce)
       await new Promise((resolve) => setTimeout(resolve, 1))
-      taken.push(text)
+      received.push(text)
       atOnce--
-      if (taken.length === 100) socket.close(4000, 'enough')
+      if (received.length === 100) socket.close(4000, 'enough')
     })
     await closed(socket, request)
   })
@@ -225,10 +225,10 @@ test('messages are taken one at a time, in order', async () => {
   const sent = Array.from({ length: 100 }, (_, index) => String(index))
   for (const text of sent) ws.send(text)
   expect(await end).toEqual([4000, 'enough'])
-  expect([most, taken]).toEqual([1, sent])
+  expect([most, received]).toEqual([1, sent])
 })
 
-test('messages that come before there is a taker wait for it, and hold the peer up', async () => {
+test('messages before the first handler wait for it and slow the peer', async () => {
   const { promise: start, resolve } = Promise.withResolvers<void>()
   let sizeBytes = 0
   await using trial = await open(async (socket) => {
@@ -270,7 +270,7 @@ test.for([
       await closed(socket, request)
     },
   ],
-] as const)('what %s throws closes with 1011 and is logged once', async ([, serve]) => {
+] as const)('an error of %s closes with 1011 and is logged once', async ([, serve]) => {
   await using trial = await open(serve)
   const { ws, closed } = peer(trial)
   await once(ws, 'open')
@@ -284,7 +284,7 @@ test.for([
   })
 })
 
-test('the signal aborts when the peer leaves, and to send then does nothing', async () => {
+test('the signal aborts when the peer disconnects, and send then does nothing', async () => {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   await using trial = await open(async (socket) => {
     await closed(socket, request)
@@ -298,7 +298,7 @@ test('the signal aborts when the peer leaves, and to send then does nothing', as
   expect(await promise).toBe(true)
 })
 
-test('one socket too many of a key is closed with 1013, and there is room again when one leaves', async () => {
+test('a socket above the limit of a key is closed with 1013 until another one closes', async () => {
   await using trial = await open(closed, { maxSocketsPerKey: 2 })
   const peers = [peer(trial), peer(trial), peer(trial, '/sockets/c2/events')]
   for (const { ws } of peers) await once(ws, 'open')
@@ -310,14 +310,14 @@ test('one socket too many of a key is closed with 1013, and there is room again 
   await expectOpen(again)
 })
 
-test('one socket too many in all is closed with 1013', async () => {
+test('a socket above the total limit is closed with 1013', async () => {
   await using trial = await open(closed, { maxSockets: 2 })
   const peers = [peer(trial), peer(trial, '/sockets/c2/events')]
   for (const { ws } of peers) await once(ws, 'open')
   expect((await peer(trial, '/sockets/c3/events').closed)[0]).toBe(1013)
 })
 
-test('a peer that is gone without a word is found by pings', async () => {
+test('pings detect a vanished peer', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   await using trial = await open(
     async (socket) => {
@@ -334,7 +334,7 @@ test('a peer that is gone without a word is found by pings', async () => {
   await expectOpen(alive)
 })
 
-test('a reader that stands still holds little memory, does not hold up the others, and is closed with 1013', async () => {
+test('a stalled reader uses little memory, does not slow others, and is closed with 1013', async () => {
   const event = createFrame(Buffer.alloc(50_000, 0x61))
   const sent = new Map<string, number>()
   const serve: Serve = async (socket, { params }) => {

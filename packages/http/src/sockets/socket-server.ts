@@ -13,11 +13,17 @@ import type { RequestObserver } from '../telemetry/request-observer.ts'
 import { OpenSocket } from './open-socket.ts'
 
 export interface SocketLimits {
-  /** Most open sockets of one first path value (a conversation); one more is closed with 1013. 2,000 unless given. */
+  /**
+   * Most open sockets of one first path value (a conversation); one more is closed with 1013. 2,000 unless
+   * given.
+   */
   readonly maxSocketsPerKey?: number
   /** Most open sockets; one more is closed with 1013. 20,000 unless given. */
   readonly maxSockets?: number
-  /** How long a peer may read nothing before it is closed with 1013 (the reader of a stream: cut off); 30 s unless given. */
+  /**
+   * How long a peer may read nothing before it is closed with 1013 (the reader of a stream: cut off); 30 s
+   * unless given.
+   */
   readonly stallMs?: number
   /** How long the first frame with the key may take; 10 s unless given. */
   readonly authMs?: number

@@ -9,7 +9,10 @@ import { fileReply } from './file-reply.ts'
 const prefix = '/docs'
 const emptyBody = Buffer.alloc(0)
 
-/** The page that shows the API (Swagger UI) and its files, below `/docs`. All links are relative, so a proxy may add a prefix. */
+/**
+ * The page that shows the API (Swagger UI) and its files, below `/docs`. All links are relative, so a proxy
+ * may add a prefix.
+ */
 export async function apiDocsReply(
   url: string,
   header: (name: string) => string | undefined,

@@ -22,8 +22,9 @@ export interface FileReplyOptions {
 }
 
 /**
- * The reply to a GET of a file: its bytes with ETag, 304 when the client has them, 206 for one range (several are answered with the
- * whole, as RFC 9110 allows), 416 for a range beyond the end. A file that shrinks or is replaced while it is sent cuts the connection.
+ * The reply to a GET of a file: its bytes with ETag, 304 when the client has them, 206 for one range (several
+ * are answered with the whole, as RFC 9110 allows), 416 for a range beyond the end. A file that shrinks or is
+ * replaced while it is sent cuts the connection.
  */
 export async function fileReply(file: ResolvedFile, options: FileReplyOptions): Promise<Reply> {
   const { header } = options

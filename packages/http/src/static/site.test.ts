@@ -50,11 +50,11 @@ async function startServer({ keys = [] as readonly Secret[], head = script } = {
   return { made, directory }
 }
 
-test('files come with their types, and digests in names of assets are kept by browsers for good', async () => {
+test('files have their types, and assets with a digest in their names are immutable', async () => {
   const { made } = await startServer()
-  const kept = await made.call('/assets/main-D_2gnSyB.js')
-  expect(kept.text).toBe('export {}')
-  expect(kept.headers).toMatchObject({
+  const cached = await made.call('/assets/main-D_2gnSyB.js')
+  expect(cached.text).toBe('export {}')
+  expect(cached.headers).toMatchObject({
     'content-type': 'text/javascript; charset=utf-8',
     'cache-control': 'public, max-age=31536000, immutable',
     'content-length': '9',
@@ -68,7 +68,7 @@ test('files come with their types, and digests in names of assets are kept by br
   expect((await made.call('/.well-known/app.txt')).text).toBe('shown')
 })
 
-test('every other address that a browser asks for as a page is the page, with its script first', async () => {
+test('every other address that a browser requests as a page is the page, with the inserted head first', async () => {
   const { made } = await startServer()
   for (const path of ['/', '/index.html', '/conversations/1?x=%2F', '/settings/llm', '/missing.js']) {
     const answer = await made.call(path, { headers: page })
@@ -86,14 +86,14 @@ test('every other address that a browser asks for as a page is the page, with it
   expect([head.status, head.text]).toEqual([200, ''])
 })
 
-test('what no browser asks for as a page is not found, and other methods are no page', async () => {
+test('other requests to unknown addresses are 404 or 405', async () => {
   const { made } = await startServer()
   expect((await made.call('/missing.js')).status).toBe(404)
   expect((await made.call('/settings', { method: 'POST', headers: page })).status).toBe(404)
   expect((await made.call('/assets')).status).toBe(404)
 })
 
-test('below the names of the server, unknown paths stay unknown to pages too', async () => {
+test('unknown paths below reserved segments are 404 for pages too', async () => {
   const { made } = await startServer()
   const paths = ['/api/other', '/%61pi/other', '//api/other', '/sockets/y', '/docs-not/../api/x', '/up/x']
   for (const path of paths) {
@@ -104,7 +104,7 @@ test('below the names of the server, unknown paths stay unknown to pages too', a
   expect((await made.call('/api/thing', { headers: page })).text).toBe('{"thing":true}')
 })
 
-test('with keys the site is open and everything else is not', async () => {
+test('with keys, only the site is open', async () => {
   const { made } = await startServer({ keys: [new Secret('a-key-of-some-length')] })
   expect((await made.call('/', { headers: page })).status).toBe(200)
   expect((await made.call('/assets/plain.js')).status).toBe(200)
@@ -113,7 +113,7 @@ test('with keys the site is open and everything else is not', async () => {
   expect((await made.call('/api/other', { headers: page })).status).toBe(401)
 })
 
-test('foreign hosts and pages are refused as everywhere', async () => {
+test('foreign hosts and origins are refused', async () => {
   const { made } = await startServer()
   const foreign = await made.call('/', { headers: { ...page, host: 'rebound.example' } })
   expect(foreign.status).toBe(403)
@@ -146,7 +146,7 @@ test('no address leads out of the directory or to a hidden file', async () => {
   }
 })
 
-test('no address that can be written gets more than the files of the directory, and none fails', async () => {
+test('arbitrary addresses get nothing but files of the directory', async () => {
   const { made } = await startServer()
   const piece = fc.constantFrom(
     '..',
@@ -180,7 +180,7 @@ test('no address that can be written gets more than the files of the directory, 
   )
 }, 120_000)
 
-test('what was compressed beforehand is sent to those who take it', async () => {
+test('a precompressed file is sent to clients that accept it', async () => {
   const long = 'x'.repeat(5_000)
   const directory = await createDirectory({
     'index.html': html,
@@ -205,7 +205,7 @@ test('what was compressed beforehand is sent to those who take it', async () => 
   expect((await encodings('/b.js', 'gzip;q=0'))['content-encoding']).toBeUndefined()
 })
 
-test('a file is not sent again to those who have it, and one that was changed is', async () => {
+test('an unchanged file is 304, a changed one is sent', async () => {
   const { made, directory } = await startServer()
   const { etag = '' } = (await made.call('/assets/plain.js')).headers
   const ask = () => made.call('/assets/plain.js', { headers: { 'if-none-match': `"other", W/${etag}` } })
@@ -214,7 +214,7 @@ test('a file is not sent again to those who have it, and one that was changed is
   expect((await ask()).text).toBe('// plaiN')
 })
 
-test('parts of a file', async () => {
+test('a range of a file is 206', async () => {
   const { made } = await startServer()
   const ask = (range: string, more = {}) =>
     made.call('/assets/main-D_2gnSyB.js', { headers: { range, ...more } })
@@ -234,7 +234,7 @@ test('parts of a file', async () => {
   expect((await ask('bytes=2-4', { 'if-range': etag })).text).toBe('por')
 })
 
-test('a directory without a page is refused in words', async () => {
+test('a directory without a page has a readable error', async () => {
   const directory = await createDirectory({ 'other.html': html })
   await expect(Site.open(directory)).rejects.toThrow(
     `There is no web page in ${directory}: neither index.html nor build/index.html`,
@@ -242,7 +242,7 @@ test('a directory without a page is refused in words', async () => {
   await expect(Site.open(join(directory, 'nowhere'))).rejects.toThrow('There is no web page')
 })
 
-test('a page that was removed is not found, not a failure', async () => {
+test('a removed page is 404', async () => {
   const { made, directory } = await startServer()
   await rm(join(directory, 'app/build/index.html'))
   expect((await made.call('/settings', { headers: page })).status).toBe(404)

@@ -26,9 +26,10 @@ const pageHeaders = {
 const yearSeconds = 31_536_000
 
 /**
- * A single-page application: the files of its build directory, and its `index.html` for every other address that a browser requests as
- * a page. Files below `assets/` with a digest in their names are cached as immutable; of a precompressed file (`.br`, `.gz` beside it)
- * the smallest accepted encoding is sent. No path leaves the directory, and hidden files are not served.
+ * A single-page application: the files of its build directory, and its `index.html` for every other address
+ * that a browser requests as a page. Files below `assets/` with a digest in their names are cached as
+ * immutable; of a precompressed file (`.br`, `.gz` beside it) the smallest accepted encoding is sent. No path
+ * leaves the directory, and hidden files are not served.
  */
 export class Site {
   readonly #root: string
@@ -39,7 +40,10 @@ export class Site {
     this.#head = head
   }
 
-  /** Opens the directory, or `build` in it if that has the page. Rejects with a readable Error when there is no `index.html`. */
+  /**
+   * Opens the directory, or `build` in it if that has the page. Rejects with a readable Error when there is
+   * no `index.html`.
+   */
   static async open(directory: string, options: SiteOptions = {}): Promise<Site> {
     for (const candidate of [directory, join(directory, 'build')]) {
       const isPage = await stat(join(candidate, 'index.html')).catch(() => undefined)
@@ -48,7 +52,10 @@ export class Site {
     throw new Error(`There is no web page in ${directory}: neither index.html nor build/index.html`)
   }
 
-  /** The reply to a GET of an address (with its query); undefined when it is no file and not requested as a page. */
+  /**
+   * The reply to a GET of an address (with its query); undefined when it is no file and not requested as a
+   * page.
+   */
   async get(url: string, header: Header): Promise<Reply | undefined> {
     const path = decodePercent(url.split(/[?#]/, 1)[0] ?? '')
     const isHidden = path === undefined || /\/\.(?!well-known\/)/.test(path)

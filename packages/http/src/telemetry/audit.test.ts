@@ -19,7 +19,7 @@ async function readEntries(path: string): Promise<AuditEntry[]> {
     .map((line) => JSON.parse(line))
 }
 
-test('each entry is a line with its time, added to what is there, for nobody else to read', async () => {
+test('each entry is an appended line with its time, in a file of mode 0600', async () => {
   await using directory = await temporaryDirectory()
   const path = join(directory.path, 'audit.log')
   for (const request_id of ['a', 'b']) {
@@ -34,7 +34,7 @@ test('each entry is a line with its time, added to what is there, for nobody els
   expect((await stat(path)).mode & 0o777).toBe(0o600)
 })
 
-test('SIGHUP opens it anew, so that it can be moved away', async () => {
+test('SIGHUP reopens the file', async () => {
   await using directory = await temporaryDirectory()
   const path = join(directory.path, 'audit.log')
   using file = new AuditFile(path, () => {})
@@ -47,7 +47,7 @@ test('SIGHUP opens it anew, so that it can be moved away', async () => {
   expect((await readEntries(path)).map(({ request_id }) => request_id)).toEqual(['after'])
 })
 
-test('a file that cannot be opened is an error for people, and one that cannot be written is told to the log', async () => {
+test('a file that cannot be opened is a readable error, and failed writes are logged', async () => {
   await using directory = await temporaryDirectory()
   expect(() => new AuditFile(join(directory.path, 'nowhere', 'audit.log'), () => {})).toThrow(
     /audit log .* cannot be opened: ENOENT/,

@@ -76,8 +76,8 @@ export class AuditFile implements Disposable {
   #endsMidLine = false
 
   /**
-   * Appends to an existing file. Throws a readable Error when it cannot be opened; later failures are logged. SIGHUP reopens the
-   * file, for log rotation.
+   * Appends to an existing file. Throws a readable Error when it cannot be opened; later failures are logged.
+   * SIGHUP reopens the file, for log rotation.
    */
   constructor(path: string, log: LogFunction) {
     this.#path = path

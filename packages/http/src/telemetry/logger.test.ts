@@ -28,7 +28,7 @@ test('a line below the level is not written', () => {
   expect(logged('debug', (log) => log('debug', 'something'))).toContain('something')
 })
 
-test('no member named like a secret shows its text, at any depth and in any case', () => {
+test('members named like a secret are redacted, at any depth and in any case', () => {
   const members = {
     Authorization: 'hidden',
     list: [{ deep: { API_KEY: 'hidden', Cookie: ['hidden'] } }],
@@ -47,7 +47,7 @@ test('no member named like a secret shows its text, at any depth and in any case
   expect(members.Authorization).toBe('hidden')
 })
 
-test('an error is told with its causes and without what hangs on it', () => {
+test('an error is logged with its causes and without other properties', () => {
   const error = Object.assign(new Error('outer', { cause: new Error('inner') }), { body: 'hidden' })
   expect(errorStack(error)).toMatch(/^Error: outer\n[\s\S]*\ncaused by: Error: inner\n/)
   expect(errorStack(error)).not.toContain('hidden')

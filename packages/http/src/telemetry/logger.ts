@@ -6,8 +6,8 @@ const secretNamePattern =
   /authorization|cookie|credential|key|password|secret|session|token|encrypted_?content/i
 
 /**
- * A log that writes one JSON object a line: `{"level":"info","time":"2026-03-01T10:00:00.000Z","msg":"...", ...}`.
- * Skips lines below `level`. Redacts texts and objects in members named like a secret, at any depth.
+ * A log that writes one JSON object a line: `{"level":"info","time":"2026-03-01T10:00:00.000Z","msg":"...",
+ * ...}`. Skips lines below `level`. Redacts texts and objects in members named like a secret, at any depth.
  */
 export function createLogger(
   stream: NodeJS.WritableStream,

@@ -5,7 +5,9 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 export class MetricsRegistry {
   readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE
   readonly #sources: (() => readonly Metric[])[] = []
-  /** Memory, event loop and garbage collection of the process, measured from the first call of `render` on. */
+  /**
+   * Memory, event loop and garbage collection of the process, measured from the first call of `render` on.
+   */
   #process: Registry | undefined
 
   /** Adds sources that return the metrics of the moment; their names differ. */

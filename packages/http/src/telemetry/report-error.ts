@@ -3,8 +3,8 @@ import { type LogFunction, Problem } from '@slipway/protocol'
 import { errorStack } from './logger.ts'
 
 /**
- * Logs an error that is not the caller's fault and returns its id in the log. Internal errors have the level `error`; failures of the
- * environment (a full disk, a server that does not answer) have the level `warn`.
+ * Logs an error that is not the caller's fault and returns its id in the log. Internal errors have the level
+ * `error`; failures of the environment (a full disk, a server that does not answer) have the level `warn`.
  */
 export function reportError(
   log: LogFunction,

@@ -63,7 +63,7 @@ function parseSeries(text: string): Map<string, number> {
   return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]))
 }
 
-test('requests are counted by route, method and class, and what is no route is one of them all', async () => {
+test('requests are counted by route, method and class, unknown ones as other', async () => {
   const { from, opened } = open()
   await using trial = await opened
   await trial.call('/api/items/one')
@@ -93,7 +93,7 @@ test('requests are counted by route, method and class, and what is no route is o
   expect(found.has(`${duration}_count{method="GET",route="/api/follow"}`)).toBe(false)
 })
 
-test('a thousand random addresses and methods leave the number of series as it was', async () => {
+test('random addresses and methods add no series', async () => {
   const { from, opened } = open()
   await using trial = await opened
   const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'SEARCH', 'LOCK']
@@ -133,7 +133,7 @@ test('the metrics need the key, in its header or as a bearer, unless they are op
   expect((await none.call('/metrics')).status).toBe(404)
 })
 
-test('every line of the metrics is one that a scraper reads, whatever stands in a label', async () => {
+test('every line of the metrics parses, whatever a label contains', async () => {
   const from = new MetricsRegistry()
   const counter = createCounter('slipway_x_total', 'X.', 'a')
   counter.inc({ a: 'a "quoted" \\ line\nbreak' })
@@ -155,7 +155,7 @@ test('every line of the metrics is one that a scraper reads, whatever stands in 
   ])
 })
 
-test('who changes something is written down, with ids and without what was said', async () => {
+test('changes are audited with caller and ids, without contents', async () => {
   await using trial = await open({ keys: [new Secret(key)] }).opened
   const headers = { 'x-session-api-key': key, 'x-request-id': 'from-the-proxy.1' }
   const { headers: answered } = await trial.json(
@@ -184,7 +184,7 @@ test('who changes something is written down, with ids and without what was said'
   for (const hidden of ['hidden', key, 'a plain secret']) expect(text).not.toContain(hidden)
 })
 
-test('an id of a request that is none is replaced, and one of a path too', async () => {
+test('an invalid request id is replaced, and an invalid id of a path is dropped', async () => {
   await using trial = await open().opened
   const headers = { 'x-request-id': 'a b"\t<script>' }
   const { headers: answered } = await trial.json(
@@ -197,7 +197,7 @@ test('an id of a request that is none is replaced, and one of a path too', async
   expect(trial.auditEntries[0]?.conversation).toBeUndefined()
 })
 
-test('an audit that nobody takes is lines of the log', async () => {
+test('the default audit is lines of the log', async () => {
   await using trial = await open({ audit: undefined }).opened
   await trial.json('/api/items/c1', {})
   const line = {
@@ -208,7 +208,7 @@ test('an audit that nobody takes is lines of the log', async () => {
   expect(trial.logEntries).toContainEqual(line)
 })
 
-test('a message on a socket is written down with its sender, and sockets are counted by how they close', async () => {
+test('a message on a socket is audited with its sender, and sockets are counted by close code', async () => {
   const registry = new MetricsRegistry()
   await using trial = await TestServer.start(routes, handlers, {
     keys: [new Secret(key)],
@@ -243,7 +243,7 @@ test('a message on a socket is written down with its sender, and sockets are cou
   expect(parseSeries(await registry.render()).get('slipway_sockets_open')).toBe(0)
 })
 
-test('errors in the form of OpenAI have its members besides ours, and a refusal its headers', async () => {
+test("errors in OpenAI's format have its members besides ours, and a refusal its headers", async () => {
   await using trial = await open({ keys: [new Secret(key)] }).opened
   const { status, headers, text } = await trial.json(
     '/v1/chat',
@@ -261,7 +261,7 @@ test('errors in the form of OpenAI have its members besides ours, and a refusal 
   expect(told).toMatchObject([{ level: 'warn', members: { route: '/v1/chat' } }])
 })
 
-test('a WebSocket that is refused for a reason of ours has an error id too, and one line of the log', async () => {
+test('a WebSocket that fails with an internal error has an error id and one line of the log', async () => {
   await using trial = await open({
     sockets: [{ path: '/sockets/x', accepts: () => true, serve: async () => {} }],
     checkReady: () => {
@@ -278,7 +278,7 @@ test('a WebSocket that is refused for a reason of ours has an error id too, and 
   expect(told).toMatchObject([{ level: 'warn', members: { error: expect.stringContaining('Not yet') } }])
 })
 
-test('a handler that fails in the middle of a stream leaves one line with an id, and no end that looks whole', async () => {
+test('a handler that fails in the middle of a stream logs one line with an id and cuts the connection', async () => {
   async function* broken() {
     yield 'data: 1\n\n'
     throw new Error('the inner reason')

@@ -140,8 +140,8 @@ export class RequestObserver {
   }
 
   /**
-   * The one place that turns an error into a reply. An error that is not the caller's fault is logged with an id, and the reply has
-   * that id instead of details.
+   * The one place that turns an error into a reply. An error that is not the caller's fault is logged with an
+   * id, and the reply has that id instead of details.
    */
   errorReply({ observedRoute, raw }: ObservedRequest, error: unknown): ErrorReply {
     const known = toErrorReply(error) ?? { status: 500, json: { detail: 'Internal Server Error' } }

@@ -87,12 +87,12 @@ function spanAttributes({ attributes }: Sent): Record<string, unknown> {
   return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]))
 }
 
-test('without options there are no traces, and requests are made as they are', async () => {
+test('without options there are no traces, and fetch is unchanged', async () => {
   expect(await openTraces(undefined)).toBeUndefined()
   expect(tracedFetch(fetch, undefined)).toBe(fetch)
 })
 
-test('a request is a span by its route, and what is done in it are its children', async () => {
+test('a request is a span by its route, and its work are child spans', async () => {
   await using there = await traceReceiver()
   const traces = await open(there.url)
   {
@@ -119,7 +119,7 @@ test('a request is a span by its route, and what is done in it are its children'
   expect(there.bodies[0]).toMatch(/"service\.name".*"it"/)
 })
 
-test('a trace of the caller goes on, also to where a request is relayed, and one that is none does not', async () => {
+test('a trace of the caller continues, also to a proxied target; an invalid one does not', async () => {
   await using there = await traceReceiver()
   const traces = await open(there.url)
   const traceId = '0af7651916cd43dd8448eb211c80319c'
@@ -160,7 +160,7 @@ test('a trace of the caller goes on, also to where a request is relayed, and one
   expect(seen[0]?.tracestate).toBe('a=1,b=2')
 })
 
-test('a caller that keeps no trace is followed, and so is the part that is to be kept', async () => {
+test('the sampling decision of the caller and the sampling ratio apply', async () => {
   await using there = await traceReceiver()
   const traces = await open(there.url, 0)
   {
@@ -177,7 +177,7 @@ test('a caller that keeps no trace is followed, and so is the part that is to be
   expect(there.spans.filter(({ kind }) => kind === 2)).toHaveLength(1)
 })
 
-test('a request that is made within a span carries it on', async () => {
+test('a request within a span continues its trace', async () => {
   await using there = await traceReceiver()
   const traces = await open(there.url)
   const seen: (string | null)[][] = []
@@ -200,7 +200,7 @@ test('a request that is made within a span carries it on', async () => {
   ])
 })
 
-test('a receiver that is not there costs spans and nothing else', async () => {
+test('a missing receiver loses spans and nothing else', async () => {
   const traces = await open('http://127.0.0.1:9/v1/traces')
   await using trial = await startServer(traces)
   expect((await trial.call('/api/items/1')).status).toBe(200)

@@ -8,7 +8,9 @@ const statusClasses = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
 
 export type StreamOutcome = 'ended' | 'left' | 'failed'
 
-/** Metrics of the traffic of a server. The labels are routes of the table, methods, and classes of statuses. */
+/**
+ * Metrics of the traffic of a server. The labels are routes of the table, methods, and classes of statuses.
+ */
 export class TrafficMetrics {
   readonly #requests = createCounter(
     'slipway_http_requests_total',
@@ -48,7 +50,10 @@ export class TrafficMetrics {
     this.#proxied,
   ]
 
-  /** `route` is empty where there is none. `durationMs` is undefined for streams, which last as long as their readers. */
+  /**
+   * `route` is empty where there is none. `durationMs` is undefined for streams, which last as long as their
+   * readers.
+   */
   recordResponse(route: string, method: string, status: number, durationMs: number | undefined): void {
     const labels = { method: methods.includes(method) ? method : 'other', route: route || 'other' }
     this.#requests.inc({ ...labels, status: statusClasses[Math.min(5, Math.floor(status / 100))] ?? 'none' })

@@ -2,7 +2,10 @@ import { Counter, Gauge, Histogram, type Metric } from 'prom-client'
 
 export type { Counter, Gauge, Histogram, Metric }
 
-/** A counter that belongs to no registry yet. Values of labels come from closed sets: never an id, a path or a user's text. */
+/**
+ * A counter that belongs to no registry yet. Values of labels come from closed sets: never an id, a path or a
+ * user's text.
+ */
 export function createCounter<L extends string = never>(
   name: string,
   help: string,

@@ -11,7 +11,9 @@ export class CommitMetrics {
     'slipway_events_appended_total',
     'Events that were appended to the log, imported ones left out.',
   )
-  /** From the first change that waits for a transaction until it is durable: the longest wait of its changes. */
+  /**
+   * From the first change that waits for a transaction until it is durable: the longest wait of its changes.
+   */
   readonly wait = createHistogram(
     'slipway_append_duration_seconds',
     'Time until a group of changes was durable.',
