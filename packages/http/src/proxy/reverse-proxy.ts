@@ -187,7 +187,7 @@ export class ReverseProxy {
     this.#guard.authorizeUpgrade(raw.headers)
     const { 'content-length': length = '0', 'transfer-encoding': coding } = raw.headers
     if (raw.method !== 'GET' || length !== '0' || coding !== undefined) {
-      throw new Problem('bad_request', 'A WebSocket is asked for with GET and without a body')
+      throw new Problem('bad_request', 'A WebSocket upgrade needs GET without a body')
     }
     const disconnects = watchDisconnect(net)
     this.#sockets.add(net)
