@@ -1,8 +1,8 @@
-/** A mutex for each key: calls with the same key run one after another in the order of the calls, others at the same time. */
+/** A mutex for each key: calls with the same key run one at a time, in order; others run concurrently. */
 export class KeyedMutex {
   readonly #tails = new Map<string, Promise<unknown>>()
 
-  /** Settles as `work` does. A failure does not stop the calls behind it. */
+  /** Settles as `work` does. A failure does not affect later calls. */
   async runExclusive<T>(key: string, work: () => Promise<T>): Promise<T> {
     const previous = this.#tails.get(key)
     const current = (async () => {
@@ -17,17 +17,17 @@ export class KeyedMutex {
     }
   }
 
-  /** How many keys are in use. */
+  /** Number of keys in use. */
   get size(): number {
     return this.#tails.size
   }
 }
 
-/** One at a time, in the order of the calls. */
+/** Runs calls one at a time, in order. */
 export class Mutex {
   readonly #keys = new KeyedMutex()
 
-  /** Settles as `work` does. A failure does not stop the calls behind it. */
+  /** Settles as `work` does. A failure does not affect later calls. */
   runExclusive<T>(work: () => Promise<T>): Promise<T> {
     return this.#keys.runExclusive('', work)
   }

@@ -1,4 +1,4 @@
-/** Settles as the promise does, or rejects with the signal's reason when that aborts first; the work itself goes on. */
+/** Settles as the promise does, or rejects with the signal's reason on abort. Does not stop the work. */
 export async function raceAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   promise.catch(() => {})
   const { promise: aborted, reject } = Promise.withResolvers<never>()

@@ -1,28 +1,28 @@
-/** Counting semaphore. Those that wait are served in the order in which they came. */
+/** Counting semaphore, first come, first served. */
 export class Semaphore {
   readonly #permits: number
   #available: number
   readonly #queue: (() => void)[] = []
 
-  /** @param permits how many may hold it at the same time, at least 1. */
+  /** @param permits maximum number of holders, at least 1. */
   constructor(permits: number) {
     this.#permits = permits
     this.#available = permits
   }
 
-  /** How many hold it. */
+  /** Number of holders. */
   get active(): number {
     return this.#permits - this.#available
   }
 
-  /** How many wait for it. */
+  /** Number of waiting calls. */
   get waiting(): number {
     return this.#queue.length
   }
 
   /**
-   * Resolves with the function that releases the permit; calling it again does nothing. Rejects with the signal's reason when that
-   * aborts first; no permit is held then.
+   * Resolves with a function that releases the permit; further calls of it do nothing. Rejects with the
+   * signal's reason when that aborts first.
    */
   async acquire(signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted()
@@ -36,7 +36,7 @@ export class Semaphore {
     }
   }
 
-  /** Does the work while holding a permit. */
+  /** Runs the work while holding a permit. */
   async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const release = await this.acquire(signal)
     try {
@@ -61,7 +61,7 @@ export class Semaphore {
     return promise
   }
 
-  /** A permit goes straight to the next in the queue, so that a newcomer cannot overtake it. */
+  /** Passes the permit to the next in the queue, so that a new call cannot overtake it. */
   #release(): void {
     const next = this.#queue.shift()
     if (next === undefined) this.#available += 1

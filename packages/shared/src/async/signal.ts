@@ -1,17 +1,17 @@
 /**
- * A wake-up without content: whoever is woken reads the state to learn what changed. To miss nothing, take `version`, read, then
- * wait for a version after the one that was taken.
+ * A wake-up without content: a woken reader reads the state to learn what changed. To miss no change, take
+ * `version`, read, then wait for a newer version.
  */
 export class Signal {
   #waiters = new Set<Waiter>()
   #version = 0
 
-  /** How often it has been notified. */
+  /** Number of notifications. */
   get version(): number {
     return this.#version
   }
 
-  /** How many wait. */
+  /** Number of waiters. */
   get waiting(): number {
     return this.#waiters.size
   }
@@ -24,7 +24,7 @@ export class Signal {
     for (const waiter of waiters) waiter.wake()
   }
 
-  /** Resolves when it has been notified since `version` was taken, or when the waiter's abort signal aborts. */
+  /** Resolves when there is a newer version than `version`, or when the waiter's abort signal aborts. */
   async wait(version: number, waiter: Waiter): Promise<void> {
     if (version !== this.#version || waiter.signal.aborted) return
     this.#waiters.add(waiter)
@@ -32,7 +32,7 @@ export class Signal {
     this.#waiters.delete(waiter)
   }
 
-  /** True when it has been notified since `version` was taken, false after `ms` milliseconds without. */
+  /** True when there is a newer version than `version`, false after `ms` milliseconds without one. */
   async waitFor(version: number, ms: number): Promise<boolean> {
     using waiter = new Waiter(new AbortController().signal)
     const timer = setTimeout(waiter.wake, ms)
@@ -42,7 +42,7 @@ export class Signal {
   }
 }
 
-/** One reader that waits for signals. Made once for each reader: an abort listener for each wait would cost more than the wait. */
+/** One reader of signals. Reuse it: an abort listener for each wait would cost more than the wait. */
 export class Waiter implements Disposable {
   readonly signal: AbortSignal
   #resolve: (() => void) | undefined
@@ -68,7 +68,7 @@ export class Waiter implements Disposable {
   }
 }
 
-/** A signal for each key, kept only while somebody waits. */
+/** A signal for each key that has waiters. */
 export class KeyedSignal {
   readonly #signals = new Map<string, Signal>()
   readonly #users = new Map<string, number>()
@@ -77,14 +77,14 @@ export class KeyedSignal {
     this.#signals.get(key)?.notify()
   }
 
-  /** How many wait, over all keys. */
+  /** Number of waiters of all keys. */
   get waiting(): number {
     return [...this.#signals.values()].reduce((sum, { waiting }) => sum + waiting, 0)
   }
 
   /**
-   * The first value of `read` that is not undefined; it is called at once and after each notification of the key. Rejects with the
-   * reason of `signal` when that aborts first.
+   * The first value of `read` that is not undefined. Calls it at once and after each notification of the key.
+   * Rejects with the reason of `signal` when that aborts first.
    */
   async until<T>(key: string, read: () => Promise<T | undefined>, signal: AbortSignal): Promise<T> {
     const keySignal = this.#signals.get(key) ?? new Signal()

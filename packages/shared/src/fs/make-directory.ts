@@ -3,10 +3,12 @@ import { dirname, resolve } from 'node:path'
 import { errorCode } from './error-code.ts'
 
 /**
- * Creates a directory and the missing ones above it, with this mode (0o777 less the umask unless given). Answers the first
- * directory that it created, undefined when all existed. Rejects with the system's error (`ENOTDIR`, `EACCES`, ...).
+ * Creates a directory and its missing parents, with this mode (0o777 minus the umask by default). Resolves
+ * with the first directory that it created, undefined when all existed. Rejects with the system's error
+ * (`ENOTDIR`, `EACCES`, ...).
  *
- * Not `mkdir` with `recursive`: where the system answers ENOENT to every attempt, as below `/proc`, Node's never settles.
+ * Replaces `mkdir` with `recursive`, which never settles where every attempt fails with ENOENT, as below
+ * `/proc`.
  */
 export async function makeDirectory(path: string, mode?: number): Promise<string | undefined> {
   const directory = resolve(path)
@@ -26,7 +28,7 @@ async function createOne(directory: string, mode: number | undefined): Promise<s
     await mkdir(directory, mode === undefined ? {} : { mode })
     return directory
   } catch (error) {
-    // A root that is read-only answers EROFS or EPERM also for what exists.
+    // A read-only file system fails with EROFS or EPERM also for an existing directory.
     const isThere =
       errorCode(error) !== 'ENOENT' && (await stat(directory).catch(() => undefined))?.isDirectory()
     if (isThere) return undefined

@@ -3,19 +3,19 @@ import { realpath, stat } from 'node:fs/promises'
 import { join, sep } from 'node:path'
 import { errorCode } from './error-code.ts'
 
-/** What a path within a root leads to. `outside`: dots or symbolic links lead out of the root. */
+/** The target of a path within a root. `outside`: dots or symbolic links lead out of the root. */
 export type ResolvedPath =
   | { readonly kind: 'file' | 'directory' | 'other'; readonly path: string; readonly stats: BigIntStats }
   | { readonly kind: 'missing' | 'outside' | 'refused' }
 
-/** Whether a path is the root or lies below it, by name alone. Both are absolute and normalized. */
+/** Whether a path is the root or below it, by name only. Both are absolute and normalized. */
 export function isWithin(root: string, path: string): boolean {
   return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep)
 }
 
 /**
- * Stops path traversal: resolves a decoded, slash-separated path below a root (a real path). Symbolic links are followed while
- * they stay within the root; the resolved path has none. Nothing is opened. Never rejects.
+ * Prevents path traversal: resolves a decoded, slash-separated path below a root (a real path). Follows
+ * symbolic links that stay within the root; the resolved path has none. Opens nothing. Never rejects.
  */
 export async function resolveWithin(root: string, path: string): Promise<ResolvedPath> {
   const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.')

@@ -2,9 +2,9 @@ import { open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
- * Creates or replaces a file as a whole: a reader sees all of the old text or all of the new one, also after a crash, and the new
- * one is on the disk when the promise resolves. Mode 0600. One writer of a path at a time. Rejects with the system's error
- * (`ENOSPC`, ...); the old file is unchanged then.
+ * Creates or replaces a file atomically: a reader sees the old text or the new one, also after a crash, and
+ * the new one is durable when the promise resolves. Mode 0600. One writer of a path at a time. Rejects with
+ * the system's error (`ENOSPC`, ...) and leaves the old file unchanged.
  */
 export async function writeFileAtomic(path: string, text: string): Promise<void> {
   const draft = join(dirname(path), `.${basename(path)}.draft`)
@@ -23,7 +23,7 @@ export async function writeFileAtomic(path: string, text: string): Promise<void>
 
 /** Makes the creation, renaming and removal of files in a directory durable. */
 export async function syncDirectory(path: string): Promise<void> {
-  // Windows opens no directories, and its renames need no sync.
+  // Windows cannot open directories, and its renames need no sync.
   if (process.platform === 'win32') return
   await using directory = await open(path, 'r')
   await directory.sync()

@@ -1,9 +1,9 @@
-/** A shorter value would shred every text that it is redacted from. */
+/** Shorter values occur in ordinary text and are not redacted. */
 const minValueChars = 4
-/** A shorter piece of base64 could be a part of any word. */
+/** Shorter pieces of base64 occur in ordinary words. */
 const minBase64Chars = 12
 
-/** How a secret may occur in a text or a JSON value: itself, without blanks around it, in JSON, and in JSON within JSON. */
+/** Forms of a secret in a text or a JSON value: itself, trimmed, in JSON, and in JSON within JSON. */
 export function textForms(value: string): string[] {
   const forms = [value, value.trim()]
     .filter(({ length }) => length >= minValueChars)
@@ -12,8 +12,9 @@ export function textForms(value: string): string[] {
 }
 
 /**
- * How a secret may occur in what a program prints or a provider answers: itself (always the first), in JSON, percent-encoded, in
- * hex, and in base64 of itself or of a text that contains it. A value of less than four characters has no form.
+ * Forms of a secret in output of programs and providers: itself (always the first), in JSON, percent-encoded,
+ * in hex, and in base64 of itself or of a text that contains it. A value of less than four characters has no
+ * form.
  */
 export function encodedForms(value: string): string[] {
   if (value.length < minValueChars) return []
@@ -36,13 +37,13 @@ export function encodedForms(value: string): string[] {
   return [...new Set(forms)]
 }
 
-/** The characters of base64 that depend on nothing but these bytes when `offset` bytes (modulo 3) precede them. */
+/** The base64 characters that only these bytes determine when `offset` bytes (modulo 3) precede them. */
 function base64Piece(bytes: Buffer, offset: number, encoding: 'base64' | 'base64url'): string {
   const text = Buffer.concat([Buffer.alloc(offset), bytes]).toString(encoding)
   return text.slice(Math.ceil((offset * 8) / 6), Math.floor(((offset + bytes.length) * 8) / 6))
 }
 
-/** A text as JSON writes it, without the quotes. */
+/** A text as a JSON string, without the quotes. */
 function jsonText(text: string): string {
   return JSON.stringify(text).slice(1, -1)
 }

@@ -1,2 +1,2 @@
-/** What stands in the place of a secret, on the wire and in whatever a value is printed to. */
+/** Replaces a secret, on the wire and in output. */
 export const redactedText = '**********'

@@ -1,30 +1,30 @@
-/** What a name says that speaks of a secret, wherever in it. */
+/** Parts of a name that name a secret, anywhere in it. */
 const secretWord =
   /access_key|authorization|cookie|credential|encrypted_?content|pass_?(?:word|wd|phrase)|secret|session|token/i
-/** `key` is a word of its own in `MY_KEY_ID`, `api-key-2` and `keyId`, and may stand at the end of any; not in `keywords`. */
+/** `key` as a word, as in `MY_KEY_ID`, `api-key-2`, `keyId`, or at the end of a name; not in `keywords`. */
 const keyWord = /keys?$|(?:^|[-_.\s])keys?(?=[-_.\s\d])|api_?key/i
 const camelKey = /(?:^key|[a-z\d]Keys?)(?=[A-Z\d_-])/
-/** Members of the contract that only sound like it: hooks of a session. */
+/** Members of the contract that name no secret: hooks of a session. */
 const nonSecretName = /^session_?(?:start|end)$/i
 const secretSection = /^(auth|env|environment|(extra_)?headers)$/i
-/** Under these names a number is a secret too; under others it is a count (`max_output_tokens`). */
+/** Names under which a number is a secret; under others it is a count (`max_output_tokens`). */
 const numericSecretName = /credential|pass_?(?:word|wd|phrase)|secret/i
 
-/** What an address may carry: a user with a password, and parameters that speak of a secret. */
+/** Secrets in a URL: a user with a password, and parameters. */
 const urlCredentials = /\b([a-z][a-z0-9+.-]{0,40}:\/\/)([^\s/?#]*)@/gi
 const urlSecretParameter = /([?&][^=&#\s]*(?:key|token|secret|password|signature)=)([^&#\s"']+)/gi
-/** A header of authorization: what follows the scheme is the secret. */
+/** An authorization header: the secret follows the scheme. */
 const authorizationValue = /^(?:basic|bearer|token)\s+(\S+)$/i
-/** An argument of a program that brings a value: `--api-key=x`, `API_KEY=x`, `Authorization: Bearer x`. */
+/** A program argument with a value: `--api-key=x`, `API_KEY=x`, `Authorization: Bearer x`. */
 const argumentWithValue = /^(-{0,2}([\w.-]{1,100})(?:=|:\s*))(.+)$/s
 const flagPattern = /^--?([\w.-]{1,100})$/
 const maskedText = '****'
 
 /**
- * A copy in which no text stands at or below a name that speaks of a secret (in any case, at any depth), nor in an
- * `auth`, `env`, `environment`, `headers` or `extra_headers` section: `mask` stands there instead, also for numbers in such a
- * section and under names such as `password`. Other numbers (`max_output_tokens`) and booleans stay. Users, passwords and keys
- * in addresses are stars, and so are the values that arguments of a program name (`["--token", "x"]`). Plain JSON only.
+ * A copy in which `mask` replaces every string at or below a name of a secret (in any case, at any depth) and
+ * in an `auth`, `env`, `environment`, `headers` or `extra_headers` section; also numbers in such a section
+ * and under names such as `password`. Other numbers (`max_output_tokens`) and booleans stay. Stars replace
+ * users, passwords and keys in URLs, and values of program arguments (`["--token", "x"]`). Plain JSON only.
  */
 export function redact(
   value: Readonly<Record<string, unknown>>,
@@ -36,24 +36,24 @@ export function redact(value: unknown, mask: string | null = null): unknown {
 }
 
 /**
- * The texts that `redact` hides, with whether their own name says so (`isNamed`) or only the section or the arguments that they
- * stand in, where harmless ones stand too.
+ * The texts that `redact` replaces. `isNamed`: because of a name of a secret, not only of a section or a
+ * program argument, which may contain harmless texts too.
  */
-export function findSecretTexts(value: unknown): { readonly text: string; readonly isNamed: boolean }[] {
+export function findSecretTexts(value: unknown): SecretText[] {
   const secrets: SecretText[] = []
   collectSecrets(value, { isSecret: false, isNamed: false, redactsNumbers: false }, secrets)
   return secrets
 }
 
-/** Whether a name of a member, a variable or a header speaks of a secret. */
+/** Whether a name of a member, a variable or a header names a secret. */
 export function isSecretName(name: string): boolean {
   return (secretWord.test(name) || keyWord.test(name) || camelKey.test(name)) && !nonSecretName.test(name)
 }
 
-/** Where a value stands. */
+/** What the names above a value say about it. */
 interface RedactionContext {
   readonly isSecret: boolean
-  /** A name says so, and not only a section. */
+  /** Because of a name, not only of a section. */
   readonly isNamed: boolean
   readonly redactsNumbers: boolean
 }
@@ -109,7 +109,7 @@ function collectSecrets(value: unknown, context: RedactionContext, secrets: Secr
   }
 }
 
-/** An item of a list that is the value of an argument, or brings one; with what may be shown of it. */
+/** An item of a list that is or contains the secret value of a program argument, with its redacted form. */
 function findSecretArgument(
   list: readonly unknown[],
   at: number,
@@ -124,7 +124,7 @@ function findSecretArgument(
   return isValue ? { shown: maskedText, secret: item } : undefined
 }
 
-/** A secret as it stands, and without the scheme of authorization in front. */
+/** A secret, with and without an authorization scheme in front. */
 function secretVariants(text: string): string[] {
   return [text, authorizationValue.exec(text)?.[1] ?? text]
 }
@@ -140,17 +140,18 @@ function urlSecrets(text: string): string[] {
   return [...users, ...[...text.matchAll(urlSecretParameter)].map(([, , value = '']) => value)]
 }
 
-/** `"api_key": "x"`, `password='x'`, `X-API-Key: x`, `Authorization: Bearer x`, `token=x`; escaped quotes too. */
+/** `"api_key": "x"`, `password='x'`, `Authorization: Bearer x`, `token=x`; escaped quotes too. */
 const namedSecret =
   /((\\?["']?)(?<![\w-])[\w-]{0,60}(?:authorization|cookie|credential|key|passw(?:or)?d|passphrase|secret|session|token)[\w-]{0,60}\2\s{0,5}[:=]\s{0,5})(?:\\?"[^"\\]*|\\?'[^'\\]*|(?:(?:basic|bearer|token)\s+)?[^\s,;&"'<>()[\]{}\\]+)/gi
 const numericValue = /[:=]\s*[\d.]+$/
-/** Keys that can be told by how they begin. */
+/** Keys with a known prefix. */
 const keyPattern =
   /\b(?:sk-[\w-]{12,}|(?:gsk|hf|tgp_v1|ghp|gho|ghu|ghs|ghr|github_pat)_\w{12,}|(?:glpat|xox[abeprs])-[\w-]{8,}|AIza[\w-]{20,}|A[KS]IA[A-Z\d]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)/g
 
 /**
- * A text for people without what looks like a secret: values that stand behind a name that speaks of one, keys that can be told by
- * how they begin, users and keys in addresses. What may be a number of tokens stays. A net below what knows the secrets themselves.
+ * Replaces what looks like a secret in a text for people: values after a name of a secret, keys with a known
+ * prefix, users and keys in URLs. Possible token counts stay. A second line of defense behind `Redactor`,
+ * which knows the values.
  */
 export function redactText(text: string): string {
   return redactUrls(text)

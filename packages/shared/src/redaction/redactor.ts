@@ -1,11 +1,11 @@
 interface RedactorOptions {
-  /** What stands in the place of a value. */
+  /** Replaces a value. */
   readonly mark: string
-  /** In which forms a value may occur in a text (`textForms`, `encodedForms`). */
+  /** The forms of a value to redact (`textForms`, `encodedForms`). */
   readonly forms: (value: string) => readonly string[]
 }
 
-/** Redacts known values from texts and JSON. Values can only be added: what has been a secret stays one. */
+/** Redacts known values from texts and JSON. Values are never removed: a former secret stays secret. */
 export class Redactor {
   readonly #options: RedactorOptions
   readonly #forms = new Set<string>()
@@ -22,30 +22,29 @@ export class Redactor {
     this.#pattern = undefined
   }
 
-  /** Whether there is anything to redact. */
   get hasValues(): boolean {
     return this.#forms.size > 0
   }
 
-  /** The text with the mark in the place of each form of each value; the longest form goes first. */
+  /** Replaces each form of each value with the mark, longer forms first. */
   redact(text: string): string {
     if (!this.hasValues) return text
     this.#pattern ??= new RegExp(this.#longestFirst.map((form) => RegExp.escape(form)).join('|'), 'g')
     return text.replace(this.#pattern, () => this.#options.mark)
   }
 
-  /** A copy of a JSON value with every text redacted, names of members included. */
+  /** A copy of a JSON value with all strings redacted, including member names. */
   redactJson<V>(value: V): V {
     return this.hasValues ? (this.#copy(value) as V) : value
   }
 
   /**
-   * Redacts a text that comes in pieces: all pieces together are the whole text as `redact` gives it. What may be the beginning of
-   * a value, or of a longer one, is held back until that is clear.
+   * Redacts a streamed text: the results of all calls together equal `redact` of the whole text. Holds back a
+   * possible beginning of a value.
    */
   stream(): { add(text: string): string; end(): string } {
     let held = ''
-    const take = (length: number) => {
+    const release = (length: number) => {
       const piece = this.redact(held.slice(0, length))
       held = held.slice(length)
       return piece
@@ -53,9 +52,9 @@ export class Redactor {
     return {
       add: (text) => {
         held += text
-        return take(this.#decidedLength(held))
+        return release(this.#decidedLength(held))
       },
-      end: () => take(held.length),
+      end: () => release(held.length),
     }
   }
 
@@ -73,7 +72,7 @@ export class Redactor {
     )
   }
 
-  /** How much of the beginning of a text can be redacted whatever follows: no value reaches beyond it. */
+  /** Length of the beginning of a text that no later text can change: no value crosses its end. */
   #decidedLength(text: string): number {
     let length = this.#openStart(text)
     for (;;) {
@@ -86,7 +85,7 @@ export class Redactor {
     }
   }
 
-  /** Where the longest end of a text starts that begins a value; its length when none does. */
+  /** Start of the longest suffix of a text that is a prefix of a value; its length when there is none. */
   #openStart(text: string): number {
     let longest = 0
     for (const form of this.#longestFirst) {

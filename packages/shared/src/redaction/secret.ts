@@ -1,12 +1,12 @@
 import { redactedText } from './mark.ts'
 
-/** A secret text: prints as stars in every way a value can be printed, and opens only by name. */
+/** A secret text. Prints as stars, in templates, JSON and `util.inspect`. */
 export class Secret {
   readonly #text: string
   constructor(text: string) {
     this.#text = text
   }
-  /** The text itself, for the one place that needs it. */
+  /** The text itself. */
   reveal(): string {
     return this.#text
   }

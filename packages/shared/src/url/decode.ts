@@ -1,4 +1,4 @@
-/** Percent-decoded text (a path, a header, a parameter); undefined when it is malformed, where `decodeURIComponent` throws. */
+/** Percent-decoded text; undefined for malformed text, where `decodeURIComponent` throws. */
 export function decodePercent(text: string): string | undefined {
   try {
     return decodeURIComponent(text)
