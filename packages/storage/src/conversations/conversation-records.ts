@@ -47,7 +47,7 @@ export interface ConversationQuery {
   readonly status?: string | undefined
   /** Conversations with all of these tags only. */
   readonly tags?: readonly TagFilter[] | undefined
-  /** Id of the first conversation, with or without dashes; an unknown one is a Problem `invalid` at `["query","page_id"]`. */
+  /** Id of the first conversation, with or without dashes; an unknown one is an `unknownPageId`. */
   readonly page_id?: string | undefined
 }
 
@@ -76,11 +76,8 @@ export interface ConversationRecords {
   listChildren(id: string): Promise<readonly string[]>
   /** Undefined when there is no such conversation. */
   getSealedState(id: string): Promise<SealedState | undefined>
-  /**
-   * Replaces the snapshot; `updated_at` stays. Does nothing when the conversation is gone or its log ends before the
-   * snapshot's position.
-   */
+  /** Replaces the snapshot; `updated_at` stays. Ignores an unknown conversation and a position above the head. */
   saveSnapshot(id: string, snapshot: Snapshot): Promise<void>
-  /** Hides it from every reader and ends its tails; its rows are deleted in the background. False when it is unknown. */
+  /** Hides it from readers and ends its tails; rows are deleted in the background. False when unknown. */
   remove(id: string): Promise<boolean>
 }

@@ -7,8 +7,8 @@ const lineEnd = Buffer.from('\n')
 const batchBytes = 256 * 1024
 
 /**
- * The log up to the record's head as JSON lines: the stored bytes of each event in order of position. With `meta` a first line
- * without `kind` that an import understands.
+ * The log up to the record's head as JSON lines: the stored bytes of each event in order of position. With
+ * `meta` a first line without `kind` that an import understands.
  */
 export async function* exportEvents(
   log: EventLog,

@@ -1,9 +1,9 @@
 import type { ReceivedEvent, RecordUpdate } from '../event-log/event-log.ts'
 
 /**
- * An import: its events stay invisible, above the head, until `publish`. Until `publish` or `abort`, appends to the
- * conversation and other imports of it reject with a Problem `busy`. What is unpublished when the process dies is removed
- * after the next open. A new conversation is invisible until `publish`.
+ * An import: its events stay invisible, above the head, until `publish`. Until `publish` or `abort`, appends
+ * to the conversation and other imports of it reject with a Problem `busy`. What is unpublished when the
+ * process dies is removed after the next open. A new conversation is invisible until `publish`.
  */
 export interface ImportSession {
   /** Position of the next new event. */
@@ -11,9 +11,9 @@ export interface ImportSession {
   /** Instant of the last event added (or of the log's last event), undefined when there is none. */
   readonly lastInstant: number | undefined
   /**
-   * Adds events in order, in a transaction of their own. Call it with some hundreds of events and await it. Rejects with a
-   * Problem `conflict` when another event has the same id and other bytes (without `keepDuplicateId`). Skips events that are
-   * stored already (same id, same bytes).
+   * Adds events in order, in a transaction of their own. Call it with some hundreds of events and await it.
+   * Rejects with a Problem `conflict` when another event has the same id and other bytes (without
+   * `keepDuplicateId`). Skips events that are stored already (same id, same bytes).
    */
   add(events: readonly ReceivedEvent[]): Promise<void>
   /** Makes everything added visible at once, durably, together with these changes of the record. */

@@ -19,16 +19,16 @@ export interface ZipOptions {
   readonly meta: unknown
   /** In microseconds. */
   readonly updatedAt: number
-  /** Path of an event's file, without extension; `name` is its id with only characters that file names allow. */
+  /** Path of an event's file, without extension; `name` is its id made safe for file names. */
   entryPath(event: { readonly position: number; readonly name: string }): string
   /** Content of an event's file; its stored bytes by default. */
   transformEvent?(bytes: Buffer): Buffer
 }
 
 /**
- * A conversation as a zip file: `meta.json`, and a JSON file for each event. Events are read as the file is sent, so memory is
- * bounded. Lazy; `return` releases everything. Throws when the conversation is removed meanwhile, because the file would be
- * incomplete.
+ * A conversation as a zip file: `meta.json`, and a JSON file for each event. Events are read as the file is
+ * sent, so memory is bounded. Lazy; `return` releases everything. Throws when the conversation is removed
+ * meanwhile, because the file would be incomplete.
  */
 export async function* zipConversation(options: ZipOptions): AsyncGenerator<Buffer> {
   const { makeZip } = await import('client-zip')

@@ -10,7 +10,7 @@ const nonceBytes = 12
 const tagBytes = 16
 const keyBytes = 32
 
-/** Authenticated encryption of texts at rest (AES-256-GCM). Sealed bytes are a version, a nonce, the tag, and the ciphertext. */
+/** Authenticated encryption (AES-256-GCM). Sealed bytes are version, nonce, tag and ciphertext. */
 export class Cipher {
   /** The first key seals, all of them open. */
   readonly #keys: readonly [Buffer, ...Buffer[]]
@@ -20,9 +20,10 @@ export class Cipher {
   }
 
   /**
-   * Derives the key from `secretKey`; without one reads or creates the file `secret.key` of the directory. The file's key opens
-   * what it sealed as long as the file exists. Restricts the mode of a key file that others may read, with a warning. Rejects
-   * for a damaged key file, because a new key would open nothing. One process at a time uses the directory.
+   * Derives the key from `secretKey`; without one reads or creates the file `secret.key` of the directory.
+   * The file's key opens what it sealed as long as the file exists. Restricts the mode of a key file that
+   * others may read, with a warning. Rejects for a damaged key file, because a new key would open nothing.
+   * One process at a time uses the directory.
    */
   static async open(options: {
     readonly directory: string

@@ -12,9 +12,9 @@ export interface StoredEvent {
 }
 
 /**
- * An event of our own. The log adds an id (UUID v4) when it has none, a timestamp at least 1 µs above its predecessor's, and
- * a position. Members that are undefined or null are omitted, except where the specification requires them (see
- * `serializeEvent`).
+ * An event of our own. The log adds an id (UUID v4) when it has none, a timestamp at least 1 µs above its
+ * predecessor's, and a position. Members that are undefined or null are omitted, except where the
+ * specification requires them (see `serializeEvent`).
  */
 export interface EventDraft {
   readonly id?: string
@@ -51,8 +51,8 @@ export interface AppendOptions {
   /** Reject with a Problem `conflict` unless the log ends at this position. */
   readonly after?: number
   /**
-   * Updates the record in the same transaction, also without events. When all of the events are stored already, the record
-   * stays, so that a repeated call changes nothing.
+   * Updates the record in the same transaction, also without events. When all of the events are stored
+   * already, the record stays, so that a repeated call changes nothing.
    */
   readonly record?: Omit<RecordUpdate, 'title' | 'tags'>
 }
@@ -60,7 +60,7 @@ export interface AppendOptions {
 export interface EventQuery extends EventFilter {
   readonly limit: number
   readonly sort_order: EventSortOrder
-  /** The first event: a `next_page_id`, or the id of an event. Anything else is a Problem `invalid` at `["query","page_id"]`. */
+  /** The first event: a `next_page_id`, or the id of an event. Anything else is an `unknownPageId`. */
   readonly page_id?: string | undefined
   /** State updates with this key only. */
   readonly key?: typeof leafEventIdKey | undefined
@@ -74,25 +74,32 @@ export interface EventPage {
   readonly items: readonly PagedEvent[]
   /** Where the next page begins; null exactly when nothing more matches. */
   readonly next_page_id: string | null
-  /** For the reader: what it computed from the page. (A WeakMap would keep pages alive for long.) */
-  memo?: unknown
+  /** Cache of `pageBytes`. (A WeakMap would keep pages alive for long.) */
+  encoded?: EncodedPage
+}
+
+/** A page as JSON. */
+export interface EncodedPage {
+  readonly bytes: Buffer
+  etag: string | undefined
 }
 
 /**
  * The append-only event store. Conversations are named by their UUID in lower case with dashes.
  *
  * Promises:
- * - `append` resolves after the events are durable (WAL, synchronous FULL) and is atomic. Appends of one turn of the event
- *   loop share a transaction. Readers see durable events only.
+ * - `append` resolves after the events are durable (WAL, synchronous FULL) and is atomic. Appends of one turn
+ *   of the event loop share a transaction. Readers see durable events only.
  * - Positions of a conversation are 1..n without gap or repeat; event ids are unique in it.
- * - An event that is appended twice (same id, same bytes) is stored once, and both calls return it; the same id with other
- *   content is a Problem `conflict`. A draft with an id is compared as if it had the stored event's timestamp.
- * - Order of `search` is (instant, position); descending is the exact reverse. A walk of all pages returns no event twice and
- *   every event that was there when it began.
+ * - An event that is appended twice (same id, same bytes) is stored once, and both calls return it; the same
+ *   id with other content is a Problem `conflict`. A draft with an id is compared as if it had the stored
+ *   event's timestamp.
+ * - Order of `search` is (instant, position); descending is the exact reverse. A walk of all pages returns no
+ *   event twice and every event that was there when it began.
  * - `tail` yields each event after `after` once, in order of position, whenever it starts.
  * - Stored bytes are served bytes: no method parses them (the text index does, after the append).
- * - Every method rejects with a Problem `not_found` for an unknown conversation. During an import into the conversation
- *   `append` rejects with a Problem `busy`.
+ * - Every method rejects with a Problem `not_found` for an unknown conversation. During an import into the
+ *   conversation `append` rejects with a Problem `busy`.
  */
 export interface EventLog {
   append(
@@ -100,15 +107,15 @@ export interface EventLog {
     events: readonly (EventDraft | ReceivedEvent)[],
     options?: AppendOptions,
   ): Promise<StoredEvent[]>
-  /** Events after a position, in order of position: at most `limit`; stops after `maxBytes`, with at least one event. */
+  /** Events after a position, in order: at most `limit`; stops after `maxBytes`, with at least one event. */
   read(conversation: string, after: number, limit: number, maxBytes?: number): Promise<StoredEvent[]>
   search(conversation: string, query: EventQuery): Promise<EventPage>
   count(conversation: string, filter: EventFilter): Promise<number>
   /** By ids, in their order; undefined for unknown ones. */
   get(conversation: string, ids: readonly string[]): Promise<(StoredEvent | undefined)[]>
   /**
-   * Events after `after`, without end, in batches of about 256 KiB (more for one larger event); waits for new ones. Ends when
-   * the signal aborts or the conversation is removed.
+   * Events after `after`, without end, in batches of about 256 KiB (more for one larger event); waits for new
+   * ones. Ends when the signal aborts or the conversation is removed.
    */
   tail(conversation: string, after: number, signal: AbortSignal): AsyncIterable<readonly StoredEvent[]>
 }

@@ -1,32 +1,22 @@
 import { createHash } from 'node:crypto'
-import type { EventPage, PagedEvent } from './event-log.ts'
+import type { EncodedPage, EventPage, PagedEvent } from './event-log.ts'
 
 const comma = 44
 const nullBytes = Buffer.from('null')
 
-class EncodedPage {
-  readonly bytes: Buffer
-  etag: string | undefined
-
-  constructor(bytes: Buffer) {
-    this.bytes = bytes
-  }
-}
-
 /**
- * EventPage as JSON (spec 2.4): the stored bytes of the events, spliced. The ETag is computed at the second request for the
- * page, because a digest costs as much as the page.
+ * EventPage as JSON (spec 2.4): the stored bytes of the events, spliced. The ETag is computed at the second
+ * request for the page, because a digest costs as much as the page.
  */
 export function pageBytes(page: EventPage): EncodedPage {
-  const cached = page.memo
-  if (cached instanceof EncodedPage) {
-    cached.etag ??= `"${createHash('sha256').update(cached.bytes).digest('base64url').slice(0, 27)}"`
-    return cached
+  const { encoded } = page
+  if (encoded !== undefined) {
+    encoded.etag ??= `"${createHash('sha256').update(encoded.bytes).digest('base64url').slice(0, 27)}"`
+    return encoded
   }
   const close = `],"next_page_id":${JSON.stringify(page.next_page_id)}}`
-  const encoded = new EncodedPage(spliceEvents('{"items":[', page.items, close))
-  page.memo = encoded
-  return encoded
+  page.encoded = { bytes: spliceEvents('{"items":[', page.items, close), etag: undefined }
+  return page.encoded
 }
 
 /** A JSON array of events, null for missing ones. */

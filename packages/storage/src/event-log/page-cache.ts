@@ -18,8 +18,8 @@ const overheadBytes = 256
 const maxRequestedOnce = 2_000
 
 /**
- * LRU cache of pages, bounded in bytes. A page is stored at its second request: a walk through a long log would otherwise
- * evict what is requested again and again.
+ * LRU cache of pages, bounded in bytes. A page is stored at its second request: a walk through a long log
+ * would otherwise evict what is requested again and again.
  */
 export class PageCache {
   readonly #pages: LruMap<string, CachedPage>

@@ -8,7 +8,7 @@ const codec = new PageIdCodec<Buffer>(
   (bytes) => (bytes.length === 4 + digestBytes ? bytes : undefined),
 )
 
-/** Names one event of one conversation: its position, and a digest that tells it from the event of another log. */
+/** Names an event of a conversation by its position and a digest of both ids. */
 export function encodePageId(conversation: string, position: number, eventId: string): string {
   const bytes = Buffer.alloc(4 + digestBytes)
   bytes.writeUInt32BE(position)
@@ -16,7 +16,7 @@ export function encodePageId(conversation: string, position: number, eventId: st
   return codec.encode(bytes)
 }
 
-/** The position in a page id. Valid when `encodePageId` of the event at that position returns the same text. */
+/** The position in a page id, valid when `encodePageId` of the event there returns the same text. */
 export function decodePageId(text: string): number | undefined {
   return codec.decode(text)?.readUInt32BE()
 }

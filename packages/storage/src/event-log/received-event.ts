@@ -36,7 +36,7 @@ export function parseEventLine(bytes: Buffer): ParsedEventLine {
   return { kind: 'value', value: value as Record<string, unknown> }
 }
 
-/** Validates an event from outside. With `keep` (events of other versions) only `kind`, `id` and `timestamp` are checked. */
+/** Validates a received event; with `keep` (other versions) only its `kind`, `id` and `timestamp`. */
 export function eventIssues(value: Record<string, unknown>, keep: boolean): readonly ValidationIssue[] {
   if (value.id === '')
     return [{ loc: ['id'], msg: 'String should have at least 1 character', type: 'string_too_short' }]
@@ -51,8 +51,9 @@ export function eventIssues(value: Record<string, unknown>, keep: boolean): read
 }
 
 /**
- * The event for the log. A missing id or timestamp is inserted at the front of its text (the timestamp strictly above
- * `lastInstant`); the other bytes stay. With `keep`, a timestamp that is no date-time sorts at its predecessor's instant.
+ * The event for the log. A missing id or timestamp is inserted at the front of its text (the timestamp
+ * strictly above `lastInstant`); the other bytes stay. With `keep`, a timestamp that is no date-time sorts at
+ * its predecessor's instant.
  */
 export function toReceivedEvent(
   bytes: Buffer,

@@ -2,9 +2,9 @@ import { formatInstant, type Instant } from '@slipway/protocol'
 import type { EventDraft } from './event-log.ts'
 
 /**
- * The stored text of a draft: id, timestamp, source, the draft's members in their order, kind last. Omits members that are
- * null or undefined at every level that the specification models, except where it requires them (CriticResult.message,
- * TerminalObservation.command) and inside free-form JSON.
+ * The stored text of a draft: id, timestamp, source, the draft's members in their order, kind last. Omits
+ * members that are null or undefined at every level that the specification models, except where it requires
+ * them (CriticResult.message, TerminalObservation.command) and inside free-form JSON.
  */
 export function serializeEvent(draft: EventDraft, id: string, instant: Instant): Buffer {
   const { id: _, timestamp: __, source, kind, ...members } = draft

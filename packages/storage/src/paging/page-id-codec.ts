@@ -1,11 +1,11 @@
 import { invalidInput, type Problem } from '@slipway/protocol'
 
 /**
- * Reads and writes opaque page ids: a prefix that names the format, and base64url. Clients store page ids, so a change of a
- * format needs a new prefix.
+ * Reads and writes opaque page ids: a prefix that names the format, and base64url. Clients store page ids, so
+ * a change of a format needs a new prefix.
  *
- * Three lists have readable page ids instead, which the wire fixes: conversations (the id without dashes), directories (the
- * name) and bash events (the name of the event's file).
+ * Three lists have readable page ids instead, which the wire fixes: conversations (the id without dashes),
+ * directories (the name) and bash events (the name of the event's file).
  */
 export class PageIdCodec<P> {
   readonly #prefix: string

@@ -27,8 +27,8 @@ const cacheBytes = 8 * 1024 * 1024
 
 interface StorageOptions {
   /**
-   * Created when it is missing. `log.db` is the data; `index.db` is a cache that may be deleted while the server is down;
-   * `lock.db` excludes a second process.
+   * Created when it is missing. `log.db` is the data; `index.db` is a cache that may be deleted while the
+   * server is down; `lock.db` excludes a second process.
    */
   readonly directory: string
   readonly log?: LogFunction

@@ -1,6 +1,7 @@
 /**
- * Unicode simple case folding, code point by code point, without normalization: folded texts are equal exactly when a regular
- * expression with the flags `iu` matches one with the other. `ß` is not `ss`, the final sigma is a sigma.
+ * Unicode simple case folding, code point by code point, without normalization: folded texts are equal
+ * exactly when a regular expression with the flags `iu` matches one with the other. `ß` is not `ss`, the
+ * final sigma is a sigma.
  */
 export function foldCase(text: string): string {
   if (isAscii(text)) return text.toLowerCase()
@@ -23,8 +24,8 @@ const lastCased = 0x1ffff
 const cased = /\p{Changes_When_Casemapped}|\p{Changes_When_Casefolded}/u
 
 /**
- * Derived from the engine, so that it has the engine's version of Unicode: characters whose full mappings are equal are
- * candidates, and a regular expression decides.
+ * Derived from the engine, so that it has the engine's version of Unicode: characters whose full mappings are
+ * equal are candidates, and a regular expression decides.
  */
 function buildFoldingTable(): Map<string, string> {
   const candidates = new Map<string, Folding[]>()

@@ -17,13 +17,13 @@ export function createNeedle(text: string): Needle {
   return { bytes: encode(folded), trigrams: trigrams(folded) }
 }
 
-/** The folded texts of a message; `bytes` contains a needle's bytes exactly when one of the texts contains the needle. */
+/** Folded texts; `bytes` contains a needle's bytes exactly when one of the texts contains the needle. */
 export function encodeParts(texts: readonly string[]): { readonly folded: string[]; readonly bytes: Buffer } {
   const folded = texts.map(foldCase)
   return { folded, bytes: Buffer.concat(folded.flatMap((part) => [encode(part), separator])) }
 }
 
-/** The text for the trigram index: replaces characters at which the tokenizer ends, or that it does not know. */
+/** Replaces characters at which the tokenizer of the trigram index ends, or that it does not know. */
 export function indexText(folded: string): string {
   return folded.replaceAll('\0', '\ufffd').toWellFormed()
 }

@@ -218,17 +218,7 @@ function tagValues({ name, value }: TagFilter): string[] {
   return value === undefined ? [name] : [name, value]
 }
 
-function toRecord([
-  ,
-  id,
-  title,
-  tags,
-  status,
-  request,
-  created_at,
-  updated_at,
-  head,
-  stats,
-]: Row): ConversationRecord {
+function toRecord([, id, title, tags, ...others]: Row): ConversationRecord {
+  const [status, request, created_at, updated_at, head, stats] = others
   return { id, title, tags: JSON.parse(tags), status, request, created_at, updated_at, head, stats }
 }

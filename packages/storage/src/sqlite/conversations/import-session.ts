@@ -6,7 +6,7 @@ import { type Extent, updateConversation } from '../event-log/conversation-row.t
 import type { StorageContext } from '../event-log/event-log.ts'
 import type { Purge } from './purge.ts'
 
-/** Locks the conversation for appends and records where its log ends, so that a crash leaves nothing behind for good. */
+/** Locks the conversation for appends, and records its head, so that a crash can be cleaned up. */
 export async function startImport(
   context: StorageContext,
   purge: Purge,

@@ -26,9 +26,9 @@ export interface TransactionParticipant {
 const maxChangesPerTransaction = 1_000
 
 /**
- * Group commit: changes of one turn of the event loop share a transaction. A plan that throws rejects its own change only; a
- * failure to write or commit rejects the whole group. After an I/O error every write is refused until the next start, because
- * a failed fsync cannot be repeated.
+ * Group commit: changes of one turn of the event loop share a transaction. A plan that throws rejects its own
+ * change only; a failure to write or commit rejects the whole group. After an I/O error every write is
+ * refused until the next start, because a failed fsync cannot be repeated.
  */
 export class CommitQueue {
   readonly metrics = new CommitMetrics()

@@ -25,9 +25,10 @@ const changedSql = `SELECT conversation.id FROM conversation
   ORDER BY conversation.updated_at, conversation.ordinal`
 
 /**
- * Deliveries on SQLite. A row is a receiver's cursor in the conversation of one ordinal, which tells a conversation from a later
- * one with the same id. The tables say what is pending; memory says where to look: for each receiver that has called
- * `listPending`, the conversations that were pending at its first call and those that have changed since, in that order.
+ * Deliveries on SQLite. A row is a receiver's cursor in the conversation of one ordinal, which tells a
+ * conversation from a later one with the same id. The tables say what is pending; memory says where to look:
+ * for each receiver that has called `listPending`, the conversations that were pending at its first call and
+ * those that have changed since, in that order.
  */
 export class SqliteDeliveries implements Deliveries {
   readonly #db: Database
@@ -90,8 +91,8 @@ export class SqliteDeliveries implements Deliveries {
   }
 
   /**
-   * Cursors at 0 are written before the first delivery: when the process dies after it, the receiver must still learn that the
-   * conversation was removed.
+   * Cursors at 0 are written before the first delivery: when the process dies after it, the receiver must
+   * still learn that the conversation was removed.
    */
   async #insertCursors(receiver: string, newCursors: readonly (readonly [string, number])[]): Promise<void> {
     await this.#writer.write(() => ({

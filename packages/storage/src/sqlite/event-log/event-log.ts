@@ -101,7 +101,7 @@ export class SqliteEventLog implements EventLog {
     return page
   }
 
-  /** Key of the page cache. Repeated requests for a page pass the same query object, so the last key is reused. */
+  /** Key of the page cache. Repeated requests pass the same query object, so the last key is reused. */
   #cacheKey(conversation: string, query: EventQuery): string {
     if (this.#lastKey.query !== query || this.#lastKey.conversation !== conversation) {
       const { limit, sort_order, page_id, kind, source, key, body, timestamp__gte, timestamp__lt } = query

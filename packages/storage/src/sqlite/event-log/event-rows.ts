@@ -28,8 +28,10 @@ interface NewEvent {
   readonly storedId: string
   readonly kind: string
   readonly source: string
-  readonly key: unknown
+  readonly key?: unknown
 }
+
+type EventValues = Omit<NewEvent, 'event'> & Omit<StoredEvent, 'position'>
 
 const insertSql = 'INSERT INTO event (row, conversation, id, instant, facet, body) VALUES (?, ?, ?, ?, ?, ?)'
 const selectByIdSql =
@@ -157,24 +159,23 @@ class AppendPlanner {
   }
 
   #planReceived(event: ReceivedEvent): StoredEvent {
-    const { id, instant, kind, source, key, bytes } = event
+    const { id, bytes, keepDuplicateId } = event
     const existing = this.#findExisting(id)
-    if (existing === undefined) return this.#add({ id, storedId: id, instant, kind, source, key, bytes })
+    if (existing === undefined) return this.#add({ ...event, storedId: id })
     if (existing.bytes.equals(bytes)) return existing
-    if (event.keepDuplicateId !== true) throw conflict(id)
+    if (keepDuplicateId !== true) throw conflict(id)
     const storedId = duplicateId(id, bytes)
-    return this.#findExisting(storedId) ?? this.#add({ id, storedId, instant, kind, source, key, bytes })
+    return this.#findExisting(storedId) ?? this.#add({ ...event, storedId })
   }
 
   #findExisting(storedId: string): StoredEvent | undefined {
     return this.#byStoredId.get(storedId) ?? this.#find(storedId)
   }
 
-  #add(values: Omit<NewEvent, 'event'> & Omit<StoredEvent, 'position'>): StoredEvent {
+  #add({ id, storedId, instant, kind, source, key, bytes }: EventValues): StoredEvent {
     const { head, lastInstant, isInOrder } = this.#extent
     const position = head + 1
     if (position >= positionsPerConversation) throw new Problem('too_large', 'The conversation is full')
-    const { id, storedId, instant, kind, source, key, bytes } = values
     const event = { position, id, instant, bytes }
     this.#newEvents.push({ event, storedId, kind, source, key })
     this.#byStoredId.set(storedId, event)

@@ -81,8 +81,8 @@ function selectByRow(db: Database, selection: Selection): PageRow[] {
 }
 
 /**
- * Walks (instant, row). A start needs two seeks, first the rest of its own instant and then the following instants, because an
- * index range ends at the instant: one seek would walk all events of that instant.
+ * Walks (instant, row). A start needs two seeks, first the rest of its own instant and then the following
+ * instants, because an index range ends at the instant: one seek would walk all events of that instant.
  */
 function selectByTime(
   db: Database,

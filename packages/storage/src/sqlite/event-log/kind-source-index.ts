@@ -6,8 +6,9 @@ const stateUpdateKind = 'ConversationStateUpdateEvent'
 const leafUpdateKind = `${stateUpdateKind}\0${leafEventIdKey}`
 
 /**
- * Numbers of the pairs of kind and source that events have; those of messages are odd. State updates that move the leaf have
- * numbers of their own, so that the few of a long log are found at once: in the table their kind contains the key.
+ * Numbers of the pairs of kind and source that events have; those of messages are odd. State updates that
+ * move the leaf have numbers of their own, so that the few of a long log are found at once: in the table
+ * their kind contains the key.
  */
 export class KindSourceIndex implements TransactionParticipant {
   readonly #db: Database
@@ -72,8 +73,8 @@ export class KindSourceIndex implements TransactionParticipant {
 }
 
 /**
- * A kind, and the kind that a namespaced, versioned spelling of it names: its last segment, without `-Input`, `-Output` and a
- * version (`x.y.MessageEvent-Output__1` names MessageEvent).
+ * A kind, and the kind that a namespaced, versioned spelling of it names: its last segment, without `-Input`,
+ * `-Output` and a version (`x.y.MessageEvent-Output__1` names MessageEvent).
  */
 export function kindSpellings(kind: string): string[] {
   const bare = kind.replace(/(?:-(?:Input|Output))?(?:__\d+)?$/, '')

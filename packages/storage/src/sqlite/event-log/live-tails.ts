@@ -39,7 +39,7 @@ export class LiveTail {
     this.#lastBatch = undefined
   }
 
-  /** The batch after a position, undefined when it does not start in memory. Equal calls return the same array. */
+  /** The batch after a position, undefined when it is not in memory. Equal calls return the same array. */
   batchAfter(position: number): readonly StoredEvent[] | undefined {
     const [first] = this.#recentEvents
     const end = this.#recentEvents.at(-1)?.position ?? 0

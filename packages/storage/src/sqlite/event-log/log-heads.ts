@@ -18,8 +18,8 @@ type Row = readonly [ordinal: number, head: number, lastInstant: Instant | null,
 const selectSql = `SELECT ordinal, head, last_instant, in_order FROM conversation WHERE id = ? AND is_visible = 1`
 
 /**
- * Extents of conversations, read on demand; the most recently used ones stay in memory. Updates of a transaction are written
- * once, before its commit; after a rollback they are read again.
+ * Extents of conversations, read on demand; the most recently used ones stay in memory. Updates of a
+ * transaction are written once, before its commit; after a rollback they are read again.
  */
 export class LogHeads implements TransactionParticipant {
   readonly #db: Database

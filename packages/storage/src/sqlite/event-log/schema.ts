@@ -1,4 +1,4 @@
-/** `row` of an event is its conversation's ordinal times this, plus its position: a conversation is a range of rows. */
+/** An event's `row` is its conversation's ordinal times this, plus its position. */
 export const positionsPerConversation = 2 ** 28
 const maxOrdinal = 2 ** 25 - 1
 
@@ -9,8 +9,8 @@ export function rowBase(ordinal: number): number {
 }
 
 /**
- * log.db. `facet` is a number of `KindSourceIndex`. A leftover is a range of rows to remove: those of a conversation above a
- * position, from an unpublished import, or all of a removed conversation.
+ * log.db. `facet` is a number of `KindSourceIndex`. A leftover is a range of rows to remove: those of a
+ * conversation above a position, from an unpublished import, or all of a removed conversation.
  */
 export const logMigrations: readonly string[] = [
   `CREATE TABLE conversation (

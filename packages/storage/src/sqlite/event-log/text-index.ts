@@ -21,15 +21,15 @@ interface PendingRequest {
 /** An idle thread ends after this time, to free its memory. */
 const idleMs = 60_000
 /**
- * Debounce: indexing starts when no message has come for `quietMs`, or the oldest has waited `maxDelayMs`, because its writes
- * slow down the syncs of appends. Searches read unindexed messages from the log.
+ * Debounce: indexing starts when no message has come for `quietMs`, or the oldest has waited `maxDelayMs`,
+ * because its writes slow down the syncs of appends. Searches read unindexed messages from the log.
  */
 const quietMs = 250
 const maxDelayMs = 1_000
 
 /**
- * Searches message texts, and counts filtered events, in a worker thread that starts on demand. When the thread dies, pending
- * requests reject with a plain Error and the next request starts another.
+ * Searches message texts, and counts filtered events, in a worker thread that starts on demand. When the
+ * thread dies, pending requests reject with a plain Error and the next request starts another.
  */
 export class TextIndex {
   readonly #options: TextIndexOptions

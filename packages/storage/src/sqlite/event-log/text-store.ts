@@ -44,7 +44,7 @@ interface Range {
   readonly high: number
 }
 
-/** Trigram index of message texts. Built from log.db, which it only reads; rebuilt when it belongs to another log. */
+/** Trigram index of message texts, built from log.db, which it only reads. */
 export class TextStore {
   readonly #log: Database
   readonly #indexPath: string

@@ -68,7 +68,7 @@ class IndexWorker {
     })
   }
 
-  /** After a failure (a full disk) the messages are found without the index, and indexed with the next message. */
+  /** After a failure (a full disk) searches read the log, and the next message starts indexing again. */
   async #catchUp(): Promise<void> {
     for (const ordinal of this.#pending) {
       await nextTurn()

@@ -1,6 +1,8 @@
 import { openStorage } from '../storage.ts'
 
-/** For storage-close.test.ts: closes the storage of a directory during pending calls and purges, many times. */
+/**
+ * For storage-close.test.ts: closes the storage of a directory during pending calls and purges, many times.
+ */
 const directory = String(process.argv[2])
 const id = '6f9619ff-8b86-4011-b42d-00c04fc964ff'
 const message = { kind: 'MessageEvent', source: 'user', llm_message: { role: 'user', content: 'hello' } }
