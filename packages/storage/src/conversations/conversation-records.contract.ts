@@ -392,6 +392,27 @@ function importContract(open: OpenStorage): void {
     expect((await readAll(storage, otherConversation)).map((event) => event.id)).toEqual(['a', 'b'])
   })
 
+  test('changes of one turn are applied in order, also around the publication of an import', async () => {
+    await using fixture = await open()
+    const { conversations, log } = fixture.storage
+    await conversations.create({ id: conversation })
+    await Promise.all([
+      log.append(conversation, [receivedEvent('a', 1)], { record: { request: '1', status: 'running' } }),
+      conversations.patch(conversation, { request: '2' }),
+    ])
+    const session = await fixture.storage.startImport(conversation)
+    await session.add([receivedEvent('b', 2)])
+    await Promise.all([
+      conversations.patch(conversation, { title: 'before', tags: { a: 'b' } }),
+      session.publish({ title: 'published' }),
+      conversations.patch(conversation, { request: '3' }),
+      log.append(conversation, [receivedEvent('c', 3)]).catch(() => undefined),
+    ])
+    const record = { title: 'published', tags: { a: 'b' }, status: 'running', request: '3', head: 2 }
+    expect(await conversations.get([conversation])).toMatchObject([record])
+    expect(await (await fixture.reopen()).conversations.get([conversation])).toMatchObject([record])
+  })
+
   test('an unfinished import is removed after the next open', async () => {
     await using fixture = await open()
     await importEvents(fixture.storage, [receivedEvent('a', 1)])

@@ -76,7 +76,7 @@ export interface ConversationRecords {
   listChildren(id: string): Promise<readonly string[]>
   /** Undefined when there is no such conversation. */
   getSealedState(id: string): Promise<SealedState | undefined>
-  /** Replaces the snapshot; `updated_at` stays. Ignores an unknown conversation and a position above the head. */
+  /** Replaces the snapshot; `updated_at` stays. Ignored for an unknown id or a position above the head. */
   saveSnapshot(id: string, snapshot: Snapshot): Promise<void>
   /** Hides it from readers and ends its tails; rows are deleted in the background. False when unknown. */
   remove(id: string): Promise<boolean>
