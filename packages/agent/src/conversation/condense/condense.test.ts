@@ -271,7 +271,7 @@ test('a view under hard limits comes down to half of them', async () => {
   )
 })
 
-test('calls that wait for a result are kept', async () => {
+test('calls without a result are never forgotten', async () => {
   const open = [actionEvent({ id: 'p', response: 'r' }), actionEvent({ id: 'q', response: 'r' })]
   const view = viewOf([...work(3), ...open, observationEvent({ id: 'po', action_id: 'p' })])
   const model = createFakeModel()
@@ -329,7 +329,7 @@ test('one event for one summary must be worth it', async () => {
   })
 })
 
-test('a request that is too long is asked again with less in it, so many times and no more', async () => {
+test('a request that is too long is shortened and repeated up to the retry limit', async () => {
   const view = viewOf(work(60, 2_000))
   const condenserSettings = settings({ max_size: 60, hard_context_reset_max_retries: 3 })
   const tolerant = createFakeModel({
@@ -376,7 +376,7 @@ test("the model's own failures are passed on, and an answer without a text is on
   expect(model.requests).toEqual([])
 })
 
-test('a message that comes while the model is asked is kept', async () => {
+test('a message that comes during the request is not forgotten', async () => {
   const view = viewOf(work(30))
   const model = createFakeModel({
     respond: () => {
@@ -408,6 +408,15 @@ test('a request keeps to its tokens whatever it is about, and has the summary so
     ),
     { numRuns: 40 },
   )
+})
+
+test('a request keeps the summary so far when it is the only entry without room', () => {
+  const summary: LogEvent = { id: 'c-summary', kind: 'CondensationSummaryEvent', summary: 'All was well.' }
+  for (let steps = 1; steps < 40; steps++) {
+    const forgotten = [summary, ...work(steps, 50)].filter(isViewEvent)
+    const messages = buildSummaryRequest({ forgotten, latestUserMessage: undefined }, 1_500, count)
+    expect(JSON.stringify(messages)).toContain('All was well.')
+  }
 })
 
 test('a fair share cuts the longest first and gives away all there is', () => {

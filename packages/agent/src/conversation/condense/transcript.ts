@@ -72,7 +72,7 @@ function fit(entries: readonly TranscriptEntry[], chars: number): TranscriptEntr
   const summaries = dropped.filter(({ heading }) => heading === 'Summary so far')
   const left = dropped.length - summaries.length
   const note = { heading: 'Note', text: `${left} older entries are left out here.` }
-  const included = left === 0 ? newest : [...summaries, note, ...newest]
+  const included = [...summaries, ...(left === 0 ? [] : [note]), ...newest]
   const share = Math.min(
     maxEntryChars,
     fairShare(
