@@ -163,7 +163,7 @@ test('of one name that of the project counts, then that of the user, then that o
   expect((await findAgents({ project: join(directory, 'nowhere') })).agents).toEqual([])
 })
 
-test('what is no agent is passed over and said, and the others are there', async () => {
+test('invalid agent files are skipped and reported, and the others are found', async () => {
   const folder = join(project, '.agents/agents')
   await put(join(folder, 'good.md'), 'Good.')
   await put(join(folder, 'README.md'), 'About.')

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => fixtures[Symbol.asyncDispose]())
 
-test('a log that was cut off anywhere comes to rest: each call is answered once, and the status is idle', async () => {
+test('a log truncated anywhere becomes consistent: each open call gets one error, and the status is idle', async () => {
   const player = new FakeModel([
     {
       calls: [
@@ -47,7 +47,7 @@ test('a log that was cut off anywhere comes to rest: each call is answered once,
   }
 })
 
-test('a log at rest is left as it is', async () => {
+test('a consistent log is left as it is', async () => {
   const life = await fixtures.create({ events: [userMessage('user', 'go'), statusUpdate('idle')] })
   await closeOpenCalls(fixtures.storage.log, life.id)
   expect(await life.events()).toHaveLength(2)

@@ -412,7 +412,7 @@ function answerIn(branch: readonly LogEvent[]): string {
   return action?.kind === 'FinishAction' ? action.message : ''
 }
 
-test('whatever is asked of it in whatever order, on whatever branch, each call has one result, each message an answer, and the fold is the state', async () => {
+test('for any commands in any order on any branch each call has one result, each message an answer, and the fold equals the state', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.array(command, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 12 }),

@@ -156,7 +156,7 @@ test('to go back by a few events reads a few, however long the log is, also afte
   expect(life.conversation.state.leafId).toBe('p28500')
 })
 
-test('rules for a file are told again on a branch that has not been told of them', async () => {
+test('file rules are shown again on a branch that lacks them', async () => {
   const edit = { calls: [['file_editor', { command: 'create', path: 'a.css', file_text: 'x' }]] as const }
   const life = await fixtures.create({
     model: new FakeModel([edit, { text: 'One.' }, edit]).open,

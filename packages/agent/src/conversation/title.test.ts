@@ -40,7 +40,7 @@ test('a title fits also where there is hardly any room', async () => {
   }
 })
 
-test('the model is told how long a title may be and the beginning of the message, and no tools', async () => {
+test('a title request has the length limit, the beginning of the message, and no tools', async () => {
   const player = new FakeModel([], { sides: [{ text: 'A ship' }] })
   await generateTitle(`build ${'x'.repeat(5_000)}`, { model: player.open(llm), maxLength: 33 }, neverAborted)
   const [asked] = player.sideRequests
@@ -83,7 +83,7 @@ test('no title is looked for when none is wanted', async () => {
   expect(player.sideRequests).toEqual([])
 })
 
-test('titles are asked of the model that is for titles', async () => {
+test('titles come from the title model', async () => {
   const asked: string[] = []
   const player = new FakeModel([], { sides: [{ text: 'A ship' }] })
   const life = await fixtures.create({
@@ -105,7 +105,7 @@ test('titles are asked of the model that is for titles', async () => {
   expect(asked).toEqual(['small'])
 })
 
-test('a title that is asked for is about the first message, and counted', async () => {
+test('a requested title is about the first message and is counted', async () => {
   const player = new FakeModel([], { sides: [{ text: 'A ship of wood and other things' }] })
   const life = await fixtures.create({ model: player.open })
   await life.sendAndWait('build a ship')

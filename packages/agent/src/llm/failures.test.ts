@@ -165,14 +165,14 @@ test('Gemini names its wait in the body', () => {
   })
 })
 
-test('what OpenRouter was told by the provider behind it is part of the detail', () => {
+test('the text of the provider behind OpenRouter is part of the detail', () => {
   const body = {
     error: { message: 'Provider returned error', code: 400, metadata: { raw: 'the real reason' } },
   }
   expect(classifyFailure(refused(400, body)).detail).toContain('the real reason')
 })
 
-test('any value that is thrown is a fault with a text', () => {
+test('any thrown value is a failure with a text', () => {
   for (const thrown of [undefined, null, 'text', 5, {}, [], new Error('')]) {
     expect(classifyFailure(thrown).detail.length).toBeGreaterThan(0)
   }

@@ -60,7 +60,7 @@ test('whatever an agent says of permissions, it asks wherever its giver asks', (
   )
 })
 
-test('who asks only about risky actions has its model judge them where nobody else does', () => {
+test('an agent that asks about risky actions gets the model as analyzer where there is no other', () => {
   const free = { policy: { kind: 'NeverConfirm' }, analyzer: null } as const
   expect(taskPolicy(free, 'confirm_risky')).toEqual({
     policy: { kind: 'ConfirmRisky', threshold: 'HIGH', confirm_unknown: true, deadline_seconds: undefined },

@@ -126,7 +126,7 @@ test('a task has the workspace, secrets and limits of its giver, and nothing tha
   })
 })
 
-test('what it is started with can be kept and read again', async () => {
+test('the settings of a task can be stored and read again', async () => {
   const made = await settings(createParent(), {
     tools: ['grep'],
     mcp_config: { notes: { command: 'notes' } },
@@ -137,7 +137,7 @@ test('what it is started with can be kept and read again', async () => {
   ])
 })
 
-test('the model is that of the giver or of a profile, and nobody watches the pieces of its answers', async () => {
+test('the model of a task is that of its parent or of a profile, without streaming', async () => {
   expect((await settings(createParent(), {})).agent.llm).toMatchObject({
     model: 'own',
     stream: false,
@@ -159,7 +159,7 @@ test('of all limits of steps the smallest counts, the definition before the give
   expect((await settings(from, { max_iteration_per_run: 4 }, 5)).max_iterations).toBe(4)
 })
 
-test('tools that are not there are a fault that names them', async () => {
+test('unknown tools are an issue that names them', async () => {
   const definition = agentDefinition.parse({ name: 'a', tools: ['grep', 'Bash', 'Read'] })
   expect(agentIssue(definition)).toBe('The agent a names tools that this server does not have: Bash, Read')
   expect(await taskSettings(createParent(), definition, undefined)).toEqual({ issue: agentIssue(definition) })
@@ -192,7 +192,7 @@ test('hooks that watch over tools come from both, the others from the definition
   expect((await settings(createParent(), {})).hook_config).toEqual(hookConfig.parse({}))
 })
 
-test('it is told what is always told there, and the skills that its definition names', async () => {
+test('a task gets the always-on skills of its parent and the skills that its definition names', async () => {
   const held = [
     skill('always'),
     skill('style', { keywords: ['style'] }),

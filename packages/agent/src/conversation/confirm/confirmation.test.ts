@@ -88,14 +88,14 @@ test('a tool that only reads counts as LOW where its risk is not known', () => {
   expect(ask({ kind: 'AlwaysConfirm' }, pending('read_file', 'UNKNOWN'))).toBe(true)
 })
 
-test('nobody is asked about a single finish or think, but about a batch with one in it', () => {
+test('a single finish or think needs no confirmation, but a batch with one in it may', () => {
   const always = { kind: 'AlwaysConfirm' }
   expect(ask(always, pending('finish', 'UNKNOWN'))).toBe(false)
   expect(ask(always, pending('think', 'UNKNOWN'))).toBe(false)
   expect(ask(always, pending('think', 'UNKNOWN', 1), pending('finish', 'UNKNOWN', 2))).toBe(true)
 })
 
-test('what cannot be done and what was approved needs nobody', () => {
+test('invalid and approved actions need no confirmation', () => {
   const always = confirmationPolicy.parse({ kind: 'AlwaysConfirm' })
   expect(ask(always, { ...pending('terminal', 'HIGH'), action: null })).toBe(false)
   expect(requiresConfirmation(always, [pending('terminal', 'HIGH', 5)], { approvedBelow: 6, tools })).toBe(
@@ -106,7 +106,7 @@ test('what cannot be done and what was approved needs nobody', () => {
   )
 })
 
-test('a batch is asked about exactly when one of its actions is, and a lower threshold never asks less', () => {
+test('a batch needs confirmation exactly when one of its actions does, and a lower threshold never asks less', () => {
   const risk = fc.constantFrom<SecurityRisk>('UNKNOWN', 'LOW', 'MEDIUM', 'HIGH')
   const name = fc.constantFrom('terminal', 'read_file', 'edit')
   const batch = fc
@@ -253,8 +253,8 @@ test('after a restart what waited still waits, and is done once it is accepted',
     request: { confirmation_policy: { kind: 'AlwaysConfirm' } },
   })
   await life.sendAndWait('go')
-  for (const snapshot of ['kept', 'lost']) {
-    await life.reopen(snapshot === 'kept' ? {} : { store: { snapshot: null } })
+  for (const snapshot of ['stored', 'lost']) {
+    await life.reopen(snapshot === 'stored' ? {} : { store: { snapshot: null } })
     expect(life.status).toBe('waiting_for_confirmation')
     expect(life.conversation.state.pending.size).toBe(2)
   }

@@ -24,7 +24,7 @@ async function conversationAwaitingConfirmation(
 
 const later = (seconds: number) => ({ deps: { now: () => (Date.now() + seconds * 1000) * 1000 } })
 
-test('what nobody confirms in time is rejected with the reason, and the conversation is idle', async () => {
+test('an action that is not confirmed in time is rejected with the reason, and the conversation is idle', async () => {
   const life = await conversationAwaitingConfirmation(0.2)
   await waitUntil(() => life.status === 'idle')
   expect(await life.eventsOfKind('UserRejectObservation')).toMatchObject([

@@ -42,7 +42,7 @@ function finish(id: string, message: string | undefined): LogEvent {
   return { ...event, source: 'agent', tool_name: 'finish', tool_call: call, action: own }
 }
 
-test('nothing was said in an empty conversation, or in one that only a user spoke in', async () => {
+test('there is no final response without a message of the agent', async () => {
   expect((await answerOf([])).response).toBe('')
   expect((await answerOf([messageEvent('u', 'user', 'Hello?'), actionEvent({ id: 'a' })])).response).toBe('')
 })

@@ -13,7 +13,7 @@ export type TransientUpdate =
   | { readonly kind: 'idle' }
 
 /** `position` is that of the conversation's last event. */
-type TransientListener = (hint: TransientUpdate, position: number) => void
+type TransientListener = (update: TransientUpdate, position: number) => void
 
 /** The listeners of a conversation, whether it is loaded or not. */
 export class TransientUpdates {
@@ -25,8 +25,8 @@ export class TransientUpdates {
     return () => this.#listeners.delete(listener)
   }
 
-  publish(hint: TransientUpdate, position: number): void {
-    for (const listener of this.#listeners) listener(hint, position)
+  publish(update: TransientUpdate, position: number): void {
+    for (const listener of this.#listeners) listener(update, position)
   }
 
   get hasListeners(): boolean {

@@ -24,7 +24,7 @@ async function begin(): Promise<{
   return { id, log, writer: await ConversationWriter.open(id, log) }
 }
 
-test('writes that are asked for together are decided one after another, each with what the one before it wrote', async () => {
+test('concurrent writes are decided one after another, each with the state that the previous one left', async () => {
   const { writer } = await begin()
   const seen: number[] = []
   await Promise.all(
@@ -40,7 +40,7 @@ test('writes that are asked for together are decided one after another, each wit
   expect(writer.state.position).toBe(20)
 })
 
-test('two pens of one log decide anew when the other has written', async () => {
+test('two writers of one log decide again after a write of the other', async () => {
   const { id, log, writer } = await begin()
   const other = await ConversationWriter.open(id, log)
   // As long as there are fewer than thirty messages, one more.
@@ -71,7 +71,7 @@ test('nothing is written for nothing', async () => {
   expect(writer.state.position).toBe(0)
 })
 
-test('the record follows the events in the same write: the status, and what is given besides', async () => {
+test('the record changes in the same write as the events: the status, and further members', async () => {
   const { id, writer } = await begin()
   await writer.write(() => ({
     events: [statusUpdate('running'), statusUpdate('finished')],
@@ -97,7 +97,7 @@ test('a conflict that is no other writer is not tried for ever', async () => {
   ).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('who is patient waits for an import to end, and who is not is told that it is busy', async () => {
+test('a patient write waits for an import to end, any other is rejected as busy', async () => {
   const { id, log } = await begin()
   let refusals = 3
   const held: EventLog = {

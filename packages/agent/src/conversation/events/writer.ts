@@ -202,7 +202,7 @@ export class ConversationWriter {
     }
   }
 
-  /** The newest checkpoint on this branch, except one taken right after a leaf move. */
+  /** The newest checkpoint on this branch, except one saved right after a leaf move. */
   async #findCheckpoint(
     isOnBranch: (position: number) => boolean,
   ): Promise<{ readonly state: ConversationState; readonly leaf: number } | undefined> {

@@ -294,15 +294,17 @@ test('whatever a model answers is a decision or a failure', () => {
 })
 
 test('hooks are read from the project, then from the home directory', async () => {
-  const [project, home] = [join(directory, 'project'), join(directory, 'home')]
-  for (const base of [project, home]) await mkdir(join(base, '.openhands'), { recursive: true })
-  expect(await loadHooks(project, home)).toEqual({ config: undefined, issues: [] })
+  const [project, homeDirectory] = [join(directory, 'project'), join(directory, 'home')]
+  for (const base of [project, homeDirectory]) await mkdir(join(base, '.openhands'), { recursive: true })
+  expect(await loadHooks(project, homeDirectory)).toEqual({ config: undefined, issues: [] })
   const write = async (base: string, text: string) =>
     await writeFile(join(base, '.openhands/hooks.json'), text)
-  await write(home, '{"hooks": {"Stop": [{"hooks": [{"command": "of home"}]}]}}')
-  expect((await loadHooks(project, home)).config?.stop[0]?.hooks[0]?.command).toBe('of home')
+  await write(homeDirectory, '{"hooks": {"Stop": [{"hooks": [{"command": "of the home directory"}]}]}}')
+  expect((await loadHooks(project, homeDirectory)).config?.stop[0]?.hooks[0]?.command).toBe(
+    'of the home directory',
+  )
   await write(project, '{"stop": [{"hooks": [{"command": "of project"}]}]}')
-  expect((await loadHooks(project, home)).config?.stop[0]?.hooks[0]?.command).toBe('of project')
+  expect((await loadHooks(project, homeDirectory)).config?.stop[0]?.hooks[0]?.command).toBe('of project')
   for (const [text, why] of [
     ['{"stop": ', 'is not JSON'],
     ['{"stopp": []}', 'stopp: Extra inputs'],
@@ -312,8 +314,8 @@ test('hooks are read from the project, then from the home directory', async () =
     ['\0', 'is a binary file'],
   ] as const) {
     await write(project, text)
-    const { config, issues } = await loadHooks(project, home)
-    expect(config?.stop[0]?.hooks[0]?.command).toBe('of home')
+    const { config, issues } = await loadHooks(project, homeDirectory)
+    expect(config?.stop[0]?.hooks[0]?.command).toBe('of the home directory')
     expect(issues).toHaveLength(1)
     expect(issues[0]).toContain(why)
   }

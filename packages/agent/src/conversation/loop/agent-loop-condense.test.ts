@@ -80,7 +80,7 @@ test('a request for condensation while it runs is carried out before the next st
   expect(JSON.stringify(player.requests[3]?.messages)).toContain('Summed up.')
 })
 
-test('a request for condensation that nobody can carry out is a conflict and harms nothing', async () => {
+test('a condensation request that cannot be carried out is a conflict and changes nothing', async () => {
   const without = await fixtures.create()
   await expect(without.conversation.condense()).rejects.toMatchObject(conflict)
   const player = new FakeModel()
@@ -188,7 +188,7 @@ test('an overflow that never ends is an error that says what can be done, and an
   expect(life.status).toBe('finished')
 })
 
-test('a summary that fails is passed over while there is room, and tried again when there is more', async () => {
+test('a failed summary is skipped while the view fits and tried again when the view has grown', async () => {
   const player = new FakeModel(textTurns(8), {
     sides: [{ failure: 'LLMTimeoutError' }, { text: 'Summed up.' }],
   })
@@ -229,7 +229,7 @@ test('a message that comes while the history is summed up is in the next questio
   expect(life.status).toBe('finished')
 })
 
-test('a condenser of its own model is asked for the summary', async () => {
+test('a condenser with a model of its own uses it for the summary', async () => {
   const asked: string[] = []
   const player = new FakeModel(textTurns(5), { sides: [{ text: 'Summed up.' }] })
   const life = await fixtures.create({

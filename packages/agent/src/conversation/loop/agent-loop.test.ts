@@ -16,7 +16,7 @@ afterAll(() => fixtures[Symbol.asyncDispose]())
 const agent = { tools: [{ name: 'terminal' }, { name: 'file_editor' }] }
 const again = (turn: FakeTurn, count = 40) => Array.from({ length: count }, () => turn)
 
-test('a run takes so many steps and no more: the status, then an error that names the number; the next run counts anew', async () => {
+test('a run stops at its step limit: the status, then an error that names the limit; the next run counts from zero', async () => {
   const thoughts = Array.from(
     { length: 5 },
     (_, n): FakeTurn => ({ calls: [['think', { thought: `${n}` }]] }),
@@ -112,7 +112,7 @@ test('answers without words or calls in a row are a loop', async () => {
   expect(player.requests).toHaveLength(3)
 })
 
-test('what is a loop can be said in the request, or that there is none', async () => {
+test('a request can set the thresholds of stuck detection or turn it off', async () => {
   const turn: FakeTurn = { calls: [['terminal', { command: 'echo same' }]] }
   const patient = new FakeModel(again(turn, 9))
   const life = await fixtures.create({

@@ -31,7 +31,7 @@ async function startAndWait(life: TestConversation, objective = 'Build it.', rou
   await life.conversation.waitUntilIdle()
 }
 
-test('a goal is pursued until the judge says that it is reached: it is told what is missing, and the status stays running', async () => {
+test('a goal is pursued until the judge finds it reached: the agent gets what is missing, and the status stays running', async () => {
   const player = new FakeModel([{ text: 'Done.' }, { calls: [['finish', { message: 'Now.' }]] }], {
     sides: [verdict(false, 'The tests.'), verdict(true)],
   })
@@ -105,7 +105,7 @@ test('a message of the user ends the pursuit; the run answers it', async () => {
   expect(life.status).toBe('finished')
 })
 
-test('a goal that is stopped pauses the run, and can be taken up again', async () => {
+test('stopping a goal pauses the run, and the goal can be resumed', async () => {
   const [asked, go] = [createLatch(), createLatch()]
   const before = async () => {
     asked.open()
@@ -153,7 +153,7 @@ test('a judge that cannot be asked interrupts the goal, and the run is over', as
   expect((await goalHistory(life)).at(-1)).toMatchObject({ active: false, status: 'interrupted' })
 })
 
-test('a goal waits while somebody is asked to agree, and ends when they refuse', async () => {
+test('a goal waits for a confirmation and ends with a rejection', async () => {
   const call = { calls: [['list_directory', {}]] as const }
   const life = await fixtures.create({
     model: new FakeModel([call, call]).open,

@@ -155,7 +155,7 @@ test('a remote critic that answers with nonsense, an error or a redirection has 
   }
 })
 
-test('a remote critic that is silent is given up after its time-out, or when the signal aborts', async () => {
+test('a request to a remote critic ends after its time-out and when the signal aborts', async () => {
   const workspace = await openWorkspace()
   const url = await serve(() => {})
   const input = { events: [], message: '', workspace }

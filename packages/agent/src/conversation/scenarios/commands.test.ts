@@ -58,7 +58,7 @@ test('a message that comes while a tool runs is seen by the next step', async ()
   expect(life.status).toBe('finished')
 })
 
-test('a message that comes while the model answers is told to it in the next step, behind that answer', async () => {
+test('a message that comes during a model call is in the next request, after that reply', async () => {
   const waiting = createLatch()
   const player = new FakeModel([
     { before: () => waiting.opened, text: 'To the first.' },
@@ -95,7 +95,7 @@ test('a message that is sent to run just as the run ends is answered', async () 
   for (let round = 0; round < 25; round++) expect(last).toContain(`message ${round}`)
 })
 
-test('a message rejects what waits for confirmation, and the model is told why', async () => {
+test('a message rejects what waits for confirmation, and the model sees the reason', async () => {
   const player = new FakeModel([
     {
       calls: [
@@ -158,7 +158,7 @@ test('after a pause the result of the tool that runs is written, nothing is begu
   expect(life.status).toBe('finished')
 })
 
-test('after a pause the answer that is on its way is kept and nothing of it is begun', async () => {
+test('after a pause the pending reply is stored and none of its calls starts', async () => {
   const waiting = createLatch()
   const player = new FakeModel([
     { before: () => waiting.opened, calls: [['terminal', { command: 'touch x' }]] },
@@ -350,7 +350,7 @@ test('to run what waits for confirmation is to accept it', async () => {
   expect(existsSync(join(life.workspace, 'x'))).toBe(true)
 })
 
-test('to run what is finished changes nothing and asks nobody', async () => {
+test('running a finished conversation changes nothing and sends no request', async () => {
   const player = new FakeModel()
   const life = await fixtures.create({ model: player.open })
   await life.sendAndWait('go')
@@ -476,7 +476,7 @@ test('an interrupt ends the waiting for a turn', async () => {
   expect(life.status).toBe('paused')
 })
 
-test('a conversation that is deleted while it runs ends: its processes are gone, and nothing is asked of anybody any more', async () => {
+test('deleting a conversation during a run ends its processes and its requests', async () => {
   for (const order of ['removed first', 'closed first']) {
     const player = new FakeModel([{ calls: [['terminal', { command: 'echo $$ > pid; sleep 60' }]] }])
     const life = await fixtures.create({ model: player.open, agent: terminal })

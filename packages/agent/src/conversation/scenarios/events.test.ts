@@ -146,7 +146,7 @@ test('an answer without words or calls is a MessageEvent of the agent, and the e
   )
 })
 
-test('a run is told in order: the status, each call, its result, the finish, the status', async () => {
+test('a run writes in order: the status, each call, its result, the finish, the status', async () => {
   const life = await begin({
     agent: {
       llm: {
@@ -197,7 +197,7 @@ test('a run is told in order: the status, each call, its result, the finish, the
   expect(actions[0]?.thought.map(({ text }) => text)).toEqual(['I look first.'])
 })
 
-test('a rule for a file is told with the first result that touches such a file', async () => {
+test('a file rule is shown with the first result that touches such a file', async () => {
   const life = await begin({
     agent: {
       tools: [{ name: 'file_editor' }],
@@ -285,7 +285,7 @@ test('a failure of the model ends the run: first the status, then a Conversation
   expect(life.status).toBe('finished')
 })
 
-test('a tool in the settings that is not there ends the run with a ConversationErrorEvent, and the message is kept', async () => {
+test('an unknown tool in the settings ends the run with a ConversationErrorEvent, and the message is stored', async () => {
   const life = await begin({ agent: { tools: [{ name: 'teleporter' }] } })
   await life.sendAndWait('go')
   expect(await life.eventSummary()).toEqual([

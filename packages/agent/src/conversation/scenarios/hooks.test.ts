@@ -46,7 +46,7 @@ test('a hook before a tool rejects its action with a reason that the model reads
   expect(life.status).toBe('finished')
 })
 
-test('hooks around a tool are told of the call and of its result', async () => {
+test('hooks around a tool get the call and its result', async () => {
   const player = new FakeModel([{ calls: [['terminal', { command: 'echo hello' }]] }])
   const life = await fixtures.create({
     model: player.open,
@@ -128,7 +128,7 @@ test('what a hook adds to a message comes with it', async () => {
   expect(contentText(player.requests[0]?.messages.at(-1)?.content)).toBe('hello\nIt is Friday.')
 })
 
-test('a message that repeats an id is not told to the hooks again', async () => {
+test('hooks do not see a message with a repeated id again', async () => {
   const life = await fixtures.create({
     request: { hook_config: hooks({ user_prompt_submit: 'echo x >> count' }) },
   })
@@ -172,7 +172,7 @@ test('a hook on the end that is never content ends in a loop that is noticed', a
   expect(player.requests).toHaveLength(3)
 })
 
-test('a hook that says not to continue pauses the run: before a tool it is not done, after one its result is kept', async () => {
+test('a hook that ends the run pauses it: before a tool without executing it, after a tool with its result stored', async () => {
   const stop = `echo '{"continue": false, "reason": "enough"}'`
   for (const event of ['pre_tool_use', 'post_tool_use']) {
     const player = new FakeModel([
@@ -260,7 +260,7 @@ test('hooks of the project are found in its directory when the request has none'
   expect(player.requests).toEqual([])
 })
 
-test('a hook that is a question is asked of the model', async () => {
+test('a prompt hook is a request to the model', async () => {
   const player = new FakeModel([], { sides: [{ text: '{"decision": "deny", "reason": "off topic"}' }] })
   const life = await fixtures.create({
     model: player.open,

@@ -214,7 +214,7 @@ test('a plugin that comes later is a fact without secrets, and there with the ne
   expect(await life.eventsOfKind('SystemPromptEvent')).toHaveLength(2)
 })
 
-test('a plugin that was loaded is there after the conversation was closed, also when nobody had been told', async () => {
+test('a loaded plugin survives closing, also before the model has seen it', async () => {
   const directory = await plugin('epsilon')
   const extensions = directories()
   const life = await fixtures.create({ agent, deps: { extensions } })
@@ -302,7 +302,7 @@ test('a run that began while a plugin was fetched goes on without it', async () 
   expect(await promptOf(life)).not.toContain('lambda-skill')
 })
 
-test('plugins and secrets that are given at once are all kept', async () => {
+test('concurrent changes of plugins and secrets are all stored', async () => {
   const names = ['one', 'two', 'three']
   const paths = await Promise.all(names.map((name) => plugin(name, { '.mcp.json': {} })))
   const life = await fixtures.create({ agent, deps: { extensions: directories() } })
@@ -355,7 +355,7 @@ test('what is installed on the server is there without being asked for, and can 
   expect(await promptOf(third)).toContain('theta-skill: Of the project.')
 })
 
-test('an installed plugin whose server does not start keeps nobody from running', async () => {
+test('a run goes on without the server of an installed plugin that does not start', async () => {
   const directory = await plugin('mu', { '.mcp.json': { mu: { command: '/nothing/here' } } })
   const installed = await readPlugin(directory, new AbortController().signal)
   if ('issue' in installed) throw new Error(installed.issue)

@@ -59,7 +59,7 @@ async function talk(): Promise<TestConversation> {
   return life
 }
 
-test('what is opened again goes on from its snapshot: nothing before it is read', async () => {
+test('a reopened conversation continues from its snapshot and reads no earlier event', async () => {
   const life = await talk()
   const before = plain(life.conversation.state)
   const { position } = life.conversation.state
@@ -86,7 +86,7 @@ test.each<[what: string, text: (good: string) => string]>([
   expect(plain(life.conversation.state)).toEqual(before)
 })
 
-test('the fold that was saved at any position is the fold of the whole log', async () => {
+test('a state restored at any position equals the fold of the whole log', async () => {
   const player = new FakeModel([
     {
       calls: [
@@ -138,7 +138,7 @@ test('the fold that was saved at any position is the fold of the whole log', asy
   }
 })
 
-test('a process that died while it ran: each call without a result is answered, and the conversation is paused', async () => {
+test('after a crash during a run each call without a result gets an error, and the conversation is paused', async () => {
   const life = await fixtures.create({
     events: [
       userMessage('user', 'go'),
@@ -168,16 +168,16 @@ test('a process that died while it ran: each call without a result is answered, 
   expect(life.status).toBe('finished')
 })
 
-test('calls of one id in two answers are each answered by their own result', async () => {
-  const twin = (id: string, n: number): EventDraft => ({ ...call(id, n), tool_call_id: 'call-0' })
+test('calls with the same id in two turns each get their own result', async () => {
+  const sameCallId = (id: string, n: number): EventDraft => ({ ...call(id, n), tool_call_id: 'call-0' })
   const life = await fixtures.create({
     events: [
       statusUpdate('running'),
-      twin('a', 0),
+      sameCallId('a', 0),
       agentErrorEvent({ tool_name: 'think', tool_call_id: 'call-0' }, 'no'),
-      twin('b', 1),
+      sameCallId('b', 1),
       rejectionEvent({ ...pending('b'), tool_call_id: 'call-0' }, 'no'),
-      twin('c', 2),
+      sameCallId('c', 2),
     ],
     status: 'running',
   })
@@ -185,7 +185,7 @@ test('calls of one id in two answers are each answered by their own result', asy
   expect(life.conversation.state.pending.size).toBe(0)
 })
 
-test('what was paused in the middle of a batch goes on with its rest after a restart', async () => {
+test('a batch paused in the middle continues with its other calls after a restart', async () => {
   const life = await fixtures.create({
     events: [
       userMessage('user', 'go'),
@@ -205,7 +205,7 @@ test('what was paused in the middle of a batch goes on with its rest after a res
   expect(contentText(results[1]?.observation.content)).not.toBe('')
 })
 
-test('changes of the settings are sealed with the event that tells of them, and count after a restart', async () => {
+test('changed settings are sealed together with their event and apply after a restart', async () => {
   const player = new FakeModel()
   const life = await fixtures.create({ model: player.open })
   await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: 60 })
@@ -236,7 +236,7 @@ test('changes of the settings are sealed with the event that tells of them, and 
   expect(JSON.stringify(conversation.stats.toJSON())).toContain('another')
 })
 
-test('a model that is switched to while it runs is asked from the next step on', async () => {
+test('a model switched during a run is used from the next step on', async () => {
   const asked: string[] = []
   const player = new FakeModel([
     {
@@ -260,7 +260,7 @@ test('a model that is switched to while it runs is asked from the next step on',
   expect(asked).toEqual(['played', 'second'])
 })
 
-test('a policy that was set counts in the fold alone, also without the sealed settings', async () => {
+test('a changed policy applies by the state alone, also without the sealed settings', async () => {
   const life = await fixtures.create({
     events: [stateUpdate('confirmation_policy', { kind: 'AlwaysConfirm' })],
   })

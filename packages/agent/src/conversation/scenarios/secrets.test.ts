@@ -95,14 +95,14 @@ test('a value in the pieces of an answer is hidden however it is cut, in words a
   ])
   const life = await fixtures.create({ model: player.open, request })
   await life.sendAndWait('go')
-  const deltas = life.updates.filter((hint) => hint.kind === 'delta')
-  const said = deltas.map((hint) => hint.content ?? '').join('')
-  const thought = deltas.map((hint) => hint.reasoning_content ?? '').join('')
+  const deltas = life.updates.filter((update) => update.kind === 'delta')
+  const said = deltas.map((update) => update.content ?? '').join('')
+  const thought = deltas.map((update) => update.reasoning_content ?? '').join('')
   expect(said).toBe(`It is ${secretPlaceholder}, I say.`)
   expect(thought).toBe(`It is ${secretPlaceholder}, I say.`)
   // Thoughts come before words, as they were given.
-  const firstWord = deltas.findIndex((hint) => hint.content !== undefined)
-  expect(deltas.slice(firstWord).every((hint) => hint.reasoning_content === undefined)).toBe(true)
+  const firstWord = deltas.findIndex((update) => update.content !== undefined)
+  expect(deltas.slice(firstWord).every((update) => update.reasoning_content === undefined)).toBe(true)
 })
 
 test('a question beside the conversation and its answer hold no value, and neither does the title', async () => {
@@ -117,7 +117,7 @@ test('a question beside the conversation and its answer hold no value, and neith
   expect(JSON.stringify(player.sideRequests)).not.toContain('hunter')
 })
 
-test('a secret that is looked up is hidden from the first step on, and the server is asked no more than once', async () => {
+test('a looked-up secret is redacted from the first step on and fetched once', async () => {
   let count = 0
   const server = createServer((_, response) => {
     count++

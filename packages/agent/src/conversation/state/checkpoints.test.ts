@@ -5,7 +5,7 @@ import { ConversationState } from './state.ts'
 
 const state = new ConversationState().save()
 
-test('whenever folds are saved, there are few of them, and none lies much farther from where somebody goes back to than the end', () => {
+test('checkpoints are few, and the distance to the nearest one is bounded by the distance to the end', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 1_000 }), { minLength: 1, maxLength: 600 }), (steps) => {
       const saved = new Checkpoints(null)
@@ -27,7 +27,7 @@ test('whenever folds are saved, there are few of them, and none lies much farthe
   )
 })
 
-test('of a conversation that forgets nothing no more is kept than there is room for, and the newest always', () => {
+test('checkpoints of large views are limited by their total size, and the newest is always stored', () => {
   const saved = new Checkpoints(null)
   const view = Array.from({ length: 9_000 }, (_, at) => `${at}`)
   for (let position = 10_000; position < 90_000; position += 10_000) saved.add(position, { ...state, view })
@@ -36,7 +36,7 @@ test('of a conversation that forgets nothing no more is kept than there is room 
   expect(saved.position).toBe(90_000)
 })
 
-test('what is kept is read back, and what cannot be read is thrown away', () => {
+test('stored checkpoints are read back, and unreadable ones are ignored', () => {
   const saved = new Checkpoints(null)
   saved.add(1_000, state)
   saved.add(9_000, { ...state, status: 'paused' })

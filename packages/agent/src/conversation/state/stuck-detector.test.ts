@@ -96,7 +96,7 @@ test('a failing action is nudged once at the threshold and stuck with one failur
   expect(add(failure('pwd'))).toBe('no')
 })
 
-test('failures with nothing said in between are stuck all the same', () => {
+test('failures without a message in between are stuck all the same', () => {
   expect(verdictOf(times(4, () => failure('ls')))).toBe('stuck')
   expect(
     verdictOf(
@@ -106,7 +106,7 @@ test('failures with nothing said in between are stuck all the same', () => {
   ).toBe('nudge')
 })
 
-test('calls that could not be understood are told apart by their arguments', () => {
+test('invalid calls differ by their arguments', () => {
   const broken = (n: number): LogEvent[] =>
     failure('ls').map((event) =>
       event.kind === 'ActionEvent'

@@ -38,7 +38,7 @@ function answer(id: string, tokens: number, cost = 0.5): ModelReply {
   }
 }
 
-test('what somebody else has used stands under one id, all of it, however often it is put there', () => {
+test('the usage of another conversation replaces its earlier value under one id', () => {
   const child = new UsageStats()
   child.addReply(answer('a', 10), 'agent', 1_000_000)
   child.addReply(answer('b', 20, 0.25), 'condenser', 2_000_000)
@@ -111,7 +111,7 @@ test('each answer is a row of its usage id, and all of them a sum', () => {
   expect(combineMetrics(new UsageStats())).toBeNull()
 })
 
-test('what sockets are told has no rows of single answers', () => {
+test('the snapshot for sockets has no rows of single replies', () => {
   const stats = new UsageStats()
   stats.addReply(answer('a', 10), 'agent', 1)
   expect(Object.keys(stats.snapshot().usage_to_metrics.agent ?? {})).toEqual([
@@ -147,7 +147,7 @@ test('whatever is added, before or after it was saved, the sums are those of all
   )
 })
 
-test('each answer of a conversation is counted in the write that stores it, and those who listen are told', async () => {
+test('each reply is counted in the write that stores it, and published', async () => {
   const life = await fixtures.create({
     model: new FakeModel([{ calls: [['think', { thought: 'hm' }]] }]).open,
   })
@@ -165,7 +165,7 @@ test('each answer of a conversation is counted in the write that stores it, and 
   expect(conversation.stats.cost).toBe(0.5)
 })
 
-test('a question beside the conversation leaves no event, is told the history, and counts under its own name', async () => {
+test('a side question writes no event, sends the history, and counts under its own usage id', async () => {
   const player = new FakeModel([{ text: 'Done.' }], { sides: [{ text: 'It is about ships.' }] })
   const life = await fixtures.create({ model: player.open })
   await life.sendAndWait('build a ship')

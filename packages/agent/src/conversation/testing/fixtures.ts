@@ -207,7 +207,7 @@ export class TestConversation {
     await this.open()
   }
 
-  /** Opens it as it was kept. */
+  /** Opens it as it was stored. */
   async open(more: Pick<TestConversationOptions, 'deps' | 'store' | 'model'> = {}): Promise<Conversation> {
     const { storage, directory } = this.#fixtures
     const deps: ConversationDeps = {
@@ -247,7 +247,7 @@ export class TestConversation {
     this.readPositions.length = 0
     const { wire = 'seed' } = this.#options
     this.conversation = await Conversation.open({ id: this.id, settings: this.settings, deps, store, wire })
-    this.conversation.transientUpdates.subscribe((hint) => this.updates.push(hint))
+    this.conversation.transientUpdates.subscribe((update) => this.updates.push(update))
     return this.conversation
   }
 

@@ -220,7 +220,7 @@ test("an agent's message keeps its reasoning and no call", () => {
   })
 })
 
-test('a summary is told as what it is', () => {
+test('a summary is labelled as one', () => {
   const summary: LogEvent = {
     id: 'c-summary',
     kind: 'CondensationSummaryEvent',

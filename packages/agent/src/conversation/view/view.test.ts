@@ -79,12 +79,12 @@ test('a saved view that names what the log has not got is refused', async () => 
   await expect(View.restore(['m-summary'], get)).rejects.toThrow('not in the log')
 })
 
-test('an id that the view has already is passed over', () => {
+test('a repeated id is ignored', () => {
   const view = viewOf([messageEvent('m', 'user', 'first'), messageEvent('m', 'user', 'second')])
   expect(view.events).toEqual([messageEvent('m', 'user', 'first')])
 })
 
-test('messages are well formed for any log, at every step, and as if made anew', () => {
+test('messages are well formed for any log at every step, and equal to those of a new projection', () => {
   fc.assert(
     fc.property(arbitraryLog, fc.constantFrom(undefined, 200), (log, max) => {
       const view = new View()

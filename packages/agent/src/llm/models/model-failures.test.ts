@@ -47,7 +47,7 @@ function settings(more: Record<string, unknown> = {}): Record<string, unknown> {
   return { model: 'openai-compatible/m', base_url: url, api_key: key, num_retries: 0, ...more }
 }
 
-/** Waits take no time here; how long they would have been is kept. */
+/** Waits take no time here; their lengths are recorded. */
 const waits: number[] = []
 /** Comes when the first piece of the answer that is waited for has come. */
 let started = Promise.withResolvers<void>()
@@ -108,7 +108,7 @@ test('without such a wish the waits grow up to their bound', async () => {
   expect(waits).toEqual([10_000, 16_000, 32_000, 64_000, 64_000])
 })
 
-test('a model that says nothing is given up after its time, and asked again first', async () => {
+test('a silent model is retried, then fails after its time-out', async () => {
   plays = [() => {}, (response) => stream(response)]
   const answer = await respond({ timeout: 0.3, num_retries: 1 })
   expect(answer).toMatchObject({
@@ -119,7 +119,7 @@ test('a model that says nothing is given up after its time, and asked again firs
   expect(receivedRequests).toHaveLength(2)
 })
 
-test('a model that falls silent in the middle is given up, and not asked again', async () => {
+test('a model that falls silent in the middle fails without a retry', async () => {
   plays = [(response) => void stream(response).write(chunk({ content: 'Wet' }))]
   const answer = await respond({ timeout: 1.5, num_retries: 3 })
   expect(answer).toMatchObject({ kind: 'failure', code: 'LLMTimeoutError' })
@@ -140,7 +140,7 @@ test('a model that thinks longer than its time is waited for as long as its serv
   expect(await respond({ timeout: 2 })).toMatchObject({ kind: 'reply' })
 })
 
-test('an empty answer is asked for again, a little warmer, and is a failure in the end', async () => {
+test('an empty reply is retried at a higher temperature and fails in the end', async () => {
   plays = [empty, fine]
   expect(await respond({ num_retries: 1, temperature: 0 })).toMatchObject({ kind: 'reply' })
   expect(receivedRequests.map(({ body }) => body.temperature)).toEqual([0, 1])
@@ -148,7 +148,7 @@ test('an empty answer is asked for again, a little warmer, and is a failure in t
   expect(await respond({ num_retries: 2 })).toMatchObject({ kind: 'failure', code: 'LLMNoResponseError' })
 })
 
-test('a thought without a word is an answer', async () => {
+test('reasoning without text is a reply', async () => {
   plays = [(response) => stream(response).end(`${chunk({ reasoning_content: 'Hm.' })}${chunk({}, 'stop')}`)]
   const answer = await respond()
   expect(answer).toMatchObject({
@@ -163,7 +163,7 @@ test('a refusal is an answer that says so', async () => {
   expect(await respond()).toMatchObject({ kind: 'reply', stop: 'refusal' })
 })
 
-test('an error inside a stream is told by its code; before the first piece the model is asked again', async () => {
+test('an error inside a stream is classified by its code, and retried before the first delta', async () => {
   const error = { error: { message: 'overloaded', type: 'server_error', code: 503 } }
   const broken: ScriptedResponse = (response) => stream(response).end(`data: ${JSON.stringify(error)}\n\n`)
   plays = [broken, fine]
@@ -195,7 +195,7 @@ test('a server that is not there is a failure after all attempts', async () => {
   expect(waits).toHaveLength(2)
 })
 
-test('a redirect is not followed: the key goes to nobody else', async () => {
+test('redirects are not followed: the key goes to no other host', async () => {
   plays = [(response) => response.writeHead(307, { location: `${url}/elsewhere` }).end()]
   expect(await respond()).toMatchObject({ kind: 'failure', code: 'LLMBadRequestError' })
   expect(receivedRequests).toHaveLength(1)
@@ -266,7 +266,7 @@ test('an abort in the middle of an answer, or of a wait, ends it at once', async
   expect(await answer).toEqual({ kind: 'aborted' })
 })
 
-test('when a model is not there the others are asked in their order, by settings or by name', async () => {
+test('fallbacks are tried in order, by settings or by name', async () => {
   const busy = status(503, { error: { message: 'down' } })
   plays = [busy, busy, fine]
   const names: string[] = []
@@ -292,7 +292,7 @@ test('when a model is not there the others are asked in their order, by settings
   expect(failed.kind === 'failure' && failed.detail).toContain('openai-compatible/second')
 })
 
-test('nobody else is asked when the question is wrong, or when an answer has begun', async () => {
+test('there is no fallback for an invalid request or after the first delta', async () => {
   const fallback_strategy = { fallback_llms: [settings({ model: 'openai-compatible/second' })] }
   plays = [status(400, { error: { message: 'This is wrong.' } })]
   expect(await respond({ fallback_strategy })).toMatchObject({ code: 'LLMBadRequestError' })

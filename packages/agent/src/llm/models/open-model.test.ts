@@ -130,7 +130,7 @@ test.each(models.filter(([name]) => name !== 'OpenAI responses'))(
   },
 )
 
-test.each(models)('%s: a stream that is cut is a failure, and is not asked again', async (_, settings) => {
+test.each(models)('%s: a truncated stream is a failure without a retry', async (_, settings) => {
   mock.onMessage(
     'cut me',
     { content: 'word '.repeat(200) },
@@ -147,7 +147,7 @@ test.each(models)('%s: a stream that is cut is a failure, and is not asked again
   expect(mock.getRequests()).toHaveLength(1)
 })
 
-test.each(models)('%s: a busy provider is asked again after the time it names', async (_, settings) => {
+test.each(models)('%s: a busy provider is retried after the delay that it names', async (_, settings) => {
   mock.onMessage('busy', { content: 'At last.' })
   mock.nextRequestError(429, { message: 'Slow down.', type: 'rate_limit_error' })
   const waits: number[] = []
@@ -161,7 +161,7 @@ test.each(models)('%s: a busy provider is asked again after the time it names', 
   expect(waits[0]).toBeLessThanOrEqual(3000)
 })
 
-test.each(models)('%s: trouble that lasts is a failure after the last attempt', async (_, settings) => {
+test.each(models)('%s: a lasting error is a failure after the last attempt', async (_, settings) => {
   for (let i = 0; i < 3; i += 1) mock.nextRequestError(500, { message: 'The machine is on fire.' })
   const waits: number[] = []
   const model = openModel(llm.parse({ ...settings(), api_key: 'sk-very-secret-key', num_retries: 2 }), {
@@ -173,7 +173,7 @@ test.each(models)('%s: trouble that lasts is a failure after the last attempt', 
   expect(waits).toEqual([8000, 16_000])
 })
 
-test.each(models)('%s: a key that is refused is not tried twice', async (_, settings) => {
+test.each(models)('%s: a rejected key is not retried', async (_, settings) => {
   mock.nextRequestError(401, { message: 'Bad key sk-very-secret-key.', type: 'authentication_error' })
   mock.clearRequests()
   const answer = await open({ ...settings(), num_retries: 3 }).generate(
@@ -185,7 +185,7 @@ test.each(models)('%s: a key that is refused is not tried twice', async (_, sett
   expect(mock.getRequests()).toHaveLength(1)
 })
 
-test('the thoughts of Claude go back signed, redacted ones too, in their order', async () => {
+test('reasoning of Claude goes back signed and in order, redacted blocks too', async () => {
   mock.onMessage('think', {
     content: 'Done.',
     reasoning: 'First this, then that.',
@@ -203,7 +203,7 @@ test('the thoughts of Claude go back signed, redacted ones too, in their order',
   expect(message.reasoning_content).toBe('First this, then that.')
 })
 
-test.each(models)('%s: an abort in the middle of an answer ends it at once', async (_, settings) => {
+test.each(models)('%s: an abort in the middle of a reply ends it at once', async (_, settings) => {
   mock.onMessage('endless', { content: 'word '.repeat(400) }, { chunkSize: 5, latency: 50 })
   const controller = new AbortController()
   const onDelta = () => controller.abort()
@@ -211,7 +211,7 @@ test.each(models)('%s: an abort in the middle of an answer ends it at once', asy
   expect(await open(settings()).generate(request, controller.signal)).toEqual({ kind: 'aborted' })
 })
 
-test.each(models)('%s: silence in the middle of an answer ends it after its time', async (_, settings) => {
+test.each(models)('%s: silence in the middle of a reply ends it after the idle time', async (_, settings) => {
   mock.onMessage('slow', { content: 'word '.repeat(8) }, { chunkSize: 5, latency: 3000 })
   const answer = await open({ ...settings(), timeout: 0.5 }).generate(
     { messages: [user('slow')], tools },

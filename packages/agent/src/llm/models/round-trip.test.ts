@@ -308,7 +308,7 @@ function toolDelta(index: number, id: string, text: string) {
   return { tool_calls: [{ index, id, type: 'function', function: { name: 'weather', arguments: text } }] }
 }
 
-test('OpenAI-like servers: a plain thought goes back to the letter', async () => {
+test('OpenAI-like servers: plain reasoning goes back exactly as received', async () => {
   const stream = [
     chunk({ role: 'assistant', reasoning_content: 'Kiel…\n' }),
     chunk({ reasoning_content: '\nby the sea.' }),
@@ -337,7 +337,7 @@ test('OpenAI-like servers: a plain thought goes back to the letter', async () =>
   ])
 })
 
-test('OpenRouter: details of a thought go back joined, and its price is believed', async () => {
+test('OpenRouter: reasoning details go back joined, and its cost is used', async () => {
   const stream = [
     chunk({
       reasoning: 'Ki',
@@ -432,7 +432,7 @@ test('token ids are read from the chunks when they were asked for', async () => 
   expect(requests.at(-1)?.body).toMatchObject({ return_token_ids: true, stream: true })
 })
 
-test('an id that an earlier call had is made one of its own', async () => {
+test('a call id of an earlier call is made unique', async () => {
   const stream = [chunk(toolDelta(0, 'functions.weather:0', '{}')), chunk({}, 'tool_calls')]
   const settings = { model: 'openai-compatible/kimi', base_url: url }
   const { message } = await roundTrip(settings, stream, chatEnd)

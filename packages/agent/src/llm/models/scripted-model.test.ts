@@ -57,7 +57,7 @@ test('a script is played turn by turn, and then it is over', async () => {
   expect(replyText(await ask())).toBe('The script is over.')
 })
 
-test('ids are never given twice', async () => {
+test('ids never repeat', async () => {
   const script = Array.from({ length: 20 }, () => ({ tool_calls: [{ name: 'run' }, { name: 'run' }] }))
   const ids: string[] = []
   for (let opening = 0; opening < 3; opening += 1) {

@@ -83,7 +83,7 @@ test.each([
   expect(JSON.stringify(request.body)).not.toContain(key)
 })
 
-test('the name after the prefix is the name that is asked for', async () => {
+test('the name after the prefix is the requested model', async () => {
   expect((await sendRequest({ model: 'openrouter/x/y', api_key: key })).body.model).toBe('x/y')
   expect((await sendRequest({ model: 'org/own', base_url: 'https://proxy.test' })).body.model).toBe('org/own')
   expect((await sendRequest({ model: 'own', base_url: 'https://proxy.test' })).body.model).toBe('own')
@@ -94,7 +94,7 @@ test("a server of one's own is asked without a key when there is none", async ()
   expect(headers.has('authorization')).toBe(false)
 })
 
-test('Bedrock is asked with a signature of the credentials, which are not sent', async () => {
+test('Bedrock requests are signed with the credentials and do not contain them', async () => {
   const { headers } = await sendRequest({
     model: 'bedrock/anthropic.claude-sonnet-4-6',
     aws_access_key_id: 'AKIDEXAMPLE',
@@ -109,7 +109,7 @@ test('Bedrock is asked with a signature of the credentials, which are not sent',
   expect([...headers.values()].join()).not.toContain('very-secret-access-key')
 })
 
-test('Azure is asked with its own header', async () => {
+test('Azure requests use its own key header', async () => {
   const { headers } = await sendRequest({
     model: 'azure/d',
     base_url: 'https://me.openai.azure.com',
@@ -223,7 +223,7 @@ test('marks reach the providers that take them', async () => {
   expect(JSON.stringify(off.body)).not.toContain('cache_control')
 })
 
-test('an answer that is to be short is asked for without a thought', async () => {
+test('a request for a short reply turns reasoning off', async () => {
   const settings = { model: 'anthropic/claude-sonnet-4-5', api_key: key, extended_thinking_budget: 9000 }
   const { body } = await sendRequest(settings, { maxOutputTokens: 1 })
   expect(body).toMatchObject({ max_tokens: 1 })
@@ -232,7 +232,7 @@ test('an answer that is to be short is asked for without a thought', async () =>
   expect(responses.body).toMatchObject({ max_output_tokens: 16 })
 })
 
-test('a Claude that did not begin the turn is not made to think by a budget in the middle of it', async () => {
+test('a Claude that did not begin the turn gets no reasoning budget in the middle of it', async () => {
   const settings = { model: 'anthropic/claude-sonnet-4-5', api_key: key, extended_thinking_budget: 9000 }
   const call: Message = {
     role: 'assistant',
