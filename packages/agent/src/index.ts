@@ -1,6 +1,6 @@
 import { agentContext, type WireVersion } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
-import type { FoundAgents } from './agents/find-agents.ts'
+import type { FindAgentsOptions, FoundAgents } from './agents/find-agents.ts'
 import type { Conversation } from './conversation/conversation.ts'
 import type { OpenConversationOptions } from './conversation/runtime/conversation-context.ts'
 import type { Catalogue } from './llm/catalogue/catalogue.ts'
@@ -51,11 +51,7 @@ export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbe
 /**
  * The agents of a project, of a home directory and of this server. The first of a name wins, in this order.
  */
-export async function findAgents(from: {
-  readonly project?: string | undefined
-  readonly homeDirectory?: string | undefined
-  readonly isBuiltin?: boolean
-}): Promise<FoundAgents> {
+export async function findAgents(from: FindAgentsOptions): Promise<FoundAgents> {
   return await (await import('./agents/find-agents.ts')).findAgents(from)
 }
 

@@ -13,6 +13,15 @@ const maxAgents = 200
 const agentDirectories = ['.agents/agents', '.openhands/agents'] as const
 const builtinNames = ['general-purpose', 'code-explorer', 'bash-runner', 'web-researcher'] as const
 
+export interface FindAgentsOptions {
+  readonly project?: string | undefined
+  readonly homeDirectory?: string | undefined
+  /** Directories of plugins. */
+  readonly plugins?: readonly string[]
+  /** Include the agents of this server. */
+  readonly isBuiltin?: boolean
+}
+
 export interface FoundAgents {
   /** Each name once. */
   readonly agents: readonly AgentDefinition[]
@@ -49,25 +58,17 @@ export async function readAgentDefinitions(
  * The agents of a project, a home directory, plugins (by their directories) and this server. The first of a
  * name wins, in this order. Never rejects.
  */
-export async function findAgents(from: {
-  readonly project?: string | undefined
-  readonly homeDirectory?: string | undefined
-  readonly plugins?: readonly string[]
-  readonly isBuiltin?: boolean
-}): Promise<FoundAgents> {
+export async function findAgents(from: FindAgentsOptions): Promise<FoundAgents> {
   const found = new AgentCollector()
   const { project, homeDirectory, plugins = [], isBuiltin = false } = from
-  for (const agentDirectory of project === undefined ? [] : agentDirectories)
-    found.addAll(
-      await readAgentDefinitions(join(project ?? '', agentDirectory), {
-        level: 'project',
-        within: project ?? '',
-      }),
-    )
-  for (const agentDirectory of homeDirectory === undefined ? [] : agentDirectories)
-    found.addAll(
-      await readAgentDefinitions(join(homeDirectory ?? '', agentDirectory), { level: 'user', within: '/' }),
-    )
+  const places = [
+    { base: project, level: 'project', within: project },
+    { base: homeDirectory, level: 'user', within: '/' },
+  ] as const
+  for (const { base, level, within = '/' } of places) {
+    for (const directory of base === undefined ? [] : agentDirectories)
+      found.addAll(await readAgentDefinitions(join(base ?? '', directory), { level, within }))
+  }
   for (const plugin of plugins)
     found.addAll(await readAgentDefinitions(join(plugin, 'agents'), { level: 'plugin', within: plugin }))
   if (isBuiltin) found.addAll({ agents: await builtinAgents(), issues: [] })

@@ -26,17 +26,20 @@ export interface ModelDelta {
 }
 
 /** Codes of ConversationErrorEvent that come from a model (wire 3.5). */
-export type ModelFailureCode =
-  | 'LLMAuthenticationError'
-  | 'LLMRateLimitError'
-  | 'LLMTimeoutError'
-  | 'LLMServiceUnavailableError'
-  | 'LLMBadRequestError'
-  | 'LLMContextWindowExceedError'
-  | 'LLMNoResponseError'
-  | 'LLMMalformedConversationHistoryError'
-  | 'LLMContentPolicyViolationError'
-  | 'LLMError'
+export const modelFailureCodes = [
+  'LLMAuthenticationError',
+  'LLMRateLimitError',
+  'LLMTimeoutError',
+  'LLMServiceUnavailableError',
+  'LLMBadRequestError',
+  'LLMContextWindowExceedError',
+  'LLMNoResponseError',
+  'LLMMalformedConversationHistoryError',
+  'LLMContentPolicyViolationError',
+  'LLMError',
+] as const
+
+export type ModelFailureCode = (typeof modelFailureCodes)[number]
 
 export interface ModelReply {
   readonly kind: 'reply'

@@ -3,7 +3,14 @@ import type { Llm, Message } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import type { Secrets } from '../../secrets/secrets.ts'
 import type { ProviderFailure } from '../failures.ts'
-import type { ModelDelta, ModelEnvironment, ModelFailureCode, ModelReply, ModelRequest } from '../model.ts'
+import {
+  type ModelDelta,
+  type ModelEnvironment,
+  type ModelFailureCode,
+  type ModelReply,
+  type ModelRequest,
+  modelFailureCodes,
+} from '../model.ts'
 import { type ModelSource, type SourceResult, sleepUntilAborted } from '../model-source.ts'
 import { countTokens } from '../tokens.ts'
 import { buildReply } from './build-reply.ts'
@@ -27,17 +34,6 @@ interface ScriptEntry {
 
 const scriptEndEntry = readEntry({ text: 'The script is over.' })
 const defaultSideEntry = readEntry({ text: 'Scripted answer.' })
-const failureCodes: readonly string[] = [
-  'LLMAuthenticationError',
-  'LLMRateLimitError',
-  'LLMTimeoutError',
-  'LLMServiceUnavailableError',
-  'LLMBadRequestError',
-  'LLMContextWindowExceedError',
-  'LLMNoResponseError',
-  'LLMMalformedConversationHistoryError',
-  'LLMContentPolicyViolationError',
-] satisfies ModelFailureCode[]
 const permanentCodes: readonly string[] = [
   'LLMBadRequestError',
   'LLMContextWindowExceedError',
@@ -202,9 +198,8 @@ function readCall(value: unknown): ScriptEntry['calls'][number] {
 }
 
 function readError(error: Record<string, unknown>): NonNullable<ScriptEntry['error']> {
-  const code = asText(error.code)
   return {
-    code: failureCodes.includes(code) ? (code as ModelFailureCode) : 'LLMError', // it is one of the list
+    code: modelFailureCodes.find((code) => code === error.code) ?? 'LLMError',
     detail: asText(error.detail) || 'The script says that this fails.',
   }
 }
