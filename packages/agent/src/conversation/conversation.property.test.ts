@@ -59,7 +59,10 @@ function numbers(seed: number): () => number {
   }
 }
 
-/** A log that answers late. When its process is dead nothing of it is heard any more; what was on its way may be stored or not. */
+/**
+ * A log that answers late. When its process is dead nothing of it is heard any more; what was on its way may
+ * be stored or not.
+ */
 class LateLog implements Pick<EventLog, 'append' | 'read' | 'get'> {
   isDead = false
   readonly #random: () => number
@@ -149,7 +152,10 @@ function unreliableModel(random: () => number, requestedCalls: Set<string>): (ll
   })
 }
 
-/** What providers insist on: each result follows its call, each call has one result, and the last word is not the model's. */
+/**
+ * What providers insist on: each result follows its call, each call has one result, and the last word is not
+ * the model's.
+ */
 function mustBeWellFormed(messages: readonly Message[]): void {
   let open: string[] = []
   for (const { role, tool_calls, tool_call_id } of messages) {
@@ -382,7 +388,10 @@ function resultsOf(
   )
 }
 
-/** The active branch, as plainly as it can be said: each event has a parent, and the last one is followed back. */
+/**
+ * The active branch, as plainly as it can be said: each event has a parent, and the last one is followed
+ * back.
+ */
 function branchIn(events: readonly LogEvent[]): LogEvent[] {
   const parents = new Map<string, LogEvent | undefined>()
   let leaf: LogEvent | undefined

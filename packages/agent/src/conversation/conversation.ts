@@ -26,8 +26,8 @@ import type { UsageStats } from './state/usage-stats.ts'
 import { Titles } from './titles.ts'
 
 /**
- * An open conversation: the fold of its log, the runtime of its agent, and the one loop that runs it. Methods resolve when
- * their effect is durable; a run that they start goes on in the background.
+ * An open conversation: the fold of its log, the runtime of its agent, and the one loop that runs it. Methods
+ * resolve when their effect is durable; a run that they start goes on in the background.
  */
 export class Conversation implements AsyncDisposable {
   readonly id: string
@@ -59,8 +59,8 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Folds the log from the newest checkpoint on. A conversation that was running when its process died is paused, and each
-   * action without a result gets an AgentErrorEvent.
+   * Folds the log from the newest checkpoint on. A conversation that was running when its process died is
+   * paused, and each action without a result gets an AgentErrorEvent.
    */
   static async open(options: OpenConversationOptions): Promise<Conversation> {
     const context = await openContext(options)
@@ -108,15 +108,18 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Stores a user message with the skills that it activates and what hooks add. Rejects actions that have not started, and
-   * makes a finished or stuck conversation idle. `id` makes a repeat harmless: the same message is stored once; another
-   * message under the same id is a Problem `conflict`. `run` starts a run, also while another one ends.
+   * Stores a user message with the skills that it activates and what hooks add. Rejects actions that have not
+   * started, and makes a finished or stuck conversation idle. `id` makes a repeat harmless: the same message
+   * is stored once; another message under the same id is a Problem `conflict`. `run` starts a run, also while
+   * another one ends.
    */
   async send(message: SendMessageRequest, id?: string): Promise<void> {
     await this.#track(this.#messages.send(message, { id }))
   }
 
-  /** Starts a run; a Problem `conflict` while one is active. Does nothing when the conversation is finished. */
+  /**
+   * Starts a run; a Problem `conflict` while one is active. Does nothing when the conversation is finished.
+   */
   async run(): Promise<void> {
     await this.#runs.run()
   }
@@ -137,8 +140,9 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Continues from another event, or from the beginning (null); removes nothing. Actions without a result on the branch that
-   * is left get an error, and the conversation is idle. Problems: `not_found` for an unknown event, `conflict` during a run.
+   * Continues from another event, or from the beginning (null); removes nothing. Actions without a result on
+   * the branch that is left get an error, and the conversation is idle. Problems: `not_found` for an unknown
+   * event, `conflict` during a run.
    */
   async navigate(eventId: string | null): Promise<void> {
     await this.#runs.navigate(eventId)
@@ -150,8 +154,8 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Sends an objective and runs until a model judges it reached or `maxIterations` rounds are over. A Problem `conflict`
-   * during a run or while another goal is active.
+   * Sends an objective and runs until a model judges it reached or `maxIterations` rounds are over. A Problem
+   * `conflict` during a run or while another goal is active.
    */
   async startGoal(objective: string, maxIterations: number): Promise<void> {
     await this.#track(this.#goals.start(objective, maxIterations))
@@ -186,14 +190,17 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Adds a plugin or replaces the one of the same name; the model sees it with the next step. Problems: `conflict` during a
-   * run, `bad_request` when the plugin cannot be loaded.
+   * Adds a plugin or replaces the one of the same name; the model sees it with the next step. Problems:
+   * `conflict` during a run, `bad_request` when the plugin cannot be loaded.
    */
   async loadPlugin(source: ExtensionSource): Promise<void> {
     await this.#track(this.#configuration.loadPlugin(source))
   }
 
-  /** Asks the model about the conversation without writing an event. A Problem `unavailable` when it gives no answer. */
+  /**
+   * Asks the model about the conversation without writing an event. A Problem `unavailable` when it gives no
+   * answer.
+   */
   async askSideQuestion(question: string, signal: AbortSignal): Promise<string> {
     return await askSideQuestion(question, { context: this.#context, runtimes: this.#runtimes }, signal)
   }

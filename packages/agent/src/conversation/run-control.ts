@@ -241,7 +241,10 @@ export class RunControl {
     if (state.position - checkpoints.position >= events) void this.saveCheckpoint()
   }
 
-  /** Aborts the current step, also after a pause, and appends what `decide` returns before the next step begins. */
+  /**
+   * Aborts the current step, also after a pause, and appends what `decide` returns before the next step
+   * begins.
+   */
   async #abortStep(decide: (now: ConversationState) => readonly EventDraft[]): Promise<void> {
     const context = this.#context
     const written = context.append((now) => {

@@ -61,7 +61,8 @@ function errorMessage(
   const { responseBody } = outer
   const isText = (text: unknown): text is string => typeof text === 'string' && text !== ''
   const mainText = [inner.message, inner.detail, outer.message].find(isText)
-  // OpenRouter passes on the text of the provider behind it; some servers return a page. Secrets are redacted before it is cut.
+  // OpenRouter passes on the text of the provider behind it; some servers return a page. Secrets are redacted
+  // before it is cut.
   const page = Object.keys(inner).length === 0 && isText(responseBody) ? responseBody.trim() : ''
   const parts = [mainText, asRecord(inner.metadata).raw, page].filter(isText)
   if (parts.length > 0) return [...new Set(parts)].join(': ')

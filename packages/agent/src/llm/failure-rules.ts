@@ -142,7 +142,8 @@ const rules: readonly FailureRule[] = [
 /** The rule for an error; undefined when none applies. */
 export function findFailureRule({ status = 0, words, message }: ErrorFacts): FailureRule | undefined {
   const folded = message.toLowerCase()
-  // A server's own failure is not searched for phrases, but some servers return 500 for a prompt that is too long.
+  // A server's own failure is not searched for phrases, but some servers return 500 for a prompt that is too
+  // long.
   const hasPhrases = [0, 400, 413, 422, 500].includes(status)
   return rules.find(
     ({ statuses = [], minStatus = Number.POSITIVE_INFINITY, codes = [], phrases = [] }) =>

@@ -46,8 +46,9 @@ export interface ModelReply {
   /** The provider's id of the response, or a generated one. */
   readonly responseId: string
   /**
-   * Role `assistant`: `content` (texts), `tool_calls` (`arguments` the JSON text exactly as received, also when it does not
-   * parse; `origin` by the interface used), `reasoning_content`, `thinking_blocks` with signatures, `responses_reasoning_item`.
+   * Role `assistant`: `content` (texts), `tool_calls` (`arguments` the JSON text exactly as received, also
+   * when it does not parse; `origin` by the interface used), `reasoning_content`, `thinking_blocks` with
+   * signatures, `responses_reasoning_item`.
    */
   readonly message: Message
   readonly usage: TokenUsage

@@ -51,7 +51,7 @@ export function isOpenaiName(name: string): boolean {
 }
 
 /** The route of a model, or what is missing for one. `scripted/` models have none. */
-export function resolveRoute(llm: Llm): ModelRoute | { readonly fault: string } {
+export function resolveRoute(llm: Llm): ModelRoute | { readonly issue: string } {
   const { provider, name } = splitModelName(llm)
   const baseUrl = normalizeBaseUrl(llm, provider)
   const route = (api: ProviderApi) => ({ provider, name, api, baseUrl })
@@ -59,7 +59,7 @@ export function resolveRoute(llm: Llm): ModelRoute | { readonly fault: string } 
     case 'openai':
       return route(openaiApi(llm, name, baseUrl))
     case 'azure':
-      if (baseUrl === undefined) return { fault: 'An azure/ model needs a base_url.' }
+      if (baseUrl === undefined) return { issue: 'An azure/ model needs a base_url.' }
       return route(llm.api_mode === 'responses' ? 'responses' : 'chat')
     case 'anthropic':
     case 'google':
@@ -69,7 +69,7 @@ export function resolveRoute(llm: Llm): ModelRoute | { readonly fault: string } 
       const url = baseUrl ?? compatibleServers.get(provider)
       if (url !== undefined) return { provider, name, api: 'compatible', baseUrl: url }
       return {
-        fault: `Nothing is known about the provider of the model "${llm.model}": give its base_url, or a prefix such as openai/ or anthropic/.`,
+        issue: `Nothing is known about the provider of the model "${llm.model}": give its base_url, or a prefix such as openai/ or anthropic/.`,
       }
     }
   }

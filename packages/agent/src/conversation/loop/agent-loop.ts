@@ -18,8 +18,8 @@ const nudge =
 const defaultThresholds = stuckThresholds.parse({})
 
 /**
- * The loop of one conversation: while its status is `running`, decide the next step from the state, do it and append the
- * result. Unexpected errors become a ConversationErrorEvent and status `error`.
+ * The loop of one conversation: while its status is `running`, decide the next step from the state, do it and
+ * append the result. Unexpected errors become a ConversationErrorEvent and status `error`.
  */
 export class AgentLoop {
   readonly #context: ConversationContext

@@ -19,9 +19,9 @@ export interface ExecuteActionsOptions {
 }
 
 /**
- * Executes the pending actions; actions on the same resource run one after another. Results are appended in the order of the
- * calls, each as soon as the results before it are there, and only for calls that still have none. No action starts after
- * the run has been stopped.
+ * Executes the pending actions; actions on the same resource run one after another. Results are appended in
+ * the order of the calls, each as soon as the results before it are there, and only for calls that still have
+ * none. No action starts after the run has been stopped.
  */
 export async function executePendingActions(
   options: ExecuteActionsOptions,

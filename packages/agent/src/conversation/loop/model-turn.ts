@@ -10,7 +10,9 @@ import { replyText } from '../view/content-blocks.ts'
 
 /** What a reply of the model means for the conversation. */
 export interface ModelTurn {
-  /** `calls`: actions to execute; `text`: an answer; `empty`, `refusal`: a message asks the model to continue. */
+  /**
+   * `calls`: actions to execute; `text`: an answer; `empty`, `refusal`: a message asks the model to continue.
+   */
   readonly kind: 'calls' | 'text' | 'empty' | 'refusal'
   readonly events: readonly EventDraft[]
 }
@@ -29,8 +31,9 @@ export interface ModelTurnOptions {
 }
 
 /**
- * The events of a reply (spec 2.2, 6): completion log and token ids, then either a MessageEvent or one ActionEvent for each
- * tool call, with a common `llm_response_id`, and the errors of invalid calls. Calls after a finish are dropped.
+ * The events of a reply (spec 2.2, 6): completion log and token ids, then either a MessageEvent or one
+ * ActionEvent for each tool call, with a common `llm_response_id`, and the errors of invalid calls. Calls
+ * after a finish are dropped.
  */
 export async function eventsFromModelTurn(reply: ModelReply, options: ModelTurnOptions): Promise<ModelTurn> {
   const { message } = reply

@@ -110,7 +110,10 @@ export class RuntimeLoader {
     }
   }
 
-  /** Stores the pinned versions of the plugins; writes a new system prompt when a plugin was added after the old one. */
+  /**
+   * Stores the pinned versions of the plugins; writes a new system prompt when a plugin was added after the
+   * old one.
+   */
   async #savePlugins(runtime: AgentRuntime): Promise<void> {
     const { settings } = this.#context
     const { plugins = [] } = settings.current
@@ -130,7 +133,8 @@ export class RuntimeLoader {
         (now) => (mustAnnounce(now) ? [this.#systemPromptEvent(runtime)] : []),
       )
       .catch((error: unknown) => {
-        // Settings that were sealed with another key are not overwritten; the next load finds the plugins as it can.
+        // Settings that were sealed with another key are not overwritten; the next load finds the plugins as
+        // it can.
         if (!(error instanceof Problem && error.code === 'conflict')) throw error
       })
   }

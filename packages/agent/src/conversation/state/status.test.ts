@@ -4,7 +4,10 @@ import { type Command, transition, transitions } from './status.ts'
 
 const verbs: readonly Command[] = ['run', 'send', 'accept', 'reject', 'pause', 'interrupt']
 
-/** The table as it is promised, one line a status: run, send, accept, reject, pause, interrupt. `-` stays, `!` is refused. */
+/**
+ * The table as it is promised, one line a status: run, send, accept, reject, pause, interrupt. `-` stays, `!`
+ * is refused.
+ */
 const table = `
   idle                      running  -     -        -     paused  paused
   running                   !        -     -        -     paused  paused

@@ -2,9 +2,9 @@ import { actionEvent, messageEvent, observationEvent } from '../testing/arbitrar
 import { type LogEvent, View } from './view.ts'
 
 /**
- * `node packages/agent/src/conversation/view/view.bench.ts`: what one step of a conversation costs the view (a call, its
- * result, the messages for the next question), with a view of up to 80 events. The target: the same after 100,000 events
- * as after 100.
+ * `node packages/agent/src/conversation/view/view.bench.ts`: what one step of a conversation costs the view
+ * (a call, its result, the messages for the next question), with a view of up to 80 events. The target: the
+ * same after 100,000 events as after 100.
  */
 
 const resultChars = 2_000

@@ -131,7 +131,7 @@ class FallbackModel implements Model {
 function open(llm: Llm, secrets: Secrets, environment: ModelEnvironment): ModelSource | ProviderFailure {
   if (llm.model.startsWith('scripted/')) return new ScriptedModelSource(llm, secrets, environment)
   const route = resolveRoute(llm)
-  if ('fault' in route) return { code: 'LLMBadRequestError', detail: route.fault, isRetryable: false }
+  if ('issue' in route) return { code: 'LLMBadRequestError', detail: route.issue, isRetryable: false }
   return new RemoteModelSource(llm, route, secrets, environment)
 }
 

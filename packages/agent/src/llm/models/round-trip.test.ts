@@ -41,7 +41,9 @@ function result(id: string, text = 'rain'): Message {
   return { role: 'tool', tool_call_id: id, name: 'weather', content, thinking_blocks: [] }
 }
 
-/** Receives one answer, sends it back with results of its calls, and gives both the answer and what was sent. */
+/**
+ * Receives one answer, sends it back with results of its calls, and gives both the answer and what was sent.
+ */
 async function roundTrip(
   settings: Record<string, unknown>,
   stream: readonly unknown[],

@@ -1,9 +1,9 @@
 import type { Message } from '@slipway/protocol'
 
 /**
- * What a provider wants back with an answer and our messages have no place for. It travels as a redacted thinking block
- * whose data is `<owner>:<kind>:<index>:<value>`; the index is that of the text or the tool call it belongs to. Data
- * without an owner's prefix is Anthropic's own: base64, in which no colon stands.
+ * What a provider wants back with an answer and our messages have no place for. It travels as a redacted
+ * thinking block whose data is `<owner>:<kind>:<index>:<value>`; the index is that of the text or the tool
+ * call it belongs to. Data without an owner's prefix is Anthropic's own: base64, in which no colon stands.
  */
 export interface ProviderMetadata {
   readonly owner: 'google' | 'openai' | 'openrouter' | 'bedrock'
