@@ -179,7 +179,7 @@ test('invalid agent files are skipped and reported, and the others are found', a
   execFileSync('mkfifo', [join(folder, 'pipe.md')])
   const { agents, issues } = await findAgents({ project })
   expect(agents.map(({ name }) => name)).toEqual(['good', 'same'])
-  const said = issues.map((fault) => fault.replace(/^.*\/([^/]+\.md): /, '$1 ')).sort()
+  const said = issues.map((issue) => issue.replace(/^.*\/([^/]+\.md): /, '$1 ')).sort()
   expect(said).toEqual([
     'binary.md is a binary file',
     'large.md is larger than 256 KiB',

@@ -50,7 +50,7 @@ test('verified models are in the list, by a provider of the list, and their pric
       const settings = llm.parse({ model: `${provider}/${name}` })
       expect(models(provider)).toContain(settings.model)
       const route = resolveRoute(settings)
-      if ('fault' in route) throw new Error(route.fault)
+      if ('issue' in route) throw new Error(route.issue)
       const facts = await loadModelFacts(settings, route)
       const tokens = { input: 1000, cacheRead: 0, cacheWrite: 0, output: 1000 }
       expect([name, facts.cost(tokens, new Date())]).toEqual([name, expect.any(Number)])

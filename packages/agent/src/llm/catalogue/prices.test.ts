@@ -6,7 +6,7 @@ import { loadModelFacts } from './prices.ts'
 async function facts(settings: Record<string, unknown>) {
   const parsed = llm.parse(settings)
   const route = resolveRoute(parsed)
-  if ('fault' in route) throw new Error(route.fault)
+  if ('issue' in route) throw new Error(route.issue)
   return await loadModelFacts(parsed, route)
 }
 
