@@ -59,7 +59,8 @@ export class Titles {
     signal: AbortSignal,
   ): Promise<string> {
     const { title, reply } = await generateTitle(text, options, signal)
-    if (reply !== undefined) await this.#context.recordUsage(reply, 'title')
-    return this.#context.secrets.redact(title)
+    const { closing, secrets } = this.#context
+    if (reply !== undefined && !closing.signal.aborted) await this.#context.recordUsage(reply, 'title')
+    return secrets.redact(title)
   }
 }
