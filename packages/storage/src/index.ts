@@ -32,6 +32,7 @@ export type { Deliveries, PendingDelivery } from './deliveries/deliveries.ts'
 export type { DocumentStore } from './documents/document-store.ts'
 export { FileDocumentStore } from './documents/file-document-store.ts'
 export { JsonDocument } from './documents/json-document.ts'
+export { NamedSecrets, secretsFormat } from './documents/named-secrets.ts'
 export {
   type AppendOptions,
   type EventDraft,

@@ -123,7 +123,7 @@ test('concurrent changes are all stored', async () => {
   const { fixture, accounts } = await open()
   await using _ = fixture
   const names = Array.from({ length: 30 }, (_, i) => `S${i}`)
-  await Promise.all(names.map((name) => accounts.userSecrets.save('u', name, { value: name })))
+  await Promise.all(names.map((name) => accounts.userSecrets.save(name, { value: name }, 'u')))
   expect(Object.keys(await accounts.secrets('u')).sort()).toEqual(names.sort())
 })
 
@@ -137,7 +137,7 @@ test('no secret is in a file or in redacted settings', async () => {
       mcp: { Env: { A: `${canary}-3` } },
     },
   })
-  await accounts.userSecrets.save('u', 'S', { value: `${canary}-4` })
+  await accounts.userSecrets.save('S', { value: `${canary}-4` }, 'u')
   await accounts.gitProviders.update('u', { github: { token: `${canary}-5` } })
   expect(JSON.stringify(redact(await accounts.userSettings.read('u')))).not.toContain(canary)
   expect(JSON.stringify(await accounts.secrets('u'))).not.toContain(canary)
@@ -156,7 +156,7 @@ test('documents sealed with another key are refused and not overwritten', async 
   for (const work of [
     () => accounts.userSettings.update('u', { language: 'en' }),
     () => accounts.llmProfiles.save('u', 'p', model),
-    () => accounts.userSecrets.save('u', 'S', { value: 'v' }),
+    () => accounts.userSecrets.save('S', { value: 'v' }, 'u'),
     () => accounts.gitProviders.removeAll('u'),
     () => accounts.secrets('u'),
   ])

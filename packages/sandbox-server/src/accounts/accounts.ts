@@ -1,15 +1,17 @@
 import { invalidInput, type Llm, llm } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
+import { NamedSecrets, secretsFormat } from '@slipway/storage'
+import type { StartSecrets } from '../start/conversation-request.ts'
 import { GitProviders } from './git-providers.ts'
 import { UserLlmProfiles } from './llm-profiles.ts'
-import { UserSecrets } from './secrets.ts'
 import { UserSettingsStore } from './settings.ts'
-import type { AccountDocuments } from './user-documents.ts'
+import { type AccountDocuments, userDocument } from './user-documents.ts'
 
 /** What each user has stored, sealed at rest: settings, models, secrets and provider tokens. */
 export class Accounts {
   readonly userSettings: UserSettingsStore
   readonly llmProfiles: UserLlmProfiles
-  readonly userSecrets: UserSecrets
+  readonly userSecrets: NamedSecrets
   readonly gitProviders: GitProviders
   readonly #defaultModel: Llm | undefined
 
@@ -22,7 +24,7 @@ export class Accounts {
   ) {
     this.userSettings = new UserSettingsStore(deps)
     this.llmProfiles = new UserLlmProfiles(deps)
-    this.userSecrets = new UserSecrets(deps)
+    this.userSecrets = new NamedSecrets(userDocument(deps, 'secrets', secretsFormat))
     this.gitProviders = new GitProviders(deps)
     this.#defaultModel = deps.model
   }
@@ -60,8 +62,15 @@ export class Accounts {
     return await this.userSettings.readForStart(owner)
   }
 
-  async secrets(owner: string | null) {
-    return await this.userSecrets.readForStart(owner)
+  /** All secrets, for a new conversation. */
+  async secrets(owner: string | null): Promise<StartSecrets> {
+    const stored = Object.entries(await this.userSecrets.readAll(owner ?? ''))
+    return Object.fromEntries(
+      stored.map(([name, { value, description }]) => [
+        name,
+        { value: new Secret(value), ...(description === undefined ? {} : { description }) },
+      ]),
+    )
   }
 
   async gitToken(owner: string | null, provider: string) {

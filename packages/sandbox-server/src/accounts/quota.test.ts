@@ -8,8 +8,8 @@ const noon = Date.UTC(2026, 0, 31, 12) * 1000
 const midnight = Date.UTC(2026, 1, 1) * 1000
 
 async function open(limits: { server?: number; org?: number | null; user?: number | null }) {
-  const trial = await openTestControlPlane()
-  const { users } = trial.controlPlane
+  const fixture = await openTestControlPlane()
+  const { users } = fixture.controlPlane
   const org = randomUUID()
   await users.addOrg({ id: org, name: 'O', daily_conversation_limit: limits.org ?? null, created_at: noon })
   const row = { name: null, email: null, org, is_admin: false, created_at: noon }
@@ -17,11 +17,11 @@ async function open(limits: { server?: number; org?: number | null; user?: numbe
   const clock = { now: noon }
   const quota = new Quota({
     users,
-    rows: trial.controlPlane.quota,
+    rows: fixture.controlPlane.quota,
     limit: limits.server ?? null,
     now: () => clock.now,
   })
-  return { trial, quota, clock, scope: { owner: 'u', org } }
+  return { fixture, quota, clock, scope: { owner: 'u', org } }
 }
 
 test.for([
@@ -35,18 +35,18 @@ test.for([
   [{ server: 1, org: 2, user: -1 }, null],
   [{ server: 5, user: 1 }, 1],
 ] as const)('of %o the limit is %s', async ([limits, limit]) => {
-  const { trial, quota, scope } = await open(limits)
-  await using _ = trial
+  const { fixture, quota, scope } = await open(limits)
+  await using _ = fixture
   expect((await quota.status(scope)).limit).toBe(limit)
-  const taken = await Promise.allSettled(Array.from({ length: 8 }, () => quota.reserve(scope)))
-  const days = taken.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const results = await Promise.allSettled(Array.from({ length: 8 }, () => quota.reserve(scope)))
+  const days = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
   expect(days).toEqual(Array.from({ length: limit ?? 8 }, () => (limit === null ? null : '2026-01-31')))
   expect((await quota.status(scope)).used).toBe(limit ?? 0)
 })
 
-test('a refusal says the limit, what is used, and when there are new ones', async () => {
-  const { trial, quota, scope } = await open({ server: 2 })
-  await using _ = trial
+test('a refusal has the limit, the slots in use, and when new ones start', async () => {
+  const { fixture, quota, scope } = await open({ server: 2 })
+  await using _ = fixture
   await quota.reserve(scope)
   await quota.reserve(scope)
   await expect(quota.reserve(scope)).rejects.toMatchObject({
@@ -60,9 +60,9 @@ test('a refusal says the limit, what is used, and when there are new ones', asyn
   })
 })
 
-test('the count begins anew at midnight, UTC, and a slot goes back to the day that it was taken from', async () => {
-  const { trial, quota, clock, scope } = await open({ server: 1 })
-  await using _ = trial
+test('the count starts again at midnight UTC, and a slot returns to the day of its reservation', async () => {
+  const { fixture, quota, clock, scope } = await open({ server: 1 })
+  await using _ = fixture
   clock.now = midnight - 1
   const day = await quota.reserve(scope)
   await expect(quota.reserve(scope)).rejects.toMatchObject({ code: 'too_many' })
@@ -74,28 +74,28 @@ test('the count begins anew at midnight, UTC, and a slot goes back to the day th
   expect(await quota.reserve(scope)).toBe(day)
 })
 
-test('whatever is taken and given back at once, never more than the limit are out', async () => {
+test('any sequence of reservations and releases stays within the limit', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 5 }),
-      fc.array(fc.constantFrom('take', 'back'), { maxLength: 30 }),
+      fc.array(fc.constantFrom('reserve', 'release'), { maxLength: 30 }),
       async (limit, steps) => {
-        const { trial, quota, scope } = await open({ server: limit })
-        await using _ = trial
-        let out = 0
+        const { fixture, quota, scope } = await open({ server: limit })
+        await using _ = fixture
+        let reserved = 0
         for (const step of steps) {
-          if (step === 'take') {
-            const isTaken = await quota.reserve(scope).then(
+          if (step === 'reserve') {
+            const isReserved = await quota.reserve(scope).then(
               () => true,
               () => false,
             )
-            expect(isTaken).toBe(out < limit)
-            if (isTaken) out++
-          } else if (out > 0) {
+            expect(isReserved).toBe(reserved < limit)
+            if (isReserved) reserved++
+          } else if (reserved > 0) {
             await quota.release('u', '2026-01-31')
-            out--
+            reserved--
           }
-          expect((await quota.status(scope)).used).toBe(out)
+          expect((await quota.status(scope)).used).toBe(reserved)
         }
       },
     ),

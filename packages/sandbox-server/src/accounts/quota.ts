@@ -12,36 +12,32 @@ export interface QuotaStatus {
   readonly resetAt: Instant
 }
 
+interface QuotaDeps {
+  readonly users: UserRows
+  readonly rows: QuotaRows
+  /** Of the server; null or -1: unlimited. */
+  readonly limit: number | null
+  readonly now: () => Instant
+}
+
 /**
- * How many conversations a user may start on a UTC day: the user's own limit goes before that of the organisation, and that
- * before the server's; null passes the question on, -1 is unlimited.
+ * The number of conversations that a user may start on a UTC day: the user's limit, else the organisation's, else the server's. Null
+ * is no limit of its own, -1 is unlimited.
  */
 export class Quota {
-  readonly #users: UserRows
-  readonly #rows: QuotaRows
-  readonly #limit: number | null
-  readonly #now: () => Instant
+  readonly #deps: QuotaDeps
 
-  constructor(deps: {
-    readonly users: UserRows
-    readonly rows: QuotaRows
-    /** Of the server; null or -1: unlimited. */
-    readonly limit: number | null
-    readonly now: () => Instant
-  }) {
-    this.#users = deps.users
-    this.#rows = deps.rows
-    this.#limit = deps.limit
-    this.#now = deps.now
+  constructor(deps: QuotaDeps) {
+    this.#deps = deps
   }
 
-  /** Takes a slot and answers its day; null when the caller is not counted. A Problem `too_many` when none is left. */
+  /** Reserves a slot and returns its day; null when the caller has no limit. A Problem `too_many` when none is left. */
   async reserve(scope: Scope): Promise<string | null> {
     const limit = await this.#getLimit(scope)
     if (limit === null || scope.owner === null) return null
-    const now = this.#now()
+    const now = this.#deps.now()
     const day = utcDay(now)
-    const { isReserved, used } = await this.#rows.reserve(scope.owner, day, limit)
+    const { isReserved, used } = await this.#deps.rows.reserve(scope.owner, day, limit)
     if (isReserved) return day
     const resetAt = nextMidnight(now)
     throw new Problem(
@@ -57,24 +53,24 @@ export class Quota {
     )
   }
 
-  /** Gives a slot back that `take` answered the day of. */
+  /** Returns a slot to the day that `reserve` returned. */
   async release(owner: string | null, day: string): Promise<void> {
-    if (owner !== null) await this.#rows.release(owner, day)
+    if (owner !== null) await this.#deps.rows.release(owner, day)
   }
 
   async status(scope: Scope): Promise<QuotaStatus> {
-    const now = this.#now()
+    const now = this.#deps.now()
     const [limit, used] = await Promise.all([
       this.#getLimit(scope),
-      scope.owner === null ? 0 : this.#rows.getUsed(scope.owner, utcDay(now)),
+      scope.owner === null ? 0 : this.#deps.rows.getUsed(scope.owner, utcDay(now)),
     ])
     return { limit, used, resetAt: nextMidnight(now) }
   }
 
   async #getLimit({ owner, org }: Scope): Promise<number | null> {
-    const user = owner === null ? undefined : await this.#users.getUser(owner)
-    const inherited = org === undefined ? undefined : await this.#users.getOrg(org)
-    const limit = user?.daily_conversation_limit ?? inherited?.daily_conversation_limit ?? this.#limit
+    const user = owner === null ? undefined : await this.#deps.users.getUser(owner)
+    const inherited = org === undefined ? undefined : await this.#deps.users.getOrg(org)
+    const limit = user?.daily_conversation_limit ?? inherited?.daily_conversation_limit ?? this.#deps.limit
     return limit === unlimited ? null : limit
   }
 }

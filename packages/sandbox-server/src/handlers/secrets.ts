@@ -30,42 +30,40 @@ export function secretHandlers({
     async searchSecrets(request) {
       const { limit, page_id, name__contains } = request.query
       const needle = name__contains?.toLowerCase() ?? ''
-      const found = (await userSecrets.list(getCaller(request).owner))
-        .filter(
-          ({ name }) => name.toLowerCase().includes(needle) && (page_id === undefined || name > page_id),
-        )
-        .sort((a, b) => (a.name < b.name ? -1 : 1))
+      const found = (await userSecrets.list(ownerOf(request))).filter(
+        ({ name }) => name.toLowerCase().includes(needle) && (page_id === undefined || name > page_id),
+      )
       const items = found.slice(0, limit)
       return { json: { items, next_page_id: found.length > limit ? (items.at(-1)?.name ?? null) : null } }
     },
     async createSecret(request) {
       const { name, value, description } = request.body
-      await userSecrets.save(getCaller(request).owner, name, { value, description })
+      await userSecrets.save(name, { value, description }, ownerOf(request))
       return { status: 201, json: { message: 'The secret is set.' } }
     },
     async renameSecret(request) {
-      await userSecrets.rename(getCaller(request).owner, request.params.name, request.body)
+      await userSecrets.rename(request.params.name, request.body, ownerOf(request))
       return { json: { message: 'The secret is changed.' } }
     },
     async deleteSecret(request) {
-      await userSecrets.remove(getCaller(request).owner, request.params.name)
+      if (!(await userSecrets.remove(request.params.name, ownerOf(request)))) throw secretNotFound()
       return { json: { message: 'The secret is deleted.' } }
     },
     async setGitProviders(request) {
       const { provider_tokens } = request.body
       for (const [name, { host }] of Object.entries(provider_tokens)) checkProviderHost(name, host)
-      await gitProviders.update(getCaller(request).owner, provider_tokens)
+      await gitProviders.update(ownerOf(request), provider_tokens)
       return { json: { message: 'The tokens are stored.' } }
     },
     async deleteGitProviders(request) {
-      await gitProviders.removeAll(getCaller(request).owner)
+      await gitProviders.removeAll(ownerOf(request))
       return { json: { message: 'The tokens are deleted.' } }
     },
     async listSandboxSecrets(request) {
       const { owner } = requireRunning(getCallingSandbox(request), request.params.sandbox_id)
       const tokens = Object.entries(await gitProviders.read(owner)).filter(([, { token }]) => token)
       const secrets = [
-        ...(await userSecrets.list(owner)),
+        ...(await userSecrets.list(owner ?? '')),
         ...tokens.map(([name]) => ({ name: name + tokenSuffix, description: `Token of ${name}` })),
       ]
       return { json: { secrets } }
@@ -75,18 +73,24 @@ export function secretHandlers({
       const { owner } = requireRunning(getCallingSandbox(request), sandbox_id)
       const provider = name.endsWith(tokenSuffix) ? name.slice(0, -tokenSuffix.length) : ''
       const value =
-        (await userSecrets.getValue(owner, name)) ??
+        (await userSecrets.getValue(name, owner ?? '')) ??
         ownMember(await gitProviders.read(owner), provider)?.token
-      if (value === undefined) throw new Problem('not_found', 'There is no such secret')
+      if (value === undefined) throw secretNotFound()
       return { bytes: Buffer.from(value), contentType: 'text/plain; charset=utf-8' }
     },
   }
 }
 
+const ownerOf = (request: Parameters<typeof getCaller>[0]) => getCaller(request).owner ?? ''
+
+function secretNotFound(): Problem {
+  return new Problem('not_found', 'There is no such secret')
+}
+
 /** Wire 1.2: 401 when the sandbox does not run or has no owner, 403 for the key of another sandbox. */
 function requireRunning(row: SandboxRow, id: string): SandboxRow {
   if (row.status !== 'RUNNING' || row.owner === null) {
-    throw new Problem('unauthorized', 'Only a running sandbox may look secrets up')
+    throw new Problem('unauthorized', 'Only a running sandbox may read secrets')
   }
   if (row.id !== id) throw new Problem('forbidden', 'This is the key of another sandbox')
   return row

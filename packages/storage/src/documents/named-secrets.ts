@@ -1,0 +1,91 @@
+import { Problem } from '@slipway/protocol'
+import { isRecord, ownMember, withoutMember } from '@slipway/shared/json'
+import type { JsonDocument } from './json-document.ts'
+
+const maxSecrets = 1_000
+
+export interface StoredSecret {
+  readonly value: string
+  readonly description?: string | undefined
+}
+type StoredSecrets = Readonly<Record<string, StoredSecret>>
+
+/** What a document of secrets is opened with. */
+export const secretsFormat = { empty: {} as StoredSecrets, parse: parseSecrets }
+
+/** Secrets by name, per owner, in one sealed document each. A server without users leaves the owner out. */
+export class NamedSecrets {
+  readonly #document: JsonDocument<StoredSecrets>
+  readonly #maxCharacters: number
+
+  constructor(
+    document: JsonDocument<StoredSecrets>,
+    /** Of an owner's secrets as JSON. */
+    { maxCharacters = Number.POSITIVE_INFINITY }: { readonly maxCharacters?: number } = {},
+  ) {
+    this.#document = document
+    this.#maxCharacters = maxCharacters
+  }
+
+  /** Names and descriptions, by name. */
+  async list(owner?: string): Promise<{ name: string; description: string | null }[]> {
+    const all = Object.entries(await this.readAll(owner)).sort(([a], [b]) => (a < b ? -1 : 1))
+    return all.map(([name, { description = null }]) => ({ name, description }))
+  }
+
+  async readAll(owner?: string): Promise<StoredSecrets> {
+    return await this.#document.read(owner)
+  }
+
+  async getValue(name: string, owner?: string): Promise<string | undefined> {
+    return ownMember(await this.readAll(owner), name)?.value
+  }
+
+  /** Adds or replaces a secret. Problems: `conflict` above the limit of names, `too_large` above that of characters. */
+  async save(name: string, secret: StoredSecret, owner?: string): Promise<void> {
+    await this.#document.update((secrets) => {
+      if (ownMember(secrets, name) === undefined && Object.keys(secrets).length >= maxSecrets)
+        throw new Problem('conflict', `There are ${maxSecrets} secrets already`)
+      const updated = { ...secrets, [name]: secret }
+      if (JSON.stringify(updated).length > this.#maxCharacters)
+        throw new Problem('too_large', 'The secrets would become too large')
+      return updated
+    }, owner)
+  }
+
+  /** Changes name and description; an undefined description stays. Problems: `not_found`, `bad_request` for a name in use. */
+  async rename(
+    name: string,
+    { name: newName, description }: { readonly name: string; readonly description?: string | undefined },
+    owner?: string,
+  ): Promise<void> {
+    await this.#document.update((secrets) => {
+      const secret = ownMember(secrets, name)
+      if (secret === undefined) throw new Problem('not_found', 'There is no such secret')
+      if (newName !== name && ownMember(secrets, newName) !== undefined)
+        throw new Problem('bad_request', 'There is a secret of that name already')
+      const renamed = { ...secret, ...(description === undefined ? {} : { description }) }
+      return { ...withoutMember(secrets, name), [newName]: renamed }
+    }, owner)
+  }
+
+  /** Returns false when there was none. */
+  async remove(name: string, owner?: string): Promise<boolean> {
+    let existed = false
+    await this.#document.update((secrets) => {
+      existed = ownMember(secrets, name) !== undefined
+      return existed ? withoutMember(secrets, name) : secrets
+    }, owner)
+    return existed
+  }
+}
+
+function parseSecrets(value: unknown): StoredSecrets {
+  if (!isRecord(value)) throw new Error('not a map of secrets')
+  const entries = Object.entries(value).map(([name, secret]): [string, StoredSecret] => {
+    const { value: text, description }: Record<string, unknown> = { ...Object(secret) }
+    if (typeof text !== 'string') throw new Error('a secret has no value')
+    return [name, { value: text, ...(typeof description === 'string' ? { description } : {}) }]
+  })
+  return Object.fromEntries(entries)
+}
