@@ -57,7 +57,7 @@ async function listTrees(data: string): Promise<string[]> {
   return (await readdir(data)).filter((name) => name !== 'installed.json')
 }
 
-test('a skill of a directory is installed, shown, disabled and removed', async () => {
+test('a skill in a directory is installed, shown, disabled and removed', async () => {
   const { data, sources, open } = createDirectories()
   writeFileAt(join(sources, 'pdf/SKILL.md'), text('pdf', 'metadata:\n  version: "2.1"\n'))
   writeFileAt(join(sources, 'pdf/scripts/run.sh'), 'true')
@@ -89,7 +89,7 @@ test('a skill of a directory is installed, shown, disabled and removed', async (
   expect(await listTrees(data)).toEqual([])
 })
 
-test('a skill of a repository is fetched again at its ref, and stays as it was when that fails', async () => {
+test('a skill in a repository is refreshed at its ref, and a failed refresh changes nothing', async () => {
   const { data, sources, open } = createDirectories()
   writeFileAt(join(sources, 'skills/a/SKILL.md'), text('a', 'version: 1\n'))
   git(sources, 'init', '-q')
@@ -132,7 +132,7 @@ test('a skill of a repository is fetched again at its ref, and stays as it was w
   expect((await later.list()).map(({ name }) => name)).toEqual(['a', 'b'])
 })
 
-test('what is installed is not replaced unless it is forced, and of many at once one comes first', async () => {
+test('an installed skill is replaced only with force, and one of concurrent installations wins', async () => {
   const { data, sources, open } = createDirectories()
   writeFileAt(join(sources, 'a/SKILL.md'), text('a', 'version: old\n'))
   const installed = open()
@@ -166,7 +166,7 @@ test.each([
   expect(await listTrees(data).catch(() => [])).toEqual([])
 })
 
-test('a skill without a name is called as its folder', async () => {
+test('a skill without a name gets that of its folder', async () => {
   const { sources, open } = createDirectories()
   writeFileAt(join(sources, 'no-name/SKILL.md'), '---\ndescription: x\n---\nDo it.\n')
   expect(await open().install(installRequest(join(sources, 'no-name')), never)).toMatchObject({
@@ -174,7 +174,7 @@ test('a skill without a name is called as its folder', async () => {
   })
 })
 
-test('credentials of an address are in no file and in no error', async () => {
+test('credentials in a URL are in no file and no error', async () => {
   const { data, open } = createDirectories()
   const source = 'https://user:s3cret-canary@127.0.0.1:1/skill.git'
   const error: unknown = await open()
@@ -185,7 +185,7 @@ test('credentials of an address are in no file and in no error', async () => {
   expect(await listTrees(data).catch(() => [])).toEqual([])
 })
 
-test('an index that is damaged is said so and never written over', async () => {
+test('a damaged index is a conflict and is never overwritten', async () => {
   const { data, sources, open } = createDirectories()
   writeFileAt(join(data, 'installed.json'), '{"broken')
   writeFileAt(join(sources, 'a/SKILL.md'), text('a'))
@@ -196,7 +196,7 @@ test('an index that is damaged is said so and never written over', async () => {
   expect(readFileSync(join(data, 'installed.json'), 'utf8')).toBe('{"broken')
 })
 
-test('killed at any moment, the old one is there or the new one, whole, and leftovers go', async () => {
+test('after a kill at any moment the old or the new version is complete, and leftovers are removed', async () => {
   const { data, sources, open } = createDirectories()
   const script = join(dirname(data), 'install.mjs')
   writeFileAt(

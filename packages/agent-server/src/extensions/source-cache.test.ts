@@ -27,9 +27,9 @@ function createDirectories() {
   )
   chmodSync(at('bin/git'), 0o755)
   const git = (...args: string[]) => {
-    const who = ['-c', 'user.name=t', '-c', 'user.email=t@t.test', '-c', 'init.defaultBranch=main']
+    const identity = ['-c', 'user.name=t', '-c', 'user.email=t@t.test', '-c', 'init.defaultBranch=main']
     const options = { cwd: at('repository'), stdio: 'pipe' } as const
-    return execFileSync(real, [...who, ...args], options)
+    return execFileSync(real, [...identity, ...args], options)
       .toString()
       .trim()
   }
@@ -78,7 +78,7 @@ async function readSkillText(files: Awaited<ReturnType<SourceCache['get']>>): Pr
   return await readFile(join(files.directory, 'file'), 'utf8')
 }
 
-test('files are fetched once for all who want them at once, and again when they are too old', async () => {
+test('concurrent requests share one fetch, and old files are fetched again', async () => {
   const { commit, open, source, pass, fetches } = createDirectories()
   const first = commit('one')
   const fetched = open()
@@ -97,7 +97,7 @@ test('files are fetched once for all who want them at once, and again when they 
   expect(fetches()).toBe(2)
 })
 
-test('when they cannot be fetched again the old ones are there; a refresh says so', async () => {
+test('old files remain when a fetch fails; a refresh returns the issue', async () => {
   const { at, commit, open, source, pass } = createDirectories()
   commit('one')
   const fetched = open()
@@ -109,7 +109,7 @@ test('when they cannot be fetched again the old ones are there; a refresh says s
   expect(await fetched.get(source('other'), 0, never)).toMatchObject({ issue: expect.any(String) })
 })
 
-test('a source that failed is not tried again at once, but a refresh tries', async () => {
+test('a failed source is not fetched again at once, except by a refresh', async () => {
   const { open, source, pass, fetches, commit } = createDirectories()
   const fetched = open({ retryMs: 500 })
   for (let count = 0; count < 3; count++)
@@ -121,7 +121,7 @@ test('a source that failed is not tried again at once, but a refresh tries', asy
   expect(await readSkillText(await fetched.get(source(), 0, never))).toBe('one')
 })
 
-test('old commits go unless all are to be kept, but for the one before', async () => {
+test('only the newest commit and the one before stay, unless all must stay', async () => {
   for (const keepsAll of [true, false]) {
     const { at, commit, open, source } = createDirectories()
     const fetched = open({ keepsAll })
@@ -131,12 +131,12 @@ test('old commits go unless all are to be kept, but for the one before', async (
       await fetched.refresh(source(), never)
     }
     const [key = ''] = readdirSync(at('cache')).filter((name) => /^[0-9a-f]{32}$/.test(name))
-    const kept = keepsAll ? commits : commits.slice(-2)
-    expect(readdirSync(join(at('cache'), key)).sort()).toEqual([...kept].sort())
+    const expected = keepsAll ? commits : commits.slice(-2)
+    expect(readdirSync(join(at('cache'), key)).sort()).toEqual([...expected].sort())
   }
 })
 
-test('one who does not wait any longer takes nothing from the others', async () => {
+test('an aborted request does not stop the fetch for others', async () => {
   const { at, commit, open, source } = createDirectories()
   commit('one')
   writeFileAt(at('slow'), '')
@@ -148,7 +148,7 @@ test('one who does not wait any longer takes nothing from the others', async () 
   expect(await readSkillText(await waiting)).toBe('one')
 })
 
-test('leftovers of a process that died go, and a list that is damaged is made anew', async () => {
+test('leftovers of a crash are removed, and a damaged index is replaced', async () => {
   const { at, commit, open, source } = createDirectories()
   writeFileAt(at('cache/.fetching/left/over'), 'x')
   writeFileAt(at('cache/fetched.json'), '{"broken')
@@ -158,7 +158,7 @@ test('leftovers of a process that died go, and a list that is damaged is made an
   expect(JSON.parse(readFileSync(at('cache/fetched.json'), 'utf8'))).toHaveLength(1)
 })
 
-test('a directory is used where it is', async () => {
+test('a local directory is used in place', async () => {
   const { at, commit, open, fetches } = createDirectories()
   commit('one')
   const files = await open().get(sourceOf(at('repository')), 0, never)

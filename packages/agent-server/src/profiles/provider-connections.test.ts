@@ -57,7 +57,7 @@ async function openServer(max?: number) {
   }
 }
 
-test('a connection is made, listed, changed and deleted, and its key is in no answer, log or file', async () => {
+test('a connection is created, listed, changed and deleted, and its key is in no answer, log or file', async () => {
   await using server = await openServer()
   const { call } = server
   expect(await call('GET', path)).toEqual({ status: 200, json: [] })
@@ -90,7 +90,7 @@ test('a connection is made, listed, changed and deleted, and its key is in no an
   expect(await server.collectOutput()).not.toMatch(/canary|sk-other/)
 })
 
-test('a key is replaced, also by one that is sealed for this server, and never taken away', async () => {
+test('a key can be replaced, also by a sealed one, and never removed', async () => {
   await using server = await openServer()
   const { call, cipher, connections } = server
   const id = await server.add()
@@ -108,7 +108,7 @@ test('a key is replaced, also by one that is sealed for this server, and never t
   expect(await server.collectOutput()).not.toMatch(/canary|sk-new/)
 })
 
-test('members that are wrong or unknown are refused with their place, and nothing changes', async () => {
+test('wrong or unknown members are refused with their place and change nothing', async () => {
   await using server = await openServer()
   const { call } = server
   const id = await server.add()
@@ -143,36 +143,36 @@ test('members that are wrong or unknown are refused with their place, and nothin
   expect(await server.collectOutput()).not.toContain('canary')
 })
 
-test('there are no more connections than the limit, however many are made at once', async () => {
+test('concurrent creations respect the limit', async () => {
   await using server = await openServer(3)
   const answers = await Promise.all(Array.from({ length: 8 }, () => server.call('POST', path, newConnection)))
   expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 409, 409, 409, 409, 409])
   expect(await server.connections.list()).toHaveLength(3)
 })
 
-test('a connection that a profile or the settings name is not deleted, and gives them its key and address', async () => {
+test('a referenced connection is not deleted, and provides its key and base URL', async () => {
   await using server = await openServer()
   const { call, profiles, settings } = server
   const [one, two] = [await server.add(), await server.add()]
   await profiles.save('p', llm.parse({ model: 'openai/m', provider_connection_id: one }))
-  await settings.modify((kept) => ({
-    ...kept,
+  await settings.modify((stored) => ({
+    ...stored,
     agent_settings: { llm: { model: 'openai/m', provider_connection_id: two } },
   }))
   for (const id of [one, two]) expect(await call('DELETE', `${path}/${id}`)).toMatchObject({ status: 409 })
   await profiles.remove('p')
-  await settings.modify((kept) => ({ ...kept, agent_settings: {} }))
+  await settings.modify((stored) => ({ ...stored, agent_settings: {} }))
   for (const id of [one, two]) expect(await call('DELETE', `${path}/${id}`)).toMatchObject({ status: 200 })
 })
 
-test('of two who delete a connection at once one is told that it is gone', async () => {
+test('the second of two concurrent deletions is 404', async () => {
   await using server = await openServer()
   const id = await server.add()
   const answers = await Promise.all([1, 2, 3].map(() => server.call('DELETE', `${path}/${id}`)))
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 404, 404])
 })
 
-test('a key in the parameters of an address is not shown', async () => {
+test('a key in the parameters of a URL is redacted', async () => {
   await using server = await openServer()
   const id = await server.add({ base_url: `https://x.example/v1?api_key=${canary}` })
   expect(await server.call('GET', path)).toMatchObject({
@@ -183,7 +183,7 @@ test('a key in the parameters of an address is not shown', async () => {
   })
 })
 
-test('what was acknowledged is there for who opens the file anew; another key makes a conflict of it', async () => {
+test('an acknowledged change is there after reopening; another key makes it a conflict', async () => {
   await using server = await openServer()
   const id = await server.add()
   const options = { path: server.file, isUsed: async () => false }
@@ -197,7 +197,7 @@ test('what was acknowledged is there for who opens the file anew; another key ma
   expect(await again.list()).toHaveLength(1)
 })
 
-test('any text is a name, and any JSON is an answer below 500', { timeout: 60_000 }, async () => {
+test('any text is a name, and any JSON gets a status below 500', { timeout: 60_000 }, async () => {
   await using server = await openServer(10_000)
   const text = fc.string({ minLength: 1, maxLength: 128, unit: 'binary' }).filter((t) => t.trim() !== '')
   await fc.assert(

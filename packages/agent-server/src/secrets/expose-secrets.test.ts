@@ -24,7 +24,7 @@ const value = {
   },
 }
 
-test('what says which kind of secret stands in a place is shown, and nothing else of it', () => {
+test('redaction keeps the members that describe a secret', () => {
   expect(redactSecrets(value, redactedText)).toEqual({
     text: 'plain',
     api_key: redactedText,
@@ -45,7 +45,7 @@ test('what says which kind of secret stands in a place is shown, and nothing els
   })
 })
 
-test('sealed secrets come back as they were: numbers as numbers, halves of characters, what looks sealed', async () => {
+test('sealed secrets are opened unchanged: numbers, lone surrogates, texts that look sealed', async () => {
   using place = temporaryDirectory()
   const cipher = await Cipher.open({ directory: place.path, secretKey: undefined })
   const odd = {
@@ -60,7 +60,7 @@ test('sealed secrets come back as they were: numbers as numbers, halves of chara
   expect(openSealedTexts(cipher, JSON.parse(JSON.stringify(sent)), [])).toEqual(odd)
 })
 
-test('a token that was cut or changed is refused with its place, and so is none', async () => {
+test('a truncated, modified or empty token is refused with its place', async () => {
   using place = temporaryDirectory()
   const cipher = await Cipher.open({ directory: place.path, secretKey: undefined })
   const token = sealText(cipher, 'x')

@@ -24,7 +24,7 @@ async function openSettings() {
   return { open, cipher, settings: open(), [Symbol.dispose]: () => place[Symbol.dispose]() }
 }
 
-test('whatever a diff says is taken or refused as not valid, and what is kept can always be read and shown', async () => {
+test('any diff is stored or refused as invalid, and stored settings can always be read and exposed', async () => {
   using store = await openSettings()
   const { settings, cipher, open } = store
   const name = fc.constantFrom(
@@ -111,7 +111,7 @@ test('whatever a diff says is taken or refused as not valid, and what is kept ca
     { requiredKeys: [] },
   )
   const diff = fc.oneof(fc.dictionary(name, value), nearly)
-  let taken = 0
+  let accepted = 0
   const property = fc.asyncProperty(diff, fc.oneof(fc.constant({}), diff), async (agent, conversation) => {
     const [agent_settings_diff, conversation_settings_diff] = JSON.parse(
       JSON.stringify([agent, conversation]),
@@ -119,18 +119,21 @@ test('whatever a diff says is taken or refused as not valid, and what is kept ca
     const before = await settings.read()
     try {
       await settings.update({ ...nothing, agent_settings_diff, conversation_settings_diff })
-      taken++
+      accepted++
     } catch (error) {
       expect(error).toMatchObject({ code: 'invalid' })
       expect(await settings.read()).toBe(before)
     }
-    const kept = await open().read()
-    expect(toAgentSettingsJson(kept.agent_settings)).toEqual(
+    const stored = await open().read()
+    expect(toAgentSettingsJson(stored.agent_settings)).toEqual(
       toAgentSettingsJson((await settings.read()).agent_settings),
     )
     for (const exposure of ['masked', 'encrypted', 'plaintext'] as const) {
-      exposeSecrets(toAgentSettingsJson(kept.agent_settings), exposure, { cipher, placeholder: redactedText })
-      exposeSecrets(toConversationSettingsJson(kept.conversation_settings), exposure, {
+      exposeSecrets(toAgentSettingsJson(stored.agent_settings), exposure, {
+        cipher,
+        placeholder: redactedText,
+      })
+      exposeSecrets(toConversationSettingsJson(stored.conversation_settings), exposure, {
         cipher,
         placeholder: redactedText,
       })
@@ -138,10 +141,10 @@ test('whatever a diff says is taken or refused as not valid, and what is kept ca
     expect(Reflect.get({}, 'model')).toBeUndefined()
   })
   await fc.assert(property, { numRuns: 300 })
-  expect(taken).toBeGreaterThan(20)
+  expect(accepted).toBeGreaterThan(20)
 })
 
-test('what is sent back after it was shown changes nothing, also when it is sent twice', async () => {
+test('answered settings sent back change nothing, also when sent twice', async () => {
   using store = await openSettings()
   const { settings, cipher } = store
   await addMcpServer(settings, 'a', {
@@ -166,13 +169,13 @@ test('what is sent back after it was shown changes nothing, also when it is sent
   }
 })
 
-test('a change that fails in the middle leaves the settings as they were, and the next one goes on', async () => {
+test('a failed change leaves the settings, and the next change succeeds', async () => {
   using store = await openSettings()
   const { settings } = store
   const failing = settings.modify(() => {
     throw new Error('on purpose')
   })
-  const next = settings.modify((kept) => ({ ...kept, misc_settings: { a: 1 } }))
+  const next = settings.modify((stored) => ({ ...stored, misc_settings: { a: 1 } }))
   await expect(failing).rejects.toThrow('on purpose')
   await next
   expect((await store.open().read()).misc_settings).toEqual({ a: 1 })

@@ -26,7 +26,7 @@ export async function issueApiKey(
   }
   const { org_id, not_before, expires_at } = request
   if (org_id !== undefined && !(await users.listOrgsOfUser(user)).some((org) => org.id === org_id)) {
-    throw new Problem('forbidden', 'The user is no member of that organisation')
+    throw new Problem('forbidden', 'The user is not a member of that organisation')
   }
   const key = generateKey()
   const row: ApiKeyRow = {

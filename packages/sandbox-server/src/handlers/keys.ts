@@ -26,7 +26,7 @@ type Routes = Pick<
   | 'leaveOrganization'
 >
 
-/** Keys, users, organisations and quotas. */
+/** API keys, users, organisations and quotas. */
 export function keyHandlers(deps: {
   readonly users: UserRows
   readonly sandboxes: SandboxRows
@@ -49,12 +49,12 @@ export function keyHandlers(deps: {
       const { body } = request
       const missing = body.scopes.find((scope) => !caller.scopes.includes(scope))
       if (missing !== undefined) {
-        throw new Problem('forbidden', `A key cannot make one with more rights: it has no scope ${missing}`)
+        throw new Problem('forbidden', `A key cannot create one with more rights: it has no scope ${missing}`)
       }
       if (caller.boundOrg !== null && body.org_id !== caller.boundOrg) {
         throw new Problem(
           'forbidden',
-          'A key of an organisation makes keys of that organisation only: give org_id',
+          'A key of an organisation creates keys of that organisation only: set org_id',
         )
       }
       return await createKeyReply(requireOwner(caller), body)
@@ -128,7 +128,8 @@ export function keyHandlers(deps: {
     async deleteUser(request) {
       const { user_id } = request.params
       await requireUser(user_id)
-      if (getCaller(request).owner === user_id) throw new Problem('conflict', 'Nobody can remove themselves')
+      if (getCaller(request).owner === user_id)
+        throw new Problem('conflict', 'Users cannot remove themselves')
       const { items } = await sandboxes.search({ owner: user_id }, { limit: 1 })
       if (items.length > 0) throw new Problem('conflict', 'The user has sandboxes: delete them first')
       await users.removeUser(user_id)
@@ -153,7 +154,7 @@ export function keyHandlers(deps: {
     },
     async leaveOrganization({ params: { org_id, user_id } }) {
       if (await users.removeMember(org_id, user_id)) return success
-      throw new Problem('not_found', 'The user is no member of that organisation')
+      throw new Problem('not_found', 'The user is not a member of that organisation')
     },
   }
 }

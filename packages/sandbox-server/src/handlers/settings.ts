@@ -123,13 +123,13 @@ async function requireRunningSandboxKey(
   if (row === undefined || row.status !== 'RUNNING') {
     throw new Problem('unauthorized', 'The session key of a running sandbox is required in X-Session-API-Key')
   }
-  if (row.owner !== owner) throw new Problem('forbidden', 'The sandbox belongs to somebody else')
+  if (row.owner !== owner) throw new Problem('forbidden', 'The sandbox belongs to another user')
 }
 
 async function currentModel(accounts: Accounts, owner: string | null): Promise<Llm> {
   const parsed = llm.safeParse((await accounts.userSettings.read(owner)).agent_settings.llm)
   if (parsed.success) return parsed.data
-  throw new Problem('not_found', 'The settings have no model yet: give llm')
+  throw new Problem('not_found', 'The settings have no model: set llm in the request')
 }
 
 function profileSummary(name: string, model: Llm) {

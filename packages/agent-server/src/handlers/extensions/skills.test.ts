@@ -59,7 +59,7 @@ async function openServer() {
 const skill = (name: string, more = '') =>
   `---\nname: ${name}\ndescription: About ${name}.\n${more}---\nDo ${name}.\n`
 
-test('skills of the user and of the project are listed by name; those of the project go first', async () => {
+test('skills of user and project are listed by name; those of the project win', async () => {
   await using server = await openServer()
   const { home, project, put, post } = server
   put(project, 'AGENTS.md', 'Always.')
@@ -86,7 +86,7 @@ test('skills of the user and of the project are listed by name; those of the pro
   expect(words.triggers).toEqual(['apple', '/pear'])
 })
 
-test('what is not asked for is not listed, and a body is not needed', async () => {
+test('only requested sources are listed, and the body is optional', async () => {
   await using server = await openServer()
   const { home, project, put, post } = server
   put(project, 'AGENTS.md', 'Always.')
@@ -102,7 +102,7 @@ test('what is not asked for is not listed, and a body is not needed', async () =
   expect((await post('skills', { project_dir: 5 })).status).toBe(422)
 })
 
-test('a bad file is passed over and logged', async () => {
+test('an invalid file is skipped and logged', async () => {
   await using server = await openServer()
   const { project, put, post, lines } = server
   put(project, '.agents/skills/bad/SKILL.md', '---\nname: [\n---\n')
@@ -113,7 +113,7 @@ test('a bad file is passed over and logged', async () => {
   expect(JSON.stringify(lines)).toMatch(/bad\/SKILL\.md.*hooks\.json/s)
 })
 
-test('the hooks of a project, else those of the user, else null', async () => {
+test('hooks come from the project, else from the user, else null', async () => {
   await using server = await openServer()
   const { home, project, put, post } = server
   const file = '.openhands/hooks.json'

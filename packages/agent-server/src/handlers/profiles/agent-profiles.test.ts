@@ -33,7 +33,7 @@ async function openServer(max = 50) {
   return { ...server, models, settings }
 }
 
-test('profiles are listed, shown, saved, made active by their id, renamed and deleted', async () => {
+test('profiles are listed, read, saved, activated by id, renamed and deleted', async () => {
   await using server = await openServer()
   const { call } = server
   const { json: list } = await call('GET', path)
@@ -100,7 +100,7 @@ test('profiles are listed, shown, saved, made active by their id, renamed and de
   })
 })
 
-test('what is not there is 404, and what is no id or name 422', async () => {
+test('an unknown profile is 404, an invalid id or name 422', async () => {
   await using server = await openServer(1)
   const { call } = server
   const none = crypto.randomUUID()
@@ -123,7 +123,7 @@ test('what is not there is 404, and what is no id or name 422', async () => {
   expect(await call('POST', `${path}/second`, minimal)).toMatchObject({ status: 409 })
 })
 
-test('a profile with a member that is wrong, unknown or of another kind is refused with its place', async () => {
+test('a wrong or unknown member, or one of another kind, is refused with its place', async () => {
   await using server = await openServer()
   const { call } = server
   const bad: readonly (readonly [object, (string | number)[]])[] = [
@@ -160,7 +160,7 @@ test('a profile with a member that is wrong, unknown or of another kind is refus
   expect(await server.collectOutput()).not.toContain('canary')
 })
 
-test('a diagnosis says what a conversation would be started with, and no secret', async () => {
+test('a diagnosis has the settings of a conversation and no secret', async () => {
   await using server = await openServer()
   const { call, models, settings } = server
   await models.save(
@@ -177,10 +177,10 @@ test('a diagnosis says what a conversation would be started with, and no secret'
     local: { command: 'x', args: ['--api-key', canary], env: { ANY: canary } },
   }
   const verification = { critic_api_key: canary }
-  await settings.modify((kept) => ({ ...kept, agent_settings: { mcp_config, verification } }))
+  await settings.modify((stored) => ({ ...stored, agent_settings: { mcp_config, verification } }))
   await call('POST', `${path}/a`, { ...minimal, mcp_server_refs: ['web', 'local'] })
-  const told = await call('POST', `${path}/a/materialize`, {})
-  expect(told).toMatchObject({
+  const diagnosis = await call('POST', `${path}/a/materialize`, {})
+  expect(diagnosis).toMatchObject({
     status: 200,
     json: {
       valid: true,
@@ -198,7 +198,7 @@ test('a diagnosis says what a conversation would be started with, and no secret'
   expect(await server.collectOutput()).not.toContain('canary')
 })
 
-test('any JSON gets an answer below 500, and what is accepted is shown as it was given', {
+test('any JSON gets a status below 500, and an accepted profile is answered unchanged', {
   timeout: 60_000,
 }, async () => {
   await using server = await openServer(10_000)

@@ -4,7 +4,7 @@ import { openTestServer } from '../../testing/test-server.ts'
 import { editorHandlers } from '../server/editor.ts'
 import { llmCatalogueHandlers } from './llm-catalogue.ts'
 
-test('models are told by provider, and a verified one of a provider is one of its models', async () => {
+test('models are listed by provider, and verified ones are among them', async () => {
   await using server = await openTestServer(llmCatalogueRoutes, llmCatalogueHandlers)
   const get = async (path: string) => Object((await server.call('GET', `/api/llm/${path}`)).json)
   const { providers } = await get('providers')
@@ -21,7 +21,7 @@ test('models are told by provider, and a verified one of a provider is one of it
   }
 })
 
-test('nobody is signed in with a subscription, and nobody can be', async () => {
+test('subscription sign-in is neither active nor possible', async () => {
   await using server = await openTestServer(llmCatalogueRoutes, llmCatalogueHandlers)
   const { call } = server
   const base = '/api/llm/subscription/openai'
@@ -37,7 +37,7 @@ test('nobody is signed in with a subscription, and nobody can be', async () => {
   expect(await call('POST', `${base}/device/poll`, {})).toMatchObject({ status: 422 })
 })
 
-test('there is no editor and no desktop, and clients that ask for the state first are told so', async () => {
+test('editor and desktop answer that they are not available', async () => {
   await using server = await openTestServer(editorRoutes, editorHandlers)
   const { call } = server
   expect(await call('GET', '/api/vscode/status')).toEqual({

@@ -65,7 +65,7 @@ const model = {
   fallback_strategy: { fallback_llms: [{ model: 'f', api_key: 'sk-secret' }] },
 }
 
-test('a profile is saved, shown, listed, made active, renamed and deleted, and no answer or log has its secrets', async () => {
+test('a profile is saved, read, listed, activated, renamed and deleted, and no answer or log has its secrets', async () => {
   await using server = await openServer()
   const { call } = server
   expect(await call('GET', '')).toEqual({ status: 200, json: { profiles: [], active_profile: null } })
@@ -100,19 +100,19 @@ test('a profile is saved, shown, listed, made active, renamed and deleted, and n
   expect(server.texts.join('\n')).not.toContain('sk-secret')
 })
 
-test('without its secrets a profile is kept without them', async () => {
+test('include_secrets: false stores a profile without secrets', async () => {
   await using server = await openServer()
   await server.call('POST', '/a', { llm: model, include_secrets: false })
-  const kept = await server.profiles.get('a')
-  expect(JSON.stringify(kept)).not.toContain('sk-secret')
-  expect(kept).toMatchObject({ model: 'openai/m', fallback_strategy: { fallback_llms: [{ model: 'f' }] } })
+  const stored = await server.profiles.get('a')
+  expect(JSON.stringify(stored)).not.toContain('sk-secret')
+  expect(stored).toMatchObject({ model: 'openai/m', fallback_strategy: { fallback_llms: [{ model: 'f' }] } })
   expect((await server.call('GET', '/a')).json).toMatchObject({
     api_key_set: false,
     config: { api_key: null },
   })
 })
 
-test('a blank key and a mask are no keys', async () => {
+test('a blank key and a placeholder count as no key', async () => {
   await using server = await openServer()
   for (const api_key of ['', '  ', '**********', '<redacted>', null]) {
     await server.call('POST', '/a', { llm: { model: 'm', api_key } })
@@ -120,7 +120,7 @@ test('a blank key and a mask are no keys', async () => {
   }
 })
 
-test('what cannot be done is refused with its reason', async () => {
+test('impossible requests are refused with their reason', async () => {
   await using server = await openServer()
   const { call } = server
   for (const name of ['a', 'b']) await call('POST', `/${name}`, { llm: model })
@@ -141,7 +141,7 @@ test('what cannot be done is refused with its reason', async () => {
   expect(server.texts.join('\n')).not.toContain('sk-secret')
 })
 
-test('a header asks for secrets: as tokens that are taken back, or as they are', async () => {
+test('X-Expose-Secrets answers tokens that are accepted back, or clear text', async () => {
   await using server = await openServer()
   const { call, profiles } = server
   await call('POST', '/a', { llm: model })
@@ -160,7 +160,7 @@ test('a header asks for secrets: as tokens that are taken back, or as they are',
   expect(server.texts.join('\n')).not.toContain('sk-secret')
 })
 
-test('a token of another key is refused with its place', async () => {
+test('a token sealed with another key is refused with its place', async () => {
   await using server = await openServer()
   await using other = await openServer()
   await other.call('POST', '/a', { llm: model })
@@ -170,7 +170,7 @@ test('a token of another key is refused with its place', async () => {
   expect(await server.profiles.list()).toEqual([])
 })
 
-test('validation opens what was sealed, and names a connection that is not there', async () => {
+test('validation opens sealed secrets and reports an unknown connection', async () => {
   await using server = await openServer()
   const { call, cipher } = server
   const api_key = sealText(cipher, 'sk-secret')

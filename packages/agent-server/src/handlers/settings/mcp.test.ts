@@ -46,7 +46,7 @@ async function openServer() {
 
 const tool_call = { name: 'env', arguments: { length: 7 } }
 
-test('a server is tried as its type says, or as settings have it, with what came of the call', async () => {
+test('a server is tested by its type or as settings describe it, with the result of a tool call', async () => {
   await using server = await openServer()
   const { stdio, test: tried } = server
   const env = { SERVICE_TOKEN: canary }
@@ -63,7 +63,7 @@ test('a server is tried as its type says, or as settings have it, with what came
   expect(await server.collectOutput()).not.toContain(canary)
 })
 
-test('secrets may come sealed', async () => {
+test('sealed secrets are accepted', async () => {
   await using server = await openServer()
   const env = { SERVICE_TOKEN: sealText(server.cipher, canary) }
   expect(await server.test(server.stdio({ env }), { tool_call })).toMatchObject({
@@ -93,7 +93,7 @@ test('a failure is an answer with its kind', async () => {
   expect(await tried(oauth)).toEqual(failed('unknown'))
 })
 
-test('a process does not outlive the client that asked for it', async () => {
+test('a process does not outlive the request of its client', async () => {
   await using server = await openServer()
   const at = join(server.directory, 'pid')
   const { command, args } = server.stdio({}, 'mute')
@@ -112,7 +112,7 @@ test('a process does not outlive the client that asked for it', async () => {
   await vi.waitFor(() => expect(() => process.kill(pid, 0)).toThrow(), patience)
 })
 
-test('what is no server is refused with its place, and no part of it is said again', async () => {
+test('an invalid server is refused with its place and not echoed', async () => {
   await using server = await openServer()
   const bad: readonly (readonly [unknown, (string | number)[]])[] = [
     [undefined, ['server']],
@@ -150,7 +150,7 @@ test('what is no server is refused with its place, and no part of it is said aga
   expect(await server.collectOutput()).not.toContain('canary')
 })
 
-test('a sign-in of OAuth is not begun, and none is under way', async () => {
+test('an OAuth sign-in is refused, and none is found', async () => {
   await using server = await openServer()
   const { call } = server
   const start = await call('POST', '/api/mcp/oauth/start', { server: { url: 'https://x.example/mcp' } })
@@ -164,7 +164,7 @@ test('a sign-in of OAuth is not begun, and none is under way', async () => {
   expect((await call('POST', '/api/mcp/oauth/callback/1', {})).status).toBe(422)
 })
 
-test('any JSON, and any texts for headers and variables, get an answer below 500', {
+test('any JSON, and any header or variable, gets a status below 500', {
   timeout: 60_000,
 }, async () => {
   await using server = await openServer()

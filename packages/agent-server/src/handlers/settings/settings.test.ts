@@ -65,13 +65,13 @@ async function openServer() {
   return { call, texts, files, profiles: llmProfiles, settings, secrets, cipher, [Symbol.asyncDispose]: stop }
 }
 
-/** The only profile of an agent that there is. */
+/** The only existing agent profile. */
 const known = '6a1f0c11-9a77-4c0a-9d3b-0a8f5f0c2b1e'
 
 type Server = Awaited<ReturnType<typeof openServer>>
 const patch = (server: Server, body: object) => server.call('PATCH', '', body)
 
-test('settings that nobody has set are the defaults, every member of them', async () => {
+test('unset settings answer every default', async () => {
   await using server = await openServer()
   const { status, json } = await server.call('GET', '')
   expect(status).toBe(200)
@@ -122,7 +122,7 @@ const secretive = {
   verification: { critic_api_key: 'canary-critic-1' },
 }
 
-test('secrets are shown as stars, and stand nowhere else in clear', async () => {
+test('secrets are answered as stars and appear nowhere in clear', async () => {
   await using server = await openServer()
   const { status, json } = await patch(server, { agent_settings_diff: secretive })
   expect(status).toBe(200)
@@ -157,7 +157,7 @@ test('secrets are shown as stars, and stand nowhere else in clear', async () => 
   expect(server.files()).not.toContain('canary')
 })
 
-test('what was shown comes back without a change: as stars, and as tokens', async () => {
+test('answered settings sent back as stars or as tokens change nothing', async () => {
   await using server = await openServer()
   await patch(server, { agent_settings_diff: secretive })
   const { agent_settings } = (await server.call('GET', '', undefined, 'plaintext')).json
@@ -169,7 +169,7 @@ test('what was shown comes back without a change: as stars, and as tokens', asyn
   }
 })
 
-test('a diff merges, null takes a member back, and what is not valid changes nothing', async () => {
+test('a diff is merged, null removes a member, and an invalid one changes nothing', async () => {
   await using server = await openServer()
   await patch(server, {
     agent_settings_diff: { llm: { model: 'openai/a', api_key: 'canary-1' }, condenser: { max_size: 100 } },
@@ -213,7 +213,7 @@ test('a diff merges, null takes a member back, and what is not valid changes not
   expect((await server.call('GET', '')).json).toEqual(changed.json)
 })
 
-test('a token of another key is refused with its place, and never shown', async () => {
+test('a token sealed with another key is refused with its place and not echoed', async () => {
   await using server = await openServer()
   await using other = await openServer()
   await patch(other, { agent_settings_diff: { llm: { api_key: 'canary-1' } } })
@@ -225,14 +225,14 @@ test('a token of another key is refused with its place, and never shown', async 
   expect(JSON.stringify(refusal)).not.toContain(api_key)
 })
 
-test('a header that asks for something else is refused', async () => {
+test('an unknown value of X-Expose-Secrets is refused', async () => {
   await using server = await openServer()
   for (const word of ['yes', 'false', 'plain text', 'constructor', '1'])
     expect((await server.call('GET', '', undefined, word)).status).toBe(400)
   expect((await server.call('GET', '', undefined, ' Encrypted')).status).toBe(200)
 })
 
-test('the active profile brings its model, unless another one is given', async () => {
+test('activating a profile sets its model unless the request sets one', async () => {
   await using server = await openServer()
   const { profiles } = server
   await server.call('PATCH', '', { agent_settings_diff: { llm: { model: 'openai/old', seed: 5 } } })
@@ -259,7 +259,7 @@ test('the active profile brings its model, unless another one is given', async (
   expect(now).toMatchObject({ active_profile: null, agent_settings: { llm: { model: 'openai/p' } } })
 })
 
-test('MCP servers are added, changed and taken out one by one', async () => {
+test('MCP servers are added, changed and removed one by one', async () => {
   await using server = await openServer()
   const { call } = server
   const far = { url: 'https://x.example/mcp', headers: { Authorization: 'canary-1', Accept: 'y' } }
@@ -297,7 +297,7 @@ test('MCP servers are added, changed and taken out one by one', async () => {
   expect(server.texts.join('\n')).not.toContain('canary')
 })
 
-test('secrets are listed without values, read one by one, and gone when they are deleted', async () => {
+test('secrets are listed without values, read one by one and deleted', async () => {
   await using server = await openServer()
   const { call } = server
   const value = ' canary-secret-1 é\n"x"\n'
@@ -325,7 +325,7 @@ test('secrets are listed without values, read one by one, and gone when they are
   expect(server.files()).not.toContain('canary')
 })
 
-test('a secret may be given sealed; what is sealed and no text is refused', async () => {
+test('a sealed secret is accepted unless it holds no text', async () => {
   await using server = await openServer()
   const { call, cipher } = server
   const put = async (value: string) => await call('PUT', '/secrets', { name: 'A', value })
@@ -343,7 +343,7 @@ test('a secret may be given sealed; what is sealed and no text is refused', asyn
   expect((await call('POST', '/mcp/a', { command: sealText(cipher, 7) })).status).toBe(422)
 })
 
-test('the active profile of an agent is kept until it is taken away', async () => {
+test('the active agent profile stays until it is removed', async () => {
   await using server = await openServer()
   const upper = { active_agent_profile_id: known.toUpperCase() }
   expect((await patch(server, upper)).json.active_agent_profile_id).toBe(known)
@@ -352,7 +352,7 @@ test('the active profile of an agent is kept until it is taken away', async () =
   expect((await patch(server, { active_agent_profile_id: null })).json.active_agent_profile_id).toBe(null)
 })
 
-test('settings that grow too large are refused', async () => {
+test('settings above the size limit are refused', async () => {
   await using server = await openServer()
   const text = 'x'.repeat(3_900_000)
   expect((await patch(server, { misc_settings_diff: { text } })).status).toBe(200)
@@ -360,7 +360,7 @@ test('settings that grow too large are refused', async () => {
   expect((await server.call('GET', '')).json.misc_settings).toEqual({ text })
 })
 
-test('secrets that grow too large, or too many, are refused', async () => {
+test('secrets above the size limit are refused', async () => {
   await using server = await openServer()
   const { secrets } = server
   for (let i = 0; i < 61; i++) await secrets.save(`A${i}`, { value: 'x'.repeat(65_000) })
@@ -372,7 +372,7 @@ test('secrets that grow too large, or too many, are refused', async () => {
   expect(await secrets.getValue('A0')).toBe('small')
 })
 
-test('changes at the same time all count', async () => {
+test('concurrent changes are all stored', async () => {
   await using server = await openServer()
   const names = Array.from({ length: 20 }, (_, index) => `n${index}`)
   await Promise.all([
@@ -387,7 +387,7 @@ test('changes at the same time all count', async () => {
   expect(secrets).toHaveLength(20)
 })
 
-test('the forms name fields of the settings', async () => {
+test('the forms describe existing fields and their defaults', async () => {
   await using server = await openServer()
   const agent = await server.call('GET', '/agent-schema')
   expect(agent).toMatchObject({ status: 200, json: { model_name: 'OpenHandsAgentSettings' } })
@@ -406,7 +406,7 @@ test('the forms name fields of the settings', async () => {
     }
 })
 
-test('what is damaged, or sealed with another key, is a conflict and is not written over', async () => {
+test('a damaged document is a conflict and is not overwritten', async () => {
   await using server = await openServer()
   const { writeFileSync } = await import('node:fs')
   await patch(server, { agent_settings_diff: { llm: { api_key: 'canary' } } })
@@ -415,7 +415,7 @@ test('what is damaged, or sealed with another key, is a conflict and is not writ
   writeFileSync(join(place.path, 'settings.sealed'), 'bm90IGl0')
   const broken = new ServerSettings({ directory: place.path, cipher: server.cipher })
   await expect(broken.read()).rejects.toMatchObject({ code: 'conflict' })
-  await expect(broken.modify((kept) => ({ ...kept, misc_settings: {} }))).rejects.toMatchObject({
+  await expect(broken.modify((stored) => ({ ...stored, misc_settings: {} }))).rejects.toMatchObject({
     code: 'conflict',
   })
   expect(readFileSync(join(place.path, 'settings.sealed'), 'utf8')).toBe('bm90IGl0')
