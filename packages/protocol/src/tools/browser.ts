@@ -1,10 +1,10 @@
 import * as z from 'zod'
 import {
-  type BuiltInTool,
   defineAction,
   defineBuiltInTool,
   defineObservation,
   defineToolSchema,
+  type ToolTraits,
 } from './tool.ts'
 
 const index = z.int().min(0).meta({ description: 'Number of the element in the state of the page.' })
@@ -13,125 +13,95 @@ const new_tab = z.boolean().default(false)
 
 /** The type that browser actions have in common. */
 export const browserAction = defineAction('BrowserAction', {})
-export const browserClickAction = defineAction('BrowserClickAction', { index, new_tab })
-export const browserCloseTabAction = defineAction('BrowserCloseTabAction', { tab_id })
-export const browserGetContentAction = defineAction('BrowserGetContentAction', {
-  extract_links: z.boolean().default(false),
-  start_from_char: z.int().min(0).default(0),
-})
-export const browserGetStateAction = defineAction('BrowserGetStateAction', {
-  include_screenshot: z.boolean().default(false),
-})
-export const browserGetStorageAction = defineAction('BrowserGetStorageAction', {})
-export const browserGoBackAction = defineAction('BrowserGoBackAction', {})
-export const browserListTabsAction = defineAction('BrowserListTabsAction', {})
-export const browserNavigateAction = defineAction('BrowserNavigateAction', { url: z.string(), new_tab })
-export const browserScrollAction = defineAction('BrowserScrollAction', {
-  direction: z.enum(['up', 'down']).default('down'),
-})
-export const browserSetStorageAction = defineAction('BrowserSetStorageAction', {
-  storage_state: z.record(z.string(), z.unknown()),
-})
-export const browserStartRecordingAction = defineAction('BrowserStartRecordingAction', {})
-export const browserStopRecordingAction = defineAction('BrowserStopRecordingAction', {})
-export const browserSwitchTabAction = defineAction('BrowserSwitchTabAction', { tab_id })
-export const browserTypeAction = defineAction('BrowserTypeAction', { index, text: z.string() })
 
-/** What every browser tool answers; `screenshot_data` is base64. */
+/** The observation of every browser tool; `screenshot_data` is base64. */
 export const browserObservation = defineObservation('BrowserObservation', {
   screenshot_data: z.string().nullish(),
   full_output_save_dir: z.string().nullish(),
 })
 
-export const browserClickTool = defineToolSchema('BrowserClickTool', {})
-export const browserCloseTabTool = defineToolSchema('BrowserCloseTabTool', {})
-export const browserGetContentTool = defineToolSchema('BrowserGetContentTool', {})
-export const browserGetStateTool = defineToolSchema('BrowserGetStateTool', {})
-export const browserGetStorageTool = defineToolSchema('BrowserGetStorageTool', {})
-export const browserGoBackTool = defineToolSchema('BrowserGoBackTool', {})
-export const browserListTabsTool = defineToolSchema('BrowserListTabsTool', {})
-export const browserNavigateTool = defineToolSchema('BrowserNavigateTool', {})
-export const browserScrollTool = defineToolSchema('BrowserScrollTool', {})
-export const browserSetStorageTool = defineToolSchema('BrowserSetStorageTool', {})
-export const browserStartRecordingTool = defineToolSchema('BrowserStartRecordingTool', {})
-export const browserStopRecordingTool = defineToolSchema('BrowserStopRecordingTool', {})
-export const browserSwitchTabTool = defineToolSchema('BrowserSwitchTabTool', {})
-export const browserToolSet = defineToolSchema('BrowserToolSet', {})
-export const browserTypeTool = defineToolSchema('BrowserTypeTool', {})
+const observation_type = 'BrowserObservation'
+const readsBrowser: ToolTraits = { readOnly: true, idempotent: true }
+const readsPage: ToolTraits = { ...readsBrowser, openWorld: true }
+const actsOnPage: ToolTraits = { openWorld: true }
+const destroys: ToolTraits = { destructive: true }
 
-type Traits = Parameters<typeof defineBuiltInTool>[2]
-const readsBrowser: Traits = { readOnly: true, idempotent: true }
-const readsPage: Traits = { ...readsBrowser, openWorld: true }
-const actsOnPage: Traits = { openWorld: true }
-const destroys: Traits = { destructive: true }
-
-function defineBrowserTool<K extends `Browser${string}`>(
-  kind: K,
-  traits: Traits,
+function defineBrowserTool<N extends `Browser${string}`, A extends z.core.$ZodLooseShape>(
+  name: N,
+  traits: ToolTraits,
   description: string,
-): BuiltInTool<K> {
-  const action_type = kind.replace(/Tool(Set)?$/, 'Action')
-  return defineBuiltInTool(kind, { action_type, observation_type: 'BrowserObservation' }, traits, description)
+  members: A,
+) {
+  const action_type = `${name}Action` as const
+  const kind = `${name}Tool` as const
+  return {
+    action: defineAction(action_type, members),
+    definition: defineToolSchema(kind, {}),
+    listing: defineBuiltInTool(kind, { action_type, observation_type }, traits, description),
+  }
 }
 
-export const browserTools = {
-  BrowserClickTool: defineBrowserTool(
-    'BrowserClickTool',
-    actsOnPage,
-    'Clicks an element of the page by its number.',
-  ),
-  BrowserCloseTabTool: defineBrowserTool('BrowserCloseTabTool', destroys, 'Closes a tab by its id.'),
-  BrowserGetContentTool: defineBrowserTool(
-    'BrowserGetContentTool',
+export const browserTools = [
+  defineBrowserTool('BrowserClick', actsOnPage, 'Clicks an element of the page by its number.', {
+    index,
+    new_tab,
+  }),
+  defineBrowserTool('BrowserCloseTab', destroys, 'Closes a tab by its id.', { tab_id }),
+  defineBrowserTool(
+    'BrowserGetContent',
     readsPage,
     'Reads the main text of the page, in parts when it is long, on request with its links.',
+    {
+      extract_links: z.boolean().default(false),
+      start_from_char: z.int().min(0).default(0),
+    },
   ),
-  BrowserGetStateTool: defineBrowserTool(
-    'BrowserGetStateTool',
+  defineBrowserTool(
+    'BrowserGetState',
     readsPage,
     'Shows address, title, tabs and the numbered elements of the page, on request with a screenshot.',
+    {
+      include_screenshot: z.boolean().default(false),
+    },
   ),
-  BrowserGetStorageTool: defineBrowserTool(
-    'BrowserGetStorageTool',
-    readsBrowser,
-    'Reads cookies and local storage.',
-  ),
-  BrowserGoBackTool: defineBrowserTool('BrowserGoBackTool', actsOnPage, 'Goes back to the page before.'),
-  BrowserListTabsTool: defineBrowserTool(
-    'BrowserListTabsTool',
-    readsBrowser,
-    'Lists the open tabs with their ids.',
-  ),
-  BrowserNavigateTool: defineBrowserTool(
-    'BrowserNavigateTool',
-    actsOnPage,
-    'Opens an address, on request in a new tab.',
-  ),
-  BrowserScrollTool: defineBrowserTool('BrowserScrollTool', actsOnPage, 'Scrolls the page up or down.'),
-  BrowserSetStorageTool: defineBrowserTool(
-    'BrowserSetStorageTool',
+  defineBrowserTool('BrowserGetStorage', readsBrowser, 'Reads cookies and local storage.', {}),
+  defineBrowserTool('BrowserGoBack', actsOnPage, 'Goes back to the page before.', {}),
+  defineBrowserTool('BrowserListTabs', readsBrowser, 'Lists the open tabs with their ids.', {}),
+  defineBrowserTool('BrowserNavigate', actsOnPage, 'Opens an address, on request in a new tab.', {
+    url: z.string(),
+    new_tab,
+  }),
+  defineBrowserTool('BrowserScroll', actsOnPage, 'Scrolls the page up or down.', {
+    direction: z.enum(['up', 'down']).default('down'),
+  }),
+  defineBrowserTool(
+    'BrowserSetStorage',
     destroys,
     'Restores cookies and local storage that were read before. What is there now is replaced.',
+    {
+      storage_state: z.record(z.string(), z.unknown()),
+    },
   ),
-  BrowserStartRecordingTool: defineBrowserTool(
-    'BrowserStartRecordingTool',
-    {},
-    'Begins to record what happens in the browser.',
-  ),
-  BrowserStopRecordingTool: defineBrowserTool(
-    'BrowserStopRecordingTool',
-    {},
-    'Ends the recording and saves it.',
-  ),
-  BrowserSwitchTabTool: defineBrowserTool('BrowserSwitchTabTool', {}, 'Goes to a tab by its id.'),
-  BrowserToolSet: defineBrowserTool(
+  defineBrowserTool('BrowserStartRecording', {}, 'Begins to record what happens in the browser.', {}),
+  defineBrowserTool('BrowserStopRecording', {}, 'Ends the recording and saves it.', {}),
+  defineBrowserTool('BrowserSwitchTab', {}, 'Goes to a tab by its id.', { tab_id }),
+] as const
+
+/** All browser tools under one name; it has no action of its own. */
+export const browserToolSet = {
+  definition: defineToolSchema('BrowserToolSet', {}),
+  listing: defineBuiltInTool(
     'BrowserToolSet',
+    { action_type: 'BrowserAction', observation_type },
     { destructive: true, openWorld: true },
     'All browser tools together: pages, tabs, elements, storage and recordings.',
   ),
-  BrowserTypeTool: defineBrowserTool(
-    'BrowserTypeTool',
-    actsOnPage,
-    'Types a text into an input of the page by its number.',
-  ),
 }
+
+/** Apart from the others because the tool set stands before it in the specification's list. */
+export const browserTypeTool = defineBrowserTool(
+  'BrowserType',
+  actsOnPage,
+  'Types a text into an input of the page by its number.',
+  { index, text: z.string() },
+)

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { defineAction, defineBuiltInTool, defineObservation, defineToolSchema } from './tool.ts'
+import { defineTool } from './tool.ts'
 
 const command = z.enum(['view', 'create', 'str_replace', 'insert', 'undo_edit'])
 
@@ -22,13 +22,10 @@ export const editResultMembers = {
   new_content: z.string().nullish(),
 }
 
-export const fileEditorAction = defineAction('FileEditorAction', editMembers)
-export const fileEditorObservation = defineObservation('FileEditorObservation', editResultMembers)
-export const fileEditorTool = defineToolSchema('FileEditorTool', {})
-
-export const fileEditor = defineBuiltInTool(
-  'FileEditorTool',
-  { action_type: 'FileEditorAction', observation_type: 'FileEditorObservation' },
-  { destructive: true },
-  'Views, creates and edits files by absolute path. An edit replaces one exact match or inserts after a line, and the last edits of a file can be undone.',
-)
+export const fileEditor = defineTool('FileEditor', {
+  description:
+    'Views, creates and edits files by absolute path. An edit replaces one exact match or inserts after a line, and the last edits of a file can be undone.',
+  traits: { destructive: true },
+  action: editMembers,
+  observation: editResultMembers,
+})

@@ -1,53 +1,59 @@
 import * as z from 'zod'
-import * as browser from './browser.ts'
-import { fileEditor, fileEditorAction, fileEditorObservation, fileEditorTool } from './file-editor.ts'
-import * as files from './files.ts'
-import { finish, finishAction, finishObservation, finishTool } from './finish.ts'
-import { glob, globAction, globObservation, globTool } from './glob.ts'
-import { grep, grepAction, grepObservation, grepTool } from './grep.ts'
-import { mcpToolAction, mcpToolDefinition, mcpToolObservation } from './mcp.ts'
 import {
-  planningFileEditor,
-  planningFileEditorAction,
-  planningFileEditorObservation,
-  planningFileEditorTool,
-} from './planning-file-editor.ts'
-import { taskTracker, taskTrackerAction, taskTrackerObservation, taskTrackerTool } from './task-tracker.ts'
-import { terminal, terminalAction, terminalObservation, terminalTool } from './terminal.ts'
-import { think, thinkAction, thinkObservation, thinkTool } from './think.ts'
+  browserAction,
+  browserObservation,
+  browserToolSet,
+  browserTools,
+  browserTypeTool,
+} from './browser.ts'
+import { fileEditor } from './file-editor.ts'
+import { edit, listDirectory, readFile, writeFile } from './files.ts'
+import { finish } from './finish.ts'
+import { glob } from './glob.ts'
+import { grep } from './grep.ts'
+import { mcpToolAction, mcpToolDefinition, mcpToolObservation } from './mcp.ts'
+import { planningFileEditor } from './planning-file-editor.ts'
+import { taskTracker } from './task-tracker.ts'
+import { terminal } from './terminal.ts'
+import { think } from './think.ts'
 import type { BuiltInTool } from './tool.ts'
+
+const generalTools = [finish, think] as const
+const workspaceTools = [
+  fileEditor,
+  edit,
+  listDirectory,
+  readFile,
+  writeFile,
+  glob,
+  grep,
+  planningFileEditor,
+  taskTracker,
+  terminal,
+] as const
+
+type Picked<T extends readonly object[], P extends string> = {
+  -readonly [I in keyof T]: T[I] extends { readonly [N in P]: infer V } ? V : never
+}
+
+/** One part of each tool, in order. */
+function pick<const T extends readonly { readonly [N in P]: unknown }[], P extends string>(
+  tools: T,
+  part: P,
+): Picked<T, P> {
+  // `map` forgets that a tuple stays one.
+  return tools.map((tool) => tool[part]) as Picked<T, P>
+}
 
 /** The 28 actions (spec 2.5). */
 export const action = z
   .discriminatedUnion('kind', [
     mcpToolAction,
-    finishAction,
-    thinkAction,
-    browser.browserAction,
-    browser.browserClickAction,
-    browser.browserCloseTabAction,
-    browser.browserGetContentAction,
-    browser.browserGetStateAction,
-    browser.browserGetStorageAction,
-    browser.browserGoBackAction,
-    browser.browserListTabsAction,
-    browser.browserNavigateAction,
-    browser.browserScrollAction,
-    browser.browserSetStorageAction,
-    browser.browserStartRecordingAction,
-    browser.browserStopRecordingAction,
-    browser.browserSwitchTabAction,
-    browser.browserTypeAction,
-    fileEditorAction,
-    files.editAction,
-    files.listDirectoryAction,
-    files.readFileAction,
-    files.writeFileAction,
-    globAction,
-    grepAction,
-    planningFileEditorAction,
-    taskTrackerAction,
-    terminalAction,
+    ...pick(generalTools, 'action'),
+    browserAction,
+    ...pick(browserTools, 'action'),
+    browserTypeTool.action,
+    ...pick(workspaceTools, 'action'),
   ])
   .meta({ id: 'Action' })
 export type Action = z.infer<typeof action>
@@ -56,73 +62,28 @@ export type Action = z.infer<typeof action>
 export const observation = z
   .discriminatedUnion('kind', [
     mcpToolObservation,
-    finishObservation,
-    thinkObservation,
-    browser.browserObservation,
-    fileEditorObservation,
-    files.editObservation,
-    files.listDirectoryObservation,
-    files.readFileObservation,
-    files.writeFileObservation,
-    globObservation,
-    grepObservation,
-    planningFileEditorObservation,
-    taskTrackerObservation,
-    terminalObservation,
+    ...pick(generalTools, 'observation'),
+    browserObservation,
+    ...pick(workspaceTools, 'observation'),
   ])
   .meta({ id: 'Observation' })
 export type Observation = z.infer<typeof observation>
 
+const builtInTools = [
+  ...generalTools,
+  ...browserTools,
+  browserToolSet,
+  browserTypeTool,
+  ...workspaceTools,
+] as const
+
 /** The 28 tool definitions (spec 2.6). */
 export const toolDefinition = z
-  .discriminatedUnion('kind', [
-    mcpToolDefinition,
-    finishTool,
-    thinkTool,
-    browser.browserClickTool,
-    browser.browserCloseTabTool,
-    browser.browserGetContentTool,
-    browser.browserGetStateTool,
-    browser.browserGetStorageTool,
-    browser.browserGoBackTool,
-    browser.browserListTabsTool,
-    browser.browserNavigateTool,
-    browser.browserScrollTool,
-    browser.browserSetStorageTool,
-    browser.browserStartRecordingTool,
-    browser.browserStopRecordingTool,
-    browser.browserSwitchTabTool,
-    browser.browserToolSet,
-    browser.browserTypeTool,
-    fileEditorTool,
-    files.editTool,
-    files.listDirectoryTool,
-    files.readFileTool,
-    files.writeFileTool,
-    globTool,
-    grepTool,
-    planningFileEditorTool,
-    taskTrackerTool,
-    terminalTool,
-  ])
+  .discriminatedUnion('kind', [mcpToolDefinition, ...pick(builtInTools, 'definition')])
   .meta({ id: 'ToolDefinition' })
 export type ToolDefinition = z.infer<typeof toolDefinition>
 
-/** Every tool of ours as a SystemPromptEvent lists it, by kind. MCP tools are described by their own server. */
-export const toolDefinitions: {
-  readonly [K in Exclude<ToolDefinition['kind'], 'MCPToolDefinition'>]: BuiltInTool<K>
-} = {
-  FinishTool: finish,
-  ThinkTool: think,
-  ...browser.browserTools,
-  FileEditorTool: fileEditor,
-  EditTool: files.edit,
-  ListDirectoryTool: files.listDirectory,
-  ReadFileTool: files.readFile,
-  WriteFileTool: files.writeFile,
-  GlobTool: glob,
-  GrepTool: grep,
-  PlanningFileEditorTool: planningFileEditor,
-  TaskTrackerTool: taskTracker,
-  TerminalTool: terminal,
-}
+/** Every built-in tool as a SystemPromptEvent lists it, by kind. An MCP tool is described by its own server. */
+export const toolDefinitions = Object.fromEntries(
+  builtInTools.map(({ listing }) => [listing.kind, listing]),
+) as { readonly [K in (typeof builtInTools)[number]['listing']['kind']]: BuiltInTool<K> }

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { defineAction, defineBuiltInTool, defineObservation, defineToolSchema } from './tool.ts'
+import { defineTool } from './tool.ts'
 
 const taskItem = z
   .object({
@@ -12,19 +12,15 @@ const taskItem = z
 const command = z.enum(['view', 'plan'])
 const taskList = z.array(taskItem).default([])
 
-export const taskTrackerAction = defineAction('TaskTrackerAction', {
-  command: command.default('view'),
-  task_list: taskList,
+export const taskTracker = defineTool('TaskTracker', {
+  description: 'Keeps the list of tasks of this conversation: plan replaces it, view shows it.',
+  traits: { idempotent: true, untitled: true },
+  action: {
+    command: command.default('view'),
+    task_list: taskList,
+  },
+  observation: {
+    command,
+    task_list: taskList,
+  },
 })
-export const taskTrackerObservation = defineObservation('TaskTrackerObservation', {
-  command,
-  task_list: taskList,
-})
-export const taskTrackerTool = defineToolSchema('TaskTrackerTool', {})
-
-export const taskTracker = defineBuiltInTool(
-  'TaskTrackerTool',
-  { action_type: 'TaskTrackerAction', observation_type: 'TaskTrackerObservation' },
-  { idempotent: true, untitled: true },
-  'Keeps the list of tasks of this conversation: plan replaces it, view shows it.',
-)

@@ -28,7 +28,7 @@ const toolAnnotations = z
   })
   .meta({ id: 'ToolAnnotations' })
 
-/** A tool as a SystemPromptEvent lists it. Not closed: members of other writers are passed over. */
+/** A tool as a SystemPromptEvent lists it. Not closed: members of other writers are ignored. */
 export function defineToolSchema<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
   return z
     .object({
@@ -62,33 +62,60 @@ export interface BuiltInTool<K extends string = string> {
 
 /**
  * What a tool may do: reads only, may destroy, may be repeated without further effect, reaches beyond the workspace.
+ * `untitled`: its annotations have no title.
  */
-interface ToolTraits {
+export interface ToolTraits {
   readonly readOnly?: true
   readonly destructive?: true
   readonly idempotent?: true
   readonly openWorld?: true
+  readonly untitled?: true
 }
 
 export function defineBuiltInTool<K extends string>(
   kind: K,
   types: { readonly action_type: string; readonly observation_type: string },
-  traits: ToolTraits & { readonly untitled?: true },
+  { readOnly, destructive, idempotent, openWorld, untitled }: ToolTraits,
   description: string,
 ): BuiltInTool<K> {
-  const name = toolName(kind)
+  const title = toolName(kind)
   return {
     description,
     ...types,
     annotations: {
-      ...(traits.untitled ? {} : { title: name }),
-      readOnlyHint: traits.readOnly ?? false,
-      destructiveHint: traits.destructive ?? false,
-      idempotentHint: traits.idempotent ?? false,
-      openWorldHint: traits.openWorld ?? false,
+      ...(untitled ? {} : { title }),
+      readOnlyHint: readOnly ?? false,
+      destructiveHint: destructive ?? false,
+      idempotentHint: idempotent ?? false,
+      openWorldHint: openWorld ?? false,
     },
     kind,
-    title: name,
+    title,
+  }
+}
+
+/** A built-in tool by its name: `Grep` has the kinds `GrepAction`, `GrepObservation` and `GrepTool`. */
+export function defineTool<
+  N extends string,
+  A extends z.core.$ZodLooseShape,
+  O extends z.core.$ZodLooseShape,
+>(
+  name: N,
+  tool: {
+    readonly description: string
+    readonly traits: ToolTraits
+    readonly action: A
+    readonly observation: O
+  },
+) {
+  const action_type = `${name}Action` as const
+  const observation_type = `${name}Observation` as const
+  const kind = `${name}Tool` as const
+  return {
+    action: defineAction(action_type, tool.action),
+    observation: defineObservation(observation_type, tool.observation),
+    definition: defineToolSchema(kind, {}),
+    listing: defineBuiltInTool(kind, { action_type, observation_type }, tool.traits, tool.description),
   }
 }
 
