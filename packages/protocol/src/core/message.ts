@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { jsonObject } from './schemas.ts'
 
 /** Spec 2.4 TextContent: closed. */
 export const textContent = z
@@ -80,7 +81,7 @@ export const criticResult = z
   .object({
     score: z.number().min(0).max(1),
     message: z.string().nullable(),
-    metadata: z.record(z.string(), z.unknown()).nullish(),
+    metadata: jsonObject.nullish(),
   })
   .meta({ id: 'CriticResult' })
 export type CriticResult = z.infer<typeof criticResult>

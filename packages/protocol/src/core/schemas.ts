@@ -49,3 +49,16 @@ export function withDefault<S extends z.ZodType>(schema: S, value: z.output<S>) 
     .transform((input): z.output<S> => input ?? value)
     .meta({ default: value })
 }
+
+export const jsonObject = z.record(z.string(), z.unknown())
+
+/** A date-time text of the server, not checked. */
+export const timestamp = z.string().meta({ format: 'date-time' })
+
+/** A switch that is on unless the request says otherwise. */
+export const trueByDefault = withDefault(z.boolean(), true)
+
+/** One page of a list; `next_page_id` is null on the last one. */
+export function pageOf<S extends z.ZodType>(item: S) {
+  return z.object({ items: z.array(item), next_page_id: z.string().nullable() })
+}

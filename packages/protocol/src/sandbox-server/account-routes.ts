@@ -3,7 +3,7 @@ import { success } from '../agent-server/conversations/conversation.ts'
 import { profileMutation, profileName, renameProfileRequest } from '../agent-server/profiles/llm-profile.ts'
 import { queryFlag, queryText } from '../core/query.ts'
 import type { RouteTable } from '../core/route.ts'
-import { uuid } from '../core/schemas.ts'
+import { jsonObject, pageOf, uuid } from '../core/schemas.ts'
 import {
   apiKeyInfo,
   changeSettingsRequest,
@@ -79,7 +79,7 @@ export const accountRoutes = {
     tag: 'health',
     summary: 'What the server is and where its sandboxes run',
     open: true,
-    responses: { 200: { description: 'About the server.', schema: z.record(z.string(), z.unknown()) } },
+    responses: { 200: { description: 'About the server.', schema: jsonObject } },
   },
   webClientConfig: {
     method: 'GET',
@@ -137,7 +137,7 @@ export const accountRoutes = {
         description: 'The profile.',
         schema: z.object({
           name: z.string(),
-          config: z.record(z.string(), z.unknown()),
+          config: jsonObject,
           api_key_set: z.boolean(),
         }),
       },
@@ -192,7 +192,7 @@ export const accountRoutes = {
     responses: {
       200: {
         description: 'One page, in order of name.',
-        schema: z.object({ items: z.array(secretSummary), next_page_id: z.string().nullable() }),
+        schema: pageOf(secretSummary),
       },
     },
   },

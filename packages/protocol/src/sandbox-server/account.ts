@@ -1,10 +1,17 @@
 import * as z from 'zod'
 import { llm } from '../agent-server/llm/llm.ts'
-import { boundedText, dateTimeText, nullAsUndefined, uuid, withDefault } from '../core/schemas.ts'
+import {
+  boundedText,
+  dateTimeText,
+  jsonObject,
+  nullAsUndefined,
+  pageOf,
+  timestamp,
+  trueByDefault,
+  uuid,
+  withDefault,
+} from '../core/schemas.ts'
 import { providerType } from './app-conversation.ts'
-
-const timestamp = z.string().meta({ format: 'date-time' })
-const jsonObject = z.record(z.string(), z.unknown())
 
 export const scope = z.enum(['read', 'write', 'admin']).meta({ id: 'Scope' })
 export type Scope = z.infer<typeof scope>
@@ -62,9 +69,7 @@ export const user = z
   })
   .meta({ id: 'User' })
 
-export const userPage = z
-  .object({ items: z.array(user), next_page_id: z.string().nullable() })
-  .meta({ id: 'UserPage' })
+export const userPage = pageOf(user).meta({ id: 'UserPage' })
 
 export const createUserRequest = z
   .object({
@@ -96,9 +101,7 @@ export const organization = z
   })
   .meta({ id: 'Organization' })
 
-export const organizationPage = z
-  .object({ items: z.array(organization), next_page_id: z.string().nullable() })
-  .meta({ id: 'OrganizationPage' })
+export const organizationPage = pageOf(organization).meta({ id: 'OrganizationPage' })
 
 export const createOrganizationRequest = z
   .object({ name: boundedText(1, 200), daily_conversation_limit: dailyLimit.default(null) })
@@ -181,7 +184,7 @@ export const messageResponse = z.object({ message: z.string() }).meta({ id: 'Mes
 
 export const saveUserProfileRequest = z
   .object({
-    include_secrets: withDefault(z.boolean(), true),
+    include_secrets: trueByDefault,
     llm: nullAsUndefined(llm),
     preserve_existing_api_key: withDefault(z.boolean(), false),
   })

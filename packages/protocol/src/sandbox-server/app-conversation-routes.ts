@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { success } from '../agent-server/conversations/conversation.ts'
 import { queryText } from '../core/query.ts'
 import type { RouteTable } from '../core/route.ts'
-import { uuid } from '../core/schemas.ts'
+import { jsonObject, uuid } from '../core/schemas.ts'
 import {
   appConversation,
   appConversationFilter,
@@ -210,7 +210,7 @@ export const appConversationRoutes = {
     responses: {
       200: {
         description: 'The skills.',
-        schema: z.object({ skills: z.array(z.record(z.string(), z.unknown())) }),
+        schema: z.object({ skills: z.array(jsonObject) }),
       },
     },
   },
@@ -223,7 +223,7 @@ export const appConversationRoutes = {
     responses: {
       200: {
         description: 'The hooks.',
-        schema: z.object({ hooks: z.array(z.record(z.string(), z.unknown())) }),
+        schema: z.object({ hooks: z.array(jsonObject) }),
       },
     },
   },

@@ -4,13 +4,20 @@ import { executionStatus, tags } from '../agent-server/conversations/conversatio
 import { extensionSource } from '../agent-server/extensions/extension.ts'
 import { content } from '../core/message.ts'
 import { queryFlag, queryInstant, queryText } from '../core/query.ts'
-import { boundedText, nullAsUndefined, uuid, withDefault } from '../core/schemas.ts'
+import {
+  boundedText,
+  jsonObject,
+  nullAsUndefined,
+  pageOf,
+  timestamp,
+  trueByDefault,
+  uuid,
+  withDefault,
+} from '../core/schemas.ts'
 import { pageQuery, sandboxStatus } from './sandbox.ts'
 
 /** Ids of conversations and start tasks leave the control plane as 32 hex digits; dashes are taken too. */
 const hexId = z.string().meta({ description: '32 hex digits.' })
-const timestamp = z.string().meta({ format: 'date-time' })
-const jsonObject = z.record(z.string(), z.unknown())
 
 export const conversationTrigger = z
   .enum([
@@ -69,7 +76,7 @@ const initialMessage = z
       (value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value),
       content,
     ),
-    run: withDefault(z.boolean(), true),
+    run: trueByDefault,
   })
   .meta({ id: 'AppInitialMessage' })
 
@@ -195,13 +202,9 @@ export const appConversation = z
   .meta({ id: 'AppConversation' })
 export type AppConversation = z.infer<typeof appConversation>
 
-export const appConversationPage = z
-  .object({ items: z.array(appConversation), next_page_id: z.string().nullable() })
-  .meta({ id: 'AppConversationPage' })
+export const appConversationPage = pageOf(appConversation).meta({ id: 'AppConversationPage' })
 
-export const startTaskPage = z
-  .object({ items: z.array(appConversationStartTask), next_page_id: z.string().nullable() })
-  .meta({ id: 'AppConversationStartTaskPage' })
+export const startTaskPage = pageOf(appConversationStartTask).meta({ id: 'AppConversationStartTaskPage' })
 
 export const appConversationFilter = z.object({
   title__contains: queryText.meta({ description: 'Keep those whose title contains this, in any case.' }),
@@ -263,7 +266,7 @@ export const appSendMessageRequest = z
     content: z
       .preprocess((value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value), content)
       .refine((parts) => parts.length > 0, 'The message is empty'),
-    run: withDefault(z.boolean(), true),
+    run: trueByDefault,
   })
   .meta({ id: 'AppSendMessageRequest' })
 

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { pageLimit, queryText } from '../core/query.ts'
+import { pageOf, timestamp } from '../core/schemas.ts'
 
 /**
  * What a sandbox is doing.
@@ -25,7 +26,6 @@ export const exposedUrl = z
   })
   .meta({ id: 'ExposedUrl' })
 
-const timestamp = z.string().meta({ format: 'date-time' })
 const resources = z.object({
   memory_bytes: z.int().min(16_777_216).optional(),
   max_processes: z.int().min(8).optional(),
@@ -67,9 +67,7 @@ export const sandboxInfo = z
   .meta({ id: 'SandboxInfo' })
 export type SandboxInfo = z.infer<typeof sandboxInfo>
 
-export const sandboxPage = z
-  .object({ items: z.array(sandboxInfo), next_page_id: z.string().nullable() })
-  .meta({ id: 'SandboxPage' })
+export const sandboxPage = pageOf(sandboxInfo).meta({ id: 'SandboxPage' })
 
 /** A template that sandboxes are made from. Environment variables whose names speak of a secret are stars. */
 export const sandboxSpecInfo = z
@@ -88,9 +86,7 @@ export const sandboxSpecInfo = z
   .meta({ id: 'SandboxSpecInfo' })
 export type SandboxSpecInfo = z.infer<typeof sandboxSpecInfo>
 
-export const sandboxSpecPage = z
-  .object({ items: z.array(sandboxSpecInfo), next_page_id: z.string().nullable() })
-  .meta({ id: 'SandboxSpecPage' })
+export const sandboxSpecPage = pageOf(sandboxSpecInfo).meta({ id: 'SandboxSpecPage' })
 
 /** A page of anything of the control plane. */
 export const pageQuery = z.object({

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { jsonObject } from '../core/schemas.ts'
 import {
   defineAction,
   defineBuiltInTool,
@@ -79,7 +80,7 @@ export const browserTools = [
     destroys,
     'Restores cookies and local storage that were read before. What is there now is replaced.',
     {
-      storage_state: z.record(z.string(), z.unknown()),
+      storage_state: jsonObject,
     },
   ),
   defineBrowserTool('BrowserStartRecording', {}, 'Begins to record what happens in the browser.', {}),

@@ -1,7 +1,6 @@
 import * as z from 'zod'
+import { jsonObject } from '../core/schemas.ts'
 import { defineAction, defineObservation, defineToolSchema } from './tool.ts'
-
-const jsonObject = z.record(z.string(), z.unknown())
 
 /** `data` is the call's arguments as they came; the MCP server knows what they mean. */
 export const mcpToolAction = defineAction('MCPToolAction', { data: jsonObject.default({}) })

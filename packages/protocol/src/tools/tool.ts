@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { content } from '../core/message.ts'
+import { jsonObject } from '../core/schemas.ts'
 
 /** An action: closed, and told from the others by `kind` (spec 2.5). */
 export function defineAction<K extends string, S extends z.core.$ZodLooseShape>(kind: K, members: S) {
@@ -36,7 +37,7 @@ export function defineToolSchema<K extends string, S extends z.core.$ZodLooseSha
       action_type: z.string().optional(),
       observation_type: z.string().nullish(),
       annotations: toolAnnotations.nullish(),
-      meta: z.record(z.string(), z.unknown()).nullish(),
+      meta: jsonObject.nullish(),
       ...members,
       kind: z.literal(kind),
       title: z.string().nullish(),

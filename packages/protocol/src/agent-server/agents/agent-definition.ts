@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { boundedText, nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { boundedText, jsonObject, nullAsUndefined, withDefault } from '../../core/schemas.ts'
 import { condenser, hookConfig, mcpConfig } from './agent.ts'
 
 const stringList = withDefault(z.array(z.string()).max(200), [])
@@ -39,7 +39,7 @@ export const agentDefinition = z
     mcp_config: nullAsUndefined(mcpConfig),
     profile_store_dir: nullAsUndefined(z.string()),
     condenser: nullAsUndefined(condenser),
-    metadata: withDefault(z.record(z.string(), z.unknown()), {}),
+    metadata: withDefault(jsonObject, {}),
   })
   .meta({ id: 'AgentDefinition' })
 export type AgentDefinition = z.output<typeof agentDefinition>

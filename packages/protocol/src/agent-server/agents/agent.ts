@@ -1,9 +1,7 @@
 import * as z from 'zod'
-import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { jsonObject, nullAsUndefined, trueByDefault, withDefault } from '../../core/schemas.ts'
 import { marketplaceRegistration } from '../extensions/extension.ts'
 import { llm } from '../llm/llm.ts'
-
-const jsonObject = z.record(z.string(), z.unknown())
 
 /** A tool that an agent may use: its registry name (`terminal`) and parameters of its own. */
 export const toolSpec = z
@@ -20,7 +18,7 @@ export const confirmationPolicy = z
     z.object({
       kind: z.literal('ConfirmRisky'),
       threshold: withDefault(z.enum(['LOW', 'MEDIUM', 'HIGH']), 'HIGH'),
-      confirm_unknown: withDefault(z.boolean(), true),
+      confirm_unknown: trueByDefault,
       deadline_seconds: deadlineSeconds,
     }),
   ])

@@ -1,10 +1,7 @@
 import * as z from 'zod'
 import type { RouteTable } from '../../core/route.ts'
-import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { jsonObject, nullAsUndefined, trueByDefault } from '../../core/schemas.ts'
 import { agentLevel } from './agent-definition.ts'
-
-const trueByDefault = withDefault(z.boolean(), true)
-const jsonObject = z.record(z.string(), z.unknown())
 
 /** Where to look for agents. `project_dir` may be relative and need not exist. */
 export const listSubAgentsRequest = z

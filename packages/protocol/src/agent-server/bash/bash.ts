@@ -8,7 +8,7 @@ import {
   queryInteger,
   queryText,
 } from '../../core/query.ts'
-import { nullAsUndefined, uuid, withDefault } from '../../core/schemas.ts'
+import { nullAsUndefined, pageOf, timestamp, uuid, withDefault } from '../../core/schemas.ts'
 
 /** An id of bash events: a UUID in any case, with or without dashes; after parsing without. */
 export const bashId = uuid.transform((id) => id.replaceAll('-', ''))
@@ -26,8 +26,6 @@ export const executeBashRequest = z
   })
   .meta({ id: 'ExecuteBashRequest' })
 export type ExecuteBashRequest = z.output<typeof executeBashRequest>
-
-const timestamp = z.string().meta({ format: 'date-time' })
 
 /** A command that was started. */
 export const bashCommand = z
@@ -62,9 +60,7 @@ export type BashOutput = z.infer<typeof bashOutput>
 export const bashEvent = z.discriminatedUnion('kind', [bashCommand, bashOutput])
 export type BashEvent = z.infer<typeof bashEvent>
 
-export const bashEventPage = z
-  .object({ items: z.array(bashEvent), next_page_id: z.string().nullable() })
-  .meta({ id: 'BashEventPage' })
+export const bashEventPage = pageOf(bashEvent).meta({ id: 'BashEventPage' })
 
 /** The query of a search for bash events; empty texts are absent after parsing, moments are instants in microseconds. */
 export const bashSearchQuery = z.object({

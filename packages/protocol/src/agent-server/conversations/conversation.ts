@@ -1,7 +1,16 @@
 import * as z from 'zod'
 import { content, textContent } from '../../core/message.ts'
 import { emptyAsUndefined, pageLimit, queryText } from '../../core/query.ts'
-import { boundedText, nullAsUndefined, uuid, withDefault } from '../../core/schemas.ts'
+import {
+  boundedText,
+  jsonObject,
+  nullAsUndefined,
+  pageOf,
+  timestamp,
+  trueByDefault,
+  uuid,
+  withDefault,
+} from '../../core/schemas.ts'
 import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer } from '../agents/agent.ts'
 import { agentDefinition } from '../agents/agent-definition.ts'
 import { extensionSource } from '../extensions/extension.ts'
@@ -24,8 +33,6 @@ const tagName = z.string().regex(/^[a-z0-9]+$/, 'The name of a tag is lower-case
 export const tags = z.record(tagName, boundedText(0, 256))
 
 const title = boundedText(1, 200)
-
-const jsonObject = z.record(z.string(), z.unknown())
 
 /**
  * A message that a client sends. Only users send messages, so any other role is refused. `content` is also taken as
@@ -90,7 +97,7 @@ export const startConversationRequest = z
     security_analyzer: nullAsUndefined(securityAnalyzer),
     initial_message: nullAsUndefined(sendMessageRequest),
     max_iterations: withDefault(z.int().min(1), 500).meta({ description: 'Steps of one run.' }),
-    stuck_detection: withDefault(z.boolean(), true),
+    stuck_detection: trueByDefault,
     stuck_detection_thresholds: nullAsUndefined(stuckThresholds),
     secrets: nullAsUndefined(z.record(z.string(), secretSource)),
     secrets_encrypted: withDefault(z.boolean(), false),
@@ -104,7 +111,7 @@ export const startConversationRequest = z
     hook_config: nullAsUndefined(hookConfig),
     tags: nullAsUndefined(tags),
     user_id: nullAsUndefined(z.string()),
-    autotitle: withDefault(z.boolean(), true),
+    autotitle: trueByDefault,
     title_llm_profile: nullAsUndefined(z.string()),
   })
   .superRefine((request, ctx) => {
@@ -118,7 +125,6 @@ export const startConversationRequest = z
   .meta({ id: 'StartConversationRequest' })
 export type StartConversationRequest = z.output<typeof startConversationRequest>
 
-const timestamp = z.string().meta({ format: 'date-time' })
 const id = z.string().meta({ format: 'uuid' })
 
 /** A conversation as clients see it; null members are present. Secrets are null. */
@@ -161,9 +167,7 @@ export const conversationInfo = z
   .meta({ id: 'ConversationInfo' })
 export type ConversationInfo = z.infer<typeof conversationInfo>
 
-export const conversationPage = z
-  .object({ items: z.array(conversationInfo), next_page_id: z.string().nullable() })
-  .meta({ id: 'ConversationPage' })
+export const conversationPage = pageOf(conversationInfo).meta({ id: 'ConversationPage' })
 
 export const conversationSortOrder = z
   .enum(['CREATED_AT', 'UPDATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT_DESC'])

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { jsonObject, nullAsUndefined, trueByDefault, withDefault } from '../../core/schemas.ts'
 
 /** A secret in a request: blank or a mask means that none was given. */
 export const secretInput = nullAsUndefined(z.string()).transform((text) =>
@@ -38,23 +38,23 @@ export const llm = z
     max_output_tokens: positiveInteger,
     model_canonical_name: nullAsUndefined(z.string()),
     api_mode: withDefault(z.enum(['auto', 'chat', 'responses']), 'auto'),
-    capability_overrides: withDefault(z.record(z.string(), z.unknown()), {}),
+    capability_overrides: withDefault(jsonObject, {}),
     extra_headers: nullAsUndefined(z.record(z.string(), z.string())),
     input_cost_per_token: tokenPrice,
     output_cost_per_token: tokenPrice,
     stream: withDefault(z.boolean(), false),
     disable_vision: nullAsUndefined(z.boolean()),
-    caching_prompt: withDefault(z.boolean(), true),
+    caching_prompt: trueByDefault,
     log_completions: withDefault(z.boolean(), false),
     reasoning_effort: nullAsUndefined(z.string()),
     reasoning_summary: nullAsUndefined(z.string()),
-    enable_encrypted_reasoning: withDefault(z.boolean(), true),
+    enable_encrypted_reasoning: trueByDefault,
     extended_thinking_budget: nullAsUndefined(z.int().min(0)),
     usage_id: withDefault(z.string(), 'default'),
-    litellm_extra_body: withDefault(z.record(z.string(), z.unknown()), {}),
+    litellm_extra_body: withDefault(jsonObject, {}),
     fallback_strategy: nullAsUndefined(
       z.looseObject({
-        fallback_llms: z.array(z.union([z.string(), z.record(z.string(), z.unknown())])).default([]),
+        fallback_llms: z.array(z.union([z.string(), jsonObject])).default([]),
       }),
     ).meta({ description: 'Models to ask, in order, when this one fails: names of profiles, or models.' }),
     script: nullAsUndefined(z.array(z.unknown())).meta({

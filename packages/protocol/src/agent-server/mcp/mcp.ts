@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { boundedText, nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { boundedText, jsonObject, nullAsUndefined, withDefault } from '../../core/schemas.ts'
 
 const stringMap = z.record(z.string(), z.string())
 const optionalSeconds = nullAsUndefined(z.number().positive())
@@ -60,9 +60,7 @@ export const mcpTestRequest = z
     name: boundedText(1, 128).default('test-server'),
     server: serverSpec,
     timeout: withDefault(z.number().gt(0).max(120), 15).meta({ description: 'Seconds, for all of it.' }),
-    tool_call: nullAsUndefined(
-      z.object({ name: z.string().min(1), arguments: withDefault(z.record(z.string(), z.unknown()), {}) }),
-    ),
+    tool_call: nullAsUndefined(z.object({ name: z.string().min(1), arguments: withDefault(jsonObject, {}) })),
   })
   .meta({ id: 'MCPTestRequest' })
 export type McpTestRequest = z.output<typeof mcpTestRequest>

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import type { RouteTable } from '../../core/route.ts'
-import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { nullAsUndefined, trueByDefault } from '../../core/schemas.ts'
 import { conversationId, success } from '../conversations/conversation.ts'
 import {
   enableRequest,
@@ -10,7 +10,6 @@ import {
   uninstallResponse,
 } from '../extensions/extension.ts'
 
-const trueByDefault = withDefault(z.boolean(), true)
 const nameParams = z.object({ name: z.string() })
 
 const bundledSkill = z

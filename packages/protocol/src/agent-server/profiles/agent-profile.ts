@@ -1,6 +1,6 @@
 import { findSecretTexts } from '@slipway/shared/redaction'
 import * as z from 'zod'
-import { uuid, withDefault } from '../../core/schemas.ts'
+import { jsonObject, trueByDefault, uuid, withDefault } from '../../core/schemas.ts'
 import { toolSpec } from '../agents/agent.ts'
 import { condenserSettings, verificationSettings } from '../settings/settings.ts'
 import { profileName } from './llm-profile.ts'
@@ -64,7 +64,7 @@ const openHandsProfile = z
     condenser: withDefault(profileCondenser, profileCondenser.parse({})),
     verification: withDefault(profileVerification, profileVerification.parse({})),
     enable_sub_agents: withDefault(z.boolean(), false),
-    enable_switch_llm_tool: withDefault(z.boolean(), true),
+    enable_switch_llm_tool: trueByDefault,
     tool_concurrency_limit: withDefault(z.int().min(1).max(100), 1),
   })
   .meta({ id: 'OpenHandsAgentProfile' })
@@ -153,7 +153,7 @@ export const agentProfileDiagnostics = z
     acp_api_key_secret_name: z.string().nullable(),
     acp_base_url_secret_name: z.string().nullable(),
     acp_file_secret_names: z.array(z.string()),
-    resolved_settings: z.record(z.string(), z.unknown()).nullable(),
+    resolved_settings: jsonObject.nullable(),
   })
   .meta({ id: 'AgentProfileDiagnostics' })
 export type AgentProfileDiagnostics = z.infer<typeof agentProfileDiagnostics>

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { jsonObject } from '../../core/schemas.ts'
 import { llm } from '../llm/llm.ts'
 
 /** The name of a profile: 1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first. */
@@ -29,7 +30,7 @@ export const profileList = z
 
 /** A profile as clients see it: every secret of `config` is null. */
 export const profileDetail = z
-  .object({ name: z.string(), config: z.record(z.string(), z.unknown()), api_key_set: z.boolean() })
+  .object({ name: z.string(), config: jsonObject, api_key_set: z.boolean() })
   .meta({ id: 'ProfileDetail' })
 
 /** `include_secrets: false` leaves the secrets of `llm` out of what is kept. */

@@ -1,9 +1,15 @@
 import * as z from 'zod'
-import { boundedText, nullAsUndefined, uuid, withDefault } from '../../core/schemas.ts'
+import {
+  boundedText,
+  jsonObject,
+  nullAsUndefined,
+  trueByDefault,
+  uuid,
+  withDefault,
+} from '../../core/schemas.ts'
 import { agentContext, mcpConfig, mcpServer, toolSpec } from '../agents/agent.ts'
 import { llm, secretInput } from '../llm/llm.ts'
 
-const jsonObject = z.record(z.string(), z.unknown())
 /** A member that is null until it is set. */
 function nullByDefault<S extends z.ZodType>(schema: S) {
   return schema.nullable().default(null)
@@ -11,7 +17,7 @@ function nullByDefault<S extends z.ZodType>(schema: S) {
 
 export const condenserSettings = z.looseObject({
   condenser_kind: withDefault(z.enum(['llm_summarizing', 'no_op']), 'llm_summarizing'),
-  enabled: withDefault(z.boolean(), true),
+  enabled: trueByDefault,
   max_size: withDefault(z.int().min(20), 240),
   max_tokens: nullByDefault(z.int().min(1)),
   keep_first: withDefault(z.int().min(0), 2),
@@ -51,7 +57,7 @@ export const agentSettings = z
     llm: z.preprocess((value) => withDefaultModel(value), llm),
     tools: nullByDefault(z.array(toolSpec)),
     enable_sub_agents: withDefault(z.boolean(), false),
-    enable_switch_llm_tool: withDefault(z.boolean(), true),
+    enable_switch_llm_tool: trueByDefault,
     tool_concurrency_limit: withDefault(z.int().min(1), 1),
     mcp_config: mcpConfig,
     agent_context: z.preprocess((value) => value ?? {}, agentContext),

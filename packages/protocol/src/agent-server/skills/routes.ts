@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import type { RouteTable } from '../../core/route.ts'
-import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { nullAsUndefined, trueByDefault, withDefault } from '../../core/schemas.ts'
 import { hookConfig } from '../agents/agent.ts'
 import {
   enableRequest,
@@ -12,7 +12,6 @@ import {
 } from '../extensions/extension.ts'
 
 const projectDirectory = nullAsUndefined(z.string()).meta({ description: 'Absolute path of the project.' })
-const trueByDefault = withDefault(z.boolean(), true)
 
 /** A skill as clients list it. `repo`: always told; `knowledge`: told when a word of it is said; `agentskills`: a folder. */
 export const skillInfo = z
