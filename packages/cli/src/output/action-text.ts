@@ -1,4 +1,4 @@
-/** JSON members of unknown shape: kept events of other versions have kinds of their own. */
+/** JSON members of unknown shape: stored events of other versions have kinds of their own. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
 /** What an action does, in words: its command, its file, its text. May have several lines and is not safe to print. */

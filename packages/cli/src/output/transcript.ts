@@ -14,8 +14,8 @@ const headLines = 3
 const tailLines = 5
 
 /**
- * A conversation as people follow it: hints and events in, text to be printed out, safe and no wider than the terminal. What
- * was shown as it came is not shown again with its event, and what was missed is completed.
+ * Renders a conversation for a terminal: transient updates and events in, printable text out, no wider than the terminal.
+ * Text that was streamed is not repeated with its event; missing deltas are completed.
  */
 export class TranscriptRenderer {
   readonly #columns: number
@@ -30,14 +30,14 @@ export class TranscriptRenderer {
     this.#directory = options.directory
   }
 
-  renderUpdate(hint: TransientUpdate): string {
-    if (hint.kind !== 'StreamingDeltaEvent') return ''
-    const { content = '', reasoning_content = '' } = hint
+  renderUpdate(update: TransientUpdate): string {
+    if (update.kind !== 'StreamingDeltaEvent') return ''
+    const { content = '', reasoning_content = '' } = update
     this.#streamedText += content
     return this.#streamText('reasoning', reasoning_content) + this.#streamText('content', content)
   }
 
-  /** Takes any JSON value: kept events of other versions have kinds and shapes of their own. */
+  /** Accepts any JSON value: stored events of other versions have kinds and shapes of their own. */
   renderEvent(event: unknown): string {
     const members = asObject(event)
     switch (members.kind) {

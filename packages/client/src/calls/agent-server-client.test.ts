@@ -70,7 +70,7 @@ test('a JSON body is sent and its answer read', async () => {
   })
 })
 
-test('a refusal becomes a CallError with the words and the faults of the server', async () => {
+test('a refusal becomes a CallError with the detail and the issues of the server', async () => {
   const fault = { loc: ['query', 'limit'], msg: 'Input should be greater than 0', type: 'greater_than' }
   await withServer(respondJson({ detail: [fault] }, 422), async (url) => {
     const error = await new Client({ url })
@@ -79,13 +79,13 @@ test('a refusal becomes a CallError with the words and the faults of the server'
     expect(error).toBeInstanceOf(CallError)
     expect(error).toMatchObject({
       status: 422,
-      faults: [fault],
+      issues: [fault],
       detail: 'query.limit: Input should be greater than 0',
     })
   })
   await withServer(respondJson({ detail: 'Conversation not found' }, 404), async (url) => {
     const error = await new Client({ url }).call('countEvents', { params }).catch((e) => e)
-    expect(error).toMatchObject({ status: 404, faults: undefined, detail: 'Conversation not found' })
+    expect(error).toMatchObject({ status: 404, issues: undefined, detail: 'Conversation not found' })
   })
 })
 
@@ -96,7 +96,7 @@ test('a refusal that is no JSON still says its status', async () => {
   })
 })
 
-test('nobody there is a NoAnswerError that says what to do', async () => {
+test('an unreachable server is a ConnectionError that says what to do', async () => {
   const url = await withServer(respondJson({}), (url) => Promise.resolve(url))
   const error = await new Client({ url }).call('alive', {}).catch((e) => e)
   expect(error).toBeInstanceOf(ConnectionError)

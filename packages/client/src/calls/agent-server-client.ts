@@ -16,7 +16,7 @@ export interface ClientOptions {
 
 /**
  * Typed calls of an agent server. Every method rejects with a `CallError` when the server refuses, with a
- * `NoAnswerError` when nobody answers, and with the signal's reason when the signal aborts.
+ * `ConnectionError` when the server cannot be reached, and with the signal's reason when the signal aborts.
  */
 export class Client {
   readonly #caller: RouteCaller
@@ -49,7 +49,7 @@ export class Client {
 
   /**
    * Imports events, one JSON object a line. All of them are stored or none. `unknown: 'keep'` also takes kinds
-   * and members of other versions. A `CallError` with faults names the line in `loc`: `["body", line, ...place]`.
+   * and members of other versions. A `CallError` with issues names the line in `loc`: `["body", line, ...place]`.
    */
   async importEvents(
     stream: ReadableStream<Uint8Array>,

@@ -3,17 +3,17 @@ import type { ValidationIssue } from '@slipway/protocol'
 /** The server answered with something other than success. */
 export class CallError extends Error {
   readonly status: number
-  /** The server's own words; for a validation error its faults in one line. */
+  /** The server's own words; for a validation error its issues in one line. */
   readonly detail: string
   /** The places of a validation error (spec 2.4 HTTPValidationError), otherwise undefined. */
   readonly issues: readonly ValidationIssue[] | undefined
 
-  constructor(status: number, detail: string, faults?: readonly ValidationIssue[]) {
+  constructor(status: number, detail: string, issues?: readonly ValidationIssue[]) {
     super(`${status}: ${detail}`)
     this.name = 'CallError'
     this.status = status
     this.detail = detail
-    this.issues = faults
+    this.issues = issues
   }
 }
 
@@ -26,7 +26,7 @@ export class ConnectionError extends Error {
   }
 }
 
-/** Reads what a refusal says: `{detail: text}`, `{detail: {message: text, ...}}`, `{detail: [faults]}`, or any other body. */
+/** Reads what a refusal says: `{detail: text}`, `{detail: {message: text, ...}}`, `{detail: [issues]}`, or any other body. */
 export async function readCallError(response: Response): Promise<CallError> {
   const text = await response.text().catch(() => '')
   const detail = parseDetail(text)

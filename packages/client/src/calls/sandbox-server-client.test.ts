@@ -86,7 +86,7 @@ test('a refusal says what the server said, also when it says more than words', a
     })
     const error = await calling.catch((e) => e)
     expect(error).toBeInstanceOf(CallError)
-    expect(error).toMatchObject({ status: 409, detail: 'The sandbox does not run', faults: undefined })
+    expect(error).toMatchObject({ status: 409, detail: 'The sandbox does not run', issues: undefined })
   })
   await withServer(respondJson({ detail: { sandbox_status: 'PAUSED' } }, 409), async (url) => {
     const error = await new SandboxServerClient({ url }).call('me', {}).catch((e) => e)
@@ -94,11 +94,11 @@ test('a refusal says what the server said, also when it says more than words', a
   })
 })
 
-test('nobody there is told with the command that starts such a server', async () => {
+test('an unreachable server is reported with the command that starts one', async () => {
   const url = await withServer(respondJson(null), async (address) => address)
-  const control = await new SandboxServerClient({ url }).call('me', {}).catch((e) => e)
-  expect(control).toBeInstanceOf(ConnectionError)
-  expect(control.message).toContain('slipway sandbox-server')
+  const error = await new SandboxServerClient({ url }).call('me', {}).catch((e) => e)
+  expect(error).toBeInstanceOf(ConnectionError)
+  expect(error.message).toContain('slipway sandbox-server')
   const agent = await new Client({ url }).call('searchConversations', {}).catch((e) => e)
   expect(agent.message).toContain('"slipway serve"')
 })

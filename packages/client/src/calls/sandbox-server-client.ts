@@ -12,8 +12,8 @@ export interface SandboxServerClientOptions {
 }
 
 /**
- * Typed calls of a sandbox server. Both methods reject with a `CallError` when the server refuses, with a `NoAnswerError` when
- * nobody answers, and with the signal's reason when the signal aborts.
+ * Typed calls of a sandbox server. Both methods reject with a `CallError` when the server refuses, with a `ConnectionError` when
+ * the server cannot be reached, and with the signal's reason when the signal aborts.
  */
 export class SandboxServerClient {
   readonly #caller: RouteCaller

@@ -13,8 +13,8 @@ export interface PositionedEvent {
 }
 
 /**
- * What is sent besides the log and stored nowhere: a piece of an answer on its way, or what the models have used so far.
- * Pieces may be missing. The event that they become follows.
+ * Sent beside the log and not stored: a text delta of the model, or its usage so far. Deltas may be missing; the complete
+ * event follows.
  */
 export type TransientUpdate =
   | { readonly kind: 'StreamingDeltaEvent'; readonly content?: string; readonly reasoning_content?: string }
@@ -27,18 +27,17 @@ export interface FollowOptions {
   readonly signal?: AbortSignal
   /** End when all events have been read and nothing runs in the conversation. */
   readonly until?: 'idle'
-  /** Called with each hint, between the events. A server that sends none leaves it uncalled. */
-  readonly onTransientUpdate?: (hint: TransientUpdate) => void
-  /** A connection that says nothing for this long is given up; the server speaks at least every 10 s. Default 35,000. */
+  /** Called with each transient update, between the events. */
+  readonly onTransientUpdate?: (update: TransientUpdate) => void
+  /** A connection without data for this long is closed; the server sends at least every 10 s. Default 35,000. */
   readonly silenceTimeoutMs?: number
-  /** How long to wait before the nth try in a row (1, 2 ...) that brought nothing. Default: 250 to 10,000, jittered. */
+  /** Delay before the nth consecutive retry (1, 2 ...) that yielded nothing. Default: 250 to 10,000, jittered. */
   readonly retryDelayMs?: (failures: number) => number
 }
 
 /**
- * The events of a conversation, each once and in order of position, the old ones and then those to come. A
- * connection that breaks is made again from the last position, for ever. Ends when the signal aborts or `until` has
- * come true; rejects with the `CallError` when the server refuses (401, 403, 404, a position beyond the end, ...), and with
+ * Yields the events of a conversation, each once and in order of position: the stored ones, then new ones. Reconnects
+ * from the last position after every lost connection. Ends when the signal aborts or the condition of `until` holds; rejects with the `CallError` when the server refuses (401, 403, 404, a position beyond the end, ...), and with
  * what `onTransientUpdate` throws.
  */
 export async function* follow(
@@ -54,11 +53,11 @@ export async function* follow(
     retryDelayMs = jitteredBackoff,
   } = options
   let lastPosition = options.after ?? 0
-  // A listener that throws is a fault of the caller, not of the connection.
+  // An error of the listener is the caller's, not the connection's.
   let listenerError: { readonly reason: unknown } | undefined
-  const notifyListener = (hint: TransientUpdate) => {
+  const notifyListener = (update: TransientUpdate) => {
     try {
-      onTransientUpdate?.(hint)
+      onTransientUpdate?.(update)
     } catch (reason) {
       listenerError = { reason }
       throw reason
@@ -94,11 +93,11 @@ interface ConnectionOptions {
   readonly after: number
   readonly signal: AbortSignal | undefined
   readonly until: 'idle' | undefined
-  readonly onTransientUpdate: ((hint: TransientUpdate) => void) | undefined
+  readonly onTransientUpdate: ((update: TransientUpdate) => void) | undefined
   readonly silenceTimeoutMs: number
 }
 
-/** The events of one connection; rejects when it breaks or falls silent. */
+/** The events of one connection; rejects when it breaks or stays silent. */
 async function* readConnection(
   client: Client,
   id: string,
@@ -149,7 +148,7 @@ async function isIdle(
   return count <= lastPosition && execution_status !== 'running'
 }
 
-/** Trying again does not help, unlike after a time-out or a limit of rate. */
+/** A retry does not help, unlike after a time-out or a rate limit. */
 function isPermanentFailure(status: number): boolean {
   return status >= 400 && status < 500 && status !== 408 && status !== 429
 }

@@ -9,10 +9,10 @@ test('must hands on what is there, also what is falsy, and throws on what is mis
   expect(() => must(null, 'the thing')).not.toThrow(Problem)
 })
 
-test('an invalid input is a problem with one fault', () => {
+test('an invalid input is a problem with one issue', () => {
   const problem = invalidInput(['query', 'limit'], 'No', 'greater_than')
   expect(problem).toMatchObject({
     code: 'invalid',
-    faults: [{ loc: ['query', 'limit'], msg: 'No', type: 'greater_than' }],
+    issues: [{ loc: ['query', 'limit'], msg: 'No', type: 'greater_than' }],
   })
 })
