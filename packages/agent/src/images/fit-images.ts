@@ -1,15 +1,17 @@
-/** Formats that models take. */
+import { Mutex } from '@slipway/shared/async'
+
+/** Formats that models accept. */
 export type ImageType = 'png' | 'jpeg' | 'gif' | 'webp'
 
-/** More pixels than a camera's picture has; decoded they take four bytes each. */
+/** Larger than camera images; a decoded pixel has four bytes. */
 const maxPixels = 100_000_000
-/** Models see no more of an image than this. */
+/** Models downscale larger images. */
 const longestEdge = 2_000
 const shortestEdge = 32
 const quality = 80
 const timeoutSeconds = 30
 
-/** The format by the first bytes, whatever a name says; undefined for what models do not take. */
+/** The format by the first bytes; undefined for formats that models do not accept. */
 export function detectImageType(bytes: Buffer): ImageType | undefined {
   const startsWith = (text: string, at = 0) => bytes.toString('latin1', at, at + text.length) === text
   if (startsWith('\x89PNG\r\n\x1a\n')) return 'png'
@@ -18,22 +20,20 @@ export function detectImageType(bytes: Buffer): ImageType | undefined {
   return startsWith('RIFF') && startsWith('WEBP', 8) ? 'webp' : undefined
 }
 
-export type ShrinkResult =
+type ShrinkResult =
   | { readonly kind: 'image'; readonly type: ImageType; readonly bytes: Buffer }
   /** For people. */
   | { readonly kind: 'failure'; readonly failure: string }
 
-let lastShrink: Promise<unknown> = Promise.resolve()
+/** One at a time, because a decoded image is large. */
+const shrinkMutex = new Mutex()
 
 /**
- * An image in at most `maxBytes`: with fewer pixels, as JPEG, or as WebP where something shows through; of one that moves the first
- * picture. One after another, because a decoded image is large. The same image comes out the same. Never rejects: what is no image, is
- * broken, or has too many pixels is a fault.
+ * Shrinks an image to at most `maxBytes`: as JPEG, or as WebP with an alpha channel; of an animation the first picture.
+ * Deterministic. Never rejects: no image, a broken one, or too many pixels is a failure.
  */
 export async function shrinkImage(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
-  const result = lastShrink.then(() => shrink(bytes, maxBytes))
-  lastShrink = result
-  return await result
+  return await shrinkMutex.runExclusive(() => shrink(bytes, maxBytes))
 }
 
 async function shrink(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
@@ -66,16 +66,13 @@ async function shrink(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
   }
 }
 
-/** What became of the image of a data URL. */
-export type FitResult =
+/** The result for the image of a data URL. */
+type FitResult =
   | { readonly kind: 'same'; readonly url: string }
   | { readonly kind: 'shrunk'; readonly url: string; readonly original: Buffer }
   | { readonly kind: 'failure'; readonly failure: string }
 
-/**
- * Data URLs that have at most `maxChars` characters together, in the same order: the largest are made smaller, each as little as needed,
- * and all others are the same. Never rejects.
- */
+/** Shrinks the largest of some data URLs, each as little as needed, to `maxChars` characters in total. Never rejects. */
 export async function fitImages(urls: readonly string[], maxChars: number): Promise<FitResult[]> {
   const fitted: FitResult[] = urls.map((url) => ({ kind: 'same', url }))
   if (urls.reduce((sum, { length }) => sum + length, 0) <= maxChars) return fitted

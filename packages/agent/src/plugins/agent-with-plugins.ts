@@ -3,10 +3,10 @@ import { isAlwaysOn, type LoadedSkill } from '../skills/skill.ts'
 import { mergeServers } from './extensions.ts'
 import type { Plugin } from './plugin.ts'
 
-/** Of the contents of all skills together; those that do not fit are shown without. */
+/** Total length of skill contents; skills above it are shown without content. */
 const maxContentChars = 64 * 1024
 
-/** An agent as its plugins have made it: with their MCP servers and skills. Secrets are the caller's to hide. */
+/** An agent with the MCP servers and skills of its plugins. The caller redacts secrets. */
 export function addPluginsToAgent(agent: Agent, plugins: readonly Plugin[]): Agent {
   const context = agent.agent_context ?? agentContext.parse({})
   const names = new Set(context.skills.map(({ name }) => name))

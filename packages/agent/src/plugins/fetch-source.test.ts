@@ -271,7 +271,7 @@ test('what is too large or too much is refused', async () => {
   await expectIssue(`file://${directory}`, /too large: big/)
   const deep = join(base, 'deep')
   await write(join(deep, ...Array.from({ length: treeLimits.depth }, () => 'd'), 'f'), 'x')
-  await expectIssue(deep, /name that is not taken/)
+  await expectIssue(deep, /name that is not accepted/)
 })
 
 test('a tree with too many files or bytes is refused before they are written', async () => {

@@ -9,15 +9,15 @@ import { copyDirectory, FileTreeWriter, forEachConcurrent, InvalidTreeError } fr
 import type { Source } from './source.ts'
 
 const timeoutMs = 120_000
-/** Of the one file that git receives. */
+/** Of the pack file that git receives. */
 const maxPackBytes = 256 * 1024 * 1024
 const maxListBytes = 16 * 1024 * 1024
-/** Of the files that are read from git at once. */
+/** Of the files read from git in one batch. */
 const maxBatchBytes = 8 * 1024 * 1024
 
 /**
- * Nothing that a repository or an address names may run, nobody is asked for a password, and what is received is one commit.
- * Files are read from git as they are stored, so no filter and no hook has a part in it.
+ * No program named by a repository or an address runs, git never prompts, and one commit is fetched. Files are read as git
+ * stores them, so filters and hooks do not apply.
  */
 const gitConfig: readonly (readonly [string, string])[] = [
   ['core.hooksPath', '/dev/null'],
@@ -38,20 +38,19 @@ const gitEnvironment = {
   GIT_TERMINAL_PROMPT: '0',
 }
 
-export interface FetchSourceOptions {
-  /** A directory that is not there yet; it is there, whole, when this resolves without a fault. */
+interface FetchSourceOptions {
+  /** The directory to create; it is complete when this resolves without an issue. */
   readonly into: string
-  /** What git sees of the server's environment. */
+  /** Environment variables for git. */
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** What was fetched: a commit, where it came from git. */
-export type FetchResult = { readonly commit: string | undefined } | { readonly issue: string }
+/** The fetched commit, if the source is git. */
+type FetchResult = { readonly commit: string | undefined } | { readonly issue: string }
 
 /**
- * Fetches a source into a directory. What is wrong with it is a fault, a sentence without credentials that begins with a verb;
- * then, and when the signal aborts, nothing is left. Rejects when it is aborted; a full disk is a Problem
- * `storage_full`.
+ * Fetches a source into a directory. An issue is a sentence without credentials that begins with a verb; then, and on
+ * abort, the directory is removed. Rejects when aborted, and with Problem `storage_full` when the disk is full.
  */
 export async function fetchSource(
   source: Source,
@@ -100,7 +99,7 @@ async function fetchGit(
   }
 }
 
-/** Runs git, all together within the time that a fetch may take. */
+/** Runs git commands within one common deadline. */
 class GitRunner {
   readonly #workspace: Workspace
   readonly #signal: AbortSignal
@@ -115,7 +114,7 @@ class GitRunner {
     args: readonly string[],
     options: { readonly input?: string; readonly maxBytes?: number } = {},
   ): Promise<ProcessResult> {
-    // The shell sets how large a file may become (in blocks of 512 bytes), which git has no setting for.
+    // The shell limits the file size (in blocks of 512 bytes), for which git has no setting.
     const limited = ['-c', `ulimit -f ${maxPackBytes / 512}; exec git "$@"`, 'git', ...args]
     const limit = { timeoutMs: Math.max(1, this.#deadlineMs - Date.now()) }
     const exit = await this.#workspace.run('/bin/sh', limited, { ...options, ...limit }, this.#signal)
@@ -162,7 +161,7 @@ async function extract(
   await writer.finish()
 }
 
-/** `mode type id size TAB path`, each with a NUL behind it. Other repositories in it are passed over. */
+/** Parses entries `mode type id size TAB path NUL`. Submodules are skipped. */
 function parseTreeListing(list: Buffer): TreeBlob[] {
   const text = new TextDecoder('utf-8', { fatal: true })
   const blobs: TreeBlob[] = []
@@ -207,7 +206,7 @@ async function writeBatch(
   signal: AbortSignal,
 ): Promise<void> {
   const input = `${batch.map(({ id }) => id).join('\n')}\n`
-  // Each content has a line in front of it, with its id, its type and its size.
+  // A line with id, type and size precedes each content.
   const maxBytes = batch.reduce((sum, { sizeBytes }) => sum + sizeBytes + 200, 0)
   const { exitCode, stdout } = await git.run(['cat-file', '--batch'], { input, maxBytes })
   if (exitCode !== 0) throw new InvalidTreeError('cannot be read')
@@ -228,7 +227,7 @@ async function writeBatch(
   )
 }
 
-/** Credentials go into the environment of git alone: a command line can be read by everybody on the machine. */
+/** Credentials are passed in the environment: every user of the machine can read command lines. */
 function credentialConfig({ url, credentials }: GitSource): (readonly [string, string])[] {
   if (credentials === undefined) return []
   const header = `Authorization: Basic ${Buffer.from(credentials).toString('base64')}`
@@ -243,7 +242,7 @@ function configEnvironment(pairs: readonly (readonly [string, string])[]): Recor
   return { GIT_CONFIG_COUNT: String(pairs.length), ...Object.fromEntries(entries) }
 }
 
-/** What git said last, without what an address in it may hold. */
+/** The error message of git, redacted. */
 function gitFailureReason({ exitCode, stderr }: ProcessResult): string {
   if (exitCode === 127) return 'git is not installed'
   const lines = stderr.toString().split('\n')

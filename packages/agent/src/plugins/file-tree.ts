@@ -4,13 +4,13 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { errorCode, isWithin, makeDirectory } from '@slipway/shared/fs'
 import { isGitFolder } from './source.ts'
 
-/** What one fetched tree may hold. */
+/** Limits of one fetched tree. */
 export const treeLimits = { files: 20_000, fileBytes: 16 * 1024 * 1024, bytes: 128 * 1024 * 1024, depth: 40 }
 
-/** Files that are written at one time: each is made durable, which is waiting above all. */
+/** Files written concurrently; each is synced, which is mostly waiting. */
 const concurrency = 16
 
-/** Something about a tree for which nothing of it is taken; a sentence that begins with a verb. */
+/** Why a whole tree is rejected; a sentence that begins with a verb. */
 export class InvalidTreeError extends Error {
   constructor(message: string) {
     super(message)
@@ -19,8 +19,8 @@ export class InvalidTreeError extends Error {
 }
 
 /**
- * Writes a tree of files that somebody else made into a directory that is not there yet. Nothing is written outside of it,
- * whatever the names are: names of no ordinary file are refused, nothing is written over, and links come last.
+ * Writes an untrusted tree of files into a new directory, never outside of it: unusual names are rejected, nothing is
+ * overwritten, and links are created last.
  */
 export class FileTreeWriter {
   readonly #root: string
@@ -33,14 +33,14 @@ export class FileTreeWriter {
     this.#root = root
   }
 
-  /** The directory's parent is made when it is not there. */
+  /** Creates the directory and its parents. */
   static async start(root: string): Promise<FileTreeWriter> {
     await makeDirectory(dirname(root), 0o700)
     await mkdir(root, { mode: 0o700 })
     return new FileTreeWriter(root)
   }
 
-  /** Counts a file before it is read, so that nothing is read that is too much. */
+  /** Counts a file against the limits before it is read. */
   reserve(path: string, sizeBytes: number): void {
     assertPath(path)
     this.#bytes += sizeBytes
@@ -67,7 +67,7 @@ export class FileTreeWriter {
     this.#links.set(path, target)
   }
 
-  /** Makes the links, and refuses the tree when one leads out of it. One that leads nowhere is left out. */
+  /** Creates the links; rejects the tree when one leads out of it. A dangling link is dropped. */
   async finish(): Promise<void> {
     for (const [path, target] of this.#links) {
       const lexical = resolve(this.#root, dirname(path), target)
@@ -98,10 +98,7 @@ export class FileTreeWriter {
   }
 }
 
-/**
- * Copies a directory without its git folders. All of it is looked at before anything is read. Rejects with TreeRefused, and
- * when the signal aborts.
- */
+/** Copies a directory without its git folders, after scanning all of it. Rejects with InvalidTreeError, and on abort. */
 export async function copyDirectory(from: string, into: string, signal: AbortSignal): Promise<void> {
   const root = await realpath(from).catch(() => undefined)
   if (root === undefined || !(await lstat(root)).isDirectory()) throw new InvalidTreeError('is no directory')
@@ -138,7 +135,7 @@ async function scanDirectory(
   }
 }
 
-/** Does something with each item, a few at a time. When one fails, it rejects after those that were begun are over. */
+/** Processes items with bounded concurrency. When one fails, it rejects after the started ones have ended. */
 export async function forEachConcurrent<T>(
   items: readonly T[],
   work: (item: T) => Promise<void>,
@@ -151,7 +148,7 @@ export async function forEachConcurrent<T>(
   }
 }
 
-/** A link that names a place in the tree by its absolute path is made relative. */
+/** Makes an absolute link to a path in the tree relative. */
 async function relativeTarget(root: string, path: string): Promise<string> {
   const target = await readlink(join(root, path))
   return isAbsolute(target) && isWithin(root, target)
@@ -185,7 +182,7 @@ function assertPath(path: string): void {
     !isGitFolder(part) &&
     !/[\p{Cc}\\]/u.test(part)
   if (parts.length > treeLimits.depth || path.length > 2_000 || !parts.every(isGood))
-    throw new InvalidTreeError(`holds a name that is not taken: ${displayedPath(path)}`)
+    throw new InvalidTreeError(`holds a name that is not accepted: ${displayedPath(path)}`)
 }
 
 function linkEscapes(path: string): InvalidTreeError {

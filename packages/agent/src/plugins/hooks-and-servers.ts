@@ -12,18 +12,18 @@ import { readJson } from './read-json.ts'
 
 const maxServers = 50
 
-/** What reading one plugin goes along with. */
+/** The state of reading one plugin. */
 export interface PluginContext {
   /** Real path of its folder. */
   readonly root: string
   readonly name: string
-  /** Of its manifest. */
+  /** The members of its manifest. */
   readonly members: Readonly<Record<string, unknown>>
-  /** What was passed over is added. */
+  /** Skipped parts are added. */
   readonly issues: string[]
 }
 
-/** The hooks of `hooks/hooks.json`, or of the file or the value that the manifest names. Events that are not known are left out. */
+/** The hooks of `hooks/hooks.json`, or of the file or value in the manifest. Unknown events are skipped. */
 export async function readHooks(parts: PluginContext): Promise<HookConfig | undefined> {
   const value = await readPart(parts, parts.members.hooks, 'hooks/hooks.json')
   if (value === undefined) return undefined
@@ -42,7 +42,7 @@ export async function readHooks(parts: PluginContext): Promise<HookConfig | unde
   return undefined
 }
 
-/** The MCP servers of `.mcp.json`, or of the file or the value that the manifest names. */
+/** The MCP servers of `.mcp.json`, or of the file or value in the manifest. */
 export async function readServers(parts: PluginContext): Promise<Readonly<Record<string, McpServer>>> {
   const value = await readPart(parts, parts.members.mcpServers, '.mcp.json')
   if (value === undefined) return {}
@@ -56,7 +56,7 @@ export async function readServers(parts: PluginContext): Promise<Readonly<Record
   return Object.fromEntries(servers)
 }
 
-/** A value that stands in the manifest, or in the file that it names, or in the usual file. */
+/** A value of the manifest, of the file that it names, or of the default file. */
 async function readPart(parts: PluginContext, manifestValue: unknown, defaultPath: string): Promise<unknown> {
   if (isRecord(manifestValue)) return manifestValue
   const path = typeof manifestValue === 'string' ? manifestValue : defaultPath
@@ -67,7 +67,7 @@ async function readPart(parts: PluginContext, manifestValue: unknown, defaultPat
   return undefined
 }
 
-/** Programs of hooks find the plugin's folder in their environment: so it needs no quoting where they name it. */
+/** Commands of hooks get the plugin's folder as environment variables, so that it needs no quoting. */
 function addRootVariables(config: HookConfig, root: string): HookConfig {
   const quoted = `'${root.replaceAll("'", `'\\''`)}'`
   const exports = `CLAUDE_PLUGIN_ROOT=${quoted} OPENHANDS_PLUGIN_ROOT=${quoted}\nexport CLAUDE_PLUGIN_ROOT OPENHANDS_PLUGIN_ROOT\n`
@@ -76,24 +76,19 @@ function addRootVariables(config: HookConfig, root: string): HookConfig {
       matcher,
       hooks: hooks.map((hook) => (hook.command === '' ? hook : { ...hook, command: exports + hook.command })),
     }))
-  return {
-    pre_tool_use: matchers(config.pre_tool_use),
-    post_tool_use: matchers(config.post_tool_use),
-    user_prompt_submit: matchers(config.user_prompt_submit),
-    session_start: matchers(config.session_start),
-    session_end: matchers(config.session_end),
-    stop: matchers(config.stop),
-  }
+  const withVariables: HookConfig = { ...config }
+  for (const event of hookEvents) withVariables[event] = matchers(config[event])
+  return withVariables
 }
 
-/** Some write the transport of a server as its `type`. */
+/** Some configurations write the transport of a server as its `type`. */
 function withTransport(server: unknown): unknown {
   if (!isRecord(server) || server.transport !== undefined) return server
   const { type, ...rest } = server
   return type === 'http' || type === 'sse' ? { ...rest, transport: type } : rest
 }
 
-/** A value in whose texts the plugin's folder is named. */
+/** Replaces the variables for the plugin's folder in all texts. */
 function substituteRoot(value: unknown, root: string): unknown {
   if (typeof value === 'string') return value.replace(/\$\{(?:CLAUDE|OPENHANDS)_PLUGIN_ROOT\}/g, () => root)
   if (Array.isArray(value)) return value.map((item) => substituteRoot(item, root))

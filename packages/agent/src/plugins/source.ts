@@ -3,21 +3,21 @@ import type { ExtensionSource } from '@slipway/protocol'
 import { redactText } from '@slipway/shared/redaction'
 import { decodePercent } from '@slipway/shared/url'
 
-/** Where something is fetched from, understood. */
+/** A parsed source of a plugin or of skills. */
 export type Source =
   | { readonly kind: 'directory'; readonly path: string; readonly folder: string | undefined }
   | {
       readonly kind: 'git'
       /** Without credentials. */
       readonly url: string
-      /** `user:password` of the address, for this fetch and nothing else. */
+      /** `user:password` of the address, for this fetch only. */
       readonly credentials: string | undefined
       readonly ref: string | undefined
-      /** A folder of the repository, without slashes at its ends. */
+      /** A folder of the repository, without leading and trailing slashes. */
       readonly folder: string | undefined
     }
 
-export interface SourceIssue {
+interface SourceIssue {
   readonly member: 'source' | 'ref' | 'repo_path'
   readonly issue: string
 }
@@ -30,8 +30,8 @@ const githubTree = /^\/([^/]+)\/([^/]+)\/tree\/([^/]+)(?:\/(.+))?$/
 const badCharacters = /[\p{Cc}\p{Zl}\p{Zp}\\]/u
 
 /**
- * Understands a source. A folder of the repository may stand in the source, behind `github:owner/repo/` or after a `#`, and then
- * `repo_path` is below it; so may a ref, at the end behind an `@`, but for the member `ref` goes before it. Nothing is looked up.
+ * Parses a source, without any access. The source may contain a folder of the repository, after `github:owner/repo/` or
+ * after a `#`; `repo_path` is then below it. It may end in `@` and a ref; the member `ref` has precedence.
  */
 export function parseSource(input: ExtensionSource): Source | SourceIssue {
   const { repo_path } = input
@@ -53,7 +53,7 @@ export function parseSource(input: ExtensionSource): Source | SourceIssue {
   return { kind: 'git', url: `file://${encodeURI(url)}`, credentials: undefined, ref, folder }
 }
 
-/** The same source as it may be kept and shown: without credentials and unknown members. */
+/** The source for storage and display: without credentials and unknown members. */
 export function publicSource(input: ExtensionSource): ExtensionSource {
   return { source: publicText(input.source.trim()), ref: input.ref, repo_path: input.repo_path }
 }
@@ -64,7 +64,7 @@ function publicText(text: string): string {
   return /^https:\/\/[^/?#]*@/i.test(text) ? location.url + sourceFragment(location) : text
 }
 
-/** A source that names a folder of another one by itself. */
+/** A source, as one text, for a folder of another source. */
 export function subfolderSource(input: ExtensionSource, folder: string): string {
   const location = parseLocation(input.source.trim())
   if (location === undefined || 'issue' in location) return input.source
@@ -103,7 +103,7 @@ function parseLocation(text: string): ParsedLocation | undefined {
   const [, address = '', urlFolder, urlRef] = /^([^#]*)(?:#([^@]*)(?:@(.+))?)?$/.exec(text) ?? []
   const [, host = '', path = ''] = scpAddress.exec(address) ?? []
   if (host !== '') return !path.startsWith('-') ? { url: address, folder: urlFolder, ref: urlRef } : undefined
-  // Written in other ways it would be the same address, and nobody would find the credentials in it.
+  // Other spellings are rejected, because credentials in them would not be recognized.
   const url = /^[a-z]+:\/\/[^/\s]|^file:\/\/\//i.test(address) ? URL.parse(address) : null
   const location = url === null || /\s/.test(address) ? undefined : parseUrl(url, urlFolder)
   return location === undefined || 'issue' in location || urlRef === undefined
@@ -138,12 +138,12 @@ function parseUrl(url: URL, folder: string | undefined): ParsedLocation | undefi
   }
 }
 
-/** Of a host, an owner or a repository: no program takes it for an option. */
+/** Whether no program mistakes a host, an owner or a repository for an option. */
 function isSafeName(text: string): boolean {
   return /^[\w[]/.test(text) && text !== '.' && text !== '..'
 }
 
-/** Undefined when there is none, null when it leads out. */
+/** Undefined without a folder, null when it leads out of the repository. */
 function normalizeFolder(path: string | undefined): string | undefined | null {
   if (path === undefined) return undefined
   const parts = path.split('/').filter((part) => part !== '' && part !== '.')
@@ -160,7 +160,7 @@ function isRef(ref: string): boolean {
   return /^[\w][\w./+@-]*$/.test(ref) && !ref.includes('..') && !ref.includes('@{')
 }
 
-/** A folder in which git keeps what it believes. */
+/** Whether a name is a git directory on some file system. */
 export function isGitFolder(name: string): boolean {
   return /^\.git[\s.]*$/i.test(name)
 }

@@ -1,11 +1,11 @@
 import { unknownText } from './words.ts'
 
-/** Directories of the system: whatever is changed below them changes the machine. */
+/** System directories: a change below them changes the machine. */
 const systemPath = /^\/(?:bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|sbin|sys|usr|System|Library)(?:\/|$)/
-/** Below these, parts are somebody's own. */
+/** Parts of them that belong to users. */
 const userPath =
   /^\/(?:usr\/(?:local|src)\/.|proc\/self\/fd|dev\/(?:null|zero|full|random|urandom|std(?:in|out|err)|tty|fd|shm|pts|tcp|udp)(?:\/|$))/
-/** Directories whose loss as a whole is a catastrophe. */
+/** Directories that must not be deleted as a whole. */
 const wholeDirectory =
   /^(?:\/|~[\w-]*|\.|\.\.|\*|\/(?:home|Users)\/[^/]+|\/(?:home|opt|root|run|srv|var|Users|Applications|mnt|media)|(?:\.\.\/)+\.\.)$/
 const diskDevice =
@@ -13,13 +13,13 @@ const diskDevice =
 const secretPath =
   /(?:^|\/)(?:\.ssh(?:$|\/(?!known_hosts|config$|[^/]*\.pub$))|\.(?:aws|azure|gnupg)(?:$|\/)|\.kube\/config|\.docker\/config\.json|\.config\/(?:gcloud|gh)\/|\.netrc|\.pgpass|\.git-credentials|\.npmrc$|\.pypirc|\.vault-token|\.env(?:\.(?!example|sample|template)[\w.-]+)?$|id_(?:rsa|dsa|ecdsa|ed25519)$|[^/]+\.pem$)|^\/etc\/(?:g?shadow|sudoers|ssl\/private)|^\/proc\/[^/]+\/environ$/
 
-/** A path that is as it is read: without double slashes, `/./` and a slash at the end. */
+/** Removes double slashes, `/./` and a trailing slash. */
 function normalizePath(path: string): string {
   const collapsed = path.replace(/\/{2,}/g, '/').replace(/(?:\/\.(?=\/|$))+/g, '')
   return collapsed === '' ? '/' : collapsed.replace(/(?<=.)\/$/, '')
 }
 
-/** Resolves `..` in a path that begins at the root. */
+/** Resolves `..` in an absolute path. */
 function resolveDots(path: string): string {
   if (!path.startsWith('/')) return path
   const parts: string[] = []
@@ -27,7 +27,7 @@ function resolveDots(path: string): string {
   return parts.join('/') || '/'
 }
 
-/** Whether deleting it with all that is below is a catastrophe: the root, a home, a directory of the system, all that is here. */
+/** Whether deleting it recursively is catastrophic: the root, a home or system directory, the current directory. */
 export function isCatastrophicTarget(path: string): boolean {
   const resolvedPath = resolveDots(normalizePath(path))
   const parent = normalizePath(
@@ -36,7 +36,7 @@ export function isCatastrophicTarget(path: string): boolean {
   return wholeDirectory.test(resolvedPath) || wholeDirectory.test(parent) || isSystemPath(parent)
 }
 
-/** A directory whose name is not known, and everything in it: with an empty name, this is the root. */
+/** A path below an unknown directory name: with an empty name, this is the root. */
 export function mayBeRoot(path: string): boolean {
   return path.startsWith(`${unknownText}/`) && /^\/+\*?$/.test(path.slice(1))
 }
@@ -55,7 +55,7 @@ export function isSecretFile(path: string): boolean {
   return secretPath.test(normalizePath(path))
 }
 
-/** Outside of the directory that the shell is in, as far as the path alone says so: a home, or above. */
+/** Whether the path alone shows that it is outside of the current directory: a home directory, or above. */
 export function isOutsideDirectory(path: string): boolean {
   return /^(?:~|\.\.(?:\/|$))/.test(path) || isSystemPath(path)
 }

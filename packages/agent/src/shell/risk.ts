@@ -12,26 +12,26 @@ import { parseScript, type ShellCall, type ShellScript } from './script.ts'
 import { unknownText } from './words.ts'
 import { hasScriptFile } from './wrappers.ts'
 
-/** A longer text is not looked at: nobody reads it before he agrees. */
+/** Longer texts are not analyzed. */
 const maxLength = 100_000
 /** Variables that make another program run the caller's code. */
 const hijackVariables =
   /^(?:LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|GIT_SSH_COMMAND|GIT_SSH|PERL5OPT|PYTHONSTARTUP)$/
 
 /**
- * The risk of a shell text, told by rules from what it would run: the greatest of its parts, also of those inside of
- * substitutions, wrappers such as `sudo` and `xargs`, and texts for other shells. HIGH: destroys, gives secrets away, runs
- * what came from elsewhere, weakens the machine. MEDIUM: installs, talks to other machines, deletes, leaves the directory,
- * runs what cannot be told from the text. LOW: the rest. UNKNOWN: no shell syntax or too long, and nothing found in what could be read.
- * A guide for whom to ask, no wall: a program that the text starts can do what it likes.
+ * The risk of a shell text by rules: the greatest risk of the calls it would make, including those in substitutions, wrappers
+ * such as `sudo` and `xargs`, and texts for other shells. HIGH: destroys, leaks secrets, runs downloaded code, weakens the
+ * machine. MEDIUM: installs, uses the network, deletes, leaves the directory, runs unknown programs. LOW: the rest.
+ * UNKNOWN: invalid syntax or too long, and no HIGH risk in the readable part. It is not a security boundary: a started
+ * program can do anything.
  */
 export async function patternRisk(command: string): Promise<SecurityRisk> {
   return await assess(command, scriptRisk)
 }
 
 /**
- * HIGH for what is never right unseen: what came over the network is run, a disk is written past its files, the system, a
- * home or everything here is deleted, processes multiply without end. LOW for all else, UNKNOWN for what is no shell syntax, too long, or nested too deep.
+ * HIGH for what always needs a confirmation: running downloaded code, writing a raw disk, deleting the system, a home or the
+ * current directory, a fork bomb. LOW for the rest, UNKNOWN for invalid syntax, too long texts and too deep nesting.
  */
 export async function railRisk(command: string): Promise<SecurityRisk> {
   return await assess(command, ({ calls, isForkBomb }) => {
@@ -50,7 +50,6 @@ async function assess(command: string, rule: (script: ShellScript) => SecurityRi
 }
 
 function scriptRisk({ calls, isForkBomb, isTooDeep }: ShellScript): SecurityRisk {
-  // Nobody nests that deep for others to read.
   if (isForkBomb || isTooDeep || runsDownload(calls)) return 'HIGH'
   return calls.map(callRisk).reduce(maxRisk, 'LOW')
 }
@@ -68,7 +67,7 @@ function callRisk(call: ShellCall): SecurityRisk {
   return [nameRisk(call), fileRisk(call), programRisk(call)].reduce(maxRisk)
 }
 
-/** A program that is worked out at run time: by another program, by a pattern of files, or by a variable. */
+/** The risk of a program name that is computed at run time: by another program, a file pattern, or a variable. */
 function nameRisk({ name, substitutions }: ShellCall): SecurityRisk {
   if (/[*?[\]]/.test(name) && name !== '[' && name !== '[[') return 'HIGH'
   if (!name.includes(unknownText)) return 'LOW'
@@ -81,7 +80,7 @@ function fileRisk({ name, args, writes, reads }: ShellCall): SecurityRisk {
   return /^(?:tee|cp|mv|install|ln)$/.test(name) && args.some(isLoginFile) ? 'HIGH' : 'LOW'
 }
 
-/** Who may log in. */
+/** Files that control who may log in. */
 function isLoginFile(path: string): boolean {
   return /\.ssh\/authorized_keys$|\.ssh\/rc$/.test(path)
 }
@@ -89,7 +88,7 @@ function isLoginFile(path: string): boolean {
 type CallPredicate = (call: ShellCall) => boolean
 const predicateCache = new WeakMap<readonly ShellCall[], Map<CallPredicate, boolean>>()
 
-/** Whether one of these is of some sort; remembered, because the calls of a long pipeline are in front of one another. */
+/** `calls.some(test)`, cached: the calls of a long pipeline share their upstream calls. */
 function someCall(calls: readonly ShellCall[], test: CallPredicate): boolean {
   const cached = predicateCache.get(calls) ?? new Map<CallPredicate, boolean>()
   predicateCache.set(calls, cached)
@@ -98,7 +97,7 @@ function someCall(calls: readonly ShellCall[], test: CallPredicate): boolean {
   return result
 }
 
-/** Whether a call takes as its program what calls of some sort give it. */
+/** Whether a call executes the output of matching calls. */
 function executesOutputOf(call: ShellCall, isSource: CallPredicate): boolean {
   const { name, args, substitutions, upstream, input } = call
   if (name.includes(unknownText)) return someCall(substitutions, isSource)
@@ -119,13 +118,13 @@ function executesOutputOf(call: ShellCall, isSource: CallPredicate): boolean {
   return readsStandardInput && someCall(upstream, isSource)
 }
 
-/** The unknown word is the program itself or its file, not a mere argument of it. */
+/** Whether the program or its file is unknown, not just an argument of it. */
 function isUnknownProgram({ args }: ShellCall): boolean {
   const first = args.findIndex((arg) => !arg.startsWith('-'))
   return args[first]?.includes(unknownText) === true || args[first]?.includes('{}') === true
 }
 
-/** A file is downloaded, and run later in the same text. */
+/** Whether a file is downloaded and run later in the same text. */
 function runsDownload(calls: readonly ShellCall[]): boolean {
   const files = new Set<string>()
   for (const call of calls) {
@@ -155,7 +154,7 @@ function fileName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1)
 }
 
-/** Keys for logging in are no gift to the other side. */
+/** Options for login keys, which do not send the key. */
 const keyOptions = {
   web: /^(?:-E|--key|--cert|--cacert|--netrc-file)$/,
   others: /^(?:-i|-F|--identity)$/,

@@ -35,18 +35,18 @@ const low = constantRisk('LOW')
 const medium = constantRisk('MEDIUM')
 const high = constantRisk('HIGH')
 
-/** Programs that talk to other machines. */
+/** Programs that use the network. */
 const networkPrograms = new Set(
   'curl wget aria2c fetch http https xh lynx w3m links nc ncat netcat socat telnet ftp lftp tftp ssh scp sftp rsync rclone sshfs mosh gh glab aws gcloud gsutil az doctl heroku flyctl vercel netlify mail sendmail mutt ngrok cloudflared'.split(
     ' ',
   ),
 )
 
-/** Programs that run a program text. */
+/** Interpreters of program texts. */
 export const interpreterPrograms =
   /^(?:(?:ba|da|z|k|a|fi|c|tc|rba)?sh|pypy\d?|python[\d.]*|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|tsx|php[\d.]*|lua[\d.]*|luajit|osascript|pwsh|tclsh|expect|Rscript)$/
 
-/** Programs that turn what nobody can read into something else. */
+/** Programs that decode unreadable data. */
 const decoderPrograms =
   /^(?:base(?:32|58|64)|basenc|xxd|openssl|gpg|uudecode|rev|tr|gunzip|zcat|bzcat|xzcat|unxz|bunzip2)$/
 
@@ -58,7 +58,7 @@ export function isDecoder({ name }: ShellCall): boolean {
   return decoderPrograms.test(name)
 }
 
-/** What a program does by itself, whatever surrounds it; LOW for programs that nobody has heard of. */
+/** The risk of a program by itself; LOW for unknown programs. */
 export function programRisk(call: ShellCall): SecurityRisk {
   const rule = rules.get(call.name) ?? rules.get(call.name.replace(/[\d.]+$/, ''))
   if (rule !== undefined) return rule(call)
@@ -66,7 +66,7 @@ export function programRisk(call: ShellCall): SecurityRisk {
   return interpreterPrograms.test(call.name) ? codeRisk(call) : 'LOW'
 }
 
-/** Deletes a directory that must not be lost: also a rule of its own. */
+/** Whether it deletes a directory that must not be deleted as a whole. */
 export function isCatastrophe(call: ShellCall): boolean {
   const { name, args } = call
   const targets = args.filter((arg) => !arg.startsWith('-'))
@@ -87,7 +87,7 @@ export function isCatastrophe(call: ShellCall): boolean {
   return false
 }
 
-/** Writes a disk or the memory past the file system: also a rule of its own. */
+/** Whether it writes to a disk or memory device directly. */
 export function writesRawDisk({ name, args, writes }: ShellCall): boolean {
   if (writes.some(isDiskDevice) || name.startsWith('mkfs')) return true
   if (name === 'dd') return args.some((arg) => arg.startsWith('of=') && isDiskDevice(arg.slice(3)))
@@ -121,7 +121,7 @@ function isDeletingFind({ args }: ShellCall): boolean {
   )
 }
 
-/** For programs that write the files they name. */
+/** For programs that write the file of their last argument. */
 const fileWriterRisk: Rule = ({ args }) => {
   const paths = args.filter((arg) => !arg.startsWith('-'))
   const target = paths.at(-1) ?? ''
@@ -130,7 +130,7 @@ const fileWriterRisk: Rule = ({ args }) => {
 }
 
 const gitRisk: Rule = ({ args }) => {
-  // Options in front of the sub-command are none of its own.
+  // Skip the options before the sub-command.
   let index = 0
   while (args[index]?.startsWith('-')) index += /^-[cC]$/.test(args[index] ?? '') ? 2 : 1
   const rest = args.slice(index)
@@ -226,7 +226,7 @@ const serviceRisk: Rule = ({ args }) => {
     : 'MEDIUM'
 }
 
-/** Listens for a shell, or gives one. */
+/** HIGH when it provides a shell. */
 const netcatRisk: Rule = ({ args }) =>
   args.some((arg) => /^(?:-[a-zA-Z]*[ec]|--exec|--sh-exec)$/.test(arg) || /^(?:exec|system):/i.test(arg))
     ? 'HIGH'
@@ -245,7 +245,7 @@ const httpClientRisk: Rule = ({ args, writes }) => {
   return urls.length > 0 && urls.every(isLocal) ? 'LOW' : 'MEDIUM'
 }
 
-/** A program text on the command line or as the input. */
+/** The risk of a program text in the arguments or the input. */
 const codeRisk: Rule = ({ args, input }) => {
   const texts = args.filter((_, at) =>
     /^(?:-[a-zA-Z]*[cerpE]|--eval|--print|--execute)$/.test(args[at - 1] ?? ''),
@@ -269,7 +269,7 @@ const firewallRisk: Rule = ({ args }) => {
   return /^(?:-t \w+ )?(?:-L|-S|--list|list|status|show)/.test(commandLine) ? 'LOW' : 'HIGH'
 }
 
-/** By name; a name with a version behind it is looked up without. */
+/** By name, without a version suffix. */
 const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ...rulesFor('rm shred srm', (call) =>
     isCatastrophe(call) || call.args.some(isSystemPath) ? 'HIGH' : 'MEDIUM',

@@ -2,45 +2,45 @@ import type { CommandExpansionPart, Redirection, SyntaxNode } from 'unbash'
 import { expandToText, expandWord, unknownText, type VariableScope } from './words.ts'
 import { hasScriptFile, remoteCommand, wrappedPrograms } from './wrappers.ts'
 
-/** A program as a shell text would start it, with what surrounds it. */
+/** A program call of a shell text, with its context. */
 export interface ShellCall {
-  /** The last part of the program's path; with `unknown` in it when it is worked out at run time. */
+  /** The last part of the program's path; contains `unknownText` when it is computed at run time. */
   readonly name: string
   readonly args: readonly string[]
-  /** Variables set for this call alone. */
+  /** Variables set for this call only. */
   readonly assignments: ReadonlyMap<string, string>
-  /** Files that its output goes to, and those that its input comes from. */
+  /** Files of its redirections. */
   readonly writes: readonly string[]
   readonly reads: readonly string[]
   /** A here document or here string. */
   readonly input: string | undefined
-  /** What is in front of it in its pipeline. */
+  /** The calls before it in its pipeline. */
   readonly upstream: readonly ShellCall[]
-  /** What its words are made from: `$(...)` and `<(...)`. */
+  /** The calls in its words: `$(...)` and `<(...)`. */
   readonly substitutions: readonly ShellCall[]
 }
 
 export interface ShellScript {
-  /** Everything that the text might run, in order, also inside of substitutions, functions, and texts for other shells. */
+  /** All calls that the text may make, in order, including those in substitutions, functions and nested shell texts. */
   readonly calls: readonly ShellCall[]
   readonly hasErrors: boolean
-  /** A function that starts itself twice over. */
+  /** A function calls itself more than once, or in a pipeline. */
   readonly isForkBomb: boolean
-  /** There are more levels of shells, substitutions or wrappers than were looked into. */
+  /** Shells, substitutions or wrappers nest deeper than the limit. */
   readonly isTooDeep: boolean
 }
 
-/** Shells in shells, and programs that run programs, deeper than this are not looked into. */
+/** Maximum nesting of shells, and of programs that run programs. */
 const maxDepth = 8
 const maxWrapDepth = 16
-/** Calls made of one text in all. */
+/** Maximum number of calls of one text. */
 const maxCalls = 200_000
-/** Values longer than this are not followed. */
+/** Longer values of variables count as unknown. */
 const maxValue = 4096
 const maxStages = 100
 const shellNames = /^(?:ba|da|z|k|a|fi|c|tc|rba)?sh$/
 
-/** Reads a shell text as the calls that it might make. */
+/** Parses a shell text into the calls that it may make. */
 export async function parseScript(text: string): Promise<ShellScript> {
   const { forEachChild, parse } = await import('unbash')
   const reader = new ScriptReader(parse, forEachChild)
@@ -61,7 +61,7 @@ class ScriptReader {
     ['IFS', ' '],
   ])
   readonly #scope: VariableScope
-  /** What is in front of what is read now in its pipeline. */
+  /** The calls before the current node in its pipeline. */
   #upstream: readonly ShellCall[] = []
   #depth = 0
   #hasErrors = false
@@ -85,7 +85,7 @@ class ScriptReader {
     if (this.#depth >= maxDepth) return this.#markTooDeep()
     this.#depth++
     try {
-      // What is not known takes part in the text as a variable of no value.
+      // Unknown text is parsed as a variable without a value.
       const script = this.#parse(text.replaceAll(unknownText, '$__unknown'))
       if (script.errors !== undefined) this.#hasErrors = true
       return script.commands.flatMap((statement) => this.#readNode(statement))
@@ -127,7 +127,7 @@ class ScriptReader {
     const outerUpstream = this.#upstream
     const found: ShellCall[] = []
     for (const stage of stages) {
-      // A pipeline that nobody writes by hand: all of it counts as in front of each part, which takes less memory.
+      // In very long pipelines all stages share one list of upstream calls, to save memory.
       this.#upstream = stages.length > maxStages ? found : [...outerUpstream, ...found]
       pushAll(found, this.#readNode(stage))
     }
@@ -142,7 +142,7 @@ class ScriptReader {
     return calls
   }
 
-  /** A compound statement with redirections of its own: they hold for all of its calls. */
+  /** A compound statement with redirections, which apply to all of its calls. */
   #readRedirected(node: Extract<SyntaxNode, { type: 'Redirected' }>): ShellCall[] {
     const files = this.#redirectedFiles(node.redirects)
     const inner = node.redirects.flatMap((redirect) => this.#readChildren(redirect))
@@ -167,7 +167,7 @@ class ScriptReader {
       word.type === 'Word' ? expandWord(word, this.#scope) : [`${word.name}=${assigned.get(word.name)}`],
     )
     const files = this.#redirectedFiles(node.redirects)
-    // Without a program, the assignments stay; `export` and its like keep them too.
+    // Assignments persist without a program and with `export` and similar builtins.
     if (words.length === 0 || /^(?:export|declare|typeset|local|readonly)$/.test(words[0] ?? ''))
       for (const [name, value] of assigned)
         this.#variables.set(name, value.length > maxValue ? unknownText : value)
@@ -200,13 +200,13 @@ class ScriptReader {
     return { writes, reads, input }
   }
 
-  /** What `echo` and its like write is known; of other programs it is not. */
+  /** The output of `echo` and `printf`; unknown for other programs. */
   #knownOutput(part: CommandExpansionPart): string {
     const calls = this.#readSubstitution(part)
     return calls.length === 1 && calls[0] !== undefined ? echoOutput(calls[0]) : unknownText
   }
 
-  /** The calls that a call makes in its turn because its arguments say so. */
+  /** The calls that a call makes because of its arguments. */
   #unwrap(outer: ShellCall): ShellCall[] {
     this.#callCount++
     if (this.#wrapDepth >= maxWrapDepth || this.#callCount > maxCalls) return this.#markTooDeep()
@@ -248,7 +248,7 @@ class ScriptReader {
     return found
   }
 
-  /** Shell texts that a call runs. */
+  /** The shell texts that a call runs. */
   #nestedTexts(outer: ShellCall): string[] {
     const { name, args, input } = outer
     if (name === 'eval') return [args.join(' ')]
@@ -271,7 +271,7 @@ class ScriptReader {
   }
 }
 
-/** Without spreading: a call takes no argument list of that length. */
+/** Without spreading, which fails for very long lists. */
 function pushAll<T>(list: T[], more: readonly T[]): void {
   for (const one of more) list.push(one)
 }
@@ -295,7 +295,7 @@ function baseName(program: string): string {
   return name === '' ? program : name
 }
 
-/** What a call of echo or printf writes; `unknown` for others. */
+/** The output of echo or printf; `unknownText` for other programs. */
 function echoOutput({ name, args }: ShellCall): string {
   if (name === 'echo') return args.filter((arg, at) => at > 0 || !/^-[neE]+$/.test(arg)).join(' ')
   const [format, ...values] = args

@@ -1,7 +1,7 @@
 /**
- * The statements of a shell text that stand on lines of their own, in order, each as it was written (without its here
- * documents); comments are none. What is on one line (`a; b`, `a && b`, a pipe) counts as one, and so does a compound
- * statement of many lines. The error of a text that is no shell syntax is a sentence in English.
+ * The statements of a shell text on separate lines, in order, in their original text (without here documents and comments).
+ * Statements on one line (`a; b`, `a && b`, a pipe) count as one, as does a multi-line compound statement. The error of an
+ * invalid text is a sentence.
  */
 export async function topLevelCommands(
   text: string,

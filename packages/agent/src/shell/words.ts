@@ -1,21 +1,21 @@
 import type { CommandExpansionPart, Word, WordPart } from 'unbash'
 
-/** Stands in a resolved word for what only the shell knows when it runs. No shell word has it otherwise. */
+/** Placeholder in an expanded word for a value known only at run time. Shell words cannot contain it. */
 export const unknownText = '\0'
 
-/** Separates fields in the making: an expansion outside quotes is split at its blanks. */
+/** Marks field boundaries: an unquoted expansion is split at blanks. */
 const fieldSeparator = '\x01'
-/** Brace expansions that make more words than this are taken as they are. */
+/** A word that expands to more fields counts as unknown. */
 const maxFields = 256
 
-/** What is known of the variables of a script, and how a command substitution is worked out. */
+/** The known variables of a script, and the output of command substitutions. */
 export interface VariableScope {
   readonly variables: ReadonlyMap<string, string>
-  /** The output of a substitution as far as it can be told from its text. */
+  /** The output of a substitution as far as it follows from its text. */
   output(part: CommandExpansionPart): string
 }
 
-/** The words that a word becomes, quotes removed and what is known filled in. Globs and `~` stay as they are. */
+/** Expands a word to fields: quotes removed, known values filled in. Globs and `~` are not expanded. */
 export function expandWord(word: Word, scope: VariableScope): string[] {
   let expanded = ['']
   for (const part of word.parts ?? [undefined]) {
@@ -29,7 +29,7 @@ export function expandWord(word: Word, scope: VariableScope): string[] {
   })
 }
 
-/** A word as one text: what a quoted word, a here string or an assignment gives. */
+/** Expands a word to one text, as in here strings and assignments. */
 export function expandToText(word: Word, scope: VariableScope): string {
   return expandWord(word, scope).join(' ')
 }
@@ -71,7 +71,7 @@ function partValue(part: WordPart, scope: VariableScope, isQuoted: boolean): str
   }
 }
 
-/** `{a,b}` as its parts; a range, and braces in braces, as one unknown. */
+/** The alternatives of `{a,b}`; a range and nested braces are unknown. */
 function braceAlternatives(text: string): readonly string[] {
   const inner = text.slice(1, -1)
   return /[{}'"\\$`]/.test(inner) || !inner.includes(',') ? [unknownText] : inner.split(',')

@@ -1,10 +1,10 @@
-/** A shell that was given a script's file reads nothing else. */
+/** Whether shell arguments name a script file; the shell then does not read its standard input. */
 export function hasScriptFile(args: readonly string[]): boolean {
   const isValue = (at: number) => /^(?:[-+][oO]|--rcfile|--init-file)$/.test(args[at - 1] ?? '')
   return !args.includes('-s') && args.some((arg, at) => !/^[-+]/.test(arg) && !isValue(at))
 }
 
-/** Programs that run the program that their arguments name, with their options that take a value. */
+/** Programs that run the program in their arguments -> their options with a value. */
 const wrappers: ReadonlyMap<string, RegExp> = new Map([
   ['sudo', /^-[ugpCDhRrTtU]$/],
   ['doas', /^-[uC]$/],
@@ -29,14 +29,14 @@ const wrappers: ReadonlyMap<string, RegExp> = new Map([
   ['chroot', /^$/],
   ['unshare', /^$/],
 ])
-/** Those that take a word of their own in front of the program. */
+/** Number of words before the program. */
 const leadingWords: ReadonlyMap<string, number> = new Map([
   ['timeout', 1],
   ['chroot', 1],
   ['chrt', 1],
 ])
 
-/** The programs, with arguments, that a call's arguments name. */
+/** The programs, with arguments, that a call runs. */
 export function wrappedPrograms(name: string, args: readonly string[]): string[][] {
   if (name === 'find' || name === 'fd') return findPrograms(args)
   const optionsWithValue = wrappers.get(name)
@@ -57,7 +57,7 @@ function isVariableAssignment(name: string, arg: string | undefined): boolean {
   return (name === 'env' || name === 'sudo' || name === 'doas') && arg !== undefined && /^\w+=/.test(arg)
 }
 
-/** `find ... -exec program ... ;`, where `{}` is something below the first directory that is searched. */
+/** `find ... -exec program ... ;`, where `{}` is a path below the first searched directory. */
 function findPrograms(args: readonly string[]): string[][] {
   const programs: string[][] = []
   const root = args[0] !== undefined && !args[0].startsWith('-') ? args[0] : '.'
@@ -71,7 +71,7 @@ function findPrograms(args: readonly string[]): string[][] {
   return programs
 }
 
-/** What ssh runs on the other side. */
+/** The remote command of ssh. */
 export function remoteCommand(args: readonly string[]): string[] {
   let at = 0
   while (at < args.length && args[at]?.startsWith('-'))

@@ -299,7 +299,7 @@ test('there are no more than 500 skills and 100 faults, and the rest is said', a
   expect(loaded.skills).toHaveLength(500)
   expect(loaded.skills.at(-1)?.name).toBe('x')
   expect(loaded.issues.slice(100)).toEqual([
-    '10 more faults are not listed',
+    '10 more issues are not listed',
     'There are more skills than fit; the first 500 were loaded',
   ])
 })

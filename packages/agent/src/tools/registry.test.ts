@@ -134,7 +134,7 @@ test('the registry loads no tool, and no library of one', () => {
   const out = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
   const modules: string[] = JSON.parse(out)
   expect(modules.filter((url) => url.includes('/agent/src/')).map((url) => url.replace(/.*\//, ''))).toEqual([
-    'index.ts',
+    'registry.ts',
   ])
   expect(modules.filter((url) => /playwright|node-pty|unbash|ripgrep\//.test(url))).toEqual([])
 })

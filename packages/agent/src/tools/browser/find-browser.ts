@@ -13,8 +13,8 @@ const knownPaths = [
 ]
 
 /**
- * The absolute path of an installed Chromium or Chrome, looked for in the directories of `path` (a PATH variable) and in
- * the usual places. Undefined when there is none.
+ * The absolute path of an installed Chromium or Chrome in the directories of `path` (a PATH variable) or the usual places;
+ * undefined when there is none.
  */
 export async function findBrowser(path = ''): Promise<string | undefined> {
   const searched = [...path.split(delimiter).filter(isAbsolute), ...searchDirectories]
@@ -25,12 +25,12 @@ export async function findBrowser(path = ''): Promise<string | undefined> {
   return undefined
 }
 
-/** Whether the browser tools have a browser to work with. Cheap: it looks for files and starts nothing. */
+/** Whether a browser is installed. Cheap: it only checks files. */
 export async function isBrowserInstalled(path?: string): Promise<boolean> {
   return (await findBrowser(path)) !== undefined
 }
 
-/** Whether a path leads to a file that may be run. */
+/** Whether a path is an executable file. */
 export async function isExecutable(path: string): Promise<boolean> {
   try {
     await access(path, constants.X_OK)

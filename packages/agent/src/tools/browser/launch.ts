@@ -8,33 +8,33 @@ import { pageScript } from './page-script.ts'
 /** The selector engine of `page-script.ts` in Playwright. */
 export const selectorEngineName = 'slipway'
 
-/** A browser that runs, with one profile of its own that begins empty and ends with it. */
+/** A running browser with a temporary profile. */
 export interface BrowserHandle {
   readonly context: BrowserContext
   isConnected(): boolean
-  /** Whether an error of the library says that something did not happen in time. */
+  /** Whether an error of the library is a time-out. */
   isTimeout(error: unknown): boolean
   /** Ends every process of the browser and removes its profile; resolves when they are gone. */
   close(): Promise<void>
 }
 
 const viewport = { width: 1280, height: 900 }
-/** A browser that has not ended by then is killed. */
+/** Time for the browser to close before it is killed. */
 const closeMs = 5000
 
 let playwright: Promise<typeof import('playwright-core')> | undefined
 
 async function loadPlaywright(): Promise<typeof import('playwright-core')> {
   const loaded = await import('playwright-core')
-  // The library's registry is one for the whole process: a second time would be refused.
+  // The registry is global for the process: a second registration is an error.
   await loaded.selectors.register(selectorEngineName, { content: pageScript }, { contentScript: true })
   return loaded
 }
 
 /**
- * Starts the browser at `executable`, or the one that is installed; undefined when there is none. Rejects when it does
- * not start. It sees the workspace's environment. Its profile is a temporary directory of Playwright, which also kills it
- * when this process ends.
+ * Starts the browser at `executable`, or the installed one, with the workspace's environment; undefined when there is none.
+ * Rejects when it does not start. Its profile is a temporary directory of Playwright, which also kills it when this
+ * process ends.
  */
 export async function launchBrowser(
   workspace: Workspace,
@@ -47,9 +47,9 @@ export async function launchBrowser(
   const browser = await chromium.launch({
     executablePath,
     env: { ...workspace.env },
-    // Chromium refuses to start as root with its own sandbox; everybody else gets it.
+    // Chromium does not start as root with its own sandbox.
     chromiumSandbox: process.getuid?.() !== 0,
-    // Signals are for the server to handle: it closes its conversations, and they their browsers.
+    // The server handles signals and closes its conversations with their browsers.
     handleSIGINT: false,
     handleSIGTERM: false,
     handleSIGHUP: false,
@@ -57,7 +57,7 @@ export async function launchBrowser(
   })
   try {
     const context = await browser.newContext({ viewport, acceptDownloads: false })
-    // The limit of an action is the session's; a second one would only blur what went wrong.
+    // The session limits the time of actions.
     context.setDefaultTimeout(0)
     const pid = await browserProcessId(browser)
     return {

@@ -1,11 +1,10 @@
 /**
- * What runs inside a page: a selector engine of Playwright for an isolated world, where nothing that the page changed of
- * its own JavaScript has any effect. Most selectors answer with an element that is not part of the page and carries a
- * text: that is how data comes out of that world. The functions are sent as text, so they may use each other, the DOM
- * and nothing else.
+ * The script that runs inside a page: a Playwright selector engine in an isolated world, which the page's JavaScript cannot
+ * affect. Most selectors return an element outside of the document whose text carries the result as JSON. The functions are
+ * sent as text, so they may use only each other and the DOM.
  */
 
-/** An element that can be acted on, as the model sees it. Members that say nothing are left out. */
+/** An interactive element, for the model. Empty members are omitted. */
 export interface PageElement {
   index: number
   readonly tag: string
@@ -22,16 +21,16 @@ export interface PageElement {
   readonly checked?: boolean
   readonly expanded?: boolean
   readonly disabled?: true
-  /** It takes text. */
+  /** It accepts text. */
   readonly editable?: true
   readonly options?: readonly string[]
-  /** It is outside of what a screenshot would show. */
+  /** It is outside of the viewport. */
   readonly out_of_view?: true
-  /** Address of the frame it is in, when that is not the page itself. */
+  /** URL of its frame, unless that is the main frame. */
   frame?: string
 }
 
-/** Pixels of the page above and below what is in view. */
+/** Pixels of the page above and below the viewport. */
 export interface ScrollPosition {
   readonly above: number
   readonly below: number
@@ -39,12 +38,12 @@ export interface ScrollPosition {
 
 export interface FrameState {
   readonly elements: readonly PageElement[]
-  /** Elements that were left out for want of room. */
+  /** Number of omitted elements. */
   readonly more: number
   readonly scroll: ScrollPosition
 }
 
-/** What the world of this script keeps between two selectors; a new document has a new one. */
+/** The state of the engine between selectors; each document has its own. */
 interface EngineState {
   state?: { readonly id: string; readonly elements: readonly Element[]; readonly answer: Element }
   scroll?: { readonly id: string; readonly answer: Element }
@@ -64,7 +63,7 @@ function runSelector(state: EngineState, selector: string): Element[] {
     ]
   }
   if (verb === 'scroll') {
-    // Playwright may ask a selector more than once.
+    // Playwright may evaluate a selector more than once.
     if (state.scroll?.id !== id)
       state.scroll = { id, answer: carrierElement(scroll(option === 'up' ? -1 : 1)) }
     return [state.scroll.answer]
@@ -78,7 +77,7 @@ function carrierElement(value: unknown): Element {
   return element
 }
 
-/** Every element of the document in its order, those of open shadow roots in the place of their host. */
+/** All elements in document order; those of open shadow roots follow their host. */
 function* walkElements(): Generator<Element> {
   const walkers = [document.createTreeWalker(document, NodeFilter.SHOW_ELEMENT)]
   for (let remaining = 300_000; remaining > 0 && walkers.length > 0; remaining--) {
@@ -112,7 +111,7 @@ function collectState(maxChars: number): { elements: Element[]; answer: Element 
   return { elements, answer: carrierElement(state) }
 }
 
-/** What is in view first, then the rest in its order, as long as there is room; answered in the order of the document. */
+/** Elements in the viewport first, then the others, up to the limit; returned in document order. */
 function chooseElements(all: readonly Element[], remainingChars: number): [Element, PageElement][] {
   const inView = all.map((element) => isInView(element))
   const order = [...all.keys()].sort((a, b) => Number(inView[b]) - Number(inView[a]) || a - b)
@@ -147,7 +146,7 @@ function isInteractive(element: Element): boolean {
   return element instanceof HTMLElement && element.hasAttribute('tabindex') && element.tabIndex >= 0
 }
 
-/** A hand for a pointer that its parent has not: somebody listens for clicks there. */
+/** It has a pointer cursor and its parent has not: probably a click listener. */
 function looksClickable(element: Element): boolean {
   if (getComputedStyle(element).cursor !== 'pointer' || element.parentElement === null) return false
   return getComputedStyle(element.parentElement).cursor !== 'pointer'
@@ -257,7 +256,7 @@ function displayedValue(element: Element): string {
   return ['checkbox', 'radio'].includes(element.type) ? '' : element.value
 }
 
-/** What scrolls: the page, or where the page itself does not the largest part of it that does. */
+/** The scrolling element: the page, or else its largest scrollable part. */
 function scrollContainer(): Element {
   const page = document.scrollingElement ?? document.documentElement
   if (page.scrollHeight > page.clientHeight + 1) return page
@@ -284,7 +283,7 @@ function scroll(direction: 1 | -1): { above: number; below: number } {
   return readScrollPosition(element)
 }
 
-/** The text of the page's main part as Markdown, cut at five million characters. */
+/** The text of the main part of the page as Markdown, at most five million characters. */
 function markdown(withLinks: boolean): string {
   type Item = Node | string
   const main = document.querySelector('main, [role="main"]')
@@ -315,7 +314,7 @@ function plainText(text: Text): string {
   return text.parentElement?.closest('pre') ? text.data : text.data.replace(/\s+/g, ' ')
 }
 
-/** What stands before an element's children, the children, and what stands after them. */
+/** The text before an element's children, the children, and the text after them. */
 function markdownParts(element: Element, withLinks: boolean): (Node | string)[] {
   const tag = element.localName
   if (/^(script|style|noscript|template|svg|canvas|select|iframe|object|head|input|textarea)$/.test(tag))
@@ -386,5 +385,5 @@ const scriptFunctions = [
   engine,
 ]
 
-/** The engine's source: an expression. */
+/** The engine's source, an expression. */
 export const pageScript = `(() => {\n${scriptFunctions.map(String).join('\n')}\nreturn engine()\n})()`

@@ -15,18 +15,18 @@ import { pageTitle } from './tabs.ts'
 /** Characters of elements in one answer, all frames together. */
 const maxElementChars = 38_000
 const maxFrames = 20
-/** A frame inside of a page that does not answer in this time is left out. */
+/** Time for an inner frame to answer; otherwise it is skipped. */
 const frameMs = 3000
-/** Of the picture; base64 makes a third more of it. */
+/** Base64 adds a third. */
 const maxScreenshotBytes = 480_000
 
-/** Asks `page-script.ts` in a frame for something. Rejects when the frame is gone or the signal aborts. */
+/** Runs a command of `page-script.ts` in a frame. Rejects when the frame is gone or the signal aborts. */
 export async function queryFrame<T>(frame: Frame, command: string, signal: AbortSignal): Promise<T> {
   const answer = await frame.locator(`${selectorEngineName}=${command}`).textContent({ timeout: 0, signal })
   return JSON.parse(answer ?? 'null')
 }
 
-/** A name that no selector had before. */
+/** A unique id for a selector. */
 export function randomId(): string {
   return randomBytes(6).toString('hex')
 }
@@ -35,11 +35,11 @@ interface FoundElement {
   readonly locator: Locator
   readonly element: PageElement
   readonly page: Page
-  /** Where a link leads; empty for what is none. */
+  /** The URL of a link; empty for other elements. */
   address(signal: AbortSignal): Promise<string>
 }
 
-/** The element of an index of the last state, or why there is none. */
+/** The element with an index in the last snapshot, or the failure. */
 export async function findElement(
   { tabs, pageState }: ActiveBrowser,
   index: number,
@@ -61,7 +61,7 @@ export async function findElement(
   }
 }
 
-/** Reads where the browser is and what can be acted on, as JSON. */
+/** Reads the state of the browser and the interactive elements, as JSON. */
 export function readState(withScreenshot: boolean): BrowserCommand {
   return async (opened, signal) => {
     const page = await opened.tabs.current()
@@ -101,7 +101,7 @@ function stateText(header: object, elements: readonly PageElement[], more: numbe
   return `{${members.join(',\n')}\n}`
 }
 
-/** Elements of the frames inside of a page, those of other sites too, in the order in which the frames came. */
+/** Elements of the inner frames of a page, including those of other sites. */
 async function frameElements(
   page: Page,
   id: string,
@@ -123,7 +123,7 @@ async function frameElements(
   return { elements, more }
 }
 
-/** Undefined for a frame that is gone, not to be seen or that does not answer. */
+/** Undefined for a frame that is gone, invisible or does not answer. */
 async function frameState(frame: Frame, command: string): Promise<FrameState | undefined> {
   const read = async () => {
     const box = await (await frame.frameElement()).boundingBox()
@@ -133,7 +133,7 @@ async function frameState(frame: Frame, command: string): Promise<FrameState | u
   return await Promise.race([read().catch(() => undefined), delay(frameMs, undefined, { ref: false })])
 }
 
-/** What is in view as JPEG in base64, small enough for an event; undefined when the page cannot be pictured. */
+/** The viewport as base64 JPEG, small enough for an event; undefined when that is not possible. */
 async function screenshot(page: Page, signal: AbortSignal): Promise<string | undefined> {
   for (const quality of [75, 50, 25, 8]) {
     const bytes = await page.screenshot({ type: 'jpeg', quality, timeout: 0, signal })
@@ -142,7 +142,7 @@ async function screenshot(page: Page, signal: AbortSignal): Promise<string | und
   return undefined
 }
 
-/** The pixels above and below what is in view, in words. */
+/** The scroll position as a sentence. */
 export function positionText({ above, below }: ScrollPosition): string {
   return `${above} pixels of the page are above what is in view, ${below} below.`
 }

@@ -2,7 +2,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeDirectory } from '@slipway/shared/fs'
 
-/** One thing that happened, without a moment: the recording gives it one. */
+/** An event of the browser; the recording adds the time. */
 export interface RecordedEvent {
   readonly type: 'action' | 'navigated' | 'tab_opened' | 'tab_closed' | 'dialog' | 'download' | 'page_error'
   readonly tab?: string
@@ -11,12 +11,12 @@ export interface RecordedEvent {
 
 const batchSize = 200
 const batchMs = 2000
-/** What happens after that many is counted and not kept: a page can make things happen without end. */
+/** Further events are only counted: a page can cause any number. */
 const maxRecordedEvents = 20_000
 
 /**
- * What happens in a browser, kept in files: `<directory>/<n>/1.json`, `2.json` and so on, each a JSON array of
- * `{at, type, tab?, ...}` in order of time. Files are written as it goes on, at most two seconds behind.
+ * Records the events of a browser in files: `<directory>/<n>/1.json`, `2.json` and so on, each a JSON array of
+ * `{at, type, tab?, ...}` in order of time, written with a delay of at most two seconds.
  */
 export class Recording {
   readonly directory: string
@@ -34,7 +34,7 @@ export class Recording {
     this.#timer = setInterval(() => this.#flush(), batchMs).unref()
   }
 
-  /** Begins a recording in the next free number below `directory`. `mask` takes secrets out of what is kept. */
+  /** Starts a recording in the next free numbered folder below `directory`. */
   static async start(directory: string, redact: <V>(value: V) => V): Promise<Recording> {
     await makeDirectory(directory)
     const numbers = (await readdir(directory)).map(Number).filter(Number.isInteger)
@@ -49,7 +49,7 @@ export class Recording {
     if (this.#batch.length >= batchSize) this.#flush()
   }
 
-  /** Writes what is left. `failure`: what kept a file from being written. */
+  /** Writes the remaining events. `failure`: the first error of writing a file. */
   async stop(): Promise<{
     recordedCount: number
     dropped: number
@@ -61,7 +61,7 @@ export class Recording {
     await this.#writing
     const recordedCount = Math.min(this.#count, maxRecordedEvents)
     return {
-      recordedCount: recordedCount,
+      recordedCount,
       dropped: this.#count - recordedCount,
       files: this.#files,
       failure: this.#failure,

@@ -1,11 +1,11 @@
 import { type BrowserCommand, failedResult, playwrightErrorText } from './command.ts'
 
-/** Cookies and local storage of all origins that were seen, as JSON. */
+/** Cookies and local storage of all visited origins, as JSON. */
 export const getStorage: BrowserCommand = async ({ browser }) => ({
   text: JSON.stringify(await browser.context.storageState()),
 })
 
-/** Puts what `getStorage` gave in the place of what is there. Pages that are open see it when they are loaded again. */
+/** Replaces cookies and local storage by the output of `getStorage`. Open pages see it after a reload. */
 export function setStorage(state: Readonly<Record<string, unknown>>): BrowserCommand {
   return async ({ browser }) => {
     const { cookies = [], origins = [] } = state

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { BrowserContext, Dialog, Page } from 'playwright-core'
 import type { RecordedEvent } from './recording.ts'
 
-export interface Tab {
+interface Tab {
   readonly id: string
   readonly url: string
   readonly title: string
@@ -12,16 +12,16 @@ export interface Tab {
 
 const maxTabs = 30
 const maxNotes = 12
-/** A page that has asked so often within the time of `dialogMs` is closed: it would never do anything else. */
+/** A page that opens more dialogs within `dialogMs` is closed. */
 const maxDialogs = 20
 const dialogMs = 10_000
-/** A page whose title does not come in time is listed without. */
+/** Time for a page to report its title. */
 const titleMs = 2000
 const openSchemes = ['http:', 'https:', 'about:', 'blob:', 'chrome-error:']
 
 /**
- * The tabs of one browser. Ids are 4 characters and not used again soon. Dialogs are dismissed, downloads refused,
- * windows that pages open become tabs; what happened that way is told by `takeNotes`.
+ * The tabs of one browser. Ids have 4 characters and are not reused soon. Dialogs are dismissed, downloads refused, and
+ * windows that pages open become tabs; `takeNotes` reports these events.
  */
 export class Tabs {
   readonly #context: BrowserContext
@@ -29,11 +29,11 @@ export class Tabs {
   readonly #ids = new Map<Page, string>()
   readonly #usedIds = new Set<string>()
   readonly #dialogs = new Map<Page, number[]>()
-  /** How often each was said. */
+  /** Text -> number of times. */
   readonly #notes = new Map<string, number>()
   #droppedNotes = 0
   #current: Page | undefined
-  /** Tabs that are being opened by us need no note. */
+  /** Tabs that we open get no note. */
   #openingCount = 0
 
   constructor(context: BrowserContext, record: (happening: RecordedEvent) => void) {
@@ -42,7 +42,7 @@ export class Tabs {
     context.on('page', (page) => this.#add(page))
   }
 
-  /** What happened by itself since the last time, in sentences. */
+  /** Sentences about events since the last call. */
   takeNotes(): string[] {
     const notes = [...this.#notes].map(([text, times]) => (times === 1 ? text : `${text} (${times} times)`))
     if (this.#droppedNotes > 0) notes.unshift(`${this.#droppedNotes} more things happened before:`)
@@ -51,7 +51,7 @@ export class Tabs {
     return notes
   }
 
-  /** The tab that actions are for; a blank one is opened when there is none. */
+  /** The current tab; a blank one is opened when there is none. */
   async current(): Promise<Page> {
     return this.#current ?? (await this.open())
   }
@@ -90,7 +90,7 @@ export class Tabs {
 
   async switchTo(page: Page): Promise<void> {
     this.#current = page
-    // For the page to know that it is looked at; one that hangs does not answer.
+    // A page that hangs does not answer.
     await Promise.race([page.bringToFront().catch(() => {}), delay(titleMs, undefined, { ref: false })])
   }
 
@@ -153,7 +153,7 @@ export class Tabs {
       ignoreRejection(page.close())
       return
     }
-    // To dismiss the question whether to leave would mean to stay.
+    // Dismissing this dialog would cancel leaving the page.
     if (type === 'beforeunload') {
       ignoreRejection(dialog.accept())
       return
@@ -177,14 +177,14 @@ export class Tabs {
   #addNote(text: string): void {
     this.#notes.set(text, (this.#notes.get(text) ?? 0) + 1)
     if (this.#notes.size <= maxNotes) return
-    // What came last says best how things are.
+    // Drop the oldest note.
     const [[oldest, times] = ['', 0]] = this.#notes
     this.#notes.delete(oldest)
     this.#droppedNotes += times
   }
 
   #newId(): string {
-    // An id is not soon given again: a tab that is gone should not be taken for another one.
+    // Ids are not reused soon, so that a closed tab is not confused with another one.
     if (this.#usedIds.size > 20_000) this.#usedIds.clear()
     for (;;) {
       const id = randomBytes(2).toString('hex')
@@ -200,7 +200,6 @@ export async function pageTitle(page: Page): Promise<string> {
   return (await Promise.race([title, delay(titleMs, '', { ref: false })])).slice(0, 300)
 }
 
-/** What nobody waits for and what may fail. */
 function ignoreRejection(promise: Promise<unknown>): void {
   promise.catch(() => {})
 }

@@ -1,7 +1,7 @@
 import { defineTool } from '../core/define-tool.ts'
 import type { ToolFactory } from '../core/tool.ts'
 
-/** Ends a run with a message to the user; the observation repeats it. That the run ends is the work of the loop. */
+/** Ends a run with a message to the user, repeated in the observation. The agent loop ends the run. */
 export const openFinish: ToolFactory = () => [
   defineTool({
     directory: import.meta.dirname,

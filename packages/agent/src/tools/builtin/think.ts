@@ -1,7 +1,7 @@
 import { defineTool } from '../core/define-tool.ts'
 import type { ToolFactory } from '../core/tool.ts'
 
-/** Lets a model write down a thought. */
+/** Records a thought of the model. */
 export const openThink: ToolFactory = () => [
   defineTool({
     directory: import.meta.dirname,

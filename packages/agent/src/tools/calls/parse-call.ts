@@ -13,27 +13,27 @@ import { repairJson, repairTypes, schemaProperties } from './repair-values.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
-/** A call of a model, understood or not. */
-export type ParsedCall =
+/** A parsed tool call of a model. */
+type ParsedCall =
   | {
       readonly kind: 'call'
       readonly tool: Tool
       readonly action: Action
-      /** UNKNOWN when the call names none, and for tools that only read. */
+      /** UNKNOWN when the call names none, and for read-only tools. */
       readonly security_risk: SecurityRisk
       readonly summary: string | undefined
-      /** As received, or with the repaired name and arguments; security_risk and summary are still among them. */
+      /** As received, or with repaired name and arguments; security_risk and summary included. */
       readonly tool_call: MessageToolCall
     }
   | {
       readonly kind: 'error'
-      /** For an AgentErrorEvent: what the model has to do otherwise. */
+      /** For an AgentErrorEvent: what the model must change. */
       readonly error: string
       /** As received. */
       readonly tool_call: MessageToolCall
     }
 
-/** Reads a call: repairs what can be understood, finds the tool, and makes the action. */
+/** Parses a call: repairs what it can, finds the tool, and creates the action. */
 export function parseToolCall(tool_call: MessageToolCall, tools: ReadonlyMap<string, Tool>): ParsedCall {
   const failed = (error: string): ParsedCall => ({ kind: 'error', error, tool_call })
   const received = parseArguments(tool_call)
@@ -62,7 +62,7 @@ export function parseToolCall(tool_call: MessageToolCall, tools: ReadonlyMap<str
 
 interface ReceivedArguments {
   readonly args: Args
-  /** Whether the text was JSON as it came. */
+  /** Whether the text was valid JSON as received. */
   readonly isValidJson: boolean
 }
 
@@ -71,7 +71,7 @@ function parseArguments({
   arguments: json,
 }: MessageToolCall): ReceivedArguments | { readonly error: string } {
   const prefix = `Error parsing the arguments of tool '${shortName(name)}':`
-  // Some providers send nothing for a call without arguments.
+  // Some providers send an empty text for a call without arguments.
   if (json.trim() === '') return { args: {}, isValidJson: false }
   if (exceedsMaxDepth(Buffer.from(json)))
     return { error: `${prefix} they nest deeper than ${maxDepth} levels.` }
@@ -81,7 +81,7 @@ function parseArguments({
   return { args: repairedJson.value, isValidJson: repairedJson.isValidJson }
 }
 
-/** The call as it is kept: its bytes stay unless something was repaired. */
+/** The call to store: unchanged unless something was repaired. */
 function repairedCall(
   call: MessageToolCall,
   {
@@ -119,8 +119,8 @@ function parseRisk(value: unknown): SecurityRisk | undefined {
 }
 
 /**
- * Takes `security_risk` (by that name or one close to it) and `summary` out of arguments, unless the tool has a parameter
- * of that name itself. `renamed` are all arguments, with the right name.
+ * Extracts `security_risk` (or a similar name) and `summary` from arguments, unless the tool has a parameter of that name.
+ * `normalizedArgs`: all arguments, with the correct name.
  */
 export function extractCommonParameters(
   input: Args,
@@ -157,7 +157,7 @@ function isRiskName(name: string): boolean {
   return /^(s[a-z]{4,9}ri?s?k|(security)?risk(level)?|security(level|rating)?)$/.test(letters)
 }
 
-/** The parameters of a tool as a model gets them: with `summary`, and with `security_risk` unless the tool only reads. */
+/** The parameters of a tool for the model: with `summary`, and with `security_risk` unless it is read-only. */
 export function addCommonParameters(
   parameters: Readonly<Record<string, unknown>>,
   { isReadOnly }: { readonly isReadOnly: boolean },
@@ -170,7 +170,7 @@ const security_risk = {
   type: 'string',
   enum: ['LOW', 'MEDIUM', 'HIGH'],
   description:
-    'How much harm this call can do. LOW: it reads, or changes files of the task in a way that can be taken back. MEDIUM: it installs, deletes, or changes things outside of the task. HIGH: it may destroy data, reveal secrets, or reach systems of others.',
+    'How much harm this call can do. LOW: it reads, or makes reversible changes to files of the task. MEDIUM: it installs, deletes, or changes things outside of the task. HIGH: it may destroy data, reveal secrets, or reach systems of others.',
 }
 
 const summary = {

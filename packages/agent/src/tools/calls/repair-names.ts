@@ -5,18 +5,18 @@ interface NamedCall {
   readonly args: Args
 }
 
-/** Other names under which models know the shell. */
+/** Other names that models use for the terminal. */
 const shellNames: ReadonlySet<string> = new Set(['bash', 'command', 'execute', 'execute_bash'])
-/** Programs that are called as if they were tools; the name begins the command. */
+/** Programs that models call like tools; the name is the first word of the command. */
 const commandPrefixes: ReadonlySet<string> = new Set(['git', 'reset'])
 const bareCommands: ReadonlySet<string> = new Set(['find', 'git', 'ls', 'pwd'])
 const editorNames: ReadonlySet<string> = new Set(['str_replace', 'str_replace_editor'])
-/** What is told about a call and not to the tool. */
+/** Parameters of the call, not of the tool. */
 const commonParameters = ['security_risk', 'summary'] as const
 
 /**
- * The call that is meant by one with a name that is not known, or by a call of an editor without a command. Undefined when
- * nothing is to be repaired, or nothing known is meant.
+ * Repairs a call with an unknown name, or a call of an editor without a command. Undefined when there is nothing to repair
+ * or no known tool matches.
  */
 export function repairCall(name: string, args: Args, known: ReadonlySet<string>): NamedCall | undefined {
   if (known.has(name)) return addEditorCommand(name, args)
@@ -46,7 +46,7 @@ function guessCall(name: string, args: Args): NamedCall | undefined {
   return undefined
 }
 
-/** The arguments for the terminal: the command in its place, whatever it was called. */
+/** A call of the terminal, with the command under its correct name. */
 function terminalCall(args: Args, command: string | undefined): NamedCall {
   if (command === undefined) return { name: 'terminal', args }
   const { command: _, cmd: __, ...others } = args
@@ -72,12 +72,11 @@ function grepCall(args: Args, pattern: string): NamedCall {
   return { name: 'terminal', args: { command, ...commonArgs } }
 }
 
-/** A word for the shell. */
 function shellQuote(word: string): string {
   return `'${word.replaceAll("'", "'\\''")}'`
 }
 
-/** A call of an editor that lacks its command, with the one that its members tell. */
+/** Adds the command that a call of an editor lacks, inferred from its members. */
 function addEditorCommand(name: string, args: Args): NamedCall | undefined {
   const isEditor = name === 'file_editor' || name === 'planning_file_editor'
   if (!isEditor || args.command != null || typeof args.path !== 'string') return undefined

@@ -3,8 +3,8 @@ import { isRecord, parseJson } from '@slipway/shared/json'
 type Json = Readonly<Record<string, unknown>>
 
 /**
- * The value of a JSON text. Control characters that stand in strings as they are, which JSON forbids and models write, are
- * taken as meant; valid JSON is read as it is (`isClean`). Undefined when it is not JSON even so.
+ * The value of a JSON text in which strings may contain raw control characters, which JSON forbids and models write.
+ * Undefined when the text is not JSON even then. `isValidJson`: nothing was repaired.
  */
 export function repairJson(
   text: string,
@@ -15,7 +15,7 @@ export function repairJson(
   return repaired === undefined ? undefined : { value: repaired, isValidJson: false }
 }
 
-/** Strings are found from the left: a quote begins or ends one unless a backslash stands before it. */
+/** Scans strings from the left: an unescaped quote begins or ends one. */
 function escapeControlCharacters(text: string): string {
   const parts: string[] = []
   let isString = false
@@ -25,7 +25,7 @@ function escapeControlCharacters(text: string): string {
     const end = isEscape ? at + 1 : at
     const code = text.charCodeAt(end)
     if (isString && code < 0x20) {
-      // A backslash before a control character escapes nothing that JSON knows: it goes.
+      // A backslash before a control character is not a JSON escape: it is dropped.
       parts.push(text.slice(copiedTo, at), `\\u${code.toString(16).padStart(4, '0')}`)
       copiedTo = end + 1
     } else if (text[at] === '"') isString = !isString
@@ -35,8 +35,8 @@ function escapeControlCharacters(text: string): string {
 }
 
 /**
- * Arguments with the types that a JSON Schema asks for, where a model wrote a text instead: JSON in a string where no string
- * is allowed, `"true"`, `"12"`; and without null for what is optional. What cannot be repaired stays as it is.
+ * Converts strings to the types that a JSON Schema requires (`"true"`, `"12"`, JSON in a string) and drops null for
+ * optional members. Other values stay as they are.
  */
 export function repairTypes(args: Json, schema: Json): Json {
   const properties = schemaProperties(schema)
@@ -83,14 +83,14 @@ function valueTypes(value: unknown): readonly string[] {
   return [typeof value]
 }
 
-/** The types that a schema names; none when it does not say. */
+/** The types that a schema allows; empty when it allows any. */
 function schemaTypes(schema: Json): ReadonlySet<string> {
   const { type, anyOf, oneOf } = schema
   if (typeof type === 'string') return new Set([type])
   if (Array.isArray(type)) return new Set(type)
   const branches = [anyOf, oneOf].find(Array.isArray) ?? []
   const branchTypes = branches.map((branch) => (isRecord(branch) ? schemaTypes(branch) : new Set<string>()))
-  // A branch that does not say may be anything.
+  // A branch without types allows any.
   return branchTypes.some((types) => types.size === 0)
     ? new Set()
     : new Set(branchTypes.flatMap((types) => [...types]))

@@ -4,13 +4,10 @@ import { join } from 'node:path'
 import { makeDirectory } from '@slipway/shared/fs'
 import { lstatIfExists, privateFileMode, replaceFile } from '../core/file-access.ts'
 
-/** Versions kept of each file. */
+/** Stored versions of each file. */
 const maxVersions = 10
 
-/**
- * What files were before their edits, kept below the directory of a conversation, so that an edit can be undone after a
- * restart too. One caller at a time for a path.
- */
+/** Earlier versions of edited files, stored in the directory of a conversation. One caller at a time for a path. */
 export class EditHistory {
   readonly #directory: string
 
@@ -18,7 +15,7 @@ export class EditHistory {
     this.#directory = join(directory, 'history')
   }
 
-  /** Keeps a version; the oldest one above the depth is forgotten. Gives a way to take it back. */
+  /** Stores a version and drops the oldest above the limit. Returns a function that removes the version again. */
   async push(path: string, bytes: Uint8Array): Promise<() => Promise<void>> {
     const folder = this.#folder(path)
     await makeDirectory(folder)
@@ -30,15 +27,15 @@ export class EditHistory {
     return () => rm(file, { force: true })
   }
 
-  /** The newest version, with a way to forget it; undefined when there is none. */
-  async latest(path: string): Promise<{ readonly bytes: Buffer; forget(): Promise<void> } | undefined> {
+  /** The newest version, with a function that removes it; undefined when there is none. */
+  async latest(path: string): Promise<{ readonly bytes: Buffer; remove(): Promise<void> } | undefined> {
     const newest = (await this.#versions(path)).at(-1)
     if (newest === undefined) return undefined
     const file = join(this.#folder(path), String(newest))
-    return { bytes: await readFile(file), forget: () => rm(file, { force: true }) }
+    return { bytes: await readFile(file), remove: () => rm(file, { force: true }) }
   }
 
-  /** Forgets all versions of a path. */
+  /** Removes all versions of a path. */
   async clear(path: string): Promise<void> {
     await rm(this.#folder(path), { recursive: true, force: true })
   }

@@ -26,7 +26,7 @@ import {
 } from './encoding.ts'
 import { countLines, textForEvent } from './lines.ts'
 
-/** Replaces a text in a file when it occurs as often as expected; with an empty old text it creates the file. */
+/** Replaces a text that occurs as often as expected; an empty old text creates the file. */
 export const openEdit: ToolFactory = ({ workspace }) => [
   defineTool({
     directory: import.meta.dirname,
@@ -53,7 +53,7 @@ async function createNewFile({ file_path, new_string }: ToolAction<'EditAction'>
   const bytes = checkFileSize(file_path, encodeText({ ...utf8Format, text: new_string }))
   if ((await lstatIfExists(real)) !== undefined)
     throw new ToolFailure(
-      `${file_path} is already there. To change it, give the old text that is to be replaced.`,
+      `${file_path} exists already. To change it, give the old text that is to be replaced.`,
     )
   await makeDirectory(dirname(real))
   await createFile(real, bytes)
@@ -101,7 +101,7 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string) {
   }
 }
 
-/** Writes a whole file, with the directories above it. */
+/** Writes a whole file and creates missing directories. */
 export const openWriteFile: ToolFactory = ({ workspace }) => [
   defineTool({
     directory: import.meta.dirname,
@@ -136,7 +136,7 @@ async function writeContent(
   content: string,
 ): Promise<{ isNew: boolean; old: string | undefined }> {
   const stats = await lstatIfExists(real)
-  // What is too large to be read may be replaced all the same.
+  // A file that is too large to read may still be replaced.
   const bytes =
     stats !== undefined && stats.size > maxFileBytes ? undefined : (await readFileIfExists(real))?.bytes
   const oldFile = bytes === undefined ? undefined : decodeText(bytes)
@@ -146,7 +146,7 @@ async function writeContent(
   return { isNew: stats === undefined, old: oldFile === undefined ? undefined : restoreLineEnds(oldFile) }
 }
 
-/** In the encoding of the old content where that can express the new one, else in UTF-8; line ends are as given. */
+/** In the encoding of the old content if it can express the new one, else in UTF-8; line ends are unchanged. */
 function encodeLike(content: string, oldFile: TextFile | undefined): Buffer {
   const isPossible = oldFile?.encoding !== 'latin-1' || isLatin1(content)
   const encoding = oldFile === undefined || !isPossible ? utf8Format.encoding : oldFile.encoding

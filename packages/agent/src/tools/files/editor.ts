@@ -9,7 +9,7 @@ import {
   readFileIfExists,
   replaceFile,
 } from '../core/file-access.ts'
-import { textBlock as block, type ToolAction, type ToolContext } from '../core/tool.ts'
+import { type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { EditHistory } from './edit-history.ts'
@@ -25,7 +25,7 @@ const maxListedEntries = 1000
 
 export type EditorCommand = Omit<ToolAction<'FileEditorAction'>, 'kind'>
 
-/** What the observations of both editors have besides their kind. */
+/** The common members of the observations of both editors. */
 export interface EditorResult {
   readonly content: (TextContent | ImageContent)[]
   readonly command: EditorCommand['command']
@@ -35,7 +35,7 @@ export interface EditorResult {
   readonly new_content: string | null
 }
 
-/** The five commands on files of a workspace. What cannot be done rejects with Refused, PathRefused or the system's error. */
+/** The five commands of the editors. Rejects with ToolFailure, PathNotAllowedError or the system's error. */
 export class FileEditor {
   readonly #context: ToolContext
   readonly #history: EditHistory
@@ -75,16 +75,16 @@ export class FileEditor {
     const realPath = await this.#context.workspace.resolve(path, 'read')
     if ((await lstatIfExists(realPath))?.isDirectory()) {
       if (range) throw new ToolFailure('view_range is for files; a directory is listed whole.')
-      return editorResult(command, { content: [block(await this.#listing(path, realPath, signal))] })
+      return editorResult(command, { content: [textBlock(await this.#listing(path, realPath, signal))] })
     }
     const { bytes } = await readExistingFile(realPath)
     const image = await readImage(path, bytes)
     if (image !== undefined) {
       const note = image.isShrunk ? ', made smaller' : ''
-      return editorResult(command, { content: [block(`The image ${path}${note}:`), image.image] })
+      return editorResult(command, { content: [textBlock(`The image ${path}${note}:`), image.image] })
     }
     return editorResult(command, {
-      content: [block(viewText(path, requireText(path, bytes).text, range ?? undefined))],
+      content: [textBlock(viewText(path, requireText(path, bytes).text, range ?? undefined))],
     })
   }
 
@@ -122,7 +122,7 @@ export class FileEditor {
       throw new ToolFailure(`The directory ${parent} is not there. Create it first, then the file.`)
     await createFile(real, checkFileSize(path, encodeText({ ...utf8Format, text: newText })))
     await this.#history.clear(real)
-    const content = [block(`Created ${path} with ${pluralize(countLines(newText), 'line')}.`)]
+    const content = [textBlock(`Created ${path} with ${pluralize(countLines(newText), 'line')}.`)]
     return editorResult(command, { content, prev_exist: false, new_content: textForEvent(newText) })
   }
 
@@ -141,7 +141,7 @@ export class FileEditor {
     }
     const message = `${command.path} is changed. These are the lines around it now:\n${snippetAround(text, { from, to, maxChars: maxChars - 1000 })}`
     return editorResult(command, {
-      content: [block(message)],
+      content: [textBlock(message)],
       old_content: textForEvent(restoreLineEnds(oldFile)),
       new_content: textForEvent(restoreLineEnds(newFile)),
     })
@@ -153,7 +153,7 @@ export class FileEditor {
       throw new ToolFailure(`There is no edit of ${command.path} that could be undone.`)
     const current = await readFileIfExists(real)
     await replaceFile(real, version.bytes)
-    await version.forget()
+    await version.remove()
     const oldFile = current === undefined ? undefined : decodeText(current.bytes)
     const newFile = decodeText(version.bytes)
     const snippetText =
@@ -161,7 +161,7 @@ export class FileEditor {
         ? ''
         : ` These are the lines around it now:\n${snippetAround(newFile.text, { ...changedRange(oldFile.text, newFile.text), maxChars: maxChars - 1000 })}`
     return editorResult(command, {
-      content: [block(`The last edit of ${command.path} is undone.${snippetText}`)],
+      content: [textBlock(`The last edit of ${command.path} is undone.${snippetText}`)],
       prev_exist: current !== undefined,
       old_content: oldFile === undefined ? null : textForEvent(restoreLineEnds(oldFile)),
       new_content: newFile === undefined ? null : textForEvent(restoreLineEnds(newFile)),
@@ -169,7 +169,7 @@ export class FileEditor {
   }
 }
 
-/** What an observation has when something could not be done. */
+/** The members of an observation of a failure. */
 export function failedEditorResult({ command }: EditorCommand): Omit<EditorResult, 'content'> {
   return { command, path: null, prev_exist: true, old_content: null, new_content: null }
 }

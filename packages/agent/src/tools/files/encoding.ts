@@ -4,7 +4,7 @@ import { ToolFailure } from '../core/tool-failure.ts'
 export type Encoding = 'utf-8' | 'utf-8-bom' | 'utf-16le' | 'utf-16be' | 'latin-1'
 
 export interface TextFile {
-  /** Line ends are `\n` when `lineEnd` is `\r\n`; otherwise as they are in the file. */
+  /** With `\n` line ends when `lineEnd` is `\r\n`; otherwise as in the file. */
   readonly text: string
   readonly encoding: Encoding
   readonly lineEnd: '\n' | '\r\n'
@@ -12,19 +12,19 @@ export interface TextFile {
 
 export const utf8Format: Omit<TextFile, 'text'> = { encoding: 'utf-8', lineEnd: '\n' }
 
-/** More of other control characters than this means that bytes without a NUL are no text either. */
+/** Bytes with a larger share of unusual control characters are binary. */
 const maxControlShare = 0.1
 
-/** The text of a file; undefined when it is binary. `encode` gives the same bytes back. */
+/** The text of a file; undefined when it is binary. `encodeText` restores the same bytes. */
 export function decodeText(bytes: Buffer): TextFile | undefined {
   const encoding = detectEncoding(bytes)
   if (encoding === undefined) return undefined
   const text = decodeBytes(bytes, encoding)
   const lineEnd = text.includes('\r\n') && !/(?:^|[^\r])\n/.test(text) ? '\r\n' : '\n'
-  return { text: lineEnd === '\n' ? text : text.replaceAll('\r\n', '\n'), encoding, lineEnd: lineEnd }
+  return { text: lineEnd === '\n' ? text : text.replaceAll('\r\n', '\n'), encoding, lineEnd }
 }
 
-/** The text of a file, or Refused when it is binary. */
+/** The text of a file; throws ToolFailure when it is binary. */
 export function requireText(path: string, bytes: Buffer): TextFile {
   const text = decodeText(bytes)
   if (text === undefined)
@@ -32,7 +32,7 @@ export function requireText(path: string, bytes: Buffer): TextFile {
   return text
 }
 
-/** The bytes of a text in the encoding and with the line ends of its file. Rejects with Refused what they cannot say. */
+/** The bytes of a text with the encoding and line ends of its file. Throws ToolFailure when they cannot express it. */
 export function encodeText({ text, encoding, lineEnd }: TextFile): Buffer {
   const fullText = restoreLineEnds({ text, lineEnd })
   if (encoding === 'utf-16le')
@@ -54,12 +54,12 @@ export function encodeText({ text, encoding, lineEnd }: TextFile): Buffer {
   return encoding === 'utf-8-bom' ? Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), bytes]) : bytes
 }
 
-/** The text with the line ends that it has in the file. */
+/** The text with the line ends of the file. */
 export function restoreLineEnds({ text, lineEnd }: Pick<TextFile, 'text' | 'lineEnd'>): string {
   return lineEnd === '\n' ? text : text.replaceAll('\n', '\r\n')
 }
 
-/** A text from a model, with the line ends that `text` has. */
+/** A text of a model, with the line ends of `TextFile.text`. */
 export function normalizeLineEnds(input: string, { lineEnd }: Pick<TextFile, 'lineEnd'>): string {
   return lineEnd === '\n' ? input : input.replaceAll('\r\n', '\n')
 }

@@ -3,7 +3,7 @@ import { defineTool } from '../core/define-tool.ts'
 import type { ToolFactory } from '../core/tool.ts'
 import { FileEditor, failedEditorResult } from './editor.ts'
 
-/** Views, creates and edits files by absolute path; the last ten edits of each file can be undone, after a restart too. */
+/** Views, creates and edits files by absolute path; the last ten edits of each file can be undone. */
 export const openFileEditor: ToolFactory = (context) => {
   const editor = new FileEditor(context)
   return [

@@ -1,11 +1,11 @@
 import { countOccurrences, truncateMiddle } from '../core/truncate.ts'
 
-/** Lines of a text; one that ends with a line end has no empty line after it. */
+/** Number of lines; a final line end adds no empty line. */
 export function countLines(text: string): number {
   return text === '' ? 0 : countOccurrences(text, '\n') + (text.endsWith('\n') ? 0 : 1)
 }
 
-/** Where a line begins, counted from 1; the end of the text for lines after the last. */
+/** Offset of a line, counted from 1; the end of the text for lines after the last. */
 export function lineOffset(text: string, line: number): number {
   let at = 0
   for (let before = 1; before < line; before++) {
@@ -16,23 +16,23 @@ export function lineOffset(text: string, line: number): number {
   return at
 }
 
-/** The number of the line, from 1, that a place in the text belongs to. */
+/** The number, from 1, of the line at an offset. */
 export function lineNumberAt(text: string, at: number): number {
   return countOccurrences(text.slice(0, at), '\n') + 1
 }
 
 interface NumberingOptions {
-  /** First and last line, from 1, both shown. */
+  /** First and last line, from 1, inclusive. */
   readonly first: number
   readonly last: number
   readonly maxChars: number
   /** Between number and line. */
   readonly separator: string
-  /** How to see the rest. */
+  /** How to see the omitted lines. */
   readonly hint: string
 }
 
-/** Lines of a text with their numbers in front; of too many the middle is left out. */
+/** Lines prefixed by their numbers; the middle is omitted if too long. */
 export function numberLines(
   text: string,
   { first, last, maxChars, separator, hint }: NumberingOptions,
@@ -46,7 +46,7 @@ export function numberLines(
       .split('\n')
       .map((line, at) => `${String(from + at).padStart(6)}${separator}${line}`)
       .join('\n')
-  // Of a large text only what can be shown gets numbers: both parts are longer than what the cut leaves of them.
+  // Only the head and tail of a large text are numbered; both are longer than what is shown of them.
   const part = 2 * maxChars
   const numberedLines =
     lines.length <= 2 * part
@@ -59,7 +59,7 @@ export function numberLines(
   )
 }
 
-/** The lines around a change. `from` and `to` are places in the text. */
+/** The lines around a change. `from` and `to` are offsets. */
 export function snippetAround(
   text: string,
   { from, to, maxChars }: { from: number; to: number; maxChars: number },
@@ -76,7 +76,7 @@ export function snippetAround(
   })
 }
 
-/** The name of a file as a model may read it: one line, without control characters, quoted when it had some. */
+/** A file name for the model: one line without control characters, quoted when it had some. */
 export function printableName(name: string): string {
   return /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u.test(name)
     ? JSON.stringify(name).replace(
@@ -86,14 +86,14 @@ export function printableName(name: string): string {
     : name
 }
 
-/** A text for an event, which has room for this much as JSON only; a longer one is left out. */
+/** A text for an event; null when it is too large as JSON. */
 export function textForEvent(text: string | undefined): string | null {
   const maxBytes = 256 * 1024
   if (text === undefined || text.length > maxBytes) return null
   return Buffer.byteLength(JSON.stringify(text)) <= maxBytes ? text : null
 }
 
-/** The first of some values that have room in an event together: at most this many, and this many bytes as JSON. */
+/** The first values that fit into an event: at most `max`, and `maxBytes` bytes as JSON. */
 export function limitForEvent<T>(values: readonly T[], max: number, maxBytes = 200 * 1024): T[] {
   let bytes = 0
   const end = values.findIndex((value, at) => {

@@ -2,29 +2,29 @@ import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { failureText } from '../core/tool-failure.ts'
 
-/** No directory is opened any more when this many entries are known. */
+/** After this many entries no further directory is opened. */
 const maxKnownEntries = 100_000
 
 export interface DirectoryEntry {
-  /** Relative to the directory that is listed; what is no UTF-8 in a name is replaced. */
+  /** Relative to the listed directory; invalid UTF-8 is replaced. */
   readonly path: string
   readonly name: string
-  /** The absolute path as the system knows it. */
+  /** The absolute path in the bytes of the system. */
   readonly rawPath: Buffer
   readonly isDirectory: boolean
   readonly isLink: boolean
 }
 
-export interface DirectoryListing {
-  /** By name, what is in a directory right after it. */
+interface DirectoryListing {
+  /** Sorted by name; the entries of a directory follow it. */
   readonly entries: readonly DirectoryEntry[]
-  /** Names that begin with a dot, left out. */
+  /** Omitted names that begin with a dot. */
   readonly hiddenCount: number
-  /** False when there was too much to look into every directory. */
+  /** False when directories were skipped because of the limit. */
   readonly isComplete: boolean
 }
 
-/** What is in a directory, one level deep or two. Links are listed and not followed; a directory that may not be read looks empty. */
+/** Lists a directory one or two levels deep. Links are not followed; an unreadable subdirectory looks empty. */
 export async function listDirectory(
   directory: string,
   { levels, includesHidden }: { readonly levels: 1 | 2; readonly includesHidden: boolean },

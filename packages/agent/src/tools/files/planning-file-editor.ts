@@ -17,7 +17,7 @@ const planHeadings = [
   '## Risks and open questions',
 ]
 
-/** Views any file; changes the plan only. `plan_path` of the parameters is where the plan is, from the workspace's directory. */
+/** Views any file and changes only the plan. Parameter `plan_path`: path of the plan in the workspace. */
 export const openPlanningFileEditor: ToolFactory = (context, params) => {
   const editor = new FileEditor(context)
   const { workspace } = context
@@ -38,7 +38,7 @@ export const openPlanningFileEditor: ToolFactory = (context, params) => {
   ]
 }
 
-/** A plan at the top of the workspace goes before the one in its own folder. */
+/** `PLAN.md` at the root of the workspace if it exists, otherwise in `.agents_tmp`. */
 async function resolvePlanPath(workspace: Workspace, configuredPath: string | undefined): Promise<string> {
   if (configuredPath !== undefined) return await workspace.resolve(configuredPath, 'write')
   const rootPlan = await workspace.resolve('PLAN.md', 'write')
@@ -46,7 +46,7 @@ async function resolvePlanPath(workspace: Workspace, configuredPath: string | un
   return await workspace.resolve(join('.agents_tmp', 'PLAN.md'), 'write')
 }
 
-/** Refuses changes of other files, and makes the plan with its headings when it is needed and not there. */
+/** Refuses changes of other files; creates the plan with its headings if it does not exist. */
 async function preparePlan(
   { command, path }: EditorCommand,
   workspace: Workspace,

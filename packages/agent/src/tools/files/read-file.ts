@@ -88,7 +88,7 @@ export const openListDirectory: ToolFactory = (context) => [
       )
       const omittedCount = listing.entries.length - entries.length
       const message = await listingText(dir_path, described.slice(0, entries.length), {
-        omittedCount: omittedCount,
+        omittedCount,
         context,
       })
       return {
@@ -108,7 +108,7 @@ export const openListDirectory: ToolFactory = (context) => [
   }),
 ]
 
-/** An entry as the wire has it and as a line for the model. */
+/** An entry for the wire and as a line for the model. */
 async function describeEntry(entry: DirectoryEntry) {
   const { name, isDirectory } = entry
   const stats = await lstat(entry.rawPath).catch((error: unknown) => {

@@ -5,13 +5,12 @@ import { ToolFailure } from '../core/tool-failure.ts'
 
 const imageExtensions: ReadonlySet<string> = new Set(['.png', '.jpg', '.jpeg', '.gif', '.webp', '.bmp'])
 
-/** An event has room for 1 MiB, and base64 makes four bytes of three. */
+/** An event has at most 1 MiB, and base64 turns three bytes into four. */
 const maxBytes = 512 * 1024
 
 /**
- * The image of a file that is named as one, made smaller when it is too large for an event (`isShrunk`); undefined when its bytes are none,
- * so that no model is sent what it cannot read. Rejects with Refused for an image that is too large and broken, or of a format that models
- * do not take.
+ * The image of a file with an image extension, shrunk when it is too large for an event (`isShrunk`); undefined when its
+ * content is not an image. Rejects with ToolFailure when it cannot be shrunk or models do not accept its format.
  */
 export async function readImage(
   path: string,

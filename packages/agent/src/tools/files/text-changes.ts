@@ -6,14 +6,14 @@ import { countLines, lineNumberAt, lineOffset } from './lines.ts'
 type EditCommand = Omit<ToolAction<'FileEditorAction'>, 'kind'>
 
 /** A text after an edit. */
-export interface TextChange {
+interface TextChange {
   readonly text: string
-  /** Where the new part is in the text. */
+  /** Offsets of the new part. */
   readonly from: number
   readonly to: number
 }
 
-/** Puts new_str in the place of the only old_str. Rejects with Refused when it is not there once. */
+/** Replaces the only old_str by new_str. Throws ToolFailure when it does not occur exactly once. */
 export function replaceUnique(
   { path, old_str: oldText, new_str: newText }: EditCommand,
   file: TextFile,
@@ -35,12 +35,12 @@ export function replaceUnique(
   )
 }
 
-/** What to look for, in order: the text itself, with the other line ends, without the white space around it. */
+/** Search texts in order: the text itself, with the other line ends, without surrounding white space. */
 function* searchVariants(
   oldText: string,
   newText: string,
   file: TextFile,
-): Generator<readonly [old: string, given: string]> {
+): Generator<readonly [search: string, replacement: string]> {
   const [search, replacement] = [normalizeLineEnds(oldText, file), normalizeLineEnds(newText, file)]
   yield [search, replacement]
   if (file.text.includes('\r\n'))
@@ -50,7 +50,7 @@ function* searchVariants(
 
 const maxReportedOffsets = 20
 
-/** Where a text occurs, overlapping places too, as many as need to be told. */
+/** Offsets of a text, overlapping ones too, up to one above the reported number. */
 function findOffsets(text: string, part: string): number[] {
   const offsets: number[] = []
   for (
@@ -68,7 +68,7 @@ function ambiguousMessage(path: string, text: string, offsets: readonly number[]
   return `old_str occurs more than once in ${path}, in lines ${lineNumbers.join(', ')}${suffix}. Add lines around it, so that it occurs once.`
 }
 
-/** Puts new_str after a line. */
+/** Inserts new_str after a line. */
 export function insertAfterLine(
   { insert_line: line, new_str: newText }: EditCommand,
   file: TextFile,
@@ -90,7 +90,7 @@ export function insertAfterLine(
   }
 }
 
-/** The part of `after` that is not the same in `before`. */
+/** The range of `after` that differs from `before`. */
 export function changedRange(before: string, after: string): { from: number; to: number } {
   const max = Math.min(before.length, after.length)
   let from = 0

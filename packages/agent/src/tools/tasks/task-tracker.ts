@@ -12,7 +12,7 @@ type TaskList = ToolAction<'TaskTrackerAction'>['task_list']
 
 const statusMarks = { todo: '[ ]', in_progress: '[>]', done: '[x]' } as const
 
-/** Keeps the list of tasks of a conversation in TASKS.json below its directory. */
+/** Stores the task list of a conversation in TASKS.json in its directory. */
 export const openTaskTracker: ToolFactory = ({ directory }) => {
   const file = join(directory, 'TASKS.json')
   return [
@@ -44,9 +44,7 @@ async function loadTasks(file: string): Promise<TaskList> {
   if (content === undefined) return []
   const parsed = parseAction('TaskTrackerAction', { task_list: parseJson(content.bytes.toString()) ?? null })
   if ('error' in parsed)
-    throw new ToolFailure(
-      'The list of tasks that was kept cannot be read. Write it again with the command plan.',
-    )
+    throw new ToolFailure('The stored task list cannot be read. Write it again with the command plan.')
   return parsed.action.task_list
 }
 

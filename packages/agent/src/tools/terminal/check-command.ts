@@ -1,7 +1,7 @@
 import { topLevelCommands } from '../../shell/top-level-commands.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 
-/** Why a command is not run, in words for the model; undefined for one that may run. `shell`: the bash that would run it, and where. */
+/** Why a command is refused, for the model; undefined when it may run. `shell`: the bash for the syntax check. */
 export async function checkCommand(
   command: string,
   shell: { readonly workspace: Workspace; readonly path: string },
@@ -11,7 +11,7 @@ export async function checkCommand(
     return '[Not run: this is a list or an object, not a command. Write the command as a shell reads it, for example: ls -la]'
   const parsed = await topLevelCommands(command)
   if ('error' in parsed) {
-    // The shell has the last word on its own syntax.
+    // The shell decides about its own syntax.
     const check = ['--noprofile', '--norc', '-O', 'extglob', '-n']
     const result = await shell.workspace.run(shell.path, check, { input: command, timeoutMs: 10_000 }, signal)
     const message = result.stderr.toString().trim() || parsed.error
@@ -28,7 +28,7 @@ export function shorten(command: string, length = 200): string {
   return command.length > length ? `${command.slice(0, length)}...` : command
 }
 
-/** A list or an object of Python or JSON in place of a command. */
+/** A Python or JSON list or object instead of a command. */
 function isDataLiteral(command: string): boolean {
   const body = command.trim()
   return /^\[\s*(?:\]|["'][\s\S]*\])$/.test(body) || /^\{\s*["'][^"'\n]*["']\s*:[\s\S]*\}$/.test(body)

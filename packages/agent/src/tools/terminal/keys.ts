@@ -13,22 +13,19 @@ const namedKeys: Readonly<Record<string, string>> = {
   ENTER: '\r',
 }
 
-/**
- * What a terminal sends for an input: the code of a key when the input is a key's name (`C-c`, `UP`), otherwise the text
- * and Enter.
- */
+/** The characters to type for an input: the code of a named key (`C-c`, `UP`), otherwise the text and Enter. */
 export function keystrokes(input: string): string {
   const key = (Object.hasOwn(namedKeys, input) ? namedKeys[input] : undefined) ?? controlCode(input)
   if (key !== undefined) return key
   return `${input.replace(/\r?\n$/, '').replace(/\r?\n/g, '\r')}\r`
 }
 
-/** The key's name when the input is one. */
+/** The input when it is the name of a key. */
 export function keyName(input: string): string | undefined {
   return Object.hasOwn(namedKeys, input) || controlCode(input) !== undefined ? input : undefined
 }
 
-/** C-a to C-z in any case, C-@, C-[, C-\, C-], C-^, C-_ and C-?. */
+/** C-a to C-z, ignoring case, C-@, C-[, C-\, C-], C-^, C-_ and C-?. */
 function controlCode(input: string): string | undefined {
   const key = /^[Cc]-([A-Za-z@[\\\]^_?])$/.exec(input)?.[1]?.toUpperCase()
   if (key === undefined) return undefined

@@ -4,47 +4,46 @@ import { join } from 'node:path'
 import { countOccurrences, isInSurrogatePair } from '../core/truncate.ts'
 
 export interface CapturedOutput {
-  /** Masked, at most `maxChars`: when there was more, a line in its middle says what is missing and where it is. */
+  /** Redacted, at most `maxChars`; a longer output has a notice in its middle. */
   readonly text: string
-  /** The file with more of the output than `text` has. */
+  /** The file with the output that `text` omits. */
   readonly savedTo: string | undefined
 }
 
 export interface OutputCaptureOptions {
-  /** Where a long output is written; made when it is needed. */
+  /** Directory for long outputs; created when needed. */
   readonly directory: string
   /** Characters for the model. */
   readonly maxChars: number
-  /** Bytes in a file; what comes after is counted and dropped, but its end is still shown. */
+  /** Bytes of a file; later output is counted and dropped, but its end is shown. */
   readonly maxFileBytes: number
-  /** Takes secrets out of a text. */
   readonly redact: (text: string) => string
-  /** Called with true when output comes faster than the disk takes it, with false when it may go on. */
+  /** Called with true when output comes faster than it is written, with false when it may continue. */
   readonly onBackpressure: (isFull: boolean) => void
 }
 
-/** Output is masked and passed on in blocks of this many characters ... */
+/** Output is redacted in blocks of this many characters ... */
 const blockChars = 262_144
-/** ... and this many are held back, so that no secret of up to this length is cut in two. */
+/** ... of which this many are held back, so that no secret up to this length is split. */
 const overlapChars = 65_536
-/** Kept free in the middle for the notice. */
+/** Reserved for the notice. */
 const noticeChars = 600
 
 /**
- * The output of one command, of any length, in little memory: its head and its tail are kept, and once it is too long for
- * the model the whole of it goes to a file, masked.
+ * Captures the output of one command, of any length, in bounded memory: head and tail, and, once it is too long for the
+ * model, all of it in a file, redacted.
  */
 export class OutputCapture {
   readonly #options: OutputCaptureOptions
   readonly #halfChars: number
-  /** Not masked yet. */
+  /** Not redacted yet. */
   #pending = ''
   #head = ''
   #tail = ''
-  /** Characters that went through, after masking. */
+  /** Number of redacted characters. */
   #length = 0
   #file: { readonly path: string; readonly stream: WriteStream } | undefined
-  /** Bytes for the file, also those that it has no room for. */
+  /** Bytes for the file, dropped ones included. */
   #written = 0
   #isFailed = false
 
@@ -66,7 +65,7 @@ export class OutputCapture {
     this.#append(ready)
   }
 
-  /** What was captured; nothing can be written any more. */
+  /** Ends the capture; nothing can be written afterwards. */
   async end(): Promise<CapturedOutput> {
     const { redact, maxChars } = this.#options
     const last = redact(this.#pending)
@@ -83,7 +82,7 @@ export class OutputCapture {
     this.#length += text.length
     const headRoom = this.#halfChars - this.#head.length
     if (headRoom > 0) this.#head += text.slice(0, headRoom)
-    // Sliced texts hold on to the whole they come from: what is kept is made anew.
+    // Copied, because a slice holds the whole text in memory.
     if (text.length > headRoom)
       this.#tail = Buffer.from(
         (this.#tail + text.slice(Math.max(0, headRoom))).slice(-this.#halfChars),
@@ -117,7 +116,7 @@ export class OutputCapture {
     if (fileRoom > 0 && !this.#file.stream.write(bytes.subarray(0, fileRoom))) onBackpressure(true)
   }
 
-  /** The file's path when it holds what was written. */
+  /** The path of a completely written file. */
   async #closeFile(): Promise<string | undefined> {
     const file = this.#file
     if (file === undefined || this.#isFailed) return undefined
@@ -131,7 +130,7 @@ export class OutputCapture {
   }
 
   #excerpt(savedTo: string | undefined): string {
-    // Masking can make a long output short.
+    // Redaction can shorten the output.
     if (this.#length === this.#head.length + this.#tail.length) return this.#head + this.#tail
     const head = this.#head.replace(/[\ud800-\udbff]$/, '')
     const tail = this.#tail.replace(/^[\udc00-\udfff\ufffd]/, '')
@@ -149,8 +148,8 @@ export class OutputCapture {
 }
 
 /**
- * A place at or before `at` where a text can be cut so that masking the parts gives what masking the whole gives; the
- * whole length when none is found near.
+ * An index at or shortly before `limit` at which splitting does not change the result of redaction; the length of the
+ * text when there is none.
  */
 export function findSafeCut(text: string, limit: number, redact: (text: string) => string): number {
   const isSafe = (cut: number): boolean => {

@@ -1,8 +1,8 @@
 import { isInSurrogatePair } from '../core/truncate.ts'
 
-/** A line longer than this is given out before its end; what goes back to its beginning after that starts a new one. */
+/** A longer line is emitted before its end; later cursor movements do not reach it. */
 const maxLineChars = 16_384
-/** An escape string (a title, an image) longer than this is no escape string: what follows is shown. */
+/** Maximum length of an escape string (a title, an image); the rest is shown. */
 const maxStringChars = 65_536
 
 /** Everything up to the next control character. */
@@ -24,27 +24,27 @@ const c1Finals: Readonly<Record<string, string>> = {
 }
 
 /**
- * What a program wrote to a terminal, as the text that is left to read: escape codes are gone, a line that was written
- * over and over (a progress bar) is there once, in its last state. Lines above the current one are never changed. The
- * text has no control characters besides tabs and newlines. It does not matter how the input is split.
+ * Terminal emulator for one line: removes escape codes and shows an overwritten line (a progress bar) in its last state.
+ * Earlier lines never change. The text has no control characters but tabs and newlines and does not depend on how the
+ * input is split.
  */
 export class Screen {
   #state: ParserState = 'text'
   #parameters = ''
   #stringLength = 0
-  /** The current line, and where in it the cursor is (UTF-16 units). */
+  /** The current line and the cursor in it (UTF-16 units). */
   #line = ''
   #column = 0
   #output = ''
 
-  /** Takes what came, gives the lines that are finished with it. */
+  /** Processes input; returns the lines that it completes. */
   write(text: string): string {
     let at = 0
     while (at < text.length) at = this.#step(text, at)
     return this.#drain()
   }
 
-  /** The current line so far, which is done with: it cannot be written over any more. */
+  /** Returns the current line so far, which cannot be overwritten afterwards. */
   flush(): string {
     this.#commit()
     return this.#drain()
@@ -62,7 +62,7 @@ export class Screen {
     this.#column = 0
   }
 
-  /** One run of plain text or one control character; the index after it. */
+  /** Processes a run of plain text or one control character; returns the index after it. */
   #step(text: string, at: number): number {
     if (this.#state === 'text') {
       printableRun.lastIndex = at
@@ -79,7 +79,7 @@ export class Screen {
   }
 
   #print(text: string): void {
-    // Piece by piece, so that the line ends at the same place however the text was split.
+    // In pieces, so that the line breaks do not depend on how the input is split.
     for (let at = 0; at < text.length; ) {
       if (this.#line.length >= maxLineChars) this.#commit()
       const end = at + Math.max(1, maxLineChars - this.#column)
@@ -167,13 +167,13 @@ export class Screen {
     }
   }
 
-  /** A character that is no part of an escape code after all. */
+  /** Processes a character that is not part of an escape code. */
   #reprocess(char: string): void {
     if (char < '\x20' || isBetween(char, '\x7f', '\x9f')) this.#handleControl(char)
     else this.#print(char)
   }
 
-  /** The sequences that move in the line or clear it; all others change nothing here. */
+  /** The sequences that move within the line or clear it; all others are ignored. */
   #applySequence(final: string): void {
     const count = Math.min(Number.parseInt(this.#parameters, 10) || 0, 1024)
     if (final === 'G') this.#column = Math.max(1, count) - 1

@@ -10,39 +10,39 @@ import type { ShellPrompt } from './shell-prompt.ts'
 type Action = ToolAction<'TerminalAction'>
 
 export interface TerminalParams {
-  /** Silence after which a command without a time limit is given back. */
+  /** Silence after which the call of a command without a time limit returns. */
   readonly quietMs: number
   readonly shellPath: string
   readonly env: Readonly<Record<string, string>>
 }
 
-/** What a call comes to. */
+/** The result of a call. */
 export interface CommandResult {
-  /** What was written, masked. */
+  /** Redacted. */
   readonly output?: string
   /** The file with all of a long output. */
   readonly savedTo?: string | undefined
-  /** Stands before the output. */
+  /** Precedes the output. */
   readonly prefix?: string
-  /** What there is to say about it, in brackets; not masked. */
+  /** The status, in brackets; not redacted. */
   readonly note: string
   readonly isError?: boolean
-  /** -1 while a command runs, null when none was run. */
+  /** -1 while a command runs, null when none ran. */
   readonly exitCode: number | null
   /** The time limit of the call was reached. */
   readonly isTimedOut?: boolean
   readonly prompt?: ShellPrompt | undefined
-  /** Where the shell is, as far as is known. */
+  /** The working directory of the shell, if known. */
   readonly directory?: string | undefined
 }
 
 const maxChars = 30_000
 const maxFileBytes = 100_000_000
-/** A command without a time limit of its own is given back after this at the latest, however much it writes. */
+/** Maximum wait for a command without a time limit of its own. */
 const maxWaitMs = 600_000
-/** Silence after which it is looked whether a command waits for input. */
+/** Silence before checking whether a command waits for input. */
 const inputCheckMs = 1000
-/** No program is to wait for keys in a pager; a dumb terminal gets plain output from most. */
+/** Disables pagers; a dumb terminal gets plain output from most programs. */
 const plainOutputEnv = {
   PAGER: 'cat',
   GIT_PAGER: 'cat',
@@ -55,13 +55,13 @@ const plainOutputEnv = {
 const continueHint =
   'Send an empty command to wait on, text with is_input to answer it, or C-c with is_input to stop it.'
 
-/** The shell of a conversation from call to call: at most one command runs in it, and each call gives what is new of it. */
+/** The shell of a conversation: at most one command runs in it, and each call returns its new output. */
 export class TerminalSession {
   readonly #context: ToolContext
   readonly #params: TerminalParams
   #shell: Shell | undefined
   #capture: OutputCapture
-  /** The command that runs, as it was given. */
+  /** The running command, as received. */
   #running = ''
   #isClosed = false
 
@@ -76,7 +76,7 @@ export class TerminalSession {
     return { ...answer, directory: this.#shell?.prompt.directory }
   }
 
-  /** Ends the shell and everything that was started in it. Nothing can be run any more. */
+  /** Ends the shell and everything started in it. Nothing can run afterwards. */
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#closeShell()
@@ -107,7 +107,7 @@ export class TerminalSession {
     const failure = await this.#ensureShell()
     if (failure !== undefined) return failure
     const { secrets } = this.#context
-    // The values that may come out have to be known before the first output is written to a file.
+    // All secret values must be known before output is written to a file.
     const [variables] = await raceAbort(
       Promise.all([secrets.findMentioned(action.command), secrets.resolveAll()]),
       signal,
@@ -130,7 +130,7 @@ export class TerminalSession {
     return { ...answer, prefix }
   }
 
-  /** Nothing runs; what came from the background is told all the same. */
+  /** No command runs; output of background jobs is returned. */
   async #idleResult(): Promise<CommandResult> {
     const captured = this.#hasOutput() ? await this.#takeOutput() : undefined
     const note = '[No command is running: there is nothing to wait for or to type into.]'
@@ -201,7 +201,7 @@ export class TerminalSession {
     }
   }
 
-  /** A shell that can take a command; otherwise why there is none. */
+  /** Starts the shell if needed; returns the failure otherwise. */
   async #ensureShell(): Promise<CommandResult | undefined> {
     if (this.#isClosed) throw new Error('The terminal is closed.')
     if (this.#shell?.hasExited) await this.#closeShell()
@@ -229,7 +229,7 @@ export class TerminalSession {
     return !this.#capture.isEmpty
   }
 
-  /** What was written since the last time. */
+  /** The output since the last call. */
   async #takeOutput(): Promise<{ output: string; savedTo: string | undefined }> {
     this.#shell?.flush()
     const capture = this.#capture
@@ -240,15 +240,11 @@ export class TerminalSession {
 
   #newCapture(): OutputCapture {
     return new OutputCapture({
-      directory: this.#outputDirectory(),
+      directory: join(this.#context.directory, 'outputs'),
       maxChars,
       maxFileBytes,
       redact: (value) => this.#context.secrets.redact(value),
       onBackpressure: (isFull) => this.#shell?.setPaused(isFull),
     })
-  }
-
-  #outputDirectory(): string {
-    return join(this.#context.directory, 'outputs')
   }
 }

@@ -1,9 +1,9 @@
-/** What the shell says each time it is ready for the next command. */
+/** The shell's report when it is ready for the next command. */
 export interface ShellPrompt {
-  /** Of the line that was sent; undefined for a prompt that no line of ours led to. */
+  /** The number of the sent line; undefined for a prompt without one. */
   readonly line: number | undefined
   readonly exitCode: number
-  /** Of the last command put into the background, -1 when there was none. */
+  /** Of the last background command, -1 without one. */
   readonly pid: number
   readonly python: string | undefined
   readonly directory: string
@@ -12,11 +12,11 @@ export interface ShellPrompt {
 const fieldSeparator = '\x1f'
 
 /**
- * The start-up file of a shell (bash 3.2 and later) that answers each line with a marker on its terminal and is hard to
- * talk out of it: the marker goes to /dev/tty whatever the output is redirected to, each prompt repairs the terminal and
- * the prompt's own settings, and `__slipway_keep` does so after a command that changed them. A line of input has the form
- * that `line` gives; the command itself comes by file, so it is of any length and is not echoed. `set -e` and `set -u` end
- * with the command that set them: in an interactive shell they would end the shell at the next failure.
+ * The start-up file of a shell (bash 3.2 and later) that writes a marker to its terminal after each line. The marker goes
+ * to /dev/tty despite redirections; each prompt restores the terminal and the prompt settings, and `__slipway_keep` does so
+ * after a command that changed them. An input line is made by `commandLine`; the command itself is read from a file, so it
+ * has any length and is not echoed. `set -e` and `set -u` end with the command that set them, because they would end an
+ * interactive shell at the next failure.
  */
 export function startupFile(directory: string, nonce: string): string {
   return `__slipway_directory=${shellQuote(directory)}
@@ -70,19 +70,19 @@ PS1= PS2=
 }
 
 /**
- * What is typed to run the command file as line `number`: short enough for a terminal in line mode. The first character
- * clears what may be left of a line that nobody finished.
+ * The input that runs the command file as line `number`, short enough for a terminal in line mode. Its first character
+ * clears an unfinished line.
  */
 export function commandLine(number: number): string {
   return `\x15{ __slipway_load ${number}; } 2>/dev/null; eval "$__slipway_command"; { __slipway_keep; } 2>/dev/null\n`
 }
 
-/** What is typed to set the variables of the variables file. */
+/** The input that sets the variables of the variables file. */
 export function variablesLine(number: number): string {
   return `\x15{ __slipway_variables ${number}; } 2>/dev/null\n`
 }
 
-/** A file that sets and exports variables. Names that are none of a shell and NUL bytes are left out. */
+/** A file that exports variables. Invalid names and NUL bytes are dropped. */
 export function variablesFile(variables: Readonly<Record<string, string>>): string {
   return Object.entries(variables)
     .filter(([name]) => /^[A-Za-z_]\w*$/.test(name))
@@ -95,8 +95,8 @@ function shellQuote(text: string): string {
 }
 
 /**
- * Finds the shell's markers in its output. They carry a nonce that only the shell knows, at both ends, and need escape
- * codes that no listing of its variables has: what a program writes is not taken for one.
+ * Finds the shell's markers in its output. They start and end with a nonce that only the shell knows, within escape codes
+ * that no listing of its variables contains, so programs cannot forge them.
  */
 export class PromptReader {
   readonly #start: Buffer
@@ -108,7 +108,7 @@ export class PromptReader {
     this.#end = Buffer.from(`;${nonce}\x07`)
   }
 
-  /** Splits what came into output and prompts, in order. What may be the beginning of a marker is held back. */
+  /** Splits a chunk into output and prompts, in order. A possible beginning of a marker is held back. */
   read(chunk: Buffer): (Buffer | ShellPrompt)[] {
     const parts: (Buffer | ShellPrompt)[] = []
     let remaining = this.#pending.length === 0 ? chunk : Buffer.concat([this.#pending, chunk])
@@ -118,7 +118,7 @@ export class PromptReader {
       if (start === -1) break
       const end = remaining.indexOf(this.#end, start + this.#start.length)
       if (end === -1 && remaining.length - start <= 65_536) {
-        // Copied, because the terminal's buffer is not ours to keep.
+        // Copied, because the terminal reuses its buffer.
         this.#pending = Buffer.from(remaining.subarray(start))
         remaining = remaining.subarray(0, start)
         break
@@ -133,7 +133,7 @@ export class PromptReader {
     return parts
   }
 
-  /** Keeps an end of the output with which a marker may begin. */
+  /** Holds back the end of the output if it may begin a marker. */
   #holdPartialMarker(remaining: Buffer): Buffer {
     const at = remaining.lastIndexOf(0x1b)
     const length = remaining.length - at

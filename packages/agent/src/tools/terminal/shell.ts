@@ -15,42 +15,42 @@ import {
   variablesLine,
 } from './shell-prompt.ts'
 
-export interface ShellOptions {
+interface ShellOptions {
   readonly workspace: Workspace
   /** The program, a bash: a path or a name. */
   readonly path: string
   readonly env: Readonly<Record<string, string>>
-  /** For files that only the shell reads; what is there is removed. */
+  /** For files of the shell; it is emptied first. */
   readonly directory: string
-  /** Takes the text that is written in the terminal, commands left out. */
+  /** Called with the text of the terminal, without commands. */
   readonly onText: (text: string) => void
 }
 
-/** Why waiting for a command came to an end. */
+/** Why waiting for a command ended. */
 export type WaitResult =
   | { readonly kind: 'prompt'; readonly prompt: ShellPrompt }
-  /** Nothing was written for as long as was asked for. */
+  /** No output for `quietMs`. */
   | { readonly kind: 'quiet' }
-  /** What runs waits for input. */
+  /** The program waits for input. */
   | { readonly kind: 'input' }
   | { readonly kind: 'timeout' }
   | { readonly kind: 'aborted' }
-  /** The shell itself is over. */
+  /** The shell itself ended. */
   | { readonly kind: 'ended'; readonly exitCode: number }
 
-export interface WaitLimits {
-  /** Milliseconds without output; no such limit by default. */
+interface WaitLimits {
+  /** Milliseconds without output. Default: no limit. */
   readonly quietMs?: number
-  /** Milliseconds without output after which it is looked whether the command waits for input; not looked by default. */
+  /** Milliseconds without output before checking whether the command waits for input. Default: no check. */
   readonly inputMs?: number
-  /** Milliseconds in all. */
+  /** Total milliseconds. */
   readonly timeoutMs: number
 }
 
 const startMs = 20_000
 const variablesMs = 10_000
 
-/** A bash that stays, on a terminal of its own: one command at a time, and what is typed into it. */
+/** A long-running bash on a terminal of its own: one command at a time, and input for it. */
 export class Shell {
   readonly #options: ShellOptions
   readonly #terminal: Terminal
@@ -61,23 +61,23 @@ export class Shell {
   #isReady = false
   #isBusy = false
   #lastOutput = 0
-  /** What has come of the current line, for whoever waits now or later. */
+  /** The outcome of the current line. */
   #outcome: Extract<WaitResult, { kind: 'prompt' | 'ended' }> | undefined
   #exitCode: number | undefined
   #wake: (() => void) | undefined
-  /** What the shell said last. */
+  /** The last prompt. */
   prompt: ShellPrompt = { line: undefined, exitCode: -1, pid: -1, python: undefined, directory: '' }
 
   private constructor(options: ShellOptions, terminal: Terminal, nonce: string) {
     this.#options = options
     this.#terminal = terminal
     this.#reader = new PromptReader(nonce)
-    // The terminal was opened without an encoding: it gives Buffers.
+    // Opened without an encoding, the terminal emits Buffers.
     terminal.pty.onData((data) => this.#handleData(data as unknown as Buffer))
     terminal.pty.onExit(({ exitCode, signal }) => this.#handleExit(signal ? 128 + signal : exitCode))
   }
 
-  /** Undefined when the program is not there or is no bash that gets ready in time. */
+  /** Undefined when the program does not exist or is not a bash that becomes ready in time. */
   static async start(options: ShellOptions): Promise<Shell | undefined> {
     const { workspace, path, env, directory } = options
     const nonce = randomBytes(16).toString('hex')
@@ -102,7 +102,7 @@ export class Shell {
     return undefined
   }
 
-  /** A command runs in it. */
+  /** Whether a command runs. */
   get isBusy(): boolean {
     return this.#isBusy
   }
@@ -111,7 +111,7 @@ export class Shell {
     return this.#exitCode !== undefined
   }
 
-  /** Sets and exports variables, without a trace in the terminal, the history or the arguments of a process. */
+  /** Exports variables, invisibly for the terminal, the history and the process list. */
   async setVariables(variables: Readonly<Record<string, string>>): Promise<void> {
     const file = join(this.#options.directory, 'variables')
     const text = variablesFile(variables)
@@ -131,24 +131,24 @@ export class Shell {
     this.#sendLine(commandLine(this.#lineNumber + 1))
   }
 
-  /** Types into the command that runs. */
+  /** Types into the running command. */
   type(keys: string): void {
     if (this.#exitCode === undefined) this.#terminal.pty.write(keys)
   }
 
-  /** Stops reading the terminal, which stops the programs that write in it, until called with false. */
+  /** Pauses reading the terminal, which blocks programs that write to it, until called with false. */
   setPaused(isPaused: boolean): void {
     if (this.#exitCode !== undefined) return
     if (isPaused) this.#terminal.pty.pause()
     else this.#terminal.pty.resume()
   }
 
-  /** Gives what is written of a line that is not ended to `onText`. */
+  /** Passes the current, incomplete line to `onText`. */
   flush(): void {
     this.#options.onText(this.#screen.flush())
   }
 
-  /** Waits for the command that runs, at once ready when there is none. */
+  /** Waits for the running command; returns at once when there is none. */
   async wait(limits: WaitLimits, signal?: AbortSignal): Promise<WaitResult> {
     const { quietMs = Number.POSITIVE_INFINITY, inputMs = Number.POSITIVE_INFINITY, timeoutMs } = limits
     const start = performance.now()
@@ -178,14 +178,13 @@ export class Shell {
   }
 
   /**
-   * Stops the command that runs: as Ctrl-C does, then by killing what is in the foreground, then, when the shell itself
-   * does not come back, by ending it.
+   * Stops the running command: by Ctrl-C, then by killing the foreground process group, then by ending the shell.
    */
   async interrupt(): Promise<void> {
     this.type('\x03')
     const returnsWithin = async (ms: number) => (await this.wait({ timeoutMs: ms })).kind !== 'timeout'
     if (await returnsWithin(500)) return
-    // The shell goes on with the next program of a list when one was killed.
+    // After a kill, the shell runs the next program of a list.
     for (let round = 0; round < 5; round++) {
       const group = await foregroundProcessGroup(this.#terminal.pty.pid)
       if (group === undefined || group === this.#terminal.pty.pid) break
@@ -196,7 +195,7 @@ export class Shell {
     await this.close()
   }
 
-  /** Kills the shell and everything that was started in it, also in the background. */
+  /** Kills the shell and everything started in it, background processes included. */
   async close(): Promise<void> {
     await this.#terminal.close()
     this.setPaused(false)
@@ -204,7 +203,7 @@ export class Shell {
     await rm(this.#options.directory, { recursive: true, force: true })
   }
 
-  /** Nothing came while it was looked: what waits has said what it waits for. */
+  /** Whether the program waits for input; false when it wrote output during the check. */
   async #isAwaitingInput(): Promise<boolean> {
     const lastOutput = this.#lastOutput
     return (
@@ -231,7 +230,7 @@ export class Shell {
 
   #emitText(text: string): void {
     const lines = this.#screen.write(text)
-    // What comes before the first prompt is no command's.
+    // Output before the first prompt belongs to no command.
     if (lines !== '' && this.#isReady) this.#options.onText(lines)
   }
 
