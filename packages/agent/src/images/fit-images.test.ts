@@ -39,7 +39,7 @@ test('an image of any format that models take becomes small enough, and what sho
   expect(again[0]).toEqual(again[1])
 }, 60_000)
 
-test('an image that was taken on its side stands up', async () => {
+test('an image is rotated as its metadata says', async () => {
   const bytes = await noiseImage(600, 300).jpeg({ quality: 100 }).withMetadata({ orientation: 6 }).toBuffer()
   const shrunk = await shrinkImage(bytes, 20_000)
   if (shrunk.kind === 'failure') throw new Error(shrunk.failure)

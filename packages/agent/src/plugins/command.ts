@@ -3,7 +3,10 @@ import { createSkill, type LoadedSkill, maxDescription, toSingleLine } from '../
 
 const validName = /^[\w][\w.-]{0,63}$/
 
-/** A command of a plugin as a skill that a user starts by `/name`, or by `/plugin:name` at the start of a message. */
+/**
+ * A command of a plugin as a skill that a user starts by `/name`, or by `/plugin:name` at the start of a
+ * message.
+ */
 export async function parseCommand(from: {
   readonly text: string
   readonly name: string

@@ -51,7 +51,9 @@ export class ConversationExtensions {
     return this.#missing.length === 0
   }
 
-  /** Loads the missing plugins, all or none; concurrent calls share the load. Rejects with PluginLoadError. */
+  /**
+   * Loads the missing plugins, all or none; concurrent calls share the load. Rejects with PluginLoadError.
+   */
   async loadMissing(signal: AbortSignal): Promise<void> {
     this.#loading ??= this.#loadAllMissing(signal).finally(() => {
       this.#loading = undefined

@@ -9,7 +9,10 @@ import {
 import type { LoadedSkill } from '../skills/skill.ts'
 import type { Plugin } from './plugin.ts'
 
-/** A plugin that cannot be fetched or read; `code` is for the ConversationErrorEvent. The message has no credentials. */
+/**
+ * A plugin that cannot be fetched or read; `code` is for the ConversationErrorEvent. The message has no
+ * credentials.
+ */
 export class PluginLoadError extends Error {
   readonly code = 'PluginError'
 
@@ -31,11 +34,14 @@ export interface CommonExtensions {
 
 /** The server's source of plugins and of skills from outside the workspace and the home directory. */
 export interface ExtensionProvider {
-  /** Enabled installed extensions and those of the context and the server's settings. Rejects only when aborted. */
+  /**
+   * Enabled installed extensions and those of the context and the server's settings. Rejects only when
+   * aborted.
+   */
   loadCommon(context: AgentContext | undefined, signal: AbortSignal): Promise<CommonExtensions>
   /**
-   * Fetches and reads a plugin. `pinned` is the source of the very same files, without credentials. Rejects with
-   * PluginLoadError, and when aborted.
+   * Fetches and reads a plugin. `pinned` is the source of the very same files, without credentials. Rejects
+   * with PluginLoadError, and when aborted.
    */
   loadPlugin(
     source: ExtensionSource,

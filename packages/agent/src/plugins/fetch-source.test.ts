@@ -105,7 +105,7 @@ test('a repository comes whole, without what git keeps', async () => {
   expect(await readdir(dirname(into))).toEqual(['tree'])
 })
 
-test('a branch, a tag, a commit and a folder can be named; what is not there is a fault', async () => {
+test('a branch, a tag, a commit and a folder can be named; a missing one is an issue', async () => {
   const directory = await repository({ 'x/a': '1', other: 'o' })
   const first = git(directory, 'rev-parse', 'HEAD').trim()
   git(directory, 'tag', 'v1')
@@ -286,7 +286,7 @@ test('a tree with too many files or bytes is refused before they are written', a
   }).toThrow(/too large/)
 })
 
-test('pipes and other things that are no files are refused, and nobody waits for them', async () => {
+test('pipes and other special files are refused without blocking', async () => {
   const directory = join(base, 'pipes')
   await write(join(directory, 'f'), 'x')
   execFileSync('mkfifo', [join(directory, 'pipe')])
@@ -317,7 +317,7 @@ test('a fetch that is aborted ends, rejects and leaves nothing', async () => {
   expect(await readdir(join(base, 'fetched'))).toEqual([])
 })
 
-test('credentials are in no fault, and no file of the fetch', async () => {
+test('credentials appear in no issue and no file of the fetch', async () => {
   const { result } = await fetchTestSource('https://user:s3cret-value@127.0.0.1:1/x')
   expect(result).toEqual({ issue: expect.stringMatching(/cannot be fetched/) })
   expect(JSON.stringify(result)).not.toContain('s3cret')

@@ -16,8 +16,8 @@ const maxListBytes = 16 * 1024 * 1024
 const maxBatchBytes = 8 * 1024 * 1024
 
 /**
- * No program named by a repository or an address runs, git never prompts, and one commit is fetched. Files are read as git
- * stores them, so filters and hooks do not apply.
+ * No program named by a repository or an address runs, git never prompts, and one commit is fetched. Files
+ * are read as git stores them, so filters and hooks do not apply.
  */
 const gitConfig: readonly (readonly [string, string])[] = [
   ['core.hooksPath', '/dev/null'],
@@ -49,8 +49,9 @@ interface FetchSourceOptions {
 type FetchResult = { readonly commit: string | undefined } | { readonly issue: string }
 
 /**
- * Fetches a source into a directory. An issue is a sentence without credentials that begins with a verb; then, and on
- * abort, the directory is removed. Rejects when aborted, and with Problem `storage_full` when the disk is full.
+ * Fetches a source into a directory. An issue is a sentence without credentials that begins with a verb;
+ * then, and on abort, the directory is removed. Rejects when aborted, and with Problem `storage_full` when
+ * the disk is full.
  */
 export async function fetchSource(
   source: Source,

@@ -19,8 +19,8 @@ export class InvalidTreeError extends Error {
 }
 
 /**
- * Writes an untrusted tree of files into a new directory, never outside of it: unusual names are rejected, nothing is
- * overwritten, and links are created last.
+ * Writes an untrusted tree of files into a new directory, never outside of it: unusual names are rejected,
+ * nothing is overwritten, and links are created last.
  */
 export class FileTreeWriter {
   readonly #root: string
@@ -98,7 +98,10 @@ export class FileTreeWriter {
   }
 }
 
-/** Copies a directory without its git folders, after scanning all of it. Rejects with InvalidTreeError, and on abort. */
+/**
+ * Copies a directory without its git folders, after scanning all of it. Rejects with InvalidTreeError, and on
+ * abort.
+ */
 export async function copyDirectory(from: string, into: string, signal: AbortSignal): Promise<void> {
   const root = await realpath(from).catch(() => undefined)
   if (root === undefined || !(await lstat(root)).isDirectory()) throw new InvalidTreeError('is no directory')

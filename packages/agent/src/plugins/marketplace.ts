@@ -26,8 +26,8 @@ export interface MarketplaceOffer {
 }
 
 /**
- * The entries of a marketplace's `marketplace.json`, or of another file (`path`, relative to the directory). An invalid
- * entry is skipped and adds an issue; an invalid manifest is one issue.
+ * The entries of a marketplace's `marketplace.json`, or of another file (`path`, relative to the directory).
+ * An invalid entry is skipped and adds an issue; an invalid manifest is one issue.
  */
 export async function readMarketplace(
   directory: string,
@@ -85,7 +85,9 @@ async function resolveFolder(root: string, base: string, source: string): Promis
   return undefined
 }
 
-/** `github:o/r`, a URL, `{source: "github", repo}` or `{source: "url" | "git", url}`, with `ref` and `path`. */
+/**
+ * `github:o/r`, a URL, `{source: "github", repo}` or `{source: "url" | "git", url}`, with `ref` and `path`.
+ */
 function parseRemoteSource(source: unknown): ExtensionSource | undefined {
   if (typeof source === 'string') return { source, ref: undefined, repo_path: undefined }
   if (typeof source !== 'object' || source === null) return undefined

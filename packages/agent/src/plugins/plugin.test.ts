@@ -137,13 +137,13 @@ test.each([
   ['{"name": "../x"}', /name/],
   [`${'['.repeat(1000)}`, /nests too deep/],
   [' '.repeat(1024 * 1024 + 1), /larger/],
-])('a folder with the manifest %.20j is no plugin', async (text, fault) => {
+])('a folder with the manifest %.20j is not a plugin', async (text, issue) => {
   if (text !== undefined) await writeFixture('plugin.json', text)
-  expect(await readPlugin(root, neverAborted)).toEqual({ issue: expect.stringMatching(fault) })
+  expect(await readPlugin(root, neverAborted)).toEqual({ issue: expect.stringMatching(issue) })
   expect(await readPlugin(join(root, 'nothing'), neverAborted)).toEqual({ issue: 'is not there' })
 })
 
-test('a part that is bad is left out and told, and the others are there', async () => {
+test('an invalid part is skipped with an issue; the others are loaded', async () => {
   await writeFixture('plugin.json', { name: 'p', commands: ['more', '../out', 5] })
   await writeFixture('hooks/hooks.json', {
     Stop: [{ hooks: [{ command: 'x' }] }],
@@ -162,9 +162,9 @@ test('a part that is bad is left out and told, and the others are there', async 
   expect(plugin.skills.map(({ name }) => name)).toEqual(['good', 'p:extra'])
   expect(Object.keys(plugin.servers)).toEqual(['good'])
   expect(plugin.hooks?.stop).toHaveLength(1)
-  const faults = plugin.issues.join('\n')
+  const issues = plugin.issues.join('\n')
   for (const part of ['Notification', 'MCP server bad', 'skills/bad', 'commands/ü x.md', 'not in it'])
-    expect(faults).toContain(part)
+    expect(issues).toContain(part)
 })
 
 test('nothing outside of the folder is read', async () => {

@@ -38,8 +38,8 @@ export interface Plugin {
 }
 
 /**
- * Reads the plugin of a folder. An invalid part is skipped and adds an issue. Without a valid manifest there is only an
- * issue, a sentence that begins with a verb. Rejects only when aborted.
+ * Reads the plugin of a folder. An invalid part is skipped and adds an issue. Without a valid manifest there
+ * is only an issue, a sentence that begins with a verb. Rejects only when aborted.
  */
 export async function readPlugin(
   directory: string,

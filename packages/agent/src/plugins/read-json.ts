@@ -7,8 +7,8 @@ import { readSmallFile } from '../skills/small-file.ts'
 const maxBytes = 1024 * 1024
 
 /**
- * Reads a small untrusted JSON file; undefined when it does not exist. Never throws; an issue is a sentence that begins
- * with a verb. `within`: a real directory that must contain the file.
+ * Reads a small untrusted JSON file; undefined when it does not exist. Never throws; an issue is a sentence
+ * that begins with a verb. `within`: a real directory that must contain the file.
  */
 export async function readJson(
   path: string,
@@ -43,7 +43,10 @@ interface Schema<T> {
     | { readonly success: false; readonly error: Parameters<typeof validationIssues>[0] }
 }
 
-/** Reads and validates the manifest of a folder, the first of `names` that exists. `root`: the folder's real path. */
+/**
+ * Reads and validates the manifest of a folder, the first of `names` that exists. `root`: the folder's real
+ * path.
+ */
 export async function readManifest<T>(
   directory: string,
   names: readonly string[],

@@ -30,8 +30,9 @@ const githubTree = /^\/([^/]+)\/([^/]+)\/tree\/([^/]+)(?:\/(.+))?$/
 const badCharacters = /[\p{Cc}\p{Zl}\p{Zp}\\]/u
 
 /**
- * Parses a source, without any access. The source may contain a folder of the repository, after `github:owner/repo/` or
- * after a `#`; `repo_path` is then below it. It may end in `@` and a ref; the member `ref` has precedence.
+ * Parses a source, without any access. The source may contain a folder of the repository, after
+ * `github:owner/repo/` or after a `#`; `repo_path` is then below it. It may end in `@` and a ref; the member
+ * `ref` has precedence.
  */
 export function parseSource(input: ExtensionSource): Source | SourceIssue {
   const { repo_path } = input

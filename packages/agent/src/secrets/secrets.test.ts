@@ -163,7 +163,7 @@ test('the keys of a configuration are hidden, and of its environments and header
   )
 })
 
-test('a model is told the names of secrets and what they are for, never a value', () => {
+test('a model sees names and descriptions of secrets, never a value', () => {
   const secrets = new Secrets({ A: secretSource.parse({ value: 'hunter22', description: 'for tests' }) })
   expect(secrets.list()).toEqual([{ name: 'A', description: 'for tests' }])
 })

@@ -27,7 +27,10 @@ function resolveDots(path: string): string {
   return parts.join('/') || '/'
 }
 
-/** Whether deleting it recursively is catastrophic: the root, a home or system directory, the current directory. */
+/**
+ * Whether deleting it recursively is catastrophic: the root, a home or system directory, the current
+ * directory.
+ */
 export function isCatastrophicTarget(path: string): boolean {
   const resolvedPath = resolveDots(normalizePath(path))
   const parent = normalizePath(

@@ -19,19 +19,20 @@ const hijackVariables =
   /^(?:LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|GIT_SSH_COMMAND|GIT_SSH|PERL5OPT|PYTHONSTARTUP)$/
 
 /**
- * The risk of a shell text by rules: the greatest risk of the calls it would make, including those in substitutions, wrappers
- * such as `sudo` and `xargs`, and texts for other shells. HIGH: destroys, leaks secrets, runs downloaded code, weakens the
- * machine. MEDIUM: installs, uses the network, deletes, leaves the directory, runs unknown programs. LOW: the rest.
- * UNKNOWN: invalid syntax or too long, and no HIGH risk in the readable part. It is not a security boundary: a started
- * program can do anything.
+ * The risk of a shell text by rules: the greatest risk of the calls it would make, including those in
+ * substitutions, wrappers such as `sudo` and `xargs`, and texts for other shells. HIGH: destroys, leaks
+ * secrets, runs downloaded code, weakens the machine. MEDIUM: installs, uses the network, deletes, leaves the
+ * directory, runs unknown programs. LOW: the rest. UNKNOWN: invalid syntax or too long, and no HIGH risk in
+ * the readable part. It is not a security boundary: a started program can do anything.
  */
 export async function patternRisk(command: string): Promise<SecurityRisk> {
   return await assess(command, scriptRisk)
 }
 
 /**
- * HIGH for what always needs a confirmation: running downloaded code, writing a raw disk, deleting the system, a home or the
- * current directory, a fork bomb. LOW for the rest, UNKNOWN for invalid syntax, too long texts and too deep nesting.
+ * HIGH for what always needs a confirmation: running downloaded code, writing a raw disk, deleting the
+ * system, a home or the current directory, a fork bomb. LOW for the rest, UNKNOWN for invalid syntax, too
+ * long texts and too deep nesting.
  */
 export async function railRisk(command: string): Promise<SecurityRisk> {
   return await assess(command, ({ calls, isForkBomb }) => {
@@ -67,7 +68,9 @@ function callRisk(call: ShellCall): SecurityRisk {
   return [nameRisk(call), fileRisk(call), programRisk(call)].reduce(maxRisk)
 }
 
-/** The risk of a program name that is computed at run time: by another program, a file pattern, or a variable. */
+/**
+ * The risk of a program name that is computed at run time: by another program, a file pattern, or a variable.
+ */
 function nameRisk({ name, substitutions }: ShellCall): SecurityRisk {
   if (/[*?[\]]/.test(name) && name !== '[' && name !== '[[') return 'HIGH'
   if (!name.includes(unknownText)) return 'LOW'

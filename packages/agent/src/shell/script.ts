@@ -21,7 +21,10 @@ export interface ShellCall {
 }
 
 export interface ShellScript {
-  /** All calls that the text may make, in order, including those in substitutions, functions and nested shell texts. */
+  /**
+   * All calls that the text may make, in order, including those in substitutions, functions and nested shell
+   * texts.
+   */
   readonly calls: readonly ShellCall[]
   readonly hasErrors: boolean
   /** A function calls itself more than once, or in a pipeline. */

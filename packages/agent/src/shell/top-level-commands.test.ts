@@ -27,7 +27,7 @@ test.each([
 })
 
 test.each(['echo "abc', "echo 'abc", 'echo $(ls', 'if true; then', 'ls )', 'for x in', '{ ls'])(
-  'an error of %j is told with its line',
+  'an error of %j has its line',
   async (text) => {
     expect(await topLevelCommands(text)).toEqual({ error: expect.stringMatching(/^Line 1: .+\.$/) })
     expect(await topLevelCommands(`ls\n${text}`)).toEqual({ error: expect.stringMatching(/^Line 2: .+\.$/) })

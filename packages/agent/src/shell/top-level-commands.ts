@@ -1,7 +1,7 @@
 /**
- * The statements of a shell text on separate lines, in order, in their original text (without here documents and comments).
- * Statements on one line (`a; b`, `a && b`, a pipe) count as one, as does a multi-line compound statement. The error of an
- * invalid text is a sentence.
+ * The statements of a shell text on separate lines, in order, in their original text (without here documents
+ * and comments). Statements on one line (`a; b`, `a && b`, a pipe) count as one, as does a multi-line
+ * compound statement. The error of an invalid text is a sentence.
  */
 export async function topLevelCommands(
   text: string,

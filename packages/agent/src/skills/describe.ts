@@ -1,7 +1,10 @@
 import { extensionName } from '@slipway/protocol'
 import { loadSkillFolder } from './directories.ts'
 
-/** Name, version and description of a folder with a `SKILL.md`; an issue when it is invalid or cannot be installed by its name. */
+/**
+ * Name, version and description of a folder with a `SKILL.md`; an issue when it is invalid or cannot be
+ * installed by its name.
+ */
 export async function describeSkill(
   directory: string,
 ): Promise<

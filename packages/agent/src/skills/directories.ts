@@ -15,8 +15,9 @@ const collectionDirectories = ['skills', ...skillDirectories, 'microagents'] as 
 const maxFolders = 2_000
 
 /**
- * The skills of a skill repository: those of its folder `skills` and of the folders of a project; without any, the
- * folders with a `SKILL.md` directly below it. Bounded as in `loadSkills`; rejects only when aborted.
+ * The skills of a skill repository: those of its folder `skills` and of the folders of a project; without
+ * any, the folders with a `SKILL.md` directly below it. Bounded as in `loadSkills`; rejects only when
+ * aborted.
  */
 export async function loadCollection(
   directory: string,

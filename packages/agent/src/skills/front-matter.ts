@@ -7,7 +7,10 @@ interface FrontMatter {
   readonly body: string
 }
 
-/** Splits a text into YAML front matter and the rest. Never throws; an issue is a sentence that begins with a verb. */
+/**
+ * Splits a text into YAML front matter and the rest. Never throws; an issue is a sentence that begins with a
+ * verb.
+ */
 export async function parseFrontMatter(text: string): Promise<FrontMatter | { readonly issue: string }> {
   const lines = text.split('\n', 2)
   if (lines.length < 2 || lines[0]?.trimEnd() !== '---') return { members: {}, body: text }

@@ -88,7 +88,7 @@ test('an AgentSkill is loaded with all that its front matter and its folder say'
   ])
 })
 
-test('files at the top of the workspace are told in a fixed order, whatever their case, and the same text once', async () => {
+test('root files of the workspace are skills in a fixed order, ignoring case, and equal texts once', async () => {
   await write(join(directory, 'GEMINI.md'), 'gemini')
   await write(join(directory, 'Agents.MD'), 'agents')
   await write(join(directory, '.cursorrules'), 'cursor')
@@ -150,8 +150,8 @@ test('only what the context asks for is loaded', async () => {
     skills: [],
     issues: [],
   })
-  const [fault] = (await loadTestSkills({ load_public_skills: true })).issues
-  expect(fault).toContain('load_public_skills')
+  const [issue] = (await loadTestSkills({ load_public_skills: true })).issues
+  expect(issue).toContain('load_public_skills')
 })
 
 test('a workspace that is not there has no skills', async () => {
@@ -180,7 +180,7 @@ test.each([
   ['inputs of a wrong type', 'inputs: [a]', 'inputs'],
   ['a switch that is a text', 'disable-model-invocation: "yes"', 'not true or false'],
   ['too much of it', `metadata: ${'x'.repeat(40_000)}`, 'more than 32768'],
-] as const)('front matter with %s is a fault of that file and of no other', async (_what, members, why) => {
+] as const)('front matter with %s is an issue of that file only', async (_what, members, why) => {
   await write(join(directory, '.agents/skills/bad/SKILL.md'), withFrontMatter(members))
   await write(join(directory, '.agents/skills/good/SKILL.md'), withFrontMatter('name: good'))
   const { skills, issues } = await loadTestSkills()
@@ -191,7 +191,7 @@ test.each([
   expect(issues[0]).not.toContain('\n')
 })
 
-test('front matter that is not closed is a fault, and a member called __proto__ changes nothing', async () => {
+test('unclosed front matter is an issue, and a member called __proto__ has no effect', async () => {
   await write(join(directory, '.agents/skills/open/SKILL.md'), '---\nname: open\n')
   await write(
     join(directory, '.agents/skills/proto/SKILL.md'),
@@ -290,7 +290,7 @@ test('a pipe, a device and a folder in the place of a file do not hang the load'
   ])
 })
 
-test('there are no more than 500 skills and 100 faults, and the rest is said', async () => {
+test('at most 500 skills and 100 issues are loaded, and the rest is counted', async () => {
   const skills = Array.from({ length: 499 }, (_, at) => ({ name: `r${at}`, content: '' }))
   for (let at = 0; at < 110; at++)
     await write(join(directory, `.agents/skills/bad${at}/SKILL.md`), withFrontMatter('name: 1'))
@@ -304,7 +304,7 @@ test('there are no more than 500 skills and 100 faults, and the rest is said', a
   ])
 })
 
-test('two skills of one name in a request: the first is kept, with a word about it', async () => {
+test('two skills of one name in a request: the first is used, with an issue', async () => {
   const { skills, issues } = await loadTestSkills({
     skills: [
       { name: 'a', content: '1' },
@@ -326,7 +326,7 @@ test('an aborted load rejects', async () => {
   )
 })
 
-test('whatever a file says, it is a skill within bounds or a fault', async () => {
+test('any file is a skill within bounds or an issue', async () => {
   const line = fc.oneof(
     fc.string(),
     fc.constantFrom(

@@ -38,10 +38,10 @@ export interface SkillAdditions {
 }
 
 /**
- * The skills of a conversation in a fixed order: of its agent context, its plugins, the project, installed ones, the
- * user's, and those of collections; the first of a name wins. The context's `disabled_skills` are never loaded. Files
- * are untrusted: they are bounded (256 KiB each, 500 skills), files of the workspace must resolve to paths in it, and
- * an invalid file only adds an issue. Rejects only when aborted.
+ * The skills of a conversation in a fixed order: of its agent context, its plugins, the project, installed
+ * ones, the user's, and those of collections; the first of a name wins. The context's `disabled_skills` are
+ * never loaded. Files are untrusted: they are bounded (256 KiB each, 500 skills), files of the workspace must
+ * resolve to paths in it, and an invalid file only adds an issue. Rejects only when aborted.
  */
 export async function loadSkills(options: LoadSkillsOptions, signal: AbortSignal): Promise<LoadedSkills> {
   const { directory, homeDirectory, additions } = options

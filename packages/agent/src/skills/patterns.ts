@@ -50,14 +50,17 @@ export function commandPattern(command: string, where: 'anywhere' | 'start' = 'a
 }
 
 type Token =
-  /** `*` (any characters but a slash), `**` (any at all), and the folders of a `**` with a slash (any number of whole ones). */
+  /**
+   * `*` (any characters but a slash), `**` (any at all), and the folders of a `**` with a slash (any number
+   * of whole ones).
+   */
   | { readonly kind: 'star' | 'all' | 'folders' }
   | { readonly kind: 'one'; readonly fits: (character: string) => boolean }
 
 /**
- * A glob over paths with slashes: `*`, `**`, `?`, `[a-z]`, `[!a-z]`, `{a,b}`. Without a slash, it matches the name of a
- * file in any folder; a trailing slash matches everything below. Matching time is bounded: there is no backtracking, and
- * a glob with more than 8 stars or a path of more than 512 characters matches nothing.
+ * A glob over paths with slashes: `*`, `**`, `?`, `[a-z]`, `[!a-z]`, `{a,b}`. Without a slash, it matches the
+ * name of a file in any folder; a trailing slash matches everything below. Matching time is bounded: there is
+ * no backtracking, and a glob with more than 8 stars or a path of more than 512 characters matches nothing.
  */
 export class Glob {
   readonly #alternatives: readonly (readonly Token[])[]

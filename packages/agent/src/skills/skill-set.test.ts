@@ -18,7 +18,7 @@ function fileSkill(members: Partial<LoadedSkill> & { readonly name: string }): L
 const keywordSkill = (name: string, ...keywords: string[]) =>
   requestSkill({ name, trigger: { type: 'keyword', keywords } })
 
-test('a skill without trigger is told from the beginning, every other is listed', () => {
+test('a skill without trigger is always on, every other is listed', () => {
   const skills = new SkillSet(
     [
       requestSkill({ name: 'repo', source: 'AGENTS.md' }),
@@ -77,13 +77,13 @@ test('a skill that the model cannot read is called by its name, one with a file 
 test('a skill with a folder says what is in it and where paths start', () => {
   const resources = { scripts: ['scripts/run.sh'], references: [], assets: ['assets/logo.svg'] }
   const skills = new SkillSet([fileSkill({ name: 'pdf', resources, allowedTools: ['terminal'] })], '/project')
-  const [told] = skills.activate('/pdf', noNames).content
-  expect(told?.text).toContain('/project/.agents/skills/pdf')
-  expect(told?.text).toContain('- scripts/run.sh\n- assets/logo.svg')
-  expect(told?.text).toContain('terminal')
+  const [activated] = skills.activate('/pdf', noNames).content
+  expect(activated?.text).toContain('/project/.agents/skills/pdf')
+  expect(activated?.text).toContain('- scripts/run.sh\n- assets/logo.svg')
+  expect(activated?.text).toContain('terminal')
 })
 
-test('a rule for paths is told for a file of the workspace that it is about, once', () => {
+test('a skill with paths is activated once for a matching file', () => {
   const rule = requestSkill({ name: 'ts', trigger: { type: 'path', paths: ['src/**/*.ts', '*.mts'] } })
   const skills = new SkillSet([rule], '/project')
   for (const path of ['src/a.ts', './src/x/a.ts', '/project/src/a.ts', 'deep/a.mts']) {
@@ -126,7 +126,7 @@ test('no set of skills keeps anybody waiting', { timeout: 60_000 }, () => {
   expect(skills.activateForPath('a'.repeat(510), noNames).names).toEqual([])
 })
 
-test('an activation never holds what was told already, by keyword or path, and names go with contents', () => {
+test('an activation never repeats active skills, and its names match its contents', () => {
   const names = ['alpha', 'beta', 'gamma']
   const skills = new SkillSet(
     names.flatMap((name) => [
@@ -138,16 +138,16 @@ test('an activation never holds what was told already, by keyword or path, and n
   const words = fc.array(fc.constantFrom(...names, 'alphabet', 'xbeta', '-'), { maxLength: 6 })
   fc.assert(
     fc.property(words, fc.subarray([...skills.names]), (message, already) => {
-      const told = new Set(already)
+      const active = new Set(already)
       for (const found of [
-        skills.activate(message.join(' '), told),
-        skills.activateForPath(`${message[0]}/x`, told),
+        skills.activate(message.join(' '), active),
+        skills.activateForPath(`${message[0]}/x`, active),
       ]) {
         expect(found.names.length).toBe(found.content.length)
-        expect(found.names.some((name) => told.has(name))).toBe(false)
+        expect(found.names.some((name) => active.has(name))).toBe(false)
       }
-      const expected = names.filter((name) => message.includes(name) && !told.has(name))
-      expect(skills.activate(message.join(' '), told).names).toEqual(expected)
+      const expected = names.filter((name) => message.includes(name) && !active.has(name))
+      expect(skills.activate(message.join(' '), active).names).toEqual(expected)
     }),
   )
 })

@@ -91,9 +91,9 @@ export class SkillSet {
   }
 
   /**
-   * The skills that a message activates: by a keyword as a whole word, ignoring case (not those in `activeNames`), by a
-   * command as a separate word, or by `/name` at the start. The name of a skill without triggers and without a file,
-   * which the model cannot read, is a keyword too.
+   * The skills that a message activates: by a keyword as a whole word, ignoring case (not those in
+   * `activeNames`), by a command as a separate word, or by `/name` at the start. The name of a skill without
+   * triggers and without a file, which the model cannot read, is a keyword too.
    */
   activate(message: string, activeNames: ReadonlySet<string>): Activation {
     const searched = message.slice(0, maxMessage)
@@ -105,7 +105,10 @@ export class SkillSet {
     return createActivation(reasons)
   }
 
-  /** The skills for a file, by its path (absolute, or relative to the workspace), that are not in `activeNames`. */
+  /**
+   * The skills for a file, by its path (absolute, or relative to the workspace), that are not in
+   * `activeNames`.
+   */
   activateForPath(path: string, activeNames: ReadonlySet<string>): Activation {
     const inside = isAbsolute(path) ? relative(this.#directory, path) : path.replace(/^\.\//, '')
     if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`)) return createActivation(new Map())

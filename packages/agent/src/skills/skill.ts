@@ -30,7 +30,9 @@ export type SkillOrigin =
   | 'marketplace'
   | 'sandbox'
 
-/** A skill of any origin. Its texts are bounded and have no control characters other than tab and line feed. */
+/**
+ * A skill of any origin. Its texts are bounded and have no control characters other than tab and line feed.
+ */
 export interface LoadedSkill {
   readonly name: string
   /** The instructions, without front matter. */

@@ -17,8 +17,8 @@ interface SmallFileOptions {
 }
 
 /**
- * Reads a small untrusted text file; undefined when it does not exist. Never hangs (pipes and devices are refused) and
- * never throws; an issue is a sentence that begins with a verb.
+ * Reads a small untrusted text file; undefined when it does not exist. Never hangs (pipes and devices are
+ * refused) and never throws; an issue is a sentence that begins with a verb.
  */
 export async function readSmallFile(
   path: string,

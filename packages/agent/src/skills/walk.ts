@@ -10,7 +10,9 @@ const maxEntries = 2_000
 const maxAllEntries = 20_000
 const maxResources = 100
 
-/** A directory with skills below it. `within`: a real directory that must contain all files, links resolved. */
+/**
+ * A directory with skills below it. `within`: a real directory that must contain all files, links resolved.
+ */
 export interface SkillRoot {
   readonly directory: string
   readonly origin: SkillOrigin
@@ -40,8 +42,8 @@ export class SkillWalker {
   }
 
   /**
-   * The skills below a folder: a `SKILL.md` in a folder of its own, and Markdown files at the top. `allowsNested`:
-   * Markdown files in nested folders are skills too.
+   * The skills below a folder: a `SKILL.md` in a folder of its own, and Markdown files at the top.
+   * `allowsNested`: Markdown files in nested folders are skills too.
    */
   async *skillFiles(folder: string, allowsNested: boolean, depth = 0): AsyncGenerator<SkillFile> {
     if (!(await this.#enter(folder))) return

@@ -58,8 +58,9 @@ export async function availableToolNames(): Promise<readonly string[]> {
 }
 
 /**
- * Opens the tools of a conversation in order: those of the specs, `extra` ones, then the defaults, which are not filtered.
- * The first tool of a name wins. Rejects with Problem `invalid` for an unknown name, after closing the opened tools.
+ * Opens the tools of a conversation in order: those of the specs, `extra` ones, then the defaults, which are
+ * not filtered. The first tool of a name wins. Rejects with Problem `invalid` for an unknown name, after
+ * closing the opened tools.
  */
 export async function openTools(options: {
   readonly specs: readonly ToolSpec[]

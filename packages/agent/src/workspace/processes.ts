@@ -5,7 +5,9 @@ export function killProcessGroup(pid: number | undefined, signal: NodeJS.Signals
   if (pid !== undefined) sendSignal(-pid, signal)
 }
 
-/** The foreground process group of a session's terminal. Undefined without /proc or without such a process. */
+/**
+ * The foreground process group of a session's terminal. Undefined without /proc or without such a process.
+ */
 export async function foregroundProcessGroup(leader: number): Promise<number | undefined> {
   const group = Number((await readProcStat(leader))?.[5])
   return group > 0 ? group : undefined
@@ -20,8 +22,8 @@ const blockingSyscalls: Readonly<
 }
 
 /**
- * Whether the foreground program of a session waits for terminal input. True is certain at that moment; false is not:
- * /proc may lack the facts, and programs wait in many ways.
+ * Whether the foreground program of a session waits for terminal input. True is certain at that moment; false
+ * is not: /proc may lack the facts, and programs wait in many ways.
  */
 export async function isAwaitingInput(leader: number): Promise<boolean> {
   const processGroup = await foregroundProcessGroup(leader)
@@ -47,9 +49,10 @@ async function isReadingTerminal(pid: number): Promise<boolean> {
 }
 
 /**
- * Kills a session: the process group of its leader and, with /proc, each process of the session and each one whose
- * environment contains `marker` (children in sessions of their own). Resolves when none is left, or after 8 rounds when
- * processes start faster than they are found. Not reached: another session without the marker, and other users.
+ * Kills a session: the process group of its leader and, with /proc, each process of the session and each one
+ * whose environment contains `marker` (children in sessions of their own). Resolves when none is left, or
+ * after 8 rounds when processes start faster than they are found. Not reached: another session without the
+ * marker, and other users.
  */
 export async function killSession(leader: number, marker: string): Promise<void> {
   killProcessGroup(leader)
@@ -111,7 +114,10 @@ async function scanProcesses(): Promise<readonly ProcessInfo[]> {
   return found
 }
 
-/** The fields of /proc/<pid>/stat after the name: state, parent, group, session, terminal, foreground group, ... */
+/**
+ * The fields of /proc/<pid>/stat after the name: state, parent, group, session, terminal, foreground group,
+ * ...
+ */
 async function readProcStat(pid: number): Promise<string[] | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined)
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')

@@ -54,7 +54,7 @@ test('both streams are handed on, and the ending says how it was', async () => {
   await expect(missing).rejects.toThrow('ENOENT')
 })
 
-test('what is not taken yet is not read, and nothing is lost for it', async () => {
+test('reading pauses while output is pending, and nothing is lost', async () => {
   await using it = await openWorkspace()
   let open = 0
   let most = 0
@@ -62,7 +62,7 @@ test('what is not taken yet is not read, and nothing is lost for it', async () =
   const take = (_: string, bytes: Buffer) => {
     sizeBytes += bytes.length
     most = Math.max(most, ++open)
-    // Longer than a silence that would be taken for the end.
+    // Longer than the silence that ends the wait.
     return sleep(150).then(() => {
       open--
     })

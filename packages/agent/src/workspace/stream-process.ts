@@ -7,9 +7,13 @@ export const maxTimerMs = 2 ** 31 - 1
 export interface StreamProcessOptions {
   /** Unique among all servers; ASCII. */
   readonly name: string
-  /** Milliseconds until SIGTERM is sent to the process group, and a second later SIGKILL. Default: no limit. */
+  /**
+   * Milliseconds until SIGTERM is sent to the process group, and a second later SIGKILL. Default: no limit.
+   */
   readonly timeoutMs?: number | undefined
-  /** Called for each piece of output. Reading pauses until a returned promise resolves; it must not reject. */
+  /**
+   * Called for each piece of output. Reading pauses until a returned promise resolves; it must not reject.
+   */
   onOutput(stream: 'stdout' | 'stderr', bytes: Buffer): Promise<void> | void
 }
 
@@ -31,9 +35,10 @@ interface StartedProcess {
 }
 
 /**
- * Passes on the output of a process until it ends. After a timeout (SIGTERM first, unless `graceMs` is 0) and on abort,
- * `kill` ends the process and all that it started. Background processes may hold the streams open: output is awaited
- * while more comes, at most a second; later output is read and dropped. Rejects when the process cannot be started.
+ * Passes on the output of a process until it ends. After a timeout (SIGTERM first, unless `graceMs` is 0) and
+ * on abort, `kill` ends the process and all that it started. Background processes may hold the streams open:
+ * output is awaited while more comes, at most a second; later output is read and dropped. Rejects when the
+ * process cannot be started.
  */
 export async function streamProcess(
   child: StartedProcess,
@@ -111,7 +116,10 @@ class ProcessOutput {
     stderr?.on('data', (bytes: Buffer) => this.#handleData('stderr', bytes))
   }
 
-  /** Resolves after 50 ms without output, at most after a second; time in which reading is paused does not count. */
+  /**
+   * Resolves after 50 ms without output, at most after a second; time in which reading is paused does not
+   * count.
+   */
   async waitUntilQuiet(): Promise<void> {
     for (let round = 0; round < 20; ) {
       const previousCount = this.#byteCount
@@ -124,7 +132,10 @@ class ProcessOutput {
     }
   }
 
-  /** Drops further output, but reads it: a background process must neither block nor end because of a full pipe. */
+  /**
+   * Drops further output, but reads it: a background process must neither block nor end because of a full
+   * pipe.
+   */
   detach(): void {
     this.#onOutput = undefined
     for (const stream of this.#streams) stream.resume()

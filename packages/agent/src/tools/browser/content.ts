@@ -11,8 +11,8 @@ const maxFrames = 20
 const frameMs = 3000
 
 /**
- * Reads the main text of the page as Markdown, `partChars` characters from `start`. Secrets are redacted before the text is
- * split.
+ * Reads the main text of the page as Markdown, `partChars` characters from `start`. Secrets are redacted
+ * before the text is split.
  */
 export function readContent(session: BrowserSession, start: number, withLinks: boolean): BrowserCommand {
   return async ({ tabs }, signal) => {

@@ -13,8 +13,8 @@ const knownPaths = [
 ]
 
 /**
- * The absolute path of an installed Chromium or Chrome in the directories of `path` (a PATH variable) or the usual places;
- * undefined when there is none.
+ * The absolute path of an installed Chromium or Chrome in the directories of `path` (a PATH variable) or the
+ * usual places; undefined when there is none.
  */
 export async function findBrowser(path = ''): Promise<string | undefined> {
   const searched = [...path.split(delimiter).filter(isAbsolute), ...searchDirectories]

@@ -32,9 +32,9 @@ async function loadPlaywright(): Promise<typeof import('playwright-core')> {
 }
 
 /**
- * Starts the browser at `executable`, or the installed one, with the workspace's environment; undefined when there is none.
- * Rejects when it does not start. Its profile is a temporary directory of Playwright, which also kills it when this
- * process ends.
+ * Starts the browser at `executable`, or the installed one, with the workspace's environment; undefined when
+ * there is none. Rejects when it does not start. Its profile is a temporary directory of Playwright, which
+ * also kills it when this process ends.
  */
 export async function launchBrowser(
   workspace: Workspace,

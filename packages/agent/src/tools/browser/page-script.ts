@@ -1,7 +1,7 @@
 /**
- * The script that runs inside a page: a Playwright selector engine in an isolated world, which the page's JavaScript cannot
- * affect. Most selectors return an element outside of the document whose text carries the result as JSON. The functions are
- * sent as text, so they may use only each other and the DOM.
+ * The script that runs inside a page: a Playwright selector engine in an isolated world, which the page's
+ * JavaScript cannot affect. Most selectors return an element outside of the document whose text carries the
+ * result as JSON. The functions are sent as text, so they may use only each other and the DOM.
  */
 
 /** An interactive element, for the model. Empty members are omitted. */

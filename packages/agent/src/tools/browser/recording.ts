@@ -15,8 +15,8 @@ const batchMs = 2000
 const maxRecordedEvents = 20_000
 
 /**
- * Records the events of a browser in files: `<directory>/<n>/1.json`, `2.json` and so on, each a JSON array of
- * `{at, type, tab?, ...}` in order of time, written with a delay of at most two seconds.
+ * Records the events of a browser in files: `<directory>/<n>/1.json`, `2.json` and so on, each a JSON array
+ * of `{at, type, tab?, ...}` in order of time, written with a delay of at most two seconds.
  */
 export class Recording {
   readonly directory: string

@@ -22,9 +22,9 @@ const installHint =
   'No Chromium or Chrome was found on this machine. Install one (for example with "apt-get install chromium") or name it in the parameter executable_path of the browser tools; it is not downloaded by itself.'
 
 /**
- * The browser of one conversation, started by the first action. Each action has a time limit: after two time-outs in a row
- * a shorter one, and after a third time-out the browser is closed and the next action starts a new one. An aborted action
- * is abandoned; the browser stays.
+ * The browser of one conversation, started by the first action. Each action has a time limit: after two
+ * time-outs in a row a shorter one, and after a third time-out the browser is closed and the next action
+ * starts a new one. An aborted action is abandoned; the browser stays.
  */
 export class BrowserSession {
   readonly #context: ToolContext

@@ -20,8 +20,8 @@ const titleMs = 2000
 const openSchemes = ['http:', 'https:', 'about:', 'blob:', 'chrome-error:']
 
 /**
- * The tabs of one browser. Ids have 4 characters and are not reused soon. Dialogs are dismissed, downloads refused, and
- * windows that pages open become tabs; `takeNotes` reports these events.
+ * The tabs of one browser. Ids have 4 characters and are not reused soon. Dialogs are dismissed, downloads
+ * refused, and windows that pages open become tabs; `takeNotes` reports these events.
  */
 export class Tabs {
   readonly #context: BrowserContext

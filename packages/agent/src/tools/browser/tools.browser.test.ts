@@ -251,7 +251,7 @@ test('a browser is found on a path, and a directory of that name is none', async
   await rm(root, { recursive: true })
 })
 
-test('whatever text is given as an address, only http and https come out', () => {
+test('any input becomes an http or https address or is refused', () => {
   const schemes = [
     'file:',
     'javascript:',
@@ -552,7 +552,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
     expect((await trial.state()).tabs.every(({ url }) => !url.startsWith('file:'))).toBe(true)
   })
 
-  test('an answer of an error status, a closed port and a page without an end are told', async () => {
+  test('an error status, a closed port and an endless page are reported', async () => {
     await using trial = await BrowserFixtures.open({ navigation_timeout_seconds: 2 })
     expect(await trial.navigate('/missing')).toContain('status 404')
     const closed = await trial.call('browser_navigate', { url: 'http://127.0.0.1:1/' })
@@ -563,7 +563,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
     expect(await trial.callOk('browser_get_content')).toContain('first part')
   })
 
-  test('dialogs are dismissed and told', async () => {
+  test('dialogs are dismissed and reported', async () => {
     await using trial = await BrowserFixtures.open()
     await trial.navigate('/alert')
     expect(await trial.click('Ask')).toContain('dialog (confirm), which was dismissed: Really?')
@@ -627,7 +627,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
     expect((await trial.state()).tabs.length).toBeLessThanOrEqual(30)
   })
 
-  test('a download is refused and told', async () => {
+  test('a download is refused and reported', async () => {
     await using trial = await BrowserFixtures.open()
     await trial.navigate('/download-link')
     expect(await trial.click('Get it')).toContain('download of')
@@ -679,7 +679,7 @@ describe.skipIf(!isInstalled)(title, { timeout: 120_000 }, () => {
     expect(await trial.navigate('/other')).toContain('Other')
   })
 
-  test('a browser that was killed is started anew, and none is left when the tools are closed', async () => {
+  test('a killed browser is restarted, and none is left after closing the tools', async () => {
     const trial = await BrowserFixtures.open()
     const before = await browserPids()
     await trial.navigate('/other')

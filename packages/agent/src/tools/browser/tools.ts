@@ -96,10 +96,10 @@ const toolSpecs: { readonly [K in BrowserActionKind]: BrowserToolSpec<K> } = {
 }
 
 /**
- * The browser tools, which share one browser, started by the first action. Parameters:
- * `executable_path` (the browser to start), `action_timeout_seconds` (300), `short_timeout_seconds` (30, after two
- * time-outs in a row) and `navigation_timeout_seconds` (60, until a page begins to answer). Throws a Problem for an
- * invalid one.
+ * The browser tools, which share one browser, started by the first action. Parameters: `executable_path` (the
+ * browser to start), `action_timeout_seconds` (300), `short_timeout_seconds` (30, after two time-outs in a
+ * row) and `navigation_timeout_seconds` (60, until a page begins to answer). Throws a Problem for an invalid
+ * one.
  */
 export const openBrowser: ToolFactory = (context, params) => {
   const limits = {

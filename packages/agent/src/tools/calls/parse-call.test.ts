@@ -43,7 +43,7 @@ test('a call that is right stays as it was received', () => {
   expect(read.tool_call).toBe(received)
 })
 
-test('a call that was repaired is written anew, with what is told about it', () => {
+test('a repaired call is rewritten with its common parameters', () => {
   const received = call('str_replace_editor', {
     path: '/a',
     view_range: '[1, 2]',
@@ -234,7 +234,7 @@ test.each([
   'secuirty_risk',
   'Security Risk',
   'risk_level',
-])('%s is taken as the risk', (name) => {
+])('%s is read as the risk', (name) => {
   expect(extractCommonParameters({ [name]: 'LOW', path: '/a', summary: 's' })).toEqual({
     args: { path: '/a' },
     security_risk: 'LOW',
@@ -244,7 +244,7 @@ test.each([
 })
 
 test.each(['path', 'asterisk', 'score_risk_free', 'brisk', 'secret'])(
-  '%s is not taken as the risk',
+  '%s is not read as the risk',
   (name) => {
     expect(extractCommonParameters({ [name]: 'LOW' })).toMatchObject({
       args: { [name]: 'LOW' },
@@ -253,7 +253,7 @@ test.each(['path', 'asterisk', 'score_risk_free', 'brisk', 'secret'])(
   },
 )
 
-test('a parameter of the tool itself is not taken from it', () => {
+test('a parameter of the tool itself is not extracted', () => {
   const parameters = { properties: { risk: {}, summary: {} } }
   const given = { risk: 'LOW', summary: 's' }
   expect(extractCommonParameters(given, parameters)).toEqual({
@@ -264,7 +264,7 @@ test('a parameter of the tool itself is not taken from it', () => {
   })
 })
 
-test('the parameters for a model have what is told about a call, and stay optional', () => {
+test('the parameters for a model include the common ones, as optional', () => {
   const own = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] }
   const common = addCommonParameters(own, { isReadOnly: false })
   expect(common).toMatchObject({
@@ -277,8 +277,8 @@ test('the parameters for a model have what is told about a call, and stay option
     },
   })
   expect(addCommonParameters(own, { isReadOnly: true }).properties).not.toHaveProperty('security_risk')
-  const taken = { type: 'object', properties: { summary: { type: 'number' } } }
-  expect(addCommonParameters(taken, { isReadOnly: true }).properties).toEqual(taken.properties)
+  const withSummary = { type: 'object', properties: { summary: { type: 'number' } } }
+  expect(addCommonParameters(withSummary, { isReadOnly: true }).properties).toEqual(withSummary.properties)
 })
 
 const known = new Set(['terminal', 'file_editor', 'think'])

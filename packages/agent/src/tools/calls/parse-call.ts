@@ -119,8 +119,8 @@ function parseRisk(value: unknown): SecurityRisk | undefined {
 }
 
 /**
- * Extracts `security_risk` (or a similar name) and `summary` from arguments, unless the tool has a parameter of that name.
- * `normalizedArgs`: all arguments, with the correct name.
+ * Extracts `security_risk` (or a similar name) and `summary` from arguments, unless the tool has a parameter
+ * of that name. `normalizedArgs`: all arguments, with the correct name.
  */
 export function extractCommonParameters(
   input: Args,
@@ -157,7 +157,9 @@ function isRiskName(name: string): boolean {
   return /^(s[a-z]{4,9}ri?s?k|(security)?risk(level)?|security(level|rating)?)$/.test(letters)
 }
 
-/** The parameters of a tool for the model: with `summary`, and with `security_risk` unless it is read-only. */
+/**
+ * The parameters of a tool for the model: with `summary`, and with `security_risk` unless it is read-only.
+ */
 export function addCommonParameters(
   parameters: Readonly<Record<string, unknown>>,
   { isReadOnly }: { readonly isReadOnly: boolean },

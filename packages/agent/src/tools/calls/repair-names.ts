@@ -15,8 +15,8 @@ const editorNames: ReadonlySet<string> = new Set(['str_replace', 'str_replace_ed
 const commonParameters = ['security_risk', 'summary'] as const
 
 /**
- * Repairs a call with an unknown name, or a call of an editor without a command. Undefined when there is nothing to repair
- * or no known tool matches.
+ * Repairs a call with an unknown name, or a call of an editor without a command. Undefined when there is
+ * nothing to repair or no known tool matches.
  */
 export function repairCall(name: string, args: Args, known: ReadonlySet<string>): NamedCall | undefined {
   if (known.has(name)) return addEditorCommand(name, args)

@@ -3,8 +3,8 @@ import { isRecord, parseJson } from '@slipway/shared/json'
 type Json = Readonly<Record<string, unknown>>
 
 /**
- * The value of a JSON text in which strings may contain raw control characters, which JSON forbids and models write.
- * Undefined when the text is not JSON even then. `isValidJson`: nothing was repaired.
+ * The value of a JSON text in which strings may contain raw control characters, which JSON forbids and models
+ * write. Undefined when the text is not JSON even then. `isValidJson`: nothing was repaired.
  */
 export function repairJson(
   text: string,
@@ -35,8 +35,8 @@ function escapeControlCharacters(text: string): string {
 }
 
 /**
- * Converts strings to the types that a JSON Schema requires (`"true"`, `"12"`, JSON in a string) and drops null for
- * optional members. Other values stay as they are.
+ * Converts strings to the types that a JSON Schema requires (`"true"`, `"12"`, JSON in a string) and drops
+ * null for optional members. Other values stay as they are.
  */
 export function repairTypes(args: Json, schema: Json): Json {
   const properties = schemaProperties(schema)

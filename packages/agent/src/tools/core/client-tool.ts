@@ -2,8 +2,8 @@ import type { Action, ClientTool, Observation, ToolDefinition } from '@slipway/p
 import { type Tool, textBlock } from './tool.ts'
 
 /**
- * A tool that the client executes: the call is logged and answered at once, and the client sends the result as a
- * message. Its kinds are not in the specification's closed lists, so it exists only on request.
+ * A tool that the client executes: the call is logged and answered at once, and the client sends the result
+ * as a message. Its kinds are not in the specification's closed lists, so it exists only on request.
  */
 export function createClientTool({ name, description, parameters, annotations }: ClientTool): Tool {
   const kind = `ClientAction_${name}`

@@ -36,7 +36,10 @@ interface ToolImplementation<K extends Action['kind'], R extends ObservationKind
   run(action: ToolAction<K>, signal: AbortSignal): Promise<ToolResult<R>>
   /** Rejects an action that its schema accepts: the reason, for the model. */
   check?(action: ToolAction<K>): string | undefined
-  /** The observation of an expected failure (a refused path, an unreadable file); `content` is the reason unless given. */
+  /**
+   * The observation of an expected failure (a refused path, an unreadable file); `content` is the reason
+   * unless given.
+   */
   failureMembers(
     action: ToolAction<K>,
     reason: string,

@@ -6,9 +6,9 @@ import { KeyedMutex } from '@slipway/shared/async'
 import { errorCode } from '@slipway/shared/fs'
 import { ToolFailure } from './tool-failure.ts'
 
-// Another process may replace a part of a path by a link between the check by the workspace and the use here: a link
-// as the last part is refused (O_NOFOLLOW), one as a directory is not noticed. Such a process already has the rights of
-// this one.
+// Another process may replace a part of a path by a link between the check by the workspace and the use here:
+// a link as the last part is refused (O_NOFOLLOW), one as a directory is not noticed. Such a process already
+// has the rights of this one.
 
 /** Mode of a conversation's own files: other users of the machine cannot read them. */
 export const privateFileMode = 0o600
@@ -31,7 +31,10 @@ export async function lstatIfExists(real: string): Promise<Stats | undefined> {
   }
 }
 
-/** A whole regular file; undefined when nothing exists. Rejects with ToolFailure for anything else and above `max`. */
+/**
+ * A whole regular file; undefined when nothing exists. Rejects with ToolFailure for anything else and above
+ * `max`.
+ */
 export async function readFileIfExists(real: string, max = maxFileBytes): Promise<FileContent | undefined> {
   const linkStats = await lstatIfExists(real)
   if (linkStats === undefined) return undefined
@@ -77,9 +80,9 @@ function assertRegularFile(real: string, stats: Stats): void {
 }
 
 /**
- * Replaces a file atomically: a reader, or a crash, sees the old bytes or the new ones. Preserves the mode, and the
- * owner where permitted; other hard links keep the old bytes. Rejects with ToolFailure for a read-only file and for
- * anything that is not a file. A new file gets `newMode` less the umask.
+ * Replaces a file atomically: a reader, or a crash, sees the old bytes or the new ones. Preserves the mode,
+ * and the owner where permitted; other hard links keep the old bytes. Rejects with ToolFailure for a
+ * read-only file and for anything that is not a file. A new file gets `newMode` less the umask.
  */
 export async function replaceFile(real: string, bytes: Uint8Array, newMode = 0o666): Promise<void> {
   const oldStats = await lstatIfExists(real)

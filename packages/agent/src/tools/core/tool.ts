@@ -7,7 +7,10 @@ import type { TaskExecutor } from './task-executor.ts'
 export interface ToolContext {
   readonly workspace: Workspace
   readonly secrets: Secrets
-  /** Absolute; the conversation's own directory, outside the workspace, where tools store files. The agent may read it. */
+  /**
+   * Absolute; the conversation's own directory, outside the workspace, where tools store files. The agent may
+   * read it.
+   */
   readonly directory: string
   /** Runs tasks of other agents, if any exist. */
   readonly tasks?: TaskExecutor
@@ -28,7 +31,10 @@ export interface Tool<A extends Action = Action> {
   readonly parameters: Record<string, unknown>
   /** Validates parsed JSON arguments; the error is a sentence for the model. */
   parse(args: Record<string, unknown>): { readonly action: A } | { readonly error: string }
-  /** Keys of the resources of an action: actions that share one run one after another, all others concurrently. */
+  /**
+   * Keys of the resources of an action: actions that share one run one after another, all others
+   * concurrently.
+   */
   resources(action: A): readonly string[]
   /** When aborted, stops at once (kills processes); its result is ignored then. */
   run(action: A, signal: AbortSignal): Promise<Observation>

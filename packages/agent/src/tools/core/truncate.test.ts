@@ -54,7 +54,7 @@ test('where nothing can be saved the text is cut all the same', async () => {
   expect(cut.text).toMatch(/characters left out, from line 1\.\]/)
 })
 
-test('head and tail stay, the length is kept, and no pair of surrogates is divided', () => {
+test('head and tail remain, the length is bounded, and no surrogate pair is split', () => {
   const texts = fc.array(fc.constantFrom('a', '\n', '😀', 'ä', '\r\n', 'line'), {
     minLength: 1,
     maxLength: 3000,

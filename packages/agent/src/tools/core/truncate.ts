@@ -12,8 +12,8 @@ export interface OmittedPart {
 }
 
 /**
- * A text of at most `maxChars` UTF-16 units: head and tail, with a notice between them. A longer text is first saved
- * below `directory`, and the notice names the file if that succeeds.
+ * A text of at most `maxChars` UTF-16 units: head and tail, with a notice between them. A longer text is
+ * first saved below `directory`, and the notice names the file if that succeeds.
  */
 export async function truncateOutput(
   text: string,
@@ -46,8 +46,8 @@ async function saveOutput(text: string, directory: string, tool: string): Promis
 }
 
 /**
- * Omits the middle of a text longer than `maxChars`: between lines where lines are short enough, never within a
- * surrogate pair. The result has at most `maxChars` characters unless the notice alone is longer.
+ * Omits the middle of a text longer than `maxChars`: between lines where lines are short enough, never within
+ * a surrogate pair. The result has at most `maxChars` characters unless the notice alone is longer.
  */
 export function truncateMiddle(text: string, maxChars: number, notice: (cut: OmittedPart) => string): string {
   if (text.length <= maxChars) return text

@@ -7,7 +7,10 @@ import { lstatIfExists, privateFileMode, replaceFile } from '../core/file-access
 /** Stored versions of each file. */
 const maxVersions = 10
 
-/** Earlier versions of edited files, stored in the directory of a conversation. One caller at a time for a path. */
+/**
+ * Earlier versions of edited files, stored in the directory of a conversation. One caller at a time for a
+ * path.
+ */
 export class EditHistory {
   readonly #directory: string
 
@@ -15,7 +18,9 @@ export class EditHistory {
     this.#directory = join(directory, 'history')
   }
 
-  /** Stores a version and drops the oldest above the limit. Returns a function that removes the version again. */
+  /**
+   * Stores a version and drops the oldest above the limit. Returns a function that removes the version again.
+   */
   async push(path: string, bytes: Uint8Array): Promise<() => Promise<void>> {
     const folder = this.#folder(path)
     await makeDirectory(folder)

@@ -146,7 +146,9 @@ async function writeContent(
   return { isNew: stats === undefined, old: oldFile === undefined ? undefined : restoreLineEnds(oldFile) }
 }
 
-/** In the encoding of the old content if it can express the new one, else in UTF-8; line ends are unchanged. */
+/**
+ * In the encoding of the old content if it can express the new one, else in UTF-8; line ends are unchanged.
+ */
 function encodeLike(content: string, oldFile: TextFile | undefined): Buffer {
   const isPossible = oldFile?.encoding !== 'latin-1' || isLatin1(content)
   const encoding = oldFile === undefined || !isPossible ? utf8Format.encoding : oldFile.encoding

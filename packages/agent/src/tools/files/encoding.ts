@@ -32,7 +32,10 @@ export function requireText(path: string, bytes: Buffer): TextFile {
   return text
 }
 
-/** The bytes of a text with the encoding and line ends of its file. Throws ToolFailure when they cannot express it. */
+/**
+ * The bytes of a text with the encoding and line ends of its file. Throws ToolFailure when they cannot
+ * express it.
+ */
 export function encodeText({ text, encoding, lineEnd }: TextFile): Buffer {
   const fullText = restoreLineEnds({ text, lineEnd })
   if (encoding === 'utf-16le')

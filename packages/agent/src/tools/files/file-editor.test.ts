@@ -172,7 +172,7 @@ test('a text that is named like an image is a text', async () => {
   expect((await run({ command: 'view', path: await file('a.png', 'hello') })).outputText).toMatch(/1\thello/)
 })
 
-test('a new file is created with exactly the text that was given', async () => {
+test('a new file has exactly the requested text', async () => {
   const path = fixtures.path('new.txt')
   const made = await run({ command: 'create', path, file_text: 'a\r\nb' })
   expect(made).toMatchObject({ prev_exist: false, path, old_content: null, new_content: 'a\r\nb' })
@@ -205,7 +205,7 @@ test('str_replace changes the one match and shows the lines around it', async ()
   expect(edited.outputText).toMatch(/15\tline 14$/)
 })
 
-test('several matches are told with their lines and nothing is changed', async () => {
+test('several matches are reported with their lines and nothing changes', async () => {
   const path = await file('a.txt', 'x\ny\nx\n')
   expect(await runExpectingFailure({ command: 'str_replace', path, old_str: 'x', new_str: 'z' })).toMatch(
     /lines 1, 3\./,
@@ -238,7 +238,7 @@ test.each([
   expect(await readFile(path, 'utf8')).toBe('one\n')
 })
 
-test('a replacement is taken literally', async () => {
+test('a replacement is literal', async () => {
   const path = await file('a.txt', 'cost')
   await run({ command: 'str_replace', path, old_str: 'cost', new_str: "$& $1 $' $$" })
   expect(await readFile(path, 'utf8')).toBe("$& $1 $' $$")
@@ -409,8 +409,8 @@ test('what a conversation keeps of a private file is private', async () => {
   const path = await file('a.txt', 'secret')
   await chmod(path, 0o600)
   await run({ command: 'str_replace', path, old_str: 'secret', new_str: 'x' })
-  const kept = await readdir(fixtures.context.directory, { recursive: true, withFileTypes: true })
-  const files = kept.filter((entry) => entry.isFile())
+  const entries = await readdir(fixtures.context.directory, { recursive: true, withFileTypes: true })
+  const files = entries.filter((entry) => entry.isFile())
   expect(files).toHaveLength(1)
   for (const { parentPath, name } of files) expect((await stat(join(parentPath, name))).mode & 0o077).toBe(0)
 })

@@ -24,7 +24,9 @@ interface DirectoryListing {
   readonly isComplete: boolean
 }
 
-/** Lists a directory one or two levels deep. Links are not followed; an unreadable subdirectory looks empty. */
+/**
+ * Lists a directory one or two levels deep. Links are not followed; an unreadable subdirectory looks empty.
+ */
 export async function listDirectory(
   directory: string,
   { levels, includesHidden }: { readonly levels: 1 | 2; readonly includesHidden: boolean },

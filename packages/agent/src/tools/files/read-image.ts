@@ -9,8 +9,9 @@ const imageExtensions: ReadonlySet<string> = new Set(['.png', '.jpg', '.jpeg', '
 const maxBytes = 512 * 1024
 
 /**
- * The image of a file with an image extension, shrunk when it is too large for an event (`isShrunk`); undefined when its
- * content is not an image. Rejects with ToolFailure when it cannot be shrunk or models do not accept its format.
+ * The image of a file with an image extension, shrunk when it is too large for an event (`isShrunk`);
+ * undefined when its content is not an image. Rejects with ToolFailure when it cannot be shrunk or models do
+ * not accept its format.
  */
 export async function readImage(
   path: string,

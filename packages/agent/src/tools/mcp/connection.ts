@@ -110,8 +110,8 @@ export class McpConnection {
   }
 
   /**
-   * Connects and lists the tools. Concurrent calls share the attempt, which continues when one of them is aborted. Rejects
-   * with the error, which may contain secrets.
+   * Connects and lists the tools. Concurrent calls share the attempt, which continues when one of them is
+   * aborted. Rejects with the error, which may contain secrets.
    */
   async connect(signal: AbortSignal): Promise<void> {
     this.#lifetime.signal.throwIfAborted()

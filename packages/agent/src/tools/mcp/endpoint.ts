@@ -20,8 +20,8 @@ export type McpEndpoint =
     }
 
 /**
- * A server that cannot be reached, because of its `settings`, a time-out (`time`) or a failed `connection`. The message
- * contains no values of settings.
+ * A server that cannot be reached, because of its `settings`, a time-out (`time`) or a failed `connection`.
+ * The message contains no values of settings.
  */
 export class McpConnectionError extends Error {
   readonly reason: 'settings' | 'time' | 'connection'
@@ -37,7 +37,10 @@ const secretNamePattern = /authorization|cookie|credential|key|pass|secret|token
 /** Shorter values are not redacted: they may be common words. */
 const minSecretLength = 8
 
-/** Fills secrets into a server's settings and redacts values that look secret. Rejects with McpConnectionError. */
+/**
+ * Fills secrets into a server's settings and redacts values that look secret. Rejects with
+ * McpConnectionError.
+ */
 export async function resolveEndpoint(
   server: McpServer,
   { secrets, workspace }: ToolContext,

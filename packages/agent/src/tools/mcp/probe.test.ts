@@ -118,7 +118,7 @@ function respondMcp(request: IncomingMessage, response: ServerResponse, body: st
   response.end(JSON.stringify({ jsonrpc: '2.0', id, result: results[method] }))
 }
 
-test('the tools of a program are told by their own names, the call is made, and nothing of it is left', async () => {
+test('a probe lists the tools of a program by their own names, makes the call, and leaves nothing running', async () => {
   await using trial = await openProbe()
   const { probe, program, livePids } = trial
   const listed = await probe(program())
@@ -136,8 +136,8 @@ test('what comes of a call does not make the server a bad one', async () => {
   await using trial = await openProbe()
   const { probe, program, livePids } = trial
   const result = async (name: string, timeoutMs = 20_000) => {
-    const told = await probe(program(), { call: { name, arguments: {} }, timeoutMs })
-    return 'failure' in told ? told.failure : told.result
+    const answered = await probe(program(), { call: { name, arguments: {} }, timeoutMs })
+    return 'failure' in answered ? answered.failure : answered.result
   }
   expect(await result('unknown')).toMatchObject({ isError: true, text: expect.stringContaining('one') })
   expect(await result('exit')).toMatchObject({
@@ -175,8 +175,8 @@ test('failures are of a kind', async () => {
     ['unknown', { url: 'https://x.example', auth: { strategy: 'oauth2' } }],
   ]
   for (const [kind, server, timeoutMs = 20_000] of kinds) {
-    const told = await probe(server, { timeoutMs })
-    expect([server, told]).toEqual([server, { failure: expect.stringMatching(/\w/), kind }])
+    const answered = await probe(server, { timeoutMs })
+    expect([server, answered]).toEqual([server, { failure: expect.stringMatching(/\w/), kind }])
   }
   const refused = await probe({ url: refusing.url })
   expect(refused).toMatchObject({ failure: expect.stringMatching(/^HTTP 401: .*Unauthorized/) })
@@ -207,8 +207,8 @@ test('a web server gets its headers and its key, over either transport', async (
     { headers: { 'x-own': 'plain' }, auth: { strategy: 'none' } },
   ]
   for (const way of ways) {
-    const told = await trial.probe({ url: server.url, ...way }, { call })
-    expect(told).toMatchObject({
+    const answered = await trial.probe({ url: server.url, ...way }, { call })
+    expect(answered).toMatchObject({
       tools: ['headers'],
       result: { text: expect.stringContaining('"x-own":"plain"') },
     })
@@ -258,7 +258,7 @@ test('no text has a secret of the settings, wherever the server says it', async 
   })
   const call = { name: 'env.get', arguments: {} }
   const basic = Buffer.from(`user:${canary}`).toString('base64')
-  const told = [
+  const answered = [
     await probe(secret('dead')),
     await probe(secret('refuse')),
     await probe(secret(''), { call }),
@@ -275,9 +275,9 @@ test('no text has a secret of the settings, wherever the server says it', async 
   ]) {
     const answer = await probe({ url: server.url, auth }, { call })
     expect(answer).toMatchObject({ result: { text: expect.stringMatching(/<secret-hidden>|<redacted>/) } })
-    told.push(answer)
+    answered.push(answer)
   }
-  for (const text of told.map((one) => JSON.stringify(one))) {
+  for (const text of answered.map((one) => JSON.stringify(one))) {
     expect(text).not.toMatch(/canary|other-/)
     expect(text).not.toContain(basic)
   }

@@ -18,7 +18,9 @@ export interface McpProbeOptions {
   readonly signal: AbortSignal
 }
 
-/** The names of the tools and the result of the call, or the failure. Secrets of the settings are redacted. */
+/**
+ * The names of the tools and the result of the call, or the failure. Secrets of the settings are redacted.
+ */
 export type McpProbeResult =
   | {
       readonly tools: readonly string[]
@@ -32,8 +34,8 @@ const maxFailure = 6000
 const minSecretLength = 8
 
 /**
- * Connects to a server, lists its tools, makes the call, and closes the connection and its process. Rejects only when the
- * signal aborts, after everything has ended.
+ * Connects to a server, lists its tools, makes the call, and closes the connection and its process. Rejects
+ * only when the signal aborts, after everything has ended.
  */
 export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbeResult> {
   const { server, call, timeoutMs, directory, environment, signal } = options

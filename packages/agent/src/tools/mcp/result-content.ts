@@ -16,8 +16,8 @@ const maxEventImageChars = 700_000
 const imageTypePattern = /^image\/(png|jpeg|gif|webp)$/
 
 /**
- * The result of an MCP tool as the content of an observation: texts and images; other content becomes a text. Secrets are
- * redacted; a long text is truncated and saved in the directory of the conversation.
+ * The result of an MCP tool as the content of an observation: texts and images; other content becomes a text.
+ * Secrets are redacted; a long text is truncated and saved in the directory of the conversation.
  */
 export async function resultContent(result: unknown, tool: string, context: ToolContext): Promise<Content> {
   const blocks = contentBlocks(result).slice(0, maxBlocks).map(toBlock)

@@ -30,8 +30,8 @@ type CallServerTool = (args: Record<string, unknown>, signal: AbortSignal) => Pr
 const maxNameLength = 64
 
 /**
- * The name of a tool for the model: the server's name for it, prefixed by the server's name when there are several servers.
- * Invalid characters become `_`; a name in use gets a number.
+ * The name of a tool for the model: the server's name for it, prefixed by the server's name when there are
+ * several servers. Invalid characters become `_`; a name in use gets a number.
  */
 export function modelToolName(
   tool: string,
@@ -48,8 +48,8 @@ export function modelToolName(
 }
 
 /**
- * A tool of an MCP server, under its name for the model. Names of secrets in the arguments are replaced by their values;
- * values in the results are redacted.
+ * A tool of an MCP server, under its name for the model. Names of secrets in the arguments are replaced by
+ * their values; values in the results are redacted.
  */
 export function createMcpTool(
   name: string,

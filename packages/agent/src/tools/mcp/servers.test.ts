@@ -265,7 +265,7 @@ test('a long result is cut, and is whole in a file', async () => {
   expect((await readFile(file, 'utf8')).length).toBe(5_000_003)
 })
 
-test('a server that dies in a call is told with its last words and started anew by the next call', async () => {
+test('a server that dies in a call is reported with its last output and restarted by the next call', async () => {
   await using trial = await McpFixtures.open()
   const { call } = await trial.openServers({ sample: trial.sampleServer() })
   const died = await call('exit')
@@ -276,7 +276,7 @@ test('a server that dies in a call is told with its last words and started anew 
   expect(await trial.livePids()).toHaveLength(1)
 })
 
-test('a server that does not come back is told at each call', async () => {
+test('a server that does not come back fails each call', async () => {
   await using trial = await McpFixtures.open()
   const { call } = await trial.openServers({ sample: trial.sampleServer() })
   await rm(join(trial.root, 'sample.mjs'))
@@ -339,7 +339,7 @@ test.for([
   expect(onChange).not.toHaveBeenCalled()
 })
 
-test('a server that does not get ready in time is told and ended', async () => {
+test('a server that is not ready in time is reported and ended', async () => {
   await using trial = await McpFixtures.open()
   const begun = Date.now()
   const { mcp } = await trial.openServers(
@@ -353,7 +353,7 @@ test('a server that does not get ready in time is told and ended', async () => {
   ])
 })
 
-test('tools that are wrong or too long are left out and told; pages without end have an end', async () => {
+test('invalid and too long tools are omitted and reported; endless pages are bounded', async () => {
   await using trial = await McpFixtures.open()
   const { mcp } = await trial.openServers({
     bad: trial.misbehavingServer('bad-tools'),
@@ -526,7 +526,7 @@ test.for([
   expect(far.requests.every(({ authorization }) => authorization === 'Bearer hunter2hunter2')).toBe(true)
 })
 
-test('a session that the server forgot, and a server that was away, are told once and connected anew', async () => {
+test('a forgotten session and a restarted server fail once and reconnect', async () => {
   await using trial = await McpFixtures.open()
   let far = await RemoteMcpServer.listen('streamable')
   const { port } = far
@@ -564,7 +564,7 @@ test('over HTTP a call ends by an abort at once, and a result without measure is
 })
 
 test.for(['streamable', 'sse'] as const)(
-  'a server that breaks off a call is told at once: %s',
+  'a server that breaks off a call fails at once: %s',
   async (form) => {
     await using trial = await McpFixtures.open()
     await using far = await RemoteMcpServer.listen(form)
@@ -577,7 +577,7 @@ test.for(['streamable', 'sse'] as const)(
   },
 )
 
-test('names are what models take, and none is given twice', () => {
+test('names are valid for models and unique', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.string({ minLength: 1 }), fc.option(fc.string()))), (tools) => {
       const names = new Set<string>()

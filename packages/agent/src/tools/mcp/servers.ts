@@ -21,15 +21,17 @@ export interface OpenMcpOptions {
 export interface McpServers {
   /** The current tools in the order of the servers, with unique names. They may change while connected. */
   readonly tools: readonly Tool[]
-  /** Servers that did not start (not `isUp`), and omitted tools of the others, with reasons without secrets. */
+  /**
+   * Servers that did not start (not `isUp`), and omitted tools of the others, with reasons without secrets.
+   */
   readonly failures: readonly { readonly server: string; readonly detail: string; readonly isUp: boolean }[]
   /** Closes the connections and ends the started servers. */
   close(): Promise<void>
 }
 
 /**
- * Starts servers concurrently and lists their tools, within `startMs`; servers that fail are in `failures`. Rejects only
- * when the signal aborts, and then nothing is left running.
+ * Starts servers concurrently and lists their tools, within `startMs`; servers that fail are in `failures`.
+ * Rejects only when the signal aborts, and then nothing is left running.
  */
 export async function openMcpServers(options: OpenMcpOptions): Promise<McpServers> {
   const { servers, context, signal, startMs = 30_000, callMs = 300_000, onChange } = options

@@ -40,7 +40,10 @@ export const openGlob: ToolFactory = ({ workspace }) => [
   }),
 ]
 
-/** Directory and pattern to search; the directory of an absolute pattern is the part before the first wildcard. */
+/**
+ * Directory and pattern to search; the directory of an absolute pattern is the part before the first
+ * wildcard.
+ */
 async function resolveSearch(
   { pattern, path }: ToolAction<'GlobAction'>,
   workspace: Workspace,

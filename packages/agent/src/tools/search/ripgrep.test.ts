@@ -147,7 +147,7 @@ test('grep leaves out hidden files unless files are named, and always what is ig
   expect(names((await search({ pattern: 'x', include: '**' })).matches)).not.toContain('ignored/d.yml')
 })
 
-test('grep looks into one file when it is given one', async () => {
+test('grep searches one file when the path is a file', async () => {
   await files({ 'a.txt': 'x', '-e': 'x' })
   expect(names((await search({ pattern: 'x', path: 'a.txt' })).matches)).toEqual(['a.txt'])
   expect(names((await search({ pattern: 'x', path: '-e' })).matches)).toEqual(['-e'])

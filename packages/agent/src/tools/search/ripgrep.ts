@@ -24,8 +24,8 @@ export interface SearchResult {
 }
 
 /**
- * Finds files with ripgrep, without those that a .gitignore excludes. Rejects with ToolFailure when the pattern is invalid
- * or the search takes more than 30 seconds.
+ * Finds files with ripgrep, without those that a .gitignore excludes. Rejects with ToolFailure when the
+ * pattern is invalid or the search takes more than 30 seconds.
  */
 export async function findFiles(
   workspace: Workspace,
@@ -111,7 +111,10 @@ async function runRipgrep(
   return { files: paths.map((path) => path.replace(/^\.\//, '')), isComplete: !exit.isTruncated }
 }
 
-/** Exit codes: 0 found, 1 nothing found, 2 an error; unreadable files are such an error too, without a message. */
+/**
+ * Exit codes: 0 found, 1 nothing found, 2 an error; unreadable files are such an error too, without a
+ * message.
+ */
 function failureReason({ exitCode, stdout, stderr }: ProcessResult): string | undefined {
   if (exitCode === 0 || exitCode === 1) return undefined
   const message = stderr.toString('utf8').trim().slice(0, 2000)

@@ -40,7 +40,7 @@ test('a plan replaces the list, and a view shows it after a restart too', async 
 })
 
 test.each(['', 'no json', '{"a":1}', '[{"status":"todo"}]', '[1]'])(
-  'a kept list that says %j is an error until a new one is planned',
+  'a stored list with %j is an error until a new one is planned',
   async (content) => {
     await writeFile(join(fixtures.context.directory, 'TASKS.json'), content)
     expect(await run({})).toMatchObject({ is_error: true, command: 'view', task_list: [] })

@@ -47,7 +47,7 @@ test('the tool is found by its registry name and by its class names, and no clie
   expect(findTool('task')).toBeUndefined()
 })
 
-test('what a model is told of it: the prompt is required, and nothing of what later contracts do not have', async () => {
+test('the parameters for a model: the prompt is required, and members that later contracts lack are hidden', async () => {
   const { tool, loads } = await openTaskTool(completedResult)
   expect(loads()).toBe(1)
   expect(tool.parameters).toMatchObject({
@@ -81,7 +81,7 @@ test('arguments become an action with its defaults, or a sentence that says what
     expect(tool.parse(args)).toHaveProperty('error', expect.stringContaining('do not fit'))
 })
 
-test('a result is the last word of the agent alone, and behind it how to go on; a long one is cut and kept', async () => {
+test('a result is the last message, then how to resume; a long one is truncated and saved', async () => {
   const { tool, requests } = await openTaskTool({ ...completedResult, text: 'y'.repeat(60_000) })
   const parsed = tool.parse({ prompt: 'x', max_turns: 3 })
   if ('error' in parsed) throw new Error(parsed.error)

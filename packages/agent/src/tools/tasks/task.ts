@@ -23,8 +23,8 @@ const noAgentsResult: TaskResult = {
 }
 
 /**
- * The tool that gives tasks to other agents (wire 4.4). Its kinds are not in the specification's closed lists, so it is
- * opened only by name. Tasks share no known resource, so they run at the same time.
+ * The tool that gives tasks to other agents (wire 4.4). Its kinds are not in the specification's closed
+ * lists, so it is opened only by name. Tasks share no known resource, so they run at the same time.
  */
 export const openTask: ToolFactory = async (context) => {
   await context.tasks?.load()

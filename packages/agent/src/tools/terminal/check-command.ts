@@ -1,7 +1,9 @@
 import { topLevelCommands } from '../../shell/top-level-commands.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 
-/** Why a command is refused, for the model; undefined when it may run. `shell`: the bash for the syntax check. */
+/**
+ * Why a command is refused, for the model; undefined when it may run. `shell`: the bash for the syntax check.
+ */
 export async function checkCommand(
   command: string,
   shell: { readonly workspace: Workspace; readonly path: string },

@@ -13,7 +13,9 @@ const namedKeys: Readonly<Record<string, string>> = {
   ENTER: '\r',
 }
 
-/** The characters to type for an input: the code of a named key (`C-c`, `UP`), otherwise the text and Enter. */
+/**
+ * The characters to type for an input: the code of a named key (`C-c`, `UP`), otherwise the text and Enter.
+ */
 export function keystrokes(input: string): string {
   const key = (Object.hasOwn(namedKeys, input) ? namedKeys[input] : undefined) ?? controlCode(input)
   if (key !== undefined) return key

@@ -26,7 +26,7 @@ function openCapture(options: Partial<OutputCaptureOptions> = {}): OutputCapture
   })
 }
 
-test('a short output is given whole, masked, without a file', async () => {
+test('a short output is complete, redacted, without a file', async () => {
   const capture = openCapture()
   expect(capture.isEmpty).toBe(true)
   capture.write('a secret-')
@@ -41,7 +41,7 @@ test('the longest output that needs no cut has no cut', async () => {
   expect(await capture.end()).toEqual({ text: 'x'.repeat(30_000), savedTo: undefined })
 })
 
-test('of a long output the head and the tail are given, and a file with all of it', async () => {
+test('a long output has head and tail, and a file with all of it', async () => {
   const lines = Array.from({ length: 50_000 }, (_, at) => `line ${at}\n`)
   const capture = openCapture()
   for (const line of lines) capture.write(line)
@@ -76,8 +76,8 @@ test('no secret reaches the file or the text, however the output is split', asyn
         const capture = openCapture()
         for (let at = 0; at < whole.length; at += size) capture.write(whole.slice(at, at + size))
         const { text, savedTo } = await capture.end()
-        const kept = savedTo === undefined ? text : await readFile(savedTo, 'utf8')
-        expect(kept === redact(whole).toWellFormed() || kept === redact(whole)).toBe(true)
+        const stored = savedTo === undefined ? text : await readFile(savedTo, 'utf8')
+        expect(stored === redact(whole).toWellFormed() || stored === redact(whole)).toBe(true)
         expect(text).not.toContain('secret-value')
         if (savedTo !== undefined) await rm(savedTo)
       },

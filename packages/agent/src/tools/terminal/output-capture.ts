@@ -30,8 +30,8 @@ const overlapChars = 65_536
 const noticeChars = 600
 
 /**
- * Captures the output of one command, of any length, in bounded memory: head and tail, and, once it is too long for the
- * model, all of it in a file, redacted.
+ * Captures the output of one command, of any length, in bounded memory: head and tail, and, once it is too
+ * long for the model, all of it in a file, redacted.
  */
 export class OutputCapture {
   readonly #options: OutputCaptureOptions
@@ -148,8 +148,8 @@ export class OutputCapture {
 }
 
 /**
- * An index at or shortly before `limit` at which splitting does not change the result of redaction; the length of the
- * text when there is none.
+ * An index at or shortly before `limit` at which splitting does not change the result of redaction; the
+ * length of the text when there is none.
  */
 export function findSafeCut(text: string, limit: number, redact: (text: string) => string): number {
   const isSafe = (cut: number): boolean => {

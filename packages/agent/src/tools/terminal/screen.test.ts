@@ -40,7 +40,7 @@ test.each([
   expect(renderScreen(written)).toBe(read)
 })
 
-test('a line that never ends is given out in parts, whole', () => {
+test('an endless line is emitted in parts, without loss', () => {
   const line = '🙂x'.repeat(100_000)
   const screen = new Screen()
   const first = screen.write(line)

@@ -24,9 +24,9 @@ const c1Finals: Readonly<Record<string, string>> = {
 }
 
 /**
- * Terminal emulator for one line: removes escape codes and shows an overwritten line (a progress bar) in its last state.
- * Earlier lines never change. The text has no control characters but tabs and newlines and does not depend on how the
- * input is split.
+ * Terminal emulator for one line: removes escape codes and shows an overwritten line (a progress bar) in its
+ * last state. Earlier lines never change. The text has no control characters but tabs and newlines and does
+ * not depend on how the input is split.
  */
 export class Screen {
   #state: ParserState = 'text'

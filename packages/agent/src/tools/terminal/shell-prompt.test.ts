@@ -42,7 +42,7 @@ test.each([
   expect(read(Buffer.from(`${text}.`))).toEqual([Buffer.from(`${text}.`).toString('latin1')])
 })
 
-test('a beginning of a prompt that never ends is given up', () => {
+test('an endless start of a prompt is emitted as output', () => {
   const parts = read(Buffer.from(`\x1b]slipway;${nonce};`), Buffer.alloc(100_000, 'x'))
   expect(parts).toEqual(['x'.repeat(100_000)])
 })

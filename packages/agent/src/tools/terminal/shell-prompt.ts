@@ -12,11 +12,11 @@ export interface ShellPrompt {
 const fieldSeparator = '\x1f'
 
 /**
- * The start-up file of a shell (bash 3.2 and later) that writes a marker to its terminal after each line. The marker goes
- * to /dev/tty despite redirections; each prompt restores the terminal and the prompt settings, and `__slipway_keep` does so
- * after a command that changed them. An input line is made by `commandLine`; the command itself is read from a file, so it
- * has any length and is not echoed. `set -e` and `set -u` end with the command that set them, because they would end an
- * interactive shell at the next failure.
+ * The start-up file of a shell (bash 3.2 and later) that writes a marker to its terminal after each line. The
+ * marker goes to /dev/tty despite redirections; each prompt restores the terminal and the prompt settings,
+ * and `__slipway_keep` does so after a command that changed them. An input line is made by `commandLine`; the
+ * command itself is read from a file, so it has any length and is not echoed. `set -e` and `set -u` end with
+ * the command that set them, because they would end an interactive shell at the next failure.
  */
 export function startupFile(directory: string, nonce: string): string {
   return `__slipway_directory=${shellQuote(directory)}
@@ -70,8 +70,8 @@ PS1= PS2=
 }
 
 /**
- * The input that runs the command file as line `number`, short enough for a terminal in line mode. Its first character
- * clears an unfinished line.
+ * The input that runs the command file as line `number`, short enough for a terminal in line mode. Its first
+ * character clears an unfinished line.
  */
 export function commandLine(number: number): string {
   return `\x15{ __slipway_load ${number}; } 2>/dev/null; eval "$__slipway_command"; { __slipway_keep; } 2>/dev/null\n`
@@ -95,8 +95,8 @@ function shellQuote(text: string): string {
 }
 
 /**
- * Finds the shell's markers in its output. They start and end with a nonce that only the shell knows, within escape codes
- * that no listing of its variables contains, so programs cannot forge them.
+ * Finds the shell's markers in its output. They start and end with a nonce that only the shell knows, within
+ * escape codes that no listing of its variables contains, so programs cannot forge them.
  */
 export class PromptReader {
   readonly #start: Buffer

@@ -178,7 +178,8 @@ export class Shell {
   }
 
   /**
-   * Stops the running command: by Ctrl-C, then by killing the foreground process group, then by ending the shell.
+   * Stops the running command: by Ctrl-C, then by killing the foreground process group, then by ending the
+   * shell.
    */
   async interrupt(): Promise<void> {
     this.type('\x03')

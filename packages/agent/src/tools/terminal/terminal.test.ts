@@ -144,7 +144,7 @@ test.each([
   ['["ls", "-la"]', 'not a command'],
   ["['ls']", 'not a command'],
   ['{"command": "ls"}', 'not a command'],
-])('%j is not run, and it is told why', async (command, why) => {
+])('%j is refused with a reason', async (command, why) => {
   const { run } = await openTestTerminal()
   const seen = await run(command)
   expect(seen).toMatchObject({ exit_code: null, is_error: true })
@@ -168,7 +168,7 @@ test.each([{ no_change_timeout_seconds: 0 }, { shell_path: 5 }, { env: { A: 1 } 
   },
 )
 
-test('parameters set variables and the shell; a shell that is none is told', async () => {
+test('parameters set variables and the shell; an invalid shell is reported', async () => {
   const { run } = await openTestTerminal({
     env: { MINE: 'yes', PAGER: 'less' },
     username: 'x',
@@ -194,7 +194,7 @@ test('a silent command goes on, is waited for and is stopped', async () => {
   expect((await run('echo after')).output).toBe('after')
 })
 
-test('a limit of time is told from silence', async () => {
+test('a time limit differs from silence', async () => {
   const { run } = await openTestTerminal({ no_change_timeout_seconds: 0.2 })
   const seen = await run('sleep 0.5; echo one; sleep 1000', { timeout: 2 })
   expect(seen).toMatchObject({ output: 'one', exit_code: -1, timeout: true, is_error: false })
@@ -244,7 +244,7 @@ test('with nothing running there is nothing to wait for', async () => {
   expect((await run('echo still fine')).output).toBe('still fine')
 })
 
-test('output of a background job is told with the next call', async () => {
+test('output of a background job comes with the next call', async () => {
   const { run } = await openTestTerminal()
   await run('(sleep 0.3; echo from behind) &')
   await new Promise((done) => setTimeout(done, 1500))
@@ -357,9 +357,9 @@ test('a secret is in the environment of a command that names it, and nowhere to 
   })
   expect((await run('(exit 9)')).exit_code).toBe(9)
   expect((await run(`echo $? \${TOKEN:+set}`)).output).toBe('9 set')
-  // Given away in the command itself, it is masked there too.
-  const told = await run('echo never-named # UNUSED')
-  expect(told).toMatchObject({ command: 'echo <secret-hidden> # UNUSED', output: '<secret-hidden>' })
+  // A value in the command itself is redacted too.
+  const result = await run('echo never-named # UNUSED')
+  expect(result).toMatchObject({ command: 'echo <secret-hidden> # UNUSED', output: '<secret-hidden>' })
   const left = await readdir(conversationDirectory, { recursive: true, withFileTypes: true })
   for (const file of left.filter((entry) => entry.isFile()))
     expect(await readFile(join(file.parentPath, file.name), 'utf8')).not.toContain('s3cr')
@@ -409,7 +409,7 @@ test('a prompt cannot be forged by what a program writes', async () => {
   expect(listed.metadata.working_dir).toBe(directory)
 })
 
-test('a working directory of any name is told, also one that is gone', async () => {
+test('a working directory of any name is reported, even a removed one', async () => {
   const { run } = await openTestTerminal()
   const name = "a'b\nc;d\u001fé"
   await run(`mkdir $'a\\'b\\nc;d\\037é' && cd $'a\\'b\\nc;d\\037é'`)
@@ -445,7 +445,7 @@ test('closing while a command runs answers it', async () => {
   expect((await running).note).toContain('closed')
 })
 
-test("a conversation's directory that cannot be written is told", async () => {
+test('an unwritable conversation directory is reported', async () => {
   if (process.getuid?.() === 0) return
   const { run, conversationDirectory } = await openTestTerminal()
   await chmod(conversationDirectory, 0o500)
@@ -453,7 +453,7 @@ test("a conversation's directory that cannot be written is told", async () => {
   await chmod(conversationDirectory, 0o700)
 })
 
-test('the file system full of something else in its place is told', async () => {
+test('a file in the place of the directory is reported', async () => {
   const { run, conversationDirectory } = await openTestTerminal()
   await rm(conversationDirectory, { recursive: true })
   await writeFile(conversationDirectory, 'a file')

@@ -9,9 +9,9 @@ import { type CommandResult, type TerminalParams, TerminalSession } from './sess
 type Action = ToolAction<'TerminalAction'>
 
 /**
- * The terminal of a conversation: one bash, started with the first command. Parameters: `no_change_timeout_seconds`
- * (above 0, default 30), `shell_path` (a bash, default `bash`) and `env` (texts by name); `username` and
- * `terminal_type` are ignored. Throws a Problem for invalid parameters.
+ * The terminal of a conversation: one bash, started with the first command. Parameters:
+ * `no_change_timeout_seconds` (above 0, default 30), `shell_path` (a bash, default `bash`) and `env` (texts
+ * by name); `username` and `terminal_type` are ignored. Throws a Problem for invalid parameters.
  */
 export const openTerminal: ToolFactory = (context, params) => {
   const session = new TerminalSession(context, parseParams(params))

@@ -6,7 +6,9 @@ import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import type { Tool, ToolContext, ToolFactory } from '../core/tool.ts'
 
-/** A workspace for a test, removed at its end: `directory` is the workspace, `outside` a directory beside it. */
+/**
+ * A workspace for a test, removed at its end: `directory` is the workspace, `outside` a directory beside it.
+ */
 export class ToolFixtures implements AsyncDisposable {
   readonly directory: string
   readonly outside: string
@@ -35,7 +37,10 @@ export class ToolFixtures implements AsyncDisposable {
     return must((await open(this.context, params))[0], 'a tool')
   }
 
-  /** Runs a tool with arguments of a model; what it answers is an observation of the wire that fits into an event. */
+  /**
+   * Runs a tool with arguments of a model; what it answers is an observation of the wire that fits into an
+   * event.
+   */
   async run<K extends Observation['kind']>(
     tool: Tool,
     kind: K,
