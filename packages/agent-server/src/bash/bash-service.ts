@@ -1,10 +1,9 @@
-import { stat } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { resolve } from 'node:path'
 import { Secrets, Workspace } from '@slipway/agent'
 import { type BashOutput, type ExecuteBashRequest, Problem } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
-import { createCounter } from '@slipway/shared/metrics'
+import { isDirectory } from '@slipway/shared/fs'
 import { BashEventStore, type BashEventStoreOptions } from './event-store.ts'
 import { OutputRecorder } from './output-recorder.ts'
 
@@ -165,12 +164,4 @@ function failedOutcome(notice: string): CommandOutcome {
 
 function signalNumber(signal: NodeJS.Signals | null): number {
   return signal === null ? 1 : constants.signals[signal]
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isDirectory()
-  } catch {
-    return false
-  }
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { createFrame, type SocketRequest, type SocketRoute } from '@slipway/http'
-import { bashSocketQuery, executeBashRequest, formatInstant, invalidInput, Problem } from '@slipway/protocol'
+import { bashSocketQuery, executeBashRequest, formatInstant, Problem } from '@slipway/protocol'
 import type { Activity } from '../server/activity.ts'
+import { parseFrame } from '../streams/parse-frame.ts'
 import type { BashService } from './bash-service.ts'
 
 interface BashSocketOptions {
@@ -11,9 +12,8 @@ interface BashSocketOptions {
 }
 
 /**
- * `/sockets/bash-events`: each command and each piece of output as it is kept, once and in order; with `resend_mode=all` those
- * that are kept already first. A text frame of the client starts a command; one that cannot be taken is answered with a
- * BashError.
+ * `/sockets/bash-events`: each command and each piece of output when it is stored, once and in order; with `resend_mode=all`
+ * the stored ones first. A text frame of the client starts a command; an invalid one is answered with a BashError.
  */
 export function bashSocket({ bash, activity, now }: BashSocketOptions): SocketRoute {
   return {
@@ -23,9 +23,18 @@ export function bashSocket({ bash, activity, now }: BashSocketOptions): SocketRo
       const query = parseQuery(request)
       const all = query?.resend_mode === 'all' || query?.resend_all === true
       socket.onMessage(async (text) => {
-        const error = await startCommand(bash, text, activity)
-        if (error !== undefined)
+        try {
+          const command = parseFrame(
+            executeBashRequest,
+            text,
+            'The frame is not a command: {"command":"..."}',
+          )
+          activity.record()
+          await bash.start(command)
+        } catch (error) {
+          if (!(error instanceof Problem)) throw error
           await socket.send([createFrame(Buffer.from(JSON.stringify(errorEvent(error, now()))))])
+        }
       })
       for await (const lines of bash.events.tail({ all, signal: socket.signal })) {
         await socket.send(lines.map((line) => createFrame(line)))
@@ -37,32 +46,6 @@ export function bashSocket({ bash, activity, now }: BashSocketOptions): SocketRo
 function parseQuery(request: SocketRequest) {
   const query = bashSocketQuery.safeParse(request.query)
   return query.success ? query.data : undefined
-}
-
-/** Starts what a frame says; a Problem when that cannot be. */
-async function startCommand(
-  bash: BashService,
-  text: string,
-  activity: Activity,
-): Promise<Problem | undefined> {
-  try {
-    const request = executeBashRequest.safeParse(parseJson(text))
-    if (!request.success) throw invalidInput(['frame'], 'The frame is not a command: {"command":"..."}')
-    activity.record()
-    await bash.start(request.data)
-    return undefined
-  } catch (error) {
-    if (error instanceof Problem) return error
-    throw error
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw invalidInput(['frame'], 'The frame is not valid JSON', 'json_invalid')
-  }
 }
 
 function errorEvent({ code, message }: Problem, now: number) {

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type ResolvedSettings, Workspace } from '@slipway/agent'
 import { invalidInput, type StartConversationRequest, type WireVersion } from '@slipway/protocol'
+import { makeDirectory } from '@slipway/shared/fs'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import { shrinkImages } from './message-images.ts'
 import type { ConversationRegistry } from './registry.ts'
@@ -97,7 +97,7 @@ async function prepareWorkspace(
 ): Promise<ResolvedSettings> {
   const { working_dir } = settings.workspace
   try {
-    await mkdir(working_dir, { recursive: true })
+    await makeDirectory(working_dir)
   } catch {
     throw invalidInput(workingDirPath, 'The directory cannot be made')
   }
@@ -122,7 +122,7 @@ type RunGit = (...args: string[]) => Promise<{ readonly exitCode: number | null;
 /** The worktree of a conversation, which is there already when its creator asks again after a crash. */
 async function createWorktree(git: RunGit, worktreesDirectory: string, id: string): Promise<string> {
   const path = join(worktreesDirectory, id)
-  await mkdir(dirname(path), { recursive: true })
+  await makeDirectory(dirname(path))
   const existing = await git('-C', path, 'rev-parse', '--show-prefix')
   if (existing.exitCode === 0 && existing.text === '') return path
   // The long name where the short one is taken: a branch of somebody else is not touched.

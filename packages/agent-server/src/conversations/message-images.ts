@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
-import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
+import { open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { detectImageType, fitImages } from '@slipway/agent'
-import { invalidInput, rethrowDiskFull, type SendMessageRequest } from '@slipway/protocol'
-import { syncDirectory } from '@slipway/shared/fs'
+import { invalidInput, Problem, type SendMessageRequest } from '@slipway/protocol'
+import { errorCode, makeDirectory, syncDirectory } from '@slipway/shared/fs'
 
 /** A message whose event stays below the largest frame that clients take; the event has more members than the message. */
 const maxMessageBytes = 960 * 1024
@@ -66,7 +66,7 @@ async function storeOriginal(directory: string, bytes: Buffer): Promise<void> {
   if (exists) return
   const temporaryPath = join(directory, `.${name}.${process.pid}.${Math.random().toString(36).slice(2)}`)
   try {
-    await mkdir(directory, { recursive: true, mode: 0o700 })
+    await makeDirectory(directory, 0o700)
     await writeSynced(temporaryPath, bytes)
     await rename(temporaryPath, path)
     await syncDirectory(directory)

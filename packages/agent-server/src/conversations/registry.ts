@@ -11,11 +11,11 @@ import {
   TransientUpdates,
 } from '@slipway/agent'
 import { type Llm, type LogFunction, Problem } from '@slipway/protocol'
+import { Semaphore } from '@slipway/shared/async'
 import type { Cipher, ConversationRecord, EventLog, Storage } from '@slipway/storage'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
 import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.ts'
 import { conversationNotFound, getConversationRecord } from './conversation-info.ts'
-import { Semaphore } from './semaphore.ts'
 import {
   type ConversationOrigin,
   parseSettings,
@@ -105,7 +105,8 @@ export class ConversationRegistry implements AsyncDisposable {
       ...(homeDirectory === undefined ? {} : { homeDirectory }),
       findProfile: (name) => profiles.resolve(name),
       ...(secrets === undefined ? {} : { resolveServerSecret: (url) => readServerSecret(secrets, url) }),
-      acquireRunSlot: (signal) => runSlots.acquire(signal),
+      // An aborted run gets no slot and ends by itself.
+      acquireRunSlot: (signal) => runSlots.acquire(signal).catch(() => () => undefined),
       childConversations: this.tasks,
       ...(options.extensions === undefined ? {} : { extensions: options.extensions }),
     }

@@ -1,6 +1,7 @@
 import type { Dirent } from 'node:fs'
-import { readdir, stat } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isDirectory } from '@slipway/shared/fs'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 
 export interface Subdirectory {
@@ -79,13 +80,5 @@ async function listCandidates(directory: string): Promise<Dirent[]> {
     return entries.filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
   } catch (error) {
     throw toFileProblem(error, 'not_found')
-  }
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isDirectory()
-  } catch {
-    return false
   }
 }

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
-import { mkdir, open, realpath, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { open, realpath, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
-import { errorCode } from '@slipway/shared/fs'
+import { errorCode, makeDirectory } from '@slipway/shared/fs'
 
 const blockBytes = 256 * 1024
 
@@ -23,7 +23,7 @@ export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Prom
   try {
     const target = await realpath(requestedPath).catch(() => resolve(requestedPath))
     const existing = await statReplaceable(target)
-    const firstCreatedDirectory = await mkdir(dirname(target), { recursive: true })
+    const firstCreatedDirectory = await makeDirectory(dirname(target))
     const temporaryPath = join(dirname(target), `.slipway-${randomBytes(8).toString('hex')}.upload`)
     try {
       await writeTemporaryFile(temporaryPath, bytes, existing)
@@ -77,7 +77,7 @@ export async function* readFileBytes(path: string, announcedBytes: number): Asyn
 export async function createDirectory(path: string): Promise<void> {
   const directory = assertAbsolutePath(path)
   try {
-    await mkdir(directory, { recursive: true })
+    await makeDirectory(directory)
   } catch (error) {
     if (errorCode(error) === 'EEXIST') throw new Problem('bad_request', 'Path exists and is not a directory')
     throw toFileProblem(error, 'bad_request')

@@ -1,8 +1,7 @@
 import { type Conversation, combineMetrics, finalResponse } from '@slipway/agent'
 import { Problem, type SendMessageRequest } from '@slipway/protocol'
-import { raceAbort } from '@slipway/shared/async'
+import { Signal } from '@slipway/shared/async'
 import type { EventLog } from '@slipway/storage'
-import { Signal } from '../streams/event-frames.ts'
 
 export interface TurnUsage {
   readonly prompt_tokens: number
@@ -92,8 +91,10 @@ export class GatewayTurn {
         },
       )
       .then(() => this.#wakeUp.notify())
+    let version = 0
     for (;;) {
-      const isNotified = await this.#wakeUp.wait(heartbeatMs)
+      const isNotified = await this.#wakeUp.waitFor(version, heartbeatMs)
+      version = this.#wakeUp.version
       const text = this.#pendingText.join('')
       this.#pendingText = []
       if (text !== '') yield text

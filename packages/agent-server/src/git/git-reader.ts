@@ -2,6 +2,7 @@ import type { Dirent } from 'node:fs'
 import { lstat, readdir, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import { type GitChange, type GitCommit, type GitDiff, type GitStatus, Problem } from '@slipway/protocol'
+import { isDirectory } from '@slipway/shared/fs'
 import { readCommittedFile, readWorkingFile } from './file-contents.ts'
 import { GitRepository, hasRepository } from './repository.ts'
 
@@ -262,13 +263,6 @@ async function locateFile(path: string): Promise<{ readonly directory: string; r
     directory = dirname(directory)
   }
   return { directory: await realpath(directory), name }
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  return await stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  )
 }
 
 /** A path that lost its first slash on the way is looked for with it before it is taken as relative. */

@@ -15,10 +15,16 @@ export function createStateMetrics(sources: {
   const { records, registry, bash, webhooks } = sources
   const { runSlots } = registry
   return [
-    createLabeledGauge('slipway_conversations', 'Conversations by status.', 'status', () =>
-      Promise.all(
-        executionStatus.options.map(async (status) => [status, await records.count({ status })] as const),
-      ),
+    metricFamily('conversations', 'gauge', 'Conversations by status.', statuses),
+    gauge('conversations_loaded', 'Conversations in memory.', registry.loadedCount),
+    gauge('runs_active', 'Runs that have their turn.', registry.runSlots.active),
+    gauge('runs_waiting', 'Runs that wait for a turn.', registry.runSlots.waiting),
+    gauge('bash_commands_running', 'Commands of /api/bash that run.', bash.runningCount),
+    metricFamily(
+      'bash_commands_total',
+      'counter',
+      'Commands of /api/bash that ended.',
+      bash.endedCommands.samples,
     ),
     createGauge('slipway_conversations_loaded', 'Conversations in memory.', () => registry.loadedCount),
     createGauge('slipway_runs_active', 'Runs that have their turn.', () => runSlots.activeCount),

@@ -1,34 +1,36 @@
+import { Signal } from '@slipway/shared/async'
 import { expect, test } from 'vitest'
-import { Signal, withHeartbeat } from './event-frames.ts'
+import { withHeartbeat } from './event-frames.ts'
 
-/** A tail that gives what the test pushes into it. */
+/** A tail of the batches that the test pushes. */
 function createTail() {
-  const given: object[] = []
-  const bell = new Signal()
+  const pending: object[] = []
+  const changed = new Signal()
   let end: 'open' | 'over' | Error = 'open'
   let stopped = false
   async function* start(signal: AbortSignal): AsyncGenerator<object> {
     signal.addEventListener('abort', () => {
       stopped = true
-      bell.notify()
+      changed.notify()
     })
     while (!signal.aborted) {
-      const next = given.shift()
+      const { version } = changed
+      const next = pending.shift()
       if (next !== undefined) yield next
       else if (end === 'over') return
       else if (end !== 'open') throw end
-      else await bell.wait(60_000)
+      else await changed.waitFor(version, 60_000)
     }
   }
   return {
     start,
     push(value: object) {
-      given.push(value)
-      bell.notify()
+      pending.push(value)
+      changed.notify()
     },
     close(how: 'over' | Error) {
       end = how
-      bell.notify()
+      changed.notify()
     },
     isStopped: () => stopped,
   }
@@ -36,7 +38,7 @@ function createTail() {
 
 const { signal } = new AbortController()
 
-test('batches come as they are given, silence is told, and a ring wakes the reader', async () => {
+test('batches come in order, silence is reported, and a signal wakes the reader', async () => {
   const source = createTail()
   const wakeUp = new Signal()
   const stream = withHeartbeat(source.start, { ms: 20, wakeUp, signal })
@@ -45,12 +47,12 @@ test('batches come as they are given, silence is told, and a ring wakes the read
   expect((await stream.next()).value).toBe(batch)
   expect((await stream.next()).value).toBe('silence')
   wakeUp.notify()
-  expect((await stream.next()).value).toBe('bell')
+  expect((await stream.next()).value).toBe('signal')
   source.close('over')
   expect(await stream.next()).toEqual({ done: true, value: undefined })
 })
 
-test('rings do not lose a batch that comes with them, and come once for any number', async () => {
+test('signals lose no batch that comes with them, and several count as one', async () => {
   const source = createTail()
   const wakeUp = new Signal()
   const stream = withHeartbeat(source.start, { ms: 60_000, wakeUp, signal })
@@ -60,22 +62,22 @@ test('rings do not lose a batch that comes with them, and come once for any numb
     wakeUp.notify()
     wakeUp.notify()
   }
-  const seen: unknown[] = []
+  const received: unknown[] = []
   for await (const value of stream) {
-    if (value !== 'bell') seen.push(value)
-    if (seen.length === batches.length) break
+    if (value !== 'signal') received.push(value)
+    if (received.length === batches.length) break
   }
-  expect(seen).toEqual(batches)
+  expect(received).toEqual(batches)
 })
 
-test('a failure of the tail is a failure of the stream', async () => {
+test('a failure of the tail fails the stream', async () => {
   const source = createTail()
   const stream = withHeartbeat(source.start, { ms: 60_000, wakeUp: new Signal(), signal })
   source.close(new Error('gone'))
   await expect(stream.next()).rejects.toThrow('gone')
 })
 
-test('who leaves the loop stops a tail that waits', async () => {
+test('leaving the loop stops a waiting tail', async () => {
   const source = createTail()
   for await (const value of withHeartbeat(source.start, { ms: 10, wakeUp: new Signal(), signal })) {
     expect(value).toBe('silence')

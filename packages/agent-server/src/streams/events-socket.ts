@@ -1,11 +1,5 @@
 import { createFrame, type Frame, type Socket, type SocketRequest, type SocketRoute } from '@slipway/http'
-import {
-  conversationId,
-  eventsSocketQuery,
-  invalidInput,
-  Problem,
-  sendMessageRequest,
-} from '@slipway/protocol'
+import { conversationId, eventsSocketQuery, Problem, sendMessageRequest } from '@slipway/protocol'
 import type { ConversationRecord, PagedEvent, Storage } from '@slipway/storage'
 import type { ConversationInfoReader } from '../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../conversations/registry.ts'
@@ -13,9 +7,10 @@ import { sendMessage } from '../conversations/send-message.ts'
 import { readWireVersion } from '../conversations/stored-request.ts'
 import type { Activity } from '../server/activity.ts'
 import { plainFrame, plainFrames, positionedFrames } from './event-frames.ts'
+import { parseFrame } from './parse-frame.ts'
 import { stateUpdateEvent, TransientBuffer, transientEvent } from './transient-buffer.ts'
 
-/** Codes of ours: the caller's position lies beyond the end of the log; the conversation is not there. */
+/** Close codes: the requested position lies beyond the end of the log; the conversation does not exist. */
 const positionBeyondEndCode = 4416
 const conversationNotFoundCode = 4004
 
@@ -71,7 +66,7 @@ async function serveSocket(
   }
   const firstSnapshot = isResumable ? undefined : snapshot()
   socket.onMessage(async (text) => {
-    // Clients take the first snapshot for the sign that they are heard; an answer must not come before it.
+    // Clients read the first snapshot as the sign that the server listens; no reply may come before it.
     await firstSnapshot
     const errorEvent = await handleMessage(options, record, text)
     if (errorEvent !== undefined)
@@ -94,7 +89,7 @@ async function serveSocket(
   socket.close(conversationNotFoundCode, 'Conversation not found')
 }
 
-/** What is to be sent again, up to the end of the log as it was when the socket opened, then all that follows. */
+/** The requested older events, up to the end of the log when the socket opened, then all that follow. */
 function eventsToSend(
   storage: Storage,
   request: EventsSocketRequest,
@@ -120,7 +115,7 @@ async function* concat<T>(first: AsyncIterable<T>, then: AsyncIterable<T>): Asyn
   yield* then
 }
 
-/** Events at or after a moment, in order of time, of those that were there at the start. */
+/** Events at or after an instant, in order of time, up to the head at the start. */
 async function* eventsSince(
   storage: Storage,
   id: string,
@@ -136,18 +131,17 @@ async function* eventsSince(
   } while (page_id !== undefined)
 }
 
-/** Takes a frame of the client, a message that is run; answers an error event (a hint, not stored) when it cannot be taken. */
+/** Sends the message of a client's frame and runs it; answers a transient error event when the frame is refused. */
 async function handleMessage(
   options: EventsSocketOptions,
   record: ConversationRecord,
   text: string,
 ): Promise<object | undefined> {
   try {
-    const message = sendMessageRequest.safeParse(parseJson(text))
-    if (!message.success)
-      throw invalidInput(['frame'], 'The frame is not a message: {"role":"user","content":[...]}')
+    const detail = 'The frame is not a message: {"role":"user","content":[...]}'
+    const message = parseFrame(sendMessageRequest, text, detail)
     options.activity.record()
-    await sendMessage(options, record.id, { message: { ...message.data, run: true } })
+    await sendMessage(options, record.id, { message: { ...message, run: true } })
     return undefined
   } catch (error) {
     if (!(error instanceof Problem)) throw error
@@ -157,21 +151,13 @@ async function handleMessage(
   }
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw invalidInput(['frame'], 'The frame is not valid JSON', 'json_invalid')
-  }
-}
-
 function transientFrame(event: object): Frame {
   return createFrame(Buffer.from(JSON.stringify({ hint: event })))
 }
 
 /**
- * What one socket is told besides the log: pieces of answers, what was used, and after a run has ended the whole state, behind
- * the events that led to it.
+ * Transient updates of one socket: pieces of answers, usage, and after the end of a run the whole state, sent after the events
+ * that led to it.
  */
 class SocketUpdates {
   readonly #options: EventsSocketOptions
@@ -190,7 +176,7 @@ class SocketUpdates {
     format: {
       readonly isResumable: boolean
       snapshot(): Promise<unknown>
-      /** What the socket has already, or does not ask for. */
+      /** Position up to which the socket has the events, or does not request them. */
       readonly sent: number
     },
   ) {
@@ -201,7 +187,6 @@ class SocketUpdates {
     this.#buffer = new TransientBuffer(options.now)
   }
 
-  /** `told`: the status that the socket knows. */
   async subscribe(record: ConversationRecord, knownStatus: string | undefined): Promise<void> {
     this.#unsubscribe = this.#options.registry.transientUpdates(record.id).subscribe((update, position) => {
       if (update.kind === 'idle') this.#scheduleSnapshot(position)
@@ -210,7 +195,7 @@ class SocketUpdates {
       this.#sendNext()
     })
     if (knownStatus !== 'running') return
-    // The run may have ended before anybody listened.
+    // The run may have ended before the subscription.
     const [current] = await this.#options.storage.conversations.get([record.id])
     if (current !== undefined && current.status !== 'running') this.#scheduleSnapshot(current.head)
   }
@@ -233,7 +218,7 @@ class SocketUpdates {
     void this.markSent(this.#sentPosition)
   }
 
-  /** Sends what waits, one thing at a time. */
+  /** Sends waiting updates, one at a time. */
   #sendNext(): void {
     const event = this.#isSending ? undefined : this.#buffer.takeNext(this.#sentPosition)
     if (event === undefined) return

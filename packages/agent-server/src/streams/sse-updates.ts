@@ -1,13 +1,13 @@
 import type { TransientUpdates } from '@slipway/agent'
 import { TransientBuffer } from './transient-buffer.ts'
 
-/** What a reader of server-sent events is told besides the log. */
+/** Transient updates for a reader of server-sent events. */
 export class SseUpdates implements Disposable {
   readonly #notify: () => void
   readonly #buffer: TransientBuffer
   #unsubscribe: (() => void) | undefined
 
-  /** `ring` is called when there is something new to be taken; `now` answers microseconds. */
+  /** `notify` is called when there is a new update; `now` answers microseconds. */
   constructor(notify: () => void, now: () => number) {
     this.#notify = notify
     this.#buffer = new TransientBuffer(now)
@@ -21,7 +21,7 @@ export class SseUpdates implements Disposable {
     })
   }
 
-  /** What may be sent now to a reader that has everything up to `position`, as server-sent events. */
+  /** The updates that a reader with all events up to `position` can get now, as server-sent events. */
   *drain(position: number): Generator<Buffer> {
     for (;;) {
       const event = this.#buffer.takeNext(position)

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { LogFunction, WebhookSpec } from '@slipway/protocol'
 import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
+import { decodePercent } from '@slipway/shared/url'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import { WebhookDelivery } from './delivery.ts'
 import { WebhookReceiver } from './receiver.ts'
@@ -133,18 +134,11 @@ function splitCredentials(baseUrl: string): { address: string; headers: Record<s
   if (userInfo === undefined || !URL.canParse(baseUrl))
     return { address: baseUrl.replace(/\/+$/, ''), headers: {} }
   const { username, password } = new URL(baseUrl)
-  const credentials = Buffer.from(`${decodeOrSame(username)}:${decodeOrSame(password)}`)
+  const [user, secret] = [username, password].map((text) => decodePercent(text) ?? text)
+  const credentials = Buffer.from(`${user}:${secret}`)
   return {
     address: baseUrl.replace(`${scheme}${userInfo}@`, scheme).replace(/\/+$/, ''),
     headers: { authorization: `Basic ${credentials.toString('base64')}` },
-  }
-}
-
-function decodeOrSame(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
   }
 }
 

@@ -2,6 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { PageCredential } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
+import { decodePercent } from '@slipway/shared/url'
 
 export const cookieName = 'oh_workspace_session_key'
 
@@ -177,16 +178,8 @@ function findTicket(url: string): string | undefined {
   const parameter =
     queryStart < 0 ? null : new URLSearchParams(url.slice(queryStart + 1)).getAll('ticket').at(-1)
   if (parameter) return parameter
-  const path = decodeOrEmpty(queryStart < 0 ? url : url.slice(0, queryStart))
+  const path = decodePercent(queryStart < 0 ? url : url.slice(0, queryStart)) ?? ''
   return ticketSegment.exec(/\/workspace(\/.*)$/s.exec(path)?.[1] ?? '')?.[1]
-}
-
-function decodeOrEmpty(path: string): string {
-  try {
-    return decodeURIComponent(path)
-  } catch {
-    return ''
-  }
 }
 
 function* readSessionCookies(header: string): Generator<string> {

@@ -1,8 +1,8 @@
 import { realpath } from 'node:fs/promises'
-import { join, sep } from 'node:path'
+import { join } from 'node:path'
 import { contentTypeForPath, type ResolvedFile } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
-import { type ResolvedPath, resolveWithin } from '@slipway/shared/fs'
+import { isWithin, type ResolvedPath, resolveWithin } from '@slipway/shared/fs'
 import type { ConversationRecord } from '@slipway/storage'
 import type { StoredRequest } from '../conversations/stored-request.ts'
 import type { Grant } from './tickets.ts'
@@ -64,10 +64,9 @@ export class WorkspaceFiles {
   }
 
   async #isServerData(path: string): Promise<boolean> {
-    const [dataDirectory, worktrees] = await Promise.all(
-      [this.#dataDirectory, this.#worktrees].map(realpathOrSame),
-    )
-    return isInside(path, dataDirectory) && !isInside(path, worktrees)
+    const dataDirectory = await realpathOrSame(this.#dataDirectory)
+    const worktrees = await realpathOrSame(this.#worktrees)
+    return isWithin(dataDirectory, path) && !isWithin(worktrees, path)
   }
 }
 
@@ -85,7 +84,7 @@ async function assertGranted(
   const isNamed = grant.path === '' || name === grant.path || name.startsWith(`${grant.path}/`)
   const isOfKind = grant.use === 'ticket' || isEmbeddable(name)
   // Links inside of the workspace may lead out of what the ticket opens.
-  const isReached = !('path' in found) || isInside(found.path, await realpathOrSame(join(root, grant.path)))
+  const isReached = !('path' in found) || isWithin(await realpathOrSame(join(root, grant.path)), found.path)
   if (grant.conversation !== record.id || !isNamed || !isOfKind || !isReached)
     throw new Problem('forbidden', 'The ticket does not open this file')
 }
@@ -102,12 +101,8 @@ function isEmbeddable(name: string): boolean {
 }
 
 /** A path that is not there is as it is. */
-async function realpathOrSame(path: string | undefined): Promise<string | undefined> {
-  return path === undefined ? undefined : await realpath(path).catch(() => path)
-}
-
-function isInside(path: string, directory: string | undefined): boolean {
-  return directory !== undefined && (path === directory || path.startsWith(directory + sep))
+async function realpathOrSame(path: string): Promise<string> {
+  return await realpath(path).catch(() => path)
 }
 
 function outsideProblem(): Problem {

@@ -1,10 +1,11 @@
 import type { Handlers } from '@slipway/http'
 import { type agentServerRoutes, invalidInput, Problem } from '@slipway/protocol'
+import { Signal } from '@slipway/shared/async'
 import { eventListBytes, pageBytes, type Storage } from '@slipway/storage'
 import { getConversationRecord } from '../../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../../conversations/registry.ts'
 import { sendMessage } from '../../conversations/send-message.ts'
-import { Signal, sseEvents, withHeartbeat } from '../../streams/event-frames.ts'
+import { sseEvents, withHeartbeat } from '../../streams/event-frames.ts'
 import { SseUpdates } from '../../streams/sse-updates.ts'
 
 type Routes = Pick<
@@ -108,14 +109,14 @@ async function* streamEvents(
   const tail = (stop: AbortSignal) => storage.log.tail(id, position, stop)
   for await (const item of withHeartbeat(tail, { ms: heartbeatMs, wakeUp, signal })) {
     if (item === 'silence') yield Buffer.from(': beat\n\n')
-    else if (item !== 'bell') {
+    else if (item !== 'signal') {
       // The pieces of an answer that is in this batch go before it.
       yield* sseUpdates.drain(position)
       position = item.at(-1)?.position ?? position
       yield sseEvents(item)
     }
     yield* sseUpdates.drain(position)
-    if (item !== 'bell' && (await isDone(position))) return
+    if (item !== 'signal' && (await isDone(position))) return
   }
 }
 
