@@ -25,7 +25,7 @@ interface ExtensionServicesOptions {
   readonly log: LogFunction
 }
 
-/** Skills and plugins from elsewhere: what conversations get of them, and the handlers of their routes. Nothing is read yet. */
+/** Services for skills and plugins from other places: what conversations use, and the handlers. Nothing is read yet. */
 export function openExtensionServices(options: ExtensionServicesOptions) {
   const { directory, environment, homeDirectory, log } = options
   const subdirectory = (name: string) => join(directory, name)

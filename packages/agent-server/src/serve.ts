@@ -21,19 +21,19 @@ export interface ServeOptions {
   readonly port: number
   /** Path of a Unix socket to listen on instead. */
   readonly socket?: string | undefined
-  /** Directory of the logs; it is made when it is not there. */
+  /** Data directory; created when missing. */
   readonly data: string
-  /** Directory of a web client that is shown at `/`; `SLIPWAY_WEB` unless given. */
+  /** Directory of a web client that is served at `/`; `SLIPWAY_WEB` unless passed. */
   readonly web?: string | undefined
   /** The environment: settings named `SLIPWAY_*`. */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Abort it to stop gracefully. */
+  /** Aborting it stops the server gracefully. */
   readonly signal: AbortSignal
   /** Called once the server answers. */
   ready?(url: string): void
 }
 
-/** The wiring, from top to bottom. Resolves after a graceful stop; rejects when it cannot start. */
+/** Runs the server. Resolves after a graceful stop; rejects when it cannot start. */
 export async function serve(options: ServeOptions): Promise<void> {
   relaxHeapGrowth()
   const config = readConfig(options.env)

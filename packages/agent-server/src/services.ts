@@ -45,20 +45,23 @@ import { WorkspaceFiles } from './workspaces/workspace-files.ts'
 import { WorkspacesList } from './workspaces/workspaces-list.ts'
 
 export interface ServicesOptions {
-  /** With what a server that waited for its settings has been given. */
+  /** Includes the init settings of a deferred server. */
   readonly config: Config
   readonly directory: string
   readonly storage: SqliteStorage
   readonly log: LogFunction
   /** Records when the server was last used. */
   readonly activity: Activity
-  /** Counts and traces what conversations do. */
+  /** Counts and traces the work of conversations. */
   readonly workMetrics: WorkMetrics
 }
 
 export type Services = Awaited<ReturnType<typeof openServices>>
 
-/** Everything that depends on keys and secrets. Nobody is answered before: what was running when the process died is paused. */
+/**
+ * Opens everything that depends on keys and secrets. The server answers after that: runs that the last process left are paused
+ * first.
+ */
 export async function openServices({
   config,
   directory: dataDirectory,

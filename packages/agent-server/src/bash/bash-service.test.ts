@@ -68,7 +68,7 @@ test('a command answers its output, its code and its environment, and finds noth
   expect(await it.run('pwd', 60, '/')).toMatchObject({ stdout: '/\n' })
 })
 
-test('what cannot be run is over with -1 and says why', async () => {
+test('a command that cannot run ends with -1 and says why', async () => {
   await using it = await openService()
   const missing = join(it.path, 'missing')
   expect(await it.run('true', 60, missing)).toMatchObject({
@@ -80,7 +80,7 @@ test('what cannot be run is over with -1 and says why', async () => {
   expect(await it.run('')).toMatchObject({ exit_code: 0 })
 })
 
-test('a command that takes too long is ended with all that it has started, also what does not listen', async () => {
+test('a command that times out is killed with all its processes, even those that ignore SIGTERM', async () => {
   await using it = await openService()
   const mark = `9${process.pid}.25`
   const command = `trap '' TERM; echo begun; sleep ${mark} & setsid sleep ${mark} & wait; wait`
@@ -93,13 +93,13 @@ test('a command that takes too long is ended with all that it has started, also 
   await waitUntil(() => livingPids(mark).length === 0)
 })
 
-test('SIGTERM comes first, and what a command says about it is kept', async () => {
+test('SIGTERM comes first, and the output of its handler is stored', async () => {
   await using it = await openService()
   const output = await it.run('trap "echo bye; exit 0" TERM; while :; do sleep 0.05; done', 1)
   expect(output).toMatchObject({ exit_code: -1, stdout: 'bye\n' })
 })
 
-test('what goes on in the background outlives its command, and not the server', async () => {
+test('a background process outlives its command, but not the server', async () => {
   const it = await openService()
   const mark = `8${process.pid}.25`
   const output = await it.run(
@@ -147,13 +147,13 @@ test('output is there while the command still runs, and secrets are in none of i
     expect(readFileSync(join(it.path, name), 'latin1')).not.toContain('hunter2-is-secret')
 })
 
-test('what was held back because more could have come is there at the end', async () => {
+test('text that redaction held back is there at the end', async () => {
   await using it = await openService()
   expect((await it.run('printf "x hunter2-is"')).stdout).toBe('x hunter2-is')
   expect((await it.run("printf 'a\\xe2\\x82'")).stdout).toBe('a\ufffd')
 })
 
-test('of endless output the beginning is kept, and how much was left out', async () => {
+test('the beginning of endless output is stored, and how many bytes were left out', async () => {
   await using it = await openService({ maxOutputBytes: 3_000_000 })
   const output = await it.run('yes 0123456789 | head -c 20000000; echo the end >&2')
   expect(output.exit_code).toBe(0)
@@ -163,14 +163,14 @@ test('of endless output the beginning is kept, and how much was left out', async
   expect(Number(left) + (output.stdout?.length ?? 0)).toBe(20_000_000 + 'the end\n'.length)
 })
 
-test('too many commands at a time are refused, and the others run', async () => {
+test('commands above the limit are refused, and the others run', async () => {
   await using it = await openService({ maxRunning: 2 })
   const start = () => it.bash.start({ command: 'sleep 30', timeout: 60, cwd: undefined })
   const outcomes = await Promise.allSettled([start(), start(), start()])
   expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected'])
 })
 
-test('who stops waiting does not end the command', async () => {
+test('a caller that stops waiting does not end the command', async () => {
   await using it = await openService()
   const stop = new AbortController()
   const waiting = it.bash.execute(
@@ -184,7 +184,7 @@ test('who stops waiting does not end the command', async () => {
   expect(readFileSync(join(it.path, 'file'), 'utf8')).toBe('done\n')
 })
 
-test('a stop ends what runs, and keeps that it did', async () => {
+test('a stop of the server ends running commands and stores that it did', async () => {
   const it = await openService()
   const { id } = JSON.parse(
     (await it.bash.start({ command: 'echo a; sleep 60', timeout: 90, cwd: undefined })).toString(),

@@ -8,20 +8,20 @@ import { BashEventStore, type BashEventStoreOptions } from './event-store.ts'
 import { OutputRecorder } from './output-recorder.ts'
 
 export interface BashServiceOptions extends BashEventStoreOptions {
-  /** Where commands run that name no directory. */
+  /** Working directory of commands that name none. */
   readonly workingDirectory: string
   readonly environment: Readonly<Record<string, string>>
-  /** Values that no output shows. */
+  /** Values that are redacted in all output. */
   readonly redactedValues: readonly string[]
-  /** Most commands at a time; 100 unless given. */
+  /** Most commands that run at the same time; 100 unless passed. */
   readonly maxRunning?: number
-  /** Bytes of output that are kept of one command; 64 MiB unless given. */
+  /** Most bytes of output stored of one command; 64 MiB unless passed. */
   readonly maxOutputBytes?: number
 }
 
 /**
- * Commands beside the conversations (wire 1.5): each runs in a process group of its own, and what it prints is kept as events.
- * What a command leaves running in the background goes on until the server stops.
+ * Commands outside of conversations (wire 1.5). Each runs in its own process group, and its output is stored as events.
+ * Background processes of a command run until the server stops.
  */
 export class BashService implements AsyncDisposable {
   readonly events: BashEventStore
@@ -48,13 +48,13 @@ export class BashService implements AsyncDisposable {
   static async open(options: BashServiceOptions): Promise<BashService> {
     const { workingDirectory: directory, environment: env } = options
     const bash = new BashService(options, await Workspace.open({ directory, env, isConfined: false }))
-    // Nobody has to wait until what a server that died has left is read, and ended.
+    // In the background: the start of the server does not wait for the events and processes that the last one left.
     const killLeftovers = async () => {
       const ids = await bash.events.getRecoveredIds()
       if (ids.size > 0) await Workspace.killOrphans(ids)
     }
     killLeftovers().catch((error) =>
-      options.log('error', 'kept commands cannot be read', { error: String(error) }),
+      options.log('error', 'stored commands cannot be read', { error: String(error) }),
     )
     return bash
   }
@@ -64,7 +64,7 @@ export class BashService implements AsyncDisposable {
     return this.#running.size
   }
 
-  /** Starts a command and answers its event as JSON. Whatever comes of it, also that it cannot run, is in its output. */
+  /** Starts a command and answers its event as JSON. A failure to run is reported in its output. */
   async start(request: ExecuteBashRequest): Promise<Buffer> {
     return (await this.#launch(request)).line
   }
@@ -78,7 +78,7 @@ export class BashService implements AsyncDisposable {
     return output
   }
 
-  /** Ends what runs, also in the background. */
+  /** Ends the running commands and their background processes. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort()
     await Promise.all(this.#running.values())
@@ -107,7 +107,7 @@ export class BashService implements AsyncDisposable {
     }
   }
 
-  /** Runs a command and keeps its output; it is over in any case. */
+  /** Runs a command and stores its output; never rejects. */
   async #run(id: string, request: ExecuteBashRequest): Promise<void> {
     const { maxOutputBytes = 64 * 1024 * 1024 } = this.#options
     const recorder = new OutputRecorder(this.events, { id, secrets: this.#secrets, maxOutputBytes })
@@ -149,10 +149,10 @@ export class BashService implements AsyncDisposable {
   }
 }
 
-/** What the system takes as one argument. */
+/** The system's limit for one argument. */
 const maxCommandBytes = 131_071
 
-/** How a command ended; the notice is added to what it wrote to standard error. */
+/** How a command ended; the notice is appended to its standard error. */
 export interface CommandOutcome {
   readonly exitCode: number
   readonly notice: string | undefined

@@ -16,7 +16,7 @@ interface Item {
   readonly stderr?: string | null
 }
 
-/** Kept events in a directory of their own, with a clock that is set by hand (microseconds). */
+/** An event store in its own directory, with a manual clock (microseconds). */
 function openStore(
   options: Partial<BashEventStoreOptions> = {},
   path = mkdtempSync(join(tmpdir(), 'slipway-bash-')),
@@ -66,7 +66,7 @@ function openStore(
   }
 }
 
-test('events are found in order of time, each moment once, also when the clock stands still or goes back', async () => {
+test('events have unique instants in order, even when the clock stands still or goes back', async () => {
   await using it = openStore()
   const id = await it.begin()
   it.clock.now -= 5_000_000
@@ -78,7 +78,7 @@ test('events are found in order of time, each moment once, also when the clock s
   expect(down.items).toEqual(items.toReversed())
 })
 
-test('filters keep what they say', async () => {
+test('filters select events', async () => {
   await using it = openStore()
   const [a, b] = [await it.begin('a'), await it.begin('b')]
   for (let order = 0; order < 3; order++) await it.print(a, order, 'x')
@@ -93,7 +93,7 @@ test('filters keep what they say', async () => {
   expect(await count({ timestamp__gte: from + 2, timestamp__lt: from + 4 })).toBe(2)
 })
 
-test('pages of any size, order and filter come to the whole, also over a restart', async () => {
+test('pages of any size, order and filter add up to all events, also after a restart', async () => {
   await using it = openStore()
   for (let n = 0; n < 6; n++) {
     const id = await it.begin()
@@ -134,7 +134,7 @@ test('pages of any size, order and filter come to the whole, also over a restart
   )
 })
 
-test('a page id that a client has made of an event that it has seen goes on after it', async () => {
+test('a page id that a client made from an event continues after that event', async () => {
   await using it = openStore()
   const id = await it.begin()
   for (let order = 0; order < 4; order++) await it.print(id, order, 'x')
@@ -177,7 +177,7 @@ test('a command that ran when the process ended is over after a restart', async 
   expect((await third.page()).items).toHaveLength(5)
 })
 
-test('the oldest commands that are over go first, whole, and none that runs', async () => {
+test('the oldest finished commands are removed first, as a whole, and never a running one', async () => {
   await using it = openStore({ maxEvents: 10 })
   const running = await it.begin('runs')
   const ids: string[] = []
@@ -194,7 +194,7 @@ test('the oldest commands that are over go first, whole, and none that runs', as
   await it.end(running, 0)
 })
 
-test('bytes are bounded too', async () => {
+test('bytes are limited too', async () => {
   await using it = openStore({ maxBytes: 100_000 })
   for (let n = 0; n < 30; n++) {
     const id = await it.begin()
@@ -206,7 +206,7 @@ test('bytes are bounded too', async () => {
   expect(ids.length).toBeGreaterThan(5)
 })
 
-test('commands go when they have been over for long enough', async () => {
+test('commands are removed at the end of their retention time', async () => {
   await using it = openStore({ retentionMs: 60_000 })
   const [a, b] = [await it.begin(), await it.begin()]
   await it.end(a, 0)
@@ -217,7 +217,7 @@ test('commands go when they have been over for long enough', async () => {
   await it.end(b, 0)
 })
 
-test('to clear removes what is over and says how much that was', async () => {
+test('clear removes finished commands and answers how many events', async () => {
   await using it = openStore()
   const [a, b] = [await it.begin(), await it.begin()]
   await it.print(a, 0, 'x')
@@ -231,7 +231,7 @@ test('to clear removes what is over and says how much that was', async () => {
   expect((await it.page()).ids).toEqual([])
 })
 
-test('a tail gives each event once and in order, from the beginning or from now on, while many commands write', async () => {
+test('a tail yields each event once and in order, from the beginning or from now on, while many commands write', async () => {
   await using it = openStore()
   const first = await it.begin('before')
   const stop = new AbortController()

@@ -33,12 +33,12 @@ export class OutputChunks {
     return drafts
   }
 
-  /** What there is besides. */
+  /** The rest, shorter than a full piece. */
   takeRest(): BashOutputDraft {
     return { exit_code: null, stdout: this.#stdout.takeRest(), stderr: this.#stderr.takeRest() }
   }
 
-  /** Nothing more comes: what was held back is let go. */
+  /** Ends the input: releases the text that redaction held back. */
   end(): void {
     this.#stdout.end()
     this.#stderr.end()

@@ -2,17 +2,17 @@ import type { Secrets } from '@slipway/agent'
 import type { BashEventStore, BashOutputDraft } from './event-store.ts'
 import { OutputChunks } from './output-chunks.ts'
 
-/** Output waits this long for more of it; longer the more pieces a command has, so that they never become too many. */
+/** Delay before output is stored; it grows with the number of pieces of a command, which bounds that number. */
 const flushDelayMs = 1_000
 
-/** What one command that runs has printed, on its way into the events. */
+/** Output of one running command on its way into the events. */
 export class OutputRecorder {
   readonly #events: BashEventStore
   readonly #options: { readonly id: string; readonly secrets: Secrets; readonly maxOutputBytes: number }
   readonly #chunks: OutputChunks
   #order = 0
   #timer: NodeJS.Timeout | undefined
-  /** Resolves when all that was handed over is kept. */
+  /** Resolves when all pieces so far are stored. */
   #writeQueue: Promise<void> = Promise.resolve()
   #droppedBytes = 0
   #storedBytes = 0
@@ -27,7 +27,7 @@ export class OutputRecorder {
     this.#chunks = new OutputChunks(options.secrets)
   }
 
-  /** Takes output. The promise says that it comes too fast, and resolves when there may be more; it never rejects. */
+  /** Adds output. A promise asks the caller to wait until it resolves before adding more; it never rejects. */
   add(stream: 'stdout' | 'stderr', bytes: Buffer): Promise<void> | undefined {
     if (this.#isFull) {
       this.#droppedBytes += bytes.length
@@ -40,7 +40,7 @@ export class OutputRecorder {
     return undefined
   }
 
-  /** Keeps what is left, and that the command is over. */
+  /** Stores the rest of the output and the end of the command. */
   async end({
     exitCode,
     notice,

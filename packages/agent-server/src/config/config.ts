@@ -16,7 +16,7 @@ import * as z from 'zod'
 import { findSourceSecrets, parseMarketplaces, parseSkillsSource } from './marketplaces.ts'
 import { findWebhookSecrets, readWebhooks } from './webhooks.ts'
 
-/** Every setting of the agent server that comes from the environment; nobody else reads it. */
+/** Every setting of the agent server that comes from the environment. */
 const environmentSchema = z.object({
   SLIPWAY_SESSION_API_KEY: z.string().optional().meta({
     description:
@@ -100,7 +100,7 @@ const environmentSchema = z.object({
   ...telemetrySettings,
 })
 
-/** What tools get of the environment without being asked for; `LC_*` besides. */
+/** Variables of the environment that tools always get, besides `LC_*`. */
 const defaultToolVariables = new Set([
   'PATH',
   'HOME',

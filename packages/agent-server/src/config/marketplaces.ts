@@ -34,7 +34,7 @@ export function parseSkillsSource(source: string | undefined): string | undefine
   return source.trim()
 }
 
-/** What in the addresses of sources is a secret. */
+/** Secrets in the addresses of sources. */
 export function findSourceSecrets(value: unknown): Secret[] {
   const texts = findSecretTexts(value).filter(
     ({ text, isNamed }) => isNamed && text.length >= minSecretLength,

@@ -39,7 +39,7 @@ export function readWebhooks(env: Environment): WebhookSpec[] {
   return specs
 }
 
-/** What of a receiver's settings is a secret: keys in its headers, and a password in its address. */
+/** Secrets in a receiver's settings: keys in its headers, a password in its address. */
 export function findWebhookSecrets({ base_url, headers }: WebhookSpec): Secret[] {
   const texts = findSecretTexts({ base_url, headers }).filter(
     ({ text, isNamed }) => text.length >= minSecretLength && (isNamed || /\d/.test(text)),
@@ -55,7 +55,7 @@ function parseSpec(value: unknown, location: string): WebhookSpec {
   return result.data
 }
 
-/** What could never be sent is found at the start. */
+/** Finds headers that cannot be sent at the start. */
 function assertSendable({ base_url, headers }: WebhookSpec, location: string): void {
   if (!URL.canParse(base_url)) throw new Error(`${location}: base_url: it is not an address`)
   try {

@@ -35,7 +35,7 @@ export class ConversationInfoReader {
     return await getConversationRecord(this.#records, id)
   }
 
-  /** ConversationInfo of the wire, null members present. What only a loaded conversation knows is there when it is given. */
+  /** ConversationInfo of the wire, null members present. Members that only a loaded conversation has need `loaded`. */
   async readInfo(
     record: ConversationRecord,
     options: {
@@ -98,7 +98,7 @@ export class ConversationInfoReader {
     return withoutNulls({ ...info, stats, head_is_empty: info.leaf_event_id === null })
   }
 
-  /** Removes what the tools of a conversation have kept: outputs, lists, recordings. Its workspace stays. */
+  /** Removes the files of a conversation's tools: outputs, lists, recordings. Its workspace stays. */
   async removeFiles(id: string): Promise<void> {
     await rm(this.#filesDirectory(id), { recursive: true, force: true })
   }

@@ -13,7 +13,7 @@ import type { StoredRequest } from './stored-request.ts'
 const gitTimeoutMs = 30_000
 const workingDirPath = ['body', 'workspace', 'working_dir'] as const
 
-/** What creating needs. */
+/** Dependencies of `createConversation`. */
 export interface CreateConversationDeps extends StartSettingsDeps {
   readonly storage: Storage
   readonly registry: ConversationRegistry
@@ -65,7 +65,7 @@ async function sendInitialMessage(
   if (record.head > 0 || stored.has_initial_message !== true) return record
   const conversation = await registry.get(record.id)
   const message = conversation.settings.initial_message
-  // What was sealed with another key cannot be sent.
+  // Settings sealed with another key cannot be used.
   if (message === undefined) return record
   await conversation.send({ ...message, run: true }, deriveEventId(record.id, 'initial', ''))
   const [current = record] = await storage.conversations.get([record.id])
@@ -125,7 +125,7 @@ async function createWorktree(git: RunGit, worktreesDirectory: string, id: strin
   await makeDirectory(dirname(path))
   const existing = await git('-C', path, 'rev-parse', '--show-prefix')
   if (existing.exitCode === 0 && existing.text === '') return path
-  // The long name where the short one is taken: a branch of somebody else is not touched.
+  // The long name when the short one exists: the branch may belong to another user.
   for (const branch of [`slipway/${id.slice(0, 8)}`, `slipway/${id}`])
     if ((await git('worktree', 'add', '-b', branch, path)).exitCode === 0) return path
   throw invalidInput(workingDirPath, 'git cannot make a worktree of this repository')

@@ -26,7 +26,7 @@ import {
 } from './stored-request.ts'
 import { readTask, TaskConversations } from './task-conversations.ts'
 
-/** Resting conversations are looked for at least this often. */
+/** Longest interval between two sweeps for idle conversations. */
 const maxSweepIntervalMs = 30_000
 const sealedWithOtherKeyText =
   'The settings of this conversation were sealed with another key, so they cannot be changed. Start the server with that SLIPWAY_SECRET_KEY.'
@@ -35,13 +35,13 @@ interface ConversationRegistryOptions {
   readonly storage: Storage
   readonly cipher: Cipher
   readonly profiles: LlmProfiles
-  /** Where plugins and installed skills come from. */
+  /** Provides plugins and installed skills. */
   readonly extensions?: ExtensionProvider
-  /** What conversations look up by an address of this server. */
+  /** Secrets that conversations look up by a URL of this server. */
   readonly secrets?: Pick<ServerSecrets, 'getValue'>
-  /** Where conversations write and read; the log of the storage unless given. */
+  /** Event log of the conversations; that of the storage unless passed. */
   readonly events?: EventLog
-  /** Told of what conversations do. */
+  /** Observes the work of conversations. */
   readonly monitor?: RunMonitor
   readonly log: LogFunction
   /** Microseconds. */
@@ -50,11 +50,11 @@ interface ConversationRegistryOptions {
   readonly environment: Readonly<Record<string, string>>
   readonly homeDirectory: string | undefined
   readonly isConfined: boolean
-  /** Hidden in every conversation. */
+  /** Redacted in every conversation. */
   readonly redactedValues: readonly string[]
   readonly confirmationDeadlineMs: number | undefined
   readonly maxRuns: number
-  /** A conversation that nobody uses and that does nothing is closed after this. */
+  /** An unused idle conversation is closed after this time. */
   readonly idleMs: number
 }
 
@@ -63,9 +63,9 @@ interface LoadedConversation {
   lastUsedAt: number
 }
 
-/** The conversations that are loaded: each at most once, opened when it is needed, closed when it rests. */
+/** The loaded conversations: each at most once, opened on demand, closed when idle. */
 export class ConversationRegistry implements AsyncDisposable {
-  /** The conversations that do tasks of others. */
+  /** Conversations that run tasks of other conversations. */
   readonly tasks: TaskConversations
   readonly runSlots: Semaphore
   readonly #options: ConversationRegistryOptions
@@ -121,7 +121,7 @@ export class ConversationRegistry implements AsyncDisposable {
     return this.#loaded.size
   }
 
-  /** Where the files of a conversation are kept; it need not be there yet. */
+  /** Directory of a conversation's files; it may not exist yet. */
   conversationDirectory(id: string): string {
     return join(this.#options.directory, id.replaceAll('-', ''))
   }
@@ -160,7 +160,7 @@ export class ConversationRegistry implements AsyncDisposable {
     this.#loaded.set(record.id, loaded)
     opening.then(
       () => {
-        // Whoever had it opened uses it from now on, however long that took.
+        // The idle time starts after the opening, however long that took.
         loaded.lastUsedAt = Date.now()
       },
       () => this.#loaded.delete(record.id),
@@ -168,7 +168,7 @@ export class ConversationRegistry implements AsyncDisposable {
     return await opening
   }
 
-  /** What is written into the record for settings: in clear without secrets, and all of it sealed. */
+  /** Settings as the record stores them: in clear without secrets, and sealed as a whole. */
   seal(settings: ResolvedSettings, origin: ConversationOrigin = {}): { request: string; sealed: Buffer } {
     return {
       request: JSON.stringify(toStoredRequest(settings, origin)),
@@ -181,7 +181,7 @@ export class ConversationRegistry implements AsyncDisposable {
     return (await this.#readSettings(record)).settings
   }
 
-  /** The skills that the agent of a conversation was given, without secrets; none where they cannot be read. */
+  /** Skills in the settings of a conversation's agent, without secrets; none when they cannot be read. */
   async getSkills(record: ConversationRecord): Promise<unknown> {
     return record.request === null ? [] : redactedSkills(await this.getSettings(record))
   }
@@ -213,7 +213,7 @@ export class ConversationRegistry implements AsyncDisposable {
     await closed
   }
 
-  /** Pauses what runs and waits until it rests, or until the signal aborts. What a run has written is durable then. */
+  /** Pauses all runs and waits until they are idle or the signal aborts. Their events are durable then. */
   async pauseAll(signal: AbortSignal): Promise<void> {
     const { promise: aborted, resolve } = Promise.withResolvers<void>()
     signal.addEventListener('abort', () => resolve(), { once: true })
@@ -273,7 +273,7 @@ export class ConversationRegistry implements AsyncDisposable {
       stats: record.stats,
       saveSnapshot: (snapshot) => storage.conversations.saveSnapshot(id, snapshot),
       seal: (changed) => {
-        // What cannot be read now is not written over: with the right key it is there again.
+        // Unreadable settings are not overwritten: with the right key they are readable again.
         if (!isComplete) throw new Problem('conflict', sealedWithOtherKeyText)
         return this.seal(changed, origin)
       },

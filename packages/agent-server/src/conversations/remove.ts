@@ -22,7 +22,7 @@ export async function removeConversation(
   await registry.close(id, { isDeleted: true })
   await removeTasks()
   const isRemoved = await storage.conversations.remove(id)
-  // Somebody may have asked for it in between, and a task may have begun.
+  // A request may have loaded it in between, and a task may have begun.
   await registry.close(id, { isDeleted: true })
   await removeTasks()
   if (isRemoved) await infoReader.removeFiles(id)

@@ -13,7 +13,7 @@ import { type ResolveLlmDeps, resolveModel, resolveSecretSources } from '../prof
 import { openSealedTexts } from '../secrets/sealed-text.ts'
 import { buildStartSettings, type ConversationOrigin } from './stored-request.ts'
 
-/** What is needed to follow a request's references. */
+/** Dependencies that resolve the references of a request. */
 export interface StartSettingsDeps extends ResolveLlmDeps {
   readonly agentProfiles: Pick<AgentProfiles, 'resolve'>
 }
@@ -65,7 +65,7 @@ async function resolveAgent(deps: StartSettingsDeps, agent: Agent, path: JsonPat
     ...agent,
     llm: await resolveModel(deps, agent.llm, [...path, 'llm']),
     condenser: await resolveCondenser(deps, agent.condenser, [...path, 'condenser']),
-    // A mask is no value: what a client was shown in the place of a secret must not become one.
+    // The placeholder that clients get for a secret must not become a value.
     mcp_config: restoreRedacted(mcp_config, undefined, undefined) as Agent['mcp_config'], // texts are left out, and nothing else
     agent_context:
       context === undefined || secrets === undefined

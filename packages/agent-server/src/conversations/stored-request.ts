@@ -141,7 +141,7 @@ function criticFromSettings(value: unknown): unknown {
   }
 }
 
-/** The settings as they are kept in clear: what could be a secret is null or hidden, wherever it stands. */
+/** Settings as stored in clear: possible secrets are null or redacted at every depth. */
 export function toStoredRequest(settings: ResolvedSettings, origin: ConversationOrigin = {}): StoredRequest {
   const { initial_message, agent_definitions: _, agent, ...rest } = settings
   const { agent_context: context } = agent
@@ -151,12 +151,12 @@ export function toStoredRequest(settings: ResolvedSettings, origin: Conversation
   return initial_message === undefined ? stored : { ...stored, has_initial_message: true }
 }
 
-/** The skills that the agent was given, as they may be shown. */
+/** Skills of the agent's settings, redacted. */
 export function redactedSkills(settings: ResolvedSettings): unknown {
   return redactSettings(settings, settings, {}).agent?.agent_context?.skills
 }
 
-/** `settings`, or a part of them, without what is a secret of the `whole`. */
+/** `settings`, or a part of them, without the secrets of the `whole`. */
 function redactSettings(
   settings: ResolvedSettings,
   whole: ResolvedSettings,
@@ -229,7 +229,7 @@ function redactSecretSources(secrets: Readonly<Record<string, SecretSource>>) {
   )
 }
 
-/** An address without what could be a key in it. */
+/** A URL without possible keys. */
 function stripUrlSecrets(url: string): string {
   return url.replace(/[?#].*$/s, '').replace(/\/\/[^/@]*@/, '//')
 }
@@ -239,14 +239,14 @@ export function parseSettings(text: string): ResolvedSettings {
   return toSettings(JSON.parse(text))
 }
 
-/** The settings as they were kept in clear: without what is hidden there. */
+/** Parses settings stored in clear; redacted members are left out. */
 export function parseStoredRequest(text: string): ResolvedSettings {
   return toSettings(withoutNulls(JSON.parse(text)))
 }
 
 function toSettings(value: unknown): ResolvedSettings {
   const { agent, agent_settings: _, agent_profile_id: __, ...rest } = startConversationRequest.parse(value)
-  if (agent === undefined) throw new Error('kept settings have no agent')
+  if (agent === undefined) throw new Error('stored settings have no agent')
   return { ...rest, agent }
 }
 

@@ -12,19 +12,19 @@ import type { ConversationRecord, Storage } from '@slipway/storage'
 import { conversationNotFound } from './conversation-info.ts'
 import type { ConversationOrigin, StoredRequest } from './stored-request.ts'
 
-/** Tasks of tasks of tasks: deeper than this nobody means it. */
+/** Deepest nesting of tasks. */
 const maxDepth = 4
 const pageSize = 100
 const taskIdPattern = /^task_(\d{8,15})$/
 const taskIdInEvent = /"task_id":"(task_\d{8,15})"/g
 
-/** What is kept of a task with its conversation. */
+/** A task as the record of its conversation stores it. */
 export interface TaskOrigin extends StoredTask {
   /** 1 for a task of a conversation that is none itself. */
   readonly depth: number
 }
 
-/** Who opens conversations, and seals what is kept of them. */
+/** Opens conversations and seals their settings. */
 interface ConversationOpener {
   seal(
     settings: ResolvedSettings,
@@ -67,7 +67,7 @@ export class TaskConversations implements ChildConversations {
     // For people who look at a list, in which it stands beside the others.
     const tags = { task: task.id, subagent: task.subagent }
     await records.create({ id, title, tags, ...sealed, parent })
-    // Deleted in the meantime: then its children are gone, and nobody would look for this one.
+    // Deleted in the meantime, with its children: nothing would ever remove this one.
     const [current] = await records.get([parent])
     if (current !== undefined) return await this.#registry.get(id)
     await records.remove(id)
@@ -96,7 +96,7 @@ export class TaskConversations implements ChildConversations {
     return Math.max(0, ...numbers)
   }
 
-  /** The ids of the conversations that do tasks of a parent, and go when it goes. */
+  /** Ids of the conversations that run tasks of a parent and are removed with it. */
   async listChildIds(parent: string): Promise<readonly string[]> {
     const children = await this.#listChildRecords(parent)
     return children.filter((record) => readTask(record) !== undefined).map(({ id }) => id)

@@ -5,9 +5,9 @@ const redactedText = '**********'
 export interface TrajectoryOptions {
   readonly log: EventLog
   readonly id: string
-  /** The end of what is in it; what comes while it is read is not. */
+  /** Last position in it; later events are left out. */
   readonly head: number
-  /** What is known of the conversation, as JSON. */
+  /** ConversationInfo. */
   readonly meta: unknown
   readonly updatedAt: number
 }

@@ -11,7 +11,7 @@ import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 /** Longest patch: it is made in memory. */
 const maxPatchBytes = 256 * 1024 * 1024
 
-/** What can be made again from the rest. */
+/** Directories that can be generated again. */
 const defaultExcludes = [
   ...['node_modules', '.venv', 'venv', '__pycache__', '*.pyc', '.pytest_cache', '.mypy_cache', '.ruff_cache'],
   ...[
@@ -37,11 +37,11 @@ const credentialPatterns = [
 
 interface ArchiveOptions {
   readonly path: string
-  /** What the server keeps for itself; no part of a directory that happens to hold it. */
+  /** Data directory of the server; left out of an archive of a directory above it. */
   readonly dataDirectory: string
   readonly useDefaultExcludes: boolean
   readonly exclude: readonly string[]
-  /** What git and tar get of the environment. */
+  /** Environment of git and tar. */
   readonly env: Readonly<Record<string, string>>
   readonly signal: AbortSignal
 }
@@ -169,7 +169,7 @@ function encodeHeaders(headers: Readonly<Record<string, string>>): Record<string
   return Object.fromEntries(entries.map(([name, value]) => [name, encodeURIComponent(value.toWellFormed())]))
 }
 
-/** What tar prints. It is ended when nobody reads it any more. */
+/** Output of tar, which is ended when the reader stops. */
 async function* runTar(
   directory: string,
   args: readonly string[],

@@ -11,7 +11,7 @@ export interface Subdirectory {
 
 const maxFavorites = 50
 
-/** The directories of a home directory, some of them, and where a search may begin. */
+/** Usual directories of a home directory, and the roots of a search. */
 export async function listHomeLocations(homeDirectory: string, includeHidden: boolean) {
   const favorites = await listSubdirectories(homeDirectory, { limit: maxFavorites, includeHidden }).catch(
     () => undefined,

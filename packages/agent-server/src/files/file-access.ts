@@ -7,7 +7,7 @@ import { errorCode, makeDirectory } from '@slipway/shared/fs'
 
 const blockBytes = 256 * 1024
 
-/** The path; a Problem `bad_request` when it is not absolute, or can be nobody's. */
+/** The path; a Problem `bad_request` when it is not absolute or not valid. */
 export function assertAbsolutePath(path: string): string {
   if (!isAbsolute(path)) throw new Problem('bad_request', 'Path must be absolute')
   if (path.includes('\0')) throw new Problem('bad_request', 'The path contains a NUL byte')
@@ -112,7 +112,7 @@ const problemsByCode: Readonly<
   ENAMETOOLONG: ['bad_request', 'The path is too long'],
 }
 
-/** What the system refuses as a Problem; an error of another kind as it is. `missing` is the code for a path that is not there. */
+/** A system error as a Problem, any other error unchanged. `missing` is the code for a missing path. */
 export function toFileProblem(error: unknown, missingCode: 'not_found' | 'bad_request'): unknown {
   if (error instanceof Problem || !(error instanceof Error) || !('syscall' in error)) return error
   const code = errorCode(error) ?? ''
@@ -126,7 +126,7 @@ function assertRegularFile(stats: Stats): Stats {
   return stats
 }
 
-/** What is there now; a Problem when it is no regular file: to replace a device would be to remove it. */
+/** Stats of the existing file; a Problem when it is not a regular file: replacing a device would remove it. */
 async function statReplaceable(path: string): Promise<Stats | undefined> {
   try {
     return assertRegularFile(await stat(path))
@@ -149,7 +149,7 @@ async function writeTemporaryFile(
   await file.chmod(existing.mode & 0o7777)
 }
 
-/** Removes directories that were made on the way, as far as nobody has put something into them. */
+/** Removes the directories created on the way that are still empty. */
 async function removeEmptyDirectories(from: string, to: string): Promise<void> {
   for (let path = from; path.length >= to.length; path = dirname(path)) {
     try {

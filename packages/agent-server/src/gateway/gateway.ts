@@ -17,14 +17,14 @@ interface GatewayOptions {
   readonly llmProfiles: Pick<LlmProfiles, 'list' | 'resolve'>
   /** Each conversation that begins here works in a directory of its own below it. */
   readonly directory: string
-  /** How long an answer is waited for; 120 s unless given (wire 1.22). */
+  /** Timeout of a turn; 120 s unless passed (wire 1.22). */
   readonly timeoutMs?: number
 }
 
 /** Conversations for programs that know models and messages, and no agents. */
 export class Gateway {
   readonly #options: GatewayOptions
-  /** Conversations that somebody waits for here. */
+  /** Conversations with a waiting request. */
   readonly #inUse = new Set<string>()
   readonly #startedAt = Math.floor(Date.now() / 1000)
 
@@ -99,7 +99,7 @@ export class Gateway {
     return await createDeps.registry.get(id)
   }
 
-  /** A conversation that was begun here goes on with the model that is asked for; any other one with its own. */
+  /** A conversation that the gateway created switches to the requested model; any other one keeps its own. */
   async #continueConversation(
     id: string,
     { name, llm }: { readonly name: string; readonly llm: Llm },

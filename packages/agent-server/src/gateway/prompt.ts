@@ -4,13 +4,13 @@ type MessageContent = SendMessageRequest['content']
 
 const maxSystemChars = 32_768
 
-/** What the messages of a request come to for an agent. */
+/** The messages of a request, as input for an agent. */
 export interface GatewayPrompt {
   /** The last message, which is the user's. */
   readonly message: MessageContent
-  /** For a conversation that begins: the last message with what was said before it. */
+  /** For a new conversation: the last message, with the earlier messages before it. */
   readonly messageWithHistory: MessageContent
-  /** What is added to the system prompt; undefined when there is nothing. */
+  /** Addition to the system prompt, if any. */
   readonly system: string | undefined
 }
 

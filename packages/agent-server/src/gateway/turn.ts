@@ -19,21 +19,21 @@ interface GatewayTurnOptions {
   readonly message: SendMessageRequest['content']
   readonly timeoutMs: number
   readonly signal: AbortSignal
-  /** Called when nobody waits for the answer any more. */
+  /** Called when the caller stops waiting. */
   readonly onEnd: () => void
 }
 
-/** One message to a conversation and what its run says until it rests. The run goes on when nobody waits any more. */
+/** One message to a conversation and the text of its run. The run continues when the caller stops waiting. */
 export class GatewayTurn {
   readonly #conversation: Conversation
   readonly #options: GatewayTurnOptions
   readonly #wakeUp = new Signal()
   readonly #unsubscribe: () => void
   #pendingText: string[] = []
-  /** What was said of one answer of the model, and where the log was when that began. */
+  /** Streamed text of one model response, and the log position at its start. */
   #segment = ''
   #segmentStart = 0
-  /** Something was said before. */
+  /** Some text was streamed before. */
   #hasText = false
   #isNewSegment = true
 
@@ -41,15 +41,15 @@ export class GatewayTurn {
     this.#conversation = conversation
     this.#options = options
     this.#unsubscribe = conversation.transientUpdates.subscribe((update, position) => {
-      // An answer is counted when its events are written; a title, which is counted too, has none.
+      // Usage is updated after the events of a response; a title updates it too, without events.
       if (update.kind === 'stats' && position > this.#segmentStart) this.#isNewSegment = true
       if (update.kind === 'delta' && update.content !== undefined) this.#appendText(update.content, position)
     })
   }
 
   /**
-   * Sends the message and waits for the end of the run; to be called once, also by `pieces`. Problems: `timeout`, `run_failed` when it ended in an error or is stuck, and
-   * `conflict` when it was paused or waits for a confirmation. Rejects with the reason of the signal.
+   * Sends the message and waits for the end of the run; call it or `stream` once. Problems: `timeout`, `run_failed` when it ended
+   * in an error or is stuck, `conflict` when it was paused or waits for a confirmation. Rejects with the reason of the signal.
    */
   async complete(): Promise<TurnResult> {
     try {
@@ -78,7 +78,7 @@ export class GatewayTurn {
     }
   }
 
-  /** The same in pieces, as the agent says them; `undefined` after `beatMs` without one. The last one ends the answer. */
+  /** The same as a stream of text, with `undefined` after `heartbeatMs` without any. */
   async *stream(heartbeatMs: number): AsyncGenerator<string | undefined, TurnResult> {
     let outcome: { answer: TurnResult } | { error: unknown } | undefined
     void this.complete()
@@ -120,7 +120,7 @@ export class GatewayTurn {
     this.#wakeUp.notify()
   }
 
-  /** What of the answer was not said yet: the message of a `finish` call comes in no pieces. */
+  /** The part of the final answer that was not streamed: the message of a `finish` call is not. */
   #remainingText(answer: string): string {
     if (answer.startsWith(this.#segment)) return answer.slice(this.#segment.length)
     return this.#hasText ? `\n\n${answer}` : answer
@@ -158,7 +158,7 @@ async function unfinishedProblem(log: EventLog, id: string, status: string): Pro
   return new Problem('conflict', 'The message was not answered.')
 }
 
-/** What the conversation itself says of the error. */
+/** The error event of the conversation as text. */
 async function readRunFailure(log: EventLog, id: string): Promise<string> {
   const query = { kind: 'ConversationErrorEvent', limit: 1, sort_order: 'TIMESTAMP_DESC' } as const
   const [item] = (await log.search(id, query)).items

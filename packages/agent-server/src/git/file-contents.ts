@@ -2,19 +2,19 @@ import { constants } from 'node:fs'
 import { lstat, open, readlink } from 'node:fs/promises'
 import type { GitRepository } from './repository.ts'
 
-/** Of a larger file its size is told: pages show a note better than a failure. */
+/** A larger file is answered by its size: a page can show a note. */
 const maxBytes = 1024 * 1024
 /** Where git looks for a NUL, which no text has. */
 const sampleBytes = 8000
 
-/** What a repository keeps under a name like `HEAD:./a.txt`; null when there is no file of it. */
+/** Content of a revision's file, like `HEAD:./a.txt`; null when it does not exist. */
 export async function readCommittedFile(repository: GitRepository, name: string): Promise<string | null> {
   const size = Number(await repository.runText(['cat-file', '-s', name]))
   const bytes = await repository.runBytes(['cat-file', 'blob', name], maxBytes + 1)
   return bytes === undefined ? null : toDisplayText(bytes, Math.max(size || 0, bytes.length))
 }
 
-/** A file as it stands in the working tree, a link as the text that it is to git; null when there is none. */
+/** Content of a file in the working tree, of a link its target as git stores it; null when missing. */
 export async function readWorkingFile(path: string): Promise<string | null> {
   const stats = await lstat(path).catch(() => undefined)
   if (stats?.isSymbolicLink()) return await readlink(path).catch(() => null)

@@ -6,7 +6,7 @@ import { isDirectory } from '@slipway/shared/fs'
 import { readCommittedFile, readWorkingFile } from './file-contents.ts'
 import { GitRepository, hasRepository } from './repository.ts'
 
-/** Of the directories right below one, so many are looked into. */
+/** Most subdirectories that are searched for repositories. */
 const maxNested = 200
 const nestedConcurrency = 4
 /** Nothing that is configured runs, whatever attributes say; a rename is a file less and a file more. */
@@ -24,7 +24,7 @@ const commitFields = ['%H', '%h', '%s', '%an', '%aI'] as const
 export class GitReader {
   readonly #env: Readonly<Record<string, string>>
 
-  /** `env` is what git gets of the environment. */
+  /** `env` is the environment of git. */
   constructor(env: Readonly<Record<string, string>>) {
     this.#env = env
   }
@@ -97,7 +97,7 @@ export class GitReader {
     return { commits: commits.slice(0, limit), has_more: commits.length > limit }
   }
 
-  /** What a commit changed, a merge for its first parent. */
+  /** Changes of a commit; of a merge those against its first parent. */
   async commitChanges(path: string, commit: string, signal: AbortSignal): Promise<GitChange[]> {
     await using repository = await this.#openRepository(path, signal)
     if (repository === undefined) throw commitNotFound()
@@ -131,7 +131,7 @@ export class GitReader {
       : await changesSince(repository, await resolveBase(repository, ref))
   }
 
-  /** What goes wrong in one of them is not in the way of the others. `ref` may be a word of the outer repository alone. */
+  /** A failure in one repository does not affect the others. `ref` may exist in the outer repository only. */
   async #nestedChanges(
     directory: string,
     name: string,

@@ -74,13 +74,13 @@ export class GitRepository implements AsyncDisposable {
     )
   }
 
-  /** What git prints, without the line feed at the end; undefined when it says no. */
+  /** Output of git without the final line feed; undefined when git fails. */
   async runText(args: readonly string[]): Promise<string | undefined> {
     const exit = await this.#run(args)
     return exit.exitCode === 0 ? outputText(exit) : undefined
   }
 
-  /** The fields of what git prints with `-z`. */
+  /** Fields of git's output with `-z`. */
   async runFields(
     args: readonly string[],
     options: { readonly comparesFiles?: boolean } = {},
@@ -94,7 +94,7 @@ export class GitRepository implements AsyncDisposable {
     return fields
   }
 
-  /** The first bytes of what git prints, and whether that is all; undefined when it says no. */
+  /** First bytes of git's output, and whether that is all; undefined when git fails. */
   async runBytes(
     args: readonly string[],
     maxBytes: number,
@@ -170,7 +170,7 @@ export class GitRepository implements AsyncDisposable {
   }
 }
 
-/** Settings for one call; names may hold what a command line could not say. */
+/** Settings for one call, as variables: values may contain characters that arguments cannot. */
 function gitConfigEnvironment(pairs: readonly (readonly [string, string])[]): Record<string, string> {
   const entries = pairs.flatMap(([name, value], index) => [
     [`GIT_CONFIG_KEY_${index}`, name],
@@ -183,7 +183,7 @@ function outputText({ stdout }: GitResult): string {
   return stdout.toString().replace(/\n$/, '')
 }
 
-/** What git said, without what an address in it may hold. */
+/** Error text of git without credentials of URLs. */
 function gitProblem({ stderr }: GitResult): Problem {
   const [line = ''] = stderr.toString().split('\n')
   return new Problem('bad_request', `git failed: ${String(redact(line)).slice(0, 500)}`)

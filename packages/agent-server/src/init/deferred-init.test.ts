@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { readConfig } from '../config/config.ts'
 import { DeferredInit } from './deferred-init.ts'
 
-/** An init whose parts are opened by hand. */
+/** A deferred init whose services the test opens by hand. */
 function openDormant(options: { readonly isExposed?: boolean } = {}) {
   const opening: PromiseWithResolvers<void>[] = []
   let closed = 0
@@ -31,7 +31,7 @@ const nothing = {
   env: undefined,
 }
 
-test('the state goes from dormant over initializing to ready, and nobody gets in before', async () => {
+test('the state goes from dormant over initializing to ready, and requests are refused before', async () => {
   const { init, opening, closed } = openDormant()
   expect([init.state, init.keys]).toEqual(['dormant', undefined])
   const given = init.initialize({ ...nothing, session_api_keys: ['one'] })
@@ -49,7 +49,7 @@ test('the state goes from dormant over initializing to ready, and nobody gets in
   expect(closed()).toBe(1)
 })
 
-test('when nothing can be made of the settings everybody who gave them is told, and others may come', async () => {
+test('after a failed opening all its callers get the error, and new settings are accepted', async () => {
   const { init, opening, lines } = openDormant()
   const [a, b] = [init.initialize(nothing), init.initialize(nothing)]
   opening[0]?.reject(new Error('no disk'))
@@ -63,7 +63,7 @@ test('when nothing can be made of the settings everybody who gave them is told, 
   expect(init.services.config.maxConcurrentRuns).toBe(7)
 })
 
-test('where other machines reach the server it does not open without a key', async () => {
+test('an exposed server does not open without a key', async () => {
   const { init, opening } = openDormant({ isExposed: true })
   await expect(init.initialize(nothing)).rejects.toMatchObject({ code: 'invalid' })
   await expect(init.initialize({ ...nothing, session_api_keys: [] })).rejects.toMatchObject({
@@ -72,7 +72,7 @@ test('where other machines reach the server it does not open without a key', asy
   expect([init.state, opening.length]).toEqual(['dormant', 0])
 })
 
-test('a stop in the middle waits for the parts and lets them go', async () => {
+test('a stop during the opening waits for the services and disposes of them', async () => {
   const { init, opening, closed } = openDormant()
   const given = init.initialize(nothing)
   const disposed = init[Symbol.asyncDispose]()

@@ -11,7 +11,7 @@ import type { Secret } from '@slipway/shared/redaction'
 import type { Config } from '../config/config.ts'
 import { mergeInitRequest } from './merge-config.ts'
 
-/** What answers while the settings are not there. */
+/** Paths that answer before the server is initialized. */
 const alwaysAvailable: ReadonlySet<string> = new Set([
   '',
   '/alive',
@@ -23,21 +23,21 @@ const alwaysAvailable: ReadonlySet<string> = new Set([
 
 interface DeferredInitOptions<P> {
   readonly config: Config
-  /** Others than this machine reach the server: without keys it must not open. */
+  /** Whether other machines reach the server: without keys it must not open. */
   readonly isExposed: boolean
   readonly log: LogFunction
   openServices(config: Config): Promise<P>
 }
 
 /**
- * A server's way from its start to its parts: at once, or, when it waits for its settings (wire 1.21), as soon as somebody has
- * given them. They are kept in memory only: after a restart it waits again.
+ * Opens the services of a server: at once, or for a deferred server (wire 1.21) when it gets its init settings. Those are held in
+ * memory only: after a restart the server waits again.
  */
 export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable {
   readonly #options: DeferredInitOptions<P>
   #config: Config
   #services: P | undefined
-  /** What was given, as a digest, and what comes of it. */
+  /** Digest of the accepted init settings, and the opening with them. */
   #accepted: { readonly digest: string; readonly opening: Promise<void> } | undefined
   #error: string | undefined
 
@@ -55,12 +55,12 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     return { state: this.state, ...(this.#error === undefined ? {} : { error: this.#error }) }
   }
 
-  /** What was made of the settings; they must be there. */
+  /** The opened services; throws while there are none. */
   get services(): P {
-    return must(this.#services, 'what is made of the settings')
+    return must(this.#services, 'the services')
   }
 
-  /** The session keys; undefined when they are still to come. */
+  /** The session keys; undefined before the init settings arrive. */
   get keys(): readonly Secret[] | undefined {
     const { isDeferred, initKey } = this.#options.config
     return isDeferred && this.#services === undefined && initKey !== undefined
@@ -72,20 +72,20 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     return this.#config.allowedOrigins
   }
 
-  /** Throws a Problem `unavailable` for a path that needs the settings as long as they are not there. */
+  /** Throws a Problem `unavailable` for a path that needs init settings while they are missing. */
   assertReady(path: string): void {
     if (this.#services !== undefined || alwaysAvailable.has(path.replace(/\/+$/, ''))) return
     throw new Problem('unavailable', 'The server waits for its settings')
   }
 
-  /** Opens the parts with the settings of the environment alone. */
+  /** Opens the services with the settings of the environment alone. */
   async start(): Promise<void> {
     this.#services = await this.#options.openServices(this.#config)
   }
 
   /**
-   * Opens the parts with what is given; the very same again waits for the same. A Problem `bad_request` when something else was
-   * given already, `unavailable` when nothing could be made of it: then something may be given again.
+   * Opens the services with init settings; equal settings wait for the same opening. Throws a Problem: `bad_request` when other
+   * settings were accepted before, `unavailable` when the opening failed; then settings are accepted again.
    */
   async initialize(request: InitRequest): Promise<void> {
     const digest = hash('sha256', JSON.stringify(request, sortMembers))
@@ -102,7 +102,7 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     await this.#accepted.opening
   }
 
-  /** Lets the parts go. */
+  /** Disposes of the services. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#accepted?.opening.catch(() => {})
     await this.#services?.[Symbol.asyncDispose]()
@@ -117,13 +117,13 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     } catch (error) {
       this.#accepted = undefined
       this.#error = 'The parts of the server could not be opened with these settings.'
-      this.#options.log('error', 'the settings that were given do not do', { error: String(error) })
+      this.#options.log('error', 'invalid init settings', { error: String(error) })
       throw new Problem('unavailable', this.#error)
     }
   }
 }
 
-/** Members in order of their names, so that the same settings have the same text. */
+/** Sorts members by name, so that equal settings have equal JSON. */
 function sortMembers(_name: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))

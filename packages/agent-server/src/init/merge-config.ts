@@ -3,7 +3,7 @@ import { Secret } from '@slipway/shared/redaction'
 import { type Config, findSecretValues } from '../config/config.ts'
 import { findWebhookSecrets } from '../config/webhooks.ts'
 
-/** The settings with what was given later: lists and variables are added, the rest goes before what was there. */
+/** The config with init settings: lists and variables are added, other members replaced. */
 export function mergeInitRequest(config: Config, request: InitRequest): Config {
   const sessionKeys = request.session_api_keys?.map((key) => new Secret(key)) ?? config.sessionKeys
   const secretKey = request.secret_key === undefined ? config.secretKey : new Secret(request.secret_key)

@@ -3,7 +3,7 @@ import { acceptsHtml, type Reply, Site } from '@slipway/http'
 const keyRequiredScript = 'window.__AGENT_CANVAS_AUTH_REQUIRED__=true'
 /** The client enters the server of its own address by itself when it has a key for it. This one opens nothing: no key is asked for. */
 const noKeyScript = "window.__AGENT_CANVAS_SESSION_API_KEY__='none'"
-/** A server of one's own tells nobody who uses it. */
+/** Telemetry of the client is off on a self-hosted server. */
 const doNotTrackScript = 'window.__AGENT_CANVAS_DO_NOT_TRACK__=true'
 
 /** The page of a web client that this server shows at its own address, and its files. */

@@ -23,7 +23,7 @@ interface EventsSocketOptions {
 }
 
 /**
- * `/sockets/events/{conversation_id}`: a state snapshot, then what was asked to be sent again, then each event as it
+ * `/sockets/events/{conversation_id}`: a state snapshot, then the requested older events, then each event as it
  * becomes durable, each once and in order. With `?after=<position>` frames are `{position, event}` from there on and
  * there is no snapshot. Text frames of the client are user messages, and each is run.
  */

@@ -55,14 +55,14 @@ function truncateTexts(event: unknown, maxBytes: number): void {
   }
 }
 
-/** How long a text may be to take so many bytes less in JSON, or even fewer. */
+/** Length of a text whose JSON is at least this many bytes shorter. */
 function lengthToSave(text: string, bytes: number): number {
   let length = text.length
   for (let left = bytes; left > 0 && length > 0; length--) left -= utf8Bytes(text.charCodeAt(length - 1))
   return length
 }
 
-/** What a unit of a text takes at least; a pair of surrogates takes four bytes. */
+/** Fewest JSON bytes of a UTF-16 unit; a surrogate pair takes four bytes. */
 function utf8Bytes(code: number): number {
   if (code < 0x80) return 1
   return code < 0x800 || (code >= 0xd800 && code < 0xe000) ? 2 : 3
@@ -87,7 +87,7 @@ function longestMemberCount(event: unknown): number {
   return longest
 }
 
-/** The same with at most so many members in its lists and objects; those that an event has itself stay. */
+/** The same with a limit for members of lists and objects; the event's own members stay. */
 function truncateLists(value: unknown, longest: number, isRoot = false): unknown {
   if (Array.isArray(value)) return value.slice(0, longest).map((item) => truncateLists(item, longest))
   if (typeof value !== 'object' || value === null) return value
@@ -97,7 +97,7 @@ function truncateLists(value: unknown, longest: number, isRoot = false): unknown
   return Object.fromEntries(remaining.map(([name, member]) => [name, truncateLists(member, longest)]))
 }
 
-/** Nothing stands deeper than so many levels. */
+/** Limits the depth. */
 function limitDepth(node: unknown, depth: number): void {
   if (typeof node !== 'object' || node === null) return
   for (const [name, value] of Object.entries(node)) {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { TransientUpdate } from '@slipway/agent'
 import { formatInstant } from '@slipway/protocol'
 
-/** Of pieces that wait for a reader; what comes on top of it is left out. */
+/** Most characters of pieces that wait for a reader; more are dropped. */
 const maxPendingCharacters = 64 * 1024
 
 /** Pieces of an answer, joined; `position` is the end of the log when they were given. */

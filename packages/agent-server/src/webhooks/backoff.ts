@@ -29,7 +29,7 @@ export interface PendingQuery {
 
 /** A receiver that does not know us waits as if it had failed so often already. */
 const goneFailureCount = 4
-/** So many conversations that failed one after the other mean that it is the receiver. */
+/** Failures of different conversations in a row after which the receiver counts as down. */
 const outageThreshold = 3
 
 /**

@@ -9,11 +9,11 @@ import {
 } from '@slipway/storage'
 import { type PostOutcome, postJson } from './post.ts'
 
-/** What one request may carry; an event that is larger goes alone. */
+/** Most bytes of a request; a larger event is sent alone. */
 const maxBytes = 5 * 1024 * 1024
-/** A conversation that is far behind lets others come in after so many requests. */
+/** Requests per delivery, so that a conversation far behind does not block others. */
 const maxRequests = 16
-/** So many conversations' last sent states are remembered; of others the state is sent once more. */
+/** Last sent states in memory; the state of another conversation is sent once more. */
 const maxStates = 5_000
 const maxCursorMoves = 2
 
@@ -26,16 +26,16 @@ const conflictOutcome: FailedOutcome = {
   retryAfterMs: undefined,
 }
 
-/** What became of a turn. There may be more to tell by now. */
+/** Result of a delivery. There may be new events by now. */
 export interface DeliveryResult {
-  /** Something was taken. */
+  /** The receiver accepted at least one request. */
   readonly wasAccepted: boolean
-  /** What the receiver said, or that it did not, when it did not take all. */
+  /** The failed request, if one failed. */
   readonly failure: FailedOutcome | undefined
 }
 
 export interface WebhookDeliveryOptions {
-  /** By what its cursors are found. */
+  /** Key of its cursors. */
   readonly receiver: string
   readonly baseUrl: string
   readonly headers: Readonly<Record<string, string>>
@@ -49,7 +49,7 @@ export interface WebhookDeliveryOptions {
   readonly log: LogFunction
 }
 
-/** Where a conversation's receiver is, as a turn goes on. */
+/** Progress of one delivery. */
 interface DeliveryTurn {
   readonly record: ConversationRecord
   readonly signal: AbortSignal
@@ -57,15 +57,15 @@ interface DeliveryTurn {
   reportedAt: number | null
   position: number
   maxEvents: number
-  /** How often the receiver said that it is elsewhere. */
+  /** How often the receiver answered with another position. */
   cursorMoves: number
   wasAccepted: boolean
 }
 
-/** Brings one receiver further, a conversation at a time. The caller sees to it that no conversation has two turns at once. */
+/** Sends the pending events of one conversation to one receiver. A conversation must not have two deliveries at once. */
 export class WebhookDelivery {
   readonly #options: WebhookDeliveryOptions
-  /** What of a conversation's record was told last. */
+  /** Last sent state by conversation. */
   readonly #sentStates = new Map<string, string>()
 
   constructor(options: WebhookDeliveryOptions) {
@@ -76,7 +76,7 @@ export class WebhookDelivery {
   async deliver(pending: PendingDelivery, signal: AbortSignal): Promise<DeliveryResult> {
     if (pending.isRemoved) return await this.#sendRemoval(pending.conversation, signal)
     const record = await this.#findRecord(pending.conversation)
-    // Removed just now: the next look at what is behind says so.
+    // Removed just now: the next check finds the removal.
     if (record === undefined) return { wasAccepted: false, failure: undefined }
     const { position, updated_at: reportedAt } = pending
     const { maxEvents } = this.#options
@@ -89,7 +89,7 @@ export class WebhookDelivery {
       cursorMoves: 0,
       wasAccepted: false,
     }
-    // First of all the receiver must know what the events belong to; later it has the events before it hears of their result.
+    // A new conversation is announced before its events; later, the events come before the state that they led to.
     const isNew = reportedAt === null && position === 0
     const failure =
       (isNew ? await this.#sendState(turn) : undefined) ??
@@ -100,7 +100,7 @@ export class WebhookDelivery {
 
   async #sendRemoval(id: string, signal: AbortSignal): Promise<DeliveryResult> {
     const failure = await this.#postJson({ id, execution_status: 'deleting' }, signal)
-    // One that has forgotten it already needs not be told.
+    // 410: the receiver does not know it any more.
     const isDelivered = failure === undefined || (failure.kind === 'refused' && failure.status === 410)
     if (!isDelivered) return { wasAccepted: false, failure }
     this.#sentStates.delete(id)
@@ -108,7 +108,7 @@ export class WebhookDelivery {
     return { wasAccepted: true, failure: undefined }
   }
 
-  /** ConversationInfo, when something in it that matters to others has changed since it was told last. */
+  /** Sends ConversationInfo when a member that receivers use has changed since it was last sent. */
   async #sendState(turn: DeliveryTurn): Promise<FailedOutcome | undefined> {
     const { record, signal } = turn
     if (turn.reportedAt === record.updated_at) return undefined
@@ -139,7 +139,7 @@ export class WebhookDelivery {
       } else if (outcome.kind === 'refused' && outcome.status === 413 && events.length > 1) {
         turn.maxEvents = Math.floor(events.length / 2)
       } else if (outcome.kind === 'elsewhere') {
-        // One that sends us to and fro is asked again later.
+        // A receiver that keeps moving the cursor is tried again later.
         if (outcome.head === turn.position || ++turn.cursorMoves > maxCursorMoves) return conflictOutcome
         await this.#moveCursor(turn, outcome.head)
       } else {
@@ -149,7 +149,7 @@ export class WebhookDelivery {
     return undefined
   }
 
-  /** The receiver has less than we thought (it lost some), or more (its answer was lost). */
+  /** Moves the cursor to the receiver's position: it lost events, or its last response was lost. */
   async #moveCursor(turn: DeliveryTurn, head: number): Promise<void> {
     const { log } = this.#options
     const conversation = turn.record.id

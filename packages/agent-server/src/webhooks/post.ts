@@ -1,4 +1,4 @@
-/** What a receiver made of a request. */
+/** Outcome of a request to a receiver. */
 export type PostOutcome =
   | { readonly kind: 'taken' }
   /** It has other events than the request follows on: what it has ends at this position. */

@@ -4,21 +4,21 @@ import type { Deliveries, PendingDelivery } from '@slipway/storage'
 import { Backoff, type BackoffTimes } from './backoff.ts'
 import type { DeliveryResult, WebhookDelivery } from './delivery.ts'
 
-/** Conversations that a receiver is told of at the same time. */
+/** Deliveries to one receiver at the same time. */
 const maxConcurrentDeliveries = 4
-/** A receiver that keeps failing is a line of the log this often. */
+/** Interval between warnings about a failing receiver. */
 const warnIntervalMs = 60_000
-/** After a mistake of our own. */
+/** Delay after an internal error. */
 const internalErrorDelayMs = 5_000
 
 export interface WebhookReceiverOptions {
-  /** By what its cursors are found. */
+  /** Key of its cursors. */
   readonly receiver: string
-  /** For people: its address without anything that could be a key. */
+  /** Its address without secrets, for the log. */
   readonly publicUrl: string
   readonly delivery: Pick<WebhookDelivery, 'deliver'>
   readonly deliveries: Deliveries
-  /** How long what happens is gathered before it is sent. */
+  /** How long changes are gathered before they are sent. */
   readonly batchDelayMs: number
   readonly backoffTimes: BackoffTimes
   readonly log: LogFunction
@@ -27,8 +27,8 @@ export interface WebhookReceiverOptions {
 }
 
 /**
- * One receiver: looks what it lacks whenever something changed, and lets conversations be told of, a few at a time, until
- * there is nothing. Nothing waits in memory but who rests after a failure.
+ * One receiver: sends pending events on change, with bounded concurrency. Memory holds only the conversations that wait after a
+ * failure.
  */
 export class WebhookReceiver {
   readonly #options: WebhookReceiverOptions
@@ -37,7 +37,7 @@ export class WebhookReceiver {
   readonly #stop = new AbortController()
   readonly #loopDone: Promise<void>
   #isFlushing = false
-  /** A turn has ended since the last look. */
+  /** A delivery has ended since the last check. */
   #mustCheckAgain = false
   #wake = () => {}
   #warnedAtMs = Number.NEGATIVE_INFINITY
@@ -49,12 +49,12 @@ export class WebhookReceiver {
     this.#loopDone = this.#loop()
   }
 
-  /** Conversations that it is being told of, or that wait after a failure. */
+  /** Conversations with a running delivery, or that wait after a failure. */
   get pendingCount(): number {
     return this.#active.size + this.#backoff.size
   }
 
-  /** Sends what can be sent now, for at most so long, then ends. What failed waits for the next start. */
+  /** Sends what can be sent within the time limit, then ends. Failed deliveries wait for the next start. */
   async close(limitMs: number): Promise<void> {
     this.#isFlushing = true
     this.#wake()
@@ -79,7 +79,7 @@ export class WebhookReceiver {
     await Promise.all(this.#active.values())
   }
 
-  /** Starts turns for those that are behind and free; answers how many. */
+  /** Starts deliveries for pending conversations that have none; answers how many. */
   async #startDeliveries(nowMs: number): Promise<number> {
     const { deliveries, receiver } = this.#options
     try {
@@ -122,7 +122,7 @@ export class WebhookReceiver {
     const isRecovery = wasAccepted && this.#backoff.recordSuccess(conversation)
     if (outcome === undefined) {
       if (isRecovery && this.#hasWarned)
-        log('info', 'a webhook receiver takes what it is sent again', { receiver })
+        log('info', 'a webhook receiver accepts requests again', { receiver })
       this.#hasWarned &&= !isRecovery
       return
     }
@@ -136,7 +136,7 @@ export class WebhookReceiver {
       this.#warnedAtMs = now()
       this.#hasWarned = true
     }
-    log(isWarningDue ? 'warn' : 'debug', 'a webhook receiver does not take what it is sent', {
+    log(isWarningDue ? 'warn' : 'debug', 'a webhook receiver does not accept a request', {
       receiver,
       conversation,
       reason,
@@ -144,8 +144,8 @@ export class WebhookReceiver {
   }
 
   /**
-   * Until something changed, a turn ended or a rest is over, since the last look at `lookedMs`: one that ended during the look is
-   * over now. What changed may be followed by more at once.
+   * Waits until something changed, a delivery ended or a back-off is over since the last check at `lookedMs`. After a change it
+   * waits for the batch delay.
    */
   async #wait(version: number, lookedMs: number): Promise<void> {
     const { deliveries, batchDelayMs, now } = this.#options
@@ -156,7 +156,7 @@ export class WebhookReceiver {
     let isChanged = false
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, waitMs)
-      // Its own: one that hears late that nobody listens any more must not wake the next wait.
+      // Bound to this wait: a late notification must not wake the next one.
       const wake = () => {
         clearTimeout(timer)
         resolve()
@@ -171,7 +171,7 @@ export class WebhookReceiver {
     if (isChanged && !this.#isFlushing) await this.#sleep(batchDelayMs)
   }
 
-  /** Ends early when the receiver is closed. */
+  /** Sleeps; ends early when the receiver is closed. */
   async #sleep(ms: number): Promise<void> {
     if (this.#isFlushing) return
     await new Promise<void>((resolve) => {
@@ -187,7 +187,7 @@ export class WebhookReceiver {
   #logError(error: unknown): void {
     if (this.#stop.signal.aborted) return
     const reason = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    this.#options.log('error', 'what is behind could not be sent to a webhook receiver', {
+    this.#options.log('error', 'a delivery to a webhook receiver failed', {
       receiver: this.#options.publicUrl,
       reason,
     })

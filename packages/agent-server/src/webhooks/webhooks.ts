@@ -42,12 +42,8 @@ export interface WebhooksOptions {
  * - No receiver and no conversation waits for another that fails.
  */
 export class Webhooks implements AsyncDisposable {
-  /** What became of requests. */
-  readonly requests = createCounter(
-    'slipway_webhook_requests_total',
-    'Requests to webhook receivers by outcome.',
-    'outcome',
-  )
+  /** Requests by outcome. */
+  readonly requests = new CounterVec('outcome')
   readonly #options: WebhooksOptions
   #receivers: WebhookReceiver[] = []
 
@@ -55,7 +51,7 @@ export class Webhooks implements AsyncDisposable {
     this.#options = options
   }
 
-  /** Conversations that a receiver is being told of, or that wait after a failure. */
+  /** Conversations with a running delivery, or that wait after a failure. */
   get pendingCount(): number {
     return this.#receivers.reduce((sum, receiver) => sum + receiver.pendingCount, 0)
   }
@@ -67,7 +63,7 @@ export class Webhooks implements AsyncDisposable {
     this.#receivers = [...byId].map(([id, spec]) => this.#openReceiver(id, spec))
   }
 
-  /** Sends what can be sent now, for a few seconds at most. */
+  /** Sends what can be sent within a few seconds. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#receivers.map((receiver) => receiver.close(flushTimeoutMs)))
     this.#receivers = []
@@ -123,7 +119,7 @@ export class Webhooks implements AsyncDisposable {
   }
 }
 
-/** By what the cursors of a receiver are found: its address, which may hold a password, as a digest. */
+/** Key of a receiver's cursors: the digest of its address, which may contain a password. */
 function receiverId(url: string): string {
   return createHash('sha256').update(url.replace(/\/+$/, '')).digest('hex').slice(0, 32)
 }

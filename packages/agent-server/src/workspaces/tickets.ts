@@ -9,7 +9,7 @@ export const cookieName = 'oh_workspace_session_key'
 /** How long the cookie of a browser opens workspaces. */
 export const sessionSeconds = 7 * 24 * 3_600
 
-/** How long at most an address opens what a page embeds; it is the same for an hour, so that browsers keep what they have. */
+/** Longest lifetime of a page token; it stays the same for an hour, so that browser caches work. */
 const pageHours = 2
 
 /**
@@ -37,7 +37,7 @@ export interface PresentedToken {
 }
 
 interface WorkspaceTicketsOptions {
-  /** Signs; who has it can make tokens. */
+  /** Signing key. */
   readonly key: Buffer
   readonly sessionKeys: readonly Secret[]
   /** Now, in milliseconds. */
@@ -60,7 +60,7 @@ export class WorkspaceTickets {
       sessionKeys.length === 0 ? [''] : sessionKeys.map((key) => this.#deriveKeyName(key.reveal()))
   }
 
-  /** The value of a browser's cookie, for whoever has shown this session key on a page of this origin. */
+  /** Cookie value for a page of this origin that sent this session key. */
   createSessionToken(providedKey: string | undefined, origin: string | undefined): string {
     const grant: Grant = { use: 'session', ...(origin === undefined ? {} : { origin: origin.toLowerCase() }) }
     return this.#sign({ grant, until: this.#nowSeconds() + sessionSeconds, key: this.#keyName(providedKey) })
@@ -79,7 +79,7 @@ export class WorkspaceTickets {
     return { text, expiresAtMs: until * 1000 }
   }
 
-  /** What a page that somebody has opened may load by itself. A ticket goes on being what it is. */
+  /** Token for the files that an opened page loads. A ticket stays the same. */
   createPageToken(
     presented: PresentedToken | undefined,
     providedKey: string | undefined,
@@ -154,7 +154,7 @@ export class WorkspaceTickets {
       !timingSafeEqual(providedSignature, expectedSignature)
     )
       return undefined
-    // What has been signed here is one.
+    // The signature is valid, so the shape is ours.
     const token: SignedToken = JSON.parse(Buffer.from(payload, 'base64url').toString())
     const isAlive = token.until > this.#nowSeconds() && this.#keyNames.includes(token.key)
     return isAlive ? token : undefined

@@ -8,7 +8,7 @@ import type { StoredRequest } from '../conversations/stored-request.ts'
 import type { Grant } from './tickets.ts'
 
 export interface WorkspaceFile extends ResolvedFile {
-  /** From the directory of the workspace, also of the page that stands for a directory. */
+  /** Path from the workspace directory; for a directory that of its index page. */
   readonly name: string
   readonly contentType: string | undefined
 }
@@ -28,7 +28,7 @@ export class WorkspaceFiles {
   readonly #dataDirectory: string
   readonly #worktrees: string
 
-  /** `directory`: what the server keeps; workspaces are there only below `worktrees`. */
+  /** `directory`: the data directory, which contains workspaces only below `worktrees`. */
   constructor({ directory, worktrees }: { readonly directory: string; readonly worktrees: string }) {
     this.#dataDirectory = directory
     this.#worktrees = worktrees
@@ -83,7 +83,7 @@ async function assertGranted(
   const { grant, record, name, found } = file
   const isNamed = grant.path === '' || name === grant.path || name.startsWith(`${grant.path}/`)
   const isOfKind = grant.use === 'ticket' || isEmbeddable(name)
-  // Links inside of the workspace may lead out of what the ticket opens.
+  // Links inside of the workspace may lead out of the ticket's directory.
   const isReached = !('path' in found) || isWithin(await realpathOrSame(join(root, grant.path)), found.path)
   if (grant.conversation !== record.id || !isNamed || !isOfKind || !isReached)
     throw new Problem('forbidden', 'The ticket does not open this file')

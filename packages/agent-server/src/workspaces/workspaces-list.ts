@@ -43,7 +43,7 @@ export class WorkspacesList {
     })
   }
 
-  /** Answers what is left; a Problem `not_found` when there is none of this path. */
+  /** Answers the remaining list; a Problem `not_found` when no item has this path. */
   async remove(path: string): Promise<Lists> {
     return await this.#file.update((lists) => ({ ...lists, workspaces: withoutPath(lists.workspaces, path) }))
   }

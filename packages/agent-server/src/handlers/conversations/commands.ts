@@ -28,7 +28,7 @@ type Routes = Pick<
 
 const success = { json: { success: true } }
 
-/** What makes a conversation run, stop and go on in another way. */
+/** Runs, stops and reconfigures conversations. */
 export function conversationCommandHandlers(options: {
   readonly storage: Storage
   readonly registry: ConversationRegistry

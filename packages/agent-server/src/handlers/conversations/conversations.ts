@@ -129,7 +129,7 @@ export function conversationHandlers(options: {
   }
 }
 
-/** What the creator of a conversation asks for; undefined when nothing is said. */
+/** The wire version that the creator of a conversation requests, if any. */
 function parseWireHeader(value: string | undefined): WireVersion | undefined {
   if (value === undefined || value === '') return undefined
   const { data } = wires.safeParse(value)

@@ -53,7 +53,7 @@ function completionResponse(model: string, content: string, usage: TurnUsage) {
   }
 }
 
-/** Its first piece is waited for, so that what goes wrong before it is answered with a status. */
+/** Waits for the first piece, so that an earlier failure is answered with a status. */
 async function streamReply(
   request: ChatRequest,
   options: {

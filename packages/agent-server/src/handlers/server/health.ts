@@ -18,7 +18,7 @@ export function healthHandlers(options: {
   readonly version: string
   readonly getLastActivityMs: () => number
   readonly getInitState: () => InitState
-  /** The page of a web client, for those who ask for a page at `/`. */
+  /** Page of the web client, for requests of HTML at `/`. */
   readonly webClient?: Pick<WebClient, 'root'> | undefined
 }): Handlers<Routes> {
   const startedAt = Date.now()

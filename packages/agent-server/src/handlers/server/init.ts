@@ -4,11 +4,11 @@ import { type initRoutes, Problem } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import type { DeferredInit } from '../../init/deferred-init.ts'
 
-/** Not found unless the server waits, or waited, for its settings; who has no key of it learns nothing else. */
+/** Answers 404 unless the server is deferred, and 401 without the init key. */
 export function initHandlers(options: {
   readonly deferredInit: Pick<DeferredInit<AsyncDisposable>, 'status' | 'initialize'>
   readonly isDeferred: boolean
-  /** Without one nobody needs it. */
+  /** Undefined: no key is needed. */
   readonly key: Secret | undefined
 }): Handlers<typeof initRoutes> {
   const { deferredInit, isDeferred, key } = options
@@ -30,7 +30,7 @@ export function initHandlers(options: {
   }
 }
 
-/** In a time that does not depend on how far it is right. */
+/** Compares in constant time. */
 function isSameKey(key: string, providedKey: string | undefined): boolean {
   return providedKey !== undefined && timingSafeEqual(digest(key), digest(providedKey))
 }

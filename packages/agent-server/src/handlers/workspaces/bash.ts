@@ -22,7 +22,7 @@ export function bashHandlers(options: { readonly bash: BashService }): Handlers<
       if (ids.length === 0) throw invalidInput(['query', 'ids'], 'Field required', 'missing')
       if (ids.length > 100)
         throw invalidInput(['query', 'ids'], 'At most 100 ids are asked for at a time', 'too_long')
-      // What is no id is the id of nothing.
+      // A malformed id matches nothing.
       return { bytes: toJsonArray(await events.get(ids.map((id) => bashId.safeParse(id).data ?? ''))) }
     },
     async clearBashEvents() {

@@ -22,9 +22,9 @@ export function fileHandlers(options: {
   readonly homeDirectory: string
   readonly log: EventLog
   readonly infoReader: ConversationInfoReader
-  /** What the server keeps for itself. */
+  /** Data directory of the server. */
   readonly dataDirectory: string
-  /** What git and tar get of the environment. */
+  /** Environment of git and tar. */
   readonly environment: Readonly<Record<string, string>>
 }): Handlers<typeof fileRoutes> {
   const { homeDirectory, log, infoReader, dataDirectory, environment } = options

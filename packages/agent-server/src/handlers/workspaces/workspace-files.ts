@@ -13,7 +13,7 @@ type GetHeader = FileRequest['header']
  */
 const sandboxPolicy = 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads'
 
-/** Files of workspaces for pages, and what admits to them. */
+/** Workspace files for pages, and the tickets and sessions that admit to them. */
 export function workspaceHandlers(options: {
   readonly infoReader: ConversationInfoReader
   readonly files: WorkspaceFiles
@@ -81,7 +81,7 @@ function fileHeaders({ contentType }: WorkspaceFile): Record<string, string> {
   }
 }
 
-/** Whether a browser opens it as a page, in a window or a frame: what it loads then has to be let in too. */
+/** Whether a browser opens it as a page, in a window or a frame: then the files that it loads need access too. */
 function isPageNavigation({ contentType = '' }: WorkspaceFile, header: GetHeader): boolean {
   const isPage = /^(text\/html|application\/xhtml)/.test(contentType)
   return isPage && /^(document|i?frame|embed|object)$/.test(header('sec-fetch-dest') ?? '')
