@@ -151,7 +151,7 @@ export interface Config {
   readonly telemetry: Telemetry
   /** Directory of a web client. */
   readonly webDirectory: string | undefined
-  /** Values of the environment that are secrets by their names; a tool could find them, so they are hidden in all it says. */
+  /** Values of variables with secret names; a tool could find them, so its output is redacted. */
   readonly secretValues: readonly Secret[]
   /** All that no tool may show: the keys and `secretValues`. */
   readonly secrets: readonly Secret[]

@@ -19,7 +19,7 @@ export interface CreateConversationDeps extends StartSettingsDeps {
   readonly registry: ConversationRegistry
   /** Where worktrees are made. */
   readonly worktrees: string
-  /** Which members and kinds the events of a conversation have whose creator does not say; `seed` unless given. */
+  /** Wire version of a conversation whose creator does not request one; `seed` unless passed. */
   readonly wire?: WireVersion
   readonly environment: Readonly<Record<string, string>>
 }
@@ -54,8 +54,8 @@ export async function createConversation(
 }
 
 /**
- * The conversation with its initial message, if it was created with one and nothing has been written yet: also when the
- * process died between the two, and whoever created it asks again.
+ * Sends the initial message of the request unless the conversation has events already. A repeated request does it when the process
+ * died between creation and message.
  */
 async function sendInitialMessage(
   { storage, registry }: CreateConversationDeps,
@@ -106,7 +106,7 @@ async function prepareWorkspace(
     const { exitCode, stdout } = await workspace.run('git', args, { timeoutMs: gitTimeoutMs })
     return { exitCode, text: stdout.toString().trim() }
   }
-  // Where there is no commit there is nothing that a worktree could show: clients that always ask for one mean "if there can be".
+  // A repository without commits has no worktree: clients that always request one mean "if possible".
   if (settings.worktree && (await git('rev-parse', '--verify', '--quiet', 'HEAD')).exitCode === 0) {
     const path = await createWorktree(git, deps.worktrees, id)
     return { ...settings, workspace: { ...settings.workspace, working_dir: path } }

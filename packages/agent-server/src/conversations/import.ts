@@ -17,13 +17,13 @@ const batchBytes = 2 * 1024 * 1024
 
 export interface ImportResult {
   readonly conversation_id: string
-  /** Events of the stream that stand in the log now, also those that stood there before. */
+  /** Events of the stream that are in the log now, including those stored before. */
   readonly imported: number
 }
 
 /**
  * Reads one event a line and stores all of them or none (spec 2, closed records). With `keep`, events of other
- * versions are taken as they are. The first line may be an object without `kind` that names the conversation.
+ * versions are stored unchanged. The first line may be an object without `kind` that names the conversation.
  * A bad line is a Problem `invalid` with `loc` `["body", line number, ...place]`.
  */
 export async function importEvents(
@@ -47,7 +47,7 @@ export async function importEvents(
   }
 }
 
-/** One import under way: its session with the log, opened at the first line, and the batch that is being filled. */
+/** A running import: its session with the log, opened at the first line, and the current batch. */
 class ImportRun {
   readonly #storage: Storage
   readonly #options: { readonly keep: boolean; readonly now: () => number }
@@ -135,7 +135,7 @@ class ImportRun {
     this.#count += batch.length
   }
 
-  /** Finds the line of a batch that was refused as a whole: the import ends anyway, so the rest may go in one by one. */
+  /** Finds the bad line of a refused batch by adding its lines one by one; the import fails anyway. */
   async #findConflict(
     session: ImportSession,
     batch: { line: number; event: ReceivedEvent }[],

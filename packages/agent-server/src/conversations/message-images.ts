@@ -7,16 +7,15 @@ import { errorCode, makeDirectory, syncDirectory } from '@slipway/shared/fs'
 
 /** A message whose event stays below the largest frame that clients take; the event has more members than the message. */
 const maxMessageBytes = 960 * 1024
-/** What images may take even beside a text that leaves them no room: of that event, clients get a part over the socket anyhow. */
+/** Bytes for images even when the text leaves no room: sockets send a shrunk form of such an event anyhow. */
 const minImageBytes = 128 * 1024
 
 type MessageContent = SendMessageRequest['content']
 
 /**
- * The message with its images made smaller, where together they would make an event too large for a socket: the largest ones first, each
- * as little as needed. What the sender gave is kept as a file of the conversation, `images/<SHA-256>.<type>`, before this resolves. A
- * message that is small enough is answered as it is. An image that would have to be smaller and cannot be read is a Problem `invalid`
- * with its place below `loc`.
+ * The message with smaller images when its event would be too large for a socket: the largest images first, each as little as
+ * needed. The originals are stored as files of the conversation, `images/<SHA-256>.<type>`, before this resolves. An image that
+ * must shrink and cannot be read is a Problem `invalid` with its place below `loc`.
  */
 export async function shrinkImages<M extends { readonly content: MessageContent }>(
   message: M,
@@ -44,7 +43,7 @@ export async function shrinkImages<M extends { readonly content: MessageContent 
   return { ...message, content }
 }
 
-/** The data URLs of a content, and where they are. */
+/** The data URLs of a content with their places. */
 function findDataUrls(
   content: MessageContent,
 ): { readonly block: number; readonly at: number; readonly url: string }[] {
@@ -55,7 +54,7 @@ function findDataUrls(
   )
 }
 
-/** Puts it there durably, once. */
+/** Stores the bytes durably unless they are stored already. */
 async function storeOriginal(directory: string, bytes: Buffer): Promise<void> {
   const name = `${createHash('sha256').update(bytes).digest('hex')}.${detectImageType(bytes) ?? 'bin'}`
   const path = join(directory, name)

@@ -229,7 +229,7 @@ export class ConversationRegistry implements AsyncDisposable {
     }
   }
 
-  /** Opens the conversations that were running when the process died, which answers and pauses them, and those with a deadline. */
+  /** Opens the conversations that were running when the process died, which pauses them, and those with a deadline. */
   async recover(): Promise<void> {
     for (const status of ['running', 'waiting_for_confirmation']) {
       let page_id: string | undefined

@@ -3,9 +3,8 @@ import type { ConversationInfoReader } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
 
 /**
- * Removes a conversation with everything that is kept of it, and with it the conversations that do its tasks, and theirs: they
- * came from it, and without it nobody would know them. Conversations that only name it as their parent stay. The deepest go
- * first, so that what a crash leaves behind is found again by whoever deletes it again. False when there was none.
+ * Removes a conversation with its files, and recursively the conversations of its tasks. Conversations that only name it as their
+ * parent stay. The deepest are removed first, so that after a crash a repeated request finds the rest. False when it did not exist.
  */
 export async function removeConversation(
   deps: {

@@ -6,9 +6,9 @@ import { shrinkImages } from './message-images.ts'
 import type { ConversationRegistry } from './registry.ts'
 
 /**
- * Puts a user message into the log; resolves when it is durable. Images that are too large for an event are made smaller. A conversation without an agent only keeps it: when it
- * was finished or stuck it goes back to idle first, in the same transaction. With an idempotency key the same message sent again is stored once; the
- * same key with another message is a Problem `conflict`.
+ * Appends a user message to the log; resolves when it is durable. Images that are too large for an event are shrunk. In a
+ * conversation without an agent a finished or stuck status becomes idle in the same transaction. With an idempotency key a
+ * repeated message is stored once; the same key with another message is a Problem `conflict`.
  */
 export async function sendMessage(
   { storage, registry }: { readonly storage: Storage; readonly registry: ConversationRegistry },

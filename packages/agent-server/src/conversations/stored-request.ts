@@ -19,15 +19,15 @@ export interface ConversationOrigin {
   readonly forked_from_event_id?: string
   /** The task that it does for another conversation, and how deep in tasks of tasks it is. */
   readonly task?: { readonly id: string; readonly subagent: string; readonly depth: number }
-  /** Which members and kinds its events have; `seed` unless given. */
+  /** Wire version of its events; `seed` unless passed. */
   readonly wire?: WireVersion
   /** The profile that the agent was made from, as it was then. */
   readonly launched_agent_profile?: { readonly agent_profile_id: string; readonly revision: number }
 }
 
 /**
- * What a create request says, as far as it is kept in clear: of secrets only their names and descriptions. It is read for each
- * conversation of a list, so what no list shows is not in it.
+ * The create request as stored in clear: of secrets only names and descriptions. It is parsed for each conversation of a list, so
+ * it has only the members that lists show.
  */
 export type StoredRequest = Partial<
   Omit<ResolvedSettings, 'secrets' | 'initial_message' | 'agent_definitions'>

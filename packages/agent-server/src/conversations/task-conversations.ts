@@ -34,8 +34,8 @@ interface ConversationOpener {
 }
 
 /**
- * The conversations that do the tasks of others. Which task a conversation does is kept in its record, so it is there for as
- * long as the conversation, whatever was deleted or copied around it.
+ * Conversations that run tasks of others. The record of a conversation has its task, so both exist equally long, whatever is
+ * deleted or copied around them.
  */
 export class TaskConversations implements ChildConversations {
   readonly #storage: Storage

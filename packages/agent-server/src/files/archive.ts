@@ -29,7 +29,7 @@ const defaultExcludes = [
   ],
 ]
 
-/** Where git and its like keep passwords; a repository's own settings may have one in the address of a remote. */
+/** Files with passwords of git and similar tools; a repository's config may have one in the URL of a remote. */
 const credentialPatterns = [
   ...['.git-credentials', '.netrc', '_netrc', '.git/config', '.git/config.worktree', '.git/credentials'],
   ...['.git/modules/*/config', '.git/worktrees/*/config.worktree'],
@@ -54,8 +54,8 @@ export interface Archive {
 }
 
 /**
- * A directory as a gzip tar file, links as links, made while it is sent: when it cannot be made to its end the reader is cut off. Files in
- * which credentials are kept are never in it.
+ * A directory as a gzip tar stream, links as links. A failure cuts the stream off. Files that usually contain credentials are
+ * left out.
  */
 export async function createTarArchive(options: ArchiveOptions): Promise<Archive> {
   const directory = await resolveDirectory(options.path)
@@ -132,7 +132,10 @@ async function resolveDirectory(path: string): Promise<string> {
   }
 }
 
-/** What is the server's own in a directory, from there: all that it keeps, of that itself its key; undefined when there is nothing. */
+/**
+ * Path of the server's data relative to the directory: of the data directory itself only the key; undefined when the directory
+ * contains none.
+ */
 async function findOwnDataPath(directory: string, dataDirectory: string): Promise<string | undefined> {
   const relativePath = relative(directory, await realpath(dataDirectory).catch(() => dataDirectory))
   if (relativePath === '') return 'secret.key'

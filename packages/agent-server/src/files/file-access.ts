@@ -15,8 +15,8 @@ export function assertAbsolutePath(path: string): string {
 }
 
 /**
- * Puts a file where a path says: as a whole when all of its bytes have come, or not at all. Directories on the way are made. A
- * file that is there is replaced and keeps its mode; a link leads to what it names. What the system refuses is a Problem.
+ * Writes a file as a whole when all of its bytes have arrived, or not at all. Missing directories are created. An existing file is
+ * replaced and keeps its mode; links are followed. A system error is a Problem.
  */
 export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Promise<void> {
   const requestedPath = assertAbsolutePath(path)

@@ -46,7 +46,7 @@ export class Gateway {
   }
 
   /**
-   * The conversation that a request goes on with, or a new one, and the turn that answers it, which must be asked for its answer.
+   * The continued or new conversation of a request, and its turn, of which `complete` or `stream` must be called.
    * Problems: `invalid`, `not_found`, and `conflict` while it runs.
    */
   async startTurn(

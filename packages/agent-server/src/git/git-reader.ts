@@ -265,7 +265,7 @@ async function locateFile(path: string): Promise<{ readonly directory: string; r
   return { directory: await realpath(directory), name }
 }
 
-/** A path that lost its first slash on the way is looked for with it before it is taken as relative. */
+/** A path that lost its first slash in a URL is tried with a slash first, then as a relative path. */
 async function resolvePath(path: string): Promise<string> {
   if (path.includes('\0')) throw new Problem('bad_request', 'The path contains a NUL byte')
   if (isAbsolute(path)) return resolve(path)

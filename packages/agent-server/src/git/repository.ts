@@ -12,8 +12,8 @@ const timeoutMs = 30_000
 const maxListBytes = 64 * 1024 * 1024
 
 /**
- * Nothing that a repository names may run: it may come from anybody. Paths are given as they are, nobody is asked for a
- * password, nothing is fetched (a partial clone would), and no file of the repository is locked or written.
+ * Untrusted repositories: no program that a repository names may run. Paths are unquoted, there is no password prompt, nothing is
+ * fetched (a partial clone would), and no file of the repository is locked or written.
  */
 const gitSettings: readonly (readonly [string, string])[] = [
   ['core.quotepath', 'off'],
@@ -40,7 +40,7 @@ export class GitRepository implements AsyncDisposable {
   readonly #workspace: Workspace
   readonly #signal: AbortSignal
   readonly #config: Readonly<Record<string, string>>
-  /** A copy of the index: comparing files refreshes the index, and a lock on it would be in the way of whoever commits. */
+  /** A copy of the index: a comparison refreshes the index, and a lock on it would make commits fail. */
   #index: Promise<string> | undefined
 
   private constructor(workspace: Workspace, config: Readonly<Record<string, string>>, signal: AbortSignal) {
@@ -128,7 +128,7 @@ export class GitRepository implements AsyncDisposable {
     return exit
   }
 
-  /** Programs that the repository's own settings would run on the contents of files are taken away. */
+  /** Disables the programs that the repository's config would run on the contents of files. */
   async #disabledFilterSettings(): Promise<(readonly [string, string])[]> {
     const exit = await this.#run([
       'config',

@@ -3,22 +3,21 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 const checkIntervalMs = 1_000
-/** Of a second in which nobody is kept waiting by a short stop. */
+/** Event loop utilization of an idle second, in which a short stop delays no request. */
 const maxIdleUtilization = 0.05
 
 /**
- * Lets the heap double before all of it is looked through again: V8 lets a small one grow by a fraction, and the buffers of pages, which are
- * outside of it, count. To be called before anything is loaded.
+ * Lets the heap double before the next full garbage collection: V8's default for a small heap is a fraction, and buffers outside
+ * of the heap count. Call it before modules are loaded.
  */
 export function relaxHeapGrowth(): void {
   setFlagsFromString('--heap-growing-percent=100')
 }
 
 /**
- * Gives back, once and in the first calm second, the memory that loading a program took and that it needs no more: about a fifth of an idle
- * server, which V8 would keep for as long as nothing new is made. The space of new objects is small again then, so that the buffers of pages are
- * found by looking at little, and grows when what is made lives longer. The process stands still for about a tenth of a second. Ends
- * by itself and keeps no process alive.
+ * Releases once, in the first idle second, the memory that loading took: about a fifth of an idle server, which V8 would hold while
+ * it allocates nothing. The young generation is small again after that, so buffers of pages are collected cheaply, and grows on
+ * demand. The process stops for about a tenth of a second. The timer ends by itself and does not keep the process alive.
  */
 export function shrinkHeapWhenIdle(): Disposable {
   let previous = performance.eventLoopUtilization()

@@ -75,7 +75,7 @@ export class TaskFixture implements AsyncDisposable {
     })
   }
 
-  /** As after a restart: what is kept is opened by others. */
+  /** Restarts: new objects open the stored state. */
   async restart(): Promise<void> {
     await this.registry[Symbol.asyncDispose]()
     this.registry = this.#open(await Cipher.open({ directory: this.directory, secretKey: undefined }))

@@ -21,7 +21,7 @@ export interface BackoffTimes {
   readonly random: () => number
 }
 
-/** What may be asked for now: at most so many, without these. */
+/** A query for pending conversations: a limit and exceptions. */
 export interface PendingQuery {
   readonly limit: number
   readonly except: ReadonlySet<string>
@@ -33,16 +33,16 @@ const goneFailureCount = 4
 const outageThreshold = 3
 
 /**
- * How long the conversations of a receiver rest after failures: each for itself, so that one that is never taken is in
- * nobody's way. When one after another fails, the receiver is down: then it is asked by one at a time, and those that have
- * not failed come first. Pure: the clock is given, in milliseconds.
+ * Back-off of a receiver after failures: for each conversation on its own, so that one that always fails blocks no other. When
+ * several fail in a row, the receiver is down: then one conversation at a time is tried, those without failures first. Pure: calls
+ * pass the time in milliseconds.
  */
 export class Backoff {
   readonly #times: BackoffTimes
   readonly #entries = new Map<string, BackoffEntry>()
-  /** The conversations that failed since one was taken. */
+  /** Conversations that failed since the last success. */
   #failedSinceSuccess = new Set<string>()
-  /** While the receiver is down: when one that failed, and when another may ask it. */
+  /** While the receiver is down: when a failed conversation may be tried, and when another one. */
   #outage: { readonly failures: number; readonly untilMs: number; readonly othersMs: number } | undefined
 
   constructor(times: BackoffTimes) {
@@ -54,7 +54,7 @@ export class Backoff {
     return this.#entries.size
   }
 
-  /** What may be done now, the best first; a later choice is for when there is nothing of those before. */
+  /** Queries to try now, in order of preference; a later one is for when the earlier ones find nothing. */
   listQueries(active: ReadonlySet<string>, max: number, nowMs: number): PendingQuery[] {
     const outage = this.#outage
     if (outage === undefined) {
@@ -68,7 +68,7 @@ export class Backoff {
     ]
   }
 
-  /** The same without those that have failed: on the way out nobody is asked twice. */
+  /** The same without failed conversations: at the stop each is tried once. */
   listFinalQueries(active: ReadonlySet<string>, max: number): PendingQuery[] {
     const limit = max - active.size
     const isOver = this.#outage !== undefined || limit <= 0
@@ -104,8 +104,8 @@ export class Backoff {
   }
 
   /**
-   * It was taken; answers whether that is news, because it had failed or the receiver was down. Those that rested because
-   * nobody answered, or because everything failed, need not any more.
+   * Records a success; answers whether it ends a failure of the conversation or an outage. Conversations that wait because of the
+   * outage wait no longer.
    */
   recordSuccess(conversation: string): boolean {
     const isRecovery = this.#entries.delete(conversation) || this.#outage !== undefined

@@ -132,13 +132,13 @@ export class WebhookDelivery {
       // Removed in the meantime.
       if (last === undefined) return undefined
       const outcome = await this.#postEvents(turn, events)
-      if (outcome.kind === 'taken') {
+      if (outcome.kind === 'accepted') {
         turn.position = last.position
         turn.wasAccepted = true
         await this.#advance(turn)
       } else if (outcome.kind === 'refused' && outcome.status === 413 && events.length > 1) {
         turn.maxEvents = Math.floor(events.length / 2)
-      } else if (outcome.kind === 'elsewhere') {
+      } else if (outcome.kind === 'other-position') {
         // A receiver that keeps moving the cursor is tried again later.
         if (outcome.head === turn.position || ++turn.cursorMoves > maxCursorMoves) return conflictOutcome
         await this.#moveCursor(turn, outcome.head)
@@ -183,8 +183,8 @@ export class WebhookDelivery {
 
   async #postJson(value: unknown, signal: AbortSignal): Promise<FailedOutcome | undefined> {
     const outcome = await this.#post('conversations', Buffer.from(JSON.stringify(value)), signal)
-    if (outcome.kind === 'taken') return undefined
-    return outcome.kind === 'elsewhere' ? conflictOutcome : outcome
+    if (outcome.kind === 'accepted') return undefined
+    return outcome.kind === 'other-position' ? conflictOutcome : outcome
   }
 
   async #post(

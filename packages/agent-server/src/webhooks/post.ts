@@ -1,8 +1,8 @@
 /** Outcome of a request to a receiver. */
 export type PostOutcome =
-  | { readonly kind: 'taken' }
+  | { readonly kind: 'accepted' }
   /** It has other events than the request follows on: what it has ends at this position. */
-  | { readonly kind: 'elsewhere'; readonly head: number }
+  | { readonly kind: 'other-position'; readonly head: number }
   /** `isGone`: it does not know us or the place, perhaps not yet again. `retryAfterMs`: what it asked to wait. */
   | {
       readonly kind: 'refused'
@@ -39,8 +39,8 @@ export async function postJson(
     })
     const text = await readBodyPrefix(response)
     const head = response.status === 409 ? parseHead(text) : undefined
-    if (head !== undefined) return { kind: 'elsewhere', head }
-    if (response.ok) return { kind: 'taken' }
+    if (head !== undefined) return { kind: 'other-position', head }
+    if (response.ok) return { kind: 'accepted' }
     const { status } = response
     const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'))
     return { kind: 'refused', status, isGone: goneStatuses.includes(status), retryAfterMs }

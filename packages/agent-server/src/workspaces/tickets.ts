@@ -45,8 +45,8 @@ interface WorkspaceTicketsOptions {
 }
 
 /**
- * Signed tokens that open files of workspaces and nothing else. None of them holds a session key, and each dies with the session key that
- * it was made with. Nothing is kept of them.
+ * Signed tokens that open files of workspaces and nothing else. No token contains a session key, and each is invalid without the
+ * session key that it was made with. Nothing is stored.
  */
 export class WorkspaceTickets {
   readonly #options: WorkspaceTicketsOptions
