@@ -89,53 +89,6 @@ export {
   securityRisk,
   type TextContent,
 } from './core/message.ts'
-export {
-  invalidInput,
-  Problem,
-  type ProblemCode,
-  rethrowDiskFull,
-  type ValidationIssue,
-} from './core/problem.ts'
-export {
-  type EventFilter,
-  type EventSortOrder,
-  eventFilter,
-  eventSearchQuery,
-  eventSortOrder,
-  queryInstant,
-  queryInteger,
-} from './core/query.ts'
-export type {
-  Method,
-  Route,
-  RouteBody,
-  RouteParams,
-  RouteQuery,
-  RouteResponse,
-  RouteTable,
-} from './core/route.ts'
-export { parseTelemetry, type Telemetry, telemetrySettings } from './core/telemetry.ts'
-export { parseOrThrow, type Schema, validationIssues } from './core/validation-issues.ts'
-export {
-  defaultSource,
-  type Event,
-  type EventSource,
-  event,
-  eventKinds,
-  eventPage,
-  eventSource,
-  validateEvent,
-} from './events/event.ts'
-export {
-  authFrame,
-  type EventsSocketQuery,
-  eventsSocketQuery,
-  type PositionedEvent,
-  positionedEvent,
-} from './events/socket.ts'
-export { messageTexts } from './message-texts.ts'
-export { agentServerOpenApi, buildOpenApi, type OpenApi, sandboxServerOpenApi } from './openapi/openapi.ts'
-export * from './core/metrics.ts'
 export * from './core/problem.ts'
 export type { EventFilter, EventSortOrder } from './core/query.ts'
 export * from './core/route.ts'

@@ -4,6 +4,7 @@ import { Secrets, Workspace } from '@slipway/agent'
 import { type BashOutput, type ExecuteBashRequest, Problem } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import { isDirectory } from '@slipway/shared/fs'
+import { createCounter } from '@slipway/shared/metrics'
 import { BashEventStore, type BashEventStoreOptions } from './event-store.ts'
 import { OutputRecorder } from './output-recorder.ts'
 

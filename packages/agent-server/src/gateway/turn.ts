@@ -1,6 +1,6 @@
 import { type Conversation, combineMetrics, finalResponse } from '@slipway/agent'
 import { Problem, type SendMessageRequest } from '@slipway/protocol'
-import { Signal } from '@slipway/shared/async'
+import { raceAbort, Signal } from '@slipway/shared/async'
 import type { EventLog } from '@slipway/storage'
 
 export interface TurnUsage {

@@ -15,20 +15,14 @@ export function createStateMetrics(sources: {
   const { records, registry, bash, webhooks } = sources
   const { runSlots } = registry
   return [
-    metricFamily('conversations', 'gauge', 'Conversations by status.', statuses),
-    gauge('conversations_loaded', 'Conversations in memory.', registry.loadedCount),
-    gauge('runs_active', 'Runs that have their turn.', registry.runSlots.active),
-    gauge('runs_waiting', 'Runs that wait for a turn.', registry.runSlots.waiting),
-    gauge('bash_commands_running', 'Commands of /api/bash that run.', bash.runningCount),
-    metricFamily(
-      'bash_commands_total',
-      'counter',
-      'Commands of /api/bash that ended.',
-      bash.endedCommands.samples,
+    createLabeledGauge('slipway_conversations', 'Conversations by status.', 'status', () =>
+      Promise.all(
+        executionStatus.options.map(async (status) => [status, await records.count({ status })] as const),
+      ),
     ),
     createGauge('slipway_conversations_loaded', 'Conversations in memory.', () => registry.loadedCount),
-    createGauge('slipway_runs_active', 'Runs that have their turn.', () => runSlots.activeCount),
-    createGauge('slipway_runs_waiting', 'Runs that wait for a turn.', () => runSlots.waitingCount),
+    createGauge('slipway_runs_active', 'Runs that have their turn.', () => runSlots.active),
+    createGauge('slipway_runs_waiting', 'Runs that wait for a turn.', () => runSlots.waiting),
     createGauge('slipway_bash_commands_running', 'Commands of /api/bash that run.', () => bash.runningCount),
     bash.endedCommands,
     webhooks.requests,

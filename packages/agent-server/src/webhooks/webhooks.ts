@@ -43,7 +43,11 @@ export interface WebhooksOptions {
  */
 export class Webhooks implements AsyncDisposable {
   /** Requests by outcome. */
-  readonly requests = new CounterVec('outcome')
+  readonly requests = createCounter(
+    'slipway_webhook_requests_total',
+    'Requests to webhook receivers by outcome.',
+    'outcome',
+  )
   readonly #options: WebhooksOptions
   #receivers: WebhookReceiver[] = []
 
