@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 import { open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { detectImageType, fitImages } from '@slipway/agent'
-import { invalidInput, Problem, rethrowDiskFull, type SendMessageRequest } from '@slipway/protocol'
-import { errorCode, makeDirectory, syncDirectory } from '@slipway/shared/fs'
+import { invalidInput, rethrowDiskFull, type SendMessageRequest } from '@slipway/protocol'
+import { makeDirectory, syncDirectory } from '@slipway/shared/fs'
 
 /** A message whose event stays below the largest frame that clients take; the event has more members than the message. */
 const maxMessageBytes = 960 * 1024
