@@ -48,7 +48,7 @@ test.each([
   [{ old_string: 'q', new_string: 'z' }, /does not occur/],
   [{ old_string: 'x', new_string: 'x' }, /same/],
   [{ old_string: 'x', new_string: 'z', expected_replacements: 0 }, /but 0 were expected/],
-  [{ old_string: '', new_string: 'z' }, /already there/],
+  [{ old_string: '', new_string: 'z' }, /exists already/],
 ])('edit with %j is refused and changes nothing', async (args, why) => {
   await file('a.txt', 'x y x')
   const result = await edit({ file_path: 'a.txt', ...args })
