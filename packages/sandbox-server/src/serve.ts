@@ -9,11 +9,12 @@ import {
   tracedFetch,
 } from '@slipway/http'
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
+import { KeyedMutex } from '@slipway/shared/async'
 import { Cipher, openControlPlaneStore, openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
 import { Quota } from './accounts/quota.ts'
-import { KeyedMutex } from './async/keyed-mutex.ts'
+import { SealedDocuments } from './accounts/sealed-documents.ts'
 import { bootstrapKey } from './auth/api-keys.ts'
 import { Authenticator, auditCaller } from './auth/authenticator.ts'
 import type { Backend } from './backends/backend.ts'

@@ -7,6 +7,7 @@ import {
   type LogFunction,
   Problem,
 } from '@slipway/protocol'
+import type { KeyedMutex } from '@slipway/shared/async'
 import type {
   AppConversationRow,
   ControlPlaneStore,
@@ -16,7 +17,6 @@ import type {
   Scope,
   Storage,
 } from '@slipway/storage'
-import type { KeyedMutex } from '../async/keyed-mutex.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { ConversationStarter } from '../start/conversation-starter.ts'
 import { checkRepository } from '../start/git-repository.ts'

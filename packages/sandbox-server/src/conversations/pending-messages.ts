@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { CallError, type CallInput } from '@slipway/client'
 import { type Instant, type LogFunction, Problem } from '@slipway/protocol'
+import type { KeyedMutex } from '@slipway/shared/async'
 import type { ControlPlaneStore, PendingMessageRow, Scope } from '@slipway/storage'
-import type { KeyedMutex } from '../async/keyed-mutex.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { parseUuid } from './records/conversation-ids.ts'
 

@@ -6,6 +6,7 @@ import {
   parseInstant,
   type ValidationIssue,
 } from '@slipway/protocol'
+import type { KeyedMutex } from '@slipway/shared/async'
 import {
   type AppConversationRow,
   type AppConversationRows,
@@ -18,7 +19,6 @@ import {
   type StoredEvent,
   toReceivedEvent,
 } from '@slipway/storage'
-import type { KeyedMutex } from '../async/keyed-mutex.ts'
 import { parseUuid } from '../conversations/records/conversation-ids.ts'
 import {
   type ConversationMetadata,

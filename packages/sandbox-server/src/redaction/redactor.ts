@@ -1,7 +1,4 @@
-import { findSecretTexts, type Secret } from '@slipway/shared/redaction'
-import { encodedForms } from './secret-forms.ts'
-
-const redactedText = '**********'
+import { encodedForms, findSecretTexts, redactedText, type Secret } from '@slipway/shared/redaction'
 
 /** The secrets of one piece of work, and texts without them. */
 export class Redactor {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Instant, LogFunction } from '@slipway/protocol'
+import { Mutex } from '@slipway/shared/async'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
-import { KeyedMutex } from '../async/keyed-mutex.ts'
 import type { ResolvedSpec, SandboxSpecs } from './specs.ts'
 import { pooledSandboxConfig, type SandboxEnvironment, specHash } from './state/sandbox-config.ts'
 import type { SandboxRepository } from './state/sandbox-repository.ts'
@@ -28,7 +28,7 @@ export interface WarmPoolOptions {
  */
 export class WarmPool {
   readonly #options: WarmPoolOptions
-  readonly #mutex = new KeyedMutex()
+  readonly #mutex = new Mutex()
   /** By spec: since when and how often in a row its sandboxes have failed. */
   readonly #failures = new Map<string, { readonly count: number; readonly until: number }>()
 
@@ -54,7 +54,7 @@ export class WarmPool {
 
   /** Makes what is missing and removes what is too much, failed, or made from what a spec was before. */
   fill(): Promise<void> {
-    return this.#mutex.runExclusive('', () => this.#fill())
+    return this.#mutex.runExclusive(() => this.#fill())
   }
 
   async #fill(): Promise<void> {

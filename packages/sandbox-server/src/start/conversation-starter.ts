@@ -6,8 +6,7 @@ import {
   type LogFunction,
   Problem,
 } from '@slipway/protocol'
-import { createHistogram } from '@slipway/shared/metrics'
-import { redact } from '@slipway/shared/redaction'
+import { redact, redactedText } from '@slipway/shared/redaction'
 import type { AppConversationRow, Scope, StartTaskRow } from '@slipway/storage'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
 import { Redactor } from '../redaction/redactor.ts'
@@ -357,7 +356,7 @@ function createRedactor({ request, model }: AdmittedStart): Redactor {
 /** The request as it is kept and shown: of its secrets the names. */
 function redactRequest(request: AppConversationStartRequest): unknown {
   const names = Object.keys(request.secrets ?? {})
-  const secrets = Object.fromEntries(names.map((name) => [name, '**********']))
-  const redacted = redact({ ...request, secrets: undefined }, '**********')
+  const secrets = Object.fromEntries(names.map((name) => [name, redactedText]))
+  const redacted = redact({ ...request, secrets: undefined }, redactedText)
   return { ...Object(redacted), ...(request.secrets === undefined ? {} : { secrets }) }
 }

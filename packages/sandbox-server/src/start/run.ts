@@ -2,9 +2,9 @@ import { posix } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConnectionError } from '@slipway/client'
 import { type AppConversationStartRequest, type Llm, must } from '@slipway/protocol'
+import type { KeyedMutex } from '@slipway/shared/async'
 import type { Secret } from '@slipway/shared/redaction'
 import type { AppConversationRow, ControlPlaneStore, Scope, Storage } from '@slipway/storage'
-import type { KeyedMutex } from '../async/keyed-mutex.ts'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
 import {
   type ConversationMetadata,

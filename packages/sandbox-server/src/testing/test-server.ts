@@ -15,6 +15,7 @@ import {
   Problem,
   webhookRoutes,
 } from '@slipway/protocol'
+import { KeyedMutex } from '@slipway/shared/async'
 import { Secret } from '@slipway/shared/redaction'
 import {
   type ControlPlaneStore,
@@ -23,7 +24,6 @@ import {
   type SandboxRow,
   type Scope,
 } from '@slipway/storage'
-import { KeyedMutex } from '../async/keyed-mutex.ts'
 import { AgentCalls } from '../conversations/agent-calls.ts'
 import { Conversations } from '../conversations/conversations.ts'
 import { ConversationDownloads } from '../conversations/download.ts'

@@ -1,6 +1,8 @@
 import { access } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { raceAbort } from '@slipway/shared/async'
+import { errorCode } from '@slipway/shared/fs'
 import type Dockerode from 'dockerode'
 
 /** What an engine answers: a value, or that it does not do it, with its reason. No answer at all is an Error. */
@@ -49,7 +51,7 @@ export class Engine {
     const timeoutMs = call.timeoutMs ?? this.#readTimeoutMs
     const signal = AbortSignal.timeout(timeoutMs)
     try {
-      return await raceAbort(signal, sendRequest<T>(docker, call, signal))
+      return await raceAbort(sendRequest<T>(docker, call, signal), signal)
     } catch (error) {
       // Another one may be found next time.
       this.#opened = undefined
@@ -71,15 +73,15 @@ export class Engine {
     const { docker } = await this.#open()
     const signal = AbortSignal.timeout(timeoutMs)
     try {
-      const stream = await raceAbort(signal, docker.pull(image, { abortSignal: signal }))
+      const stream = await raceAbort(docker.pull(image, { abortSignal: signal }), signal)
       await raceAbort(
-        signal,
         new Promise<void>((resolve, reject) => {
           docker.modem.followProgress(stream, (error, lines) => {
             const failure = error ?? lines.find((line) => line.error !== undefined)?.error
             return failure ? reject(failure) : resolve()
           })
         }),
+        signal,
       )
       return { ok: true, value: null }
     } catch (error) {
@@ -147,13 +149,6 @@ function errorText(error: unknown): string {
     .slice(0, 1_000)
 }
 
-function raceAbort<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    work.then(resolve, reject)
-  })
-}
-
 const timeoutError = (socketPath: string, timeoutMs: number, cause: unknown) =>
   new Error(
     `The container engine at ${socketPath} did not answer within ${timeoutMs / 1_000} s: look at its log, or restart it`,
@@ -162,14 +157,9 @@ const timeoutError = (socketPath: string, timeoutMs: number, cause: unknown) =>
 
 const unreachableError = (socketPath: string, cause: unknown) =>
   new Error(
-    `The container engine at ${socketPath} is not reachable (${errorCode(cause)}): start Docker or Podman, or name the socket of one that runs`,
+    `The container engine at ${socketPath} is not reachable (${errorCode(cause) ?? errorText(cause)}): start Docker or Podman, or name the socket of one that runs`,
     { cause },
   )
-
-function errorCode(error: unknown): string {
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code
-  return errorText(error)
-}
 
 /** Where Docker and Podman listen, the ones of the whole machine first, then those of this user alone. */
 function defaultSocketPaths(): string[] {

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { isAbsolute, join, resolve } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
+import { KeyedMutex } from '@slipway/shared/async'
 import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
 import { socketPathInside } from './bubblewrap/arguments.ts'
 import { cgroupPaths, createCgroups, removeCgroups } from './cgroups/sandbox-cgroups.ts'
@@ -70,7 +71,7 @@ export class ProcessBackend implements Backend {
   readonly #options: ProcessBackendOptions
   readonly #deps: PreparationDeps
   readonly #records: SandboxRecords
-  readonly #tails = new Map<string, Promise<void>>()
+  readonly #mutex = new KeyedMutex()
   readonly #starting = new Set<string>()
   readonly #ports = new Map<string, number>()
   readonly #code: CodeCache | undefined
@@ -300,14 +301,7 @@ export class ProcessBackend implements Backend {
   /** One thing at a time for each sandbox: a start that looks for another port is nobody's call. */
   #runExclusive(id: string, work: () => Promise<void>): Promise<void> {
     if (!idPattern.test(id)) return Promise.resolve()
-    const previous = this.#tails.get(id) ?? Promise.resolve()
-    const current = previous.catch(() => {}).then(work)
-    const forget = () => {
-      if (this.#tails.get(id) === current) this.#tails.delete(id)
-    }
-    this.#tails.set(id, current)
-    current.then(forget, forget)
-    return current
+    return this.#mutex.runExclusive(id, work)
   }
 }
 

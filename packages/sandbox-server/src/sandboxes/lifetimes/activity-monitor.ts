@@ -1,6 +1,6 @@
 import type { Instant, LogFunction } from '@slipway/protocol'
+import { Semaphore } from '@slipway/shared/async'
 import type { SandboxRow } from '@slipway/storage'
-import { Semaphore } from '../../async/semaphore.ts'
 import { fetchJson, type ProbeContext } from '../../network/agent-server-probe.ts'
 import type { SandboxRepository } from '../state/sandbox-repository.ts'
 import { fetchIdleSeconds } from './idle-time.ts'

@@ -1,6 +1,6 @@
 import type { LogFunction } from '@slipway/protocol'
+import type { Semaphore } from '@slipway/shared/async'
 import type { SandboxRow } from '@slipway/storage'
-import type { Semaphore } from '../../async/semaphore.ts'
 import { hashKey } from '../../auth/authenticator.ts'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import { type Health, probeHealth, sendInit } from '../../network/agent-server-probe.ts'

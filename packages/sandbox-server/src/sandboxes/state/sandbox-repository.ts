@@ -1,7 +1,6 @@
-import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
-import { createCounter, createHistogram } from '@slipway/shared/metrics'
+import { CounterVec, HistogramVec, type SandboxStatus, sandboxStatus } from '@slipway/protocol'
+import { KeyedSignal } from '@slipway/shared/async'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
-import { KeyedSignal } from '../../async/keyed-signal.ts'
 import { statusTransitions } from './status-transitions.ts'
 
 export type SandboxRowUpdate = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {

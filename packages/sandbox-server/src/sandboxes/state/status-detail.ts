@@ -1,6 +1,5 @@
 import { stripVTControlCharacters } from 'node:util'
-import { findSecretTexts } from '@slipway/shared/redaction'
-import { encodedForms } from '../../redaction/secret-forms.ts'
+import { encodedForms, findSecretTexts } from '@slipway/shared/redaction'
 import type { SandboxSecrets } from './sandbox-secrets.ts'
 
 const maxChars = 4_000
