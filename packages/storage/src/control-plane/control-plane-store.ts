@@ -137,25 +137,18 @@ export interface Scope {
 export type RowSort = 'CREATED_AT' | 'CREATED_AT_DESC' | 'UPDATED_AT' | 'UPDATED_AT_DESC'
 
 export interface SandboxRows {
-  /**
-   * Writes a new row; `known` when the id is there already. With `cap` only when fewer than that many sandboxes of the
-   * owner are wanted running, otherwise `full`; decided in the same transaction.
-   */
-  add(row: SandboxRow, cap?: number): Promise<'added' | 'known' | 'full'>
+  /** Writes a new row; `known` when the id exists. */
+  add(row: SandboxRow): Promise<'added' | 'known'>
   get(ids: readonly string[]): Promise<(SandboxRow | undefined)[]>
   findByKeyHash(hash: string): Promise<SandboxRow | undefined>
   /**
    * Changes the members given, if the row still has the members of `where`. Answers the row as it is then, undefined when it
-   * is not there or does not match. With `cap`: refuse (undefined) when that many others of the owner are wanted running.
-   * A changed `status` moves `changed_at`.
+   * is not there or does not match. A changed `status` moves `changed_at`.
    */
   update(
     id: string,
     members: Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at'>>,
-    options?: {
-      readonly where?: Partial<Pick<SandboxRow, 'wanted' | 'status' | 'owner' | 'epoch'>>
-      readonly cap?: number
-    },
+    options?: { readonly where?: Partial<Pick<SandboxRow, 'wanted' | 'status' | 'owner' | 'epoch'>> },
   ): Promise<SandboxRow | undefined>
   /** Takes the oldest RUNNING one of the warm pool (owner null, wanted running) of a spec for an owner, each at most once. */
   claim(
@@ -280,8 +273,6 @@ export interface PendingMessageRows {
   /** Oldest first. */
   list(target: string): Promise<readonly PendingMessageRow[]>
   remove(id: string): Promise<void>
-  /** Those of a start task become those of its conversation, all in the order in which they came. */
-  move(from: string, to: string): Promise<void>
 }
 
 /**

@@ -58,7 +58,7 @@ export class SandboxRepository {
   async add(row: SandboxRow): Promise<'added' | 'known'> {
     const outcome = await this.runStep('add', () => this.#rows.add(row))
     this.changes.notify(row.id)
-    return outcome === 'added' ? 'added' : 'known'
+    return outcome
   }
 
   /**

@@ -8,8 +8,6 @@ export const positionSql = `SELECT count(*) FROM pending_message INDEXED BY pend
   WHERE target = ? AND ordinal <= (SELECT ordinal FROM pending_message WHERE id = ?)`
 export const countSql =
   'SELECT count(*) FROM pending_message INDEXED BY pending_message_target WHERE target = ?'
-export const moveSql =
-  'UPDATE pending_message INDEXED BY pending_message_target SET target = ? WHERE target = ?'
 
 /** PendingMessageRows on SQLite. They keep the order in which they came, also when their target changes. */
 export class SqlitePendingMessageRows implements PendingMessageRows {
@@ -48,10 +46,6 @@ export class SqlitePendingMessageRows implements PendingMessageRows {
     return this.#changes.write(() => {
       this.#table.remove(id)
     })
-  }
-
-  move(from: string, to: string): Promise<void> {
-    return this.#changes.write(() => this.#db.run(moveSql, to, from))
   }
 
   #count(sql: string, ...values: string[]): number {

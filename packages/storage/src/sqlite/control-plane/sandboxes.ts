@@ -21,18 +21,14 @@ export const pooledClause = `INDEXED BY sandbox_pool WHERE spec = ? AND owner IS
 export const runningClause = `INDEXED BY sandbox_running WHERE owner IS ? AND wanted = 'running' ORDER BY used_at, id`
 export const keyClause = 'INDEXED BY sandbox_key WHERE key_hash = ?'
 export const batchClause = `WHERE id > ? ORDER BY id LIMIT ${batchRows}`
-export const otherRunningSql = `SELECT count(*) FROM sandbox INDEXED BY sandbox_running
-  WHERE owner IS ? AND wanted = 'running' AND id <> ?`
 
 /** SandboxRows on SQLite. */
 export class SqliteSandboxRows implements SandboxRows {
-  readonly #db: Database
   readonly #changes: ChangeQueue
   readonly #now: () => Instant
   readonly #table: Table<SandboxRow>
 
   constructor(db: Database, changes: ChangeQueue, now: () => Instant) {
-    this.#db = db
     this.#changes = changes
     this.#now = now
     this.#table = new Table<SandboxRow>(db, 'sandbox', {
@@ -54,13 +50,8 @@ export class SqliteSandboxRows implements SandboxRows {
     })
   }
 
-  add(row: SandboxRow, cap?: number): ReturnType<SandboxRows['add']> {
-    return this.#changes.write(() => {
-      if (this.#table.get(row.id) !== undefined) return 'known'
-      if (this.#isFull(row, cap)) return 'full'
-      this.#table.insert(row)
-      return 'added'
-    })
+  add(row: SandboxRow): ReturnType<SandboxRows['add']> {
+    return this.#changes.write(() => (this.#table.insert(row) ? 'added' : 'known'))
   }
 
   async get(ids: readonly string[]): Promise<(SandboxRow | undefined)[]> {
@@ -71,15 +62,11 @@ export class SqliteSandboxRows implements SandboxRows {
     return this.#table.selectFirst(keyClause, hash)
   }
 
-  update(
-    id: string,
-    members: Members,
-    { where = {}, cap }: Change[2] = {},
-  ): ReturnType<SandboxRows['update']> {
+  update(id: string, members: Members, { where = {} }: Change[2] = {}): ReturnType<SandboxRows['update']> {
     return this.#changes.write(() => {
       const row = this.#table.get(id)
       if (row === undefined || !matchesMembers(row, where)) return undefined
-      return this.#isFull({ ...row, ...members, id }, cap) ? undefined : this.#update(row, members)
+      return this.#update(row, members)
     })
   }
 
@@ -109,12 +96,6 @@ export class SqliteSandboxRows implements SandboxRows {
 
   remove(id: string): Promise<boolean> {
     return this.#changes.write(() => this.#table.remove(id))
-  }
-
-  #isFull({ id, owner }: Pick<SandboxRow, 'id' | 'owner'>, cap: number | undefined): boolean {
-    if (cap === undefined) return false
-    const [others] = this.#db.get<[number]>(otherRunningSql, owner, id) ?? []
-    return (others ?? 0) >= cap
   }
 
   #update(row: SandboxRow, members: Members): SandboxRow | undefined {
