@@ -14,7 +14,6 @@ import { Cipher, openControlPlaneStore, openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
 import { Quota } from './accounts/quota.ts'
-import { SealedDocuments } from './accounts/sealed-documents.ts'
 import { bootstrapKey } from './auth/api-keys.ts'
 import { Authenticator, auditCaller } from './auth/authenticator.ts'
 import type { Backend } from './backends/backend.ts'

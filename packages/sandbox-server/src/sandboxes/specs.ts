@@ -6,9 +6,11 @@ import {
   type SandboxSpecInfo,
 } from '@slipway/protocol'
 import { redact, redactedText } from '@slipway/shared/redaction'
-import type { PageQuery, RowPage } from '@slipway/storage'
+import { PageIdCodec, type PageQuery, type RowPage, unknownPageId } from '@slipway/storage'
 
 export type ResolvedSpec = SandboxSpec & { readonly backend: string }
+
+const pageIds = new PageIdCodec<string>('', (id) => id, String)
 
 /** The templates that sandboxes are made from, the default first. They are fixed for as long as the server runs. */
 export class SandboxSpecs {

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { documentedSettings } from '../config/config.ts'
 import { StepMetrics } from '../sandboxes/state/sandbox-repository.ts'
 import { statusTransitions } from '../sandboxes/state/status-transitions.ts'
-import { stateMetrics } from './state-metrics.ts'
+import { createStateMetrics } from './state-metrics.ts'
 
 const page = await readFile(new URL('../../../../docs/sandboxes.md', import.meta.url), 'utf8')
 

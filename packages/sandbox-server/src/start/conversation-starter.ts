@@ -6,6 +6,7 @@ import {
   type LogFunction,
   Problem,
 } from '@slipway/protocol'
+import { createHistogram } from '@slipway/shared/metrics'
 import { redact, redactedText } from '@slipway/shared/redaction'
 import type { AppConversationRow, Scope, StartTaskRow } from '@slipway/storage'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'

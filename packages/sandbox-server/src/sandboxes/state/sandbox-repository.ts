@@ -1,5 +1,6 @@
-import { CounterVec, HistogramVec, type SandboxStatus, sandboxStatus } from '@slipway/protocol'
+import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import { KeyedSignal } from '@slipway/shared/async'
+import { createCounter, createHistogram } from '@slipway/shared/metrics'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
 import { statusTransitions } from './status-transitions.ts'
 
