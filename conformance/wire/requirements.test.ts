@@ -4,10 +4,10 @@ import { expect, test } from 'vitest'
 import { requirements } from './requirements.ts'
 
 const wireCases = readdirSync(import.meta.dirname)
-  .filter((name) => name.endsWith('.test.ts') && name !== 'rows.test.ts')
+  .filter((name) => name.endsWith('.test.ts') && name !== 'requirements.test.ts')
   .flatMap((name) => {
     const text = readFileSync(join(import.meta.dirname, name), 'utf8')
-    return [...text.matchAll(/\bprove(?:WithKey)?\(\s*'([^']+)'/g)].map((found) => ({
+    return [...text.matchAll(/\bwireCase(?:WithKey)?\(\s*'([^']+)'/g)].map((found) => ({
       section: name.replace('.test.ts', ''),
       id: found[1],
     }))
