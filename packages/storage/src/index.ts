@@ -18,6 +18,7 @@ export type {
   UserRow,
   UserRows,
 } from './control-plane/control-plane-store.ts'
+export { ownedBy } from './control-plane/owned-by.ts'
 export type {
   ConversationRecord,
   ConversationRecords,

@@ -8,14 +8,15 @@ import {
   Problem,
 } from '@slipway/protocol'
 import type { KeyedMutex } from '@slipway/shared/async'
-import type {
-  AppConversationRow,
-  ControlPlaneStore,
-  PageQuery,
-  RowPage,
-  SandboxRow,
-  Scope,
-  Storage,
+import {
+  type AppConversationRow,
+  type ControlPlaneStore,
+  ownedBy,
+  type PageQuery,
+  type RowPage,
+  type SandboxRow,
+  type Scope,
+  type Storage,
 } from '@slipway/storage'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { ConversationStarter } from '../start/conversation-starter.ts'
@@ -79,7 +80,8 @@ export class Conversations {
   /** In the order asked for, undefined for the missing and those of others. */
   async findOwned(scope: Scope, ids: readonly string[]): Promise<(AppConversationRow | undefined)[]> {
     const rows = await this.#deps.controlPlane.conversations.get(ids)
-    return rows.map((row) => (row !== undefined && isOwnedBy(scope, row) ? row : undefined))
+    const { includes } = ownedBy(scope)
+    return rows.map((row) => (includes(row) ? row : undefined))
   }
 
   async search(scope: Scope, query: Search): Promise<RowPage<AppConversation>> {
@@ -152,7 +154,8 @@ export class Conversations {
     visited.add(id)
     const { controlPlane, conversationMutex, starter } = this.#deps
     for (const child of await controlPlane.conversations.listChildren(id))
-      if (isOwnedBy(scope, child) && !visited.has(child.id)) await this.remove(scope, child.id, visited)
+      if (ownedBy(scope).includes(child) && !visited.has(child.id))
+        await this.remove(scope, child.id, visited)
     await starter.cancel(id)
     await conversationMutex.runExclusive(id, () => this.#removeOne(row))
   }
@@ -207,10 +210,6 @@ async function removeFromAgentServer(
       error: error instanceof ConnectionError ? 'no answer' : String(error),
     })
   }
-}
-
-function isOwnedBy({ owner, org }: Scope, row: AppConversationRow): boolean {
-  return row.owner === owner && (org === undefined || row.org === org)
 }
 
 function isInSandbox(sandbox: string) {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { CallError, type CallInput } from '@slipway/client'
 import { type Instant, type LogFunction, Problem } from '@slipway/protocol'
 import type { KeyedMutex } from '@slipway/shared/async'
-import type { ControlPlaneStore, PendingMessageRow, Scope } from '@slipway/storage'
+import { type ControlPlaneStore, ownedBy, type PendingMessageRow, type Scope } from '@slipway/storage'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { parseUuid } from './records/conversation-ids.ts'
 
@@ -102,7 +102,7 @@ export class PendingMessages implements AsyncDisposable {
     await Promise.all(this.#deliveries)
   }
 
-  async #resolveTarget({ owner, org }: Scope, target: string): Promise<string> {
+  async #resolveTarget(scope: Scope, target: string): Promise<string> {
     const { startTasks, conversations } = this.#deps.controlPlane
     const isTask = target.startsWith('task-')
     const targetId = parseUuid(isTask ? target.slice('task-'.length) : target)
@@ -110,10 +110,10 @@ export class PendingMessages implements AsyncDisposable {
     const id = isTask ? task?.conversation : targetId
     if (id !== undefined && id !== null) {
       const [row] = await conversations.get([id])
-      if (row?.owner === owner && (org === undefined || row.org === org)) return id
+      if (ownedBy(scope).includes(row)) return id
       // One that is on its way has no row yet.
       const query = { conversation_id__eq: id, limit: 1, sort_order: 'CREATED_AT_DESC' } as const
-      const { items } = await startTasks.search({ owner }, query)
+      const { items } = await startTasks.search({ owner: scope.owner }, query)
       if (row === undefined && items.length > 0) return id
     }
     throw new Problem('not_found', 'There is no such conversation and no such start task')

@@ -1,5 +1,6 @@
 import type { Handlers } from '@slipway/http'
 import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
+import { ownedBy } from '@slipway/storage'
 import { getCaller } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { SandboxSpecs } from '../sandboxes/specs.ts'
@@ -31,11 +32,9 @@ export function sandboxHandlers(deps: {
       return { json: { items, next_page_id: page.next_page_id } }
     },
     async getSandboxes(request) {
-      const { owner, org } = getCaller(request)
       const rows = await sandboxes.find(request.query.id)
-      const own = rows.map((row) =>
-        row?.owner === owner && (org === undefined || row.org === org) ? row : undefined,
-      )
+      const { includes } = ownedBy(getCaller(request))
+      const own = rows.map((row) => (includes(row) ? row : undefined))
       return {
         json: await Promise.all(own.map((row) => (row === undefined ? null : sandboxes.getInfo(row)))),
       }

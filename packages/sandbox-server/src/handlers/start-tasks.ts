@@ -1,6 +1,6 @@
 import type { Handlers } from '@slipway/http'
 import type { appConversationRoutes } from '@slipway/protocol'
-import type { StartTaskRows } from '@slipway/storage'
+import { ownedBy, type StartTaskRows } from '@slipway/storage'
 import { getCaller } from '../auth/authenticator.ts'
 import type { ConversationStarter } from '../start/conversation-starter.ts'
 import { type StartProgress, toStartTask } from '../start/progress.ts'
@@ -39,7 +39,7 @@ export function startTaskHandlers(deps: {
     async getStartTasks(request) {
       const { owner } = getCaller(request)
       const rows = await startTasks.get(request.query.ids)
-      return { json: rows.map((row) => (row?.owner === owner ? toStartTask(row) : null)) }
+      return { json: rows.map((row) => (ownedBy({ owner }).includes(row) ? toStartTask(row) : null)) }
     },
   }
 }

@@ -1,6 +1,6 @@
 import type { ProxyRequest, ProxyRoute } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
-import type { SandboxRow, Scope } from '@slipway/storage'
+import { ownedBy, type SandboxRow, type Scope } from '@slipway/storage'
 import { hashKey } from '../auth/authenticator.ts'
 import { proxyPathNames } from './exposed-urls.ts'
 
@@ -50,8 +50,7 @@ async function requireAccess(
 ): Promise<void> {
   const key = header('x-session-api-key')
   if (key !== undefined && isSessionKey(row, key)) return
-  const { owner, org } = await authenticateCaller(header)
-  if (owner === row.owner && (org === undefined || org === row.org)) return
+  if (ownedBy(await authenticateCaller(header)).includes(row)) return
   throw new Problem('not_found', 'Not Found')
 }
 

@@ -2,7 +2,15 @@ import { createHash } from 'node:crypto'
 import { unixFetch } from '@slipway/http'
 import { invalidInput, type LogFunction, must, Problem, type SandboxInfo } from '@slipway/protocol'
 import { KeyedMutex, Semaphore } from '@slipway/shared/async'
-import type { Cipher, ControlPlaneStore, PageQuery, RowPage, SandboxRow, Scope } from '@slipway/storage'
+import {
+  type Cipher,
+  type ControlPlaneStore,
+  ownedBy,
+  type PageQuery,
+  type RowPage,
+  type SandboxRow,
+  type Scope,
+} from '@slipway/storage'
 import { hashKey } from '../auth/authenticator.ts'
 import type { Backend } from '../backends/backend.ts'
 import type { Expose } from '../network/exposed-urls.ts'
@@ -490,9 +498,8 @@ function requireSameSandbox(row: SandboxRow, scope: Scope, spec: ResolvedSpec): 
   return row
 }
 
-function isVisibleTo(row: SandboxRow, { owner, org }: Scope): boolean {
-  const isOwn = !isPooled(row) && row.owner === owner && (org === undefined || row.org === org)
-  return isOwn && row.wanted !== 'gone'
+function isVisibleTo(row: SandboxRow, scope: Scope): boolean {
+  return !isPooled(row) && ownedBy(scope).includes(row) && row.wanted !== 'gone'
 }
 
 function isRunningOrStarting({ wanted, status }: SandboxRow): boolean {

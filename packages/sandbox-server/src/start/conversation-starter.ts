@@ -8,7 +8,7 @@ import {
 } from '@slipway/protocol'
 import { createHistogram } from '@slipway/shared/metrics'
 import { redact, redactedText } from '@slipway/shared/redaction'
-import type { AppConversationRow, Scope, StartTaskRow } from '@slipway/storage'
+import { type AppConversationRow, ownedBy, type Scope, type StartTaskRow } from '@slipway/storage'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
 import { Redactor } from '../redaction/redactor.ts'
 import { conversationDeletedError, explainError, interruptedError, StartError } from './failures.ts'
@@ -126,10 +126,10 @@ export class ConversationStarter implements AsyncDisposable {
     if (request.agent_profile_id !== undefined)
       throw invalidInput(['body', 'agent_profile_id'], 'There is no such agent profile')
     const [existing] = await controlPlane.conversations.get([id])
-    if (existing !== undefined && !isOwnedBy(scope, existing)) throw idTakenProblem()
+    if (existing !== undefined && !ownedBy(scope).includes(existing)) throw idTakenProblem()
     const { parent_conversation_id: parentId } = request
     const [parent] = parentId === undefined ? [] : await controlPlane.conversations.get([parentId])
-    if (parentId !== undefined && (parent === undefined || !isOwnedBy(scope, parent) || parentId === id))
+    if (parentId !== undefined && (!ownedBy(scope).includes(parent) || parentId === id))
       throw invalidInput(['body', 'parent_conversation_id'], 'There is no such conversation to be the parent')
     const inherited = inheritSettings(request, existing ?? parent)
     const { llm_profile: profile, llm_model: model } = inherited
@@ -313,10 +313,6 @@ export class ConversationStarter implements AsyncDisposable {
     await progress.update({ status: 'ERROR', detail, quota_day: null })
     if (quota_day !== null) await this.#deps.quota.release(owner, quota_day)
   }
-}
-
-function isOwnedBy({ owner, org }: Scope, row: AppConversationRow): boolean {
-  return row.owner === owner && (org === undefined || row.org === org)
 }
 
 /** Says nothing of whose it is. */

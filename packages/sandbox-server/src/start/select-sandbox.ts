@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { AppConversationRow, AppConversationRows, SandboxRow, Scope } from '@slipway/storage'
+import {
+  type AppConversationRow,
+  type AppConversationRows,
+  ownedBy,
+  type SandboxRow,
+  type Scope,
+} from '@slipway/storage'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { StartError, sandboxError } from './failures.ts'
@@ -48,15 +54,11 @@ export async function selectSandbox(
   const isGrouped = isGroupingStrategy(strategy)
   if (sandbox !== undefined) return { row: await sandboxes.get(scope, sandbox), isNew: false, isGrouped }
   const found = await sandboxes.find(preferred)
-  const usable = found.find((row) => isOwnedBy(scope, row) && visibleSandboxStatus(row) !== 'MISSING')
+  const usable = found.find((row) => ownedBy(scope).includes(row) && visibleSandboxStatus(row) !== 'MISSING')
   if (usable !== undefined) return { row: usable, isNew: false, isGrouped }
   const joined = isGrouped ? chooseByStrategy(strategy, await listCandidates(context, spec)) : undefined
   if (joined !== undefined) return { row: joined.row, isNew: false, isGrouped }
   return { row: await sandboxes.start(scope, spec === undefined ? {} : { spec }), isNew: true, isGrouped }
-}
-
-function isOwnedBy({ owner, org }: Scope, row: SandboxRow | undefined): row is SandboxRow {
-  return row !== undefined && row.owner === owner && (org === undefined || row.org === org)
 }
 
 async function listCandidates(

@@ -7,10 +7,11 @@ import type {
   RowSort,
   Scope,
 } from '../../control-plane/control-plane-store.ts'
+import { ownedBy } from '../../control-plane/owned-by.ts'
 import { foldCase } from '../../text/case-folding.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
-import { addCondition, type Conditions, listingByMoment, ownedBy } from './conditions.ts'
+import { addCondition, type Conditions, listingByMoment } from './conditions.ts'
 import { type Listing, Table } from './table.ts'
 
 type Query = PageQuery & AppConversationFilter & { readonly sort_order: RowSort | 'TITLE' | 'TITLE_DESC' }
@@ -105,7 +106,7 @@ export function conversationListing(scope: Scope, { sort_order, ...filter }: Que
 }
 
 function filterConditions(scope: Scope, filter: AppConversationFilter): Conditions {
-  const conditions = ownedBy(scope)
+  const conditions: Conditions = ownedBy(scope)
   // A parameter that is empty is as if it were not there.
   const needle = filter.title__contains ? foldCase(filter.title__contains) : undefined
   addCondition(conditions, 'instr(folded_title, ?) > 0', needle)

@@ -1,5 +1,5 @@
 import type { Instant } from '@slipway/protocol'
-import type { RowSort, Scope } from '../../control-plane/control-plane-store.ts'
+import type { RowSort } from '../../control-plane/control-plane-store.ts'
 import type { Value } from '../database/database.ts'
 import type { Listing } from './table.ts'
 
@@ -7,12 +7,6 @@ import type { Listing } from './table.ts'
 export interface Conditions {
   readonly where: string[]
   readonly values: Value[]
-}
-
-export function ownedBy({ owner, org }: Scope): Conditions {
-  const conditions: Conditions = { where: ['owner IS ?'], values: [owner] }
-  addCondition(conditions, 'org = ?', org)
-  return conditions
 }
 
 /** Adds a condition when there is a value for it. */

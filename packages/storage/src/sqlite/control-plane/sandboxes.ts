@@ -7,9 +7,9 @@ import type {
   SandboxRows,
   Scope,
 } from '../../control-plane/control-plane-store.ts'
+import { ownedBy } from '../../control-plane/owned-by.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
-import { ownedBy } from './conditions.ts'
 import { type Listing, Table } from './table.ts'
 
 type Change = Parameters<SandboxRows['update']>

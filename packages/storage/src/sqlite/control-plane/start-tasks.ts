@@ -7,9 +7,10 @@ import type {
   StartTaskRow,
   StartTaskRows,
 } from '../../control-plane/control-plane-store.ts'
+import { ownedBy } from '../../control-plane/owned-by.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
-import { addCondition, type Conditions, listingByMoment, ownedBy } from './conditions.ts'
+import { addCondition, type Conditions, listingByMoment } from './conditions.ts'
 import { type Listing, Table } from './table.ts'
 
 interface Filter {
@@ -92,7 +93,7 @@ export function taskListing(
 }
 
 function filterConditions({ owner }: Scope, { conversation_id__eq, created_at__gte }: Filter): Conditions {
-  const conditions = ownedBy({ owner })
+  const conditions: Conditions = ownedBy({ owner })
   addCondition(conditions, 'conversation = ?', conversation_id__eq)
   addCondition(conditions, 'created_at >= ?', created_at__gte)
   return conditions
