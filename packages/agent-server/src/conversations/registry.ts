@@ -350,5 +350,5 @@ function readOrigin(record: ConversationRecord): ConversationOrigin {
 
 function hasConfirmationDeadline(record: ConversationRecord): boolean {
   const stored: StoredRequest = JSON.parse(record.request ?? '{}')
-  return stored.confirmation_policy !== undefined && 'deadlineSeconds' in stored.confirmation_policy
+  return stored.confirmation_policy !== undefined && 'deadline_seconds' in stored.confirmation_policy
 }
