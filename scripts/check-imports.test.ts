@@ -31,7 +31,7 @@ test.each([
   [
     'a library outside its place',
     'cli/src/a.ts',
-    `import { fastify } from 'fastify'`,
+    `import { WebSocketServer } from 'ws'`,
     'allowed only in http/',
   ],
   [
