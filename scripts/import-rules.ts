@@ -37,7 +37,6 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   zod: ['protocol/', 'agent-server/src/config/config.ts', 'sandbox-server/src/config/config.ts'],
   'find-my-way': ['http/src/core/router.ts'],
   '@fastify/': ['http/'],
-  'find-my-way': ['http/'],
   ws: ['http/'],
   'http-proxy-3': ['http/'],
   pino: ['http/'],
