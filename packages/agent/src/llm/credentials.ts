@@ -1,4 +1,5 @@
 import type { Llm } from '@slipway/protocol'
+import { decodePercent } from '@slipway/shared/url'
 import { Secrets } from '../secrets/secrets.ts'
 
 /** Shorter values of headers and extra members are words, not secrets. */
@@ -49,15 +50,7 @@ function urlValues(text: string | undefined): string[] {
   if (text === undefined || !URL.canParse(text)) return []
   const url = new URL(text)
   const { password, searchParams } = url
-  return [password, decodeOrSame(password), ...searchParams.values()]
-}
-
-function decodeOrSame(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
+  return [password, decodePercent(password) ?? password, ...searchParams.values()]
 }
 
 function extraValues({ litellm_extra_body }: Llm): string[] {

@@ -1,4 +1,5 @@
 import { Secret } from '@slipway/shared/redaction'
+import { decodePercent } from '@slipway/shared/url'
 import * as z from 'zod'
 
 const httpUrl = z.url({ protocol: /^https?$/ }).optional()
@@ -71,15 +72,8 @@ function parseHeaders(text: string): Record<string, Secret> {
       const name = part.slice(0, Math.max(at, 0)).trim()
       if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name))
         throw new Error('OTEL_EXPORTER_OTLP_HEADERS: it is not name=value, separated by commas')
-      return [name, new Secret(decodeOrRaw(part.slice(at + 1).trim()))]
+      const value = part.slice(at + 1).trim()
+      return [name, new Secret(decodePercent(value) ?? value)]
     }),
   )
-}
-
-function decodeOrRaw(value: string): string {
-  try {
-    return decodeURIComponent(value)
-  } catch {
-    return value
-  }
 }
