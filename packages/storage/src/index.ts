@@ -1,24 +1,15 @@
 export type { BashEventRange, BashEventRow, BashEvents } from './bash-events/bash-events.ts'
 export type {
-  ApiKeyRow,
+  AppConversationQuery,
   AppConversationRow,
   AppConversationRows,
-  ControlPlaneStore,
-  DesiredState,
-  OrgRow,
-  PageQuery,
-  PendingMessageRow,
-  QuotaRows,
-  RowPage,
-  SandboxRow,
-  SandboxRows,
-  Scope,
-  StartTaskRow,
-  StartTaskRows,
-  UserRow,
-  UserRows,
-} from './control-plane/control-plane-store.ts'
+} from './control-plane/app-conversations.ts'
+export type { ControlPlaneStore, PendingMessageRow, QuotaRows } from './control-plane/control-plane-store.ts'
 export { ownedBy } from './control-plane/owned-by.ts'
+export type { PageQuery, RowPage, Scope } from './control-plane/rows.ts'
+export type { DesiredState, SandboxRow, SandboxRows } from './control-plane/sandboxes.ts'
+export type { StartTaskRow, StartTaskRows } from './control-plane/start-tasks.ts'
+export type { ApiKeyRow, OrgRow, UserRow, UserRows } from './control-plane/users.ts'
 export type {
   ConversationRecord,
   ConversationRecords,
@@ -54,8 +45,5 @@ export {
 } from './event-log/received-event.ts'
 export { PageIdCodec, unknownPageId } from './paging/page-id-codec.ts'
 export { openBashEvents } from './sqlite/bash-events/bash-events.ts'
-export {
-  type ControlPlaneStoreOptions,
-  openControlPlaneStore,
-} from './sqlite/control-plane/control-plane-store.ts'
+export { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'
 export { openStorage, type SqliteStorage } from './sqlite/storage.ts'

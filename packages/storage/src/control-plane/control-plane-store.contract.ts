@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { documentStoreContract } from '../documents/document-store.contract.ts'
-import type { SandboxRow } from './control-plane-store.ts'
 import { pageWalkContract } from './page-walk.contract.ts'
+import type { SandboxRow } from './sandboxes.ts'
 import {
   conversationRow,
   keyRow,
@@ -16,9 +16,9 @@ import {
   walkPages,
 } from './testing/sample-rows.ts'
 
-/** What each Ledger must keep. */
+/** What every ControlPlaneStore guarantees. */
 export function controlPlaneStoreContract(open: OpenStore): void {
-  test('a ledger has an id of its own, made once', async () => {
+  test('a store has its own id, created once', async () => {
     await using first = await open()
     await using second = await open()
     const { id } = first.store
@@ -64,7 +64,7 @@ export function controlPlaneStoreContract(open: OpenStore): void {
 }
 
 function sandboxContract(open: OpenStore): void {
-  test('a sandbox is written once and kept over a restart, with all its members', async () => {
+  test('a sandbox is written once and survives a restart with all its members', async () => {
     await using fixture = await open()
     const { sandboxes } = fixture.store
     const row = sandboxRow({
@@ -78,13 +78,13 @@ function sandboxContract(open: OpenStore): void {
     })
     expect(await sandboxes.add(row)).toBe('added')
     expect(await sandboxes.add({ ...row, owner: 'bob' })).toBe('known')
-    const ledger = await fixture.reopen()
-    expect(await ledger.sandboxes.get(['b', 'a'])).toEqual([undefined, row])
-    expect(await ledger.sandboxes.findByKeyHash('h')).toEqual(row)
-    expect(await ledger.sandboxes.findByKeyHash('')).toBeUndefined()
-    expect(await ledger.sandboxes.remove('a')).toBe(true)
-    expect(await ledger.sandboxes.remove('a')).toBe(false)
-    expect(await ledger.sandboxes.findByKeyHash('h')).toBeUndefined()
+    const reopened = await fixture.reopen()
+    expect(await reopened.sandboxes.get(['b', 'a'])).toEqual([undefined, row])
+    expect(await reopened.sandboxes.findByKeyHash('h')).toEqual(row)
+    expect(await reopened.sandboxes.findByKeyHash('')).toBeUndefined()
+    expect(await reopened.sandboxes.remove('a')).toBe(true)
+    expect(await reopened.sandboxes.remove('a')).toBe(false)
+    expect(await reopened.sandboxes.findByKeyHash('h')).toBeUndefined()
   })
 
   test('a sandbox is changed only while it is as it was thought to be', async () => {
@@ -216,16 +216,16 @@ function conversationContract(open: OpenStore): void {
     const { title, updated_at, members } = changed
     expect(await conversations.update('a', { title, updated_at, members })).toEqual(changed)
     expect(await conversations.update('b', { title })).toBeUndefined()
-    const ledger = await fixture.reopen()
-    expect(await ledger.conversations.get(['a', 'b'])).toEqual([changed, undefined])
-    expect(await ledger.conversations.update('a', { title: null, status: null })).toEqual({
+    const reopened = await fixture.reopen()
+    expect(await reopened.conversations.get(['a', 'b'])).toEqual([changed, undefined])
+    expect(await reopened.conversations.update('a', { title: null, status: null })).toEqual({
       ...changed,
       title: null,
       status: null,
     })
-    expect(await ledger.conversations.remove('a')).toBe(true)
-    expect(await ledger.conversations.remove('a')).toBe(false)
-    expect(await ledger.conversations.get(['a'])).toEqual([undefined])
+    expect(await reopened.conversations.remove('a')).toBe(true)
+    expect(await reopened.conversations.remove('a')).toBe(false)
+    expect(await reopened.conversations.get(['a'])).toEqual([undefined])
   })
 
   test('conversations of a sandbox and of a parent come the oldest first, whoever owns them', async () => {
@@ -397,7 +397,7 @@ function keyContract(open: OpenStore): void {
 }
 
 function quotaContract(open: OpenStore): void {
-  test('slots are taken and given back as a counter would say, never above the limit nor below zero', async () => {
+  test('slots are reserved and released like a counter, never above the limit or below zero', async () => {
     const ask = fc.record({
       kind: fc.constantFrom('reserve', 'reserve', 'release'),
       user: fc.constantFrom('a', 'b'),

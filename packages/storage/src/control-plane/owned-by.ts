@@ -1,21 +1,18 @@
-import type { Scope } from './control-plane-store.ts'
+import type { Scope } from './rows.ts'
 
 interface OwnedRow {
   readonly owner: string | null
   readonly org?: string | null
 }
 
-/** Who may see a row: conditions of SQL with their values, and the same rule for a row in memory. */
+/** Who may see a row: SQL conditions with their values, and the same rule for a row in memory. */
 export interface Ownership {
   readonly where: string[]
   readonly values: (string | null)[]
   includes<R extends OwnedRow>(row: R | undefined): row is R
 }
 
-/**
- * The one rule of row ownership: the owner is the same and, where the scope names an organisation, so is that. A scope without
- * an organisation sees the owner's rows in all of them.
- */
+/** Row ownership: the same owner and, if the scope has an organisation, the same organisation. */
 export function ownedBy({ owner, org }: Scope): Ownership {
   return {
     where: org === undefined ? ['owner IS ?'] : ['owner IS ?', 'org = ?'],

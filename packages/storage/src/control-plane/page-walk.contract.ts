@@ -1,12 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { foldCase } from '../text/case-folding.ts'
-import type {
-  AppConversationFilter,
-  AppConversationRow,
-  ControlPlaneStore,
-  Scope,
-} from './control-plane-store.ts'
+import type { AppConversationFilter, AppConversationRow } from './app-conversations.ts'
+import type { ControlPlaneStore } from './control-plane-store.ts'
+import type { Scope } from './rows.ts'
 import {
   conversationRow,
   type OpenStore,

@@ -1,19 +1,13 @@
 import type { Instant } from '@slipway/protocol'
 import { expect } from 'vitest'
-import type {
-  ApiKeyRow,
-  AppConversationRow,
-  ControlPlaneStore,
-  OrgRow,
-  PageQuery,
-  PendingMessageRow,
-  RowPage,
-  SandboxRow,
-  StartTaskRow,
-  UserRow,
-} from '../control-plane-store.ts'
+import type { AppConversationRow } from '../app-conversations.ts'
+import type { ControlPlaneStore, PendingMessageRow } from '../control-plane-store.ts'
+import type { PageQuery, RowPage } from '../rows.ts'
+import type { SandboxRow } from '../sandboxes.ts'
+import type { StartTaskRow } from '../start-tasks.ts'
+import type { ApiKeyRow, OrgRow, UserRow } from '../users.ts'
 
-/** A fresh ledger for one test. `reopen` closes it and opens it again. */
+/** A new store for one test. `reopen` closes it and opens it again. */
 export interface OpenedStore extends AsyncDisposable {
   readonly store: ControlPlaneStore
   reopen(): Promise<ControlPlaneStore>

@@ -3,12 +3,12 @@ import { type Database, resultCode } from '../database/database.ts'
 
 type Outcome<T> = { readonly answer: T } | { readonly error: unknown }
 
-/** A row that may not be there twice: SQLite undoes the statement, and nothing else is wrong. */
+/** A constraint violation: SQLite undoes the statement alone. */
 const constraintCode = 19
 
 /**
- * Changes of the ledger. Those of one turn of the event loop share a transaction, and each sees what the ones before it wrote.
- * One that throws leaves nothing behind and rejects alone; when the transaction fails all of them reject.
+ * Changes of the control-plane store. The changes of one turn of the event loop share a transaction and see
+ * each other's writes. A change that throws is rolled back and rejects alone; a failed transaction rejects all.
  */
 export class ChangeQueue {
   readonly #db: Database
@@ -19,7 +19,7 @@ export class ChangeQueue {
     this.#commitQueue = new CommitQueue(db, 'ledger')
   }
 
-  /** Resolves with what `work` answered after its writes are durable. */
+  /** Resolves with the result of `work` when its writes are durable. */
   async write<T>(work: () => T): Promise<T> {
     const outcome = await this.#commitQueue.write(() => {
       let outcome: Outcome<T> = { error: new Error('the change was not made') }
@@ -34,7 +34,7 @@ export class ChangeQueue {
     return outcome.answer
   }
 
-  /** Writes what waits, and refuses what comes later. */
+  /** Writes the queued changes, and rejects later ones. */
   close(): void {
     this.#commitQueue.close()
   }

@@ -1,5 +1,4 @@
-import type { Instant } from '@slipway/protocol'
-import type { RowSort } from '../../control-plane/control-plane-store.ts'
+import type { RowSort } from '../../control-plane/rows.ts'
 import type { Value } from '../database/database.ts'
 import type { Listing } from './table.ts'
 
@@ -9,34 +8,20 @@ export interface Conditions {
   readonly values: Value[]
 }
 
-/** Adds a condition when there is a value for it. */
-export function addCondition(
+/** Adds the conditions that have a value. */
+export function addConditions(
   { where, values }: Conditions,
-  condition: string,
-  value: Value | undefined,
+  conditions: Readonly<Record<string, Value | undefined>>,
 ): void {
-  if (value === undefined) return
-  where.push(condition)
-  values.push(value)
-}
-
-interface Timestamps {
-  readonly id: string
-  readonly created_at: Instant
-  readonly updated_at: Instant
-}
-
-/** The rows of `table` that meet the conditions, in order of a moment. */
-export function listingByMoment<R extends Timestamps>(
-  table: string,
-  sort: RowSort,
-  conditions: Conditions,
-): Listing<R> {
-  const isCreated = sort.startsWith('CREATED_AT')
-  return {
-    ...conditions,
-    index: `${table}_${isCreated ? 'created' : 'updated'}`,
-    by: isCreated ? 'created_at' : 'updated_at',
-    isDescending: sort.endsWith('_DESC'),
+  for (const [condition, value] of Object.entries(conditions)) {
+    if (value === undefined) continue
+    where.push(condition)
+    values.push(value)
   }
+}
+
+/** The rows of `table` that meet the conditions, in order of a timestamp. */
+export function timestampListing(table: string, sort: RowSort, conditions: Conditions): Listing {
+  const by = sort.startsWith('CREATED_AT') ? 'created' : 'updated'
+  return { ...conditions, index: `${table}_${by}`, by: `${by}_at`, isDescending: sort.endsWith('_DESC') }
 }

@@ -37,7 +37,7 @@ class WriterOutput {
   }
 }
 
-test(`nothing of the ledger that was acknowledged is lost when the process is killed, ${rounds} times`, {
+test(`nothing of the store that was acknowledged is lost when the process is killed, ${rounds} times`, {
   timeout: 60_000 + rounds * 5_000,
 }, async () => {
   for (let left = rounds; left > 0; left -= roundsOfDirectory)
@@ -70,10 +70,8 @@ async function runAndKill(directory: string, output: WriterOutput): Promise<void
 }
 
 async function check(directory: string, output: WriterOutput): Promise<void> {
-  await using ledger = await openControlPlaneStore({ directory })
-  const sandboxes = new Map(
-    (await Array.fromAsync(ledger.sandboxes.iterateAll())).map((row) => [row.id, row]),
-  )
+  await using store = await openControlPlaneStore({ directory })
+  const sandboxes = new Map((await Array.fromAsync(store.sandboxes.iterateAll())).map((row) => [row.id, row]))
   for (const id of output.added) {
     if (output.removed.has(id)) expect(sandboxes.has(id)).toBe(false)
     else if (!output.removing.has(id)) expect(sandboxes.get(id)).toMatchObject({ id })
@@ -83,14 +81,14 @@ async function check(directory: string, output: WriterOutput): Promise<void> {
     if (row !== undefined) expect(row.owner).toBe(owner)
   }
   for (const [id, title] of output.titles) {
-    const [row] = await ledger.conversations.get([id])
+    const [row] = await store.conversations.get([id])
     if (output.removed.has(id)) expect(row).toBeUndefined()
     else if (!output.removing.has(id)) expect([title, 'second']).toContain(row?.title)
   }
   const counts = {
-    used: await ledger.quota.getUsed('u', '2026-01-31'),
-    length: (await ledger.documents.get('u', 'd'))?.length ?? 0,
-    waiting: (await ledger.pendingMessages.list('t')).length,
+    used: await store.quota.getUsed('u', '2026-01-31'),
+    length: (await store.documents.get('u', 'd'))?.length ?? 0,
+    waiting: (await store.pendingMessages.list('t')).length,
   }
   // One of each may have been written and not acknowledged any more.
   for (const name of ['used', 'length', 'waiting'] as const) {

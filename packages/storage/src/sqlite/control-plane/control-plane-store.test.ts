@@ -13,19 +13,19 @@ import { SqliteSandboxRows } from './sandboxes.ts'
 import { controlPlaneMigrations } from './schema.ts'
 
 const open: OpenStore = async (options = {}) => {
-  const directory = mkdtempSync(join(tmpdir(), 'slipway-ledger-'))
-  let ledger = await openControlPlaneStore({ ...options, directory })
+  const directory = mkdtempSync(join(tmpdir(), 'slipway-control-plane-'))
+  let store = await openControlPlaneStore({ ...options, directory })
   return {
     get store() {
-      return ledger
+      return store
     },
     async reopen() {
-      await ledger[Symbol.asyncDispose]()
-      ledger = await openControlPlaneStore({ ...options, directory })
-      return ledger
+      await store[Symbol.asyncDispose]()
+      store = await openControlPlaneStore({ ...options, directory })
+      return store
     },
     async [Symbol.asyncDispose]() {
-      await ledger[Symbol.asyncDispose]()
+      await store[Symbol.asyncDispose]()
       rmSync(directory, { recursive: true })
     },
   }
@@ -35,24 +35,24 @@ controlPlaneStoreContract(open)
 
 const settings = { synchronous: 'FULL', cacheBytes: 1_000_000, migrations: controlPlaneMigrations } as const
 
-test('a ledger and a storage live in one directory, each open once', async () => {
+test('a control-plane store and a storage share a directory, each open once', async () => {
   using directory = temporaryDirectory()
   const path = join(directory.path, 'deeper')
   await using storage = await openStorage({ directory: path })
-  await using ledger = await openControlPlaneStore({ directory: path })
+  await using store = await openControlPlaneStore({ directory: path })
   await expect(openControlPlaneStore({ directory: path })).rejects.toThrow('in use by another process')
   expect(statSync(path).mode & 0o777).toBe(0o700)
   await storage.conversations.create({ id: '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e' })
-  await ledger.sandboxes.add(sandboxRow({ id: 'a' }))
+  await store.sandboxes.add(sandboxRow({ id: 'a' }))
 })
 
-test('what was asked for is written before a ledger closes, and nothing after', async () => {
+test('queued changes are written before closing, later ones rejected', async () => {
   using directory = temporaryDirectory()
-  const ledger = await openControlPlaneStore({ directory: directory.path })
-  const added = ledger.sandboxes.add(sandboxRow({ id: 'a' }))
-  await ledger[Symbol.asyncDispose]()
+  const store = await openControlPlaneStore({ directory: directory.path })
+  const added = store.sandboxes.add(sandboxRow({ id: 'a' }))
+  await store[Symbol.asyncDispose]()
   expect(await added).toBe('added')
-  await expect(ledger.sandboxes.add(sandboxRow({ id: 'b' }))).rejects.toMatchObject({ code: 'unavailable' })
+  await expect(store.sandboxes.add(sandboxRow({ id: 'b' }))).rejects.toMatchObject({ code: 'unavailable' })
   await using again = await openControlPlaneStore({ directory: directory.path })
   expect(await Array.fromAsync(again.sandboxes.iterateAll())).toEqual([sandboxRow({ id: 'a' })])
 })

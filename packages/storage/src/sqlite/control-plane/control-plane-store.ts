@@ -1,6 +1,6 @@
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Instant, type LogFunction, must } from '@slipway/protocol'
+import { makeDirectory } from '@slipway/shared/fs'
 import type { ControlPlaneStore } from '../../control-plane/control-plane-store.ts'
 import { Database } from '../database/database.ts'
 import { DirectoryLock } from '../database/directory-lock.ts'
@@ -14,13 +14,13 @@ import { controlPlaneMigrations } from './schema.ts'
 import { SqliteStartTaskRows } from './start-tasks.ts'
 import { SqliteUserRows } from './users.ts'
 
-/** Of the pages of control.db. */
+/** Bound of the page cache of control.db. */
 const cacheBytes = 8 * 1024 * 1024
 
-export interface ControlPlaneStoreOptions {
+interface ControlPlaneStoreOptions {
   /**
-   * Where the files are; it is made when it is not there, and may be the one of a storage. `control.db` is the truth,
-   * `control-lock.db` keeps a second process out.
+   * Created when missing; may be the one of a storage. `control.db` has the rows, `control-lock.db` excludes
+   * other processes.
    */
   readonly directory: string
   readonly log?: LogFunction
@@ -28,19 +28,19 @@ export interface ControlPlaneStoreOptions {
   readonly now?: () => Instant
 }
 
-/** Opens the ledger of a directory. Rejects with a plain Error when another process has it open. */
+/** Rejects with a plain Error when another process has the directory open. */
 export async function openControlPlaneStore({
   directory,
   log = () => {},
   now = () => Date.now() * 1000,
 }: ControlPlaneStoreOptions): Promise<ControlPlaneStore> {
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  await makeDirectory(directory, 0o700)
   const lock = new DirectoryLock(directory, 'control-lock.db')
   try {
     const path = join(directory, 'control.db')
     const db = new Database(path, { synchronous: 'FULL', cacheBytes, migrations: controlPlaneMigrations })
     const store = new SqliteControlPlaneStore(db, lock, now)
-    log('debug', 'the ledger is open', { ledger: store.id })
+    log('debug', 'the control-plane store is open', { ledger: store.id })
     return store
   } catch (error) {
     lock[Symbol.dispose]()
@@ -48,7 +48,7 @@ export async function openControlPlaneStore({
   }
 }
 
-/** Ledger on one SQLite file. */
+/** ControlPlaneStore on one SQLite file. */
 class SqliteControlPlaneStore implements ControlPlaneStore {
   readonly id: string
   readonly sandboxes: SqliteSandboxRows

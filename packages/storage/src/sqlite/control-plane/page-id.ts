@@ -1,6 +1,6 @@
 import { PageIdCodec, unknownPageId } from '../../paging/page-id-codec.ts'
 
-/** The last row of a page: its value in the order and, among rows of the same value, its id. */
+/** The last row of a page: its value in the order, and its id. */
 export interface PagePosition {
   readonly value: string | number
   readonly id: string
@@ -16,12 +16,12 @@ const codec = new PageIdCodec<readonly [order: string, value: string | number, i
   },
 )
 
-/** Holds the position itself instead of naming a row, so that it stays valid when the row changes or is removed. */
+/** Contains the position itself: it stays valid when the row changes or is removed. */
 export function encodePageId(order: string, { value, id }: PagePosition): string {
   return codec.encode([order, value, id])
 }
 
-/** Throws a Problem `invalid` for a text that is no page id of this order. */
+/** Throws a Problem `invalid` for a text that is not a page id of this order. */
 export function decodePageId(order: string, text: string): PagePosition {
   const [textOrder, value, id] = codec.decode(text) ?? []
   if (textOrder !== order || value === undefined || id === undefined) throw unknownPageId()

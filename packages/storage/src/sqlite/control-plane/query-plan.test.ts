@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import type { AppConversationFilter, Scope } from '../../control-plane/control-plane-store.ts'
+import type { AppConversationFilter } from '../../control-plane/app-conversations.ts'
+import type { Scope } from '../../control-plane/rows.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
 import { childrenClause, conversationListing, sandboxClause } from './app-conversations.ts'
@@ -30,9 +31,9 @@ function queryPlans(statements: readonly string[]): string[] {
   return steps
 }
 
-function pageStatements<R>(table: string, listings: readonly Listing<R>[]): string[] {
+function pageStatements(table: string, listings: readonly Listing[]): string[] {
   return listings.flatMap((listing) =>
-    starts.map((start) => `SELECT * FROM ${table} ${pageSql(listing, start).tail}`),
+    starts.map((start) => `SELECT * FROM ${table} ${pageSql(listing, start).clause}`),
   )
 }
 
@@ -45,7 +46,7 @@ test('pages are walked in the order of an index, from where they begin: nothing 
   const orders = [...moments, 'TITLE', 'TITLE_DESC'] as const
   const conversations = scopes.flatMap((scope) =>
     filters.flatMap((filter) =>
-      orders.map((sort_order) => conversationListing(scope, { ...filter, sort_order, limit: 1 })),
+      orders.map((sort_order) => conversationListing(scope, { ...filter, sort_order })),
     ),
   )
   const tasks = scopes.flatMap((scope) =>

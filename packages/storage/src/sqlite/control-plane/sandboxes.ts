@@ -1,15 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Instant } from '@slipway/protocol'
-import type {
-  PageQuery,
-  RowPage,
-  SandboxRow,
-  SandboxRows,
-  Scope,
-} from '../../control-plane/control-plane-store.ts'
 import { ownedBy } from '../../control-plane/owned-by.ts'
+import type { PageQuery, RowPage, Scope } from '../../control-plane/rows.ts'
+import type { SandboxRow, SandboxRows } from '../../control-plane/sandboxes.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
+import { SqliteRows } from './rows.ts'
 import { type Listing, Table } from './table.ts'
 
 type Change = Parameters<SandboxRows['update']>
@@ -23,67 +19,47 @@ export const keyClause = 'INDEXED BY sandbox_key WHERE key_hash = ?'
 export const batchClause = `WHERE id > ? ORDER BY id LIMIT ${batchRows}`
 
 /** SandboxRows on SQLite. */
-export class SqliteSandboxRows implements SandboxRows {
-  readonly #changes: ChangeQueue
+export class SqliteSandboxRows extends SqliteRows<SandboxRow> implements SandboxRows {
   readonly #now: () => Instant
-  readonly #table: Table<SandboxRow>
 
   constructor(db: Database, changes: ChangeQueue, now: () => Instant) {
-    this.#changes = changes
+    super(db, changes, new Table(db, 'sandbox'))
     this.#now = now
-    this.#table = new Table<SandboxRow>(db, 'sandbox', {
-      id: 'plain',
-      owner: 'plain',
-      org: 'plain',
-      spec: 'plain',
-      backend: 'plain',
-      wanted: 'plain',
-      status: 'plain',
-      detail: 'plain',
-      key_hash: 'plain',
-      sealed: 'plain',
-      epoch: 'plain',
-      addresses: 'plain',
-      created_at: 'plain',
-      changed_at: 'plain',
-      used_at: 'plain',
-    })
   }
 
   add(row: SandboxRow): ReturnType<SandboxRows['add']> {
-    return this.#changes.write(() => (this.#table.insert(row) ? 'added' : 'known'))
-  }
-
-  async get(ids: readonly string[]): Promise<(SandboxRow | undefined)[]> {
-    return this.#table.getMany(ids)
+    return this.changes.write(() => (this.table.insert(row) ? 'added' : 'known'))
   }
 
   async findByKeyHash(hash: string): Promise<SandboxRow | undefined> {
-    return this.#table.selectFirst(keyClause, hash)
+    return this.table.selectFirst(keyClause, hash)
   }
 
-  update(id: string, members: Members, { where = {} }: Change[2] = {}): ReturnType<SandboxRows['update']> {
-    return this.#changes.write(() => {
-      const row = this.#table.get(id)
-      if (row === undefined || !matchesMembers(row, where)) return undefined
-      return this.#update(row, members)
+  override update(
+    id: string,
+    members: Members,
+    { where = {} }: Change[2] = {},
+  ): ReturnType<SandboxRows['update']> {
+    return this.changes.write(() => {
+      const row = this.table.get(id)
+      return row && matchesMembers(row, where) ? this.#update(row, members) : undefined
     })
   }
 
   claim(spec: string, members: Members & { readonly owner: string }): Promise<SandboxRow | undefined> {
-    return this.#changes.write(() => {
-      const row = this.#table.selectFirst(pooledClause, spec)
+    return this.changes.write(() => {
+      const row = this.table.selectFirst(pooledClause, spec)
       return row && this.#update(row, members)
     })
   }
 
   async search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>> {
-    return this.#table.page(sandboxListing(scope), query)
+    return this.table.page(sandboxListing(scope), query)
   }
 
   async *iterateAll(): AsyncGenerator<SandboxRow> {
     for (let after = ''; ; await nextTurn()) {
-      const rows = this.#table.select(batchClause, after)
+      const rows = this.table.select(batchClause, after)
       yield* rows
       if (rows.length < batchRows) return
       after = rows.at(-1)?.id ?? after
@@ -91,22 +67,18 @@ export class SqliteSandboxRows implements SandboxRows {
   }
 
   async listRunning(owner: string | null): Promise<readonly SandboxRow[]> {
-    return this.#table.select(runningClause, owner)
-  }
-
-  remove(id: string): Promise<boolean> {
-    return this.#changes.write(() => this.#table.remove(id))
+    return this.table.select(runningClause, owner)
   }
 
   #update(row: SandboxRow, members: Members): SandboxRow | undefined {
     const isStatusChanged = members.status !== undefined && members.status !== row.status
     const changed_at = isStatusChanged ? this.#now() : row.changed_at
-    return this.#table.update(row.id, { ...members, changed_at })
+    return this.table.update(row.id, { ...members, changed_at })
   }
 }
 
-/** The sandboxes that are shown, in their order. */
-export function sandboxListing(scope: Scope): Listing<SandboxRow> {
+/** The visible sandboxes, newest first. */
+export function sandboxListing(scope: Scope): Listing {
   const { where, values } = ownedBy(scope)
   const visible = [...where, `wanted <> 'gone'`]
   return { index: 'sandbox_created', by: 'created_at', isDescending: true, where: visible, values }

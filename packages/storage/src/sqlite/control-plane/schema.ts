@@ -1,7 +1,4 @@
-/**
- * control.db. Each index is there for one query. A title's `title_key` is the beginning of its folded text: what a page of
- * titles is ordered by, short enough for a page id.
- */
+/** control.db. Each index serves one query. `title_key` is the start of the folded title, for ordered pages. */
 export const controlPlaneMigrations: readonly string[] = [
   `CREATE TABLE ledger (id TEXT NOT NULL) STRICT;
    INSERT INTO ledger VALUES (lower(hex(randomblob(16))));

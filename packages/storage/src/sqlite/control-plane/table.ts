@@ -1,47 +1,48 @@
-import type { PageQuery, RowPage } from '../../control-plane/control-plane-store.ts'
+import type { PageQuery, RowChange, RowPage } from '../../control-plane/rows.ts'
 import { type Database, toBuffer, type Value } from '../database/database.ts'
 import { decodePageId, encodePageId, type PagePosition } from './page-id.ts'
 
-/** How a member stands in its column. */
-type ColumnEncoding<T> = T extends boolean ? 'flag' : T extends readonly unknown[] ? 'json' : 'plain'
+/** Columns with another form than their value: 0 or 1, a JSON text, or not a member of rows. */
+type ColumnForms = Readonly<Record<string, 'flag' | 'json' | 'hidden'>>
 
-/** The columns of a table: the members of its rows, under their names. */
-export type Columns<R> = {
-  readonly [Name in keyof R]-?: R[Name] extends Buffer ? 'plain' : ColumnEncoding<R[Name]>
-}
-
-/** One order of a table, and which of its rows. */
-export interface Listing<R> {
+/** One order of a table, and a selection of its rows. */
+export interface Listing {
   /** The index that has the order. */
   readonly index: string
-  /** Rows are in order of this member, and of their ids where it is equal. */
-  readonly by: keyof R & string
+  /** The column that orders rows; equal ones are in order of their ids. */
+  readonly by: string
   readonly isDescending: boolean
   /** Conditions in SQL, all of which hold, and their values. */
   readonly where: readonly string[]
   readonly values: readonly Value[]
 }
 
-/** Rows of one table, each with an id. Columns have the names of the row's members. Writing is for inside a transaction. */
+/**
+ * Rows of one table, each with an id. Columns have the names of the members of rows. Write only in a
+ * transaction.
+ */
 export class Table<R extends { readonly id: string }> {
   readonly #db: Database
   readonly #name: string
-  readonly #columns: Columns<R>
-  readonly #names: readonly string[]
+  readonly #columns: readonly string[]
+  /** The columns that are members of rows. */
+  readonly #members: readonly string[]
+  readonly #forms: ColumnForms
 
-  constructor(db: Database, name: string, columns: Columns<R>) {
+  constructor(db: Database, name: string, forms: ColumnForms = {}) {
     this.#db = db
     this.#name = name
-    this.#columns = columns
-    this.#names = Object.keys(columns)
+    this.#forms = forms
+    this.#columns = db.all<[unknown, string]>(`PRAGMA table_info(${name})`).map(([, column]) => column)
+    this.#members = this.#columns.filter((column) => forms[column] !== 'hidden')
   }
 
-  /** False when a row has the id already; it is left as it is. */
+  /** False when a row has the id already; it does not change. */
   insert(row: R): boolean {
-    const names = this.#names.join(', ')
-    const placeholders = this.#names.map(() => '?').join(', ')
-    const sql = `INSERT INTO ${this.#name} (${names}) VALUES (${placeholders}) ON CONFLICT (id) DO NOTHING RETURNING 1`
-    const values = this.#names.map((name) => toColumnValue(Reflect.get(row, name)))
+    const columns = this.#columns.filter((column) => Reflect.get(row, column) !== undefined)
+    const placeholders = columns.map(() => '?').join(', ')
+    const sql = `INSERT INTO ${this.#name} (${columns.join(', ')}) VALUES (${placeholders}) ON CONFLICT (id) DO NOTHING RETURNING 1`
+    const values = columns.map((column) => toColumnValue(Reflect.get(row, column)))
     return this.#db.get(sql, ...values) !== undefined
   }
 
@@ -49,14 +50,9 @@ export class Table<R extends { readonly id: string }> {
     return this.selectFirst('WHERE id = ?', id)
   }
 
-  /** In the order asked for, undefined for those that are not there. */
-  getMany(ids: readonly string[]): (R | undefined)[] {
-    return ids.map((id) => this.get(id))
-  }
-
-  /** Rows as SQL's `tail` (what follows FROM) selects and orders them. */
+  /** Rows in the selection and order of `clause`, which follows FROM. */
   select(clause: string, ...values: Value[]): R[] {
-    const sql = `SELECT ${this.#names.join(', ')} FROM ${this.#name} ${clause}`
+    const sql = `SELECT ${this.#members.join(', ')} FROM ${this.#name} ${clause}`
     return this.#db.all(sql, ...values).map((row) => this.#toRow(row))
   }
 
@@ -64,70 +60,62 @@ export class Table<R extends { readonly id: string }> {
     return this.select(clause, ...values)[0]
   }
 
-  /** Changes the members given (all but `id` and `created_at`) and answers the row as it is then. */
-  update(id: string, members: Partial<R>): R | undefined {
-    const changed = this.#names.filter(
-      (name) => name !== 'id' && name !== 'created_at' && Reflect.get(members, name) !== undefined,
+  /** Changes the given members and returns the new row. */
+  update(id: string, members: RowChange<R>): R | undefined {
+    const changed = this.#columns.filter(
+      (column) => column !== 'id' && column !== 'created_at' && Reflect.get(members, column) !== undefined,
     )
     if (changed.length > 0) {
-      const set = changed.map((name) => `${name} = ?`).join(', ')
-      const values = changed.map((name) => toColumnValue(Reflect.get(members, name)))
+      const set = changed.map((column) => `${column} = ?`).join(', ')
+      const values = changed.map((column) => toColumnValue(Reflect.get(members, column)))
       this.#db.run(`UPDATE ${this.#name} SET ${set} WHERE id = ?`, ...values, id)
     }
     return this.get(id)
   }
 
-  /** False when it was not there. */
+  /** False when there was none. */
   remove(id: string): boolean {
     return this.#db.get(`DELETE FROM ${this.#name} WHERE id = ? RETURNING 1`, id) !== undefined
   }
 
-  /** A page goes on after the last row of the one before, wherever that row is now. */
-  page(listing: Listing<R>, { limit, page_id }: PageQuery): RowPage<R> {
+  /** A page continues after the position of the last row of the previous page. */
+  page(listing: Listing, { limit, page_id }: PageQuery): RowPage<R> {
     const { by, index, isDescending } = listing
     const order = `${index}${isDescending ? '-' : '+'}`
-    const after = page_id ? decodePageId(order, page_id) : undefined
-    const { tail: clause, values } = pageSql(listing, after)
-    const items = this.select(clause, ...values, limit + 1)
-    const isMore = items.length > limit
-    if (isMore) items.length = limit
-    const last = isMore ? items.at(-1) : undefined
-    const next = last && encodePageId(order, { value: toOrderValue(last[by]), id: last.id })
-    return { items, next_page_id: next ?? null }
+    const { clause, values } = pageSql(listing, page_id ? decodePageId(order, page_id) : undefined)
+    const sql = `SELECT ${by}, ${this.#members.join(', ')} FROM ${this.#name} ${clause}`
+    const found = this.#db.all<[string | number, ...unknown[]]>(sql, ...values, limit + 1)
+    const items = found.slice(0, limit).map(([, ...row]) => this.#toRow(row))
+    const last = items.at(-1)
+    const value = found[limit - 1]?.[0]
+    const isMore = found.length > limit && last !== undefined && value !== undefined
+    return { items, next_page_id: isMore ? encodePageId(order, { value, id: last.id }) : null }
   }
 
-  count({ index, where, values }: Pick<Listing<R>, 'index' | 'where' | 'values'>): number {
+  count({ index, where, values }: Pick<Listing, 'index' | 'where' | 'values'>): number {
     const sql = `SELECT count(*) FROM ${this.#name} INDEXED BY ${index} WHERE ${joinConditions(where)}`
     return this.#db.get<[number]>(sql, ...values)?.[0] ?? 0
   }
 
   #toRow(values: readonly unknown[]): R {
-    const members = Object.entries<string>(this.#columns).map(([name, form], i) => [
-      name,
-      fromColumnValue(form, values[i]),
-    ])
-    return Object.fromEntries(members) as R
+    const members = this.#members.map((name, at) => [name, fromColumnValue(this.#forms[name], values[at])])
+    return Object.fromEntries(members)
   }
 }
 
-/** What follows FROM, and its values but for the limit. */
-export function pageSql<R>(
-  { index, by, isDescending, where, values }: Listing<R>,
+/** What follows FROM, and its values except the limit. */
+export function pageSql(
+  { index, by, isDescending, where, values }: Listing,
   after: PagePosition | undefined,
-): { readonly tail: string; readonly values: readonly Value[] } {
+): { readonly clause: string; readonly values: readonly Value[] } {
   const [order, sign] = isDescending ? ['DESC', '<'] : ['ASC', '>']
   const start = after === undefined ? [] : [`(${by}, id) ${sign} (?, ?)`]
   const clause = `INDEXED BY ${index} WHERE ${joinConditions([...where, ...start])} ORDER BY ${by} ${order}, id ${order} LIMIT ?`
-  return { tail: clause, values: after === undefined ? values : [...values, after.value, after.id] }
+  return { clause, values: after === undefined ? values : [...values, after.value, after.id] }
 }
 
 function joinConditions(conditions: readonly string[]): string {
   return conditions.length === 0 ? '1' : conditions.join(' AND ')
-}
-
-function toOrderValue(value: unknown): string | number {
-  if (typeof value === 'string' || typeof value === 'number') return value
-  throw new Error('pages are ordered by texts and numbers')
 }
 
 function toColumnValue(value: unknown): Value {
@@ -136,7 +124,7 @@ function toColumnValue(value: unknown): Value {
   return Buffer.isBuffer(value) ? value : JSON.stringify(value)
 }
 
-function fromColumnValue(form: string, value: unknown): unknown {
+function fromColumnValue(form: ColumnForms[string] | undefined, value: unknown): unknown {
   if (form === 'flag') return value === 1
   if (form === 'json') return JSON.parse(String(value))
   return value instanceof Uint8Array ? toBuffer(value) : value

@@ -1,21 +1,15 @@
 import { type Instant, Problem } from '@slipway/protocol'
-import type {
-  ApiKeyRow,
-  OrgRow,
-  PageQuery,
-  RowPage,
-  UserRow,
-  UserRows,
-} from '../../control-plane/control-plane-store.ts'
+import type { PageQuery, RowChange, RowPage } from '../../control-plane/rows.ts'
+import type { ApiKeyRow, OrgRow, UserRow, UserRows } from '../../control-plane/users.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
-import { Table } from './table.ts'
+import { type Listing, Table } from './table.ts'
 
 export const orgsOfUserClause = `JOIN member ON member.org = org.id WHERE member.user = ? ORDER BY org.created_at, org.id`
 export const keysClause = 'INDEXED BY api_key_user WHERE user = ? ORDER BY created_at DESC, id DESC'
 export const hashClause = 'WHERE hash = ?'
 
-/** PeopleRows on SQLite. */
+/** UserRows on SQLite. */
 export class SqliteUserRows implements UserRows {
   readonly #db: Database
   readonly #changes: ChangeQueue
@@ -26,33 +20,9 @@ export class SqliteUserRows implements UserRows {
   constructor(db: Database, changes: ChangeQueue) {
     this.#db = db
     this.#changes = changes
-    this.#users = new Table<UserRow>(db, 'user', {
-      id: 'plain',
-      name: 'plain',
-      email: 'plain',
-      org: 'plain',
-      is_admin: 'flag',
-      daily_conversation_limit: 'plain',
-      created_at: 'plain',
-    })
-    this.#orgs = new Table<OrgRow>(db, 'org', {
-      id: 'plain',
-      name: 'plain',
-      daily_conversation_limit: 'plain',
-      created_at: 'plain',
-    })
-    this.#keys = new Table<ApiKeyRow>(db, 'api_key', {
-      id: 'plain',
-      hash: 'plain',
-      user: 'plain',
-      org: 'plain',
-      name: 'plain',
-      scopes: 'json',
-      not_before: 'plain',
-      expires_at: 'plain',
-      created_at: 'plain',
-      used_at: 'plain',
-    })
+    this.#users = new Table(db, 'user', { is_admin: 'flag' })
+    this.#orgs = new Table(db, 'org')
+    this.#keys = new Table(db, 'api_key', { scopes: 'json' })
   }
 
   addUser(row: UserRow): Promise<boolean> {
@@ -67,7 +37,7 @@ export class SqliteUserRows implements UserRows {
     return this.#users.page(newestFirst('user_created'), query)
   }
 
-  updateUser(id: string, members: Parameters<UserRows['updateUser']>[1]): Promise<UserRow | undefined> {
+  updateUser(id: string, members: RowChange<UserRow>): Promise<UserRow | undefined> {
     return this.#changes.write(() => this.#users.update(id, members))
   }
 
@@ -91,7 +61,7 @@ export class SqliteUserRows implements UserRows {
     return this.#orgs.page(newestFirst('org_created'), query)
   }
 
-  updateOrg(id: string, members: Parameters<UserRows['updateOrg']>[1]): Promise<OrgRow | undefined> {
+  updateOrg(id: string, members: RowChange<OrgRow>): Promise<OrgRow | undefined> {
     return this.#changes.write(() => this.#orgs.update(id, members))
   }
 
@@ -141,13 +111,13 @@ export class SqliteUserRows implements UserRows {
     return this.#changes.write(() => this.#db.get(sql, id, user) !== undefined)
   }
 
-  /** Nothing may be left to a user of the same id who comes later. */
+  /** Otherwise a later user of the same id would inherit the row. */
   #assertUserExists(user: string): void {
     if (this.#users.get(user) === undefined) throw new Problem('not_found', 'User not found')
   }
 }
 
-/** The newest of a table first. */
-export function newestFirst(index: string) {
-  return { index, by: 'created_at', isDescending: true, where: [], values: [] } as const
+/** All rows of a table, newest first. */
+export function newestFirst(index: string): Listing {
+  return { index, by: 'created_at', isDescending: true, where: [], values: [] }
 }

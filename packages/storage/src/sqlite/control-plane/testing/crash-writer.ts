@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { writeSync } from 'node:fs'
 import { openControlPlaneStore } from '../control-plane-store.ts'
 
-/** A process for tests: writes to the ledger of a directory and prints each acknowledgement the moment it has it. */
+/** A process for tests: writes to the store of a directory and prints each acknowledgement the moment it has it. */
 const [, , directory = ''] = process.argv
 const { sandboxes, conversations, quota, documents, pendingMessages } = await openControlPlaneStore({
   directory,

@@ -1,0 +1,45 @@
+import type { Instant } from '@slipway/protocol'
+import type { PageQuery, RowPage, RowSort, Rows, Scope } from './rows.ts'
+
+/** A conversation as the control plane knows it; its events are in the log of the same id. */
+export interface AppConversationRow {
+  /** UUID, lower case with dashes. */
+  readonly id: string
+  readonly owner: string | null
+  readonly org: string | null
+  readonly sandbox: string
+  readonly parent: string | null
+  readonly title: string | null
+  /** Last reported execution status; null before the first. */
+  readonly status: string | null
+  /** JSON text of the members that no query filters by. */
+  readonly members: string
+  readonly created_at: Instant
+  readonly updated_at: Instant
+}
+
+export interface AppConversationFilter {
+  /** Ignores case (simple folding), without wildcards; empty is no filter. */
+  readonly title__contains?: string | undefined
+  readonly created_at__gte?: Instant | undefined
+  readonly created_at__lt?: Instant | undefined
+  readonly updated_at__gte?: Instant | undefined
+  readonly updated_at__lt?: Instant | undefined
+  readonly sandbox_id__eq?: string | undefined
+  /** Includes conversations with a parent. */
+  readonly include_sub_conversations?: boolean | undefined
+}
+
+/** TITLE orders by the first hundred characters of the title, ignoring case; a missing title is an empty one. */
+export type AppConversationQuery = PageQuery &
+  AppConversationFilter & { readonly sort_order: RowSort | 'TITLE' | 'TITLE_DESC' }
+
+export interface AppConversationRows extends Rows<AppConversationRow> {
+  /** Writes a new row, or returns the existing one (of any owner). */
+  add(row: AppConversationRow): Promise<{ readonly row: AppConversationRow; readonly created: boolean }>
+  search(scope: Scope, query: AppConversationQuery): Promise<RowPage<AppConversationRow>>
+  count(scope: Scope, filter: AppConversationFilter): Promise<number>
+  /** The conversations of a sandbox, oldest first. */
+  listBySandbox(sandbox: string): Promise<readonly AppConversationRow[]>
+  listChildren(id: string): Promise<readonly AppConversationRow[]>
+}

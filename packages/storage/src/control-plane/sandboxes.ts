@@ -1,0 +1,57 @@
+import type { Instant } from '@slipway/protocol'
+import type { PageQuery, RowPage, Rows, Scope } from './rows.ts'
+
+/** The desired state of a sandbox, written before any step towards it. */
+export type DesiredState = 'running' | 'paused' | 'gone'
+
+/** A sandbox. The row is written before its backend creates anything, and removed after everything is gone. */
+export interface SandboxRow {
+  readonly id: string
+  /** Id of a user; null for an unclaimed sandbox of the warm pool. */
+  readonly owner: string | null
+  readonly org: string | null
+  readonly spec: string
+  readonly backend: string
+  readonly wanted: DesiredState
+  /** The observed status: STARTING, RUNNING, PAUSED, ERROR or MISSING. */
+  readonly status: string
+  /** For its owner: the reason for the status. Contains no secret. */
+  readonly detail: string | null
+  /** SHA-256 of its session key in hex; null before it has one. */
+  readonly key_hash: string | null
+  /** Session key and configuration, sealed by the caller. */
+  readonly sealed: Buffer
+  /** Of the backend: identifies one start of its processes; null before the first. */
+  readonly epoch: string | null
+  /** JSON text of the addresses of its agent server. */
+  readonly addresses: string
+  readonly created_at: Instant
+  /** Last change of `status`. */
+  readonly changed_at: Instant
+  readonly used_at: Instant
+}
+
+type SandboxChange = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at'>>
+
+export interface SandboxRows extends Rows<SandboxRow> {
+  /** Writes a new row; `known` when the id exists. */
+  add(row: SandboxRow): Promise<'added' | 'known'>
+  findByKeyHash(hash: string): Promise<SandboxRow | undefined>
+  /**
+   * Changes the given members if the row still has the members of `where`, and returns the new row; undefined
+   * when it is missing or does not match. A changed `status` sets `changed_at`.
+   */
+  update(
+    id: string,
+    members: SandboxChange,
+    options?: { readonly where?: Partial<Pick<SandboxRow, 'wanted' | 'status' | 'owner' | 'epoch'>> },
+  ): Promise<SandboxRow | undefined>
+  /** Assigns the oldest RUNNING sandbox of a spec in the warm pool to an owner, each at most once. */
+  claim(spec: string, members: SandboxChange & { readonly owner: string }): Promise<SandboxRow | undefined>
+  /** Newest first, without sandboxes whose desired state is `gone`. */
+  search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>>
+  /** Every row, by id, in batches. */
+  iterateAll(): AsyncIterable<SandboxRow>
+  /** Sandboxes of an owner whose desired state is `running`, least recently used first. */
+  listRunning(owner: string | null): Promise<readonly SandboxRow[]>
+}

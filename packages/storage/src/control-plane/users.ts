@@ -1,0 +1,66 @@
+import type { Instant } from '@slipway/protocol'
+import type { PageQuery, RowChange, RowPage } from './rows.ts'
+
+export interface UserRow {
+  readonly id: string
+  readonly name: string | null
+  readonly email: string | null
+  /** The default organisation of the user's requests. */
+  readonly org: string | null
+  readonly is_admin: boolean
+  /** Conversations a day: null inherits, -1 is unlimited. */
+  readonly daily_conversation_limit: number | null
+  readonly created_at: Instant
+}
+
+export interface OrgRow {
+  readonly id: string
+  readonly name: string
+  readonly daily_conversation_limit: number | null
+  readonly created_at: Instant
+}
+
+export interface ApiKeyRow {
+  readonly id: string
+  /** SHA-256 of the key in hex. The key itself is not stored. */
+  readonly hash: string
+  readonly user: string
+  /** The key works only in this organisation; null: in any of the user's. */
+  readonly org: string | null
+  readonly name: string | null
+  /** What the key may do: `read`, `write`, `admin`. */
+  readonly scopes: readonly string[]
+  readonly not_before: Instant | null
+  readonly expires_at: Instant | null
+  readonly created_at: Instant
+  readonly used_at: Instant | null
+}
+
+/** Users, organisations, memberships and API keys. */
+export interface UserRows {
+  /** False when the id exists; nothing changes then. */
+  addUser(row: UserRow): Promise<boolean>
+  getUser(id: string): Promise<UserRow | undefined>
+  listUsers(query: PageQuery): Promise<RowPage<UserRow>>
+  updateUser(id: string, members: RowChange<UserRow>): Promise<UserRow | undefined>
+  /** Removes keys, memberships, documents and quota too, but no sandboxes, conversations or tasks. */
+  removeUser(id: string): Promise<boolean>
+  addOrg(row: OrgRow): Promise<boolean>
+  getOrg(id: string): Promise<OrgRow | undefined>
+  listOrgs(query: PageQuery): Promise<RowPage<OrgRow>>
+  updateOrg(id: string, members: RowChange<OrgRow>): Promise<OrgRow | undefined>
+  /** Idempotent. A Problem `not_found` when there is no such organisation or user. */
+  addMember(org: string, user: string): Promise<void>
+  removeMember(org: string, user: string): Promise<boolean>
+  listOrgsOfUser(user: string): Promise<readonly OrgRow[]>
+  /** A Problem `not_found` when there is no such user, a plain Error when the id or the hash exists. */
+  addKey(row: ApiKeyRow): Promise<void>
+  findKeyByHash(hash: string): Promise<ApiKeyRow | undefined>
+  /** Newest first. */
+  listKeys(user: string): Promise<readonly ApiKeyRow[]>
+  countKeys(): Promise<number>
+  /** Never moves `used_at` back; does nothing for a removed key. */
+  markKeyUsed(id: string, used_at: Instant): Promise<void>
+  /** False when the user has no such key. */
+  removeKey(user: string, id: string): Promise<boolean>
+}
