@@ -8,11 +8,10 @@ import { downloadFile, execCommand, shellQuote } from '../sandboxes/sandbox-exec
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { parseMetadata, visibleSandboxStatus } from './records/conversation-info.ts'
 
-const sendTimeoutMs = 30_000
 const callTimeoutMs = 30_000
 const maxFileBytes = 10 * 1024 * 1024
 const maxFiles = 2_000
-/** Where a project is unless its sandbox says otherwise: clients ask for files below it. */
+/** The project directory in requests of clients, wherever the project really is. */
 const defaultProjectDir = '/workspace/project'
 
 /** Directories of builds and dependencies (wire 1.1). */
@@ -43,8 +42,8 @@ export interface AgentCallsDeps {
 type Message = NonNullable<CallInput<'sendMessage'>['body']>
 
 /**
- * What is asked of the agent server of a conversation. While its sandbox does not run these are Problems that say what to
- * do: `conflict` (STARTING, PAUSED), `gone` (MISSING), `unavailable` (ERROR); `bad_gateway` when it does not answer or refuses.
+ * Calls to the agent server of a conversation. Problems while its sandbox does not run: `conflict` (STARTING,
+ * PAUSED), `gone` (MISSING), `unavailable` (ERROR); `bad_gateway` when it does not answer or refuses.
  */
 export class AgentCalls {
   readonly #deps: AgentCallsDeps
@@ -53,37 +52,35 @@ export class AgentCalls {
     this.#deps = deps
   }
 
-  /** Resolves when the message is stored. With a key a repeat is stored once. */
+  /** Resolves when the message is stored. A message repeated with its key is stored once. */
   async sendMessage(
     row: AppConversationRow,
     body: Message,
     options: { readonly key: string | undefined; readonly signal: AbortSignal },
   ): Promise<SandboxStatus> {
-    const connection = await this.#getConnection(row)
     const { key } = options
-    await mapAgentErrors(() =>
-      connection.client.call('sendMessage', {
+    return await this.#call(row, options.signal, async ({ client, row: sandbox }, signal) => {
+      await client.call('sendMessage', {
         params: { conversation_id: row.id },
         body,
         ...(key === undefined ? {} : { headers: { 'idempotency-key': key } }),
-        signal: withTimeout(options.signal, sendTimeoutMs),
-      }),
-    )
-    return visibleSandboxStatus(connection.row)
+        signal,
+      })
+      return visibleSandboxStatus(sandbox)
+    })
   }
 
   async switchModel(
     row: AppConversationRow,
     profile: { readonly name: string; readonly llm: Llm },
-    signal: AbortSignal,
+    outerSignal: AbortSignal,
   ): Promise<void> {
     const { controlPlane, conversationMutex } = this.#deps
-    const { client } = await this.#getConnection(row)
     const digest = createHash('sha1').update(JSON.stringify(profile.llm)).digest('hex').slice(0, 12)
     const llm = { ...profile.llm, usage_id: `profile:${profile.name}:${digest}` }
     const params = { conversation_id: row.id }
-    await mapAgentErrors(() =>
-      client.call('switchLlm', { params, body: { llm }, signal: withTimeout(signal, callTimeoutMs) }),
+    await this.#call(row, outerSignal, ({ client }, signal) =>
+      client.call('switchLlm', { params, body: { llm }, signal }),
     )
     await conversationMutex.runExclusive(row.id, async () => {
       const [now] = await controlPlane.conversations.get([row.id])
@@ -93,104 +90,103 @@ export class AgentCalls {
     })
   }
 
-  /** The text of a file; empty for every reason why it cannot be read. */
-  async readFile(row: AppConversationRow, path: string, signal: AbortSignal): Promise<string> {
+  /** The text of a file; empty when it cannot be read for any reason. */
+  async readFile(row: AppConversationRow, path: string, outerSignal: AbortSignal): Promise<string> {
     try {
-      const connection = await this.#getConnection(row)
-      const bytes = await downloadFile(connection, resolveFilePath(row, path), {
-        fetch: this.#deps.fetch,
-        maxBytes: maxFileBytes,
-        signal: withTimeout(signal, callTimeoutMs),
-      })
+      const bytes = await this.#call(row, outerSignal, (connection, signal) =>
+        downloadFile(connection, resolveFilePath(row, path), {
+          fetch: this.#deps.fetch,
+          maxBytes: maxFileBytes,
+          signal,
+        }),
+      )
       return bytes?.toString() ?? ''
     } catch {
       return ''
     }
   }
 
-  /** Absolute paths of the files below a directory, at most 2000. Names with a line break are passed over. */
+  /** Absolute paths of the files below a directory, at most 2000, without names that contain a line break. */
   async listFiles(row: AppConversationRow, path: string, signal: AbortSignal): Promise<readonly string[]> {
-    const connection = await this.#getConnection(row)
-    const directory = shellQuote(posix.resolve(parseMetadata(row).projectDir ?? connection.workingDir, path))
-    const names = ignoredDirectories.map((name) => `-name ${shellQuote(name)}`).join(' -o ')
-    const command = `[ -d ${directory} ] || exit 44
+    const result = await this.#call(row, signal, (connection) => {
+      const directory = shellQuote(posix.resolve(findProjectDir(row, connection), path))
+      const names = ignoredDirectories.map((name) => `-name ${shellQuote(name)}`).join(' -o ')
+      const command = `[ -d ${directory} ] || exit 44
 find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name $'*\\n*' ! -path $'*\\n*' -print 2>/dev/null | head -n ${maxFiles}`
-    const ran = await mapAgentErrors(() =>
-      execCommand(connection, command, { timeoutMs: callTimeoutMs, signal }),
-    )
-    if (ran.exitCode === 44) throw new Problem('not_found', 'There is no such directory in the sandbox')
-    if (ran.exitCode !== 0) throw new Problem('bad_gateway', 'The files could not be listed')
-    return ran.stdout.split('\n').filter((line) => line !== '')
+      return execCommand(connection, command, { timeoutMs: callTimeoutMs, signal })
+    })
+    if (result.exitCode === 44) throw new Problem('not_found', 'There is no such directory in the sandbox')
+    if (result.exitCode !== 0) throw new Problem('bad_gateway', 'The files could not be listed')
+    return result.stdout.split('\n').filter((line) => line !== '')
   }
 
   async gitChanges(
     row: AppConversationRow,
-    query: { readonly path: string; readonly ref?: string | undefined },
-    signal: AbortSignal,
+    query: CallInput<'gitChanges'>['query'],
+    outerSignal: AbortSignal,
   ): Promise<unknown> {
-    const { client } = await this.#getConnection(row)
-    return await mapAgentErrors(() =>
-      client.call('gitChanges', { query, signal: withTimeout(signal, callTimeoutMs) }),
+    return await this.#call(row, outerSignal, ({ client }, signal) =>
+      client.call('gitChanges', { query, signal }),
     )
   }
 
   async gitDiff(
     row: AppConversationRow,
-    query: { readonly path: string; readonly ref?: string | undefined },
-    signal: AbortSignal,
+    query: CallInput<'gitDiff'>['query'],
+    outerSignal: AbortSignal,
   ): Promise<unknown> {
-    const { client } = await this.#getConnection(row)
-    return await mapAgentErrors(() =>
-      client.call('gitDiff', { query, signal: withTimeout(signal, callTimeoutMs) }),
+    return await this.#call(row, outerSignal, ({ client }, signal) =>
+      client.call('gitDiff', { query, signal }),
     )
   }
 
-  /** None while its sandbox does not run. */
-  async skills(row: AppConversationRow, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
-    const connection = await this.#findConnection(row)
+  /** Empty while its sandbox does not run. */
+  async skills(row: AppConversationRow, outerSignal: AbortSignal) {
+    const { connection } = await this.#connect(row)
     if (connection === undefined) return []
-    const { skills } = await mapAgentErrors(() =>
-      connection.client.call('listSkills', {
-        body: { project_dir: parseMetadata(row).projectDir ?? connection.workingDir },
-        signal: withTimeout(signal, callTimeoutMs),
-      }),
-    )
-    return skills.map(({ name, type, content, triggers }) => ({ name, type, content, triggers }))
+    return await callAgent(outerSignal, async (signal) => {
+      const body = { project_dir: findProjectDir(row, connection) }
+      const { skills } = await connection.client.call('listSkills', { body, signal })
+      return skills.map(({ name, type, content, triggers }) => ({ name, type, content, triggers }))
+    })
   }
 
-  /** None while its sandbox does not run. */
-  async hooks(row: AppConversationRow, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
-    const connection = await this.#findConnection(row)
+  /** Empty while its sandbox does not run. */
+  async hooks(row: AppConversationRow, outerSignal: AbortSignal) {
+    const { connection } = await this.#connect(row)
     if (connection === undefined) return []
-    const { hook_config } = await mapAgentErrors(() =>
-      connection.client.call('getHooks', {
-        body: { project_dir: parseMetadata(row).projectDir ?? connection.workingDir },
-        signal: withTimeout(signal, callTimeoutMs),
-      }),
-    )
-    if (typeof hook_config !== 'object' || hook_config === null) return []
-    return Object.entries(hook_config)
-      .map(([event_type, matchers]) => ({ event_type, matchers }))
-      .filter(({ matchers }) => Array.isArray(matchers) && matchers.length > 0)
+    return await callAgent(outerSignal, async (signal) => {
+      const body = { project_dir: findProjectDir(row, connection) }
+      const { hook_config } = await connection.client.call('getHooks', { body, signal })
+      return Object.entries(hook_config ?? {})
+        .map(([event_type, matchers]) => ({ event_type, matchers }))
+        .filter(({ matchers }) => Array.isArray(matchers) && matchers.length > 0)
+    })
   }
 
-  async #findConnection(row: AppConversationRow): Promise<SandboxConnection | undefined> {
+  async #connect({ sandbox: id }: AppConversationRow) {
     const { sandboxes } = this.#deps
-    const [sandbox] = await sandboxes.find([row.sandbox])
-    return sandbox === undefined ? undefined : sandboxes.getConnection(sandbox)
+    const [sandbox] = await sandboxes.find([id])
+    return { sandbox, connection: sandbox && sandboxes.getConnection(sandbox) }
   }
 
-  async #getConnection(row: AppConversationRow): Promise<SandboxConnection> {
-    const { sandboxes } = this.#deps
-    const [sandbox] = await sandboxes.find([row.sandbox])
-    const connection = sandbox === undefined ? undefined : sandboxes.getConnection(sandbox)
+  async #call<T>(
+    row: AppConversationRow,
+    outerSignal: AbortSignal,
+    work: (connection: SandboxConnection, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { sandbox, connection } = await this.#connect(row)
     if (connection === undefined) throw notRunningProblem(row, sandbox)
-    sandboxes.touch(row.sandbox)
-    return connection
+    this.#deps.sandboxes.touch(row.sandbox)
+    return await callAgent(outerSignal, (signal) => work(connection, signal))
   }
 }
 
-/** Paths below the usual place of projects are meant to be of this one. */
+function findProjectDir(row: AppConversationRow, { workingDir }: SandboxConnection): string {
+  return parseMetadata(row).projectDir ?? workingDir
+}
+
+/** Paths below the default project directory mean the project of this conversation. */
 function resolveFilePath(row: AppConversationRow, path: string): string {
   const { projectDir = defaultProjectDir } = parseMetadata(row)
   const requested = posix.resolve(projectDir, path)
@@ -209,10 +205,10 @@ function notRunningProblem({ sandbox: id }: AppConversationRow, sandbox: Sandbox
   return new Problem('conflict', `Its sandbox is ${status}: wait until it is RUNNING and try again.`)
 }
 
-/** What an agent server refuses or leaves unanswered, as a Problem. What the caller could do better is told. */
-async function mapAgentErrors<T>(call: () => Promise<T>): Promise<T> {
+/** A refusal or a missing answer of an agent server becomes a Problem. */
+async function callAgent<T>(outerSignal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   try {
-    return await call()
+    return await work(AbortSignal.any([outerSignal, AbortSignal.timeout(callTimeoutMs)]))
   } catch (error) {
     if (error instanceof CallError) {
       if (error.status === 400) throw new Problem('bad_request', error.detail)
@@ -222,8 +218,4 @@ async function mapAgentErrors<T>(call: () => Promise<T>): Promise<T> {
       throw new Problem('bad_gateway', 'The agent server did not answer')
     throw error
   }
-}
-
-function withTimeout(signal: AbortSignal, timeoutMs: number): AbortSignal {
-  return AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
 }
