@@ -26,20 +26,24 @@ function headers(members: Readonly<Record<string, string>>) {
   return (name: string) => members[name]
 }
 
-async function organisation(ledger: ControlPlaneStore, ...users: string[]): Promise<string> {
+async function organisation(controlPlane: ControlPlaneStore, ...users: string[]): Promise<string> {
   const id = randomUUID()
-  await ledger.users.addOrg({ id, name: 'O', daily_conversation_limit: null, created_at: now })
-  for (const user of users) await ledger.users.addMember(id, user)
+  await controlPlane.users.addOrg({ id, name: 'O', daily_conversation_limit: null, created_at: now })
+  for (const user of users) await controlPlane.users.addMember(id, user)
   return id
 }
 
-async function member(ledger: ControlPlaneStore, name: string, org: string | null = null): Promise<string> {
+async function member(
+  controlPlane: ControlPlaneStore,
+  name: string,
+  org: string | null = null,
+): Promise<string> {
   const row = { name, email: null, org, is_admin: false, daily_conversation_limit: null, created_at: now }
-  await ledger.users.addUser({ id: name, ...row })
+  await controlPlane.users.addUser({ id: name, ...row })
   return name
 }
 
-test('the first start makes one key of the administrator, and no later one unless it is wanted', async () => {
+test('the first start creates one key of the administrator, later ones only on request', async () => {
   await using trial = await openTestControlPlane()
   const { users } = trial.controlPlane
   const first = await bootstrapKey(users, { isRequested: false, isConfigured: false, now })
@@ -57,7 +61,7 @@ test('the first start makes one key of the administrator, and no later one unles
   expect(JSON.stringify(await users.listKeys(defaultUserId))).not.toContain(String(first).slice(11))
 })
 
-test('with a configured key none is made, and that key is the administrator', async () => {
+test('with a configured key none is created, and that key is the administrator’s', async () => {
   await using trial = await openTestControlPlane()
   const key = 'configured-key'
   expect(
@@ -70,7 +74,7 @@ test('with a configured key none is made, and that key is the administrator', as
   })
 })
 
-test('a key comes in any of the headers of the wire, the bearer before the others', async () => {
+test('a key may be in any of the headers of the wire, the bearer first', async () => {
   await using trial = await openTestControlPlane()
   const { users } = trial.controlPlane
   await bootstrapKey(users, { isRequested: false, isConfigured: true, now })
@@ -104,7 +108,7 @@ test.for([
   })
 })
 
-test('a key works from its first moment to its last, and not after it was revoked or its user removed', async () => {
+test('a key works from not_before to expires_at, and not after its revocation or the removal of its user', async () => {
   await using trial = await openTestControlPlane()
   const { users } = trial.controlPlane
   await member(trial.controlPlane, 'u')
@@ -177,11 +181,11 @@ test('a request works in the organisation of its key, of its header, or of its u
   expect(await org(bound, own)).toBe('forbidden')
 })
 
-test('what is kept of a key is its SHA-256', () => {
+test('only the SHA-256 of a key is stored', () => {
   expect(hashKey('abc')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
 })
 
-test('callers are written down by their ids and never by a key', () => {
+test('the audit log names callers by id and never by key', () => {
   const caller = {
     owner: 'u1',
     org: 'o1',

@@ -43,7 +43,7 @@ async function openSilentServer(): Promise<
   }
 }
 
-test('agent servers that do not answer make statuses null and no error, and are asked once for all of theirs', {
+test('agent servers that do not answer make statuses null without an error, and get one request each', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   await using stage = await openTestServer()
@@ -74,7 +74,7 @@ test('agent servers that do not answer make statuses null and no error, and are 
   expect((await stage.call('GET', '/app-conversations/search?limit=101')).status).toBe(422)
 })
 
-test('a patch changes what is there and clears what is null', async () => {
+test('a patch changes given members and clears null ones', async () => {
   await using stage = await openTestServer()
   const id = await createConversation(stage, await createSandbox(stage), { title: 'Before' })
   const patch = (body: object) => stage.call('PATCH', `/app-conversations/${id}`, body)
@@ -101,7 +101,9 @@ test('a patch changes what is there and clears what is null', async () => {
   ).toBe(404)
 })
 
-test('a message is refused by the state of the sandbox', { timeout: slowTestTimeoutMs }, async () => {
+test('the state of the sandbox decides how a message is refused', {
+  timeout: slowTestTimeoutMs,
+}, async () => {
   await using stage = await openTestServer()
   const sandbox = await createSandbox(stage)
   const id = await createConversation(stage, sandbox)
@@ -131,7 +133,7 @@ test('a message is refused by the state of the sandbox', { timeout: slowTestTime
   ).toBe(404)
 })
 
-test('a shared sandbox stays until its last conversation goes, and children go with their parents', async () => {
+test('a shared sandbox is removed with its last conversation, and children are removed with their parents', async () => {
   await using stage = await openTestServer()
   const sandbox = await createSandbox(stage)
   const parent = await createConversation(stage, sandbox)
@@ -150,7 +152,7 @@ test('a shared sandbox stays until its last conversation goes, and children go w
   expect(stage.sandboxes.entries.has(sandbox)).toBe(false)
 })
 
-test('a deletion that breaks off anywhere is finished by another one', async () => {
+test('a deletion that fails at any step is completed by a repeated one', async () => {
   for (let at = 0; at < 6; at++) {
     let left = Number.POSITIVE_INFINITY
     const breaking = <T extends object>(target: T): T =>
@@ -165,16 +167,16 @@ test('a deletion that breaks off anywhere is finished by another one', async () 
         },
       })
     await using stage = await openTestServer({
-      controlPlane: (ledger) => ({
-        id: ledger.id,
-        sandboxes: ledger.sandboxes,
-        users: ledger.users,
-        quota: ledger.quota,
-        conversations: breaking(ledger.conversations),
-        startTasks: breaking(ledger.startTasks),
-        pendingMessages: breaking(ledger.pendingMessages),
-        documents: breaking(ledger.documents),
-        [Symbol.asyncDispose]: () => ledger[Symbol.asyncDispose](),
+      controlPlane: (controlPlane) => ({
+        id: controlPlane.id,
+        sandboxes: controlPlane.sandboxes,
+        users: controlPlane.users,
+        quota: controlPlane.quota,
+        conversations: breaking(controlPlane.conversations),
+        startTasks: breaking(controlPlane.startTasks),
+        pendingMessages: breaking(controlPlane.pendingMessages),
+        documents: breaking(controlPlane.documents),
+        [Symbol.asyncDispose]: () => controlPlane[Symbol.asyncDispose](),
       }),
     })
     const sandbox = await createSandbox(stage)
@@ -190,7 +192,7 @@ test('a deletion that breaks off anywhere is finished by another one', async () 
   }
 })
 
-test('the profile of a conversation is switched in its agent server', {
+test('switching the profile of a conversation changes its agent server', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   await using stage = await openTestServer()
@@ -210,7 +212,7 @@ test('the profile of a conversation is switched in its agent server', {
   expect((await to('saved')).status).toBe(409)
 })
 
-test('messages for a conversation that is not there yet are delivered in order when it is', {
+test('messages for a starting conversation are delivered in order when it is ready', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   await using stage = await openTestServer()
@@ -222,7 +224,7 @@ test('messages for a conversation that is not there yet are delivered in order w
   for (let at = 1; at <= 3; at++) {
     expect(await leave(`Message ${at}`)).toMatchObject({ status: 201, json: { queued: true, position: at } })
   }
-  const id = String((await stage.over(task.id)).app_conversation_id)
+  const id = String((await stage.waitFinished(task.id)).app_conversation_id)
   const said = async () => {
     const { json } = await stage.call(
       'GET',
@@ -242,7 +244,7 @@ test('messages for a conversation that is not there yet are delivered in order w
   ).toMatchObject({ status: 201, json: { position: 1 } })
   expect(await stage.until(said, (texts) => texts.length === 4)).toContain('Message 4')
   await stage.until(
-    () => stage.ledger.pendingMessages.list(id),
+    () => stage.controlPlane.pendingMessages.list(id),
     (waiting) => waiting.length === 0,
   )
   expect(
@@ -253,7 +255,7 @@ test('messages for a conversation that is not there yet are delivered in order w
   )
 })
 
-test('ten messages may wait, and those of a paused conversation are delivered when it runs again', {
+test('ten messages may wait, and those of a paused conversation are delivered after resuming', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   await using stage = await openTestServer()
@@ -270,7 +272,7 @@ test('ten messages may wait, and those of a paused conversation are delivered wh
   expect(await stage.until(count, (number) => number === 10)).toBe(10)
 })
 
-test('a conversation whose sandbox is gone gets a new one, and its history goes on', {
+test('a conversation without a sandbox gets a new one, and its history continues', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   await using stage = await openTestServer()

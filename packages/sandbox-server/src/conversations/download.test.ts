@@ -50,8 +50,8 @@ const event = (id: string, more: object = {}) => ({
   ...more,
 })
 
-test('a zip has the record and each event as it is stored, with names that are safe, and no key', async () => {
-  const events = [event('a'), event('../../etc/é\n'), event('x'.repeat(300)), event('a', { twin: true })]
+test('a zip contains the record and each stored event under safe names, and no key', async () => {
+  const events = [event('a'), event('../../etc/é\n'), event('x'.repeat(300)), event('a', { second: true })]
   await using stage = await openFilled(events)
   const response = await stage.open('GET', stage.path)
   const hex = stage.id.replaceAll('-', '')
@@ -75,13 +75,13 @@ test('a zip has the record and each event as it is stored, with names that are s
   expect((await stage.open('GET', stage.path, undefined, { 'x-user': 'bob' })).status).toBe(404)
 })
 
-test('a conversation of which nothing has come home has a zip too', async () => {
+test('a conversation without events has a zip too', async () => {
   await using stage = await openFilled([])
   const response = await stage.open('GET', stage.path)
   expect([...filesOf(Buffer.from(await response.arrayBuffer())).keys()]).toEqual(['meta.json'])
 })
 
-test('one at a time for a conversation; who leaves makes room', { timeout: 60_000 }, async () => {
+test('one download at a time for a conversation; an aborted one frees it', { timeout: 60_000 }, async () => {
   const text = 'x'.repeat(4_000)
   const events = Array.from({ length: 6_000 }, (_, at) => event(`e${at}`, { text }))
   await using stage = await openFilled(events)

@@ -66,7 +66,7 @@ async function server(options: Partial<SandboxesOptions> = {}) {
   return { ...at, sandboxes, call, start, keys, url: listening.url, port: listening.port }
 }
 
-test('a sandbox is started, listed, paused, resumed and deleted by its owner, and is not there for others', async () => {
+test('a sandbox is started, listed, paused, resumed and deleted by its owner, and missing for others', async () => {
   const { call, start } = await server()
   const info = await start('ann')
   expect(info).toMatchObject({ created_by_user_id: 'ann', sandbox_spec_id: 'spec-0', status_detail: null })
@@ -92,7 +92,7 @@ test('a sandbox is started, listed, paused, resumed and deleted by its owner, an
   expect((await call('ann', 'GET', `/api/v1/sandboxes?id=${info.id}`)).body).toEqual([null])
 })
 
-test('pages of sandboxes join into all of them, and limits that cannot be are refused', async () => {
+test('pages of sandboxes contain all of them, and invalid limits are refused', async () => {
   const { call } = await server()
   const ids: string[] = []
   for (let i = 0; i < 5; i++) ids.push((await call('ann', 'POST', '/api/v1/sandboxes')).body.id)
@@ -111,7 +111,7 @@ test('pages of sandboxes join into all of them, and limits that cannot be are re
   expect((await call('ann', 'POST', '/api/v1/sandboxes?sandbox_spec_id=nope')).status).toBe(422)
 })
 
-test('a repeat with the same Idempotency-Key answers the same sandbox', async () => {
+test('a repeated Idempotency-Key returns the same sandbox', async () => {
   const { call } = await server()
   const headers = { 'idempotency-key': 'once' }
   const starts = [1, 2, 3].map(() => call('ann', 'POST', '/api/v1/sandboxes', headers))
@@ -119,7 +119,7 @@ test('a repeat with the same Idempotency-Key answers the same sandbox', async ()
   expect(new Set(ids).size).toBe(1)
 })
 
-test('at the cap the answer says what the limit is', async () => {
+test('at the limit of sandboxes the answer has the limit', async () => {
   const { call } = await server({ cap: { maxSandboxes: 1, policy: 'refuse' } })
   await call('ann', 'POST', '/api/v1/sandboxes')
   const { status, body } = await call('ann', 'POST', '/api/v1/sandboxes')
@@ -144,7 +144,7 @@ test('specs are listed with the default first and without secrets', async () => 
   expect(next.body).toMatchObject({ items: [{ id: 'spec-1' }], next_page_id: null })
 })
 
-test('the relay passes the key of the sandbox to its agent server, and nothing that opens this server', async () => {
+test('the proxy passes the key of the sandbox to its agent server, and no key of this server', async () => {
   const { call, start, backend, keys } = await server({
     expose: 'relay',
     publicUrl: () => 'https://slipway.example/base',
@@ -171,7 +171,7 @@ test('the relay passes the key of the sandbox to its agent server, and nothing t
   expect(seen[1]).not.toHaveProperty('cookie')
 })
 
-test('a worker needs a key of the owner or of the sandbox, and gets none of them', async () => {
+test('a worker needs a key of the owner or the sandbox, and does not receive it', async () => {
   const { call, start, backend, keys } = await server()
   const info = await start('ann')
   const seen: Record<string, unknown>[] = []
@@ -187,7 +187,7 @@ test('a worker needs a key of the owner or of the sandbox, and gets none of them
   expect((await call('ann', 'GET', `/sandboxes/${info.id}/worker_2/`)).status).toBe(404)
 })
 
-test('the relay knows no other names, resumes nothing, and says what to do', async () => {
+test('the proxy refuses other names, resumes no sandbox, and explains what to do', async () => {
   const { call, start, sandboxes, backend } = await server()
   const info = await start('ann')
   const other = await start('ann')
@@ -211,7 +211,7 @@ test('the relay knows no other names, resumes nothing, and says what to do', asy
   })
 })
 
-test('no way through the relay leads out of its sandbox', async () => {
+test('no path through the proxy leaves its sandbox', async () => {
   const { start, port, backend } = await server()
   const info = await start('ann')
   backend.agent(info.id).requests.length = 0

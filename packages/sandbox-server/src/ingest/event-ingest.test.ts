@@ -5,18 +5,18 @@ import { openTestServer } from '../testing/test-server.ts'
 
 const largeTestTimeoutMs = 60_000
 
-/** A stage with a sandbox that sends things home; its agent server does not exist. */
+/** A test server with a sandbox that sends events; its agent server does not exist. */
 async function openIngest() {
   const stage = await openTestServer()
   stage.sandboxes.next = { status: 'RUNNING' }
   const { id } = await stage.sandboxes.start({ owner: 'ada' })
-  const place = stage.sandboxes.getSandbox(id)
-  place.url = 'http://127.0.0.1:9'
-  const key = { 'x-session-api-key': place.key }
+  const testSandbox = stage.sandboxes.getSandbox(id)
+  testSandbox.url = 'http://127.0.0.1:9'
+  const key = { 'x-session-api-key': testSandbox.key }
   return {
     ...stage,
     sandbox: id,
-    place,
+    testSandbox,
     send: (conversation: string, body: string, headers: Record<string, string> = {}) =>
       stage.call('POST', `/webhooks/events/${conversation}`, body, { ...key, ...headers }),
     sendAfter: (conversation: string, after: number, events: readonly string[]) =>
@@ -24,7 +24,7 @@ async function openIngest() {
         ...key,
         'x-slipway-after': String(after),
       }),
-    tell: (info: object) => stage.call('POST', '/webhooks/conversations', info, key),
+    report: (info: object) => stage.call('POST', '/webhooks/conversations', info, key),
     log: async (conversation: string) =>
       (await (await stage.open('GET', `/conversation/${conversation}/events/export`)).text())
         .split('\n')
@@ -48,47 +48,47 @@ function stateUpdate(number: number, key: string, value: unknown): string {
   return event(number, { kind: 'ConversationStateUpdateEvent', source: 'environment', key, value })
 }
 
-test('events are kept byte for byte, unknown ones too, and a repeat stores nothing again', async () => {
-  await using home = await openIngest()
+test('events are stored byte for byte, also unknown ones, and a repeated batch stores nothing', async () => {
+  await using ingest = await openIngest()
   const id = randomUUID()
   const odd =
     '{ "kind" : "OfTomorrow", "id":"x/1", "timestamp":"2026-03-01T10:00:01Z", "n": 1.50e2, "é":"\\u00e9" }'
   const body = ` [\n${event(0)} , ${odd}\n,${event(2)} ] `
-  expect(await home.send(id, body)).toEqual({ status: 200, json: { success: true } })
-  expect(await home.send(id, body)).toEqual({ status: 200, json: { success: true } })
-  expect(await home.log(id)).toEqual([event(0), odd, event(2)])
-  expect(await home.send(id, '[]')).toMatchObject({ status: 200 })
-  const info = await home.conversation(id)
+  expect(await ingest.send(id, body)).toEqual({ status: 200, json: { success: true } })
+  expect(await ingest.send(id, body)).toEqual({ status: 200, json: { success: true } })
+  expect(await ingest.log(id)).toEqual([event(0), odd, event(2)])
+  expect(await ingest.send(id, '[]')).toMatchObject({ status: 200 })
+  const info = await ingest.conversation(id)
   expect(info).toMatchObject({
-    sandbox_id: home.sandbox,
+    sandbox_id: ingest.sandbox,
     created_by_user_id: 'ada',
     title: `Conversation ${id.slice(0, 5)}`,
   })
 })
 
-test('with positions: what is here is passed over, what is missing is asked for', async () => {
-  await using home = await openIngest()
+test('with positions: stored events are skipped, missing ones requested', async () => {
+  await using ingest = await openIngest()
   const id = randomUUID()
-  expect(await home.sendAfter(id, 2, [event(2)])).toMatchObject({ status: 409, json: { head: 0 } })
-  expect(await home.sendAfter(id, 0, [event(0), event(1)])).toMatchObject({ status: 200 })
-  expect(await home.sendAfter(id, 1, [event(1), event(2)])).toMatchObject({ status: 200 })
-  expect(await home.sendAfter(id, 4, [event(4)])).toMatchObject({ status: 409, json: { head: 3 } })
-  expect((await home.sendAfter(id, 4, [event(4)])).json.detail).toMatch(/position 3/)
-  expect(await home.log(id)).toEqual([event(0), event(1), event(2)])
-  expect(home.logged.join()).not.toContain('"error"')
+  expect(await ingest.sendAfter(id, 2, [event(2)])).toMatchObject({ status: 409, json: { head: 0 } })
+  expect(await ingest.sendAfter(id, 0, [event(0), event(1)])).toMatchObject({ status: 200 })
+  expect(await ingest.sendAfter(id, 1, [event(1), event(2)])).toMatchObject({ status: 200 })
+  expect(await ingest.sendAfter(id, 4, [event(4)])).toMatchObject({ status: 409, json: { head: 3 } })
+  expect((await ingest.sendAfter(id, 4, [event(4)])).json.detail).toMatch(/position 3/)
+  expect(await ingest.log(id)).toEqual([event(0), event(1), event(2)])
+  expect(ingest.logged.join()).not.toContain('"error"')
   // An agent server whose log began anew: nothing that is unknown is lost, and it is said once.
-  expect(await home.sendAfter(id, 0, [event(10), event(1)])).toMatchObject({ status: 200 })
-  expect(await home.sendAfter(id, 0, [event(10), event(1)])).toMatchObject({ status: 200 })
-  expect(await home.log(id)).toEqual([event(0), event(1), event(2), event(10)])
-  expect(home.logged.filter((line) => line.includes('other events than came home'))).toHaveLength(1)
-  expect((await home.send(id, '[]', { 'x-slipway-after': 'x' })).status).toBe(422)
-  expect((await home.send(id, '[]', { 'x-slipway-after': '-1' })).status).toBe(422)
+  expect(await ingest.sendAfter(id, 0, [event(10), event(1)])).toMatchObject({ status: 200 })
+  expect(await ingest.sendAfter(id, 0, [event(10), event(1)])).toMatchObject({ status: 200 })
+  expect(await ingest.log(id)).toEqual([event(0), event(1), event(2), event(10)])
+  expect(ingest.logged.filter((line) => line.includes('other events than came home'))).toHaveLength(1)
+  expect((await ingest.send(id, '[]', { 'x-slipway-after': 'x' })).status).toBe(422)
+  expect((await ingest.send(id, '[]', { 'x-slipway-after': '-1' })).status).toBe(422)
 })
 
-test('whatever is sent again, cut and lost on the way, in the end the log is the sender’s', {
+test('with repeated, split and lost batches the log still equals the sender’s', {
   timeout: largeTestTimeoutMs,
 }, async () => {
-  await using home = await openIngest()
+  await using ingest = await openIngest()
   const steps = fc.array(
     fc.record({
       size: fc.integer({ min: 1, max: 6 }),
@@ -105,49 +105,49 @@ test('whatever is sent again, cut and lost on the way, in the end the log is the
       for (const { size, back, isLost } of turns) {
         const after = Math.max(0, cursor - back)
         const batch = all.slice(after, after + size)
-        const { status, json } = await home.sendAfter(id, after, batch)
+        const { status, json } = await ingest.sendAfter(id, after, batch)
         if (status === 409) cursor = json.head
         else if (!isLost) cursor = Math.max(cursor, after + batch.length)
       }
       while (cursor < all.length) {
-        const { status, json } = await home.sendAfter(id, cursor, all.slice(cursor, cursor + 10))
+        const { status, json } = await ingest.sendAfter(id, cursor, all.slice(cursor, cursor + 10))
         cursor = status === 409 ? json.head : cursor + 10
       }
-      expect(await home.log(id)).toEqual(all)
+      expect(await ingest.log(id)).toEqual(all)
     }),
     { numRuns: 25 },
   )
 })
 
-test('batches of one conversation at once are stored once and in order', async () => {
-  await using home = await openIngest()
+test('concurrent batches of one conversation are stored once and in order', async () => {
+  await using ingest = await openIngest()
   const id = randomUUID()
   const all = Array.from({ length: 40 }, (_, number) => event(number))
-  await Promise.all([0, 0, 0, 0, 0].map((after) => home.sendAfter(id, after, all)))
-  expect(await home.log(id)).toEqual(all)
+  await Promise.all([0, 0, 0, 0, 0].map((after) => ingest.sendAfter(id, after, all)))
+  expect(await ingest.log(id)).toEqual(all)
 })
 
-test('a sandbox reaches conversations of its own alone', async () => {
-  await using home = await openIngest()
+test('a sandbox reaches only its own conversations', async () => {
+  await using ingest = await openIngest()
   const id = randomUUID()
-  await home.send(id, `[${event(0)}]`)
-  const { id: other } = await home.sandboxes.start({ owner: 'ada' })
-  const { id: foreign } = await home.sandboxes.start({ owner: 'bob' })
+  await ingest.send(id, `[${event(0)}]`)
+  const { id: other } = await ingest.sandboxes.start({ owner: 'ada' })
+  const { id: foreign } = await ingest.sandboxes.start({ owner: 'bob' })
   for (const sandbox of [other, foreign]) {
-    const headers = { 'x-session-api-key': home.sandboxes.getSandbox(sandbox).key }
-    expect((await home.call('POST', `/webhooks/events/${id}`, `[${event(1)}]`, headers)).status).toBe(401)
-    expect((await home.call('POST', '/webhooks/conversations', { id, title: 'Mine' }, headers)).status).toBe(
-      401,
-    )
+    const headers = { 'x-session-api-key': ingest.sandboxes.getSandbox(sandbox).key }
+    expect((await ingest.call('POST', `/webhooks/events/${id}`, `[${event(1)}]`, headers)).status).toBe(401)
     expect(
-      (await home.call('POST', '/webhooks/conversations', { id, execution_status: 'deleting' }, headers))
+      (await ingest.call('POST', '/webhooks/conversations', { id, title: 'Mine' }, headers)).status,
+    ).toBe(401)
+    expect(
+      (await ingest.call('POST', '/webhooks/conversations', { id, execution_status: 'deleting' }, headers))
         .status,
     ).toBe(401)
   }
   const wrong = { 'x-session-api-key': 'sk-wrong' }
-  expect((await home.call('POST', `/webhooks/events/${id}`, '[]', wrong)).status).toBe(401)
-  expect((await home.call('POST', `/webhooks/events/${id}`, '[]')).status).toBe(401)
-  expect(await home.log(id)).toEqual([event(0)])
+  expect((await ingest.call('POST', `/webhooks/events/${id}`, '[]', wrong)).status).toBe(401)
+  expect((await ingest.call('POST', `/webhooks/events/${id}`, '[]')).status).toBe(401)
+  expect(await ingest.log(id)).toEqual([event(0)])
 })
 
 test.each([
@@ -162,43 +162,46 @@ test.each([
   ['[{"kind":"X"},]', 422],
   [`[${'['.repeat(5000)}${']'.repeat(5000)}]`, 422],
   [`[${'{"kind":"X"},'.repeat(10_001)}{"kind":"X"}]`, 413],
-])('a body that cannot be taken is refused as a whole (%#)', async (body, status) => {
-  await using home = await openIngest()
+])('an invalid body is refused as a whole (%#)', async (body, status) => {
+  await using ingest = await openIngest()
   const id = randomUUID()
-  expect((await home.send(id, body)).status).toBe(status)
-  expect((await home.send(id, `[${event(0)},${body.slice(1)}`)).status).toBeGreaterThanOrEqual(400)
-  expect(await home.log(id)).toEqual([])
+  expect((await ingest.send(id, body)).status).toBe(status)
+  expect((await ingest.send(id, `[${event(0)},${body.slice(1)}`)).status).toBeGreaterThanOrEqual(400)
+  expect(await ingest.log(id)).toEqual([])
 })
 
-test('a fault has its place', async () => {
-  await using home = await openIngest()
-  const { json } = await home.send(randomUUID(), `[${event(0)},{"kind":"X","timestamp":5}]`)
+test('an issue has the index of its event', async () => {
+  await using ingest = await openIngest()
+  const { json } = await ingest.send(randomUUID(), `[${event(0)},{"kind":"X","timestamp":5}]`)
   expect(json.detail[0]).toMatchObject({ loc: ['body', 1, 'timestamp'], type: 'string_type' })
 })
 
-test('one event may be larger than a body of several', { timeout: largeTestTimeoutMs }, async () => {
-  await using home = await openIngest()
+test('a single event may be larger than a batch', { timeout: largeTestTimeoutMs }, async () => {
+  await using ingest = await openIngest()
   const id = randomUUID()
   const large = event(0, { text: 'x'.repeat(20 * 1024 * 1024) })
-  expect((await home.send(id, `[${large},${event(1)}]`)).status).toBe(413)
-  expect((await home.send(id, `[${event(1)},${large}]`)).status).toBe(413)
-  expect((await home.send(id, `[${large}\n]\n`)).status).toBe(200)
-  expect((await home.log(id)).map(({ length }) => length)).toEqual([large.length])
-  expect((await home.send(id, `[${event(2, { text: 'x'.repeat(65 * 1024 * 1024) })}]`)).status).toBe(413)
+  expect((await ingest.send(id, `[${large},${event(1)}]`)).status).toBe(413)
+  expect((await ingest.send(id, `[${event(1)},${large}]`)).status).toBe(413)
+  expect((await ingest.send(id, `[${large}\n]\n`)).status).toBe(200)
+  expect((await ingest.log(id)).map(({ length }) => length)).toEqual([large.length])
+  expect((await ingest.send(id, `[${event(2, { text: 'x'.repeat(65 * 1024 * 1024) })}]`)).status).toBe(413)
 })
 
-test('status and what was used follow from the events, and the title from the agent server until a person chooses one', async () => {
-  await using home = await openIngest()
+test('status and usage follow the events, the title follows the agent server until a user sets one', async () => {
+  await using ingest = await openIngest()
   const id = randomUUID()
   const stats = (cost: number) => ({ usage_to_metrics: { agent: { accumulated_cost: cost } } })
-  await home.send(
+  await ingest.send(
     id,
     `[${stateUpdate(0, 'execution_status', 'running')},${stateUpdate(1, 'stats', stats(2))}]`,
   )
-  await home.send(id, `[${stateUpdate(2, 'execution_status', 'idle')},${stateUpdate(3, 'stats', stats(1))}]`)
-  const [row] = await home.ledger.conversations.get([id])
+  await ingest.send(
+    id,
+    `[${stateUpdate(2, 'execution_status', 'idle')},${stateUpdate(3, 'stats', stats(1))}]`,
+  )
+  const [row] = await ingest.controlPlane.conversations.get([id])
   expect(row?.status).toBe('idle')
-  expect(await home.conversation(id)).toMatchObject({
+  expect(await ingest.conversation(id)).toMatchObject({
     metrics: { accumulated_cost: 2 },
     execution_status: null,
   })
@@ -212,41 +215,41 @@ test('status and what was used follow from the events, and the title from the ag
     agent: { llm: { model: 'x/y' } },
     created_at: begun,
   }
-  expect((await home.tell(info)).status).toBe(200)
-  expect(await home.conversation(id)).toMatchObject({
+  expect((await ingest.report(info)).status).toBe(200)
+  expect(await ingest.conversation(id)).toMatchObject({
     title: 'By the agent',
     tags: { a: '1' },
     llm_model: 'x/y',
     metrics: { accumulated_cost: 9 },
   })
-  await home.call('PATCH', `/app-conversations/${id}`, { title: 'By a person' })
-  await home.tell({
+  await ingest.call('PATCH', `/app-conversations/${id}`, { title: 'By a person' })
+  await ingest.report({
     ...info,
     title: 'Again',
     tags: { b: '2' },
     metrics: { accumulated_cost: 1 },
     execution_status: 'nonsense',
   })
-  expect(await home.conversation(id)).toMatchObject({
+  expect(await ingest.conversation(id)).toMatchObject({
     title: 'By a person',
     tags: { a: '1', b: '2' },
     metrics: { accumulated_cost: 9 },
   })
-  await home.tell({ id, execution_status: 'deleting' })
-  expect((await home.conversation(id)).title).toBe('By a person')
+  await ingest.report({ id, execution_status: 'deleting' })
+  expect((await ingest.conversation(id)).title).toBe('By a person')
   const fresh = randomUUID()
-  await home.tell({ ...info, id: fresh, parent_conversation_id: id })
-  expect(await home.conversation(fresh)).toMatchObject({
+  await ingest.report({ ...info, id: fresh, parent_conversation_id: id })
+  expect(await ingest.conversation(fresh)).toMatchObject({
     created_at: begun,
     parent_conversation_id: id.replaceAll('-', ''),
   })
-  expect((await home.conversation(id)).sub_conversation_ids).toEqual([fresh.replaceAll('-', '')])
-  await home.tell({ id: randomUUID(), execution_status: 'deleting' })
-  expect((await home.call('GET', '/app-conversations/count?include_sub_conversations=true')).json).toBe(2)
+  expect((await ingest.conversation(id)).sub_conversation_ids).toEqual([fresh.replaceAll('-', '')])
+  await ingest.report({ id: randomUUID(), execution_status: 'deleting' })
+  expect((await ingest.call('GET', '/app-conversations/count?include_sub_conversations=true')).json).toBe(2)
 })
 
-test('anything may be told of a conversation, and nothing of it is a mistake of ours', async () => {
-  await using home = await openIngest()
+test('any report of a conversation is accepted or refused without an internal error', async () => {
+  await using ingest = await openIngest()
   await fc.assert(
     fc.asyncProperty(
       fc.dictionary(
@@ -263,45 +266,45 @@ test('anything may be told of a conversation, and nothing of it is a mistake of 
         fc.jsonValue(),
       ),
       async (info) => {
-        const { status } = await home.tell({ ...info, id: randomUUID() })
+        const { status } = await ingest.report({ ...info, id: randomUUID() })
         expect(status).toBeLessThan(500)
       },
     ),
     { numRuns: 60 },
   )
-  expect(home.logged.join()).not.toContain('request failed')
+  expect(ingest.logged.join()).not.toContain('request failed')
 })
 
-test('a deleted conversation does not come back by what is still on its way, also after a restart', async () => {
-  await using home = await openIngest()
+test('late events do not restore a deleted conversation, also after a restart', async () => {
+  await using ingest = await openIngest()
   const id = randomUUID()
   const stays = randomUUID()
-  await home.send(stays, `[${event(0)}]`)
-  await home.send(id, `[${event(0)}]`)
-  expect((await home.call('DELETE', `/app-conversations/${id}`)).status).toBe(200)
-  expect(home.sandboxes.entries.has(home.sandbox)).toBe(true)
+  await ingest.send(stays, `[${event(0)}]`)
+  await ingest.send(id, `[${event(0)}]`)
+  expect((await ingest.call('DELETE', `/app-conversations/${id}`)).status).toBe(200)
+  expect(ingest.sandboxes.entries.has(ingest.sandbox)).toBe(true)
   const { RemovedConversations } = await import('../conversations/records/removed-conversations.ts')
-  expect(await new RemovedConversations(home.ledger.documents).has(id, home.sandbox)).toBe(true)
-  expect((await home.sendAfter(id, 1, [event(1)])).status).toBe(200)
-  expect((await home.tell({ id, title: 'Back' })).status).toBe(200)
-  expect(await home.conversation(id)).toBeNull()
-  expect(await home.log(id)).toEqual([])
+  expect(await new RemovedConversations(ingest.controlPlane.documents).has(id, ingest.sandbox)).toBe(true)
+  expect((await ingest.sendAfter(id, 1, [event(1)])).status).toBe(200)
+  expect((await ingest.report({ id, title: 'Back' })).status).toBe(200)
+  expect(await ingest.conversation(id)).toBeNull()
+  expect(await ingest.log(id)).toEqual([])
   // Its agent server says that it has it no more.
-  await home.tell({ id, execution_status: 'deleting' })
-  expect(await new RemovedConversations(home.ledger.documents).has(id, home.sandbox)).toBe(false)
+  await ingest.report({ id, execution_status: 'deleting' })
+  expect(await new RemovedConversations(ingest.controlPlane.documents).has(id, ingest.sandbox)).toBe(false)
 })
 
-test('history is read by filters, ids and pages, and a page that is known is not sent again', async () => {
-  await using home = await openIngest()
+test('history is read by filters, ids and pages, and a known page answers 304', async () => {
+  await using ingest = await openIngest()
   const id = randomUUID()
   const hex = id.replaceAll('-', '')
   const all = Array.from({ length: 30 }, (_, number) =>
     event(number, number % 3 === 0 ? { source: 'agent' } : {}),
   )
-  await home.send(id, `[${all.join(',')}]`)
+  await ingest.send(id, `[${all.join(',')}]`)
   const found: unknown[] = []
   for (let page = ''; ; ) {
-    const { json } = await home.call(
+    const { json } = await ingest.call(
       'GET',
       `/conversation/${hex}/events/search?limit=7&source__eq=user${page}`,
     )
@@ -310,24 +313,24 @@ test('history is read by filters, ids and pages, and a page that is known is not
     page = `&page_id=${json.next_page_id}`
   }
   expect(found).toHaveLength(20)
-  expect((await home.call('GET', `/conversation/${hex}/events/count?source=agent`)).json).toBe(10)
-  const got = await home.call('GET', `/conversations/${hex}/events?id=e1`)
+  expect((await ingest.call('GET', `/conversation/${hex}/events/count?source=agent`)).json).toBe(10)
+  const got = await ingest.call('GET', `/conversations/${hex}/events?id=e1`)
   expect(got.status).toBe(404)
-  expect((await home.call('GET', `/conversation/${hex}/events?id=e1&id=nope`)).json).toEqual([
+  expect((await ingest.call('GET', `/conversation/${hex}/events?id=e1&id=nope`)).json).toEqual([
     JSON.parse(event(1)),
     null,
   ])
   expect(
-    (await home.call('GET', `/conversation/${hex}/events?id=e1`, undefined, { 'x-user': 'bob' })).json,
+    (await ingest.call('GET', `/conversation/${hex}/events?id=e1`, undefined, { 'x-user': 'bob' })).json,
   ).toEqual([null])
   const address = `/conversation/${hex}/events/search?limit=5`
-  const etag = async () => (await home.open('GET', address)).headers.get('etag')
+  const etag = async () => (await ingest.open('GET', address)).headers.get('etag')
   await etag()
   await etag()
   const known = await etag()
   expect(known).not.toBeNull()
-  expect((await home.open('GET', address, undefined, { 'if-none-match': String(known) })).status).toBe(304)
-  const zipped = await home.open('GET', `/conversation/${hex}/events/export?gzip=true&meta=true`)
+  expect((await ingest.open('GET', address, undefined, { 'if-none-match': String(known) })).status).toBe(304)
+  const zipped = await ingest.open('GET', `/conversation/${hex}/events/export?gzip=true&meta=true`)
   expect(zipped.headers.get('content-type')).toBe('application/gzip')
   const { gunzipSync } = await import('node:zlib')
   const lines = gunzipSync(Buffer.from(await zipped.arrayBuffer()))
@@ -338,5 +341,5 @@ test('history is read by filters, ids and pages, and a page that is known is not
     title: `Conversation ${hex.slice(0, 5)}`,
   })
   expect(lines.slice(1, -1)).toEqual(all)
-  expect((await home.call('GET', `/conversation/${hex}/events/search?page_id=x`)).status).toBe(422)
+  expect((await ingest.call('GET', `/conversation/${hex}/events/search?page_id=x`)).status).toBe(422)
 })

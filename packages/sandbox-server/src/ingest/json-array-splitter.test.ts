@@ -31,7 +31,7 @@ function splitChunks(chunks: readonly Buffer[]): string[] {
   return found.map((bytes) => bytes.toString())
 }
 
-test('the elements of any array of JSON values are the bytes that were written, however the text is cut', () => {
+test('elements are the original bytes, for any array and any chunks', () => {
   fc.assert(
     fc.property(written, fc.array(fc.integer({ min: 1, max: 20 })), ({ texts, whole }, sizes) => {
       expect(splitChunks(cut(Buffer.from(whole), sizes))).toEqual(texts)
@@ -39,7 +39,7 @@ test('the elements of any array of JSON values are the bytes that were written, 
   )
 })
 
-test('a text that is no JSON array is refused, or one of its elements is no JSON', () => {
+test('for a text that is not a JSON array the splitter fails, or an element is not JSON', () => {
   const pieces = fc.array(
     fc.constantFrom('[', ']', '{', '}', ',', ':', '"', '\\', '1', 'a', ' ', '"a"', '{}', '[]', 'é'),
   )
@@ -68,7 +68,7 @@ function parsed(text: string): unknown {
   }
 }
 
-test('the bytes of an element that is not there yet are counted', () => {
+test('the bytes of an incomplete element are counted', () => {
   const elements = new JsonArraySplitter()
   elements.push(Buffer.from('[{"a":'))
   expect(elements.pendingBytes).toBe(5)

@@ -10,23 +10,23 @@ const reported = fc.record({
   ),
 })
 
-test('whatever is reported in whatever order, neither cost nor tokens go down', () => {
+test('for any reports in any order, cost and tokens never decrease', () => {
   fc.assert(
     fc.property(fc.array(reported, { maxLength: 8 }), (reports) => {
-      let kept: UsageMetrics | null = null
+      let current: UsageMetrics | null = null
       for (const report of reports) {
-        const before: UsageMetrics | null = kept
-        kept = maxMetrics(kept, parseMetrics(report))
-        expect(kept?.accumulated_cost ?? 0).toBeGreaterThanOrEqual(before?.accumulated_cost ?? 0)
+        const before: UsageMetrics | null = current
+        current = maxMetrics(current, parseMetrics(report))
+        expect(current?.accumulated_cost ?? 0).toBeGreaterThanOrEqual(before?.accumulated_cost ?? 0)
         const tokens = (metrics: UsageMetrics | null) =>
           Number(metrics?.accumulated_token_usage?.prompt_tokens ?? 0)
-        expect(tokens(kept)).toBeGreaterThanOrEqual(tokens(before))
+        expect(tokens(current)).toBeGreaterThanOrEqual(tokens(before))
       }
     }),
   )
 })
 
-test('anything may be reported', () => {
+test('any value can be parsed', () => {
   fc.assert(fc.property(fc.anything(), (value) => void [parseMetrics(value), parseStatsMetrics(value)]))
   expect(
     parseMetrics({ accumulated_cost: Number.NaN, accumulated_token_usage: { prompt_tokens: -1 } }),
@@ -36,7 +36,7 @@ test('anything may be reported', () => {
   })
 })
 
-test('the models of a conversation are added up', () => {
+test('the usage of all models of a conversation is added', () => {
   const usage = (count: number) => ({
     accumulated_cost: count,
     accumulated_token_usage: { prompt_tokens: count },
