@@ -1,11 +1,14 @@
 import { invalidInput, type Llm, llm } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { NamedSecrets, secretsFormat } from '@slipway/storage'
-import type { StartSecrets } from '../start/conversation-request.ts'
 import { GitProviders } from './git-providers.ts'
 import { UserLlmProfiles } from './llm-profiles.ts'
 import { UserSettingsStore } from './settings.ts'
 import { type AccountDocuments, userDocument } from './user-documents.ts'
+
+export type AccountSecrets = Readonly<
+  Record<string, { readonly value: Secret; readonly description?: string }>
+>
 
 /** What each user has stored, sealed at rest: settings, models, secrets and provider tokens. */
 export class Accounts {
@@ -30,8 +33,8 @@ export class Accounts {
   }
 
   /**
-   * The model of a new conversation: that of a profile, of the settings, or of the server. `model` replaces only its name. A Problem
-   * `invalid` when there is none.
+   * The model of a new conversation: from a profile, the settings, or the server. `model` replaces only its
+   * name. A Problem `invalid` when there is none.
    */
   async model(
     owner: string | null,
@@ -58,12 +61,8 @@ export class Accounts {
     return model
   }
 
-  async settings(owner: string | null) {
-    return await this.userSettings.readForStart(owner)
-  }
-
   /** All secrets, for a new conversation. */
-  async secrets(owner: string | null): Promise<StartSecrets> {
+  async secrets(owner: string | null): Promise<AccountSecrets> {
     const stored = Object.entries(await this.userSecrets.readAll(owner ?? ''))
     return Object.fromEntries(
       stored.map(([name, { value, description }]) => [
@@ -71,9 +70,5 @@ export class Accounts {
         { value: new Secret(value), ...(description === undefined ? {} : { description }) },
       ]),
     )
-  }
-
-  async gitToken(owner: string | null, provider: string) {
-    return await this.gitProviders.getToken(owner, provider)
   }
 }

@@ -9,6 +9,11 @@ interface GitProviderAccount {
 }
 type GitProviderAccounts = Readonly<Record<string, GitProviderAccount>>
 
+export interface GitToken {
+  readonly token: Secret
+  readonly host?: string
+}
+
 /** The tokens of each user for Git providers, by the provider's name. */
 export class GitProviders {
   readonly #document: JsonDocument<GitProviderAccounts>
@@ -24,10 +29,7 @@ export class GitProviders {
     return await this.#document.read(owner ?? '')
   }
 
-  async getToken(
-    owner: string | null,
-    provider: string,
-  ): Promise<{ readonly token: Secret; readonly host?: string } | undefined> {
+  async getToken(owner: string | null, provider: string): Promise<GitToken | undefined> {
     const found = ownMember(await this.read(owner), provider)
     if (found?.token === undefined) return undefined
     return { token: new Secret(found.token), ...(found.host === undefined ? {} : { host: found.host }) }

@@ -1,7 +1,6 @@
 import { type Llm, Problem, type UserSettings, userSettings } from '@slipway/protocol'
 import { isRecord, mergePatch } from '@slipway/shared/json'
 import type { JsonDocument } from '@slipway/storage'
-import type { StartSettings } from '../start/conversation-request.ts'
 import { type AccountDocuments, userDocument } from './user-documents.ts'
 
 type JsonObject = Readonly<Record<string, unknown>>
@@ -23,8 +22,8 @@ export class UserSettingsStore {
   }
 
   /**
-   * Merges the `_diff` members into the settings (null deletes) and replaces the other members. A Problem `invalid` with the places
-   * of what is not valid; then nothing changes.
+   * Merges the `_diff` members into the settings (null deletes) and replaces the other members. A Problem
+   * `invalid` with all issues; then nothing changes.
    */
   async update(owner: string | null, change: JsonObject): Promise<void> {
     const {
@@ -58,25 +57,6 @@ export class UserSettingsStore {
       const agent = isRecord(stored.agent_settings) ? stored.agent_settings : {}
       return { ...stored, agent_settings: { ...agent, llm } }
     }, owner ?? '')
-  }
-
-  /** What a new conversation takes from the settings. */
-  async readForStart(owner: string | null): Promise<StartSettings> {
-    const stored = await this.read(owner)
-    const { max_iterations, confirmation_mode, security_analyzer } = stored.conversation_settings
-    const { llm: _, ...agent_settings } = stored.agent_settings
-    return {
-      ...(stored.git_user_name ? { git_user_name: stored.git_user_name } : {}),
-      ...(stored.git_user_email ? { git_user_email: stored.git_user_email } : {}),
-      ...(stored.default_sandbox_spec_id ? { default_sandbox_spec_id: stored.default_sandbox_spec_id } : {}),
-      git_full_clone: stored.git_full_clone,
-      max_iterations,
-      confirmation_mode,
-      security_analyzer,
-      sandbox_grouping_strategy: stored.sandbox_grouping_strategy,
-      disabled_skills: stored.disabled_skills ?? [],
-      agent_settings,
-    }
   }
 }
 

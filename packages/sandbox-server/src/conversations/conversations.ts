@@ -54,7 +54,7 @@ export interface ConversationsDeps {
   readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks'>
   readonly storage: Pick<Storage, 'conversations'>
   readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'remove'>
-  readonly starter: Pick<ConversationStarter, 'cancel' | 'startingIn'>
+  readonly starter: Pick<ConversationStarter, 'cancel' | 'hasOthers'>
   readonly pendingMessages: Pick<PendingMessages, 'remove'>
   readonly removedConversations: RemovedConversations
   readonly conversationMutex: KeyedMutex
@@ -161,10 +161,10 @@ export class Conversations {
   }
 
   async #removeOne(row: AppConversationRow): Promise<void> {
-    const { controlPlane, storage, sandboxes, pendingMessages, removedConversations } = this.#deps
+    const { controlPlane, storage, sandboxes, starter, pendingMessages, removedConversations } = this.#deps
     const [sandbox] = await sandboxes.find([row.sandbox])
     const isLiving = sandbox !== undefined && visibleSandboxStatus(sandbox) !== 'MISSING'
-    const isShared = isLiving && (await this.#isUsedByOthers(row))
+    const isShared = isLiving && (await starter.hasOthers(sandbox.id, row.id))
     // Before its agent server says a last word of it.
     await removedConversations.add(row.id, row.sandbox, { isDurable: isShared })
     if (isShared) await this.#removeFromSandbox(row, sandbox)
@@ -173,12 +173,6 @@ export class Conversations {
     await pendingMessages.remove(row.id)
     await controlPlane.startTasks.removeByConversation(row.id)
     await controlPlane.conversations.remove(row.id)
-  }
-
-  async #isUsedByOthers({ id, sandbox }: AppConversationRow): Promise<boolean> {
-    const rows = await this.#deps.controlPlane.conversations.listBySandbox(sandbox)
-    const starting = this.#deps.starter.startingIn(sandbox)
-    return rows.some((row) => row.id !== id) || starting.some((other) => other !== id)
   }
 
   /** In a sandbox that does not answer it is removed when that sends something of it. */

@@ -1,23 +1,8 @@
 import type { CallInput } from '@slipway/client'
-import type { AppConversationStartRequest, Llm } from '@slipway/protocol'
-import type { Secret } from '@slipway/shared/redaction'
+import type { AppConversationStartRequest, Llm, UserSettings } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
+import type { AccountSecrets } from '../accounts/accounts.ts'
 import { suggestedTaskMessage } from './suggested-task.ts'
-
-/** What a start needs of the settings of its owner. */
-export interface StartSettings {
-  readonly git_user_name?: string
-  readonly git_user_email?: string
-  readonly git_full_clone: boolean
-  readonly max_iterations: number
-  readonly confirmation_mode: boolean
-  readonly security_analyzer: string | null
-  readonly sandbox_grouping_strategy: string
-  readonly default_sandbox_spec_id?: string
-  readonly disabled_skills: readonly string[]
-  readonly agent_settings: Readonly<Record<string, unknown>>
-}
-
-export type StartSecrets = Readonly<Record<string, { readonly value: Secret; readonly description?: string }>>
 
 type CreateConversationBody = CallInput<'createConversation'>['body']
 type Agent = NonNullable<CreateConversationBody['agent']>
@@ -27,18 +12,21 @@ const toolsByAgentType = {
   plan: ['glob', 'grep', 'planning_file_editor'],
 }
 
-/** What the agent server is asked for. Secrets are in clear in it. */
-export function createConversationBody(start: {
+interface ConversationSettings {
   readonly id: string
   readonly request: AppConversationStartRequest
   readonly model: Llm
-  readonly settings: StartSettings
-  readonly secrets: StartSecrets
+  readonly settings: UserSettings
+  readonly secrets: AccountSecrets
   readonly workingDir: string
-  /** Of the same sandbox. */
+  /** In the same sandbox. */
   readonly parent: string | undefined
-}): CreateConversationBody {
-  const { id, request, settings, workingDir, parent } = start
+}
+
+/** The request to the agent server, with secrets in clear. */
+export function createConversationBody(start: ConversationSettings): CreateConversationBody {
+  const { id, request, workingDir, parent } = start
+  const settings = start.settings.conversation_settings
   const initial_message = initialMessage(request)
   const secrets = {
     ...Object.fromEntries(
@@ -67,17 +55,11 @@ export function createConversationBody(start: {
   }
 }
 
-function agentConfig({
-  request,
-  model,
-  settings,
-}: {
-  readonly request: AppConversationStartRequest
-  readonly model: Llm
-  readonly settings: StartSettings
-}): Agent {
+function agentConfig({ request, model, settings }: ConversationSettings): Agent {
   const { agent_type, system_message_suffix } = request
-  const disabled_skills = [...new Set([...settings.disabled_skills, ...(request.disabled_skills ?? [])])]
+  const disabled_skills = [
+    ...new Set([...(settings.disabled_skills ?? []), ...(request.disabled_skills ?? [])]),
+  ]
   return {
     kind: 'Agent',
     llm: { ...model, usage_id: 'agent' },
@@ -95,7 +77,7 @@ function agentConfig({
   }
 }
 
-/** The condenser of the settings (`{enabled, condenser_kind, max_size, ...}`), made of what the agent server knows of it. */
+/** The condenser of the settings (`{enabled, condenser_kind, max_size, ...}`) as the agent server accepts it. */
 function condenserConfig(settings: Readonly<Record<string, unknown>>): Agent['condenser'] {
   const { enabled, condenser_kind, max_size, max_tokens, keep_first } = settings
   if (enabled === false || condenser_kind === 'no_op') return { kind: 'NoOpCondenser' }
@@ -111,29 +93,19 @@ function condenserConfig(settings: Readonly<Record<string, unknown>>): Agent['co
   }
 }
 
-/** Wire 8.5: asking is on with an analyzer: for what is risky; without one: always. */
+/** Wire 8.5: confirmation is for risky actions when there is an analyzer, otherwise for all. */
 function confirmationConfig(
   isOn: boolean,
-  analyzer: string | null,
+  analyzer: 'llm' | 'none' | null,
 ): Pick<CreateConversationBody, 'confirmation_policy' | 'security_analyzer'> {
-  const analyzerKind =
-    analyzer === null || !Object.hasOwn(analyzers, analyzer) ? undefined : analyzers[analyzer]
-  const security_analyzer = analyzerKind === undefined ? {} : { security_analyzer: { kind: analyzerKind } }
-  if (!isOn) return { confirmation_policy: { kind: 'NeverConfirm' }, ...security_analyzer }
-  return analyzerKind === undefined
-    ? { confirmation_policy: { kind: 'AlwaysConfirm' } }
-    : { confirmation_policy: { kind: 'ConfirmRisky' }, ...security_analyzer }
+  const kind = !isOn ? 'NeverConfirm' : analyzer === 'llm' ? 'ConfirmRisky' : 'AlwaysConfirm'
+  return {
+    confirmation_policy: { kind },
+    ...(analyzer === 'llm' ? { security_analyzer: { kind: 'LLMSecurityAnalyzer' } } : {}),
+  }
 }
 
-const analyzers: Readonly<
-  Record<string, 'LLMSecurityAnalyzer' | 'PatternSecurityAnalyzer' | 'PolicyRailSecurityAnalyzer'>
-> = {
-  llm: 'LLMSecurityAnalyzer',
-  pattern: 'PatternSecurityAnalyzer',
-  policy_rail: 'PolicyRailSecurityAnalyzer',
-}
-
-/** Only users begin: what a caller gives another role is said by the user. A message without content is none. */
+/** Always a message of the user, whatever the role of the request; undefined without content. */
 function initialMessage(request: AppConversationStartRequest): CreateConversationBody['initial_message'] {
   const { initial_message, suggested_task } = request
   if (suggested_task !== undefined)
@@ -147,7 +119,5 @@ function initialMessage(request: AppConversationStartRequest): CreateConversatio
 }
 
 function toRecord(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? Object.fromEntries(Object.entries(value))
-    : {}
+  return isRecord(value) ? value : {}
 }

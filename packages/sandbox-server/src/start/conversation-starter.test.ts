@@ -5,7 +5,7 @@ import { openTestServer } from '../testing/test-server.ts'
 
 const slowTestTimeoutMs = 120_000
 
-test('a start goes through every status in order, its conversation runs, and its events come home byte for byte', {
+test('a start passes every status in order, its conversation runs, and its events are ingested byte for byte', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   await using stage = await openTestServer()
@@ -107,7 +107,7 @@ test('a start goes through every status in order, its conversation runs, and its
   expect((await stage.call('DELETE', `/app-conversations/${id}`)).status).toBe(404)
 })
 
-test('a start that fails says why, gives its slot back once, and can be tried again in the same sandbox', {
+test('a failed start has a reason, releases its slot once, and can be repeated in the same sandbox', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   await using stage = await openTestServer({ waitMs: 300 })
@@ -128,7 +128,7 @@ test('a start that fails says why, gives its slot back once, and can be tried ag
   expect(none).toMatchObject({ status: 429, json: { detail: { limit: 1 } } })
 })
 
-test('a sandbox in ERROR, a foreign one and an unknown one end the start with words', async () => {
+test('a failed, a foreign and an unknown sandbox end the start with an explanation', async () => {
   await using stage = await openTestServer()
   stage.sandboxes.next = { status: 'ERROR', detail: 'Failed to pull image x' }
   const broken = await stage.start()
@@ -138,14 +138,14 @@ test('a sandbox in ERROR, a foreign one and an unknown one end the start with wo
   expect(foreign.status).toBe('ERROR')
   const { json } = await stage.call('POST', '/app-conversations', { sandbox_id: 'sb-1' }, { 'x-user': 'bob' })
   const row = await stage.until(
-    () => stage.ledger.startTasks.get([toDashedUuid(json.id)]),
+    () => stage.controlPlane.startTasks.get([toDashedUuid(json.id)]),
     ([task]) => task?.status === 'ERROR',
   )
   expect(row[0]?.detail).toBe('There is no such sandbox')
   expect(stage.quota.used).toBe(0)
 })
 
-test('what the caller could have known is refused before a task or a slot is taken, or with both given back', async () => {
+test('invalid requests are refused without a task and a slot', async () => {
   await using stage = await openTestServer()
   const refused = async (body: object, status: number, loc?: string) => {
     const answer = await stage.call('POST', '/app-conversations', body)
@@ -166,7 +166,7 @@ test('what the caller could have known is refused before a task or a slot is tak
   expect(stage.logged.join()).not.toContain('sk-canary')
 })
 
-test('what was under way when the server ended is an error afterwards, and its slot is given back once', async () => {
+test('a start that a restart interrupts becomes an error, and its slot is released once', async () => {
   const first = await openTestServer()
   first.sandboxes.next = { status: 'STARTING', detail: null }
   const { json } = await first.call('POST', '/app-conversations', {})
@@ -174,30 +174,30 @@ test('what was under way when the server ended is an error afterwards, and its s
     () => first.task(json.id),
     ({ status }) => status === 'WAITING_FOR_SANDBOX',
   )
-  const [row] = await first.ledger.startTasks.get([toDashedUuid(json.id)])
+  const [row] = await first.controlPlane.startTasks.get([toDashedUuid(json.id)])
   expect(first.quota.used).toBe(1)
   // A stop ends it in the same way.
-  await first.starts[Symbol.asyncDispose]()
+  await first.starter[Symbol.asyncDispose]()
   expect((await first.task(json.id)).detail).toContain(
     'restarted while this start was in WAITING_FOR_SANDBOX',
   )
   expect(first.quota.used).toBe(0)
   // After a crash the row would still be as it was.
-  await first.ledger.startTasks.update(toDashedUuid(json.id), { ...row, status: 'WAITING_FOR_SANDBOX' })
+  await first.controlPlane.startTasks.update(toDashedUuid(json.id), { ...row, status: 'WAITING_FOR_SANDBOX' })
   first.quota.used = 1
-  await first.starts.recover()
+  await first.starter.recover()
   expect(first.quota.used).toBe(0)
   expect(await first.task(json.id)).toMatchObject({
     status: 'ERROR',
     app_conversation_id: row?.conversation?.replaceAll('-', ''),
   })
-  expect((await first.ledger.startTasks.get([toDashedUuid(json.id)]))[0]?.quota_day).toBeNull()
-  await first.starts.recover()
+  expect((await first.controlPlane.startTasks.get([toDashedUuid(json.id)]))[0]?.quota_day).toBeNull()
+  await first.starter.recover()
   expect(first.quota.used).toBe(0)
   await first[Symbol.asyncDispose]()
 })
 
-test('starts of one id at once are one start, and the id is taken for everybody else', {
+test('concurrent starts of one id are one start, and other owners get a conflict', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   await using stage = await openTestServer()
@@ -214,7 +214,7 @@ test('starts of one id at once are one start, and the id is taken for everybody 
   ).toBe(409)
 })
 
-test('with a strategy conversations come together, each in a directory of its own', {
+test('with a grouping strategy conversations share a sandbox, each in its own directory', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   await using stage = await openTestServer()
@@ -225,14 +225,16 @@ test('with a strategy conversations come together, each in a directory of its ow
   const tasks = [await stage.start(), await stage.start(), await stage.start({}, { 'x-user': 'bob' })]
   expect(tasks.map((task) => task.sandbox_id)).toEqual(['sb-1', 'sb-1', 'sb-2'])
   expect(stage.sandboxes.entries.size).toBe(2)
-  const rows = await stage.ledger.conversations.listBySandbox('sb-1')
+  const rows = await stage.controlPlane.conversations.listBySandbox('sb-1')
   const project = `${stage.sandboxes.getSandbox('sb-1').directory}/project`
   expect(rows.map(({ members }) => JSON.parse(members).projectDir)).toEqual(
     rows.map(({ id }) => `${project}/${id.replaceAll('-', '')}`),
   )
 })
 
-test('an answer of the agent server that is lost costs nothing', { timeout: slowTestTimeoutMs }, async () => {
+test('a lost answer of the agent server is retried without a second conversation', {
+  timeout: slowTestTimeoutMs,
+}, async () => {
   await using stage = await openTestServer()
   const first = await stage.start()
   expect(first).toMatchObject({ status: 'READY', detail: null })
@@ -295,7 +297,7 @@ test('secrets of a start are in no task, log or row', { timeout: slowTestTimeout
   expect(task.status).toBe('READY')
   expect(task.request.secrets).toEqual({ PLAIN: '**********', SOURCE: '**********', LOOKUP: '**********' })
   const info = await stage.conversation(task.app_conversation_id)
-  const rows = await stage.ledger.startTasks.get([toDashedUuid(task.id)])
+  const rows = await stage.controlPlane.startTasks.get([toDashedUuid(task.id)])
   expect(JSON.stringify([task, info, rows]) + stage.logged.join()).not.toContain('canary')
   expect((await stage.call('POST', '/app-conversations', { secrets: { LLM_API_KEY: 'x' } })).status).toBe(422)
 })

@@ -33,7 +33,7 @@ test.each([
   expect(asked && `${asked.user}:${asked.password.reveal()}`).toBe(login)
 })
 
-test('a provider without a host of its own needs one', () => {
+test('a provider without a default host needs one', () => {
   expect(resolveRepository('o/n', 'bitbucket_data_center', token('t'))).toBeUndefined()
 })
 

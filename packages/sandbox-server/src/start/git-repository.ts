@@ -1,13 +1,14 @@
 import { type AppConversationStartRequest, invalidInput } from '@slipway/protocol'
 import { isSecretName, Secret } from '@slipway/shared/redaction'
+import type { GitToken } from '../accounts/git-providers.ts'
 
-/** A repository that is to be cloned. */
+/** A repository to clone. */
 export interface Repository {
-  /** What git is told: holds no user and no password. */
+  /** Without user and password. */
   readonly url: string
-  /** Name of the directory for it. */
+  /** Name of its directory. */
   readonly name: string
-  /** Who git says it is when it is asked; undefined: nobody. */
+  /** Credentials for git; undefined: none. */
   readonly login: { readonly user: string; readonly password: Secret } | undefined
 }
 
@@ -15,7 +16,7 @@ type Provider = NonNullable<AppConversationStartRequest['git_provider']>
 
 interface ProviderHost {
   readonly host: string
-  /** Which user a token belongs to. */
+  /** The user name that goes with a token. */
   readonly user: string
   /** The path of `owner/name`. */
   path(repository: string): string
@@ -37,17 +38,17 @@ const providerHosts: Readonly<Record<Provider, ProviderHost>> = {
   enterprise_sso: { host: '', user: 'oauth2', path: defaultPath },
 }
 
-/** The provider of `owner/name` when none is named. */
+/** The provider of `owner/name` in a request without one. */
 export const defaultProvider: Provider = 'github'
 
-/** A full address, as against `owner/name` at a provider. */
+/** Whether it is a URL instead of `owner/name` at a provider. */
 export function isUrl(repository: string): boolean {
   return repository.includes('://')
 }
 
 /**
- * Refuses an address that holds a user, a password or a key: it would stand in lists, in the configuration of the clone and in
- * what processes show. A Problem `invalid`.
+ * Rejects an address with a user, a password or a key, which would be visible in lists, in the configuration of
+ * the clone and in process lists. A Problem `invalid`.
  */
 export function checkRepository(repository: string | undefined): void {
   if (repository === undefined || !isUrl(repository)) return
@@ -60,7 +61,7 @@ export function checkRepository(repository: string | undefined): void {
   )
 }
 
-/** Refuses a provider's host that holds more than an address: it is shown, and stands in every address made of it. */
+/** Rejects a provider's host that contains more than an address, because the host is visible. */
 export function checkProviderHost(provider: string, host: string | undefined): void {
   if (host === undefined || !/[@?#\s]/.test(host)) return
   throw invalidInput(
@@ -70,13 +71,13 @@ export function checkProviderHost(provider: string, host: string | undefined): v
 }
 
 /**
- * Where a repository is cloned from. `host` of the token goes before the provider's own; it may be an address, for one that
- * is reached by http. Undefined: the provider has no host of its own, and none is given.
+ * The repository to clone. `host` of the token overrides the provider's; it may be a URL, for plain http.
+ * Undefined: no host is known.
  */
 export function resolveRepository(
   selected: string,
   provider: Provider | undefined,
-  token: { readonly token: Secret; readonly host?: string } | undefined,
+  token: GitToken | undefined,
 ): Repository | undefined {
   const name = repositoryDirectoryName(selected)
   if (isUrl(selected)) return { url: selected, name, login: undefined }
@@ -87,7 +88,7 @@ export function resolveRepository(
   return { url: `${base}${path(selected)}`, name, login: token && parseLogin(user, token.token) }
 }
 
-/** Some tokens come with their user: `user:token`. */
+/** Some tokens include their user: `user:token`. */
 function parseLogin(user: string, token: Secret): Repository['login'] {
   const text = token.reveal()
   const at = text.indexOf(':')

@@ -20,7 +20,7 @@ test.each([
   expect(isGroupingStrategy(strategy)).toBe(id !== undefined)
 })
 
-test('a full sandbox and none at all are not chosen', () => {
+test('a full sandbox is not chosen', () => {
   expect(chooseByStrategy('ADD_TO_ANY', [full])).toBeUndefined()
   expect(chooseByStrategy('GROUP_BY_NEWEST', [])).toBeUndefined()
 })

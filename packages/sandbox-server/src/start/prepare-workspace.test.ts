@@ -43,7 +43,7 @@ function findFilesContaining(directory: string, text: string): string[] {
     .filter((path) => existsSync(path) && readFileSync(path).includes(text))
 }
 
-test('a quoted text is one word of bash and nothing else', () => {
+test('a quoted text is exactly one word of bash', () => {
   const words = fc.sample(fc.string({ unit: 'binary' }), 500).map((text) => text.toWellFormed())
   const texts = [...words, '', "'", "a'b''", '$(id) `id` "\\', '\n', '-n', 'é 👋'].map((text) =>
     text.replaceAll('\0', ''),
@@ -52,7 +52,7 @@ test('a quoted text is one word of bash and nothing else', () => {
   expect(printed.split('\0').slice(0, -1)).toEqual(texts)
 })
 
-test('a repository is cloned shallow onto a branch of its own, its script is run in its root, and its hook runs after the one before', {
+test('a repository is cloned shallow onto a new branch, its script runs in its root, and its hook runs after the existing one', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   using directory = temporaryDirectory()
@@ -138,13 +138,13 @@ test('a repository is cloned shallow onto a branch of its own, its script is run
   expect(git(theirs, 'branch', '--show-current').trim()).toBe('feature/é')
   const child = await stage.start({ parent_conversation_id: second.app_conversation_id, agent_type: 'plan' })
   expect(child).toMatchObject({ status: 'READY', sandbox_id: 'sb-1', detail: null })
-  const [row] = await stage.ledger.conversations.listChildren(
+  const [row] = await stage.controlPlane.conversations.listChildren(
     toDashedUuid(String(second.app_conversation_id)),
   )
   expect(JSON.parse(String(row?.members))).toMatchObject({ projectDir: theirs, selected_branch: 'feature/é' })
 })
 
-test('a repository that cannot be cloned is an error, and leaves nothing behind', {
+test('a failed clone is an error and leaves no files', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   using directory = temporaryDirectory()
@@ -170,7 +170,9 @@ test('a repository that cannot be cloned is an error, and leaves nothing behind'
   expect(right).toMatchObject({ status: 'READY', sandbox_id: 'sb-1' })
 })
 
-test('a script that takes too long is ended and told of', { timeout: slowTestTimeoutMs }, async () => {
+test('a script that exceeds its timeout is ended with a warning', {
+  timeout: slowTestTimeoutMs,
+}, async () => {
   using directory = temporaryDirectory()
   const bare = makeRepository(directory.path, { '.openhands/setup.sh': 'echo begun\nsleep 600\n' })
   await using stage = await openTestServer({ limits: { setupMs: 1_000 } })
@@ -179,7 +181,7 @@ test('a script that takes too long is ended and told of', { timeout: slowTestTim
   expect(task.detail).toContain('took longer than 1 s: begun')
 })
 
-test('the token of a private repository is used, and is nowhere afterwards', {
+test('the token of a private repository is used and leaves no trace', {
   timeout: slowTestTimeoutMs,
 }, async () => {
   using directory = temporaryDirectory()

@@ -21,45 +21,62 @@ export interface PrepareTimeouts {
 export const defaultPrepareTimeouts: PrepareTimeouts = { cloneMs: 120_000, setupMs: 600_000, stepMs: 30_000 }
 
 export interface PrepareOptions {
-  /** Where it goes: the repository into a directory of its own below it. Absolute, as seen from inside. */
+  /** The project, or the parent of a repository's directory. Absolute, as seen from inside the sandbox. */
   readonly directory: string
   readonly repository: Repository | undefined
   readonly branch: string | undefined
-  /** The branch that is made when none is chosen. */
+  /** The branch to create when none is chosen. */
   readonly newBranch: string
   readonly isFullClone: boolean
-  readonly identity: { readonly name?: string | undefined; readonly email?: string | undefined }
+  readonly identity: { readonly name?: string | null | undefined; readonly email?: string | null | undefined }
   readonly limits: PrepareTimeouts
   readonly fetch: typeof fetch
   readonly signal: AbortSignal
   /** Called before each step with its status, and awaited. */
   onStep(status: StartTaskStatus): Promise<void>
-  /** What did not go as wished, for the owner. May hold secrets: it is for the caller to hide them. */
+  /** For the owner. May contain secrets: the caller redacts them. */
   onWarning(text: string): void
 }
 
-/** The workspace cannot be made ready. `message` is for the owner; it may hold secrets. */
+/** The workspace cannot be prepared. `message` is for the owner and may contain secrets. */
 export class PrepareError extends Error {}
 
-/** Of an output as it is told. */
+/** Bound of the output in a message. */
 const maxReportedCharacters = 2_000
 
 /**
- * Makes the workspace of a conversation ready (wire 3.2) and answers where its agent works. A repository that cannot be
- * cloned is a `NotPrepared`: an agent in an empty directory would not notice. A setup script or hook that fails is trouble.
- * What was prepared before stays as it is, so that a start can be repeated.
+ * Prepares the workspace of a conversation (wire 3.2) and returns the directory of its project. A failed clone
+ * is a `PrepareError`: an agent would not notice that its directory is empty. A failed setup script or hook is
+ * a warning. Repeatable: existing work is not changed.
  */
 export async function prepareWorkspace(target: ExecTarget, options: PrepareOptions): Promise<string> {
-  const { directory, repository, onStep } = options
-  await onStep('PREPARING_REPOSITORY')
+  const { directory, repository, identity, limits, signal, onStep, onWarning } = options
+  const exec = (command: string, timeoutMs: number) => execCommand(target, command, { timeoutMs, signal })
+  const warnOnFailure = async (warning: string, command: string) => {
+    const result = await exec(command, limits.stepMs)
+    if (result.exitCode !== 0) onWarning(`${warning}: ${describeOutput(result)}`)
+  }
   const projectDir = repository === undefined ? directory : posix.join(directory, repository.name)
-  await setGitIdentity(target, options)
-  if (repository === undefined) await initWorkspace(target, projectDir, options)
-  else await cloneRepository(target, { ...options, repository, projectDir })
+  await onStep('PREPARING_REPOSITORY')
+  const identityCommands = setIdentityCommands(identity)
+  if (identityCommands.length > 0)
+    await warnOnFailure('The git identity could not be set', identityCommands.join('\n'))
+  if (repository === undefined) {
+    const result = await exec(initCommand(directory), limits.stepMs)
+    if (result.exitCode !== 0)
+      throw new PrepareError(`The workspace could not be made: ${describeOutput(result)}`)
+  } else await cloneRepository(target, exec, { ...options, repository, projectDir })
   await onStep('RUNNING_SETUP_SCRIPT')
-  await runSetupScript(target, projectDir, options)
+  const setup = await exec(setupCommand(projectDir), limits.setupMs)
+  if (setup.exitCode !== 0) {
+    const reason =
+      setup.exitCode === -1
+        ? `took longer than ${limits.setupMs / 1000} s`
+        : `failed with exit code ${setup.exitCode}`
+    onWarning(`.openhands/setup.sh ${reason}: ${describeOutput(setup)}`)
+  }
   await onStep('SETTING_UP_GIT_HOOKS')
-  await installCommitHook(target, projectDir, options)
+  await warnOnFailure('The git hook could not be installed', commitHookCommand(projectDir))
   return projectDir
 }
 
@@ -67,14 +84,10 @@ export async function prepareWorkspace(target: ExecTarget, options: PrepareOptio
 const retryCommand = (command: string) =>
   `for i in 1 2 3 4 5 6 7 8; do ${command} && break; [ $i = 8 ] && exit 1; sleep 0.2; done`
 
-async function setGitIdentity(target: ExecTarget, options: PrepareOptions): Promise<void> {
-  const { name, email } = options.identity
-  const set = (key: string, value: string | undefined) =>
-    value === undefined ? '' : retryCommand(`git config --global ${key} ${shellQuote(value)}`)
-  const commands = [set('user.name', name), set('user.email', email)].filter((command) => command !== '')
-  if (commands.length === 0) return
-  const result = await runStep(target, commands.join('\n'), options)
-  if (result.exitCode !== 0) options.onWarning(`The git identity could not be set: ${describeOutput(result)}`)
+function setIdentityCommands({ name, email }: PrepareOptions['identity']): string[] {
+  return Object.entries({ 'user.name': name, 'user.email': email }).flatMap(([key, value]) =>
+    value ? [retryCommand(`git config --global ${key} ${shellQuote(value)}`)] : [],
+  )
 }
 
 /** Git refuses directories of other users, and mounted ones often are. */
@@ -83,36 +96,34 @@ const trustDirectory = (directory: string) =>
     `git config --global --add safe.directory ${shellQuote(directory)}`,
   ).replace('exit 1', 'true')}`
 
-async function initWorkspace(target: ExecTarget, directory: string, options: PrepareOptions): Promise<void> {
-  const command = `mkdir -p -- ${shellQuote(directory)} && cd -- ${shellQuote(directory)} || exit 1
+function initCommand(directory: string): string {
+  return `mkdir -p -- ${shellQuote(directory)} && cd -- ${shellQuote(directory)} || exit 1
 command -v git >/dev/null || exit 0
 ${trustDirectory(directory)}
 [ -e .git ] || git init --quiet`
-  const result = await runStep(target, command, options)
-  if (result.exitCode !== 0)
-    throw new PrepareError(`The workspace could not be made: ${describeOutput(result)}`)
 }
 
+type Exec = (command: string, timeoutMs: number) => Promise<CommandResult>
 type CloneOptions = PrepareOptions & { readonly repository: Repository; readonly projectDir: string }
 
-async function cloneRepository(target: ExecTarget, options: CloneOptions): Promise<void> {
-  const { login } = options.repository
-  if (login === undefined) return await runClone(target, options, undefined)
-  // The token is in a file that only this user may read, for as long as the clone takes; it is in no command line, because
-  // those are shown by the system and kept by the agent server.
-  const mktempResult = await runStep(target, 'umask 077 && mktemp -d', options)
-  const directory = mktempResult.stdout.trim()
-  if (mktempResult.exitCode !== 0 || !/^\/[\w./-]+$/.test(directory))
-    throw new PrepareError(`There is no place for temporary files: ${describeOutput(mktempResult)}`)
+async function cloneRepository(target: ExecTarget, exec: Exec, options: CloneOptions): Promise<void> {
+  const { repository, limits } = options
+  if (repository.login === undefined) return await runClone(exec, options, undefined)
+  // The token is in a private file while the clone runs, and in no command line: the system shows those, and
+  // the agent server stores them.
+  const temporary = await exec('umask 077 && mktemp -d', limits.stepMs)
+  const directory = temporary.stdout.trim()
+  if (temporary.exitCode !== 0 || !/^\/[\w./-]+$/.test(directory))
+    throw new PrepareError(`There is no place for temporary files: ${describeOutput(temporary)}`)
   try {
     const file = posix.join(directory, 'login')
-    await uploadFile(target, file, credentialFile(options.repository.url, login), options)
-    await runClone(target, options, file)
+    await uploadFile(target, file, credentialFile(repository.url, repository.login), options)
+    await runClone(exec, options, file)
   } finally {
-    // Also when the start was cancelled: then the command may still be waiting for the other side.
-    const signal = AbortSignal.timeout(options.limits.stepMs)
+    // With its own signal: a cancelled start removes the token too.
+    const signal = AbortSignal.timeout(limits.stepMs)
     await execCommand(target, `rm -rf -- ${shellQuote(directory)}`, {
-      timeoutMs: options.limits.stepMs,
+      timeoutMs: limits.stepMs,
       signal,
     }).catch(() => options.onWarning(`The temporary directory ${directory} could not be removed`))
   }
@@ -125,12 +136,8 @@ function credentialFile(url: string, login: { readonly user: string; readonly pa
   return Buffer.from(`${protocol}//${user}:${encodeURIComponent(login.password.reveal())}@${host}\n`)
 }
 
-/** A clone is made beside its place and then moved, so that what is there is whole. */
-async function runClone(
-  target: ExecTarget,
-  options: CloneOptions,
-  loginPath: string | undefined,
-): Promise<void> {
+/** Clones beside the project directory and renames, so that the project is always complete. */
+async function runClone(exec: Exec, options: CloneOptions, loginPath: string | undefined): Promise<void> {
   const { projectDir, repository, branch, newBranch, isFullClone, limits, directory } = options
   const draft = `${projectDir}.slipway-clone`
   const helper =
@@ -149,7 +156,7 @@ git -c credential.helper= ${helper} clone --quiet ${isFullClone ? '' : '--depth 
 ${branch === undefined ? `git -C ${shellQuote(draft)} checkout --quiet -b ${shellQuote(newBranch)} || exit 1` : ''}
 [ ! -e ${shellQuote(projectDir)} ] || rmdir -- ${shellQuote(projectDir)} || { rm -rf -- ${shellQuote(draft)}; exit 1; }
 mv -- ${shellQuote(draft)} ${shellQuote(projectDir)}`
-  const result = await execCommand(target, command, { timeoutMs: limits.cloneMs, signal: options.signal })
+  const result = await exec(command, limits.cloneMs)
   if (result.exitCode === 0) return
   const reason = result.exitCode === -1 ? `it took longer than ${limits.cloneMs / 1000} s. ` : ''
   throw new PrepareError(
@@ -157,36 +164,20 @@ mv -- ${shellQuote(draft)} ${shellQuote(projectDir)}`
   )
 }
 
-/** The script is sourced in the root of the project (it may set nothing for the agent, but finds its own files there). */
-async function runSetupScript(
-  target: ExecTarget,
-  projectDir: string,
-  options: PrepareOptions,
-): Promise<void> {
-  const { limits, signal, onWarning } = options
-  const command = `cd -- ${shellQuote(projectDir)} || exit 1
+/** The script is sourced in the root of the project. */
+function setupCommand(projectDir: string): string {
+  return `cd -- ${shellQuote(projectDir)} || exit 1
 [ -f .openhands/setup.sh ] || exit 0
 . ./.openhands/setup.sh </dev/null`
-  const result = await execCommand(target, command, { timeoutMs: limits.setupMs, signal })
-  if (result.exitCode === 0) return
-  const reason =
-    result.exitCode === -1
-      ? `took longer than ${limits.setupMs / 1000} s`
-      : `failed with exit code ${result.exitCode}`
-  onWarning(`.openhands/setup.sh ${reason}: ${describeOutput(result)}`)
 }
 
 const hookMarker = '# made from .openhands/pre-commit.sh'
 
 /**
- * Installs the project's script as the hook of commits; a hook that was there before runs first. The script is not made executable,
- * because that would be a change of the project.
+ * Installs the project's script as the pre-commit hook; an existing hook runs first. The script does not become
+ * executable, because that would change the project.
  */
-async function installCommitHook(
-  target: ExecTarget,
-  projectDir: string,
-  options: PrepareOptions,
-): Promise<void> {
+function commitHookCommand(projectDir: string): string {
   const script = `#!/bin/sh
 ${hookMarker}
 own="$(dirname -- "$0")/pre-commit.local"
@@ -194,27 +185,16 @@ if [ -x "$own" ]; then "$own" "$@" || exit $?; fi
 if [ -x .openhands/pre-commit.sh ]; then exec ./.openhands/pre-commit.sh "$@"; fi
 exec bash .openhands/pre-commit.sh "$@"
 `
-  const command = `cd -- ${shellQuote(projectDir)} || exit 1
+  return `cd -- ${shellQuote(projectDir)} || exit 1
 [ -f .openhands/pre-commit.sh ] || exit 0
 hooks=$(git rev-parse --git-path hooks) && mkdir -p -- "$hooks" || exit 1
 if [ -e "$hooks/pre-commit" ] && ! grep -Fq ${shellQuote(hookMarker)} "$hooks/pre-commit"; then
   mv -- "$hooks/pre-commit" "$hooks/pre-commit.local" || exit 1
 fi
 printf '%s' ${shellQuote(script)} > "$hooks/pre-commit" && chmod +x "$hooks/pre-commit"`
-  const result = await runStep(target, command, options)
-  if (result.exitCode !== 0)
-    options.onWarning(`The git hook could not be installed: ${describeOutput(result)}`)
 }
 
-async function runStep(
-  target: ExecTarget,
-  command: string,
-  { limits, signal }: PrepareOptions,
-): Promise<CommandResult> {
-  return await execCommand(target, command, { timeoutMs: limits.stepMs, signal })
-}
-
-/** The end of what a command printed, without what only a terminal shows. */
+/** The end of an output, without terminal control sequences. */
 function describeOutput({ stdout, stderr }: CommandResult): string {
   const text = `${stdout}\n${stderr}`
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is removed

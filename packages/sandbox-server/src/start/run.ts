@@ -1,10 +1,13 @@
 import { posix } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConnectionError } from '@slipway/client'
-import { type AppConversationStartRequest, type Llm, must } from '@slipway/protocol'
+import { type AppConversationStartRequest, must, type UserSettings } from '@slipway/protocol'
 import type { KeyedMutex } from '@slipway/shared/async'
 import type { Secret } from '@slipway/shared/redaction'
-import type { AppConversationRow, ControlPlaneStore, Scope, Storage } from '@slipway/storage'
+import type { AppConversationRow, ControlPlaneStore, Storage } from '@slipway/storage'
+import type { AccountSecrets, Accounts } from '../accounts/accounts.ts'
+import type { GitProviders, GitToken } from '../accounts/git-providers.ts'
+import type { UserSettingsStore } from '../accounts/settings.ts'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
 import {
   type ConversationMetadata,
@@ -14,7 +17,8 @@ import {
 import type { RemovedConversations } from '../conversations/records/removed-conversations.ts'
 import type { Redactor } from '../redaction/redactor.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
-import { createConversationBody, type StartSecrets, type StartSettings } from './conversation-request.ts'
+import type { AdmittedStart } from './admission.ts'
+import { createConversationBody } from './conversation-request.ts'
 import { StartError } from './failures.ts'
 import { defaultProvider, isUrl, type Repository, resolveRepository } from './git-repository.ts'
 import { type PrepareTimeouts, prepareWorkspace } from './prepare-workspace.ts'
@@ -26,18 +30,10 @@ const lookupTimeoutMs = 10_000
 const maxCreateAttempts = 3
 const retryDelayMs = 1_000
 
-/** What starts need of a user's account. */
-export interface StartAccounts {
-  model(
-    owner: string | null,
-    request: { readonly profile?: string | undefined; readonly model?: string | undefined },
-  ): Promise<Llm>
-  secrets(owner: string | null): Promise<StartSecrets>
-  settings(owner: string | null): Promise<StartSettings>
-  gitToken(
-    owner: string | null,
-    provider: string,
-  ): Promise<{ readonly token: Secret; readonly host?: string } | undefined>
+/** The accounts as starts use them. */
+export interface StartAccounts extends Pick<Accounts, 'model' | 'secrets'> {
+  readonly userSettings: Pick<UserSettingsStore, 'read'>
+  readonly gitProviders: Pick<GitProviders, 'getToken'>
 }
 
 export interface StartRunDeps {
@@ -46,36 +42,27 @@ export interface StartRunDeps {
   readonly sandboxes: StartSandboxes
   readonly accounts: StartAccounts
   readonly removedConversations: RemovedConversations
-  /** The lane of a conversation is held by what changes what is kept of it. */
+  /** Held while the records of a conversation change. */
   readonly conversationMutex: KeyedMutex
   readonly fetch: typeof fetch
   readonly now: () => number
-  /** How long a sandbox is waited for. */
+  /** Limit for a sandbox to become RUNNING. */
   readonly waitMs: number
   readonly limits: PrepareTimeouts
 }
 
-/** One start, with everything that was found out before it was answered. */
-export interface StartJob {
-  /** Of the conversation. */
-  readonly id: string
-  readonly scope: Scope
-  /** What is inherited from a parent, or from the conversation as it was, is in it. */
-  readonly request: AppConversationStartRequest
-  readonly model: Llm
-  readonly settings: StartSettings
-  /** The conversation as it was before, when it was there. */
-  readonly existing: AppConversationRow | undefined
-  readonly parent: AppConversationRow | undefined
+/** A start whose sandbox is chosen. */
+export interface StartJob extends AdmittedStart {
+  readonly settings: UserSettings
   readonly choice: SandboxChoice
   readonly progress: StartProgress
   readonly redactor: Redactor
   readonly signal: AbortSignal
-  /** Whether other conversations are in the sandbox, or on their way into it. */
+  /** Whether other conversations are in the sandbox or starting in it. */
   hasOthers(): Promise<boolean>
 }
 
-/** Everything between WORKING and READY (wire 3.1). Rejects when it cannot go on; what was made by then stays. */
+/** Everything between WORKING and READY (wire 3.1). Rejects on failure, without undoing earlier steps. */
 export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void> {
   const { progress, choice, signal, redactor, id } = job
   await progress.update({ status: 'WAITING_FOR_SANDBOX', sandbox: choice.row.id })
@@ -88,12 +75,12 @@ export async function runStart(deps: StartRunDeps, job: StartJob): Promise<void>
   if (!isStarted) {
     const token = await findGitToken(deps, job)
     redactor.add(token?.token)
-    // Read before anything of the repository runs, so that nothing that it prints is told with a secret in it.
+    // Before scripts of the repository run, so that their output is redacted.
     const secrets = await collectSecrets(deps, job, token?.token)
-    const projectDir = await prepareProject(deps, job, connection, token)
+    const workingDir = await prepareProject(deps, job, connection, token)
     await progress.update({ status: 'SETTING_UP_SKILLS' })
     await progress.update({ status: 'STARTING_CONVERSATION', agent_url })
-    await createConversation(deps, job, { connection, projectDir, secrets })
+    await createConversation(deps, job, connection, { workingDir, secrets })
   }
   deps.sandboxes.touch(choice.row.id)
   await progress.update({ status: 'READY', agent_url })
@@ -111,16 +98,16 @@ async function existsOnAgentServer(
 
 async function findGitToken({ accounts }: StartRunDeps, { scope, request }: StartJob) {
   const { selected_repository, git_provider } = request
-  if (git_provider !== undefined) return await accounts.gitToken(scope.owner, git_provider)
+  if (git_provider !== undefined) return await accounts.gitProviders.getToken(scope.owner, git_provider)
   const isNamed = selected_repository !== undefined && !isUrl(selected_repository)
-  return isNamed ? await accounts.gitToken(scope.owner, defaultProvider) : undefined
+  return isNamed ? await accounts.gitProviders.getToken(scope.owner, defaultProvider) : undefined
 }
 
 async function prepareProject(
   deps: StartRunDeps,
   job: StartJob,
   connection: SandboxConnection,
-  token: { readonly token: Secret; readonly host?: string } | undefined,
+  token: GitToken | undefined,
 ): Promise<string> {
   const { request, settings, progress, choice, redactor, signal, id } = job
   const parentDir = parentProjectDir(job)
@@ -146,7 +133,7 @@ async function prepareProject(
   })
 }
 
-/** A conversation that works for another one in the same sandbox works on the same files. */
+/** A child in the sandbox of its parent works in the parent's project. */
 function parentProjectDir({ parent, choice, request }: StartJob): string | undefined {
   if (parent === undefined || parent.sandbox !== choice.row.id) return undefined
   const { projectDir, selected_repository = null } = parseMetadata(parent)
@@ -155,7 +142,7 @@ function parentProjectDir({ parent, choice, request }: StartJob): string | undef
 
 function requireRepository(
   { selected_repository, git_provider }: AppConversationStartRequest,
-  token: { readonly token: Secret; readonly host?: string } | undefined,
+  token: GitToken | undefined,
 ): Repository | undefined {
   if (selected_repository === undefined) return undefined
   const resolved = resolveRepository(selected_repository, git_provider, token)
@@ -163,46 +150,32 @@ function requireRepository(
   throw new StartError(`Where ${git_provider} is, is not known: store its host with a token of it.`)
 }
 
-/** Secrets of the account, and the token of the repository's provider, so that the agent can push. */
+/** Secrets of the account, redacted from now on, and the provider's token, so that the agent can push. */
 async function collectSecrets(
-  deps: StartRunDeps,
-  job: StartJob,
+  { accounts }: StartRunDeps,
+  { scope, request, redactor }: StartJob,
   token: Secret | undefined,
-): Promise<StartSecrets> {
-  const { request } = job
-  const stored = await loadAccountSecrets(deps, job)
+): Promise<AccountSecrets> {
+  const stored = await accounts.secrets(scope.owner)
+  for (const { value } of Object.values(stored)) redactor.add(value)
   const name = `${(request.git_provider ?? defaultProvider).toUpperCase()}_TOKEN`
   return token === undefined || Object.hasOwn(stored, name)
     ? stored
     : { ...stored, [name]: { value: token, description: 'Token of the provider of the repository' } }
 }
 
-/** Those of the account; from now on they are hidden in what the start says. */
-async function loadAccountSecrets(
-  { accounts }: StartRunDeps,
-  { scope, redactor }: StartJob,
-): Promise<StartSecrets> {
-  const stored = await accounts.secrets(scope.owner)
-  for (const { value } of Object.values(stored)) redactor.add(value)
-  return stored
-}
-
-/** The conversation's row, so that what comes home at once finds it, and then the conversation itself. */
+/** Writes the row first, so that event ingest finds it, and then creates the conversation. */
 async function createConversation(
   deps: StartRunDeps,
   job: StartJob,
-  {
-    connection,
-    projectDir,
-    secrets,
-  }: { readonly connection: SandboxConnection; readonly projectDir: string; readonly secrets: StartSecrets },
+  connection: SandboxConnection,
+  agent: { readonly workingDir: string; readonly secrets: AccountSecrets },
 ): Promise<void> {
   const { id, parent, choice, signal } = job
-  const isNew = await deps.conversationMutex.runExclusive(id, () => saveRow(deps, job, projectDir))
+  const isNew = await deps.conversationMutex.runExclusive(id, () => saveRow(deps, job, agent.workingDir))
   const body = createConversationBody({
     ...job,
-    secrets,
-    workingDir: projectDir,
+    ...agent,
     parent: parent?.sandbox === choice.row.id ? parent.id : undefined,
   })
   try {
@@ -211,7 +184,7 @@ async function createConversation(
       try {
         return void (await connection.client.call('createConversation', { body, signal: within }))
       } catch (error) {
-        // Asked again it answers the one that was made by the lost answer.
+        // Idempotent: a repeated request returns the conversation of the lost answer.
         if (!(error instanceof ConnectionError) || tries === maxCreateAttempts) throw error
         await sleep(retryDelayMs, undefined, { signal })
       }
@@ -267,7 +240,7 @@ async function saveRow(deps: StartRunDeps, job: StartJob, projectDir: string): P
   return false
 }
 
-/** Nothing came of it: unless something came home, it never was. */
+/** Removes the row of a conversation without events. */
 async function removeEmptyRow({ controlPlane, storage }: StartRunDeps, id: string): Promise<void> {
   const [record] = await storage.conversations.get([id])
   if ((record?.head ?? 0) === 0) await controlPlane.conversations.remove(id)

@@ -1,17 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import {
-  type AppConversationRow,
-  type AppConversationRows,
-  ownedBy,
-  type SandboxRow,
-  type Scope,
-} from '@slipway/storage'
+import { type AppConversationRows, ownedBy, type SandboxRow, type Scope } from '@slipway/storage'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { StartError, sandboxError } from './failures.ts'
-import { type Candidate, chooseByStrategy, isGroupingStrategy } from './grouping.ts'
+import { chooseByStrategy, isGroupingStrategy } from './grouping.ts'
 
-/** What starts need of the sandboxes. */
+/** The verbs of sandboxes that starts use. */
 export type StartSandboxes = Pick<
   Sandboxes,
   'start' | 'get' | 'find' | 'search' | 'resume' | 'waitSettled' | 'getConnection' | 'touch'
@@ -21,9 +15,9 @@ const pollMs = 20
 
 export interface SandboxChoice {
   readonly row: SandboxRow
-  /** It was made for this conversation. */
+  /** Created for this conversation. */
   readonly isNew: boolean
-  /** Others may come into it by themselves. */
+  /** Other conversations may join it. */
   readonly isGrouped: boolean
 }
 
@@ -31,19 +25,19 @@ export interface SelectionContext {
   readonly scope: Scope
   readonly conversations: AppConversationRows
   readonly sandboxes: StartSandboxes
-  /** Ids of the conversations that are being started in a sandbox. */
+  /** Ids of the conversations that are starting in a sandbox. */
   startingIn(sandbox: string): readonly string[]
 }
 
 /**
- * The sandbox of a new conversation: the one that is asked for, else one that is there for it already, else what the strategy
- * says, else a new one. Problems of the sandboxes: `not_found`, `invalid` (spec), `too_many`.
+ * The sandbox of a new conversation: the requested one, else a preferred one, else by the grouping strategy,
+ * else a new one. Problems of the sandboxes: `not_found`, `invalid` (spec), `too_many`.
  */
 export async function selectSandbox(
   context: SelectionContext,
   request: {
     readonly sandbox: string | undefined
-    /** In order: the first that lives. */
+    /** Candidates in order; the first that is not MISSING. */
     readonly preferred: readonly string[]
     readonly spec: string | undefined
     readonly strategy: string
@@ -64,25 +58,24 @@ export async function selectSandbox(
 async function listCandidates(
   { scope, sandboxes, conversations, startingIn }: SelectionContext,
   spec: string | undefined,
-): Promise<(Candidate & { readonly row: SandboxRow })[]> {
-  const found: (Candidate & { readonly row: SandboxRow })[] = []
+) {
+  const candidates: { readonly row: SandboxRow; readonly conversations: number }[] = []
   for (let page_id: string | undefined; ; ) {
     const page = await sandboxes.search(scope, { limit: 100, page_id })
     for (const row of page.items) {
       if (row.status !== 'RUNNING' || row.wanted !== 'running') continue
       if (spec !== undefined && row.spec !== spec) continue
-      const ids = new Set((await conversations.listBySandbox(row.id)).map(({ id }) => id))
-      for (const id of startingIn(row.id)) ids.add(id)
-      found.push({ row, conversations: ids.size })
+      const current = (await conversations.listBySandbox(row.id)).map(({ id }) => id)
+      candidates.push({ row, conversations: new Set([...current, ...startingIn(row.id)]).size })
     }
-    if (page.next_page_id === null) return found
+    if (page.next_page_id === null) return candidates
     page_id = page.next_page_id
   }
 }
 
 /**
- * Waits until the agent server of a sandbox answers; one that is PAUSED is resumed, once. Rejects with a `StartFailed` when
- * that cannot become of it, or takes longer than `waitMs`.
+ * Waits until the agent server of a sandbox answers; resumes a paused sandbox once. Rejects with a `StartError`
+ * when the sandbox fails, or after `waitMs`.
  */
 export async function waitUntilRunning(
   sandboxes: StartSandboxes,
@@ -102,7 +95,7 @@ export async function waitUntilRunning(
       const connection = status === 'RUNNING' ? sandboxes.getConnection(row) : undefined
       if (connection !== undefined) return connection
       if (row.wanted !== 'paused') {
-        // What is RUNNING and not reached yet is looked at again at once otherwise.
+        // RUNNING is settled: without a pause this would be a busy loop until the agent server answers.
         await sleep(pollMs, undefined, { signal })
         continue
       }
@@ -116,14 +109,4 @@ export async function waitUntilRunning(
       `The sandbox ${choice.id} was not ready within ${options.waitMs / 1000} s. It goes on starting: start again with the same conversation_id to use it.`,
     )
   }
-}
-
-/** Whether other conversations are in the sandbox, or on their way into it. */
-export async function hasOtherConversations(
-  { conversations, startingIn }: SelectionContext,
-  sandbox: string,
-  own: Pick<AppConversationRow, 'id'>,
-): Promise<boolean> {
-  const rows = await conversations.listBySandbox(sandbox)
-  return rows.some(({ id }) => id !== own.id) || startingIn(sandbox).some((id) => id !== own.id)
 }

@@ -13,6 +13,7 @@ import {
   type Llm,
   llm,
   Problem,
+  userSettings,
   webhookRoutes,
 } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
@@ -35,7 +36,6 @@ import { startTaskHandlers } from '../handlers/start-tasks.ts'
 import { webhookHandlers } from '../handlers/webhooks.ts'
 import { EventIngest } from '../ingest/event-ingest.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
-import type { StartSettings } from '../start/conversation-request.ts'
 import { ConversationStarter } from '../start/conversation-starter.ts'
 import { defaultPrepareTimeouts, type PrepareTimeouts } from '../start/prepare-workspace.ts'
 import { temporaryDirectory } from './fixtures.ts'
@@ -216,15 +216,7 @@ export class TestSandboxes implements AsyncDisposable {
 
 /** The account of every user of a test. */
 export class TestAccounts {
-  currentSettings: StartSettings = {
-    git_full_clone: false,
-    max_iterations: 100,
-    confirmation_mode: false,
-    security_analyzer: null,
-    sandbox_grouping_strategy: 'NO_GROUPING',
-    disabled_skills: [],
-    agent_settings: {},
-  }
+  currentSettings = userSettings.parse({})
   secretValues: Record<string, string> = {}
   tokens: Record<string, { readonly token: Secret; readonly host?: string }> = {}
   script: unknown[] = [{ text: 'Hello.' }]
@@ -241,18 +233,15 @@ export class TestAccounts {
     return llm.parse({ model, api_key: 'sk-model-canary', script: this.script })
   }
 
-  async settings(): Promise<StartSettings> {
-    return this.currentSettings
+  readonly userSettings = { read: async () => this.currentSettings }
+  readonly gitProviders = {
+    getToken: async (_owner: string | null, provider: string) => this.tokens[provider],
   }
 
   async secrets() {
     return Object.fromEntries(
       Object.entries(this.secretValues).map(([name, value]) => [name, { value: new Secret(value) }]),
     )
-  }
-
-  async gitToken(_owner: string | null, provider: string) {
-    return this.tokens[provider]
   }
 }
 
@@ -369,19 +358,18 @@ export async function openTestServer(
   }
   return {
     directory,
-    ledger: controlPlane,
+    controlPlane,
     storage,
     sandboxes,
     accounts,
     quota,
-    starts: starter,
-    home: ingest,
+    starter,
     logged,
     url: listening.url,
     open,
     call,
     task,
-    over: waitFinished,
+    waitFinished,
     /** Starts a conversation and waits for its end. */
     async start(body: object = {}, headers: Record<string, string> = {}): Promise<AppConversationStartTask> {
       const { status, json } = await call('POST', '/app-conversations', body, headers)

@@ -1,0 +1,97 @@
+import { type AppConversationStartRequest, invalidInput, type Llm, Problem } from '@slipway/protocol'
+import { redact, redactedText } from '@slipway/shared/redaction'
+import { type AppConversationRow, type ControlPlaneStore, ownedBy, type Scope } from '@slipway/storage'
+import type { Accounts } from '../accounts/accounts.ts'
+import { parseMetadata } from '../conversations/records/conversation-info.ts'
+import { Redactor } from '../redaction/redactor.ts'
+import { checkRepository } from './git-repository.ts'
+
+/** A valid request of a start. */
+export interface AdmittedStart {
+  /** Of the conversation. */
+  readonly id: string
+  readonly scope: Scope
+  /** Includes the settings that are inherited from the parent, or from the existing conversation. */
+  readonly request: AppConversationStartRequest
+  /** The conversation before this start. */
+  readonly existing: AppConversationRow | undefined
+  readonly parent: AppConversationRow | undefined
+  readonly model: Llm
+}
+
+/** Checks a request. Problems: `invalid`, and `conflict` for the id of a conversation of another owner. */
+export async function admitStart(
+  {
+    controlPlane,
+    accounts,
+  }: {
+    readonly controlPlane: Pick<ControlPlaneStore, 'conversations'>
+    readonly accounts: Pick<Accounts, 'model'>
+  },
+  scope: Scope,
+  id: string,
+  request: AppConversationStartRequest,
+): Promise<AdmittedStart> {
+  checkRepository(request.selected_repository)
+  if (request.agent_profile_id !== undefined)
+    throw invalidInput(['body', 'agent_profile_id'], 'There is no such agent profile')
+  const [existing] = await controlPlane.conversations.get([id])
+  if (existing !== undefined && !ownedBy(scope).includes(existing)) throw idTakenProblem()
+  const { parent_conversation_id: parentId } = request
+  const [parent] = parentId === undefined ? [] : await controlPlane.conversations.get([parentId])
+  if (parentId !== undefined && (!ownedBy(scope).includes(parent) || parentId === id))
+    throw invalidInput(['body', 'parent_conversation_id'], 'There is no such conversation to be the parent')
+  const inherited = inheritSettings(request, existing ?? parent)
+  const { llm_profile: profile, llm_model } = inherited
+  try {
+    const model = await accounts.model(scope.owner, { profile, model: llm_model })
+    return { id, scope, request: inherited, existing, parent, model }
+  } catch (error) {
+    if (!(error instanceof Problem) || error.code !== 'not_found') throw error
+    throw invalidInput(['body', 'llm_profile'], error.message)
+  }
+}
+
+/** Does not reveal the owner. */
+export function idTakenProblem(): Problem {
+  return new Problem('conflict', 'The conversation_id is taken')
+}
+
+/** Absent members are those of the conversation itself, or of its parent (wire 3.1, step 1). */
+function inheritSettings(
+  request: AppConversationStartRequest,
+  from: AppConversationRow | undefined,
+): AppConversationStartRequest {
+  if (from === undefined) return request
+  const { selected_repository, selected_branch, git_provider, llm_model } = parseMetadata(from)
+  const isSame = request.selected_repository === undefined
+  return {
+    ...request,
+    selected_repository: request.selected_repository ?? selected_repository ?? undefined,
+    selected_branch: request.selected_branch ?? (isSame ? (selected_branch ?? undefined) : undefined),
+    git_provider: request.git_provider ?? (isSame ? (git_provider ?? undefined) : undefined),
+    llm_model:
+      request.llm_model ?? (request.llm_profile === undefined ? (llm_model ?? undefined) : undefined),
+  }
+}
+
+/** Redacts every secret of the request and the model. */
+export function createRedactor({ request, model }: AdmittedStart): Redactor {
+  const redactor = new Redactor()
+  redactor.addSecretsOf(model)
+  redactor.addSecretsOf({ plugins: request.plugins, suggested_task: request.suggested_task })
+  for (const secret of Object.values(request.secrets ?? {})) {
+    if (typeof secret === 'string') redactor.add(secret)
+    else if (secret.kind === 'StaticSecret') redactor.add(secret.value)
+    else for (const value of Object.values(secret.headers)) redactor.add(value)
+  }
+  return redactor
+}
+
+/** The request as stored and shown: only the names of its secrets. */
+export function redactRequest(request: AppConversationStartRequest): unknown {
+  const names = Object.keys(request.secrets ?? {})
+  const secrets = Object.fromEntries(names.map((name) => [name, redactedText]))
+  const redacted = redact({ ...request, secrets: undefined }, redactedText)
+  return { ...Object(redacted), ...(request.secrets === undefined ? {} : { secrets }) }
+}
