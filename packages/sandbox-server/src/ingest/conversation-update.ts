@@ -1,4 +1,5 @@
 import { executionStatus, patchConversationRequest } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import type { AppConversationRow } from '@slipway/storage'
 import { type ConversationMetadata, parseMetadata } from '../conversations/records/conversation-info.ts'
 import { maxMetrics, parseMetrics } from '../conversations/records/usage-metrics.ts'
@@ -6,8 +7,8 @@ import { maxMetrics, parseMetrics } from '../conversations/records/usage-metrics
 const maxTags = 100
 
 /**
- * What changes in a row by what its agent server says of the conversation: title (unless a person chose one), tags, status,
- * model, and what was used. Nothing in it is trusted to be of the right kind.
+ * The changes of a row from a report of its agent server: title (unless a user set one), tags, status, model and
+ * usage. The report is not trusted: members of wrong types are ignored.
  */
 export function applyConversationInfo(
   row: AppConversationRow,
@@ -17,8 +18,8 @@ export function applyConversationInfo(
   const { title } = patchConversationRequest.safeParse({ title: info.title }).data ?? {}
   const { tags = {} } = patchConversationRequest.safeParse({ tags: info.tags }).data ?? {}
   const merged = { ...current.tags, ...tags }
-  const agent = toRecord(info.agent)
-  const model = toRecord(agent.llm).model
+  const agent = isRecord(info.agent) ? info.agent : {}
+  const model = isRecord(agent.llm) ? agent.llm.model : undefined
   const members: ConversationMetadata = {
     ...current,
     metrics: maxMetrics(current.metrics, parseMetrics(info.metrics)),
@@ -31,8 +32,4 @@ export function applyConversationInfo(
     status: executionStatus.safeParse(info.execution_status).data ?? row.status,
     members: JSON.stringify(members),
   }
-}
-
-function toRecord(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value)) : {}
 }

@@ -4,9 +4,8 @@ const [quote, backslash, comma, open, close] = [0x22, 0x5c, 0x2c, 0x5b, 0x5d]
 const [openBrace, closeBrace] = [0x7b, 0x7d]
 
 /**
- * Cuts the text of a JSON array into the bytes of its elements, without white space around them and otherwise as they came.
- * What stands inside of an element is for its reader to check; that nothing but elements, commas and white space stands
- * between the brackets follows when each element is one valid JSON text. Faults are Problems `invalid`.
+ * Splits the text of a JSON array into the bytes of its elements, without surrounding white space. Elements are
+ * not validated; when each one is valid JSON, so is the array. A Problem `invalid` for other texts.
  */
 export class JsonArraySplitter {
   #position: 'before' | 'first' | 'inside' | 'after' = 'before'
@@ -16,12 +15,12 @@ export class JsonArraySplitter {
   #pieces: Buffer[] = []
   #pendingBytes = 0
 
-  /** Bytes of the element that has not ended yet. */
+  /** Bytes of the incomplete element. */
   get pendingBytes(): number {
     return this.#pendingBytes
   }
 
-  /** The elements that end in this piece of the text. */
+  /** The elements that end in this chunk. */
   push(chunk: Buffer): Buffer[] {
     const completed: Buffer[] = []
     let from = 0
@@ -41,7 +40,7 @@ export class JsonArraySplitter {
     return completed
   }
 
-  /** Call it when the text is over. */
+  /** Call it at the end of the text. */
   end(): void {
     if (this.#position !== 'after') throw notAnArrayProblem()
   }

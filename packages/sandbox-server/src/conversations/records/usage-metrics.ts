@@ -1,3 +1,5 @@
+import { isRecord } from '@slipway/shared/json'
+
 type JsonObject = Record<string, unknown>
 
 const tokenCounts = [
@@ -10,7 +12,7 @@ const tokenCounts = [
   'per_turn_token',
 ] as const
 
-/** What a conversation has used (wire: MetricsSnapshot). */
+/** The usage of a conversation (wire: MetricsSnapshot). */
 export interface UsageMetrics {
   readonly model_name: string
   readonly accumulated_cost: number
@@ -18,7 +20,7 @@ export interface UsageMetrics {
   readonly accumulated_token_usage: JsonObject | null
 }
 
-/** What was reported, read with suspicion: numbers that are none are 0. Undefined when nothing was reported. */
+/** A report, not trusted: invalid numbers become 0. Undefined when it is not an object. */
 export function parseMetrics(value: unknown): UsageMetrics | undefined {
   if (!isRecord(value)) return undefined
   const usage = value.accumulated_token_usage
@@ -30,7 +32,7 @@ export function parseMetrics(value: unknown): UsageMetrics | undefined {
   }
 }
 
-/** All of a conversation's models together: the value of a fact with the key `stats` (`{usage_to_metrics}`). */
+/** The sum over all models of a conversation, from the value of a `stats` update (`{usage_to_metrics}`). */
 export function parseStatsMetrics(value: unknown): UsageMetrics | undefined {
   const models =
     isRecord(value) && isRecord(value.usage_to_metrics) ? Object.values(value.usage_to_metrics) : []
@@ -42,7 +44,7 @@ export function parseStatsMetrics(value: unknown): UsageMetrics | undefined {
     )
 }
 
-/** Neither cost nor tokens ever go down: reports may come late or begin anew. */
+/** Cost and tokens never decrease, although reports may arrive late or start at zero again. */
 export function maxMetrics(
   previous: UsageMetrics | null | undefined,
   now: UsageMetrics | undefined,
@@ -90,8 +92,4 @@ function parseTokenUsage(value: JsonObject): JsonObject {
 
 function toAmount(value: unknown): number {
   return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0
-}
-
-function isRecord(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
