@@ -1,5 +1,6 @@
 export type { BashEventRange, BashEventRow, BashEvents } from './bash-events/bash-events.ts'
 export type {
+  AppConversationFilter,
   AppConversationQuery,
   AppConversationRow,
   AppConversationRows,

@@ -3,7 +3,6 @@ import { type Instant, Problem, parseInstant, type Scope } from '@slipway/protoc
 import type { ApiKeyRow, UserRows } from '@slipway/storage'
 import { defaultUserId, hashKey } from './authenticator.ts'
 
-/** More keys than this has nobody for a reason. */
 const maxKeysPerUser = 100
 
 export interface KeyRequest {
@@ -14,7 +13,7 @@ export interface KeyRequest {
   readonly expires_at?: string | undefined
 }
 
-/** Makes a key of a user. The text is nowhere else: what is kept is its hash. */
+/** Creates a key of a user. Only its hash is stored. */
 export async function issueApiKey(
   users: UserRows,
   user: string,
@@ -45,10 +44,7 @@ export async function issueApiKey(
   return { key, row }
 }
 
-/**
- * Makes the first user when there is none. Answers a new key of theirs when there is no key at all (or `isWanted`), to be
- * shown once; otherwise undefined.
- */
+/** Creates the first user when there is none. Returns a new key of theirs when there is no key or on request. */
 export async function bootstrapKey(
   users: UserRows,
   options: { readonly isRequested: boolean; readonly isConfigured: boolean; readonly now: Instant },

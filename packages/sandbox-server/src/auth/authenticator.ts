@@ -4,7 +4,7 @@ import { type Instant, Problem, type Route, type Scope } from '@slipway/protocol
 import type { Secret } from '@slipway/shared/redaction'
 import type { ApiKeyRow, SandboxRow, UserRows } from '@slipway/storage'
 
-/** Who is asking, and for whom: everything that a request may see or change is of this owner. */
+/** Who makes a request. It sees and changes only rows of this owner. */
 export interface Caller {
   readonly owner: string | null
   /** The organisation that the request works in. */
@@ -19,40 +19,44 @@ export interface Caller {
 
 type Header = (name: string) => string | undefined
 
-/** The user of keys that stand in the configuration; it is made with the ledger. */
+/** The user of configured keys, created with the store. */
 export const defaultUserId = 'admin'
-/** A key says that it was used at most this often. */
+/** `used_at` of a key moves at most this often. */
 const touchIntervalMicros = 60_000_000
 
 const allScopes: readonly Scope[] = ['read', 'write', 'admin']
 const sandboxTags = new Set(['webhooks', 'sandbox secrets'])
 
-/** SHA-256 of a key in hex: what is kept of it. */
+/** SHA-256 of a key in hex, as stored. */
 export function hashKey(key: string): string {
   return hash('sha256', key)
 }
 
+/** Finds a sandbox by its session key. */
+export interface SandboxKeys {
+  findByKey(key: string): Promise<SandboxRow | undefined>
+}
+
+interface AuthenticatorDeps {
+  readonly users: UserRows
+  readonly sandboxes: SandboxKeys
+  /** Keys of the configuration: they belong to the first user and have all scopes. */
+  readonly keys: readonly Secret[]
+  readonly now: () => Instant
+}
+
 /**
- * Finds out who is asking. Headers in the order of the wire (4.1): bearer, X-Session-API-Key, X-Access-Token. A cookie is no key:
- * a browser would send it with the requests of pages that an agent has built, which are relayed under the same origin.
+ * Authenticates requests. Headers in the order of the wire (4.1): bearer, X-Session-API-Key, X-Access-Token.
+ * Cookies are ignored: a browser would send them with requests of pages that an agent has built, which the
+ * proxy serves under the same origin.
  */
 export class Authenticator {
-  readonly #users: UserRows
-  readonly #sandboxes: { findByKey(key: string): Promise<SandboxRow | undefined> }
+  readonly #deps: AuthenticatorDeps
   readonly #configured: readonly Buffer[]
-  readonly #now: () => Instant
 
-  constructor(deps: {
-    readonly users: UserRows
-    readonly sandboxes: { findByKey(key: string): Promise<SandboxRow | undefined> }
-    /** Keys of the configuration: they are the first user's, and may do everything. */
-    readonly keys: readonly Secret[]
-    readonly now: () => Instant
-  }) {
-    this.#users = deps.users
-    this.#sandboxes = deps.sandboxes
+  constructor(deps: AuthenticatorDeps) {
+    this.#deps = deps
     this.#configured = deps.keys.map((key) => Buffer.from(hashKey(key.reveal())))
-    this.#now = deps.now
   }
 
   /** The caller of a route, or the sandbox that calls. A Problem `unauthorized` or `forbidden` when it may not. */
@@ -68,6 +72,7 @@ export class Authenticator {
 
   /** The caller whose key is in the headers, whatever the route. */
   async authenticateCaller(header: Header): Promise<Caller> {
+    const { users, now } = this.#deps
     const key = extractKey(header)
     if (key === undefined) throw unauthorizedProblem()
     const digest = hashKey(key)
@@ -75,15 +80,14 @@ export class Authenticator {
       (found, known) => timingSafeEqual(known, Buffer.from(digest)) || found,
       false,
     )
-    const row = isConfigured ? undefined : await this.#users.findKeyByHash(digest)
-    if (!isConfigured && (row === undefined || !isKeyValid(row, this.#now()))) throw unauthorizedProblem()
-    const user = await this.#users.getUser(row?.user ?? defaultUserId)
+    const row = isConfigured ? undefined : await users.findKeyByHash(digest)
+    if (!isConfigured && (row === undefined || !isKeyValid(row, now()))) throw unauthorizedProblem()
+    const user = await users.getUser(row?.user ?? defaultUserId)
     if (user === undefined) throw unauthorizedProblem()
     const boundOrg = row?.org ?? null
     const org = await this.#resolveOrg(user.id, boundOrg, user.org, header('x-org-id'))
-    if (row !== undefined && this.#now() - (row.used_at ?? 0) > touchIntervalMicros) {
-      await this.#users.markKeyUsed(row.id, this.#now())
-    }
+    if (row !== undefined && now() - (row.used_at ?? 0) > touchIntervalMicros)
+      await users.markKeyUsed(row.id, now())
     const scopes = row === undefined ? allScopes : allScopes.filter((scope) => row.scopes.includes(scope))
     return { owner: user.id, org, scopes, keyId: row?.id ?? null, boundOrg, isAdmin: user.is_admin }
   }
@@ -100,7 +104,7 @@ export class Authenticator {
     if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) {
       throw new Problem('bad_request', 'X-Org-Id is not the id of an organisation')
     }
-    const isMember = (await this.#users.listOrgsOfUser(user)).some((org) => org.id === id)
+    const isMember = (await this.#deps.users.listOrgsOfUser(user)).some((org) => org.id === id)
     if (!isMember || (boundOrg !== null && boundOrg !== id)) {
       throw new Problem('forbidden', 'This key does not work in that organisation')
     }
@@ -109,28 +113,28 @@ export class Authenticator {
 
   async #authenticateSandbox(header: Header): Promise<SandboxRow> {
     const key = header('x-session-api-key')
-    const row = key === undefined ? undefined : await this.#sandboxes.findByKey(key)
+    const row = key === undefined ? undefined : await this.#deps.sandboxes.findByKey(key)
     if (row === undefined) throw unauthorizedProblem()
     return row
   }
 }
 
-/** The caller of a request of a route that people call. */
+/** The caller of a request to a route of users. */
 export function getCaller(request: { readonly caller: unknown }): Caller {
   const { caller } = request
   if (typeof caller === 'object' && caller !== null && 'owner' in caller) return caller as Caller
-  throw new Error('a route without a caller asks who it is')
+  throw new Error('this route has no caller')
 }
 
-/** The sandbox of a request of a route that sandboxes call with their session key. */
+/** The sandbox of a request to a route of sandboxes. */
 export function getCallingSandbox(request: { readonly caller: unknown }): SandboxRow {
   const { caller } = request
   if (typeof caller === 'object' && caller !== null && 'sandbox' in caller)
     return caller.sandbox as SandboxRow
-  throw new Error('a route without a sandbox asks which it is')
+  throw new Error('this route has no sandbox')
 }
 
-/** How whoever calls is written down. */
+/** The caller in the audit log. */
 export function auditCaller(caller: unknown): AuditCaller {
   if (typeof caller !== 'object' || caller === null) return {}
   if ('sandbox' in caller) return { caller: `sandbox:${(caller.sandbox as SandboxRow).id}` }

@@ -1,5 +1,6 @@
 import type { Handlers } from '@slipway/http'
-import { type appConversationRoutes, type Llm, Problem } from '@slipway/protocol'
+import { type Llm, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import type { Accounts } from '../accounts/accounts.ts'
 import { getCaller } from '../auth/authenticator.ts'
 import type { AgentCalls } from '../conversations/agent-calls.ts'
 import type { Conversations } from '../conversations/conversations.ts'
@@ -8,15 +9,6 @@ import type { PendingMessages } from '../conversations/pending-messages.ts'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
 import { toAppConversation } from '../conversations/records/conversation-info.ts'
 
-type Routes = Omit<
-  typeof appConversationRoutes,
-  | 'startAppConversation'
-  | 'streamStartAppConversation'
-  | 'searchStartTasks'
-  | 'countStartTasks'
-  | 'getStartTasks'
->
-
 const success = { json: { success: true } }
 
 export function appConversationHandlers(deps: {
@@ -24,12 +16,8 @@ export function appConversationHandlers(deps: {
   readonly calls: AgentCalls
   readonly downloads: ConversationDownloads
   readonly pendingMessages: PendingMessages
-  readonly accounts: { model(owner: string | null, asked: { readonly profile: string }): Promise<Llm> }
-  readonly count: (
-    scope: { readonly owner: string | null; readonly org?: string | undefined },
-    filter: object,
-  ) => Promise<number>
-}): Handlers<Routes> {
+  readonly accounts: Pick<Accounts, 'model'>
+}) {
   const { conversations, calls, downloads, pendingMessages, accounts } = deps
   const getOwned = (request: {
     readonly caller: unknown
@@ -49,7 +37,7 @@ export function appConversationHandlers(deps: {
       return { json: await conversations.search(getCaller(request), request.query) }
     },
     async countAppConversations(request) {
-      return { json: await deps.count(getCaller(request), request.query) }
+      return { json: await conversations.count(getCaller(request), request.query) }
     },
     async patchAppConversation(request) {
       const { params, body } = request
@@ -68,11 +56,8 @@ export function appConversationHandlers(deps: {
     async switchAppProfile(request) {
       const row = await getOwned(request)
       const { profile_name: name } = request.body
-      await calls.switchModel(
-        row,
-        { name, llm: await resolveProfile(accounts, row.owner, name) },
-        request.signal,
-      )
+      const llm = await resolveProfile(accounts, row.owner, name)
+      await calls.switchModel(row, { name, llm }, request.signal)
       return success
     },
     async readAppFile(request) {
@@ -104,7 +89,7 @@ export function appConversationHandlers(deps: {
         executionStatus: null,
         childIds: [],
       })
-      // The keys of a sandbox are in no file that is handed on.
+      // A file to pass on contains no key of a sandbox.
       const meta = { ...(info ?? bare), session_api_key: null, conversation_url: null }
       return {
         contentType: 'application/zip',
@@ -117,12 +102,12 @@ export function appConversationHandlers(deps: {
       const { id, position } = await pendingMessages.add(getCaller(request), params.target, body)
       return { status: 201, json: { id, queued: true, position } }
     },
-  }
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
-/** A model that cannot be found by that name is a Problem `not_found`. */
+/** A Problem `not_found` for a profile without a usable model. */
 async function resolveProfile(
-  accounts: { model(owner: string | null, asked: { readonly profile: string }): Promise<Llm> },
+  accounts: Pick<Accounts, 'model'>,
   owner: string | null,
   name: string,
 ): Promise<Llm> {

@@ -1,5 +1,5 @@
 import type { Handlers, Reply } from '@slipway/http'
-import { type EventFilter, Problem, type webhookRoutes } from '@slipway/protocol'
+import { type EventFilter, Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import {
   type AppConversationRow,
   type ConversationRecord,
@@ -14,8 +14,6 @@ import {
 import { getCaller } from '../auth/authenticator.ts'
 import type { Conversations } from '../conversations/conversations.ts'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
-
-type Routes = Omit<typeof webhookRoutes, 'receiveConversation' | 'receiveEvents'>
 
 interface EventsRequest {
   readonly caller: unknown
@@ -35,7 +33,7 @@ const emptyPage = { items: [], next_page_id: null }
 export function eventHandlers(deps: {
   readonly conversations: Pick<Conversations, 'findOwned'>
   readonly storage: Pick<Storage, 'log' | 'conversations'>
-}): Handlers<Routes> {
+}) {
   const { storage, conversations } = deps
   const { log } = storage
 
@@ -98,7 +96,7 @@ export function eventHandlers(deps: {
         ? { contentType: 'application/gzip', headers: disposition(`${name}.gz`), chunks: gzipStream(chunks) }
         : { contentType: ndjsonType, headers: disposition(name), chunks }
     },
-  }
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
 /** The filters under either of their names; the long ones go first. */

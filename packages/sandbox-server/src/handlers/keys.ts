@@ -6,33 +6,13 @@ import type { Quota } from '../accounts/quota.ts'
 import { issueApiKey, type KeyRequest } from '../auth/api-keys.ts'
 import { type Caller, getCaller } from '../auth/authenticator.ts'
 
-type Routes = Pick<
-  typeof sandboxServerRoutes,
-  | 'listApiKeys'
-  | 'createApiKey'
-  | 'currentApiKey'
-  | 'deleteApiKey'
-  | 'quotaStatus'
-  | 'setOrgQuota'
-  | 'setUserQuota'
-  | 'listUsers'
-  | 'createUser'
-  | 'patchUser'
-  | 'deleteUser'
-  | 'createUserKey'
-  | 'listOrganizations'
-  | 'createOrganization'
-  | 'joinOrganization'
-  | 'leaveOrganization'
->
-
 /** API keys, users, organisations and quotas. */
 export function keyHandlers(deps: {
   readonly users: UserRows
   readonly sandboxes: SandboxRows
   readonly quota: Quota
   readonly now: () => Instant
-}): Handlers<Routes> {
+}) {
   const { users, sandboxes, quota, now } = deps
   const createKeyReply = async (user: string, request: KeyRequest) => {
     const { key, row } = await issueApiKey(users, user, request, now())
@@ -156,7 +136,7 @@ export function keyHandlers(deps: {
       if (await users.removeMember(org_id, user_id)) return success
       throw new Problem('not_found', 'The user is not a member of that organisation')
     },
-  }
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
 const success = { json: { success: true } }

@@ -5,25 +5,10 @@ import { getCaller } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { SandboxSpecs } from '../sandboxes/specs.ts'
 
-type Routes = Pick<
-  typeof sandboxServerRoutes,
-  | 'searchSandboxes'
-  | 'getSandboxes'
-  | 'startSandbox'
-  | 'pauseSandbox'
-  | 'resumeSandbox'
-  | 'deleteSandbox'
-  | 'searchSandboxSpecs'
-  | 'getSandboxSpecs'
->
-
 const success = { json: { success: true } }
 
 /** Sandboxes of the caller, and the specs that they are made from (wire 1.2, 1.3). Those of others are not there. */
-export function sandboxHandlers(deps: {
-  readonly sandboxes: Sandboxes
-  readonly specs: SandboxSpecs
-}): Handlers<Routes> {
+export function sandboxHandlers(deps: { readonly sandboxes: Sandboxes; readonly specs: SandboxSpecs }) {
   const { sandboxes, specs } = deps
   return {
     async searchSandboxes(request) {
@@ -65,5 +50,5 @@ export function sandboxHandlers(deps: {
     },
     searchSandboxSpecs: ({ query }) => ({ json: specs.listPage(query) }),
     getSandboxSpecs: ({ query }) => ({ json: query.id.map((id) => specs.getInfo(id) ?? null) }),
-  }
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }

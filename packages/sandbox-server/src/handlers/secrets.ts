@@ -6,26 +6,10 @@ import type { Accounts } from '../accounts/accounts.ts'
 import { getCaller, getCallingSandbox } from '../auth/authenticator.ts'
 import { checkProviderHost } from '../start/git-repository.ts'
 
-type Routes = Pick<
-  typeof sandboxServerRoutes,
-  | 'searchSecrets'
-  | 'createSecret'
-  | 'renameSecret'
-  | 'deleteSecret'
-  | 'setGitProviders'
-  | 'deleteGitProviders'
-  | 'listSandboxSecrets'
-  | 'getSandboxSecret'
->
-
 const tokenSuffix = '_token'
 
 /** Secrets of users. Only a running sandbox of the same user gets values. */
-export function secretHandlers({
-  accounts: { userSecrets, gitProviders },
-}: {
-  readonly accounts: Accounts
-}): Handlers<Routes> {
+export function secretHandlers({ accounts: { userSecrets, gitProviders } }: { readonly accounts: Accounts }) {
   return {
     async searchSecrets(request) {
       const { limit, page_id, name__contains } = request.query
@@ -78,7 +62,7 @@ export function secretHandlers({
       if (value === undefined) throw secretNotFound()
       return { bytes: Buffer.from(value), contentType: 'text/plain; charset=utf-8' }
     },
-  }
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
 const ownerOf = (request: Parameters<typeof getCaller>[0]) => getCaller(request).owner ?? ''

@@ -2,29 +2,16 @@ import type { Handlers } from '@slipway/http'
 import { type Llm, llm, Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import { ownMember } from '@slipway/shared/json'
 import { redact } from '@slipway/shared/redaction'
-import type { SandboxRow, UserRows } from '@slipway/storage'
+import type { UserRows } from '@slipway/storage'
 import type { Accounts } from '../accounts/accounts.ts'
-import { getCaller } from '../auth/authenticator.ts'
+import { getCaller, type SandboxKeys } from '../auth/authenticator.ts'
 
-type Routes = Pick<
-  typeof sandboxServerRoutes,
-  | 'me'
-  | 'getSettings'
-  | 'changeSettings'
-  | 'listUserProfiles'
-  | 'getUserProfile'
-  | 'saveUserProfile'
-  | 'deleteUserProfile'
-  | 'activateUserProfile'
-  | 'renameUserProfile'
->
-
-/** Settings and LLM profiles of users. Only `/users/me` answers secrets: to the key of a running sandbox of the user. */
+/** Settings and LLM profiles of users. Only `/users/me` returns secrets: to a running sandbox of the user. */
 export function settingsHandlers(deps: {
   readonly accounts: Accounts
   readonly users: UserRows
-  readonly sandboxes: { findByKey(key: string): Promise<SandboxRow | undefined> }
-}): Handlers<Routes> {
+  readonly sandboxes: SandboxKeys
+}) {
   const { accounts, users, sandboxes } = deps
   const { userSettings, llmProfiles, gitProviders } = accounts
   const getRedactedSettings = async (owner: string | null) => {
@@ -86,13 +73,11 @@ export function settingsHandlers(deps: {
       const { preserve_existing_api_key, include_secrets } = request.body
       const requested = request.body.llm ?? (await currentModel(accounts, owner))
       const previous = ownMember((await llmProfiles.readAll(owner)).profiles, name)
-      const key = requested.api_key ?? (preserve_existing_api_key ? previous?.api_key : undefined)
-      const model = include_secrets ? requested : llm.parse(withoutNulls(redact(requested)))
-      await llmProfiles.save(
-        owner,
-        name,
-        key !== undefined && include_secrets ? { ...model, api_key: key } : model,
-      )
+      const api_key = requested.api_key ?? (preserve_existing_api_key ? previous?.api_key : undefined)
+      const model = include_secrets
+        ? { ...requested, ...(api_key === undefined ? {} : { api_key }) }
+        : llm.parse(withoutNulls(redact(requested)))
+      await llmProfiles.save(owner, name, model)
       return { status: 201, json: { name, message: 'The profile is saved.' } }
     },
     async deleteUserProfile(request) {
@@ -110,12 +95,12 @@ export function settingsHandlers(deps: {
       await llmProfiles.rename(getCaller(request).owner, request.params.name, new_name)
       return { json: { name: new_name, message: 'The profile is renamed.' } }
     },
-  }
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
 /** Wire 1.7: secrets need the API key and the key of a running sandbox of the same user. */
 async function requireRunningSandboxKey(
-  sandboxes: { findByKey(key: string): Promise<SandboxRow | undefined> },
+  sandboxes: SandboxKeys,
   owner: string | null,
   key: string | undefined,
 ): Promise<void> {

@@ -1,23 +1,14 @@
 import type { Handlers } from '@slipway/http'
-import type { appConversationRoutes } from '@slipway/protocol'
+import type { sandboxServerRoutes } from '@slipway/protocol'
 import { ownedBy, type StartTaskRows } from '@slipway/storage'
 import { getCaller } from '../auth/authenticator.ts'
 import type { ConversationStarter } from '../start/conversation-starter.ts'
 import { type StartProgress, toStartTask } from '../start/progress.ts'
 
-type Routes = Pick<
-  typeof appConversationRoutes,
-  | 'startAppConversation'
-  | 'streamStartAppConversation'
-  | 'searchStartTasks'
-  | 'countStartTasks'
-  | 'getStartTasks'
->
-
 export function startTaskHandlers(deps: {
   readonly starter: ConversationStarter
   readonly startTasks: StartTaskRows
-}): Handlers<Routes> {
+}) {
   const { starter, startTasks } = deps
   return {
     async startAppConversation(request) {
@@ -41,7 +32,7 @@ export function startTaskHandlers(deps: {
       const rows = await startTasks.get(request.query.ids)
       return { json: rows.map((row) => (ownedBy({ owner }).includes(row) ? toStartTask(row) : null)) }
     },
-  }
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
 /**

@@ -1,10 +1,8 @@
 import type { Handlers } from '@slipway/http'
-import { invalidInput, type webhookRoutes } from '@slipway/protocol'
+import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
 import { getCallingSandbox } from '../auth/authenticator.ts'
 import type { PendingMessages } from '../conversations/pending-messages.ts'
 import type { EventIngest } from '../ingest/event-ingest.ts'
-
-type Routes = Pick<typeof webhookRoutes, 'receiveConversation' | 'receiveEvents'>
 
 const success = { json: { success: true } }
 
@@ -12,7 +10,7 @@ const success = { json: { success: true } }
 export function webhookHandlers(deps: {
   readonly ingest: EventIngest
   readonly pendingMessages: Pick<PendingMessages, 'deliver'>
-}): Handlers<Routes> {
+}) {
   const { ingest, pendingMessages } = deps
   return {
     async receiveConversation(request) {
@@ -33,7 +31,7 @@ export function webhookHandlers(deps: {
       const detail = `The events before these are missing here: the log ends at position ${result.head}`
       return { status: 409, json: { detail, head: result.head } }
     },
-  }
+  } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
 function parsePosition(header: string | undefined): number | undefined {
