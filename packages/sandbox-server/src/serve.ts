@@ -1,13 +1,6 @@
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
-import {
-  createApp,
-  createLogger,
-  listen,
-  openTelemetry,
-  unixFetch as plainReach,
-  tracedFetch,
-} from '@slipway/http'
+import { createApp, createLogger, listen, openTelemetry, tracedFetch, unixFetch } from '@slipway/http'
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { Cipher, openControlPlaneStore, openStorage } from '@slipway/storage'
@@ -44,21 +37,21 @@ import { defaultPrepareTimeouts } from './start/prepare-workspace.ts'
 
 export interface ServeOptions {
   readonly host: string
-  /** 0 means any free one; sandboxes that live on over a restart find their events' way home only if it stays the same. */
+  /** 0 is any free port. Sandboxes that survive a restart reach the server only on the same port. */
   readonly port: number
-  /** Directory of everything that is kept; it is made when it is not there. */
+  /** Data directory, created when missing. */
   readonly data: string
   /** The environment: settings named `SLIPWAY_*`. */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** How process sandboxes start their agent server, and what of the host it has to read. Absolute paths. */
+  /** The command of agent servers in process sandboxes, and the paths it reads. Absolute. */
   readonly agent: { readonly command: readonly string[]; readonly readable: readonly string[] }
-  /** Make another API key of the administrator, also when there are some. */
+  /** Create another API key of the administrator. */
   readonly isKeyWanted: boolean
   /** Abort it to stop gracefully. Sandboxes stay as they are. */
   readonly signal: AbortSignal
   /** Called before and after each step of the life of a sandbox; for tests. */
   readonly onStep?: (name: string) => void
-  /** Called once the server answers. `key` is a new API key: it is told here and nowhere else. */
+  /** Called once the server answers. `key` is a new API key, available only here. */
   ready?(about: {
     readonly url: string
     readonly key: string | undefined
@@ -73,7 +66,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const log = createLogger(process.stderr, config.logLevel)
   const serviceInfo = { service: 'slipway-sandbox-server', version: ownPackage.version, log }
   await using telemetry = await openTelemetry(config.telemetry, serviceInfo)
-  const fetch = tracedFetch(plainReach, telemetry.traces)
+  const fetch = tracedFetch(unixFetch, telemetry.traces)
   const now = () => Date.now() * 1000
   await using storage = await openStorage({ directory, log })
   await using controlPlane = await openControlPlaneStore({ directory, log })
@@ -92,7 +85,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     log,
   })
   const specs = new SandboxSpecs(config.specs, [...backends.keys()], now())
-  // The address is known once the server listens; nothing asks for it before.
+  // Set when the server listens, before the first use.
   const listenAddress = { url: '', port: 0 }
   await using sandboxes = new Sandboxes({
     controlPlane,
@@ -128,41 +121,29 @@ export async function serve(options: ServeOptions): Promise<void> {
   const authenticator = new Authenticator({ users: controlPlane.users, sandboxes, keys: config.keys, now })
   const removedConversations = new RemovedConversations(controlPlane.documents)
   const conversationMutex = new KeyedMutex()
-  await using pendingMessages = new PendingMessages({ controlPlane, sandboxes, log, now }, conversationMutex)
-  await using starter = new ConversationStarter({
+  const common = {
     controlPlane,
     storage,
     sandboxes,
     accounts,
-    quota,
     removedConversations,
     conversationMutex,
     fetch,
-    now,
     log,
+    now,
+  }
+  await using pendingMessages = new PendingMessages(common)
+  await using starter = new ConversationStarter({
+    ...common,
+    quota,
     waitMs: config.startWaitMs,
     limits: defaultPrepareTimeouts,
     deliver: (conversation) => pendingMessages.deliver(conversation),
   })
-  const conversations = new Conversations({
-    controlPlane,
-    storage,
-    sandboxes,
-    starter,
-    pendingMessages,
-    removedConversations,
-    conversationMutex,
-    log,
-    now,
-  })
+  const conversations = new Conversations({ ...common, starter, pendingMessages })
   const ingest = new EventIngest({
-    storage,
-    conversations: controlPlane.conversations,
-    removedConversations,
-    conversationMutex,
+    ...common,
     onRemoved: (conversation, sandbox) => conversations.removeInBackground(conversation, sandbox),
-    log,
-    now,
   })
   const sandboxFacingHandlers = {
     ...webhookHandlers({ ingest, pendingMessages }),
@@ -175,27 +156,22 @@ export async function serve(options: ServeOptions): Promise<void> {
     ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
     ...appConversationHandlers({
       conversations,
-      calls: new AgentCalls({ controlPlane, sandboxes, conversationMutex, fetch }),
-      downloads: new ConversationDownloads({ log: storage.log, records: storage.conversations }),
+      calls: new AgentCalls(common),
+      downloads: new ConversationDownloads(storage),
       pendingMessages,
       accounts,
-      count: (scope, filter) => controlPlane.conversations.count(scope, filter),
     }),
     ...eventHandlers({ conversations, storage }),
     ...keyHandlers({ users: controlPlane.users, sandboxes: controlPlane.sandboxes, quota, now }),
     ...settingsHandlers({ accounts, users: controlPlane.users, sandboxes }),
   }
   const identify = authenticator.authenticate.bind(authenticator)
+  const authenticateCaller = authenticator.authenticateCaller.bind(authenticator)
   const basePath = config.publicUrl === undefined ? '/' : new URL(config.publicUrl).pathname
   const httpApp = createApp(sandboxServerRoutes, handlers, {
     openapi: sandboxServerOpenApi,
     openDocs: true,
-    proxyRoutes: [
-      sandboxProxyRoute({
-        sandboxes,
-        authenticateCaller: (header) => authenticator.authenticateCaller(header),
-      }),
-    ],
+    proxyRoutes: [sandboxProxyRoute({ sandboxes, authenticateCaller })],
     identify,
     ...telemetry,
     auditCaller,
@@ -204,8 +180,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     allowedHosts: allowedHostNames(config.allowedHosts, backends.values()),
     allowedOrigins: config.allowedOrigins,
   })
-  const { sandboxes: rows } = controlPlane
-  const metrics = createStateMetrics({ sandboxes: rows, steps: sandboxes.steps, starts: starter })
+  const metrics = createStateMetrics({ rows: controlPlane.sandboxes, steps: sandboxes.steps, starter })
   telemetry.metrics.registry.add(
     () => storage.metrics,
     () => metrics,
@@ -213,7 +188,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   await starter.recover()
   const listening = await listen(httpApp, { host: options.host, port: options.port })
   await using cleanup = new AsyncDisposableStack()
-  // Also when what follows fails: an open listener would keep the process alive, without anything behind it.
+  // Also on a later failure: an open listener would keep the process alive.
   cleanup.defer(() => listening.close())
   listenAddress.url = listening.url
   listenAddress.port = listening.port
@@ -234,12 +209,12 @@ export async function serve(options: ServeOptions): Promise<void> {
   await listening.close()
 }
 
-/** Pages of these origins may call the agent servers too: those of the configuration, and those of this server. */
+/** Origins whose pages may call agent servers: configured ones, and this server. */
 function agentServerOrigins({ allowedOrigins, publicUrl }: Config): string[] {
   return [...allowedOrigins, ...(publicUrl === undefined ? [] : [new URL(publicUrl).origin])]
 }
 
-/** What an operator should know of the sandboxes, in words. */
+/** Notes of the backends about isolation, for the operator. */
 async function isolationNotes(backends: ReadonlyMap<string, Backend>): Promise<string[]> {
   const noteLists = await Promise.all(
     [...backends.values()].map(async (backend) => {

@@ -9,10 +9,11 @@ import {
 } from '@slipway/protocol'
 import type { KeyedMutex } from '@slipway/shared/async'
 import {
+  type AppConversationFilter,
+  type AppConversationQuery,
   type AppConversationRow,
   type ControlPlaneStore,
   ownedBy,
-  type PageQuery,
   type RowPage,
   type SandboxRow,
   type Scope,
@@ -37,8 +38,6 @@ const statusTimeoutMs = 3_000
 const deleteTimeoutMs = 10_000
 /** An agent server answers at most so many at once. */
 const maxIdsPerRequest = 99
-
-type Search = PageQuery & Parameters<ControlPlaneStore['conversations']['search']>[1]
 
 /** A change of a conversation by its owner: what is absent stays, null clears. */
 export interface ConversationPatch {
@@ -84,9 +83,13 @@ export class Conversations {
     return rows.map((row) => (includes(row) ? row : undefined))
   }
 
-  async search(scope: Scope, query: Search): Promise<RowPage<AppConversation>> {
+  async search(scope: Scope, query: AppConversationQuery): Promise<RowPage<AppConversation>> {
     const { items, next_page_id } = await this.#deps.controlPlane.conversations.search(scope, query)
     return { items: await this.toInfos(items), next_page_id }
+  }
+
+  async count(scope: Scope, filter: AppConversationFilter): Promise<number> {
+    return await this.#deps.controlPlane.conversations.count(scope, filter)
   }
 
   /** As their owners see them. An agent server that does not answer in time makes a status null and nothing else. */

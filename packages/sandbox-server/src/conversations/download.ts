@@ -1,27 +1,27 @@
 import { Problem } from '@slipway/protocol'
-import { type ConversationRecords, type EventLog, zipConversation } from '@slipway/storage'
+import { type Storage, zipConversation } from '@slipway/storage'
 
 /**
- * Conversations as zip files (wire 3.10): `meta.json`, and `event_{number of six digits}_{id}.json` for each event. It is read
- * from the log as it is sent, so there is no limit for the number of events, and a slow reader costs no memory. One at a time
- * for a conversation: another one is a Problem `busy`.
+ * Conversations as zip files (wire 3.10): `meta.json`, and `event_{number of six digits}_{id}.json` for each
+ * event. Read from the log while it is sent, so memory does not depend on the size or the reader. One download
+ * at a time for a conversation; a second one is a Problem `busy`.
  */
 export class ConversationDownloads {
-  readonly #deps: { readonly log: EventLog; readonly records: Pick<ConversationRecords, 'get'> }
+  readonly #storage: Pick<Storage, 'log' | 'conversations'>
   readonly #active = new Set<string>()
 
-  constructor(deps: { readonly log: EventLog; readonly records: Pick<ConversationRecords, 'get'> }) {
-    this.#deps = deps
+  constructor(storage: Pick<Storage, 'log' | 'conversations'>) {
+    this.#storage = storage
   }
 
-  /** Nothing is done before the first piece is asked for; leaving early lets go of everything. */
+  /** Starts with the first chunk; ending the iteration early frees the conversation. */
   async *zip(conversation: string, meta: unknown): AsyncGenerator<Buffer> {
     if (this.#active.has(conversation))
       throw new Problem('busy', 'This conversation is being downloaded already')
     this.#active.add(conversation)
-    const { log, records } = this.#deps
+    const { log, conversations } = this.#storage
     try {
-      const [record] = await records.get([conversation])
+      const [record] = await conversations.get([conversation])
       yield* zipConversation({
         log,
         id: conversation,

@@ -7,40 +7,33 @@ import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { parseUuid } from './records/conversation-ids.ts'
 
 const maxPending = 10
-/** What will be refused again: not valid, too large. */
+/** Statuses that a retry does not change: invalid or too large. */
 const permanentRejections = new Set([400, 413, 415, 422])
 const sendTimeoutMs = 30_000
 
 type Message = NonNullable<CallInput<'sendMessage'>['body']>
 
-/** Messages for conversations that are not there yet. They are delivered in order, each until its agent server has it. */
+interface PendingMessagesDeps {
+  readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks' | 'pendingMessages'>
+  readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'touch'>
+  readonly conversationMutex: KeyedMutex
+  readonly log: LogFunction
+  readonly now: () => Instant
+}
+
+/** Messages for conversations that are not ready. They are delivered in order, each until its agent server stores it. */
 export class PendingMessages implements AsyncDisposable {
-  readonly #deps: {
-    readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks' | 'pendingMessages'>
-    readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'touch'>
-    readonly log: LogFunction
-    readonly now: () => Instant
-  }
-  readonly #mutex: KeyedMutex
+  readonly #deps: PendingMessagesDeps
   readonly #closing = new AbortController()
   readonly #deliveries = new Set<Promise<void>>()
 
-  constructor(
-    deps: {
-      readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks' | 'pendingMessages'>
-      readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'touch'>
-      readonly log: LogFunction
-      readonly now: () => Instant
-    },
-    mutex: KeyedMutex,
-  ) {
+  constructor(deps: PendingMessagesDeps) {
     this.#deps = deps
-    this.#mutex = mutex
   }
 
   /**
-   * Keeps a message and answers its place in the queue from 1. `target` is the id of a conversation, or `task-` and the id of its
-   * start task. Problems: `not_found`, `too_many` when ten wait already.
+   * Stores a message and returns its place in the queue from 1. `target` is the id of a conversation, or `task-`
+   * and the id of its start task. Problems: `not_found`, `too_many` when ten wait already.
    */
   async add(
     scope: Scope,
@@ -64,14 +57,14 @@ export class PendingMessages implements AsyncDisposable {
     return { id, position }
   }
 
-  /** Delivers what waits, as far as that goes now; goes on behind. Nothing happens while the conversation does not run. */
+  /** Delivers pending messages in the background, if the conversation runs. */
   deliver(conversation: string): void {
     this.#runInBackground({ conversation }, () =>
-      this.#mutex.runExclusive(`pending:${conversation}`, () => this.#deliver(conversation)),
+      this.#deps.conversationMutex.runExclusive(`pending:${conversation}`, () => this.#deliver(conversation)),
     )
   }
 
-  /** The same for all conversations of a sandbox, when it runs (again). */
+  /** `deliver` for all conversations of a sandbox. */
   deliverToSandbox(sandbox: string): void {
     this.#runInBackground({ sandbox }, async () => {
       for (const { id } of await this.#deps.controlPlane.conversations.listBySandbox(sandbox))
@@ -91,7 +84,7 @@ export class PendingMessages implements AsyncDisposable {
     void delivery.finally(() => this.#deliveries.delete(delivery))
   }
 
-  /** With the conversation goes what waits for it. */
+  /** Removes the pending messages of a conversation. */
   async remove(conversation: string): Promise<void> {
     const { pendingMessages } = this.#deps.controlPlane
     for (const { id } of await pendingMessages.list(conversation)) await pendingMessages.remove(id)
@@ -132,7 +125,7 @@ export class PendingMessages implements AsyncDisposable {
     }
   }
 
-  /** Resolves when it is stored, and when it never will be: what is not a message must not keep those behind it waiting. */
+  /** Resolves when the message is stored or permanently rejected, so that an invalid one does not block the queue. */
   async #send(
     { client }: SandboxConnection,
     conversation: string,
@@ -143,7 +136,7 @@ export class PendingMessages implements AsyncDisposable {
       await client.call('sendMessage', {
         params: { conversation_id: conversation },
         body,
-        // Sent again after a lost answer it is stored once.
+        // A message repeated after a lost answer is stored once.
         headers: { 'idempotency-key': id },
         signal: AbortSignal.any([this.#closing.signal, AbortSignal.timeout(sendTimeoutMs)]),
       })

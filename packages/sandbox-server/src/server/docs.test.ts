@@ -43,9 +43,9 @@ test('the page of sandboxes has every state and where it leads, and no other', (
 test('the page of operations has every metric of the sandbox server, and no other', async () => {
   const operations = await readFile(new URL('../../../../docs/operations.md', import.meta.url), 'utf8')
   const metrics = createStateMetrics({
-    sandboxes: { async *iterateAll() {} },
+    rows: { async *iterateAll() {} },
     steps: new StepMetrics(),
-    starts: {
+    starter: {
       activeCount: 0,
       durations: createHistogram(
         'slipway_conversation_start_duration_seconds',

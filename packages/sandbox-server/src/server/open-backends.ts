@@ -4,8 +4,8 @@ import type { Backend } from '../backends/backend.ts'
 import type { Config } from '../config/config.ts'
 import { hostSocketPath } from '../network/internal-listeners.ts'
 
-export interface BackendDeps {
-  /** Absolute, of the server. */
+interface BackendDeps {
+  /** Data directory of the server, absolute. */
   readonly directory: string
   readonly socketDirectory: string
   readonly ledgerId: string
@@ -13,7 +13,7 @@ export interface BackendDeps {
   readonly log: LogFunction
 }
 
-/** The backends that the specs name, the default one first. What they need is loaded now and not before. */
+/** The backends of the specs, the default one first. Loads only the modules of these. */
 export async function openBackends(config: Config, deps: BackendDeps): Promise<ReadonlyMap<string, Backend>> {
   const names = new Set([config.backend, ...config.specs.map(({ backend }) => backend)])
   const opened = new Map<string, Backend>()

@@ -6,14 +6,14 @@ import type { ConversationStarter } from '../start/conversation-starter.ts'
 
 /** Metrics of the sandboxes and of starts, read when they are collected. */
 export function createStateMetrics(deps: {
-  readonly sandboxes: Pick<ControlPlaneStore['sandboxes'], 'iterateAll'>
+  readonly rows: Pick<ControlPlaneStore['sandboxes'], 'iterateAll'>
   readonly steps: StepMetrics
-  readonly starts: Pick<ConversationStarter, 'activeCount' | 'durations'>
+  readonly starter: Pick<ConversationStarter, 'activeCount' | 'durations'>
 }): readonly Metric[] {
-  const { steps, starts } = deps
+  const { rows, steps, starter } = deps
   const countByStatus = async (isPool: boolean) => {
     const counts = new Map<string, number>(sandboxStatus.options.map((status) => [status, 0]))
-    for await (const row of deps.sandboxes.iterateAll()) {
+    for await (const row of rows.iterateAll()) {
       if (isPooled(row) === isPool) counts.set(row.status, (counts.get(row.status) ?? 0) + 1)
     }
     return counts
@@ -30,8 +30,8 @@ export function createStateMetrics(deps: {
     createGauge(
       'slipway_conversation_starts',
       'Starts of conversations that are under way.',
-      () => starts.activeCount,
+      () => starter.activeCount,
     ),
-    starts.durations,
+    starter.durations,
   ]
 }

@@ -7,17 +7,17 @@ import {
 import type { StartTaskRow, StartTaskRows } from '@slipway/storage'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
 
-/** A start under way: its task, and everything that the task has been so far. */
+/** A start in progress: its task, and all states of the task so far. */
 export class StartProgress {
-  readonly #rows: StartTaskRows
+  readonly #rows: Pick<StartTaskRows, 'update'>
   readonly #now: () => Instant
   readonly #states: StartTaskRow[]
   readonly #warnings: string[] = []
   #row: StartTaskRow
   #changed = Promise.withResolvers<void>()
 
-  /** The row stands in the ledger already. */
-  constructor(rows: StartTaskRows, row: StartTaskRow, now: () => Instant) {
+  /** The row is stored already. */
+  constructor(rows: Pick<StartTaskRows, 'update'>, row: StartTaskRow, now: () => Instant) {
     this.#rows = rows
     this.#row = row
     this.#now = now
@@ -28,22 +28,20 @@ export class StartProgress {
     return this.#row
   }
 
-  /** What did not go as wished: it is told with the next change, and when the start is READY. */
+  /** Becomes part of the detail with the next update. */
   addWarning(warning: string): void {
     this.#warnings.push(warning)
   }
 
-  /** Durable when it resolves, and only then told. The time never goes back. */
+  /** Durable when it resolves, and visible only then. `updated_at` always increases. */
   async update(
-    members: Partial<
-      Pick<StartTaskRow, 'status' | 'detail' | 'sandbox' | 'agent_url' | 'conversation' | 'quota_day'>
-    >,
+    members: Partial<Pick<StartTaskRow, 'status' | 'detail' | 'sandbox' | 'agent_url' | 'quota_day'>>,
   ): Promise<void> {
     const detail = this.#warnings.length === 0 ? null : this.#warnings.join('\n')
     const updated_at = Math.max(this.#now(), this.#row.updated_at + 1)
     const change = { detail, ...members, updated_at }
     const row = await this.#rows.update(this.#row.id, change)
-    // The row goes when its conversation is deleted; whoever watches still learns the end.
+    // Deleting the conversation removes the row; watchers still see the end.
     this.#row = row ?? { ...this.#row, ...change }
     this.#states.push(this.#row)
     const { resolve } = this.#changed
@@ -51,7 +49,7 @@ export class StartProgress {
     resolve()
   }
 
-  /** Every state of the task from the first one on, until it is READY or ERROR. */
+  /** Every state of the task from the first, until it is READY or ERROR. */
   async *states(): AsyncGenerator<StartTaskRow> {
     for (let at = 0; ; at++) {
       while (at >= this.#states.length) await this.#changed.promise
@@ -67,7 +65,7 @@ export function isFinished({ status }: StartTaskRow): boolean {
   return status === 'READY' || status === 'ERROR'
 }
 
-/** A start task as its owner sees it (wire 2.4). The id of the conversation is there when it can be used, or tried again. */
+/** A start task as its owner sees it (wire 2.4). Only a finished one has the id of its conversation. */
 export function toStartTask(row: StartTaskRow): AppConversationStartTask {
   return {
     id: toHexId(row.id),

@@ -294,7 +294,7 @@ export async function openTestServer(
     now,
     fetch: unixFetch,
   }
-  const pendingMessages = new PendingMessages(common, conversationMutex)
+  const pendingMessages = new PendingMessages(common)
   const starter = new ConversationStarter({
     ...common,
     quota,
@@ -305,7 +305,6 @@ export async function openTestServer(
   const conversations = new Conversations({ ...common, starter, pendingMessages })
   const ingest = new EventIngest({
     ...common,
-    conversations: controlPlane.conversations,
     onRemoved: (id, sandbox) => conversations.removeInBackground(id, sandbox),
   })
   const routes = { ...appConversationRoutes, ...webhookRoutes }
@@ -315,8 +314,7 @@ export async function openTestServer(
       accounts,
       pendingMessages,
       calls: new AgentCalls(common),
-      downloads: new ConversationDownloads({ log: storage.log, records: storage.conversations }),
-      count: (scope, filter) => controlPlane.conversations.count(scope, filter),
+      downloads: new ConversationDownloads(storage),
     }),
     ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
     ...eventHandlers({ conversations, storage }),
