@@ -4,14 +4,6 @@ import type { QuotaRows, Scope, UserRows } from '@slipway/storage'
 const dayMicros = 86_400_000_000
 const unlimited = -1
 
-export interface QuotaStatus {
-  /** Null: unlimited. */
-  readonly limit: number | null
-  readonly used: number
-  /** The next midnight, UTC. */
-  readonly resetAt: Instant
-}
-
 interface QuotaDeps {
   readonly users: UserRows
   readonly rows: QuotaRows
@@ -21,8 +13,8 @@ interface QuotaDeps {
 }
 
 /**
- * The number of conversations that a user may start on a UTC day: the user's limit, else the organisation's, else the server's. Null
- * is no limit of its own, -1 is unlimited.
+ * The number of conversations that a user may start on a UTC day: the user's limit, else the organisation's, else
+ * the server's. Null inherits, -1 is unlimited.
  */
 export class Quota {
   readonly #deps: QuotaDeps
@@ -44,12 +36,7 @@ export class Quota {
       'too_many',
       `The ${limit} conversations of today are used up. From ${formatInstant(resetAt)} on there are new ones; an administrator can raise the limit.`,
       undefined,
-      {
-        code: 'daily_conversation_limit_reached',
-        limit,
-        used,
-        reset_at: formatInstant(resetAt),
-      },
+      { code: 'daily_conversation_limit_reached', limit, used, reset_at: formatInstant(resetAt) },
     )
   }
 
@@ -58,7 +45,8 @@ export class Quota {
     if (owner !== null) await this.#deps.rows.release(owner, day)
   }
 
-  async status(scope: Scope): Promise<QuotaStatus> {
+  /** `limit` is null without a limit, `resetAt` is the next midnight UTC. */
+  async status(scope: Scope) {
     const now = this.#deps.now()
     const [limit, used] = await Promise.all([
       this.#getLimit(scope),

@@ -120,15 +120,13 @@ export class Authenticator {
 }
 
 /** The caller of a request to a route of users. */
-export function getCaller(request: { readonly caller: unknown }): Caller {
-  const { caller } = request
+export function getCaller({ caller }: { readonly caller: unknown }): Caller {
   if (typeof caller === 'object' && caller !== null && 'owner' in caller) return caller as Caller
   throw new Error('this route has no caller')
 }
 
 /** The sandbox of a request to a route of sandboxes. */
-export function getCallingSandbox(request: { readonly caller: unknown }): SandboxRow {
-  const { caller } = request
+export function getCallingSandbox({ caller }: { readonly caller: unknown }): SandboxRow {
   if (typeof caller === 'object' && caller !== null && 'sandbox' in caller)
     return caller.sandbox as SandboxRow
   throw new Error('this route has no sandbox')

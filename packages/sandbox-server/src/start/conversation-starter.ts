@@ -16,7 +16,7 @@ import { isFinished, StartProgress } from './progress.ts'
 import { runStart, type StartJob, type StartRunDeps } from './run.ts'
 import { type SandboxChoice, selectSandbox } from './select-sandbox.ts'
 
-export interface ConversationStarterDeps extends StartRunDeps {
+interface ConversationStarterDeps extends StartRunDeps {
   readonly quota: Pick<Quota, 'reserve' | 'release'>
   /** Delivers the pending messages of a conversation in the background. */
   readonly deliver: (conversation: string) => void
@@ -25,7 +25,6 @@ export interface ConversationStarterDeps extends StartRunDeps {
 
 /** A start in progress. */
 interface ActiveStart {
-  readonly scope: Scope
   readonly progress: StartProgress
   readonly redactor: Redactor
   readonly controller: AbortController
@@ -72,11 +71,9 @@ export class ConversationStarter implements AsyncDisposable {
     const id = request.conversation_id ?? randomUUID()
     return await this.#deps.conversationMutex.runExclusive(id, async () => {
       const current = this.#active.get(id)
-      if (current !== undefined) {
-        if (current.scope.owner !== scope.owner) throw idTakenProblem()
-        return current.progress
-      }
-      return await this.#createTask(await admitStart(this.#deps, scope, id, request))
+      if (current === undefined) return await this.#begin(await admitStart(this.#deps, scope, id, request))
+      if (current.progress.row.owner !== scope.owner) throw idTakenProblem()
+      return current.progress
     })
   }
 
@@ -112,7 +109,7 @@ export class ConversationStarter implements AsyncDisposable {
     await Promise.all(all.map(({ done }) => done))
   }
 
-  async #createTask(admitted: AdmittedStart): Promise<StartProgress> {
+  async #begin(admitted: AdmittedStart): Promise<StartProgress> {
     const { controlPlane, quota, now } = this.#deps
     const { id, scope, existing } = admitted
     // An existing conversation was counted by its first start.
@@ -138,7 +135,6 @@ export class ConversationStarter implements AsyncDisposable {
       throw error
     }
     const start: ActiveStart = {
-      scope,
       progress: new StartProgress(controlPlane.startTasks, row, now),
       redactor: createRedactor(admitted),
       controller: new AbortController(),
@@ -195,7 +191,7 @@ export class ConversationStarter implements AsyncDisposable {
       const choice = await selectSandbox(context, {
         sandbox: request.sandbox_id,
         preferred: preferred.filter((sandbox) => sandbox !== undefined),
-        spec: (request.sandbox_spec_id ?? settings.default_sandbox_spec_id) || undefined,
+        spec: request.sandbox_spec_id ?? (settings.default_sandbox_spec_id || undefined),
         strategy: settings.sandbox_grouping_strategy,
       })
       start.sandbox = choice.row.id
@@ -221,10 +217,10 @@ export class ConversationStarter implements AsyncDisposable {
 
   /** Never rejects: `recover` repairs an end that cannot be written now. */
   async #handleFailure(start: ActiveStart, error: unknown): Promise<void> {
-    const { progress, redactor, controller } = start
-    this.#recordDuration(start, 'failed')
     const { log } = this.#deps
-    const { signal } = controller
+    const { progress, redactor } = start
+    const { signal } = start.controller
+    this.#recordDuration(start, 'failed')
     const explanation = explainError(signal.aborted ? signal.reason : error)
     const error_id = randomBytes(8).toString('hex')
     if (explanation === undefined) {
@@ -232,10 +228,8 @@ export class ConversationStarter implements AsyncDisposable {
       log('error', 'a start failed', { error_id, task: progress.row.id, error: redactor.redact(text) })
     }
     try {
-      await this.#markFailed(
-        progress,
-        redactor.redact(explanation ?? `The server made a mistake (${error_id}).`),
-      )
+      const detail = redactor.redact(explanation ?? `The server made a mistake (${error_id}).`)
+      await this.#markFailed(progress, detail)
     } catch (failure) {
       log('error', 'the end of a start could not be written', {
         task: progress.row.id,
@@ -244,7 +238,7 @@ export class ConversationStarter implements AsyncDisposable {
     }
   }
 
-  /** The task ends before its slot is released: a crash in between costs a slot; the other order could release twice. */
+  /** Ends the task first: after a crash in between a slot stays used, but none is released twice. */
   async #markFailed(progress: StartProgress, detail: string): Promise<void> {
     const { owner, quota_day } = progress.row
     if (isFinished(progress.row)) return

@@ -18,24 +18,22 @@ interface ProviderHost {
   readonly host: string
   /** The user name that goes with a token. */
   readonly user: string
-  /** The path of `owner/name`. */
-  path(repository: string): string
+  /** The path of `owner/name`; `/owner/name.git` unless given. */
+  path?(repository: string): string
 }
 
-const defaultPath = (repository: string) => `/${repository}.git`
-
 const providerHosts: Readonly<Record<Provider, ProviderHost>> = {
-  github: { host: 'github.com', user: 'x-access-token', path: defaultPath },
-  gitlab: { host: 'gitlab.com', user: 'oauth2', path: defaultPath },
-  bitbucket: { host: 'bitbucket.org', user: 'x-token-auth', path: defaultPath },
+  github: { host: 'github.com', user: 'x-access-token' },
+  gitlab: { host: 'gitlab.com', user: 'oauth2' },
+  bitbucket: { host: 'bitbucket.org', user: 'x-token-auth' },
   bitbucket_data_center: { host: '', user: 'x-token-auth', path: (name) => `/scm/${name}.git` },
-  forgejo: { host: 'codeberg.org', user: 'oauth2', path: defaultPath },
+  forgejo: { host: 'codeberg.org', user: 'oauth2' },
   azure_devops: {
     host: 'dev.azure.com',
     user: 'oauth2',
     path: (name) => `/${name.replace(/\/([^/]+)$/, '/_git/$1')}`,
   },
-  enterprise_sso: { host: '', user: 'oauth2', path: defaultPath },
+  enterprise_sso: { host: '', user: 'oauth2' },
 }
 
 /** The provider of `owner/name` in a request without one. */
@@ -81,7 +79,7 @@ export function resolveRepository(
 ): Repository | undefined {
   const name = repositoryDirectoryName(selected)
   if (isUrl(selected)) return { url: selected, name, login: undefined }
-  const { host, user, path } = providerHosts[provider ?? defaultProvider]
+  const { host, user, path = (name) => `/${name}.git` } = providerHosts[provider ?? defaultProvider]
   const providerHost = token?.host?.replace(/\/+$/, '') || host
   if (providerHost === '') return undefined
   const base = isUrl(providerHost) ? providerHost : `https://${providerHost}`

@@ -1,13 +1,13 @@
 import type { SandboxRow } from '@slipway/storage'
 
-/** A running sandbox of the owner, and how many conversations use it. */
-export interface Candidate {
+/** A running sandbox of the owner, and its number of conversations. */
+interface Candidate {
   readonly row: Pick<SandboxRow, 'id' | 'created_at' | 'used_at'>
   readonly conversations: number
 }
 
-/** More conversations than these do not come together in one sandbox by themselves. */
-export const maxConversationsPerSandbox = 20
+/** No conversation joins a sandbox that has this many. */
+const maxConversationsPerSandbox = 20
 
 /** The strategies of the settings (wire 3.6); any other text is NO_GROUPING. */
 const strategies: Readonly<Record<string, (a: Candidate, b: Candidate) => number>> = {
@@ -21,7 +21,7 @@ export function isGroupingStrategy(strategy: string): boolean {
   return Object.hasOwn(strategies, strategy)
 }
 
-/** The sandbox that a new conversation joins; undefined: it gets one of its own. Of equals the first. */
+/** The sandbox that a new conversation joins, the first of equal ones; undefined: it gets a new one. */
 export function chooseByStrategy<C extends Candidate>(
   strategy: string,
   candidates: readonly C[],

@@ -11,16 +11,11 @@ import {
 } from '../sandboxes/sandbox-exec.ts'
 import type { Repository } from './git-repository.ts'
 
-/** How long each step may take. */
-export interface PrepareTimeouts {
-  readonly cloneMs: number
-  readonly setupMs: number
-  readonly stepMs: number
-}
+/** Timeouts of the steps. */
+export const defaultPrepareTimeouts = { cloneMs: 120_000, setupMs: 600_000, stepMs: 30_000 }
+export type PrepareTimeouts = Readonly<typeof defaultPrepareTimeouts>
 
-export const defaultPrepareTimeouts: PrepareTimeouts = { cloneMs: 120_000, setupMs: 600_000, stepMs: 30_000 }
-
-export interface PrepareOptions {
+interface PrepareOptions {
   /** The project, or the parent of a repository's directory. Absolute, as seen from inside the sandbox. */
   readonly directory: string
   readonly repository: Repository | undefined

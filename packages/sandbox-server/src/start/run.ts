@@ -31,7 +31,7 @@ const maxCreateAttempts = 3
 const retryDelayMs = 1_000
 
 /** The accounts as starts use them. */
-export interface StartAccounts extends Pick<Accounts, 'model' | 'secrets'> {
+interface StartAccounts extends Pick<Accounts, 'model' | 'secrets'> {
   readonly userSettings: Pick<UserSettingsStore, 'read'>
   readonly gitProviders: Pick<GitProviders, 'getToken'>
 }

@@ -21,7 +21,7 @@ export interface SandboxChoice {
   readonly isGrouped: boolean
 }
 
-export interface SelectionContext {
+interface SelectionContext {
   readonly scope: Scope
   readonly conversations: AppConversationRows
   readonly sandboxes: StartSandboxes
@@ -86,8 +86,6 @@ export async function waitUntilRunning(
   const signal = AbortSignal.any([options.signal, timeout])
   let wasResumed = false
   try {
-    if (visibleSandboxStatus(choice) === 'ERROR' || visibleSandboxStatus(choice) === 'MISSING')
-      throw sandboxError(choice)
     for (let row = choice; ; row = await sandboxes.waitSettled(row.id, signal)) {
       signal.throwIfAborted()
       const status = visibleSandboxStatus(row)

@@ -1,9 +1,9 @@
-/** What the agent is asked to do, by the kind of the task. */
+/** Instructions for the agent by kind of task. */
 const instructions: Readonly<Record<string, string>> = {
   MERGE_CONFLICTS: 'It has merge conflicts. Resolve them, and push the result to its branch.',
   FAILING_CHECKS: 'Some of its checks fail. Find out why, fix it, and push the result to its branch.',
   UNRESOLVED_COMMENTS:
-    'It has review comments that nobody has answered. Do what they ask for where it makes sense, answer each, and push the result to its branch.',
+    'It has unanswered review comments. Do what they ask for where it makes sense, answer each, and push the result to its branch.',
   OPEN_ISSUE:
     'Find out what it needs, solve it on a branch of its own, check the solution, and open a pull request.',
   OPEN_PR: 'Read it, find what is still missing, and finish it on its branch.',
