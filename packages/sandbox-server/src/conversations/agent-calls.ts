@@ -32,7 +32,7 @@ const ignoredDirectories = [
   'target',
 ]
 
-export interface AgentCallsDeps {
+interface AgentCallsDeps {
   readonly controlPlane: Pick<ControlPlaneStore, 'conversations'>
   readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'touch'>
   readonly conversationMutex: KeyedMutex
@@ -59,7 +59,7 @@ export class AgentCalls {
     options: { readonly key: string | undefined; readonly signal: AbortSignal },
   ): Promise<SandboxStatus> {
     const { key } = options
-    return await this.#call(row, options.signal, async ({ client, row: sandbox }, signal) => {
+    return await this.call(row, options.signal, async ({ client, row: sandbox }, signal) => {
       await client.call('sendMessage', {
         params: { conversation_id: row.id },
         body,
@@ -79,7 +79,7 @@ export class AgentCalls {
     const digest = createHash('sha1').update(JSON.stringify(profile.llm)).digest('hex').slice(0, 12)
     const llm = { ...profile.llm, usage_id: `profile:${profile.name}:${digest}` }
     const params = { conversation_id: row.id }
-    await this.#call(row, outerSignal, ({ client }, signal) =>
+    await this.call(row, outerSignal, ({ client }, signal) =>
       client.call('switchLlm', { params, body: { llm }, signal }),
     )
     await conversationMutex.runExclusive(row.id, async () => {
@@ -93,7 +93,7 @@ export class AgentCalls {
   /** The text of a file; empty when it cannot be read for any reason. */
   async readFile(row: AppConversationRow, path: string, outerSignal: AbortSignal): Promise<string> {
     try {
-      const bytes = await this.#call(row, outerSignal, (connection, signal) =>
+      const bytes = await this.call(row, outerSignal, (connection, signal) =>
         downloadFile(connection, resolveFilePath(row, path), {
           fetch: this.#deps.fetch,
           maxBytes: maxFileBytes,
@@ -108,7 +108,7 @@ export class AgentCalls {
 
   /** Absolute paths of the files below a directory, at most 2000, without names that contain a line break. */
   async listFiles(row: AppConversationRow, path: string, signal: AbortSignal): Promise<readonly string[]> {
-    const result = await this.#call(row, signal, (connection) => {
+    const result = await this.call(row, signal, (connection) => {
       const directory = shellQuote(posix.resolve(findProjectDir(row, connection), path))
       const names = ignoredDirectories.map((name) => `-name ${shellQuote(name)}`).join(' -o ')
       const command = `[ -d ${directory} ] || exit 44
@@ -118,26 +118,6 @@ find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name
     if (result.exitCode === 44) throw new Problem('not_found', 'There is no such directory in the sandbox')
     if (result.exitCode !== 0) throw new Problem('bad_gateway', 'The files could not be listed')
     return result.stdout.split('\n').filter((line) => line !== '')
-  }
-
-  async gitChanges(
-    row: AppConversationRow,
-    query: CallInput<'gitChanges'>['query'],
-    outerSignal: AbortSignal,
-  ): Promise<unknown> {
-    return await this.#call(row, outerSignal, ({ client }, signal) =>
-      client.call('gitChanges', { query, signal }),
-    )
-  }
-
-  async gitDiff(
-    row: AppConversationRow,
-    query: CallInput<'gitDiff'>['query'],
-    outerSignal: AbortSignal,
-  ): Promise<unknown> {
-    return await this.#call(row, outerSignal, ({ client }, signal) =>
-      client.call('gitDiff', { query, signal }),
-    )
   }
 
   /** Empty while its sandbox does not run. */
@@ -170,7 +150,8 @@ find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name
     return { sandbox, connection: sandbox && sandboxes.getConnection(sandbox) }
   }
 
-  async #call<T>(
+  /** Calls the agent server of a conversation. */
+  async call<T>(
     row: AppConversationRow,
     outerSignal: AbortSignal,
     work: (connection: SandboxConnection, signal: AbortSignal) => Promise<T>,

@@ -1,7 +1,6 @@
 import { CallError, type Client, ConnectionError } from '@slipway/client'
 import {
   type AppConversation,
-  type AppConversationStartRequest,
   type ExecutionStatus,
   type Instant,
   type LogFunction,
@@ -33,23 +32,19 @@ import {
 } from './records/conversation-info.ts'
 import type { RemovedConversations } from './records/removed-conversations.ts'
 
-/** How long agent servers are asked for the status of their conversations: a list does not wait longer. */
+/** Bound of the time that a list waits for the statuses of agent servers. */
 const statusTimeoutMs = 3_000
 const deleteTimeoutMs = 10_000
-/** An agent server answers at most so many at once. */
+/** Limit of agent servers. */
 const maxIdsPerRequest = 99
 
-/** A change of a conversation by its owner: what is absent stays, null clears. */
-export interface ConversationPatch {
-  readonly title?: string | null | undefined
-  readonly public?: boolean | null | undefined
-  readonly selected_repository?: string | null | undefined
-  readonly selected_branch?: string | null | undefined
-  readonly git_provider?: AppConversationStartRequest['git_provider'] | null | undefined
-  readonly tags?: Readonly<Record<string, string>> | undefined
-}
+/** A change by the owner: absent members stay, null clears. */
+type ConversationPatch = { readonly title?: string | null | undefined } & Pick<
+  ConversationMetadata,
+  'public' | 'selected_repository' | 'selected_branch' | 'git_provider' | 'tags'
+>
 
-export interface ConversationsDeps {
+interface ConversationsDeps {
   readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks'>
   readonly storage: Pick<Storage, 'conversations'>
   readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'remove'>
@@ -61,7 +56,7 @@ export interface ConversationsDeps {
   readonly now: () => Instant
 }
 
-/** The conversations of users: their rows, with what their sandboxes say of them now. */
+/** The conversations of users: their rows, combined with the current state of their sandboxes. */
 export class Conversations {
   readonly #deps: ConversationsDeps
 
@@ -69,14 +64,14 @@ export class Conversations {
     this.#deps = deps
   }
 
-  /** The row of an own conversation; a Problem `not_found` otherwise. */
+  /** A Problem `not_found` for a missing conversation or that of another owner. */
   async getOwned(scope: Scope, id: string): Promise<AppConversationRow> {
     const [row] = await this.findOwned(scope, [id])
     if (row === undefined) throw new Problem('not_found', 'unknown_app_conversation')
     return row
   }
 
-  /** In the order asked for, undefined for the missing and those of others. */
+  /** In the order of `ids`, undefined for missing ones and those of other owners. */
   async findOwned(scope: Scope, ids: readonly string[]): Promise<(AppConversationRow | undefined)[]> {
     const rows = await this.#deps.controlPlane.conversations.get(ids)
     const { includes } = ownedBy(scope)
@@ -92,33 +87,30 @@ export class Conversations {
     return await this.#deps.controlPlane.conversations.count(scope, filter)
   }
 
-  /** As their owners see them. An agent server that does not answer in time makes a status null and nothing else. */
+  /** As their owners see them. `execution_status` is null when an agent server does not answer in time. */
   async toInfos(rows: readonly AppConversationRow[]): Promise<AppConversation[]> {
     const { sandboxes, controlPlane } = this.#deps
-    const ids = [...new Set(rows.map(({ sandbox }) => sandbox))]
-    const found = await sandboxes.find(ids)
-    const sandboxesById = new Map(
-      ids.map((id, at) => {
-        const row = found[at]
-        return [id, { row, connection: row === undefined ? undefined : sandboxes.getConnection(row) }]
-      }),
+    const found = await sandboxes.find([...new Set(rows.map(({ sandbox }) => sandbox))])
+    const contexts = new Map(
+      found
+        .filter((row) => row !== undefined)
+        .map((row) => [row.id, { sandbox: row, connection: sandboxes.getConnection(row) }]),
     )
     const statuses = await Promise.all(
-      [...sandboxesById].map(([id, { connection }]) =>
-        connection === undefined
-          ? []
-          : fetchExecutionStatuses(connection.client, rows.filter(isInSandbox(id))),
-      ),
+      [...Map.groupBy(rows, ({ sandbox }) => sandbox)].map(([id, inSandbox]) => {
+        const client = contexts.get(id)?.connection?.client
+        return client === undefined ? [] : fetchExecutionStatuses(client, inSandbox)
+      }),
     )
-    const byId = new Map(statuses.flat())
+    const statusById = new Map(statuses.flat())
     return await Promise.all(
       rows.map(async (row) => {
         const children = await controlPlane.conversations.listChildren(row.id)
-        const { row: sandbox, connection } = sandboxesById.get(row.sandbox) ?? {}
+        const { sandbox, connection } = contexts.get(row.sandbox) ?? {}
         return toAppConversation(row, {
           sandbox,
           connection,
-          executionStatus: byId.get(row.id) ?? null,
+          executionStatus: statusById.get(row.id) ?? null,
           childIds: children.filter((child) => child.owner === row.owner).map(({ id }) => id),
         })
       }),
@@ -149,8 +141,8 @@ export class Conversations {
   }
 
   /**
-   * Removes a conversation with its history, those that work for it first. Its sandbox goes when nobody else uses it. Each step
-   * can be repeated, and the row is the last to go: after a crash in between, deleting it again finishes it.
+   * Removes a conversation with its history, its children first, and its sandbox unless others use it. Each step
+   * is repeatable and the row is removed last: after a crash, a repeated call completes the removal.
    */
   async remove(scope: Scope, id: string, visited: Set<string> = new Set()): Promise<void> {
     const row = await this.getOwned(scope, id)
@@ -168,7 +160,7 @@ export class Conversations {
     const [sandbox] = await sandboxes.find([row.sandbox])
     const isLiving = sandbox !== undefined && visibleSandboxStatus(sandbox) !== 'MISSING'
     const isShared = isLiving && (await starter.hasOthers(sandbox.id, row.id))
-    // Before its agent server says a last word of it.
+    // First, because its agent server may still send events.
     await removedConversations.add(row.id, row.sandbox, { isDurable: isShared })
     if (isShared) await this.#removeFromSandbox(row, sandbox)
     else if (isLiving && sandbox.owner === row.owner) await sandboxes.remove(sandbox)
@@ -178,13 +170,13 @@ export class Conversations {
     await controlPlane.conversations.remove(row.id)
   }
 
-  /** In a sandbox that does not answer it is removed when that sends something of it. */
+  /** A sandbox that does not answer removes it when it next sends events of it. */
   async #removeFromSandbox(row: AppConversationRow, sandbox: SandboxRow): Promise<void> {
     const connection = this.#deps.sandboxes.getConnection(sandbox)
     if (connection !== undefined) await removeFromAgentServer(connection, row.id, this.#deps.log)
   }
 
-  /** Tells an agent server, behind, that a conversation is removed that it still sends things of. */
+  /** Removes a conversation from an agent server that still sends events of it. */
   removeInBackground(id: string, sandbox: SandboxRow): void {
     const connection = this.#deps.sandboxes.getConnection(sandbox)
     if (connection !== undefined) void removeFromAgentServer(connection, id, this.#deps.log)
@@ -209,31 +201,20 @@ async function removeFromAgentServer(
   }
 }
 
-function isInSandbox(sandbox: string) {
-  return (row: AppConversationRow) => row.sandbox === sandbox
-}
-
 async function fetchExecutionStatuses(
   client: Pick<Client, 'call'>,
   rows: readonly AppConversationRow[],
 ): Promise<(readonly [id: string, status: ExecutionStatus])[]> {
   const signal = AbortSignal.timeout(statusTimeoutMs)
-  const chunks = Array.from({ length: Math.ceil(rows.length / maxIdsPerRequest) }, (_, at) =>
-    rows.slice(at * maxIdsPerRequest, (at + 1) * maxIdsPerRequest),
-  )
-  const found = await Promise.all(
-    chunks.map(async (chunk) => {
-      try {
-        return await client.call('getConversations', {
-          query: { ids: chunk.map(({ id }) => toHexId(id)) },
-          signal,
-        })
-      } catch {
-        return []
-      }
-    }),
-  )
-  return found.flat().flatMap((info) => {
+  const ids = rows.map(({ id }) => toHexId(id))
+  const requests: ReturnType<typeof client.call<'getConversations'>>[] = []
+  for (let at = 0; at < ids.length; at += maxIdsPerRequest)
+    requests.push(
+      client.call('getConversations', { query: { ids: ids.slice(at, at + maxIdsPerRequest) }, signal }),
+    )
+  const results = await Promise.allSettled(requests)
+  const infos = results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
+  return infos.flatMap((info) => {
     const id = parseUuid(info?.id)
     return info === null || id === undefined ? [] : [[id, info.execution_status] as const]
   })

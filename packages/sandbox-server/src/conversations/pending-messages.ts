@@ -32,28 +32,17 @@ export class PendingMessages implements AsyncDisposable {
   }
 
   /**
-   * Stores a message and returns its place in the queue from 1. `target` is the id of a conversation, or `task-`
+   * Stores a message and returns its place in the queue from 1. `to` is the id of a conversation, or `task-`
    * and the id of its start task. Problems: `not_found`, `too_many` when ten wait already.
    */
-  async add(
-    scope: Scope,
-    target: string,
-    message: Message,
-  ): Promise<{ readonly id: string; readonly position: number }> {
-    const conversation = await this.#resolveTarget(scope, target)
+  async add(scope: Scope, to: string, message: Message) {
+    const { controlPlane, now } = this.#deps
+    const target = await this.#resolveTarget(scope, to)
     const id = randomUUID()
-    const position = await this.#deps.controlPlane.pendingMessages.add(
-      {
-        id,
-        target: conversation,
-        owner: scope.owner,
-        message: JSON.stringify(message),
-        created_at: this.#deps.now(),
-      },
-      maxPending,
-    )
+    const row = { id, target, owner: scope.owner, message: JSON.stringify(message), created_at: now() }
+    const position = await controlPlane.pendingMessages.add(row, maxPending)
     if (position === undefined) throw new Problem('too_many', `${maxPending} messages wait already`)
-    this.deliver(conversation)
+    this.deliver(target)
     return { id, position }
   }
 
@@ -75,7 +64,7 @@ export class PendingMessages implements AsyncDisposable {
   #runInBackground(logFields: Readonly<Record<string, string>>, work: () => Promise<void>): void {
     if (this.#closing.signal.aborted) return
     const delivery = work().catch((error: unknown) => {
-      this.#deps.log('warn', 'a message that waits could not be delivered', {
+      this.#deps.log('warn', 'a pending message could not be delivered', {
         ...logFields,
         error: error instanceof Error ? error.message : String(error),
       })
@@ -104,7 +93,7 @@ export class PendingMessages implements AsyncDisposable {
     if (id !== undefined && id !== null) {
       const [row] = await conversations.get([id])
       if (ownedBy(scope).includes(row)) return id
-      // One that is on its way has no row yet.
+      // A starting conversation has no row.
       const query = { conversation_id__eq: id, limit: 1, sort_order: 'CREATED_AT_DESC' } as const
       const { items } = await startTasks.search({ owner: scope.owner }, query)
       if (row === undefined && items.length > 0) return id
@@ -114,36 +103,33 @@ export class PendingMessages implements AsyncDisposable {
 
   async #deliver(conversation: string): Promise<void> {
     const { controlPlane, sandboxes } = this.#deps
-    for (const { id, message } of await controlPlane.pendingMessages.list(conversation)) {
+    for (const message of await controlPlane.pendingMessages.list(conversation)) {
       const [row] = await controlPlane.conversations.get([conversation])
       const [sandbox] = row === undefined ? [] : await sandboxes.find([row.sandbox])
       const connection = sandbox && sandboxes.getConnection(sandbox)
-      if (connection === undefined || sandbox === undefined) return
-      await this.#send(connection, conversation, { id, message })
-      sandboxes.touch(sandbox.id)
-      await controlPlane.pendingMessages.remove(id)
+      if (connection === undefined) return
+      await this.#send(connection, message)
+      sandboxes.touch(connection.row.id)
+      await controlPlane.pendingMessages.remove(message.id)
     }
   }
 
   /** Resolves when the message is stored or permanently rejected, so that an invalid one does not block the queue. */
-  async #send(
-    { client }: SandboxConnection,
-    conversation: string,
-    { id, message }: Pick<PendingMessageRow, 'id' | 'message'>,
-  ): Promise<void> {
-    const body: Message = { ...JSON.parse(message), run: true }
+  async #send({ client }: SandboxConnection, message: PendingMessageRow): Promise<void> {
+    const conversation = message.target
+    const body: Message = { ...JSON.parse(message.message), run: true }
     try {
       await client.call('sendMessage', {
         params: { conversation_id: conversation },
         body,
         // A message repeated after a lost answer is stored once.
-        headers: { 'idempotency-key': id },
+        headers: { 'idempotency-key': message.id },
         signal: AbortSignal.any([this.#closing.signal, AbortSignal.timeout(sendTimeoutMs)]),
       })
     } catch (error) {
       if (!(error instanceof CallError) || !permanentRejections.has(error.status)) throw error
       const { status } = error
-      this.#deps.log('error', 'a message that waited was refused for good', { conversation, status })
+      this.#deps.log('error', 'a pending message was permanently rejected', { conversation, status })
     }
   }
 }

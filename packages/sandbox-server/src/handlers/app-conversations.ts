@@ -69,10 +69,18 @@ export function appConversationHandlers(deps: {
       return { json: await calls.listFiles(await getOwned(request), request.query.path, request.signal) }
     },
     async appGitChanges(request) {
-      return { json: await calls.gitChanges(await getOwned(request), request.query, request.signal) }
+      const { query } = request
+      const changes = await calls.call(await getOwned(request), request.signal, ({ client }, signal) =>
+        client.call('gitChanges', { query, signal }),
+      )
+      return { json: changes }
     },
     async appGitDiff(request) {
-      return { json: await calls.gitDiff(await getOwned(request), request.query, request.signal) }
+      const { query } = request
+      const diff = await calls.call(await getOwned(request), request.signal, ({ client }, signal) =>
+        client.call('gitDiff', { query, signal }),
+      )
+      return { json: diff }
     },
     async appSkills(request) {
       return { json: { skills: await calls.skills(await getOwned(request), request.signal) } }

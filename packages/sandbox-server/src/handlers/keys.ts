@@ -44,17 +44,8 @@ export function keyHandlers(deps: {
       const rows = owner === null ? [] : await users.listKeys(owner)
       const name = rows.find(({ id }) => id === keyId)?.name ?? null
       const auth_type = keyId === null ? 'configured_key' : 'api_key'
-      return {
-        json: {
-          id: keyId,
-          name,
-          org_id: org ?? null,
-          bound_org_id: boundOrg,
-          user_id: owner,
-          auth_type,
-          scopes,
-        },
-      }
+      const orgs = { org_id: org ?? null, bound_org_id: boundOrg }
+      return { json: { id: keyId, name, ...orgs, user_id: owner, auth_type, scopes } }
     },
     async deleteApiKey(request) {
       if (await users.removeKey(requireOwner(getCaller(request)), request.params.key_id)) return success

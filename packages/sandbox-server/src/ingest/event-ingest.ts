@@ -24,7 +24,7 @@ const maxConcurrentBodies = 8
 /** `updated_at` moves at most this often for events alone. */
 const touchIntervalMicros = 1_000_000
 
-export interface EventIngestDeps {
+interface EventIngestDeps {
   readonly storage: Pick<Storage, 'log' | 'conversations'>
   readonly controlPlane: Pick<ControlPlaneStore, 'conversations'>
   readonly removedConversations: RemovedConversations
@@ -38,7 +38,7 @@ export interface EventIngestDeps {
 }
 
 /** `behind`: earlier events are missing here, and the sender continues from `head`. */
-export type IngestResult = { readonly kind: 'stored' } | { readonly kind: 'behind'; readonly head: number }
+type IngestResult = { readonly kind: 'stored' } | { readonly kind: 'behind'; readonly head: number }
 
 /**
  * Ingest of events: a sandbox sends the logs of its agent server, and the same bytes are stored here in the same

@@ -10,7 +10,7 @@ import type { SandboxConnection } from '../../sandboxes/sandboxes.ts'
 import { toHexId } from './conversation-ids.ts'
 import type { UsageMetrics } from './usage-metrics.ts'
 
-/** What is kept of a conversation besides what is searched for: `AppConversationRow.members`. */
+/** The members of a conversation that no query filters by: `AppConversationRow.members`. */
 export interface ConversationMetadata {
   readonly selected_repository?: string | null | undefined
   readonly selected_branch?: string | null | undefined
@@ -22,14 +22,11 @@ export interface ConversationMetadata {
   readonly metrics?: UsageMetrics | null | undefined
   readonly public?: boolean | null | undefined
   readonly tags?: Readonly<Record<string, string>> | undefined
-  /** A person chose the title, so that no agent changes it. */
+  /** A user chose the title: agents do not change it. */
   readonly isTitleChosen?: boolean | undefined
-  /** Where its agent works, as seen from inside of its sandbox. */
+  /** Directory of the project, as seen from inside the sandbox. */
   readonly projectDir?: string | undefined
-  /**
-   * Positions of its agent server begin above this one of the log here: what came home before is from a sandbox that
-   * is gone.
-   */
+  /** Position here that corresponds to 0 in the log of its agent server: earlier events are from a former sandbox. */
   readonly offset?: number | undefined
 }
 
@@ -37,18 +34,18 @@ export function parseMetadata(row: AppConversationRow): ConversationMetadata {
   return JSON.parse(row.members)
 }
 
-/** What stands in the place of a title until there is one. */
+/** The title before there is another one. */
 export function defaultTitle(id: string): string {
   return `Conversation ${toHexId(id).slice(0, 5)}`
 }
 
-/** A sandbox whose row is there for a while yet, because what is left of it is being removed, is gone for everybody. */
+/** MISSING also while a sandbox is being removed. */
 export function visibleSandboxStatus(sandbox: SandboxRow | undefined): SandboxStatus {
   if (sandbox === undefined || sandbox.wanted === 'gone') return 'MISSING'
   return sandboxStatus.safeParse(sandbox.status).data ?? 'MISSING'
 }
 
-/** A conversation as its owner sees it (wire 2.2). `executionStatus` is what its agent server says now. */
+/** A conversation as its owner sees it (wire 2.2). `executionStatus` is the current one of its agent server. */
 export function toAppConversation(
   row: AppConversationRow,
   context: {
@@ -59,8 +56,8 @@ export function toAppConversation(
   },
 ): AppConversation {
   const metadata = parseMetadata(row)
-  const tags = { ...metadata.tags }
   const { connection } = context
+  const tags = { ...metadata.tags }
   return {
     id: toHexId(row.id),
     created_by_user_id: row.owner,
@@ -73,7 +70,7 @@ export function toAppConversation(
     pr_number: [...(metadata.pr_number ?? [])],
     llm_model: metadata.llm_model ?? null,
     agent_kind: metadata.agent_kind ?? 'openhands',
-    metrics: metadata.metrics === null || metadata.metrics === undefined ? null : { ...metadata.metrics },
+    metrics: metadata.metrics ? { ...metadata.metrics } : null,
     parent_conversation_id: row.parent === null ? null : toHexId(row.parent),
     sub_conversation_ids: context.childIds.map(toHexId),
     public: metadata.public ?? null,

@@ -4,8 +4,8 @@ const maxRecent = 10_000
 const documentName = (sandbox: string) => `removed-conversations:${sandbox}`
 
 /**
- * Conversations that were deleted here while their agent server may still have them: what it sends of them does not bring
- * them back. Kept durably only for sandboxes that live on.
+ * Deleted conversations whose agent servers may still send events: the events do not restore them. Durable only
+ * for sandboxes that continue to exist.
  */
 export class RemovedConversations {
   readonly #documents: DocumentStore
@@ -30,7 +30,7 @@ export class RemovedConversations {
     return decodeIds(await this.#documents.get('', documentName(sandbox))).has(conversation)
   }
 
-  /** The agent server has it no more, or it was begun anew. */
+  /** The agent server has removed it, or it is started again. */
   async forget(conversation: string, sandbox: string): Promise<void> {
     this.#recent.delete(conversation)
     if (await this.has(conversation, sandbox)) await this.#update(sandbox, (ids) => ids.delete(conversation))

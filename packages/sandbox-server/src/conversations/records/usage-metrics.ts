@@ -34,14 +34,15 @@ export function parseMetrics(value: unknown): UsageMetrics | undefined {
 
 /** The sum over all models of a conversation, from the value of a `stats` update (`{usage_to_metrics}`). */
 export function parseStatsMetrics(value: unknown): UsageMetrics | undefined {
-  const models =
-    isRecord(value) && isRecord(value.usage_to_metrics) ? Object.values(value.usage_to_metrics) : []
-  return models
+  const models = isRecord(value) && isRecord(value.usage_to_metrics) ? value.usage_to_metrics : {}
+  const [first, ...rest] = Object.values(models)
     .map(parseMetrics)
-    .reduce(
-      (sum, part) => (sum === undefined || part === undefined ? (sum ?? part) : sumMetrics(sum, part)),
-      undefined,
-    )
+    .filter((metrics) => metrics !== undefined)
+  return first && rest.reduce(sumMetrics, first)
+}
+
+function sumMetrics(a: UsageMetrics, b: UsageMetrics): UsageMetrics {
+  return { ...a, ...combineUsage(a, b, (one, other) => one + other) }
 }
 
 /** Cost and tokens never decrease, although reports may arrive late or start at zero again. */
@@ -52,25 +53,16 @@ export function maxMetrics(
   if (previous === null || previous === undefined || now === undefined) return now ?? previous ?? null
   return {
     ...now,
-    accumulated_cost: Math.max(previous.accumulated_cost, now.accumulated_cost),
+    ...combineUsage(previous, now, Math.max),
     max_budget_per_task: now.max_budget_per_task ?? previous.max_budget_per_task,
-    accumulated_token_usage: combineTokenUsage(
-      previous.accumulated_token_usage,
-      now.accumulated_token_usage,
-      Math.max,
-    ),
   }
 }
 
-function sumMetrics(a: UsageMetrics, b: UsageMetrics): UsageMetrics {
+function combineUsage(a: UsageMetrics, b: UsageMetrics, join: (a: number, b: number) => number) {
+  const [usageA, usageB] = [a.accumulated_token_usage, b.accumulated_token_usage]
   return {
-    ...a,
-    accumulated_cost: a.accumulated_cost + b.accumulated_cost,
-    accumulated_token_usage: combineTokenUsage(
-      a.accumulated_token_usage,
-      b.accumulated_token_usage,
-      (one, other) => one + other,
-    ),
+    accumulated_cost: join(a.accumulated_cost, b.accumulated_cost),
+    accumulated_token_usage: combineTokenUsage(usageA, usageB, join),
   }
 }
 
