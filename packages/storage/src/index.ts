@@ -8,7 +8,7 @@ export type {
 export type { ControlPlaneStore, PendingMessageRow, QuotaRows } from './control-plane/control-plane-store.ts'
 export { ownedBy } from './control-plane/owned-by.ts'
 export type { PageQuery, RowPage, Scope } from './control-plane/rows.ts'
-export type { DesiredState, SandboxRow, SandboxRows } from './control-plane/sandboxes.ts'
+export type { SandboxRow, SandboxRows } from './control-plane/sandboxes.ts'
 export type { StartTaskRow, StartTaskRows } from './control-plane/start-tasks.ts'
 export type { ApiKeyRow, OrgRow, UserRow, UserRows } from './control-plane/users.ts'
 export type {

@@ -39,46 +39,26 @@ export async function openControlPlaneStore({
   try {
     const path = join(directory, 'control.db')
     const db = new Database(path, { synchronous: 'FULL', cacheBytes, migrations: controlPlaneMigrations })
-    const store = new SqliteControlPlaneStore(db, lock, now)
+    const changes = new ChangeQueue(db)
+    const store: ControlPlaneStore = {
+      id: must(db.get<[string]>('SELECT id FROM ledger'), 'the id of the store')[0],
+      sandboxes: new SqliteSandboxRows(db, changes, now),
+      conversations: new SqliteAppConversationRows(db, changes),
+      startTasks: new SqliteStartTaskRows(db, changes),
+      users: new SqliteUserRows(db, changes),
+      quota: new SqliteQuotaRows(db, changes),
+      pendingMessages: new SqlitePendingMessageRows(db, changes),
+      documents: new SqliteDocumentStore(db, changes),
+      async [Symbol.asyncDispose]() {
+        changes.close()
+        db.close()
+        lock[Symbol.dispose]()
+      },
+    }
     log('debug', 'the control-plane store is open', { ledger: store.id })
     return store
   } catch (error) {
     lock[Symbol.dispose]()
     throw error
-  }
-}
-
-/** ControlPlaneStore on one SQLite file. */
-class SqliteControlPlaneStore implements ControlPlaneStore {
-  readonly id: string
-  readonly sandboxes: SqliteSandboxRows
-  readonly conversations: SqliteAppConversationRows
-  readonly startTasks: SqliteStartTaskRows
-  readonly users: SqliteUserRows
-  readonly quota: SqliteQuotaRows
-  readonly pendingMessages: SqlitePendingMessageRows
-  readonly documents: SqliteDocumentStore
-  readonly #db: Database
-  readonly #lock: DirectoryLock
-  readonly #changes: ChangeQueue
-
-  constructor(db: Database, lock: DirectoryLock, now: () => Instant) {
-    this.#db = db
-    this.#lock = lock
-    this.#changes = new ChangeQueue(db)
-    this.id = must(db.get<[string]>('SELECT id FROM ledger'), 'the id of the ledger')[0]
-    this.sandboxes = new SqliteSandboxRows(db, this.#changes, now)
-    this.conversations = new SqliteAppConversationRows(db, this.#changes)
-    this.startTasks = new SqliteStartTaskRows(db, this.#changes)
-    this.users = new SqliteUserRows(db, this.#changes)
-    this.quota = new SqliteQuotaRows(db, this.#changes)
-    this.pendingMessages = new SqlitePendingMessageRows(db, this.#changes)
-    this.documents = new SqliteDocumentStore(db, this.#changes)
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#changes.close()
-    this.#db.close()
-    this.#lock[Symbol.dispose]()
   }
 }
