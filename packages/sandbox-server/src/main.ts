@@ -2,7 +2,7 @@ import { enableCompileCache } from 'node:module'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
-/** The sandbox server alone: `node main.ts --host --port --data --agent-server <main.ts of the agent server>`. */
+/** The sandbox server alone: `node main.ts --host --port --data --agent-server <its main.ts>`. */
 enableCompileCache()
 const { serve } = await import('./serve.ts')
 const { values } = parseArgs({
@@ -29,7 +29,7 @@ await serve({
   ready: ({ url, key }) => console.log(JSON.stringify({ url, key })),
 })
 
-/** What a sandboxed agent server has to read: this Node, the packages and their libraries. */
+/** The files that a sandboxed agent server reads: Node, the packages and their libraries. */
 function programFiles(directory: string): string[] {
   return [process.execPath, resolve(directory, 'packages'), resolve(directory, 'node_modules')]
 }

@@ -13,8 +13,8 @@ interface QuotaDeps {
 }
 
 /**
- * The number of conversations that a user may start on a UTC day: the user's limit, else the organisation's, else
- * the server's. Null inherits, -1 is unlimited.
+ * The number of conversations that a user may start on a UTC day: the user's limit, else the organisation's,
+ * else the server's. Null inherits, -1 is unlimited.
  */
 export class Quota {
   readonly #deps: QuotaDeps
@@ -23,7 +23,7 @@ export class Quota {
     this.#deps = deps
   }
 
-  /** Reserves a slot and returns its day; null when the caller has no limit. A Problem `too_many` when none is left. */
+  /** Reserves a slot and returns its day; null without a limit. A Problem `too_many` when none is left. */
   async reserve(scope: Scope): Promise<string | null> {
     const limit = await this.#getLimit(scope)
     if (limit === null || scope.owner === null) return null

@@ -44,7 +44,7 @@ export async function issueApiKey(
   return { key, row }
 }
 
-/** Creates the first user when there is none. Returns a new key of theirs when there is no key or on request. */
+/** Creates the first user if missing. Returns a new key of theirs on request, or when there is none. */
 export async function bootstrapKey(
   users: UserRows,
   options: { readonly isRequested: boolean; readonly isConfigured: boolean; readonly now: Instant },

@@ -83,13 +83,13 @@ test('a key may be in any of the headers of the wire, the bearer first', async (
   const { key: mine } = await issueApiKey(users, 'u', request, now)
   const { key: other } = await issueApiKey(users, defaultUserId, request, now)
   const known = createAuthenticator(trial.controlPlane)
-  for (const given of [
+  for (const values of [
     { authorization: `Bearer ${mine}` },
     { authorization: `bearer  ${mine}`, 'x-session-api-key': other },
     { 'x-session-api-key': mine, 'x-access-token': other },
     { 'x-access-token': mine, cookie: `api_key=${other}` },
   ]) {
-    expect(await known.authenticateCaller(headers(given))).toMatchObject({ owner: 'u', scopes: ['read'] })
+    expect(await known.authenticateCaller(headers(values))).toMatchObject({ owner: 'u', scopes: ['read'] })
   }
 })
 
@@ -99,10 +99,10 @@ test.for([
   { authorization: 'Basic abc' },
   { 'x-session-api-key': 'nobody' },
   { cookie: 'api_key=k' },
-])('without a key of ours nobody is let in: %o', async (given: Record<string, string>) => {
+])('a request without a valid key is refused: %o', async (values: Record<string, string>) => {
   await using trial = await openTestControlPlane()
   await expect(
-    createAuthenticator(trial.controlPlane, ['k']).authenticateCaller(headers(given)),
+    createAuthenticator(trial.controlPlane, ['k']).authenticateCaller(headers(values)),
   ).rejects.toMatchObject({
     code: 'unauthorized',
   })
@@ -113,23 +113,23 @@ test('a key works from not_before to expires_at, and not after its revocation or
   const { users } = trial.controlPlane
   await member(trial.controlPlane, 'u')
   const known = createAuthenticator(trial.controlPlane)
-  const given = async (not_before: string, expires_at: string) => {
+  const issueKey = async (not_before: string, expires_at: string) => {
     const made = await issueApiKey(users, 'u', { scopes: ['read'], not_before, expires_at }, now)
     return { ...made, ask: () => known.authenticateCaller(headers({ 'x-session-api-key': made.key })) }
   }
   const refused = { code: 'unauthorized' }
-  const good = await given('2026-01-02T00:00:00Z', '2026-01-02T00:00:00.000001Z')
+  const good = await issueKey('2026-01-02T00:00:00Z', '2026-01-02T00:00:00.000001Z')
   expect(await good.ask()).toMatchObject({ owner: 'u' })
-  await expect((await given('2026-01-02T00:00:01Z', '2027-01-01T00:00:00Z')).ask()).rejects.toMatchObject(
+  await expect((await issueKey('2026-01-02T00:00:01Z', '2027-01-01T00:00:00Z')).ask()).rejects.toMatchObject(
     refused,
   )
-  await expect((await given('2025-01-01T00:00:00Z', '2026-01-02T00:00:00Z')).ask()).rejects.toMatchObject(
+  await expect((await issueKey('2025-01-01T00:00:00Z', '2026-01-02T00:00:00Z')).ask()).rejects.toMatchObject(
     refused,
   )
   expect(await users.removeKey('somebody', good.row.id)).toBe(false)
   expect(await users.removeKey('u', good.row.id)).toBe(true)
   await expect(good.ask()).rejects.toMatchObject(refused)
-  const last = await given('2025-01-01T00:00:00Z', '2027-01-01T00:00:00Z')
+  const last = await issueKey('2025-01-01T00:00:00Z', '2027-01-01T00:00:00Z')
   await users.removeUser('u')
   await expect(last.ask()).rejects.toMatchObject(refused)
 })
@@ -166,9 +166,9 @@ test('a request works in the organisation of its key, of its header, or of its u
   const free = (await issueApiKey(controlPlane.users, 'u', { scopes: ['read'] }, now)).key
   const bound = (await issueApiKey(controlPlane.users, 'u', { scopes: ['read'], org_id: other }, now)).key
   const org = async (key: string, asked?: string) => {
-    const given = { 'x-session-api-key': key, ...(asked === undefined ? {} : { 'x-org-id': asked }) }
+    const values = { 'x-session-api-key': key, ...(asked === undefined ? {} : { 'x-org-id': asked }) }
     return await known
-      .authenticateCaller(headers(given))
+      .authenticateCaller(headers(values))
       .then((caller) => caller.org)
       .catch(({ code }) => code)
   }

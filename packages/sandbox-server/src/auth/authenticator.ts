@@ -59,7 +59,7 @@ export class Authenticator {
     this.#configured = deps.keys.map((key) => Buffer.from(hashKey(key.reveal())))
   }
 
-  /** The caller of a route, or the sandbox that calls. A Problem `unauthorized` or `forbidden` when it may not. */
+  /** The calling user or sandbox. A Problem `unauthorized` or `forbidden` when the route is not allowed. */
   async authenticate(route: Route, header: Header): Promise<Caller | { readonly sandbox: SandboxRow }> {
     if (sandboxTags.has(route.tag)) return { sandbox: await this.#authenticateSandbox(header) }
     const caller = await this.authenticateCaller(header)

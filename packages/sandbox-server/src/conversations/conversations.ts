@@ -141,8 +141,8 @@ export class Conversations {
   }
 
   /**
-   * Removes a conversation with its history, its children first, and its sandbox unless others use it. Each step
-   * is repeatable and the row is removed last: after a crash, a repeated call completes the removal.
+   * Removes a conversation with its history, its children first, and its sandbox unless others use it. Each
+   * step is repeatable and the row is removed last: after a crash, a repeated call completes the removal.
    */
   async remove(scope: Scope, id: string, visited: Set<string> = new Set()): Promise<void> {
     const row = await this.getOwned(scope, id)

@@ -3,8 +3,8 @@ import { type Storage, zipConversation } from '@slipway/storage'
 
 /**
  * Conversations as zip files (wire 3.10): `meta.json`, and `event_{number of six digits}_{id}.json` for each
- * event. Read from the log while it is sent, so memory does not depend on the size or the reader. One download
- * at a time for a conversation; a second one is a Problem `busy`.
+ * event. Read from the log while it is sent, so memory does not depend on the size or the reader. One
+ * download at a time for a conversation; a second one is a Problem `busy`.
  */
 export class ConversationDownloads {
   readonly #storage: Pick<Storage, 'log' | 'conversations'>

@@ -21,7 +21,7 @@ interface PendingMessagesDeps {
   readonly now: () => Instant
 }
 
-/** Messages for conversations that are not ready. They are delivered in order, each until its agent server stores it. */
+/** Messages for conversations that are not ready, each retried in order until its agent server stores it. */
 export class PendingMessages implements AsyncDisposable {
   readonly #deps: PendingMessagesDeps
   readonly #closing = new AbortController()
@@ -114,7 +114,7 @@ export class PendingMessages implements AsyncDisposable {
     }
   }
 
-  /** Resolves when the message is stored or permanently rejected, so that an invalid one does not block the queue. */
+  /** Resolves when the message is stored or permanently rejected: an invalid one does not block the queue. */
   async #send({ client }: SandboxConnection, message: PendingMessageRow): Promise<void> {
     const conversation = message.target
     const body: Message = { ...JSON.parse(message.message), run: true }

@@ -26,7 +26,7 @@ type Filters = EventFilter & {
   readonly source__eq?: string | undefined
 }
 
-/** Stored events, also after the sandbox is gone. A conversation that is not the caller's is empty (wire 1.4). */
+/** Stored events, also without a sandbox. Conversations of others are empty (wire 1.4). */
 export function eventHandlers(deps: {
   readonly conversations: Pick<Conversations, 'findOwned'>
   readonly storage: Pick<Storage, 'log' | 'conversations'>
@@ -34,7 +34,7 @@ export function eventHandlers(deps: {
   const { storage, conversations } = deps
   const { log } = storage
 
-  /** The result of `read`, or `fallback` for a conversation that is not the caller's, empty, or just deleted. */
+  /** The result of `read`, or `fallback` for a conversation that is foreign, empty or just deleted. */
   async function readOwned<T>(
     request: EventsRequest,
     fallback: T,

@@ -15,7 +15,7 @@ function only<T extends object, K extends keyof T>(table: T, names: readonly K[]
   return Object.fromEntries(names.map((name) => [name, table[name]])) as Pick<T, K>
 }
 
-/** A server of the sandbox routes and the relay, with two users and a key of each. */
+/** A server of the sandbox routes and the proxy, with two users and a key of each. */
 async function server(options: Partial<SandboxesOptions> = {}) {
   const at = await createFixture(specs)
   const sandboxes = await at.open(options)

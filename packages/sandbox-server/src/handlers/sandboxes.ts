@@ -7,7 +7,7 @@ import type { SandboxSpecs } from '../sandboxes/specs.ts'
 
 const success = { json: { success: true } }
 
-/** Sandboxes of the caller, and the specs that they are made from (wire 1.2, 1.3). Those of others are not there. */
+/** Sandboxes of the caller, and the specs (wire 1.2, 1.3). Sandboxes of others are missing. */
 export function sandboxHandlers(deps: { readonly sandboxes: Sandboxes; readonly specs: SandboxSpecs }) {
   const { sandboxes, specs } = deps
   return {

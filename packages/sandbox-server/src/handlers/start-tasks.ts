@@ -36,8 +36,8 @@ export function startTaskHandlers(deps: {
 }
 
 /**
- * One JSON array with an element for each change. Whoever leaves early does not stop the start, and the slot of the quota is
- * kept: what was asked for goes on, as it does after a plain start.
+ * One JSON array with an element for each change. A client that disconnects does not stop the start and
+ * its slot of the quota stays used, as after a plain start.
  */
 async function* taskStream(progress: StartProgress): AsyncGenerator<string> {
   let separator = '[\n'

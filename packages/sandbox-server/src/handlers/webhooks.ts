@@ -6,7 +6,7 @@ import type { EventIngest } from '../ingest/event-ingest.ts'
 
 const success = { json: { success: true } }
 
-/** What sandboxes send home with their session keys. */
+/** Webhooks of sandboxes, authenticated by session key. */
 export function webhookHandlers(deps: {
   readonly ingest: EventIngest
   readonly pendingMessages: Pick<PendingMessages, 'deliver'>
@@ -16,7 +16,7 @@ export function webhookHandlers(deps: {
     async receiveConversation(request) {
       const { body } = request
       await ingest.receiveConversation(getCallingSandbox(request), body.id, body)
-      // It runs again, perhaps after a pause: what waits for it can be delivered.
+      // It runs, perhaps again after a pause: pending messages can be delivered.
       pendingMessages.deliver(body.id)
       return success
     },

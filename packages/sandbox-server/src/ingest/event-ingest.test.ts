@@ -76,11 +76,11 @@ test('with positions: stored events are skipped, missing ones requested', async 
   expect((await ingest.sendAfter(id, 4, [event(4)])).json.detail).toMatch(/position 3/)
   expect(await ingest.log(id)).toEqual([event(0), event(1), event(2)])
   expect(ingest.logged.join()).not.toContain('"error"')
-  // An agent server whose log began anew: nothing that is unknown is lost, and it is said once.
+  // An agent server with a new log: unknown events are stored, and the difference is logged once.
   expect(await ingest.sendAfter(id, 0, [event(10), event(1)])).toMatchObject({ status: 200 })
   expect(await ingest.sendAfter(id, 0, [event(10), event(1)])).toMatchObject({ status: 200 })
   expect(await ingest.log(id)).toEqual([event(0), event(1), event(2), event(10)])
-  expect(ingest.logged.filter((line) => line.includes('other events than came home'))).toHaveLength(1)
+  expect(ingest.logged.filter((line) => line.includes('other events than were stored'))).toHaveLength(1)
   expect((await ingest.send(id, '[]', { 'x-slipway-after': 'x' })).status).toBe(422)
   expect((await ingest.send(id, '[]', { 'x-slipway-after': '-1' })).status).toBe(422)
 })

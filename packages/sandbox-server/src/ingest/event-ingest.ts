@@ -41,9 +41,9 @@ interface EventIngestDeps {
 type IngestResult = { readonly kind: 'stored' } | { readonly kind: 'behind'; readonly head: number }
 
 /**
- * Ingest of events: a sandbox sends the logs of its agent server, and the same bytes are stored here in the same
- * order while the conversation exists. A sandbox is not trusted: it reaches only its own conversations (a
- * Problem `unauthorized` otherwise), and all its input is checked and bounded.
+ * Ingest of events: a sandbox sends the logs of its agent server, and the same bytes are stored here in the
+ * same order while the conversation exists. A sandbox is not trusted: it reaches only its own conversations
+ * (a Problem `unauthorized` otherwise), and all its input is checked and bounded.
  */
 export class EventIngest {
   readonly #deps: EventIngestDeps
@@ -57,8 +57,8 @@ export class EventIngest {
   }
 
   /**
-   * Reads a JSON array of events and resolves when all of them are durable. `after` is the position before the
-   * first one in the sender's log: stored events are skipped. Without it, events are compared by id.
+   * Reads a JSON array of events and resolves when all of them are durable. `after` is the position before
+   * the first one in the sender's log: stored events are skipped. Without it, events are compared by id.
    */
   async receiveEvents(
     sandbox: SandboxRow,
@@ -176,8 +176,8 @@ export class EventIngest {
   }
 
   /**
-   * The events of a batch that are not stored. Different events at stored positions mean that the agent server
-   * began a new log: those with unknown ids are new too.
+   * The events of a batch that are not stored. Different events at stored positions mean that the agent
+   * server began a new log: those with unknown ids are new too.
    */
   async #selectNew(
     id: string,
@@ -194,7 +194,7 @@ export class EventIngest {
     const found = await log.get(id, ids)
     if (!this.#diverged.has(id)) {
       this.#diverged.add(id)
-      this.#deps.log('error', 'an agent server has other events than came home before', {
+      this.#deps.log('error', 'an agent server has other events than were stored before', {
         conversation: id,
         position: after,
         events: different.length,

@@ -5,7 +5,7 @@ import { JsonArraySplitter } from './json-array-splitter.ts'
 
 const blank = fc.stringMatching(/^[ \t\r\n]{0,3}$/)
 
-/** An array as somebody may write it: white space anywhere around its elements, the texts as they are. */
+/** An array with white space anywhere around its elements. */
 const written = fc.array(fc.tuple(blank, fc.json(), blank)).chain((elements) =>
   fc.tuple(blank, blank, blank).map(([before, inside, after]) => ({
     texts: elements.map(([, text]) => text),

@@ -4,8 +4,8 @@ const [quote, backslash, comma, open, close] = [0x22, 0x5c, 0x2c, 0x5b, 0x5d]
 const [openBrace, closeBrace] = [0x7b, 0x7d]
 
 /**
- * Splits the text of a JSON array into the bytes of its elements, without surrounding white space. Elements are
- * not validated; when each one is valid JSON, so is the array. A Problem `invalid` for other texts.
+ * Splits the text of a JSON array into the bytes of its elements, without surrounding white space. Elements
+ * are not validated; when each one is valid JSON, so is the array. A Problem `invalid` for other texts.
  */
 export class JsonArraySplitter {
   #position: 'before' | 'first' | 'inside' | 'after' = 'before'

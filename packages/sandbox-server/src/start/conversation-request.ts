@@ -77,7 +77,7 @@ function agentConfig({ request, model, settings }: ConversationSettings): Agent 
   }
 }
 
-/** The condenser of the settings (`{enabled, condenser_kind, max_size, ...}`) as the agent server accepts it. */
+/** The condenser of the settings (`{enabled, condenser_kind, ...}`) in the form of the agent server. */
 function condenserConfig(settings: Readonly<Record<string, unknown>>): Agent['condenser'] {
   const { enabled, condenser_kind, max_size, max_tokens, keep_first } = settings
   if (enabled === false || condenser_kind === 'no_op') return { kind: 'NoOpCondenser' }

@@ -64,7 +64,7 @@ test('a start passes every status in order, its conversation runs, and its event
   )
   expect(page.items.map(({ source }: { source: string }) => source)).toEqual(['agent'])
   expect((await stage.call('GET', `/conversations/${id}/events/count?kind=MessageEvent`)).json).toBe(2)
-  // Somebody else sees nothing of it.
+  // It is missing for other users.
   const other = { 'x-user': 'bob' }
   expect((await stage.call('GET', `/conversation/${id}/events/search`, undefined, other)).json).toEqual({
     items: [],

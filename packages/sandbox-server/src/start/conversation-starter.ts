@@ -34,9 +34,9 @@ interface ActiveStart {
 }
 
 /**
- * Starts conversations (wire 3.1). `start` resolves when the task is durable and its sandbox is chosen; the rest
- * runs in the background. Every change of a task is durable before it is visible. A start that becomes READY
- * uses a slot of the quota; any other releases it.
+ * Starts conversations (wire 3.1). `start` resolves when the task is durable and its sandbox is chosen; the
+ * rest runs in the background. Every change of a task is durable before it is visible. A start that becomes
+ * READY uses a slot of the quota; any other releases it.
  */
 export class ConversationStarter implements AsyncDisposable {
   readonly #deps: ConversationStarterDeps
@@ -63,8 +63,8 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   /**
-   * Begins a start, or returns the one of the same conversation in progress. Problems: `invalid`, `conflict` for
-   * an id of another owner, `too_many` for the quota and the limit of sandboxes.
+   * Begins a start, or returns the one of the same conversation in progress. Problems: `invalid`, `conflict`
+   * for an id of another owner, `too_many` for the quota and the limit of sandboxes.
    */
   async start(scope: Scope, request: AppConversationStartRequest): Promise<StartProgress> {
     if (this.#isClosing) throw new Problem('unavailable', 'The server is stopping')

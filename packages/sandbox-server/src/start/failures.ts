@@ -3,22 +3,22 @@ import { Problem } from '@slipway/protocol'
 import type { SandboxRow, StartTaskRow } from '@slipway/storage'
 import { PrepareError } from './prepare-workspace.ts'
 
-/** A start that cannot go on. `message` is for the owner. */
+/** A start that failed. `message` is for the owner. */
 export class StartError extends Error {}
 
-/** The start was ended on purpose: the conversation was deleted. */
+/** Reason of a cancelled start. */
 export const conversationDeletedError = new StartError(
   'The conversation was deleted while it was being started.',
 )
 
-/** The server stops, or has died: nobody goes on with the start. */
+/** The server stopped or crashed during the start. */
 export function interruptedError({ status }: Pick<StartTaskRow, 'status'>): StartError {
   return new StartError(
     `The server was restarted while this start was in ${status}. Start it again with the same conversation_id.`,
   )
 }
 
-/** Classes of what goes wrong with a sandbox (wire 3.11), by what its detail says. The first that fits. */
+/** Classes of sandbox failures (wire 3.11) by patterns of the detail; the first match counts. */
 const failureClasses: readonly (readonly [words: string, RegExp])[] = [
   ['Its image cannot be had', /\bimage|\bpull(?:ing)?\b|manifest|registry/i],
   [
@@ -35,7 +35,7 @@ const failureClasses: readonly (readonly [words: string, RegExp])[] = [
   ['It cannot be reached', /\bDNS\b|\bTLS\b|timed? ?out|connect|did not answer|ECONN/i],
 ]
 
-/** Why a sandbox in ERROR or MISSING is of no use, in words for its owner. */
+/** Explains a sandbox in ERROR or MISSING to its owner. */
 export function sandboxError(row: Pick<SandboxRow, 'id' | 'status' | 'detail'>): StartError {
   const { id, status, detail } = row
   if (status === 'MISSING')
@@ -48,7 +48,7 @@ export function sandboxError(row: Pick<SandboxRow, 'id' | 'status' | 'detail'>):
   )
 }
 
-/** What a start says when it ends with an error; undefined when it is a mistake of ours. May hold secrets. */
+/** The detail of a failed start; undefined for an internal error. May contain secrets. */
 export function explainError(error: unknown): string | undefined {
   if (error instanceof StartError || error instanceof PrepareError) return error.message
   if (error instanceof Problem) return error.message

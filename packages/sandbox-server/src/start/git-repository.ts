@@ -45,8 +45,8 @@ export function isUrl(repository: string): boolean {
 }
 
 /**
- * Rejects an address with a user, a password or a key, which would be visible in lists, in the configuration of
- * the clone and in process lists. A Problem `invalid`.
+ * Rejects an address with a user, a password or a key, which would be visible in lists, in the configuration
+ * of the clone and in process lists. A Problem `invalid`.
  */
 export function checkRepository(repository: string | undefined): void {
   if (repository === undefined || !isUrl(repository)) return

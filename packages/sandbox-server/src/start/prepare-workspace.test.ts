@@ -122,7 +122,7 @@ test('a repository is cloned shallow onto a new branch, its script runs in its r
   })
   expect((await stage.call('GET', `/app-conversations/${conversation}/hooks`)).json).toEqual({ hooks: [] })
 
-  // A second conversation in the same sandbox has a directory of its own, and one that works for another one has the same.
+  // A second conversation in the sandbox has its own directory; a child works in that of its parent.
   const second = await stage.start({
     sandbox_id: 'sb-1',
     selected_repository: `file://${bare}`,
@@ -162,7 +162,7 @@ test('a failed clone is an error and leaves no files', {
   expect(branchless.detail).toContain('nope')
   expect(readdirSync(join(stage.sandboxes.getSandbox('sb-1').directory, 'project'))).toEqual([])
   expect((await stage.call('GET', '/app-conversations/count')).json).toBe(0)
-  // The same id again, with what is right now, goes on in the same sandbox.
+  // The same id with a valid request continues in the same sandbox.
   const right = await stage.start({
     conversation_id: none.app_conversation_id,
     selected_repository: `file://${bare}`,

@@ -40,9 +40,9 @@ export class PrepareError extends Error {}
 const maxReportedCharacters = 2_000
 
 /**
- * Prepares the workspace of a conversation (wire 3.2) and returns the directory of its project. A failed clone
- * is a `PrepareError`: an agent would not notice that its directory is empty. A failed setup script or hook is
- * a warning. Repeatable: existing work is not changed.
+ * Prepares the workspace of a conversation (wire 3.2) and returns the directory of its project. A failed
+ * clone is a `PrepareError`: an agent would not notice that its directory is empty. A failed setup script or
+ * hook is a warning. Repeatable: existing work is not changed.
  */
 export async function prepareWorkspace(target: ExecTarget, options: PrepareOptions): Promise<string> {
   const { directory, repository, identity, limits, signal, onStep, onWarning } = options
@@ -169,8 +169,8 @@ function setupCommand(projectDir: string): string {
 const hookMarker = '# made from .openhands/pre-commit.sh'
 
 /**
- * Installs the project's script as the pre-commit hook; an existing hook runs first. The script does not become
- * executable, because that would change the project.
+ * Installs the project's script as the pre-commit hook; an existing hook runs first. The script does not
+ * become executable, because that would change the project.
  */
 function commitHookCommand(projectDir: string): string {
   const script = `#!/bin/sh

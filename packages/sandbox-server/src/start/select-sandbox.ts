@@ -74,8 +74,8 @@ async function listCandidates(
 }
 
 /**
- * Waits until the agent server of a sandbox answers; resumes a paused sandbox once. Rejects with a `StartError`
- * when the sandbox fails, or after `waitMs`.
+ * Waits until the agent server of a sandbox answers; resumes a paused sandbox once. Rejects with a
+ * `StartError` when the sandbox fails, or after `waitMs`.
  */
 export async function waitUntilRunning(
   sandboxes: StartSandboxes,

@@ -9,7 +9,7 @@ const instructions: Readonly<Record<string, string>> = {
   OPEN_PR: 'Read it, find what is still missing, and finish it on its branch.',
 }
 
-/** The first message for a suggested task of the wire: `{task_type, repo, issue_number, title, git_provider}`. */
+/** The first message for a suggested task: `{task_type, repo, issue_number, title, git_provider}`. */
 export function suggestedTaskMessage(task: Readonly<Record<string, unknown>>): string {
   const { task_type, repo, issue_number, title } = task
   const kind = typeof task_type === 'string' ? task_type : ''

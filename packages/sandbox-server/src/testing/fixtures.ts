@@ -9,7 +9,7 @@ export function temporaryDirectory(): Disposable & { readonly path: string } {
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** A ledger of its own with its cipher, for one test. */
+/** A control-plane store with its cipher, for one test. */
 export async function openTestControlPlane(now?: () => number): Promise<
   AsyncDisposable & {
     readonly controlPlane: ControlPlaneStore

@@ -42,7 +42,7 @@ import { temporaryDirectory } from './fixtures.ts'
 
 const main = resolve(import.meta.dirname, '../../../agent-server/src/main.ts')
 
-/** A sandbox of a test: a real agent server in a process of its own, without a backend. */
+/** A sandbox of a test: a real agent server in its own process, without a backend. */
 interface TestSandbox {
   row: SandboxRow
   process: ChildProcess | undefined

@@ -30,7 +30,7 @@ export interface AppConversationFilter {
   readonly include_sub_conversations?: boolean | undefined
 }
 
-/** TITLE orders by the first hundred characters of the title, ignoring case; a missing title is an empty one. */
+/** TITLE orders by the first hundred characters, ignoring case; a missing title is an empty one. */
 export type AppConversationQuery = PageQuery &
   AppConversationFilter & { readonly sort_order: RowSort | 'TITLE' | 'TITLE_DESC' }
 

@@ -27,7 +27,7 @@ export function controlPlaneStoreContract(open: OpenStore): void {
     expect((await first.reopen()).id).toBe(id)
   })
 
-  test('changes that are asked for at once are each done or refused, whatever becomes of the others', async () => {
+  test('concurrent changes succeed or fail independently', async () => {
     await using fixture = await open()
     const { documents, startTasks } = fixture.store
     await startTasks.add(taskRow({ id: 't' }))
@@ -175,7 +175,7 @@ function claimContract(open: OpenStore): void {
     expect(await sandboxes.claim('small', { owner: 'alice' })).toBeUndefined()
   })
 
-  test('each of the pool is claimed at most once, however many ask at once', async () => {
+  test('concurrent claims take each pooled sandbox at most once', async () => {
     const ask = fc.record({ kind: fc.constantFrom('claim', 'add'), spec: fc.constantFrom('x', 'y') })
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(ask, { maxLength: 6 }), { maxLength: 6 }), async (rounds) => {
@@ -269,7 +269,7 @@ function conversationContract(open: OpenStore): void {
 }
 
 function taskContract(open: OpenStore): void {
-  test('a start task is written, changed and found; those under way are told of whoever owns them', async () => {
+  test('a start task is written, changed and found; unfinished ones are listed for all owners', async () => {
     await using fixture = await open()
     const { startTasks } = fixture.store
     const row = taskRow({ id: 'a', quota_day: '2026-01-31', created_at: 2 })

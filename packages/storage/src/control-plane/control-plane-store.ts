@@ -29,7 +29,7 @@ export interface PendingMessageRow {
 }
 
 export interface PendingMessageRows {
-  /** The place in the queue from 1; undefined when `max` messages wait for the target. A known id has its place. */
+  /** The place in the queue from 1, also of a known id; undefined when `max` messages wait already. */
   add(row: PendingMessageRow, max: number): Promise<number | undefined>
   /** Oldest first. */
   list(target: string): Promise<readonly PendingMessageRow[]>
@@ -39,8 +39,8 @@ export interface PendingMessageRows {
 
 /**
  * The rows of the control plane. A change is durable when its promise resolves (WAL, synchronous FULL) and
- * atomic; changes take effect in the order of their calls. A change rejects with a Problem `storage_full` on a
- * full disk, and `unavailable` after a failed write and after closing.
+ * atomic; changes take effect in the order of their calls. A change rejects with a Problem `storage_full` on
+ * a full disk, and `unavailable` after a failed write and after closing.
  */
 export interface ControlPlaneStore extends AsyncDisposable {
   /** 32 hex digits, created with the store: the label of everything that a backend creates for it. */

@@ -78,7 +78,7 @@ function matches(row: AppConversationRow, { owner, org }: Scope, filter: AppConv
   )
 }
 
-/** The order of the rows, said in another way: texts as numbers of code points, so that no locale has a word in it. */
+/** The order of the rows computed differently: texts as code points, independent of the locale. */
 function compare(sort: Sort): (x: AppConversationRow, y: AppConversationRow) => number {
   const by = (row: AppConversationRow) => {
     if (sort.startsWith('TITLE')) return Buffer.from([...foldCase(row.title ?? '')].slice(0, 100).join(''))

@@ -12,9 +12,9 @@ export interface Rows<R> {
 export type RowChange<R> = Partial<Omit<R, 'id' | 'created_at'>>
 
 /**
- * One page of rows, newest first unless the query says otherwise; rows of one instant are in order of their ids.
- * Pages are stable while rows come and go: a row that exists all the time is listed exactly once, unless a
- * change moves it.
+ * One page of rows, newest first unless the query says otherwise; rows of one instant are in order of their
+ * ids. Pages are stable while rows come and go: a row that exists all the time is listed exactly once, unless
+ * a change moves it.
  */
 export interface RowPage<R> {
   readonly items: readonly R[]
@@ -25,8 +25,8 @@ export interface RowPage<R> {
 export interface PageQuery {
   readonly limit: number
   /**
-   * A `next_page_id` of the same list and order; a Problem `invalid` at `["query","page_id"]` for anything else.
-   * Empty: the first page.
+   * A `next_page_id` of the same list and order; a Problem `invalid` at `["query","page_id"]` for anything
+   * else. Empty: the first page.
    */
   readonly page_id?: string | undefined
 }

@@ -4,7 +4,7 @@ import type { PageQuery, RowPage, Rows, Scope } from './rows.ts'
 /** The desired state of a sandbox, written before any step towards it. */
 export type DesiredState = 'running' | 'paused' | 'gone'
 
-/** A sandbox. The row is written before its backend creates anything, and removed after everything is gone. */
+/** A sandbox. The row is written before its backend creates anything and removed after everything else. */
 export interface SandboxRow {
   readonly id: string
   /** Id of a user; null for an unclaimed sandbox of the warm pool. */

@@ -77,11 +77,11 @@ test('a damaged key file is an error, and is not replaced', async () => {
 test('a configured key needs no file and opens what it sealed; other keys do not', async () => {
   using one = temporaryDirectory()
   using two = temporaryDirectory()
-  const given = new Secret('a key that somebody chose')
-  const sealed = (await Cipher.open({ directory: one.path, secretKey: given })).seal('x')
+  const configured = new Secret('a configured key')
+  const sealed = (await Cipher.open({ directory: one.path, secretKey: configured })).seal('x')
   expect(existsSync(join(one.path, 'secret.key'))).toBe(false)
-  expect((await Cipher.open({ directory: two.path, secretKey: given })).open(sealed)).toBe('x')
-  const others = [new Secret('a key that somebody chose.'), undefined]
+  expect((await Cipher.open({ directory: two.path, secretKey: configured })).open(sealed)).toBe('x')
+  const others = [new Secret('a configured key.'), undefined]
   for (const secretKey of others) {
     expect((await Cipher.open({ directory: two.path, secretKey })).open(sealed)).toBeUndefined()
   }
@@ -92,7 +92,7 @@ test('with a configured key, the key file still opens what it sealed', async () 
   const before = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const after = await Cipher.open({
     directory: directory.path,
-    secretKey: new Secret('given later than that'),
+    secretKey: new Secret('configured later'),
   })
   expect(after.open(before.seal('old'))).toBe('old')
   expect(after.open(after.seal('new'))).toBe('new')

@@ -48,7 +48,7 @@ export class Cipher {
     return Buffer.from(hkdfSync('sha256', this.#keys[0], '', `slipway ${purpose}`, keyBytes))
   }
 
-  /** The text is well-formed Unicode. Each call has a nonce of its own. */
+  /** The text is well-formed Unicode. Each call uses a new nonce. */
   seal(text: string): Buffer {
     const nonce = randomBytes(nonceBytes)
     const head = Buffer.from([version])

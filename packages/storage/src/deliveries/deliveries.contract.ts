@@ -38,7 +38,7 @@ async function deliver(
     return
   }
   const [record] = await conversations.get([id])
-  if (record === undefined) throw new Error('what is behind and not removed is there')
+  if (record === undefined) throw new Error('a pending conversation that is not removed exists')
   const receiverState = received.get(id) ?? { events: [] }
   received.set(id, receiverState)
   receiverState.title = record.title

@@ -2,8 +2,9 @@
 export interface DocumentStore {
   get(owner: string, name: string): Promise<Buffer | undefined>
   /**
-   * Replaces a document by what `make` returns for the current bytes; undefined removes it. Updates of a document run one after
-   * another and are durable when they resolve; an update whose `make` throws rejects and changes nothing.
+   * Replaces a document by what `make` returns for the current bytes; undefined removes it. Updates of a
+   * document are serialized and durable when they resolve; one whose `make` throws rejects and changes
+   * nothing.
    */
   update(owner: string, name: string, make: (old: Buffer | undefined) => Buffer | undefined): Promise<void>
 }

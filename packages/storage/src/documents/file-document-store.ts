@@ -6,20 +6,20 @@ import { errorCode, makeDirectory, syncDirectory, writeFileAtomic } from '@slipw
 import type { DocumentStore } from './document-store.ts'
 
 interface FileDocumentStoreOptions {
-  /** Created with the first document. Documents of the owner '' lie in it, those of others in a folder each. */
+  /** Created with the first document. Documents of the owner '' are in it, others in a folder per owner. */
   readonly directory: string
-  /** How bytes are written: as a line of base64, or as the text that they are. */
+  /** How bytes are written: a line of base64, or UTF-8 text. */
   readonly encoding: 'base64' | 'utf8'
 }
 
 /**
- * Documents as files, one writer per directory. An unchanged document is returned as the same Buffer each time. A full disk is a
- * Problem `storage_full`.
+ * Documents as files, one writer per directory. An unchanged document is always the same Buffer. A full disk
+ * is a Problem `storage_full`.
  */
 export class FileDocumentStore implements DocumentStore {
   readonly #options: FileDocumentStoreOptions
   readonly #mutex = new KeyedMutex()
-  /** What each file held when it was last read or written. */
+  /** The last known content of each file. */
   readonly #latest = new Map<string, { readonly text: string; readonly bytes: Buffer }>()
 
   constructor(options: FileDocumentStoreOptions) {
@@ -60,7 +60,7 @@ export class FileDocumentStore implements DocumentStore {
     })
   }
 
-  /** The names of an owner's documents, in no order; other files are among them. */
+  /** The names of all files of an owner, in no order. */
   async list(owner: string): Promise<readonly string[]> {
     return (await readdir(this.#folder(owner)).catch(undefinedIfMissing)) ?? []
   }

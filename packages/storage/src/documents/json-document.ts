@@ -10,20 +10,20 @@ export interface JsonDocumentOptions<T> {
   readonly cipher?: Cipher | undefined
   /** The value while nothing is stored. */
   readonly empty: T
-  /** Throws when a value is not what was stored. */
+  /** Throws for a value of another form. */
   readonly parse: (value: unknown) => T
   /** The error for a document that is damaged or sealed with another key. */
   readonly unreadable: () => Problem
 }
 
 /**
- * One JSON value per owner, small enough for memory, with `read` and `update`. Callers never modify a value that they got. A
- * document that cannot be read is never overwritten. A server without users leaves the owner out.
+ * One JSON value per owner, small enough for memory. Callers never modify a value. An unreadable document is
+ * never overwritten. A server without users omits the owner.
  */
 export class JsonDocument<T> {
   readonly #options: JsonDocumentOptions<T>
   readonly #mutex = new KeyedMutex()
-  /** Values by their bytes: a store that returns the same Buffer spares the parsing. */
+  /** Values by their bytes: the same Buffer is parsed once. */
   readonly #values = new WeakMap<Buffer, { readonly value: T }>()
 
   constructor(options: JsonDocumentOptions<T>) {
@@ -40,8 +40,8 @@ export class JsonDocument<T> {
   }
 
   /**
-   * Stores what `transform` returns for the current value and returns it, durable. Updates run one after another; the same value is
-   * not written, and an update that throws changes nothing.
+   * Stores what `transform` returns for the current value and returns it, durable. Updates are serialized; an
+   * unchanged value is not written, and an update that throws changes nothing.
    */
   async update(transform: (value: T) => T | Promise<T>, owner = ''): Promise<T> {
     const { store, name } = this.#options

@@ -10,10 +10,10 @@ export interface StoredSecret {
 }
 type StoredSecrets = Readonly<Record<string, StoredSecret>>
 
-/** What a document of secrets is opened with. */
+/** Format of a document of secrets. */
 export const secretsFormat = { empty: {} as StoredSecrets, parse: parseSecrets }
 
-/** Secrets by name, per owner, in one sealed document each. A server without users leaves the owner out. */
+/** Secrets by name in one sealed document per owner. A server without users omits the owner. */
 export class NamedSecrets {
   readonly #document: JsonDocument<StoredSecrets>
   readonly #maxCharacters: number
@@ -41,7 +41,7 @@ export class NamedSecrets {
     return ownMember(await this.readAll(owner), name)?.value
   }
 
-  /** Adds or replaces a secret. Problems: `conflict` above the limit of names, `too_large` above that of characters. */
+  /** Adds or replaces a secret. Problems: `conflict` at the limit of names, `too_large` for the size. */
   async save(name: string, secret: StoredSecret, owner?: string): Promise<void> {
     await this.#document.update((secrets) => {
       if (ownMember(secrets, name) === undefined && Object.keys(secrets).length >= maxSecrets)
@@ -53,7 +53,7 @@ export class NamedSecrets {
     }, owner)
   }
 
-  /** Changes name and description; an undefined description stays. Problems: `not_found`, `bad_request` for a name in use. */
+  /** An undefined description stays. Problems: `not_found`, `bad_request` for a name in use. */
   async rename(
     name: string,
     { name: newName, description }: { readonly name: string; readonly description?: string | undefined },

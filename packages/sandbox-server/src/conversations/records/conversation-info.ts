@@ -26,7 +26,7 @@ export interface ConversationMetadata {
   readonly isTitleChosen?: boolean | undefined
   /** Directory of the project, as seen from inside the sandbox. */
   readonly projectDir?: string | undefined
-  /** Position here that corresponds to 0 in the log of its agent server: earlier events are from a former sandbox. */
+  /** Position here of its agent server's position 0: earlier events are from a former sandbox. */
   readonly offset?: number | undefined
 }
 
@@ -45,7 +45,7 @@ export function visibleSandboxStatus(sandbox: SandboxRow | undefined): SandboxSt
   return sandboxStatus.safeParse(sandbox.status).data ?? 'MISSING'
 }
 
-/** A conversation as its owner sees it (wire 2.2). `executionStatus` is the current one of its agent server. */
+/** A conversation as its owner sees it (wire 2.2). `executionStatus` comes from its agent server. */
 export function toAppConversation(
   row: AppConversationRow,
   context: {

@@ -4,8 +4,8 @@ const maxRecent = 10_000
 const documentName = (sandbox: string) => `removed-conversations:${sandbox}`
 
 /**
- * Deleted conversations whose agent servers may still send events: the events do not restore them. Durable only
- * for sandboxes that continue to exist.
+ * Deleted conversations whose agent servers may still send events: the events do not restore them. Durable
+ * only for sandboxes that continue to exist.
  */
 export class RemovedConversations {
   readonly #documents: DocumentStore

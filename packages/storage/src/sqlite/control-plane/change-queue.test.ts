@@ -4,7 +4,7 @@ import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
 import { ChangeQueue } from './change-queue.ts'
 
-test('a change that fails half way leaves nothing behind, and those beside it stay and see each other', async () => {
+test('a failed change is rolled back, and the others of its transaction are stored and see each other', async () => {
   using directory = temporaryDirectory()
   const db = new Database(join(directory.path, 'test.db'), {
     synchronous: 'FULL',

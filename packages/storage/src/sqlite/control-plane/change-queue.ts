@@ -8,7 +8,8 @@ const constraintCode = 19
 
 /**
  * Changes of the control-plane store. The changes of one turn of the event loop share a transaction and see
- * each other's writes. A change that throws is rolled back and rejects alone; a failed transaction rejects all.
+ * each other's writes. A change that throws is rolled back and rejects alone; a failed transaction rejects
+ * all.
  */
 export class ChangeQueue {
   readonly #db: Database

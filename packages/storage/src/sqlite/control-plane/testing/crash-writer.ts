@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { writeSync } from 'node:fs'
 import { openControlPlaneStore } from '../control-plane-store.ts'
 
-/** A process for tests: writes to the store of a directory and prints each acknowledgement the moment it has it. */
+/** A process for tests: writes to a store and prints each acknowledgement at once. */
 const [, , directory = ''] = process.argv
 const { sandboxes, conversations, quota, documents, pendingMessages } = await openControlPlaneStore({
   directory,
@@ -39,7 +39,7 @@ function print(...words: (string | number)[]): void {
   writeSync(1, `${words.join(' ')}\n`)
 }
 
-/** A sandbox is made, claimed or not, and removed or not; a conversation is written, retitled and removed or not. */
+/** Adds, perhaps claims and perhaps removes a sandbox; adds, retitles and perhaps removes a conversation. */
 async function writeRows(number: number): Promise<void> {
   const id = randomUUID()
   await sandboxes.add({ ...sandbox, id, created_at: number })
