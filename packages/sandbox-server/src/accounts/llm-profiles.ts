@@ -37,7 +37,7 @@ export class UserLlmProfiles {
     await this.#update(owner, ({ profiles, active }) => {
       const count = Object.keys(profiles).length
       if (ownMember(profiles, name) === undefined && count >= this.#max)
-        throw new Problem('conflict', `There are ${count} profiles, and no more than ${this.#max} may be`)
+        throw new Problem('conflict', `There are ${count} profiles; the limit is ${this.#max}`)
       return { profiles: { ...profiles, [name]: model }, active }
     })
   }

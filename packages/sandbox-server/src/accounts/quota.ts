@@ -34,7 +34,7 @@ export class Quota {
     const resetAt = nextMidnight(now)
     throw new Problem(
       'too_many',
-      `The ${limit} conversations of today are used up. From ${formatInstant(resetAt)} on there are new ones; an administrator can raise the limit.`,
+      `The daily limit of ${limit} conversations is reached. It resets at ${formatInstant(resetAt)}; an administrator can raise it.`,
       undefined,
       { code: 'daily_conversation_limit_reached', limit, used, reset_at: formatInstant(resetAt) },
     )

@@ -21,7 +21,7 @@ export function userDocument<T>(
     unreadable: () =>
       new Problem(
         'unavailable',
-        'What is stored was sealed with another key. Start the server with that SLIPWAY_SECRET_KEY.',
+        'The stored data was sealed with another key. Start the server with that SLIPWAY_SECRET_KEY.',
       ),
   })
 }

@@ -43,7 +43,7 @@ export function sandboxHandlers(deps: { readonly sandboxes: Sandboxes; readonly 
       const { sandbox_id } = request.params
       const other = request.query.sandbox_id
       if (other !== undefined && other !== sandbox_id) {
-        throw invalidInput(['query', 'sandbox_id'], 'It is not the sandbox of the path')
+        throw invalidInput(['query', 'sandbox_id'], 'The sandbox must be the one of the path')
       }
       await sandboxes.remove(await sandboxes.get(getCaller(request), sandbox_id))
       return success

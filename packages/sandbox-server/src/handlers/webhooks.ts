@@ -28,7 +28,7 @@ export function webhookHandlers(deps: {
         after,
       })
       if (result.kind === 'stored') return success
-      const detail = `The events before these are missing here: the log ends at position ${result.head}`
+      const detail = `Earlier events are missing: the log ends at position ${result.head}`
       return { status: 409, json: { detail, head: result.head } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>

@@ -134,7 +134,7 @@ export class EventIngest {
     })
     requireOwner(sandbox, row)
     if (created && info.id === undefined)
-      this.#deps.log('debug', 'events of an unknown conversation came', { conversation: id })
+      this.#deps.log('debug', 'events of an unknown conversation arrived', { conversation: id })
     return row
   }
 
@@ -228,7 +228,8 @@ export class EventIngest {
 
   async #limitBodies<T>(sandbox: string, work: () => Promise<T>): Promise<T> {
     const count = this.#activeBodies.get(sandbox) ?? 0
-    if (count >= maxConcurrentBodies) throw new Problem('too_many', 'This sandbox sends too much at once')
+    if (count >= maxConcurrentBodies)
+      throw new Problem('too_many', 'Too many concurrent requests of this sandbox')
     this.#activeBodies.set(sandbox, count + 1)
     try {
       return await work()
@@ -242,7 +243,7 @@ export class EventIngest {
 
 function requireOwner(sandbox: SandboxRow, row: AppConversationRow): void {
   if (row.sandbox === sandbox.id && row.owner === sandbox.owner) return
-  throw new Problem('unauthorized', 'This key is not that of the sandbox of this conversation')
+  throw new Problem('unauthorized', 'Session key does not own this conversation')
 }
 
 /** An event without id or timestamp got them here: it equals the stored one at its position. */

@@ -132,7 +132,7 @@ test('a failed, a foreign and an unknown sandbox end the start with an explanati
   await using stage = await openTestServer()
   stage.sandboxes.next = { status: 'ERROR', detail: 'Failed to pull image x' }
   const broken = await stage.start()
-  expect(broken.detail).toContain('Its image cannot be had')
+  expect(broken.detail).toContain('Its image is not available')
   expect(broken.detail).toContain('Sandbox sb-1')
   const foreign = await stage.start({ sandbox_id: 'sb-1' }, { 'x-user': 'ada' })
   expect(foreign.status).toBe('ERROR')

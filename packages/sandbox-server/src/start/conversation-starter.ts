@@ -228,7 +228,7 @@ export class ConversationStarter implements AsyncDisposable {
       log('error', 'a start failed', { error_id, task: progress.row.id, error: redactor.redact(text) })
     }
     try {
-      const detail = redactor.redact(explanation ?? `The server made a mistake (${error_id}).`)
+      const detail = redactor.redact(explanation ?? `Internal error (${error_id}).`)
       await this.#markFailed(progress, detail)
     } catch (failure) {
       log('error', 'the end of a start could not be written', {

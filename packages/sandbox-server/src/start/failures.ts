@@ -20,15 +20,15 @@ export function interruptedError({ status }: Pick<StartTaskRow, 'status'>): Star
 
 /** Classes of sandbox failures (wire 3.11) by patterns of the detail; the first match counts. */
 const failureClasses: readonly (readonly [words: string, RegExp])[] = [
-  ['Its image cannot be had', /\bimage|\bpull(?:ing)?\b|manifest|registry/i],
+  ['Its image is not available', /\bimage|\bpull(?:ing)?\b|manifest|registry/i],
   [
-    'There is no room for it',
+    'There is not enough memory or disk space',
     /no space|out of memory|cannot allocate|insufficient|\bENOSPC\b|\bENOMEM\b|\bOOM/i,
   ],
-  ['No place for it fits', /no matching node|taint|unschedulable|affinity/i],
+  ['No node matches its requirements', /no matching node|taint|unschedulable|affinity/i],
   ['A device that it needs is missing', /\/dev\/(?:kvm|fuse)|no such device/i],
   [
-    'It is not configured rightly',
+    'Its configuration is invalid',
     /config|invalid (?:mount|argument|option)|no such file|ENOENT|permission/i,
   ],
   ['It crashed', /exit(?:ed)? (?:code|with|status)|crash|signal|killed/i],
@@ -39,10 +39,10 @@ const failureClasses: readonly (readonly [words: string, RegExp])[] = [
 export function sandboxError(row: Pick<SandboxRow, 'id' | 'status' | 'detail'>): StartError {
   const { id, status, detail } = row
   if (status === 'MISSING')
-    return new StartError(`Nothing is left of the sandbox ${id}. Start the conversation in another one.`)
+    return new StartError(`The sandbox ${id} is MISSING. Start the conversation in another one.`)
   const failureClass = failureClasses.find(([, pattern]) => pattern.test(detail ?? ''))
-  const reason = failureClass === undefined ? 'It could not be started, or ended by itself' : failureClass[0]
-  const detailText = detail === null || detail === '' ? '' : ` It says: ${detail}.`
+  const reason = failureClass === undefined ? 'It could not be started, or exited' : failureClass[0]
+  const detailText = detail === null || detail === '' ? '' : ` Detail: ${detail}.`
   return new StartError(
     `The sandbox is in ERROR. ${reason}.${detailText} Resume it to try again, or start in another one. Sandbox ${id}.`,
   )

@@ -55,7 +55,7 @@ export function checkRepository(repository: string | undefined): void {
   if (!hasUser && ![...parameters].some(isSecretName)) return
   throw invalidInput(
     ['body', 'selected_repository'],
-    'An address with a user, a password or a key in it is not taken: store the token as one of a git provider',
+    'The address must not contain a user, a password or a key: store a token of the Git provider',
   )
 }
 

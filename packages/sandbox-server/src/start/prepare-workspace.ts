@@ -59,7 +59,7 @@ export async function prepareWorkspace(target: ExecTarget, options: PrepareOptio
   if (repository === undefined) {
     const result = await exec(initCommand(directory), limits.stepMs)
     if (result.exitCode !== 0)
-      throw new PrepareError(`The workspace could not be made: ${describeOutput(result)}`)
+      throw new PrepareError(`The workspace could not be created: ${describeOutput(result)}`)
   } else await cloneRepository(target, exec, { ...options, repository, projectDir })
   await onStep('RUNNING_SETUP_SCRIPT')
   const setup = await exec(setupCommand(projectDir), limits.setupMs)
@@ -109,7 +109,7 @@ async function cloneRepository(target: ExecTarget, exec: Exec, options: CloneOpt
   const temporary = await exec('umask 077 && mktemp -d', limits.stepMs)
   const directory = temporary.stdout.trim()
   if (temporary.exitCode !== 0 || !/^\/[\w./-]+$/.test(directory))
-    throw new PrepareError(`There is no place for temporary files: ${describeOutput(temporary)}`)
+    throw new PrepareError(`No temporary directory could be created: ${describeOutput(temporary)}`)
   try {
     const file = posix.join(directory, 'login')
     await uploadFile(target, file, credentialFile(repository.url, repository.login), options)

@@ -147,7 +147,7 @@ function requireRepository(
   if (selected_repository === undefined) return undefined
   const resolved = resolveRepository(selected_repository, git_provider, token)
   if (resolved !== undefined) return resolved
-  throw new StartError(`Where ${git_provider} is, is not known: store its host with a token of it.`)
+  throw new StartError(`Unknown Git host for ${git_provider}; store a token together with its host.`)
 }
 
 /** Secrets of the account, redacted from now on, and the provider's token, so that the agent can push. */

@@ -97,14 +97,14 @@ export async function waitUntilRunning(
         await sleep(pollMs, undefined, { signal })
         continue
       }
-      if (wasResumed) throw new StartError(`The sandbox ${row.id} was paused while it was being waited for.`)
+      if (wasResumed) throw new StartError(`The sandbox ${row.id} was paused during the start.`)
       wasResumed = true
       await sandboxes.resume(row)
     }
   } catch (error) {
     if (!timeout.aborted || options.signal.aborted) throw error
     throw new StartError(
-      `The sandbox ${choice.id} was not ready within ${options.waitMs / 1000} s. It goes on starting: start again with the same conversation_id to use it.`,
+      `The sandbox ${choice.id} was not ready within ${options.waitMs / 1000} s. It is still starting: start again with the same conversation_id to use it.`,
     )
   }
 }
