@@ -23,13 +23,11 @@ export function webhookHandlers(deps: {
     async receiveEvents(request) {
       const { params, stream } = request
       const after = parsePosition(request.header('x-slipway-after'))
-      const result = await ingest.receiveEvents(getCallingSandbox(request), params.conversation_id, {
-        stream,
-        after,
-      })
-      if (result.kind === 'stored') return success
-      const detail = `Earlier events are missing: the log ends at position ${result.head}`
-      return { status: 409, json: { detail, head: result.head } }
+      const sandbox = getCallingSandbox(request)
+      const head = await ingest.receiveEvents(sandbox, params.conversation_id, { stream, after })
+      if (head === undefined) return success
+      const detail = `Earlier events are missing: the log ends at position ${head}`
+      return { status: 409, json: { detail, head } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }

@@ -37,9 +37,6 @@ interface EventIngestDeps {
   readonly now: () => Instant
 }
 
-/** `behind`: earlier events are missing here, and the sender continues from `head`. */
-type IngestResult = { readonly kind: 'stored' } | { readonly kind: 'behind'; readonly head: number }
-
 /**
  * Ingest of events: a sandbox sends the logs of its agent server, and the same bytes are stored here in the
  * same order while the conversation exists. A sandbox is not trusted: it reaches only its own conversations
@@ -59,12 +56,13 @@ export class EventIngest {
   /**
    * Reads a JSON array of events and resolves when all of them are durable. `after` is the position before
    * the first one in the sender's log: stored events are skipped. Without it, events are compared by id.
+   * Returns the position from which the sender continues when earlier events are missing here.
    */
   async receiveEvents(
     sandbox: SandboxRow,
     conversation: string,
     options: { readonly stream: AsyncIterable<Buffer>; readonly after: number | undefined },
-  ): Promise<IngestResult> {
+  ): Promise<number | undefined> {
     const { removedConversations, conversationMutex } = this.#deps
     // Before anything of the body is read.
     if (!(await removedConversations.has(conversation, sandbox.id)))
@@ -73,12 +71,12 @@ export class EventIngest {
     return await conversationMutex.runExclusive(conversation, async () => {
       if (await removedConversations.has(conversation, sandbox.id)) {
         this.#deps.onRemoved(conversation, sandbox)
-        return { kind: 'stored' }
+        return undefined
       }
       const row = await this.#ensureRow(sandbox, conversation)
-      const result = await this.#store(row, events, options.after)
-      if (result.kind === 'stored') await this.#updateRow(row, events)
-      return result
+      const missingFrom = await this.#store(row, events, options.after)
+      if (missingFrom === undefined) await this.#updateRow(row, events)
+      return missingFrom
     })
   }
 
@@ -151,15 +149,14 @@ export class EventIngest {
     row: AppConversationRow,
     events: readonly IncomingEvent[],
     after: number | undefined,
-  ): Promise<IngestResult> {
+  ): Promise<number | undefined> {
     const { storage } = this.#deps
     const { record } = await storage.conversations.create({ id: row.id })
     const offset = parseMetadata(row).offset ?? 0
-    if (after !== undefined && after + offset > record.head)
-      return { kind: 'behind', head: Math.max(0, record.head - offset) }
+    if (after !== undefined && after + offset > record.head) return Math.max(0, record.head - offset)
     const newEvents =
       after === undefined ? events : await this.#selectNew(row.id, events, after + offset, record.head)
-    if (newEvents.length === 0) return { kind: 'stored' }
+    if (newEvents.length === 0) return undefined
     const [last] = record.head === 0 ? [] : await storage.log.read(row.id, record.head - 1, 1)
     const status = findLastStatus(newEvents)
     let lastInstant = last?.instant
@@ -172,7 +169,7 @@ export class EventIngest {
       ...(after === undefined ? {} : { after: record.head }),
       ...(status === undefined ? {} : { record: { status } }),
     })
-    return { kind: 'stored' }
+    return undefined
   }
 
   /**
