@@ -87,7 +87,7 @@ function sandboxContract(open: OpenStore): void {
     expect(await reopened.sandboxes.findByKeyHash('h')).toBeUndefined()
   })
 
-  test('a sandbox is changed only while it is as it was thought to be', async () => {
+  test('a sandbox is changed only while the conditions hold', async () => {
     let now = 10
     await using fixture = await open({ now: () => now })
     const { sandboxes } = fixture.store
@@ -114,7 +114,7 @@ function sandboxContract(open: OpenStore): void {
     expect(both).toEqual([{ ...running, status: 'PAUSED', changed_at: 20 }, undefined])
   })
 
-  test('running sandboxes of an owner come in order of their last use; those wanted gone are in no list but the whole', async () => {
+  test('running sandboxes of an owner are ordered by last use; those to be removed are only in the whole list', async () => {
     await using fixture = await open()
     const { sandboxes } = fixture.store
     const members = [
@@ -138,7 +138,7 @@ function sandboxContract(open: OpenStore): void {
     expect(rowIds(await Array.fromAsync(sandboxes.iterateAll()))).toEqual(members.map(({ id }) => id))
   })
 
-  test('a walk over every sandbox has each one that stays, while others come and go', async () => {
+  test('iterateAll lists every remaining sandbox while others are added and removed', async () => {
     await using fixture = await open()
     const { sandboxes } = fixture.store
     const ids = Array.from({ length: 500 }, (_, i) => `s${String(i).padStart(4, '0')}`)
@@ -156,7 +156,7 @@ function sandboxContract(open: OpenStore): void {
 }
 
 function claimContract(open: OpenStore): void {
-  test('one of the pool is claimed, the oldest that runs, and is its owner’s from then on', async () => {
+  test('a claim assigns the oldest running sandbox of the pool to an owner', async () => {
     await using fixture = await open({ now: () => 50 })
     const { sandboxes } = fixture.store
     const rows = [
@@ -206,7 +206,7 @@ function claimContract(open: OpenStore): void {
 }
 
 function conversationContract(open: OpenStore): void {
-  test('a conversation is written once, answered again, changed and removed', async () => {
+  test('a conversation is written once, returned again, changed and removed', async () => {
     await using fixture = await open()
     const { conversations } = fixture.store
     const row = conversationRow({ id: 'a', org: 'o', parent: 'p', title: 'Größe', status: 'idle' })
@@ -228,7 +228,7 @@ function conversationContract(open: OpenStore): void {
     expect(await reopened.conversations.get(['a'])).toEqual([undefined])
   })
 
-  test('conversations of a sandbox and of a parent come the oldest first, whoever owns them', async () => {
+  test('conversations of a sandbox and of a parent are listed oldest first, for all owners', async () => {
     await using fixture = await open()
     const { conversations } = fixture.store
     const rows = [
@@ -242,7 +242,7 @@ function conversationContract(open: OpenStore): void {
     expect(await conversations.listChildren('b')).toEqual([])
   })
 
-  test('titles are searched without regard to case, and nothing in a needle is a pattern', async () => {
+  test('titles are searched ignoring case and without patterns', async () => {
     await using fixture = await open()
     const { conversations } = fixture.store
     const titles = ['100% Größe', '100 x', 'a_b', 'axb', 'ΣΊΣΥΦΟΣ', 'nul\0 inside', null, '']
@@ -291,7 +291,7 @@ function taskContract(open: OpenStore): void {
 }
 
 function usersContract(open: OpenStore): void {
-  test('users and organisations are added once, changed, and listed the newest first', async () => {
+  test('users and organisations are added once, changed, and listed newest first', async () => {
     await using fixture = await open()
     const { users: people } = fixture.store
     const user = userRow({
@@ -350,7 +350,7 @@ function usersContract(open: OpenStore): void {
 }
 
 function keyContract(open: OpenStore): void {
-  test('a key is found by its hash, belongs to its user, and remembers its latest use', async () => {
+  test('a key is found by its hash, belongs to its user, and has its latest use', async () => {
     await using fixture = await open()
     const { users } = fixture.store
     for (const id of ['alice', 'bob']) await users.addUser(userRow({ id }))
@@ -372,7 +372,7 @@ function keyContract(open: OpenStore): void {
     expect(await users.findKeyByHash('hash of k')).toBeUndefined()
   })
 
-  test('of a removed user nothing is left to one of the same id', async () => {
+  test('a new user with the id of a removed one inherits nothing', async () => {
     await using fixture = await open()
     const { users, documents, quota } = fixture.store
     await users.addOrg(orgRow({ id: 'o' }))
@@ -431,7 +431,7 @@ function quotaContract(open: OpenStore): void {
 }
 
 function messageContract(open: OpenStore): void {
-  test('messages wait in the order in which they came, up to a limit', async () => {
+  test('messages wait in order of insertion, up to a limit', async () => {
     await using fixture = await open()
     const { pendingMessages } = fixture.store
     const add = (id: string, target: string, max = 3) => pendingMessages.add(messageRow(id, target), max)

@@ -22,7 +22,7 @@ test('the conditions select exactly the rows that it includes', () => {
   )
 })
 
-test('another owner or another organisation is never included, nor is what is not there', () => {
+test('rows of another owner or organisation and missing rows are not included', () => {
   fc.assert(
     fc.property(scope, owner, org, (one, rowOwner, rowOrg) => {
       const isIncluded = ownedBy(one).includes({ owner: rowOwner, org: rowOrg })

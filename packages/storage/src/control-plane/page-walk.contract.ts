@@ -92,7 +92,7 @@ function compare(sort: Sort): (x: AppConversationRow, y: AppConversationRow) => 
 
 /** What a walk over pages must give. */
 export function pageWalkContract(open: OpenStore): void {
-  test('a walk over pages of conversations is the filtered list in order, for every filter and order, and counts agree', async () => {
+  test('pages of conversations form the filtered list in order, for every filter and order, and counts agree', async () => {
     await using fixture = await open()
     const { conversations } = fixture.store
     const rows: AppConversationRow[] = []
@@ -120,7 +120,7 @@ export function pageWalkContract(open: OpenStore): void {
     )
   })
 
-  test('a walk has every row that was there from its beginning to its end, once, while others come and go', async () => {
+  test('pages list every permanent row once while others are added and removed', async () => {
     const inputs = fc.tuple(
       fc.array(members, { minLength: 1, maxLength: 12 }),
       fc.array(fc.array(fc.tuple(fc.boolean(), members), { maxLength: 3 }), { maxLength: 8 }),
@@ -160,7 +160,7 @@ export function pageWalkContract(open: OpenStore): void {
     )
   })
 
-  test('pages of sandboxes and start tasks join into the whole, also when moments are equal', async () => {
+  test('pages of sandboxes and start tasks form the whole list, also with equal timestamps', async () => {
     await using fixture = await open()
     const { sandboxes, startTasks } = fixture.store
     const ids = Array.from({ length: 11 }, (_, i) => `x${String(i).padStart(2, '0')}`)
@@ -191,7 +191,7 @@ export function pageWalkContract(open: OpenStore): void {
     expect(await startTasks.count({ owner: null }, {})).toBe(0)
   })
 
-  test('a page id that is none, or one of another list or order, is refused at its place', async () => {
+  test('an invalid page id, or that of another list or order, is refused with its location', async () => {
     await using fixture = await open()
     const { conversations, sandboxes, users } = fixture.store
     for (const id of ['a', 'b']) {

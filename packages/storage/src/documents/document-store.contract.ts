@@ -8,7 +8,7 @@ interface OpenedDocuments extends AsyncDisposable {
 }
 
 export function documentStoreContract(open: () => Promise<OpenedDocuments>): void {
-  test('updates of a document run one after another, outlive the store, and can remove it', async () => {
+  test('updates of a document are serialized, survive the store, and can remove it', async () => {
     await using fixture = await open()
     const { documents } = fixture
     const add = (old: Buffer | undefined) => Buffer.from([...(old ?? []), (old?.length ?? 0) + 1])
@@ -23,7 +23,7 @@ export function documentStoreContract(open: () => Promise<OpenedDocuments>): voi
     expect(await reopened.get('u', 'd')).toEqual(Buffer.alloc(0))
   })
 
-  test('owners and names are separate, and whatever an owner is called', async () => {
+  test('owners and names are separate, for any name of an owner', async () => {
     await using fixture = await open()
     const { documents } = fixture
     const owners = ['', 'u', '..', 'a/b', '.']

@@ -32,7 +32,7 @@ const openNumbers = (cipher?: Cipher) =>
 const filePath = () => join(place.path, 'numbers.json')
 const openCipher = (secret: string) => Cipher.open({ directory: place.path, secretKey: new Secret(secret) })
 
-test('an update is there when the document is opened again, and the same value is not parsed twice', async () => {
+test('an update survives reopening, and an unchanged value is parsed once', async () => {
   expect(await openNumbers().read()).toEqual([])
   await openNumbers().update(() => [1, 2])
   const document = openNumbers()
@@ -40,7 +40,7 @@ test('an update is there when the document is opened again, and the same value i
   expect(await document.read()).toBe(await document.read())
 })
 
-test('updates run one after another, and a failed one leaves the value', async () => {
+test('updates are serialized, and a failed one changes nothing', async () => {
   const file = openNumbers()
   const failed = file.update(async () => {
     throw new Error('no')
@@ -80,7 +80,7 @@ test('a damaged document is refused, and read once it is repaired', async () => 
   expect(await reader.read()).toEqual([8])
 })
 
-test('owners have documents of their own', async () => {
+test('owners have separate documents', async () => {
   const numbers = openNumbers()
   await numbers.update(() => [1], 'a')
   expect([await numbers.read('a'), await numbers.read('b'), await numbers.read()]).toEqual([[1], [], []])

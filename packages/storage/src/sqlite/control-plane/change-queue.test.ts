@@ -37,7 +37,7 @@ test('a failed change is rolled back, and the others of its transaction are stor
   db.close()
 })
 
-test('after a failure that leaves the file in doubt nothing is written any more', async () => {
+test('after a failure with unknown file content, later changes are refused', async () => {
   using directory = temporaryDirectory()
   const migrations = ['CREATE TABLE entry (name TEXT PRIMARY KEY) STRICT']
   const settings = { synchronous: 'FULL', cacheBytes: 1_000_000, migrations } as const

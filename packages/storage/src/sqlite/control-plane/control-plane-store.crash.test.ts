@@ -37,7 +37,7 @@ class WriterOutput {
   }
 }
 
-test(`nothing of the store that was acknowledged is lost when the process is killed, ${rounds} times`, {
+test(`acknowledged changes survive a killed process, ${rounds} times`, {
   timeout: 60_000 + rounds * 5_000,
 }, async () => {
   for (let left = rounds; left > 0; left -= roundsOfDirectory)

@@ -74,7 +74,7 @@ test('on a full disk a change is refused as a whole, and what fits is written la
   db.close()
 })
 
-test('settings that durability rests on are those of the open file, and a later version is refused', async () => {
+test('the open file has the durability settings, and a newer version is refused', async () => {
   using directory = temporaryDirectory()
   const path = join(directory.path, 'control.db')
   const db = new Database(path, settings)

@@ -37,7 +37,7 @@ function pageStatements(table: string, listings: readonly Listing[]): string[] {
   )
 }
 
-test('pages are walked in the order of an index, from where they begin: nothing is sorted', () => {
+test('pages are read in the order of an index without sorting', () => {
   const filters: AppConversationFilter[] = [
     {},
     { title__contains: 'x', sandbox_id__eq: 's', created_at__gte: 1, updated_at__lt: 2 },
@@ -67,7 +67,7 @@ test('pages are walked in the order of an index, from where they begin: nothing 
     expect(step).toMatch(/^(SCAN|SEARCH) \w+ USING INDEX/)
 })
 
-test('every other question is answered by a search in an index', () => {
+test('every other query searches an index', () => {
   const tails = [
     ['sandbox', pooledClause, runningClause, keyClause, batchClause],
     ['app_conversation', sandboxClause, childrenClause],
