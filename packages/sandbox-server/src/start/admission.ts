@@ -1,9 +1,8 @@
 import { type AppConversationStartRequest, invalidInput, type Llm, Problem } from '@slipway/protocol'
-import { redact, redactedText } from '@slipway/shared/redaction'
+import { findSecretTexts, outputForms, Redactor, redact, redactedText } from '@slipway/shared/redaction'
 import { type AppConversationRow, type ControlPlaneStore, ownedBy, type Scope } from '@slipway/storage'
 import type { Accounts } from '../accounts/accounts.ts'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
-import { Redactor } from '../redaction/redactor.ts'
 import { checkRepository } from './git-repository.ts'
 
 /** A valid request of a start. */
@@ -77,9 +76,9 @@ function inheritSettings(
 
 /** Redacts every secret of the request and the model. */
 export function createRedactor({ request, model }: AdmittedStart): Redactor {
-  const redactor = new Redactor()
-  redactor.addSecretsOf(model)
-  redactor.addSecretsOf({ plugins: request.plugins, suggested_task: request.suggested_task })
+  const redactor = new Redactor({ mark: redactedText, forms: outputForms })
+  const { plugins, suggested_task } = request
+  for (const { text } of findSecretTexts([model, { plugins, suggested_task }])) redactor.add(text)
   for (const secret of Object.values(request.secrets ?? {})) {
     if (typeof secret === 'string') redactor.add(secret)
     else if (secret.kind === 'StaticSecret') redactor.add(secret.value)

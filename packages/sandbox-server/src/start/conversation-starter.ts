@@ -6,10 +6,10 @@ import {
   type UserSettings,
 } from '@slipway/protocol'
 import { createHistogram } from '@slipway/shared/metrics'
+import type { Redactor } from '@slipway/shared/redaction'
 import type { Scope, StartTaskRow } from '@slipway/storage'
 import type { Quota } from '../accounts/quota.ts'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
-import type { Redactor } from '../redaction/redactor.ts'
 import { type AdmittedStart, admitStart, createRedactor, idTakenProblem, redactRequest } from './admission.ts'
 import { conversationDeletedError, explainError, interruptedError, StartError } from './failures.ts'
 import { isFinished, StartProgress } from './progress.ts'

@@ -1,7 +1,6 @@
 import { posix } from 'node:path'
 import type { StartTaskStatus } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
-import { truncateStart } from '../redaction/redactor.ts'
 import {
   type CommandResult,
   type ExecTarget,
@@ -10,6 +9,7 @@ import {
   uploadFile,
 } from '../sandboxes/sandbox-exec.ts'
 import type { Repository } from './git-repository.ts'
+import { truncateStart } from './truncate-start.ts'
 
 /** Timeouts of the steps. */
 export const defaultPrepareTimeouts = { cloneMs: 120_000, setupMs: 600_000, stepMs: 30_000 }

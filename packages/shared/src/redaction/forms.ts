@@ -2,6 +2,8 @@
 const minValueChars = 4
 /** Shorter pieces of base64 occur in ordinary words. */
 const minBase64Chars = 12
+/** Shorter lines of a value occur in ordinary output. */
+const minLineChars = 12
 
 /** Forms of a secret in a text or a JSON value: itself, trimmed, in JSON, and in JSON within JSON. */
 export function textForms(value: string): string[] {
@@ -35,6 +37,12 @@ export function encodedForms(value: string): string[] {
     ]),
   ]
   return [...new Set(forms)]
+}
+
+/** `encodedForms` and the long lines of a value, for output that is redacted line by line. */
+export function outputForms(value: string): string[] {
+  const lines = value.split(/\r?\n/).map((line) => line.trim())
+  return [...encodedForms(value), ...lines.filter(({ length }) => length >= minLineChars)]
 }
 
 /** The base64 characters that only these bytes determine when `offset` bytes (modulo 3) precede them. */

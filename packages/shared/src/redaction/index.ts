@@ -1,4 +1,4 @@
-export { encodedForms, textForms } from './forms.ts'
+export { encodedForms, outputForms, textForms } from './forms.ts'
 export { redactedText } from './mark.ts'
 export { findSecretTexts, isSecretName, redact, redactText } from './redact.ts'
 export { Redactor } from './redactor.ts'

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { encodedForms, textForms } from './forms.ts'
+import { encodedForms, outputForms, textForms } from './forms.ts'
 import { Redactor } from './redactor.ts'
+import { Secret } from './secret.ts'
 
 const redactorOf = (forms: (value: string) => string[], ...values: string[]) => {
   const redactor = new Redactor({ mark: '<redacted>', forms })
@@ -27,6 +28,20 @@ test('of two values the longer one is redacted, and values of less than four cha
   const redactor = redactorOf(textForms, 'abcd', 'abcdef', 'xyz')
   expect(redactor.redact('abcdef abcd xyz')).toBe('<redacted> <redacted> xyz')
   expect(redactorOf(textForms, 'xyz').hasValues).toBe(false)
+})
+
+test('a value of several lines is redacted also line by line, except for its short lines', () => {
+  const redactor = new Redactor({ mark: '<redacted>', forms: outputForms })
+  redactor.add(new Secret('BEGIN\n  a line of a key\r\nEND'))
+  redactor.add(undefined)
+  expect(redactor.redact('1: BEGIN\n2: a line of a key\n3: END')).toBe('1: BEGIN\n2: <redacted>\n3: END')
+})
+
+test('the end of a value at the start of a line is redacted', () => {
+  const redactor = redactorOf(encodedForms, 'canary-0123456789')
+  expect(redactor.redactLineStarts('0123456789 in a\n23456789\nb 0123456789\n3456789')).toBe(
+    '<redacted> in a\n<redacted>\nb 0123456789\n3456789',
+  )
 })
 
 test('encoded forms are found wherever in a text of base64 the value begins', () => {

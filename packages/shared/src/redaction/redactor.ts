@@ -1,7 +1,12 @@
+import type { Secret } from './secret.ts'
+
+/** A shorter piece of a value at the start of a line may be an ordinary word. */
+const minFragmentChars = 8
+
 interface RedactorOptions {
   /** Replaces a value. */
   readonly mark: string
-  /** The forms of a value to redact (`textForms`, `encodedForms`). */
+  /** The forms of a value to redact (`textForms`, `encodedForms`, `outputForms`). */
   readonly forms: (value: string) => readonly string[]
 }
 
@@ -16,8 +21,9 @@ export class Redactor {
     this.#options = options
   }
 
-  add(value: string): void {
-    for (const form of this.#options.forms(value)) this.#forms.add(form)
+  add(value: string | Secret | undefined): void {
+    const text = typeof value === 'string' ? value : (value?.reveal() ?? '')
+    for (const form of this.#options.forms(text)) this.#forms.add(form)
     this.#sorted = undefined
     this.#pattern = undefined
   }
@@ -31,6 +37,14 @@ export class Redactor {
     if (!this.hasValues) return text
     this.#pattern ??= new RegExp(this.#longestFirst.map((form) => RegExp.escape(form)).join('|'), 'g')
     return text.replace(this.#pattern, () => this.#options.mark)
+  }
+
+  /** Replaces the end of a form at the start of a line: a text may be cut within a value. */
+  redactLineStarts(text: string): string {
+    return text
+      .split('\n')
+      .map((line) => this.#redactStart(line))
+      .join('\n')
   }
 
   /** A copy of a JSON value with all strings redacted, including member names. */
@@ -61,6 +75,16 @@ export class Redactor {
   get #longestFirst(): readonly string[] {
     this.#sorted ??= [...this.#forms].sort((a, b) => b.length - a.length)
     return this.#sorted
+  }
+
+  #redactStart(line: string): string {
+    for (const form of this.#longestFirst) {
+      for (let from = 1; form.length - from >= minFragmentChars; from++) {
+        const fragment = form.slice(from)
+        if (line.startsWith(fragment)) return this.#options.mark + line.slice(fragment.length)
+      }
+    }
+    return line
   }
 
   #copy(value: unknown): unknown {

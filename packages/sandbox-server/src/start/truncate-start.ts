@@ -1,0 +1,14 @@
+/**
+ * The end of a text, of at most so many characters. It begins after a line break, or after a blank of a long line: a part of
+ * a secret could not be recognized.
+ */
+export function truncateStart(text: string, maxChars: number): string {
+  const characters = [...text]
+  const from = characters.length - maxChars
+  if (from <= 0) return text
+  const end = characters.slice(from).join('')
+  if (/\s/.test(characters[from - 1] ?? '')) return end
+  const line = end.indexOf('\n')
+  const at = line < 0 ? end.search(/\s/) : line
+  return at < 0 ? '' : end.slice(at + 1)
+}
