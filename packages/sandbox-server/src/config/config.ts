@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import {
-  type Llm,
   listSetting,
   llm,
   nonEmptyVariables,
@@ -9,7 +8,6 @@ import {
   parseTelemetry,
   type SandboxSpec,
   sandboxSpec,
-  type Telemetry,
   telemetrySettings,
 } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
@@ -20,108 +18,119 @@ const baseUrl = z
   .transform((text) => text.replace(/\/+$/, ''))
   .optional()
 
-/** Every setting of the sandbox server that comes from the environment; nobody else reads it. */
-const environmentSchema = z.object({
-  SLIPWAY_API_KEY: listSetting.meta({
-    description:
-      'API keys of the administrator, separated by commas. Without one a key is made at the first start and printed once.',
-  }),
-  SLIPWAY_PUBLIC_URL: baseUrl.meta({
-    description:
-      'Address under which callers reach this server, with the path of a reverse proxy if there is one. Without it the address that it listens on.',
-  }),
-  SLIPWAY_EXPOSE: z.enum(['auto', 'direct', 'relay']).default('auto').meta({
-    description:
+/** Every environment variable of the sandbox server. */
+export const environmentSchema = z.object({
+  SLIPWAY_API_KEY: listSetting.describe(
+    'API keys of the administrator, separated by commas. Without one a key is made at the first start and printed once.',
+  ),
+  SLIPWAY_PUBLIC_URL: baseUrl.describe(
+    'Address under which callers reach this server, with the path of a reverse proxy if there is one. Without it the address that it listens on.',
+  ),
+  SLIPWAY_EXPOSE: z
+    .enum(['auto', 'direct', 'relay'])
+    .default('auto')
+    .describe(
       'How callers reach agent servers: direct by their own port, relay through this server; auto is direct when the public address is one of this machine.',
-  }),
-  SLIPWAY_ALLOWED_HOSTS: listSetting.meta({
-    description: 'Host names that requests may name, separated by commas; without it any.',
-  }),
-  SLIPWAY_ALLOWED_ORIGINS: listSetting.meta({
-    description: 'Origins of web pages that may call this server and its sandboxes besides loopback ones.',
-  }),
+    ),
+  SLIPWAY_ALLOWED_HOSTS: listSetting.describe(
+    'Host names that requests may name, separated by commas; without it any.',
+  ),
+  SLIPWAY_ALLOWED_ORIGINS: listSetting.describe(
+    'Origins of web pages that may call this server and its sandboxes besides loopback ones.',
+  ),
   SLIPWAY_LOG_LEVEL: z
     .enum(['debug', 'info', 'warn', 'error'])
     .default('info')
-    .meta({ description: 'Least level that is logged to standard error.' }),
-  SLIPWAY_SECRET_KEY: z.string().min(16).optional().meta({
-    description:
+    .describe('Least level that is logged to standard error.'),
+  SLIPWAY_SECRET_KEY: z
+    .string()
+    .min(16)
+    .optional()
+    .describe(
       'Text from which the key for stored secrets is made, 16 characters or more. Without one a random key is kept in the data directory.',
-  }),
-  SLIPWAY_BACKEND: z.enum(['process', 'docker']).default('process').meta({
-    description: 'Where sandboxes are made unless their spec says otherwise: process or docker.',
-  }),
-  SLIPWAY_ISOLATION: z.enum(['auto', 'bubblewrap', 'none']).default('auto').meta({
-    description: 'Of process sandboxes: bubblewrap, none, or bubblewrap where it is installed (auto).',
-  }),
-  SLIPWAY_DOCKER_SOCKET: z.string().optional().meta({
-    description: 'Unix socket of the Docker or Podman engine; the usual places are looked at without it.',
-  }),
-  SLIPWAY_SANDBOX_IMAGE: z.string().default('slipway-agent-server').meta({
-    description: 'Image of docker sandboxes whose spec names none.',
-  }),
-  SLIPWAY_SANDBOX_SPECS: z.string().optional().meta({
-    description:
+    ),
+  SLIPWAY_BACKEND: z
+    .enum(['process', 'docker'])
+    .default('process')
+    .describe('Where sandboxes are made unless their spec says otherwise: process or docker.'),
+  SLIPWAY_ISOLATION: z
+    .enum(['auto', 'bubblewrap', 'none'])
+    .default('auto')
+    .describe('Of process sandboxes: bubblewrap, none, or bubblewrap where it is installed (auto).'),
+  SLIPWAY_DOCKER_SOCKET: z
+    .string()
+    .optional()
+    .describe('Unix socket of the Docker or Podman engine; the usual places are looked at without it.'),
+  SLIPWAY_SANDBOX_IMAGE: z
+    .string()
+    .default('slipway-agent-server')
+    .describe('Image of docker sandboxes whose spec names none.'),
+  SLIPWAY_SANDBOX_SPECS: z
+    .string()
+    .optional()
+    .describe(
       'Specs of sandboxes: a JSON array, or the path of a file that holds one. The first one is the default.',
-  }),
-  SLIPWAY_WARM_POOL: numberSetting(0, 100, 0).meta({
-    description: 'Sandboxes of the default spec that are kept ready before anybody asks.',
-  }),
-  SLIPWAY_SANDBOX_MEMORY_MB: numberSetting(0, 16_777_216, 4_096).meta({
-    description: 'Memory of a sandbox whose spec says nothing, in MiB; 0 is not limited.',
-  }),
-  SLIPWAY_SANDBOX_PROCESSES: numberSetting(0, 4_194_304, 1_024).meta({
-    description: 'Processes and threads of a sandbox whose spec says nothing; 0 is not limited.',
-  }),
-  SLIPWAY_SANDBOX_CPUS: z.coerce.number().min(0).max(1024).default(0).meta({
-    description: 'Cores of a sandbox whose spec says nothing; 0 is not limited.',
-  }),
-  SLIPWAY_SANDBOX_DISK_MB: numberSetting(0, 1_073_741_824, 0).meta({
-    description: 'Disk of a sandbox whose spec says nothing, in MiB; 0 is not limited.',
-  }),
-  SLIPWAY_SANDBOX_IDLE_SECONDS: numberSetting(0, 2_000_000_000, 1_200).meta({
-    description: 'Seconds without use after which a sandbox is paused; 0 is never.',
-  }),
-  SLIPWAY_SANDBOX_MAX_SESSION_SECONDS: numberSetting(0, 2_000_000_000, 43_200).meta({
-    description: 'Seconds after which a running sandbox is paused in any case; 0 is never.',
-  }),
-  SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS: numberSetting(0, 2_000_000_000, 864_000).meta({
-    description: 'Seconds after which a paused sandbox is deleted; 0 is never.',
-  }),
-  SLIPWAY_SANDBOX_START_SECONDS: numberSetting(1, 86_400, 120).meta({
-    description: 'Seconds that a sandbox may take until its agent server answers.',
-  }),
-  SLIPWAY_START_WAIT_SECONDS: numberSetting(1, 86_400, 300).meta({
-    description: 'Seconds that the start of a conversation waits for its sandbox.',
-  }),
-  SLIPWAY_RECONCILE_SECONDS: numberSetting(1, 3_600, 15).meta({
-    description: 'Seconds between two comparisons of what is wanted with what is there.',
-  }),
-  SLIPWAY_MAX_SANDBOXES: numberSetting(0, 1_000_000, 0).meta({
-    description: 'Running sandboxes of one user; 0 is not limited.',
-  }),
-  SLIPWAY_MAX_SANDBOXES_POLICY: z.enum(['refuse', 'pause_idle']).default('refuse').meta({
-    description:
+    ),
+  SLIPWAY_WARM_POOL: numberSetting(0, 100, 0).describe(
+    'Sandboxes of the default spec that are kept ready before anybody asks.',
+  ),
+  SLIPWAY_SANDBOX_MEMORY_MB: numberSetting(0, 16_777_216, 4_096).describe(
+    'Memory of a sandbox whose spec says nothing, in MiB; 0 is not limited.',
+  ),
+  SLIPWAY_SANDBOX_PROCESSES: numberSetting(0, 4_194_304, 1_024).describe(
+    'Processes and threads of a sandbox whose spec says nothing; 0 is not limited.',
+  ),
+  SLIPWAY_SANDBOX_CPUS: z.coerce
+    .number()
+    .min(0)
+    .max(1024)
+    .default(0)
+    .describe('Cores of a sandbox whose spec says nothing; 0 is not limited.'),
+  SLIPWAY_SANDBOX_DISK_MB: numberSetting(0, 1_073_741_824, 0).describe(
+    'Disk of a sandbox whose spec says nothing, in MiB; 0 is not limited.',
+  ),
+  SLIPWAY_SANDBOX_IDLE_SECONDS: numberSetting(0, 2_000_000_000, 1_200).describe(
+    'Seconds without use after which a sandbox is paused; 0 is never.',
+  ),
+  SLIPWAY_SANDBOX_MAX_SESSION_SECONDS: numberSetting(0, 2_000_000_000, 43_200).describe(
+    'Seconds after which a running sandbox is paused in any case; 0 is never.',
+  ),
+  SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS: numberSetting(0, 2_000_000_000, 864_000).describe(
+    'Seconds after which a paused sandbox is deleted; 0 is never.',
+  ),
+  SLIPWAY_SANDBOX_START_SECONDS: numberSetting(1, 86_400, 120).describe(
+    'Seconds that a sandbox may take until its agent server answers.',
+  ),
+  SLIPWAY_START_WAIT_SECONDS: numberSetting(1, 86_400, 300).describe(
+    'Seconds that the start of a conversation waits for its sandbox.',
+  ),
+  SLIPWAY_RECONCILE_SECONDS: numberSetting(1, 3_600, 15).describe(
+    'Seconds between two comparisons of what is wanted with what is there.',
+  ),
+  SLIPWAY_MAX_SANDBOXES: numberSetting(0, 1_000_000, 0).describe(
+    'Running sandboxes of one user; 0 is not limited.',
+  ),
+  SLIPWAY_MAX_SANDBOXES_POLICY: z
+    .enum(['refuse', 'pause_idle'])
+    .default('refuse')
+    .describe(
       'What happens at that limit: refuse with 429, or pause_idle, which pauses one that does nothing.',
-  }),
+    ),
   SLIPWAY_DAILY_CONVERSATION_LIMIT: z
     .union([z.literal('-1'), z.string().regex(/^\d{1,9}$/)])
     .optional()
-    .meta({
-      description:
-        'Conversations that a user may start on a day (UTC), unless the user or the organisation has another limit. -1 or unset is not limited, 0 is none at all.',
-    }),
-  SLIPWAY_MAX_PROFILES_PER_USER: numberSetting(1, 100_000, 50).meta({
-    description: 'Saved models of one user.',
-  }),
-  LLM_MODEL: z.string().optional().meta({ description: 'Model of users who have set none: provider/name.' }),
-  LLM_API_KEY: z.string().optional().meta({ description: 'Key of that model.' }),
-  LLM_BASE_URL: z.string().optional().meta({ description: 'Address of that model.' }),
+    .describe(
+      'Conversations that a user may start on a day (UTC), unless the user or the organisation has another limit. -1 or unset is not limited, 0 is none at all.',
+    ),
+  SLIPWAY_MAX_PROFILES_PER_USER: numberSetting(1, 100_000, 50).describe('Saved models of one user.'),
+  LLM_MODEL: z.string().optional().describe('Model of users who have set none: provider/name.'),
+  LLM_API_KEY: z.string().optional().describe('Key of that model.'),
+  LLM_BASE_URL: z.string().optional().describe('Address of that model.'),
   ...telemetrySettings,
 })
 
-/** Names that other servers of this kind use, and ours. */
-const aliases: Readonly<Record<string, string>> = {
+/** Names from other servers of this kind, with ours. */
+export const aliases: Readonly<Record<string, string>> = {
   OH_DAILY_CONVERSATION_LIMIT: 'SLIPWAY_DAILY_CONVERSATION_LIMIT',
   MAX_LLM_PROFILES_PER_USER: 'SLIPWAY_MAX_PROFILES_PER_USER',
   OH_SANDBOX_MAX_NUM_SANDBOXES: 'SLIPWAY_MAX_SANDBOXES',
@@ -131,58 +140,12 @@ const aliases: Readonly<Record<string, string>> = {
   OH_WEB_URL: 'SLIPWAY_PUBLIC_URL',
 }
 
-/** Every setting as documentation shows it: what it means, its value when it is not set, and other names that it is read from. */
-export function documentedSettings(): {
-  name: string
-  description: string
-  otherwise: string
-  aliases: string[]
-}[] {
-  return Object.entries(environmentSchema.shape).map(([name, schema]) => {
-    const value = schema.safeParse(undefined).data
-    return {
-      name,
-      description: schema.meta()?.description ?? '',
-      otherwise: value === undefined ? '' : String(value),
-      aliases: Object.keys(aliases).filter((alias) => aliases[alias] === name),
-    }
-  })
-}
-
-export interface Config {
-  readonly keys: readonly Secret[]
-  readonly publicUrl: string | undefined
-  readonly expose: 'auto' | 'direct' | 'relay'
-  readonly allowedHosts: readonly string[]
-  readonly allowedOrigins: readonly string[]
-  readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
-  readonly secretKey: Secret | undefined
-  readonly backend: 'process' | 'docker'
-  readonly isolation: 'auto' | 'bubblewrap' | 'none'
-  readonly dockerSocket: string | undefined
-  readonly image: string
-  /** Every one has a backend and limits; the first one is the default. */
-  readonly specs: readonly (SandboxSpec & { readonly backend: string })[]
-  readonly idleSeconds: number
-  readonly maxSessionSeconds: number
-  readonly deleteAfterSeconds: number
-  readonly startMs: number
-  readonly startWaitMs: number
-  readonly reconcileMs: number
-  /** 0: not limited. */
-  readonly maxSandboxes: number
-  readonly maxSandboxesPolicy: 'refuse' | 'pause_idle'
-  /** Null: not limited. */
-  readonly dailyLimit: number | null
-  readonly maxProfiles: number
-  readonly model: Llm | undefined
-  readonly telemetry: Telemetry
-}
+export type Config = ReturnType<typeof readConfig>
 
 type Values = z.output<typeof environmentSchema>
 
-/** Reads the environment; throws an Error that names the variable at fault and never shows its value. */
-export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
+/** Reads the environment. Throws an Error that names the invalid variable and never shows its value. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const variables = nonEmptyVariables(env)
   for (const [alias, name] of Object.entries(aliases)) {
     if (variables[name] === undefined && variables[alias] !== undefined) variables[name] = variables[alias]
@@ -201,6 +164,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     isolation: values.SLIPWAY_ISOLATION,
     dockerSocket: values.SLIPWAY_DOCKER_SOCKET,
     image: values.SLIPWAY_SANDBOX_IMAGE,
+    /** Each has a backend and limits; the first is the default. */
     specs: sandboxSpecs(values),
     idleSeconds: values.SLIPWAY_SANDBOX_IDLE_SECONDS,
     maxSessionSeconds: values.SLIPWAY_SANDBOX_MAX_SESSION_SECONDS,
@@ -208,8 +172,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     startMs: values.SLIPWAY_SANDBOX_START_SECONDS * 1000,
     startWaitMs: values.SLIPWAY_START_WAIT_SECONDS * 1000,
     reconcileMs: values.SLIPWAY_RECONCILE_SECONDS * 1000,
+    /** 0: not limited. */
     maxSandboxes: values.SLIPWAY_MAX_SANDBOXES,
     maxSandboxesPolicy: values.SLIPWAY_MAX_SANDBOXES_POLICY,
+    /** Null: not limited. */
     dailyLimit: limit === undefined || limit === '-1' ? null : Number(limit),
     maxProfiles: values.SLIPWAY_MAX_PROFILES_PER_USER,
     model: defaultModel(values),
@@ -217,19 +183,20 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   }
 }
 
-function defaultModel({ LLM_MODEL, LLM_API_KEY, LLM_BASE_URL }: Values): Llm | undefined {
-  if (LLM_MODEL === undefined) return undefined
+function defaultModel({ LLM_MODEL: model, LLM_API_KEY: api_key, LLM_BASE_URL: base_url }: Values) {
+  if (model === undefined) return undefined
   return llm.parse({
-    model: LLM_MODEL,
-    ...(LLM_API_KEY === undefined ? {} : { api_key: LLM_API_KEY }),
-    ...(LLM_BASE_URL === undefined ? {} : { base_url: LLM_BASE_URL }),
+    model,
+    ...(api_key !== undefined && { api_key }),
+    ...(base_url !== undefined && { base_url }),
   })
 }
 
 function sandboxSpecs(values: Values): (SandboxSpec & { readonly backend: string })[] {
-  const { SLIPWAY_BACKEND: backend } = values
-  const configured = values.SLIPWAY_SANDBOX_SPECS
-  const specs = configured === undefined ? [defaultSpec(values)] : parseSpecs(configured)
+  const { SLIPWAY_BACKEND: backend, SLIPWAY_SANDBOX_IMAGE: image, SLIPWAY_SANDBOX_SPECS } = values
+  const defaultSpec = backend === 'docker' ? { id: image, image } : { id: 'process' }
+  const specs =
+    SLIPWAY_SANDBOX_SPECS === undefined ? [sandboxSpec.parse(defaultSpec)] : parseSpecs(SLIPWAY_SANDBOX_SPECS)
   return specs.map((spec, index) => ({
     ...spec,
     backend: spec.backend ?? backend,
@@ -238,20 +205,15 @@ function sandboxSpecs(values: Values): (SandboxSpec & { readonly backend: string
   }))
 }
 
-function defaultSpec({ SLIPWAY_BACKEND: backend, SLIPWAY_SANDBOX_IMAGE: image }: Values): SandboxSpec {
-  return sandboxSpec.parse(backend === 'docker' ? { id: image, image } : { id: 'process' })
-}
-
 function defaultResources(values: Values): SandboxSpec['resources'] {
   const mebibyte = 1024 * 1024
-  return {
-    ...(values.SLIPWAY_SANDBOX_MEMORY_MB > 0 && {
-      memory_bytes: values.SLIPWAY_SANDBOX_MEMORY_MB * mebibyte,
-    }),
-    ...(values.SLIPWAY_SANDBOX_PROCESSES > 0 && { max_processes: values.SLIPWAY_SANDBOX_PROCESSES }),
-    ...(values.SLIPWAY_SANDBOX_CPUS > 0 && { cpus: values.SLIPWAY_SANDBOX_CPUS }),
-    ...(values.SLIPWAY_SANDBOX_DISK_MB > 0 && { disk_bytes: values.SLIPWAY_SANDBOX_DISK_MB * mebibyte }),
+  const limits = {
+    memory_bytes: values.SLIPWAY_SANDBOX_MEMORY_MB * mebibyte,
+    max_processes: values.SLIPWAY_SANDBOX_PROCESSES,
+    cpus: values.SLIPWAY_SANDBOX_CPUS,
+    disk_bytes: values.SLIPWAY_SANDBOX_DISK_MB * mebibyte,
   }
+  return Object.fromEntries(Object.entries(limits).filter(([, limit]) => limit > 0))
 }
 
 function parseSpecs(pathOrJson: string): SandboxSpec[] {
@@ -259,10 +221,8 @@ function parseSpecs(pathOrJson: string): SandboxSpec[] {
   let value: unknown
   try {
     value = JSON.parse(pathOrJson.trimStart().startsWith('[') ? pathOrJson : readFileSync(pathOrJson, 'utf8'))
-  } catch (error) {
-    throw new Error(`${name}: it is neither a JSON array nor the path of a file that holds one`, {
-      cause: error,
-    })
+  } catch (cause) {
+    throw new Error(`${name}: it is neither a JSON array nor the path of a file that holds one`, { cause })
   }
   const result = z.array(sandboxSpec).min(1).safeParse(value)
   if (!result.success) {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { must } from '@slipway/protocol'
 import { createHistogram } from '@slipway/shared/metrics'
 import { expect, test } from 'vitest'
-import { documentedSettings } from '../config/config.ts'
+import { aliases, environmentSchema } from '../config/config.ts'
 import { StepMetrics } from '../sandboxes/state/sandbox-repository.ts'
 import { statusTransitions } from '../sandboxes/state/status-transitions.ts'
 import { createStateMetrics } from './state-metrics.ts'
@@ -20,12 +20,15 @@ function rowsBelow(heading: string): string[] {
 }
 
 test('the page of sandboxes has every setting with its meaning and default, and no other', () => {
-  const rows = documentedSettings().map(({ name, description, otherwise, aliases }) => {
-    const also = aliases.length === 0 ? '' : ` Also ${aliases.map((alias) => `\`${alias}\``).join(', ')}.`
-    return `| \`${name}\` | ${description}${also} | ${otherwise === '' ? '' : `\`${otherwise}\``} |`
+  const settings = Object.entries(environmentSchema.shape)
+  const rows = settings.map(([name, schema]) => {
+    const value = String(schema.safeParse(undefined).data ?? '')
+    const known = Object.keys(aliases).filter((alias) => aliases[alias] === name)
+    const also = known.length === 0 ? '' : ` Also ${known.map((alias) => `\`${alias}\``).join(', ')}.`
+    return `| \`${name}\` | ${schema.description}${also} | ${value === '' ? '' : `\`${value}\``} |`
   })
   expect(rowsBelow('Settings').join('\n')).toBe(rows.join('\n'))
-  for (const { description } of documentedSettings()) expect(description).toMatch(/[\w)]\.$/)
+  for (const [, { description }] of settings) expect(description).toMatch(/[\w)]\.$/)
 })
 
 test('the page of sandboxes has every state and where it leads, and no other', () => {
