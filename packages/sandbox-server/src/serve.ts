@@ -29,7 +29,7 @@ import { EventIngest } from './ingest/event-ingest.ts'
 import { allowedHostNames, InternalListeners } from './network/internal-listeners.ts'
 import { sandboxProxyRoute } from './network/sandbox-proxy.ts'
 import { Sandboxes } from './sandboxes/sandboxes.ts'
-import { SandboxSpecs } from './sandboxes/specs.ts'
+import { SandboxSpecs } from './sandboxes/state/specs.ts'
 import { openBackends } from './server/open-backends.ts'
 import { createStateMetrics } from './server/state-metrics.ts'
 import { ConversationStarter } from './start/conversation-starter.ts'
@@ -84,10 +84,11 @@ export async function serve(options: ServeOptions): Promise<void> {
     agent: options.agent,
     log,
   })
-  const specs = new SandboxSpecs(config.specs, [...backends.keys()], now())
+  const specs = new SandboxSpecs(config.specs, now())
   // Set when the server listens, before the first use.
   const listenAddress = { url: '', port: 0 }
   await using sandboxes = new Sandboxes({
+    ...config,
     controlPlane,
     cipher,
     backends: [...backends.values()],
@@ -95,14 +96,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     log,
     publicUrl: () => config.publicUrl ?? listenAddress.url,
     hostPort: () => listenAddress.port,
-    expose: config.expose,
     allowedOrigins: agentServerOrigins(config),
-    cap: { maxSandboxes: config.maxSandboxes, policy: config.maxSandboxesPolicy },
-    startMs: config.startMs,
-    reconcileMs: config.reconcileMs,
-    idleSeconds: config.idleSeconds,
-    maxSessionSeconds: config.maxSessionSeconds,
-    deleteAfterSeconds: config.deleteAfterSeconds,
     onRunning: (id) => pendingMessages.deliverToSandbox(id),
     ...(options.onStep === undefined ? {} : { onStep: options.onStep }),
   })

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { issueApiKey } from '../auth/api-keys.ts'
 import { Authenticator } from '../auth/authenticator.ts'
 import { sandboxProxyRoute } from '../network/sandbox-proxy.ts'
-import type { SandboxesOptions } from '../sandboxes/sandboxes.ts'
+import type { SandboxesOptions } from '../sandboxes/state/context.ts'
 import { createFixture, createSpecs, eventually } from '../sandboxes/testing/sandboxes-fixture.ts'
 import { sandboxHandlers } from './sandboxes.ts'
 
@@ -120,7 +120,7 @@ test('a repeated Idempotency-Key returns the same sandbox', async () => {
 })
 
 test('at the limit of sandboxes the answer has the limit', async () => {
-  const { call } = await server({ cap: { maxSandboxes: 1, policy: 'refuse' } })
+  const { call } = await server({ maxSandboxes: 1, maxSandboxesPolicy: 'refuse' })
   await call('ann', 'POST', '/api/v1/sandboxes')
   const { status, body } = await call('ann', 'POST', '/api/v1/sandboxes')
   expect(status).toBe(429)

@@ -3,7 +3,7 @@ import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
 import { ownedBy } from '@slipway/storage'
 import { getCaller } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
-import type { SandboxSpecs } from '../sandboxes/specs.ts'
+import type { SandboxSpecs } from '../sandboxes/state/specs.ts'
 
 const success = { json: { success: true } }
 

@@ -1,40 +1,36 @@
 import { Problem } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
+import type { DesiredState } from './desired-state.ts'
+import { fetchIdleSeconds } from './lifetimes/idle-time.ts'
+import type { LastUseTracker } from './lifetimes/last-use.ts'
+import type { SandboxContext } from './state/context.ts'
+import type { SandboxInfoReader } from './state/sandbox-info.ts'
 
-export interface ConcurrencyLimitOptions {
-  /** How many sandboxes of one owner may run at the same time; 0: as many as they like. */
-  readonly maxSandboxes: number
-  /** What happens to one more: it is refused, or one that is idle is paused for it. */
-  readonly policy: 'refuse' | 'pause_idle'
+interface ConcurrencyLimitParts {
+  readonly desired: DesiredState
+  readonly infoReader: SandboxInfoReader
+  readonly lastUse: LastUseTracker
 }
 
-/** What a cap knows of the sandboxes. */
-export interface RunningSandboxes {
-  /** Those of an owner that are wanted running, the one used longest ago first. */
-  listRunning(owner: string | null): Promise<readonly SandboxRow[]>
-  /** Whether it says itself that nothing runs in it and nobody uses it. */
-  isIdle(row: SandboxRow): Promise<boolean>
-  pause(row: SandboxRow): Promise<void>
-}
-
-/** How many sandboxes of an owner run. Those in ERROR and MISSING do not count. */
+/** Limits the running sandboxes of one owner. Those in ERROR and MISSING do not count. */
 export class ConcurrencyLimit {
-  readonly #options: ConcurrencyLimitOptions
-  readonly #sandboxes: RunningSandboxes
+  readonly #context: SandboxContext
+  readonly #parts: ConcurrencyLimitParts
 
-  constructor(options: ConcurrencyLimitOptions, sandboxes: RunningSandboxes) {
-    this.#options = options
-    this.#sandboxes = sandboxes
+  constructor(context: SandboxContext, parts: ConcurrencyLimitParts) {
+    this.#context = context
+    this.#parts = parts
   }
 
   /**
-   * Resolves when one more may run; a Problem `too_many` when it may not. One that works, or starts, is never paused for it. The
-   * caller lets one at a time ask for each owner. `except`: the one that is to run, which is not counted.
+   * Resolves when one more may run, with the policy `pause_idle` after pausing an idle one; a Problem
+   * `too_many` otherwise. One call at a time for each owner. `except`: the sandbox that is to run, which does
+   * not count.
    */
   async ensureCapacity(owner: string | null, except?: string): Promise<void> {
-    const { maxSandboxes: limit, policy } = this.#options
+    const { maxSandboxes: limit, maxSandboxesPolicy: policy, rows } = this.#context
     if (limit <= 0) return
-    const others = (await this.#sandboxes.listRunning(owner)).filter(
+    const others = (await rows.listRunning(owner)).filter(
       ({ id, status }) => id !== except && (status === 'RUNNING' || status === 'STARTING'),
     )
     let current = others.length
@@ -46,22 +42,29 @@ export class ConcurrencyLimit {
     }
     if (current < limit) return
     const hint = policy === 'refuse' ? '' : ', and none of them is idle'
-    throw new Problem(
-      'too_many',
-      `${current} sandboxes of yours run and ${limit} may${hint}: pause or delete one first.`,
-      undefined,
-      { error: 'CONCURRENCY_LIMIT_REACHED', limit, current },
-    )
+    const message = `${current} sandboxes of yours run and ${limit} may${hint}: pause or delete one first.`
+    const members = { error: 'CONCURRENCY_LIMIT_REACHED', limit, current }
+    throw new Problem('too_many', message, undefined, members)
   }
 
   async #pauseIfIdle(row: SandboxRow): Promise<boolean> {
-    if (row.status !== 'RUNNING' || !(await this.#sandboxes.isIdle(row))) return false
+    if (row.status !== 'RUNNING' || !(await this.#isIdle(row))) return false
     try {
-      await this.#sandboxes.pause(row)
+      await this.#parts.desired.pause(row.id)
       return true
     } catch (error) {
       if (error instanceof Problem) return false
       throw error
     }
+  }
+
+  async #isIdle(row: SandboxRow): Promise<boolean> {
+    const { evictIdleSeconds, now } = this.#context
+    const { infoReader, lastUse } = this.#parts
+    const unusedSeconds = now() / 1000 - lastUse.lastUse(row) / 1_000_000
+    const connection = infoReader.getConnection(row)
+    if (connection === undefined || unusedSeconds < evictIdleSeconds) return false
+    const idleSeconds = await fetchIdleSeconds(connection, this.#context)
+    return idleSeconds !== undefined && idleSeconds >= evictIdleSeconds
   }
 }

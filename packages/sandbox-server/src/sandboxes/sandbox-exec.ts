@@ -25,8 +25,9 @@ const maxPollMs = 1_000
 const timeoutGraceMs = 15_000
 
 /**
- * Runs a command by bash in a sandbox and waits for its end. It is asked for again and again, because a connection that
- * waits for minutes breaks at many a place; so an answer that is lost does no harm. Rejects with what the client does.
+ * Runs a command by bash in a sandbox and waits for its end. It is asked for again and again, because a
+ * connection that waits for minutes breaks at many a place; so an answer that is lost does no harm. Rejects
+ * with what the client does.
  */
 export async function execCommand(
   { client }: ExecTarget,

@@ -4,8 +4,9 @@ import { unixFetch } from '@slipway/http'
 import { expect, onTestFinished, test } from 'vitest'
 import { ProcessBackend } from '../backends/process/process-backend.ts'
 import { openTestControlPlane } from '../testing/fixtures.ts'
-import { Sandboxes, type SandboxesOptions } from './sandboxes.ts'
-import { ann, createSpecs, eventually } from './testing/sandboxes-fixture.ts'
+import { Sandboxes } from './sandboxes.ts'
+import type { SandboxesOptions } from './state/context.ts'
+import { ann, createSpecs, eventually, fastOptions } from './testing/sandboxes-fixture.ts'
 
 const repository = realpathSync(resolve(import.meta.dirname, '../../../..'))
 const main = join(repository, 'packages/agent-server/src/main.ts')
@@ -25,6 +26,8 @@ async function real(specs: Parameters<typeof createSpecs>[0]) {
       limit: 'none',
     })
     const sandboxes = new Sandboxes({
+      ...fastOptions,
+      startMs: 120_000,
       controlPlane,
       cipher,
       backends: [backend],

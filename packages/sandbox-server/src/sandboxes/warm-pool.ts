@@ -1,65 +1,56 @@
 import { randomBytes } from 'node:crypto'
-import type { Instant, LogFunction } from '@slipway/protocol'
+import type { Instant } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
-import type { SandboxRow, SandboxRows } from '@slipway/storage'
-import type { ResolvedSpec, SandboxSpecs } from './specs.ts'
-import { pooledSandboxConfig, type SandboxEnvironment, specHash } from './state/sandbox-config.ts'
-import type { SandboxRepository } from './state/sandbox-repository.ts'
-import type { SandboxSecretsCipher } from './state/sandbox-secrets.ts'
+import type { SandboxRow } from '@slipway/storage'
+import { backoffDelay } from './reconcile/backoff-delay.ts'
+import type { Reconciler } from './reconcile/reconciler.ts'
+import type { SandboxContext } from './state/context.ts'
+import { pooledSandboxConfig, specHash } from './state/sandbox-config.ts'
+import type { ResolvedSpec } from './state/specs.ts'
 
-export interface WarmPoolOptions {
-  readonly sandboxRows: Pick<SandboxRows, 'listRunning'>
-  readonly repository: SandboxRepository
-  readonly specs: SandboxSpecs
-  readonly secretsCipher: SandboxSecretsCipher
-  readonly getEnvironment: (spec: ResolvedSpec) => SandboxEnvironment
-  readonly log: LogFunction
-  /** Milliseconds. */
-  readonly now: () => number
-  /** Something about a sandbox of the pool has changed. */
-  readonly notify: (id: string) => void
-  /** First and longest pause before those that failed are made again. */
-  readonly retryMs?: readonly [number, number]
-}
+/** First and longest pause before failed sandboxes are created again. */
+const retryMs = [5_000, 600_000] as const
 
 /**
- * Sandboxes that run before anybody asks for one. They are nobody's: they have neither a session key nor an address for their
- * events, and they are shown to nobody, until one is claimed.
+ * Running sandboxes without an owner, ready to be claimed. They have neither a session key nor a webhook
+ * address, and no caller sees them.
  */
 export class WarmPool {
-  readonly #options: WarmPoolOptions
+  readonly #context: SandboxContext
+  readonly #reconciler: Reconciler
   readonly #mutex = new Mutex()
-  /** By spec: since when and how often in a row its sandboxes have failed. */
+  /** By spec: number of consecutive failures, and when to create again. */
   readonly #failures = new Map<string, { readonly count: number; readonly until: number }>()
 
-  constructor(options: WarmPoolOptions) {
-    this.#options = options
+  constructor(context: SandboxContext, reconciler: Reconciler) {
+    this.#context = context
+    this.#reconciler = reconciler
   }
 
   /**
-   * Gives one of a spec to an owner, each to one only; undefined when there is none that is ready. The settings follow by way of the
-   * reconciler. Those that were made from what the spec was before are thrown away.
+   * Gives a ready sandbox of a spec to an owner; undefined when there is none. The reconciler sends it its
+   * settings. Discards those of an earlier version of the spec.
    */
   async claim(spec: ResolvedSpec, owner: string, org: string | null): Promise<SandboxRow | undefined> {
-    const { repository, notify, now } = this.#options
+    const { repository, now } = this.#context
     for (;;) {
       const row = await repository.claim(spec.id, owner, org, now() * 1000)
       if (row === undefined) return undefined
       const isFresh = this.#isFresh(row, spec)
       if (!isFresh) await repository.update(row, { wanted: 'gone' })
-      notify(row.id)
+      this.#reconciler.notify(row.id)
       if (isFresh) return row
     }
   }
 
-  /** Makes what is missing and removes what is too much, failed, or made from what a spec was before. */
+  /** Creates what is missing; removes surplus, failed and outdated sandboxes. */
   fill(): Promise<void> {
     return this.#mutex.runExclusive(() => this.#fill())
   }
 
   async #fill(): Promise<void> {
-    const { sandboxRows, specs } = this.#options
-    const bySpec = Map.groupBy(await sandboxRows.listRunning(null), ({ spec }) => spec)
+    const { rows: allRows, specs } = this.#context
+    const bySpec = Map.groupBy(await allRows.listRunning(null), ({ spec }) => spec)
     for (const spec of specs.list()) {
       const rows = bySpec.get(spec.id) ?? []
       bySpec.delete(spec.id)
@@ -70,58 +61,57 @@ export class WarmPool {
 
   async #fillSpec(spec: ResolvedSpec, rows: readonly SandboxRow[]): Promise<void> {
     const usable = rows.filter((row) => this.#isFresh(row, spec) && !isFailed(row))
-    for (const row of rows.filter((row) => !usable.includes(row))) await this.#discard(row)
-    for (const row of usable.slice(spec.warm)) await this.#discard(row)
+    const retained = new Set(usable.slice(0, spec.warm))
+    for (const row of rows.filter((row) => !retained.has(row))) await this.#discard(row)
     this.#recordFailures(spec, rows)
-    if ((this.#failures.get(spec.id)?.until ?? 0) > this.#options.now()) return
+    if ((this.#failures.get(spec.id)?.until ?? 0) > this.#context.now()) return
     for (let count = usable.length; count < spec.warm; count++) await this.#create(spec)
   }
 
-  /** One that fails each time must not be made each time. */
+  /** Delays the next attempt after a failure. */
   #recordFailures(spec: ResolvedSpec, rows: readonly SandboxRow[]): void {
-    const { now, log, retryMs: [first, longest] = [5_000, 600_000] } = this.#options
+    const { now, log } = this.#context
     if (rows.some(({ status }) => status === 'RUNNING')) this.#failures.delete(spec.id)
     const failed = rows.find(isFailed)
     if (failed === undefined) return
     const count = (this.#failures.get(spec.id)?.count ?? 0) + 1
-    const delay_ms = Math.min(longest, first * 2 ** Math.min(count - 1, 20))
+    const delay_ms = backoffDelay(retryMs, 2, count - 1)
     this.#failures.set(spec.id, { count, until: now() + delay_ms })
     log('warn', 'a sandbox of the warm pool failed', { spec: spec.id, detail: failed.detail, delay_ms })
   }
 
   async #create(spec: ResolvedSpec): Promise<void> {
-    const { repository, secretsCipher, getEnvironment, now, notify } = this.#options
+    const { repository, secretsCipher, getEnvironment, now } = this.#context
     const id = newSandboxId()
-    const sandboxSecrets = pooledSandboxConfig(spec, id, getEnvironment(spec))
-    const at: Instant = now() * 1000
+    const environment = getEnvironment({ spec: spec.id, backend: spec.backend })
     await repository.add({
-      ...newSandboxRow(spec, id, at),
+      ...newSandboxRow(spec, id, now() * 1000),
       owner: null,
       org: null,
       key_hash: null,
-      sealed: secretsCipher.seal(sandboxSecrets),
+      sealed: secretsCipher.seal(pooledSandboxConfig(spec, id, environment)),
     })
-    notify(id)
+    this.#reconciler.notify(id)
   }
 
+  /** A row that has changed in the meantime, as by a claim, stays until the next fill. */
   async #discard(row: SandboxRow): Promise<void> {
-    // One that has been claimed or has moved on in the meantime is looked at again next time.
-    const changed = await this.#options.repository.update(row, { wanted: 'gone' })
-    if (changed !== undefined) this.#options.notify(row.id)
+    const changed = await this.#context.repository.update(row, { wanted: 'gone' })
+    if (changed !== undefined) this.#reconciler.notify(row.id)
   }
 
   #isFresh(row: SandboxRow, spec: ResolvedSpec): boolean {
-    const sandboxSecrets = this.#options.secretsCipher.open(row)
-    return sandboxSecrets?.specHash === specHash(spec) && row.backend === spec.backend
+    const secrets = this.#context.secretsCipher.open(row)
+    return secrets?.specHash === specHash(spec) && row.backend === spec.backend
   }
 }
 
-/** Lower case letters, digits and a hyphen: fits every backend. */
+/** Lower-case letters, digits and a hyphen: valid for every backend. */
 export function newSandboxId(): string {
   return `sb-${randomBytes(12).toString('hex')}`
 }
 
-/** What a row begins with, whoever it is for. */
+/** The members of a new row that do not depend on its owner. */
 export function newSandboxRow(
   spec: ResolvedSpec,
   id: string,

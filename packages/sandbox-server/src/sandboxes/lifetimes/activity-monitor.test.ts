@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { dueAction } from '../state/lifetimes.ts'
 import { ann, bob, createFixture, eventually, startAndWait } from '../testing/sandboxes-fixture.ts'
-import { dueAction } from './lifetimes.ts'
 
 const statusOf = async (
   sandboxes: Awaited<ReturnType<Awaited<ReturnType<typeof createFixture>>['open']>>,
@@ -29,7 +29,7 @@ const second = 1_000_000
 
 test.each([
   ['one that was used lately', row, 9 * second, undefined],
-  ['one that was not used for long', row, 10 * second, 'ask'],
+  ['one that was not used for long', row, 10 * second, 'checkIdle'],
   ['one that was used in between', { ...row, used_at: 5 * second }, 14 * second, undefined],
   ['one that was resumed in between', { ...row, changed_at: 5 * second }, 14 * second, undefined],
   ['one whose session is over', { ...row, used_at: 99 * second }, 100 * second, 'pause'],
@@ -113,7 +113,7 @@ test('uses are written down now and then, and the last one when the server stops
 
 test('the cap refuses one more with what a program wants to know, and counts neither paused nor failed ones', async () => {
   const at = await createFixture()
-  const sandboxes = await at.open({ cap: { maxSandboxes: 2, policy: 'refuse' } })
+  const sandboxes = await at.open({ maxSandboxes: 2, maxSandboxesPolicy: 'refuse' })
   const first = await startAndWait(sandboxes)
   const second = await startAndWait(sandboxes)
   const error = await sandboxes.start(ann).catch((error: unknown) => error)
@@ -133,7 +133,7 @@ test('the cap refuses one more with what a program wants to know, and counts nei
 
 test('however many ask at once, no more run than may', async () => {
   const at = await createFixture([{ warm: 2 }])
-  const sandboxes = await at.open({ cap: { maxSandboxes: 3, policy: 'refuse' } })
+  const sandboxes = await at.open({ maxSandboxes: 3, maxSandboxesPolicy: 'refuse' })
   const asked = Array.from({ length: 10 }, () => sandboxes.start(ann))
   const outcomes = await Promise.allSettled(asked)
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
@@ -141,7 +141,7 @@ test('however many ask at once, no more run than may', async () => {
 
 test('with a cap of one the idle one is paused for the next, and one that works never is', async () => {
   const at = await createFixture()
-  const sandboxes = await at.open({ cap: { maxSandboxes: 1, policy: 'pause_idle' }, evictIdleSeconds: 0 })
+  const sandboxes = await at.open({ maxSandboxes: 1, maxSandboxesPolicy: 'pause_idle', evictIdleSeconds: 0 })
   const first = await startAndWait(sandboxes)
   at.backend.agent(first.id).running = 1
   await expect(sandboxes.start(ann)).rejects.toMatchObject({ code: 'too_many' })
@@ -155,8 +155,8 @@ test('with a cap of one the idle one is paused for the next, and one that works 
 
 test('of several idle ones the one used longest ago is paused, and one that was just used is not', async () => {
   const at = await createFixture()
-  const cap = { maxSandboxes: 2, policy: 'pause_idle' as const }
-  const sandboxes = await at.open({ cap, evictIdleSeconds: 100 })
+  const limit = { maxSandboxes: 2, maxSandboxesPolicy: 'pause_idle' as const }
+  const sandboxes = await at.open({ ...limit, evictIdleSeconds: 100 })
   const old = await startAndWait(sandboxes)
   const fresh = await startAndWait(sandboxes)
   for (const { id } of [old, fresh]) at.backend.agent(id).idleSeconds = 200

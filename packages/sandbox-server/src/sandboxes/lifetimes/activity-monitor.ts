@@ -1,87 +1,85 @@
-import type { Instant, LogFunction } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
 import type { SandboxRow } from '@slipway/storage'
-import { fetchJson, type ProbeContext } from '../../network/agent-server-probe.ts'
-import type { SandboxRepository } from '../state/sandbox-repository.ts'
+import { fetchJson } from '../../network/agent-server-probe.ts'
+import type { Reconciler } from '../reconcile/reconciler.ts'
+import type { SandboxContext } from '../state/context.ts'
+import { dueAction } from '../state/lifetimes.ts'
+import type { SandboxConnection, SandboxInfoReader } from '../state/sandbox-info.ts'
 import { fetchIdleSeconds } from './idle-time.ts'
-import { dueAction, type Lifetimes } from './lifetimes.ts'
+import type { LastUseTracker } from './last-use.ts'
 
-interface AgentServerAddress {
-  readonly url: string
-  readonly key: { reveal(): string }
+interface ActivityMonitorParts {
+  readonly infoReader: SandboxInfoReader
+  readonly lastUse: LastUseTracker
+  readonly reconciler: Reconciler
 }
 
-export interface ActivityMonitorOptions {
-  readonly repository: SandboxRepository
-  readonly log: LogFunction
-  /** Milliseconds. */
-  readonly now: () => number
-  readonly getConnection: (row: SandboxRow) => AgentServerAddress | undefined
-  readonly getLifetimes: (row: SandboxRow) => Lifetimes
-  readonly lastUse: (row: SandboxRow) => Instant
-  /** What is wanted of it has changed. */
-  readonly notify: (id: string) => void
-  readonly probeContext: ProbeContext
-  /** Between two questions to the same one whether it answers; 60 s unless given. */
-  readonly healthMs?: number
-}
-
-/** What is known of one that runs. */
+/** What is known of a running sandbox. */
 interface ActivityState {
-  /** Milliseconds: when it is asked next whether it answers, and whether it is idle. */
+  /** Milliseconds: the next check of its health and of its idle time. */
   nextHealth: number
   nextIdle: number
-  silent: number
+  missedAnswers: number
 }
 
 const notAnsweringDetail = 'Its agent server does not answer.'
-/** One that misses a question or two is busy. */
+/** An agent server that misses fewer may be busy. */
 const maxMissedAnswers = 3
+const healthIntervalMs = 60_000
 
-/** Looks after sandboxes about which nothing else is to be done: pauses what is idle, deletes what nobody came back to. */
+/** Pauses idle sandboxes, deletes those that were paused for long, and checks the health of the others. */
 export class ActivityMonitor {
-  readonly #options: ActivityMonitorOptions
+  readonly #context: SandboxContext
+  readonly #parts: ActivityMonitorParts
   readonly #semaphore = new Semaphore(16)
   #states = new Map<string, ActivityState>()
 
-  constructor(options: ActivityMonitorOptions) {
-    this.#options = options
+  constructor(context: SandboxContext, parts: ActivityMonitorParts) {
+    this.#context = context
+    this.#parts = parts
   }
 
-  /** All that are settled at the moment. */
+  /** `rows`: all settled sandboxes. */
   async checkAll(rows: readonly SandboxRow[]): Promise<void> {
     const previous = this.#states
     this.#states = new Map()
     for (const { id, status } of rows) {
-      const initial = { nextHealth: this.#options.now() + this.#healthMs, nextIdle: 0, silent: 0 }
+      const initial = { nextHealth: this.#context.now() + healthIntervalMs, nextIdle: 0, missedAnswers: 0 }
       if (status === 'RUNNING') this.#states.set(id, previous.get(id) ?? initial)
     }
     await Promise.all(rows.map((row) => this.#check(row)))
   }
 
   async #check(row: SandboxRow): Promise<void> {
-    const { now, getLifetimes, lastUse, log } = this.#options
-    const lifetimes = getLifetimes(row)
-    const step = dueAction({ ...row, used_at: lastUse(row) }, lifetimes, now() * 1000)
-    if (step === 'remove' || step === 'pause') {
-      const reason = step === 'remove' ? 'it was paused for long' : 'its session is long enough'
-      log('info', `a sandbox is to ${step === 'remove' ? 'go' : 'pause'}: ${reason}`, { sandbox: row.id })
-      return await this.#setDesired(row, step === 'remove' ? 'gone' : 'paused')
+    const { now, getLifetimes, log } = this.#context
+    const lifetimes = getLifetimes(row.spec)
+    const action = dueAction({ ...row, used_at: this.#parts.lastUse.lastUse(row) }, lifetimes, now() * 1000)
+    if (action === 'remove' || action === 'pause') {
+      const reason = action === 'remove' ? 'it was paused for long' : 'its session is long enough'
+      log('info', `a sandbox is to ${action === 'remove' ? 'go' : 'pause'}: ${reason}`, { sandbox: row.id })
+      return await this.#setDesired(row, action === 'remove' ? 'gone' : 'paused')
     }
     const state = this.#states.get(row.id)
-    if (state === undefined) return
-    if (step === 'ask' && now() >= state.nextIdle) {
-      return await this.#semaphore.run(() => this.#checkIdle(row, lifetimes.idleSeconds, state))
+    const connection = this.#parts.infoReader.getConnection(row)
+    if (state === undefined || connection === undefined) return
+    if (action === 'checkIdle' && now() >= state.nextIdle) {
+      await this.#semaphore.run(() => this.#checkIdle(row, connection, lifetimes.idleSeconds, state))
+    } else if (now() >= state.nextHealth) {
+      await this.#semaphore.run(() => this.#checkHealth(row, connection.url, state))
     }
-    if (now() >= state.nextHealth) await this.#semaphore.run(() => this.#checkHealth(row, state))
   }
 
-  async #checkIdle(row: SandboxRow, limitSeconds: number, state: ActivityState): Promise<void> {
-    const { getConnection, probeContext, now, lastUse, log } = this.#options
-    const connection = getConnection(row)
-    const before = lastUse(row)
-    const idle = connection && (await fetchIdleSeconds(connection.url, connection.key.reveal(), probeContext))
-    if (idle === undefined || lastUse(row) !== before) return
+  async #checkIdle(
+    row: SandboxRow,
+    connection: SandboxConnection,
+    limitSeconds: number,
+    state: ActivityState,
+  ): Promise<void> {
+    const { now, log } = this.#context
+    const { lastUse } = this.#parts
+    const before = lastUse.lastUse(row)
+    const idle = await fetchIdleSeconds(connection, this.#context)
+    if (idle === undefined || lastUse.lastUse(row) !== before) return
     if (idle < limitSeconds) state.nextIdle = now() + (limitSeconds - idle) * 1000
     else {
       log('info', 'a sandbox is to pause: nobody uses it', { sandbox: row.id, idle_seconds: idle })
@@ -89,27 +87,21 @@ export class ActivityMonitor {
     }
   }
 
-  /** One that does not answer stays as it is: it may be busy. Its owner is told. */
-  async #checkHealth(row: SandboxRow, state: ActivityState): Promise<void> {
-    const { getConnection, probeContext, now, repository } = this.#options
-    const connection = getConnection(row)
-    if (connection === undefined) return
-    state.nextHealth = now() + this.#healthMs
-    const answer = await fetchJson(`${connection.url}/alive`, {}, probeContext)
-    state.silent = typeof answer === 'string' ? state.silent + 1 : 0
-    if (state.silent >= maxMissedAnswers && row.detail === null)
+  /** A sandbox that does not answer keeps its status, as it may be busy; its detail says it. */
+  async #checkHealth(row: SandboxRow, url: string, state: ActivityState): Promise<void> {
+    const { now, repository } = this.#context
+    state.nextHealth = now() + healthIntervalMs
+    const answer = await fetchJson(`${url}/alive`, {}, this.#context)
+    state.missedAnswers = typeof answer === 'string' ? state.missedAnswers + 1 : 0
+    if (state.missedAnswers >= maxMissedAnswers && row.detail === null)
       await repository.update(row, { detail: notAnsweringDetail })
-    if (state.silent === 0 && row.detail === notAnsweringDetail)
+    if (state.missedAnswers === 0 && row.detail === notAnsweringDetail)
       await repository.update(row, { detail: null })
   }
 
-  async #setDesired(row: SandboxRow, desired: 'paused' | 'gone'): Promise<void> {
-    // One that somebody has changed in the meantime is left as it is.
-    if ((await this.#options.repository.update(row, { wanted: desired })) !== undefined)
-      this.#options.notify(row.id)
-  }
-
-  get #healthMs(): number {
-    return this.#options.healthMs ?? 60_000
+  /** A row that has changed in the meantime stays as it is. */
+  async #setDesired(row: SandboxRow, wanted: 'paused' | 'gone'): Promise<void> {
+    if ((await this.#context.repository.update(row, { wanted })) !== undefined)
+      this.#parts.reconciler.notify(row.id)
   }
 }

@@ -1,23 +1,21 @@
+import { isRecord } from '@slipway/shared/json'
+import type { Secret } from '@slipway/shared/redaction'
 import { fetchJson, keyHeader, type ProbeContext } from '../../network/agent-server-probe.ts'
 
 /**
- * For how many seconds an agent server says that it was not used, if it also says that no conversation runs in it. Undefined
+ * Seconds since the last use of an agent server, when it also reports that no conversation runs. Undefined
  * otherwise, also when it does not answer: only a positive answer counts (wire 8.1, trap 20).
  */
 export async function fetchIdleSeconds(
-  url: string,
-  key: string,
+  { url, key }: { readonly url: string; readonly key: Secret },
   context: ProbeContext,
 ): Promise<number | undefined> {
-  const headers = keyHeader(key)
-  const serverInfo = await fetchJson(`${url}/server_info`, { headers }, context)
-  if (typeof serverInfo === 'string' || serverInfo.status !== 200) return undefined
-  // Asked last, so that a run that has just begun is seen.
-  const runningCount = await fetchJson(`${url}/api/conversations/count?status=running`, { headers }, context)
-  if (typeof runningCount === 'string' || runningCount.status !== 200 || runningCount.body !== 0)
-    return undefined
-  const { body } = serverInfo
-  const seconds =
-    typeof body === 'object' && body !== null && 'idle_time' in body ? body.idle_time : undefined
+  const headers = keyHeader(key.reveal())
+  const info = await fetchJson(`${url}/server_info`, { headers }, context)
+  if (typeof info === 'string' || info.status !== 200) return undefined
+  // Asked last, so that it includes a run that has just begun.
+  const running = await fetchJson(`${url}/api/conversations/count?status=running`, { headers }, context)
+  if (typeof running === 'string' || running.status !== 200 || running.body !== 0) return undefined
+  const seconds = isRecord(info.body) ? info.body.idle_time : undefined
   return typeof seconds === 'number' && seconds >= 0 ? seconds : undefined
 }

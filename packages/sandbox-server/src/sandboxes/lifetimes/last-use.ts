@@ -1,33 +1,28 @@
-import type { Instant, LogFunction } from '@slipway/protocol'
-import type { SandboxRow, SandboxRows } from '@slipway/storage'
+import type { Instant } from '@slipway/protocol'
+import type { SandboxRow } from '@slipway/storage'
+import type { SandboxContext } from '../state/context.ts'
 
-export interface LastUseTrackerOptions {
-  readonly rows: Pick<SandboxRows, 'update'>
-  readonly log: LogFunction
-  /** Milliseconds. */
-  readonly now: () => number
-  /** Uses are written down at most this often for each sandbox; 60 s unless given. */
-  readonly writeIntervalMs?: number
-}
+/** Each sandbox is written at most this often. */
+const writeIntervalMicros = 60_000_000
 
-/** When sandboxes were used last. It is written down now and then only: a use is no reason to wait for a disk. */
+/** Times of the last uses of sandboxes. Written to the rows with a delay: a use does not wait for a disk. */
 export class LastUseTracker implements AsyncDisposable {
-  readonly #options: LastUseTrackerOptions
+  readonly #context: SandboxContext
   readonly #entries = new Map<string, { last: Instant; written: Instant }>()
   readonly #writes = new Set<Promise<void>>()
 
-  constructor(options: LastUseTrackerOptions) {
-    this.#options = options
+  constructor(context: SandboxContext) {
+    this.#context = context
   }
 
   touch(id: string): void {
-    const now = this.#options.now() * 1000
+    const now = this.#context.now() * 1000
     const existing = this.#entries.get(id)
     if (existing === undefined) this.#dropPersisted(now)
     const entry = existing ?? { last: now, written: 0 }
     this.#entries.set(id, entry)
     entry.last = now
-    if (now - entry.written < this.#writeIntervalMicros) return
+    if (now - entry.written < writeIntervalMicros) return
     entry.written = now
     const write = this.#write(id, now).finally(() => this.#writes.delete(write))
     this.#writes.add(write)
@@ -37,7 +32,7 @@ export class LastUseTracker implements AsyncDisposable {
     return Math.max(row.used_at, this.#entries.get(row.id)?.last ?? 0)
   }
 
-  /** Writes down what is known. */
+  /** Writes what is not written yet. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const [id, { last, written }] of this.#entries) if (last > written) await this.#write(id, last)
     this.#entries.clear()
@@ -46,23 +41,17 @@ export class LastUseTracker implements AsyncDisposable {
 
   async #write(id: string, used_at: Instant): Promise<void> {
     try {
-      await this.#options.rows.update(id, { used_at })
+      await this.#context.rows.update(id, { used_at })
     } catch (error) {
-      this.#options.log('warn', 'the use of a sandbox was not written down', {
-        sandbox: id,
-        error: String(error),
-      })
+      const members = { sandbox: id, error: String(error) }
+      this.#context.log('warn', 'the use of a sandbox was not written down', members)
     }
   }
 
-  /** What was written down and not used since says nothing more than the row. */
+  /** Drops entries that equal their rows. */
   #dropPersisted(now: Instant): void {
     for (const [id, { last, written }] of this.#entries) {
-      if (last === written && now - written > this.#writeIntervalMicros) this.#entries.delete(id)
+      if (last === written && now - written > writeIntervalMicros) this.#entries.delete(id)
     }
-  }
-
-  get #writeIntervalMicros(): number {
-    return (this.#options.writeIntervalMs ?? 60_000) * 1000
   }
 }

@@ -25,26 +25,27 @@ function rowWith(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: str
 
 /** In one word: the status that is written, or what is done. */
 function stepText(step: Step): string {
-  return step.kind === 'mark' ? step.status : step.kind
+  return step.kind === 'setStatus' ? step.status : step.kind
 }
 
-// In the order of `states`: what is done, or in capitals the status that is written. The epoch is the same on both sides.
+// In the order of `states`: what is done, or in capitals the status that is written. The epoch is the same on
+// both sides.
 const table: Record<string, string> = {
   'running STARTING': 'MISSING wait probe resume ERROR ERROR',
-  'running RUNNING': 'MISSING rest rest STARTING ERROR ERROR',
+  'running RUNNING': 'MISSING idle idle STARTING ERROR ERROR',
   'running PAUSED': 'STARTING STARTING STARTING STARTING STARTING STARTING',
-  'running ERROR': 'MISSING rest pause rest rest rest',
-  'running MISSING': 'rest STARTING STARTING STARTING ERROR ERROR',
+  'running ERROR': 'MISSING idle pause idle idle idle',
+  'running MISSING': 'idle STARTING STARTING STARTING ERROR ERROR',
   'paused STARTING': 'MISSING wait pause PAUSED PAUSED ERROR',
   'paused RUNNING': 'MISSING wait pause PAUSED PAUSED ERROR',
-  'paused PAUSED': 'MISSING rest pause rest rest ERROR',
-  'paused ERROR': 'MISSING rest pause PAUSED PAUSED rest',
-  'paused MISSING': 'rest rest pause PAUSED PAUSED ERROR',
-  'gone STARTING': 'forget remove remove remove remove remove',
-  'gone RUNNING': 'forget remove remove remove remove remove',
-  'gone PAUSED': 'forget remove remove remove remove remove',
-  'gone ERROR': 'forget remove remove remove remove remove',
-  'gone MISSING': 'forget remove remove remove remove remove',
+  'paused PAUSED': 'MISSING idle pause idle idle ERROR',
+  'paused ERROR': 'MISSING idle pause PAUSED PAUSED idle',
+  'paused MISSING': 'idle idle pause PAUSED PAUSED ERROR',
+  'gone STARTING': 'deleteRow remove remove remove remove remove',
+  'gone RUNNING': 'deleteRow remove remove remove remove remove',
+  'gone PAUSED': 'deleteRow remove remove remove remove remove',
+  'gone ERROR': 'deleteRow remove remove remove remove remove',
+  'gone MISSING': 'deleteRow remove remove remove remove remove',
 }
 
 test.each(
@@ -66,24 +67,24 @@ test('one that was never made is made, and one that is to be started again is no
 
 test('new processes of one that ran are asked again', () => {
   const step = plan(rowWith('running', 'RUNNING', 'e0'), observedAs('running'), soon)
-  expect(step).toEqual({ kind: 'mark', status: 'STARTING', epoch: 'e1' })
+  expect(step).toEqual({ kind: 'setStatus', status: 'STARTING', epoch: 'e1' })
 })
 
 test('another address of one that runs is written down', () => {
   const moved = { id: 'a', state: 'running', epoch: 'e1', addresses: { AGENT_SERVER: 'http://x' } } as const
-  expect(plan(rowWith('running', 'RUNNING'), moved, soon)).toEqual({ kind: 'mark', status: 'RUNNING' })
+  expect(plan(rowWith('running', 'RUNNING'), moved, soon)).toEqual({ kind: 'setStatus', status: 'RUNNING' })
 })
 
 test('one that was never made is paused without being made, and can be missing only after that', () => {
   expect(stepText(plan(rowWith('paused', 'STARTING', null), undefined, soon))).toBe('PAUSED')
-  expect(stepText(plan(rowWith('paused', 'PAUSED', null), undefined, soon))).toBe('rest')
+  expect(stepText(plan(rowWith('paused', 'PAUSED', null), undefined, soon))).toBe('idle')
   const made = plan(rowWith('paused', 'STARTING', null), observedAs('paused'), soon)
-  expect(made).toEqual({ kind: 'mark', status: 'PAUSED', epoch: restartEpoch })
+  expect(made).toEqual({ kind: 'setStatus', status: 'PAUSED', epoch: restartEpoch })
 })
 
 test('what nobody knows of is removed', () => {
   const steps = states.map((state) => stepText(plan(undefined, observedAs(state), soon))).join(' ')
-  expect(steps).toBe('rest remove remove remove remove remove')
+  expect(steps).toBe('idle remove remove remove remove remove')
 })
 
 test('after the grace a question or a wait is the last one', () => {
@@ -112,7 +113,7 @@ test('every step writes a status that may follow, whatever is in the row and wha
       fc.boolean(),
       (wanted, status, state, epoch, isLate) => {
         const step = plan(rowWith(wanted, status, epoch), observedAs(state), isLate ? late : soon)
-        if (step.kind === 'mark' && step.status !== status)
+        if (step.kind === 'setStatus' && step.status !== status)
           expect(statusTransitions[status]).toContain(step.status)
       },
     ),
@@ -127,13 +128,13 @@ function planInput(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: s
   let starts = 0
   const step = (): boolean => {
     const next = plan(row, seen, soon)
-    if (next.kind === 'rest') return false
-    if (next.kind === 'forget') row = undefined
+    if (next.kind === 'idle') return false
+    if (next.kind === 'deleteRow') row = undefined
     else if (next.kind === 'remove') seen = undefined
     else if (next.kind === 'pause') seen = observedAs('paused', seen?.epoch)
     else if (next.kind === 'wait') seen = observedAs('running', seen?.epoch)
     else if (next.kind === 'probe' && row !== undefined) row = { ...row, status: 'RUNNING' }
-    else if (next.kind === 'mark' && row !== undefined)
+    else if (next.kind === 'setStatus' && row !== undefined)
       row = { ...row, status: next.status, ...(next.epoch === undefined ? {} : { epoch: next.epoch }) }
     else if ((next.kind === 'start' || next.kind === 'resume') && row !== undefined) {
       starts += 1

@@ -3,69 +3,67 @@ import type { SandboxRow } from '@slipway/storage'
 import type { ObservedSandbox } from '../../backends/backend.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 
-/** Epoch of one that was made before and is to be started again: whatever is there of it belongs to an earlier start. */
+/** Epoch of a created sandbox that is to be started again: what is observed belongs to an earlier start. */
 export const restartEpoch = ''
 
-/** What is to be done next about a sandbox. */
+/** What is to be done next for a sandbox. */
 export type Step =
   /** Nothing, until something changes. */
-  | { readonly kind: 'rest' }
-  /** Look again soon; with `isLast` it takes too long and is an ERROR. */
+  | { readonly kind: 'idle' }
+  /** Look again soon; `isLast`: it takes too long and is an ERROR. */
   | { readonly kind: 'wait'; readonly isLast: boolean }
   | { readonly kind: 'start' }
   | { readonly kind: 'resume' }
   | { readonly kind: 'pause' }
   | { readonly kind: 'remove' }
-  /** Nothing is left of it: remove its row. */
-  | { readonly kind: 'forget' }
-  /** Ask its agent server; with `isLast` an answer that is not good is an ERROR. */
+  /** Nothing is left of it. */
+  | { readonly kind: 'deleteRow' }
+  /** Ask its agent server; `isLast`: when it is not ready, that is an ERROR. */
   | { readonly kind: 'probe'; readonly isLast: boolean }
-  /** Write down what was seen. */
-  | { readonly kind: 'mark'; readonly status: SandboxStatus; readonly epoch?: string | null }
+  | { readonly kind: 'setStatus'; readonly status: SandboxStatus; readonly epoch?: string | null }
 
 /** Moments in milliseconds. */
 export interface StepTiming {
   readonly now: number
-  /** Since when it is known to be on its way. */
+  /** When the attempt began. */
   readonly since: number
-  /** How long that may take. */
+  /** How long an attempt may take. */
   readonly graceMs: number
 }
 
 type Row = Pick<SandboxRow, 'wanted' | 'epoch' | 'addresses'> & { readonly status: SandboxStatus }
 
-const restStep: Step = { kind: 'rest' }
-const markStatus = (status: SandboxStatus): Step => ({ kind: 'mark', status })
+const idle: Step = { kind: 'idle' }
 
 /**
- * The next step from what is wanted and what was seen, and from nothing else. A row that is undefined is of a sandbox that the
- * ledger does not know (the label is ours); `seen` undefined: nothing is there.
+ * The next step, from the desired and the observed state alone. `row` is undefined for a sandbox that only
+ * its backend knows, `observed` for one that it does not have.
  */
 export function plan(row: Row | undefined, observed: ObservedSandbox | undefined, times: StepTiming): Step {
-  if (row === undefined) return observed === undefined ? restStep : { kind: 'remove' }
-  if (row.wanted === 'gone') return { kind: observed === undefined ? 'forget' : 'remove' }
+  if (row === undefined) return observed === undefined ? idle : { kind: 'remove' }
+  if (row.wanted === 'gone') return { kind: observed === undefined ? 'deleteRow' : 'remove' }
   return row.wanted === 'paused' ? planPaused(row, observed, times) : planRunning(row, observed, times)
 }
 
-/** Wanted paused. */
 function planPaused({ status, epoch }: Row, observed: ObservedSandbox | undefined, times: StepTiming): Step {
   switch (observed?.state) {
     case undefined:
-      // One that was never made has nothing that could be missing.
-      return markUnlessSame(status, epoch === null && isNotCreated(status) ? 'PAUSED' : 'MISSING')
+      // Nothing can be missing before it was created.
+      if (epoch === null && (status === 'STARTING' || status === 'PAUSED'))
+        return setIfDifferent(status, 'PAUSED')
+      return setIfDifferent(status, 'MISSING')
     case 'starting':
-      return status === 'STARTING' || status === 'RUNNING'
-        ? { kind: 'wait', isLast: isOverdue(times) }
-        : restStep
+      if (status !== 'STARTING' && status !== 'RUNNING') return idle
+      return { kind: 'wait', isLast: isOverdue(times) }
     case 'running':
       return { kind: 'pause' }
     case 'paused':
     case 'stopped':
-      // It has been made, so from now on it can be missing.
-      if (epoch === null) return { kind: 'mark', status: 'PAUSED', epoch: restartEpoch }
-      return markUnlessSame(status, 'PAUSED')
+      // It was created, so it can be missing from now on.
+      if (epoch === null) return setStatus('PAUSED', restartEpoch)
+      return setIfDifferent(status, 'PAUSED')
     case 'broken':
-      return markUnlessSame(status, 'ERROR')
+      return setIfDifferent(status, 'ERROR')
   }
 }
 
@@ -76,71 +74,70 @@ function planRunning(row: Row, observed: ObservedSandbox | undefined, times: Ste
     case 'RUNNING':
       return planFromRunning(row, observed)
     case 'PAUSED':
-      return markRestart(row)
+      return restart(row)
     case 'ERROR':
-      // It stays until somebody asks for it: nothing is started again in silence, and what nobody can reach stands still.
-      if (observed === undefined) return markStatus('MISSING')
-      return observed.state === 'running' ? { kind: 'pause' } : restStep
+      // It stays until a resume: nothing restarts silently, and what cannot be reached does not run.
+      if (observed === undefined) return setStatus('MISSING')
+      return observed.state === 'running' ? { kind: 'pause' } : idle
     case 'MISSING':
       return planFromMissing(row, observed)
   }
 }
 
-/** Wanted running, on its way. An epoch of its own tells that the attempt was made. */
+/** An epoch of its own says that the attempt was made. */
 function planStarting({ epoch }: Row, observed: ObservedSandbox | undefined, times: StepTiming): Step {
   const wasAttempted = epoch !== null && epoch !== restartEpoch
   switch (observed?.state) {
     case undefined:
-      return epoch === null ? { kind: 'start' } : markStatus('MISSING')
+      return epoch === null ? { kind: 'start' } : setStatus('MISSING')
     case 'starting':
       return { kind: 'wait', isLast: isOverdue(times) }
     case 'running':
       return observed.epoch === epoch
         ? { kind: 'probe', isLast: isOverdue(times) }
-        : { kind: 'mark', status: 'STARTING', epoch: observed.epoch }
+        : setStatus('STARTING', observed.epoch)
     case 'paused':
       return { kind: 'resume' }
     case 'stopped':
-      return wasAttempted ? markStatus('ERROR') : { kind: 'resume' }
+      return wasAttempted ? setStatus('ERROR') : { kind: 'resume' }
     case 'broken':
-      return wasAttempted ? markStatus('ERROR') : { kind: 'start' }
+      return wasAttempted ? setStatus('ERROR') : { kind: 'start' }
   }
 }
 
 function planFromRunning(row: Row, observed: ObservedSandbox | undefined): Step {
   switch (observed?.state) {
     case undefined:
-      return markStatus('MISSING')
+      return setStatus('MISSING')
     case 'starting':
-      return restStep
+      return idle
     case 'running':
-      if (observed.epoch !== row.epoch) return { kind: 'mark', status: 'STARTING', epoch: observed.epoch }
-      return encodeEndpoint(observed) === row.addresses ? restStep : markStatus('RUNNING')
+      if (observed.epoch !== row.epoch) return setStatus('STARTING', observed.epoch)
+      return encodeEndpoint(observed) === row.addresses ? idle : setStatus('RUNNING')
     case 'paused':
-      return markRestart(row)
+      return restart(row)
     case 'stopped':
     case 'broken':
-      return markStatus('ERROR')
+      return setStatus('ERROR')
   }
 }
 
-/** What was taken for gone and is there after all. */
 function planFromMissing(row: Row, observed: ObservedSandbox | undefined): Step {
-  if (observed === undefined) return restStep
-  if (observed.state === 'stopped' || observed.state === 'broken') return markStatus('ERROR')
-  return markRestart(row)
+  if (observed === undefined) return idle
+  if (observed.state === 'stopped' || observed.state === 'broken') return setStatus('ERROR')
+  return restart(row)
 }
 
-function markRestart({ epoch }: Row): Step {
-  return { kind: 'mark', status: 'STARTING', epoch: epoch === null ? null : restartEpoch }
+function setStatus(status: SandboxStatus, epoch?: string | null): Step {
+  return { kind: 'setStatus', status, ...(epoch !== undefined && { epoch }) }
 }
 
-function markUnlessSame(from: SandboxStatus, to: SandboxStatus): Step {
-  return from === to ? restStep : markStatus(to)
+function restart({ epoch }: Row): Step {
+  return setStatus('STARTING', epoch === null ? null : restartEpoch)
 }
 
-function isNotCreated(status: SandboxStatus): boolean {
-  return status === 'STARTING' || status === 'PAUSED'
+function setIfDifferent(from: SandboxStatus, to: SandboxStatus): Step {
+  return from === to ? idle : setStatus(to)
 }
 
 function isOverdue({ now, since, graceMs }: StepTiming): boolean {

@@ -2,7 +2,8 @@ import type { ControlPlaneStore, SandboxRow, SandboxRows } from '@slipway/storag
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Backend } from '../../backends/backend.ts'
-import type { Sandboxes, SandboxesOptions } from '../sandboxes.ts'
+import type { Sandboxes } from '../sandboxes.ts'
+import type { SandboxesOptions } from '../state/context.ts'
 import { statusTransitions } from '../state/status-transitions.ts'
 import { ann, createFixture, eventually, type SandboxesFixture } from '../testing/sandboxes-fixture.ts'
 

@@ -1,55 +1,53 @@
+import { Semaphore } from '@slipway/shared/async'
 import type { SandboxRow } from '@slipway/storage'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
+import type { SandboxContext } from '../state/context.ts'
 import { parseSandboxStatus } from '../state/sandbox-repository.ts'
 import { plan } from './plan.ts'
-import { hasFailureDetail, Worker, type WorkerDeps } from './worker.ts'
+import { hasFailureDetail, Worker } from './worker.ts'
 
-export interface ReconcilerOptions extends WorkerDeps {
-  readonly iterateRows: () => AsyncIterable<SandboxRow>
-}
-
-/** How long a stop waits for steps that are under way; they go on where they were after the next start. */
+/** How long a stop waits for current steps; the next start of the server continues them. */
 const stopTimeoutMs = 10_000
 
-/** Keeps what is there as it is wanted: a worker for each sandbox about which something is to be done, and for no other. */
+/** Makes the observed state of all sandboxes equal to the desired one: a worker for each that differs. */
 export class Reconciler implements AsyncDisposable {
-  readonly #deps: ReconcilerOptions
+  readonly #context: SandboxContext
   readonly #workers = new Map<string, Worker>()
-  #isStopping = false
+  readonly #semaphores = { start: new Semaphore(8), change: new Semaphore(8), look: new Semaphore(16) }
 
-  constructor(options: ReconcilerOptions) {
-    this.#deps = options
+  constructor(context: SandboxContext) {
+    this.#context = context
   }
 
-  /** Something about it has changed. */
+  /** Call it after a change of a sandbox. `orphanBackend`: where a sandbox without a row was observed. */
   notify(id: string, orphanBackend?: Backend): Worker {
     const worker =
-      this.#workers.get(id) ?? new Worker(id, this.#deps, (done) => this.#workers.delete(done.id))
+      this.#workers.get(id) ?? new Worker(id, this.#context, this.#semaphores, () => this.#workers.delete(id))
     if (this.#isStopping) return worker
     this.#workers.set(id, worker)
     worker.notify(orphanBackend)
     return worker
   }
 
-  /** Why it cannot go on at the moment. */
+  /** Why the last step of a sandbox failed. */
   failure(id: string): string | undefined {
     return this.#workers.get(id)?.failure
   }
 
-  /** How many are worked on. */
+  /** Number of sandboxes with a pending step. */
   get activeWorkers(): number {
     return this.#workers.size
   }
 
   /**
-   * Compares every row with what is there, with one question to each backend, and rings for each difference: answers the workers
-   * that it rang for. `visit` is called for each row about which nothing is to be done.
+   * Compares every row with one list of each backend and notifies a worker of each difference; returns these
+   * workers. `onSettled` is called for each row without a difference.
    */
-  async reconcileAll(onSettled: (row: SandboxRow) => void = () => {}): Promise<readonly Worker[]> {
+  async reconcileAll(onSettled: (row: SandboxRow) => void): Promise<readonly Worker[]> {
     const observed = await this.#observeBackends()
     const notified: Worker[] = []
-    // The rows come after the looks: what has just been made has its row already, so it is not taken for a stray.
-    for await (const row of this.#deps.iterateRows()) {
+    // Rows are read after the lists: a new sandbox has its row first, so it is no orphan.
+    for await (const row of this.#context.rows.iterateAll()) {
       if (this.#isStopping) return notified
       const observedInBackend = observed.get(row.backend)
       const observedSandbox = observedInBackend?.get(row.id)
@@ -61,35 +59,36 @@ export class Reconciler implements AsyncDisposable {
       else if (observedInBackend !== undefined) onSettled(row)
     }
     for (const [name, orphans] of observed) {
-      for (const id of orphans.keys()) notified.push(this.notify(id, this.#deps.backends.get(name)))
+      for (const id of orphans.keys()) notified.push(this.notify(id, this.#context.backends.get(name)))
     }
     return notified
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isStopping = true
     const limit = new Promise((resolve) => setTimeout(resolve, stopTimeoutMs).unref())
     await Promise.race([limit, Promise.all([...this.#workers.values()].map((worker) => worker.stop()))])
     this.#workers.clear()
   }
 
   #isSettled(row: SandboxRow, observed: ObservedSandbox | undefined): boolean {
-    const now = this.#deps.now()
-    const times = { now, since: now, graceMs: this.#deps.graceMs }
-    return (
-      plan({ ...row, status: parseSandboxStatus(row) }, observed, times).kind === 'rest' &&
-      !hasFailureDetail(row)
-    )
+    const now = this.#context.now()
+    const timing = { now, since: now, graceMs: this.#context.startMs }
+    const step = plan({ ...row, status: parseSandboxStatus(row) }, observed, timing)
+    return step.kind === 'idle' && !hasFailureDetail(row)
   }
 
-  /** What each backend has; one that does not answer is left out. */
+  get #isStopping(): boolean {
+    return this.#context.signal.aborted
+  }
+
+  /** The sandboxes of each backend that answers. */
   async #observeBackends(): Promise<Map<string, Map<string, ObservedSandbox>>> {
-    const lists = [...this.#deps.backends].map(async ([name, backend]) => {
+    const lists = [...this.#context.backends].map(async ([name, backend]) => {
       try {
         const found = await backend.list()
         return [name, new Map(found.map((one) => [one.id, one]))] as const
       } catch (error) {
-        this.#deps.log('warn', 'a backend does not answer', { backend: name, error: String(error) })
+        this.#context.log('warn', 'a backend does not answer', { backend: name, error: String(error) })
         return undefined
       }
     })
@@ -97,7 +96,7 @@ export class Reconciler implements AsyncDisposable {
   }
 }
 
-/** As far as the row tells by itself, nothing is to be done. */
+/** Whether the row alone shows no difference. */
 function isRowSettled({ wanted, status }: SandboxRow): boolean {
   if (status === 'ERROR' || status === 'MISSING') return wanted !== 'gone'
   return status === (wanted === 'running' ? 'RUNNING' : 'PAUSED') && wanted !== 'gone'

@@ -5,7 +5,10 @@ import type { SandboxSecrets } from './sandbox-secrets.ts'
 
 /** What every sandbox is told about the world that it is in. */
 export interface SandboxEnvironment {
-  /** Where its events go: `http://host:port/api/v1/webhooks`; undefined when it cannot reach the control plane. */
+  /**
+   * Where its events go: `http://host:port/api/v1/webhooks`; undefined when it cannot reach the control
+   * plane.
+   */
   readonly webhooks: string | undefined
   /** Origins of web pages that may call it. */
   readonly origins: readonly string[]
@@ -105,7 +108,10 @@ function toSandboxConfig(
   }
 }
 
-/** The variables of the spec reach the tools too: an agent server gives them no others than those that it is told to. */
+/**
+ * The variables of the spec reach the tools too: an agent server gives them no others than those that it is
+ * told to.
+ */
 function commonEnv({ env }: SandboxSpec, { idleSeconds }: SandboxEnvironment): Record<string, string> {
   const names = Object.keys(env).filter((name) => !reservedVariable.test(name))
   return {

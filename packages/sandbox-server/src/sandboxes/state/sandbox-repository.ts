@@ -8,10 +8,10 @@ export type SandboxRowUpdate = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'c
   readonly status?: SandboxStatus
 }
 
-/** Told before and after each durable write and each call of a backend: tests end the process there. */
+/** Called before and after each durable write and each call of a backend: tests end the process there. */
 export type OnStep = (name: string) => void
 
-/** Steps that a backend does; the others are writes of the ledger. */
+/** Calls of a backend; the other steps are writes of rows. */
 const measuredSteps: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 'remove', 'init'])
 
 /** Metrics of the steps of sandboxes. */
@@ -36,7 +36,7 @@ export class StepMetrics {
   }
 }
 
-/** The rows of sandboxes. Every change of a status takes a legal edge, is durable before it is told, and rings. */
+/** The rows of sandboxes. A change of a status is checked, made durable, then notified. */
 export class SandboxRepository {
   readonly changes = new KeyedSignal()
   readonly metrics = new StepMetrics()
@@ -44,7 +44,7 @@ export class SandboxRepository {
   readonly #onStep: OnStep
   readonly #onRunning: (id: string) => void
 
-  /** `onRunning` is told each sandbox that has become RUNNING. */
+  /** `onRunning` is called for each sandbox that has become RUNNING. */
   constructor(rows: SandboxRows, onStep: OnStep = () => {}, onRunning: (id: string) => void = () => {}) {
     this.#rows = rows
     this.#onStep = onStep
@@ -62,10 +62,7 @@ export class SandboxRepository {
     return outcome
   }
 
-  /**
-   * Changes a row that is still as it was when it was read, as far as others decide about it. Undefined: it is not, so read it
-   * and decide again.
-   */
+  /** Changes a row, unless its `wanted`, `status`, `epoch` or `owner` differ from it: then undefined. */
   async update(row: SandboxRow, members: SandboxRowUpdate): Promise<SandboxRow | undefined> {
     assertLegalTransition(row.status, members.status)
     const { wanted, status, epoch, owner } = row
@@ -77,14 +74,14 @@ export class SandboxRepository {
     return changed
   }
 
-  /** One of the warm pool becomes somebody's; it is STARTING until it has its settings. */
+  /** Gives a sandbox of the warm pool an owner; it is STARTING until it has its settings. */
   async claim(
     spec: string,
     owner: string,
     org: string | null,
     used_at: number,
   ): Promise<SandboxRow | undefined> {
-    // The epoch of one that was never started: should it have died unnoticed, it is made for its owner as if it were new.
+    // Without an epoch: if it has died unnoticed, it is created again for its owner.
     const members = { owner, org, status: 'STARTING' satisfies SandboxStatus, epoch: null, used_at }
     const row = await this.runStep('claim', () => this.#rows.claim(spec, members))
     if (row !== undefined) this.changes.notify(row.id)
@@ -92,7 +89,7 @@ export class SandboxRepository {
   }
 
   async remove(id: string): Promise<void> {
-    await this.runStep('forget', () => this.#rows.remove(id))
+    await this.runStep('delete row', () => this.#rows.remove(id))
     this.changes.notify(id)
   }
 
@@ -115,7 +112,7 @@ export function parseSandboxStatus({ status }: Pick<SandboxRow, 'status'>): Sand
   return sandboxStatus.parse(status)
 }
 
-/** Nobody's: it waits in the warm pool. */
+/** Whether it is in the warm pool. */
 export function isPooled({ owner }: Pick<SandboxRow, 'owner'>): boolean {
   return owner === null
 }

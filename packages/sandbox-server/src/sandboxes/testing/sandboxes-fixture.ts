@@ -3,14 +3,19 @@ import type { ControlPlaneStore } from '@slipway/storage'
 import { expect, onTestFinished } from 'vitest'
 import { FakeBackend } from '../../backends/testing/fake-backend.ts'
 import { openTestControlPlane } from '../../testing/fixtures.ts'
-import { Sandboxes, type SandboxesOptions } from '../sandboxes.ts'
-import { SandboxSpecs } from '../specs.ts'
+import { Sandboxes } from '../sandboxes.ts'
+import type { SandboxesOptions } from '../state/context.ts'
+import { SandboxSpecs } from '../state/specs.ts'
 
 export const ann = { owner: 'ann' }
 export const bob = { owner: 'bob' }
 
 /** Quick, so that tests do not wait; every test says what it changes. */
-const fastOptions: Partial<SandboxesOptions> = {
+export const fastOptions = {
+  expose: 'auto',
+  allowedOrigins: [],
+  maxSandboxes: 0,
+  maxSandboxesPolicy: 'refuse',
   startMs: 20_000,
   reconcileMs: 50,
   pollMs: [2, 50],
@@ -18,7 +23,7 @@ const fastOptions: Partial<SandboxesOptions> = {
   idleSeconds: 0,
   maxSessionSeconds: 0,
   deleteAfterSeconds: 0,
-}
+} satisfies Partial<SandboxesOptions>
 
 export interface SandboxesFixture {
   readonly controlPlane: ControlPlaneStore
@@ -27,8 +32,8 @@ export interface SandboxesFixture {
   /** The clock of the control plane, which goes on by itself too. */
   readonly clock: { skipMs: number }
   /**
-   * Another control plane on the same ledger and backend, as after a restart. `begins` and `isClosed` (at the end of the test) are
-   * true unless given.
+   * Another control plane on the same ledger and backend, as after a restart. `begins` and `isClosed` (at the
+   * end of the test) are true unless given.
    */
   open(
     options?: Partial<SandboxesOptions>,
@@ -77,8 +82,11 @@ export async function createFixture(
 }
 
 export function createSpecs(specs: readonly Partial<SandboxSpec>[], backend = 'model'): SandboxSpecs {
-  const parsed = specs.map((spec, index) => sandboxSpec.parse({ id: `spec-${index}`, ...spec }))
-  return new SandboxSpecs(parsed, [backend], 0)
+  const parsed = specs.map((spec, index) => ({
+    ...sandboxSpec.parse({ id: `spec-${index}`, ...spec }),
+    backend,
+  }))
+  return new SandboxSpecs(parsed, 0)
 }
 
 /** Waits as long as it takes on a slow machine. */

@@ -2,10 +2,13 @@ import { sandboxSpec } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { SandboxSpecs } from './specs.ts'
 
-const spec = (id: string, more: object = {}) => sandboxSpec.parse({ id, ...more })
+const spec = (id: string, more: object = {}, backend = 'process') => ({
+  ...sandboxSpec.parse({ id, ...more }),
+  backend,
+})
 
-test('the first spec is the default, and one without a backend gets the first that is configured', () => {
-  const specs = new SandboxSpecs([spec('a'), spec('b', { backend: 'docker' })], ['process', 'docker'], 0)
+test('the first spec is the default', () => {
+  const specs = new SandboxSpecs([spec('a'), spec('b', {}, 'docker')], 0)
   expect(specs.resolve(undefined)).toMatchObject({ id: 'a', backend: 'process' })
   expect(specs.resolve('b')).toMatchObject({ id: 'b', backend: 'docker' })
   expect(() => specs.resolve('c')).toThrow(expect.objectContaining({ code: 'invalid' }))
@@ -22,7 +25,7 @@ test('no answer holds a secret of the environment of a spec', () => {
     URL: 'https://u:canary4@host/?token=canary5',
     MODE: 'fast',
   }
-  const info = new SandboxSpecs([spec('a', { env })], ['process'], 0).getInfo('a')
+  const info = new SandboxSpecs([spec('a', { env })], 0).getInfo('a')
   expect(JSON.stringify(info)).not.toContain('canary')
   expect(info?.initial_env).toMatchObject({ api_key: '**********', MODE: 'fast' })
 })
@@ -31,7 +34,6 @@ test('the pages join into the list, and a page id of nothing is refused', () => 
   const ids = Array.from({ length: 7 }, (_, index) => `spec/${index}`)
   const specs = new SandboxSpecs(
     ids.map((id) => spec(id)),
-    ['process'],
     0,
   )
   for (const limit of [1, 2, 3, 7, 100]) {
@@ -48,10 +50,4 @@ test('the pages join into the list, and a page id of nothing is refused', () => 
   expect(() => specs.listPage({ limit: 1, page_id: 'x' })).toThrow(
     expect.objectContaining({ code: 'invalid' }),
   )
-})
-
-test('specs that cannot be used are told when the server starts', () => {
-  expect(() => new SandboxSpecs([], ['process'], 0)).toThrow('no sandbox spec')
-  expect(() => new SandboxSpecs([spec('a'), spec('a')], ['process'], 0)).toThrow('two sandbox specs')
-  expect(() => new SandboxSpecs([spec('a', { backend: 'k8s' })], ['process'], 0)).toThrow('not configured')
 })

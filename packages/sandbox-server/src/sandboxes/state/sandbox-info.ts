@@ -2,20 +2,18 @@ import { Client } from '@slipway/client'
 import { formatInstant, must, type SandboxInfo } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import type { SandboxRow } from '@slipway/storage'
-import type { Backend, Isolation } from '../backends/backend.ts'
-import { decodeEndpoint } from '../network/endpoint.ts'
-import { type Expose, type ExposedUrl, exposedUrls } from '../network/exposed-urls.ts'
-import type { Lifetimes } from './lifetimes/lifetimes.ts'
-import type { SandboxSpecs } from './specs.ts'
-import { isPooled, parseSandboxStatus } from './state/sandbox-repository.ts'
-import type { SandboxSecretsCipher } from './state/sandbox-secrets.ts'
-import { secretValues } from './state/status-detail.ts'
+import type { Isolation } from '../../backends/backend.ts'
+import { decodeEndpoint } from '../../network/endpoint.ts'
+import { type ExposedUrl, exposedUrls } from '../../network/exposed-urls.ts'
+import type { SandboxContext } from './context.ts'
+import { isPooled, parseSandboxStatus } from './sandbox-repository.ts'
+import { secretValues } from './status-detail.ts'
 
 /** How a running sandbox is reached. */
 export interface SandboxConnection {
   /** Calls its agent server, with its key. */
   readonly client: Client
-  /** Base address from this machine, for `reach`. */
+  /** Base address from this machine, for `fetch` of Unix sockets too. */
   readonly url: string
   /** Base address that callers use. */
   readonly publicUrl: string
@@ -23,52 +21,41 @@ export interface SandboxConnection {
   /** As seen from inside; never empty. */
   readonly workingDir: string
   readonly row: SandboxRow
-  /** Its keys, and what its environment names as secret: whatever is printed in it may hold them. */
+  /** Its keys and the secrets of its environment, which its output may contain. */
   secrets(): readonly string[]
-}
-
-export interface SandboxInfoOptions {
-  readonly specs: SandboxSpecs
-  readonly backends: ReadonlyMap<string, Backend>
-  readonly secretsCipher: SandboxSecretsCipher
-  readonly fetch: typeof globalThis.fetch
-  readonly getLifetimes: (row: SandboxRow) => Lifetimes
-  readonly publicUrl: () => string
-  readonly expose: Expose
 }
 
 /** Where agents work when neither the spec nor the backend says it (wire 2.6). */
 const defaultWorkingDir = '/workspace/project'
 
-/** Never more than is true. */
 const unknownIsolation: SandboxInfo['isolation'] = {
   kind: 'none',
   enforced: [],
   notes: ['The backend does not tell at the moment how it isolates.'],
 }
 
-/** What is told of a sandbox: to its owner, and to those who talk to it. */
+/** Describes sandboxes to their owners and to those who connect to them. */
 export class SandboxInfoReader {
-  readonly #options: SandboxInfoOptions
+  readonly #context: SandboxContext
   readonly #isolations = new Map<string, Promise<Isolation>>()
 
-  constructor(options: SandboxInfoOptions) {
-    this.#options = options
+  constructor(context: SandboxContext) {
+    this.#context = context
   }
 
-  /** Undefined unless it is RUNNING, and is to stay so. */
+  /** Undefined unless it is RUNNING, also as desired. */
   getConnection(row: SandboxRow): SandboxConnection | undefined {
     const url = this.addresses(row).AGENT_SERVER
-    const sandboxSecrets = url === undefined ? undefined : this.#options.secretsCipher.open(row)
+    const sandboxSecrets = url === undefined ? undefined : this.#context.secretsCipher.open(row)
     if (url === undefined || sandboxSecrets === undefined || sandboxSecrets.key === null) return undefined
     const key = new Secret(sandboxSecrets.key)
     const publicUrl = must(this.#exposedUrls(row)[0], 'the address of an agent server').url
     const workingDir = sandboxSecrets.order.workingDir || decodeEndpoint(row).workingDir || defaultWorkingDir
-    const client = new Client({ url, sessionApiKey: key, fetch: this.#options.fetch })
+    const client = new Client({ url, sessionApiKey: key, fetch: this.#context.fetch })
     return { client, url, publicUrl, key, workingDir, row, secrets: () => secretValues(sandboxSecrets) }
   }
 
-  /** Where it is reached from this machine, by name of the wire; empty unless it runs. */
+  /** Its addresses from this machine, by name of the wire; empty unless it runs. */
   addresses(row: SandboxRow): Readonly<Record<string, string>> {
     const isRunning = row.status === 'RUNNING' && row.wanted === 'running' && !isPooled(row)
     return isRunning ? decodeEndpoint(row).addresses : {}
@@ -76,10 +63,10 @@ export class SandboxInfoReader {
 
   /** As its owner sees it (wire 2.5). */
   async getInfo(row: SandboxRow): Promise<SandboxInfo> {
-    const { specs, getLifetimes } = this.#options
+    const { specs, getLifetimes } = this.#context
     const connection = this.getConnection(row)
     const spec = specs.find(row.spec)
-    const lifetimes = getLifetimes(row)
+    const lifetimes = getLifetimes(row.spec)
     return {
       id: row.id,
       created_by_user_id: row.owner,
@@ -99,12 +86,12 @@ export class SandboxInfoReader {
   }
 
   #exposedUrls(row: SandboxRow): ExposedUrl[] {
-    const { publicUrl, expose } = this.#options
+    const { publicUrl, expose } = this.#context
     return exposedUrls(row.id, decodeEndpoint(row), { publicUrl: publicUrl(), expose })
   }
 
   async #isolation(name: string): Promise<SandboxInfo['isolation']> {
-    const backend = this.#options.backends.get(name)
+    const backend = this.#context.backends.get(name)
     const isolation = this.#isolations.get(name) ?? backend?.isolation()
     if (isolation === undefined) return unknownIsolation
     this.#isolations.set(name, isolation)

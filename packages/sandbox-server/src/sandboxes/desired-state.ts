@@ -1,0 +1,100 @@
+import { Problem } from '@slipway/protocol'
+import type { SandboxRow } from '@slipway/storage'
+import type { Reconciler } from './reconcile/reconciler.ts'
+import type { SandboxContext } from './state/context.ts'
+import { isPooled, type SandboxRowUpdate } from './state/sandbox-repository.ts'
+
+/** The desired state of sandboxes: written to the row first, then the reconciler makes it true. */
+export class DesiredState {
+  readonly #context: SandboxContext
+  readonly #reconciler: Reconciler
+
+  constructor(context: SandboxContext, reconciler: Reconciler) {
+    this.#context = context
+    this.#reconciler = reconciler
+  }
+
+  /** Sandboxes of any owner, in the order of the ids; undefined for unknown, pooled and removed ones. */
+  async find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]> {
+    const rows = await this.#context.rows.get(ids)
+    return rows.map((row) => (row === undefined || isPooled(row) || row.wanted === 'gone' ? undefined : row))
+  }
+
+  /** A Problem `not_found` when there is none. */
+  async get(id: string): Promise<SandboxRow> {
+    const [row] = await this.find([id])
+    if (row === undefined) throw notFoundProblem()
+    return row
+  }
+
+  /** Writes what `decide` returns for the current row; undefined: there is nothing to write. */
+  async update(id: string, decide: (row: SandboxRow) => SandboxRowUpdate | undefined): Promise<void> {
+    for (;;) {
+      const row = await this.get(id)
+      const members = decide(row)
+      if (members === undefined || (await this.#context.repository.update(row, members)) !== undefined) break
+    }
+    this.#reconciler.notify(id)
+  }
+
+  /**
+   * Resolves when all of its processes are paused, also those of a sandbox that is starting. A Problem
+   * `conflict` in ERROR and MISSING, `unavailable` when the backend cannot do it now: then it is retried.
+   */
+  async pause(id: string): Promise<void> {
+    const requirePausable = ({ status }: SandboxRow) => {
+      if (status === 'ERROR' || status === 'MISSING')
+        throw new Problem('conflict', `A sandbox in ${status} cannot be paused`)
+    }
+    await this.update(id, (row) => {
+      if (row.wanted === 'paused') return undefined
+      requirePausable(row)
+      return { wanted: 'paused' }
+    })
+    await this.waitFor(id, (row) => {
+      if (row === undefined || row.wanted !== 'paused' || row.status === 'PAUSED') return true
+      requirePausable(row)
+      return false
+    })
+  }
+
+  /** Waits for a row that fits. A Problem `unavailable` when its backend fails or it takes too long. */
+  async waitFor(id: string, predicate: (row: SandboxRow | undefined) => boolean): Promise<void> {
+    const { repository, answerMs, signal } = this.#context
+    const limit = AbortSignal.timeout(answerMs)
+    const read = async () => {
+      const [row] = await this.find([id])
+      if (predicate(row)) return true
+      const failure = this.#reconciler.failure(id)
+      if (failure !== undefined) throw unavailableProblem(failure)
+      return undefined
+    }
+    try {
+      await repository.changes.until(id, read, AbortSignal.any([limit, signal]))
+    } catch (error) {
+      throw limit.aborted && error === limit.reason ? unavailableProblem('it takes long') : error
+    }
+  }
+
+  /**
+   * Resolves when the sandbox is as desired (RUNNING or PAUSED), or in ERROR or MISSING. A Problem
+   * `not_found` when it is deleted; rejects with the reason of the signal.
+   */
+  async waitSettled(id: string, signal: AbortSignal): Promise<SandboxRow> {
+    const { repository, signal: stopping } = this.#context
+    const read = async () => {
+      const row = await this.get(id)
+      const desired = row.wanted === 'running' ? 'RUNNING' : 'PAUSED'
+      return [desired, 'ERROR', 'MISSING'].includes(row.status) ? row : undefined
+    }
+    return await repository.changes.until(id, read, AbortSignal.any([signal, stopping]))
+  }
+}
+
+export function notFoundProblem(): Problem {
+  return new Problem('not_found', 'There is no such sandbox')
+}
+
+function unavailableProblem(why: string): Problem {
+  return new Problem('unavailable', `Not yet: ${why}. It is done as soon as it can be.`)
+}

@@ -1,0 +1,166 @@
+import type { Semaphore } from '@slipway/shared/async'
+import type { SandboxRow } from '@slipway/storage'
+import { hashKey } from '../../auth/authenticator.ts'
+import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
+import { type Health, probeHealth, sendInit } from '../../network/agent-server-probe.ts'
+import { encodeEndpoint } from '../../network/endpoint.ts'
+import type { SandboxContext } from '../state/context.ts'
+import { generateKey, initRequest } from '../state/sandbox-config.ts'
+import { isPooled, type SandboxRowUpdate } from '../state/sandbox-repository.ts'
+import type { SandboxSecrets } from '../state/sandbox-secrets.ts'
+import { redactDetail } from '../state/status-detail.ts'
+import type { Step } from './plan.ts'
+
+/** Starts may take minutes: the other calls do not wait for them. */
+export interface Semaphores {
+  readonly start: Semaphore
+  readonly change: Semaphore
+  readonly look: Semaphore
+}
+
+/** What one round of a worker has read. */
+interface Round {
+  readonly row: SandboxRow
+  readonly observed: ObservedSandbox | undefined
+  /** Undefined when they are sealed with another key. */
+  readonly secrets: SandboxSecrets | undefined
+  /** The previous round had the same step. */
+  readonly isRepeat: boolean
+}
+
+/** `changed`: look again now; `called`: later when it is a repeat; `pending`: later; `gone`: never. */
+type StepOutcome = 'changed' | 'called' | 'pending' | 'gone'
+
+/** Runs the steps of one sandbox: calls its backend and its agent server, and writes its row. */
+export class StepRunner {
+  readonly #context: SandboxContext
+  readonly #semaphores: Semaphores
+  readonly #id: string
+  readonly #backend: Backend
+
+  constructor(context: SandboxContext, semaphores: Semaphores, id: string, backend: Backend) {
+    this.#context = context
+    this.#semaphores = semaphores
+    this.#id = id
+    this.#backend = backend
+  }
+
+  async run(step: Exclude<Step, { kind: 'idle' }>, round: Round): Promise<StepOutcome> {
+    switch (step.kind) {
+      case 'wait':
+        return step.isLast ? await this.#fail(round, 'It is still being made.') : 'pending'
+      case 'probe':
+        return await this.#probe(step.isLast, round)
+      case 'start':
+      case 'resume':
+        return await this.#start(step.kind, round)
+      case 'pause':
+      case 'remove':
+        await this.callBackend(step.kind)
+        return 'called'
+      case 'deleteRow':
+        await this.#context.repository.remove(this.#id)
+        return 'gone'
+      case 'setStatus':
+        return await this.#setStatus(step, round)
+    }
+  }
+
+  observe(): Promise<ObservedSandbox | undefined> {
+    return this.#semaphores.look.run(async () =>
+      (await this.#backend.list(this.#id)).find(({ id }) => id === this.#id),
+    )
+  }
+
+  callBackend(verb: 'pause' | 'remove'): Promise<void> {
+    const { repository } = this.#context
+    return this.#semaphores.change.run(() => repository.runStep(verb, () => this.#backend[verb](this.#id)))
+  }
+
+  /** A row that has changed in the meantime stays: the next round reads it. */
+  async updateRow(row: SandboxRow, members: SandboxRowUpdate): Promise<void> {
+    const { repository, signal, log } = this.#context
+    signal.throwIfAborted()
+    const changed = await repository.update(row, members)
+    if (changed === undefined || changed.status === row.status) return
+    log('info', 'sandbox', { sandbox: row.id, from: row.status, to: changed.status })
+  }
+
+  async #start(verb: 'start' | 'resume', round: Round): Promise<StepOutcome> {
+    const { secrets } = round
+    if (secrets === undefined)
+      return await this.#fail(
+        round,
+        'What it was made from is sealed with a key that this server does not have.',
+      )
+    const { repository } = this.#context
+    await this.#semaphores.start.run(() => repository.runStep(verb, () => this.#backend[verb](secrets.order)))
+    const observed = await this.observe()
+    if (observed === undefined) throw new Error('it was started and is not there')
+    // Never the text of a sandbox that is to be started again.
+    const epoch = observed.epoch === '' ? 'none' : observed.epoch
+    await this.updateRow(round.row, { epoch, addresses: encodeEndpoint(observed), detail: null })
+    return 'changed'
+  }
+
+  async #setStatus(step: Extract<Step, { kind: 'setStatus' }>, round: Round): Promise<StepOutcome> {
+    const { row, observed, isRepeat } = round
+    const { status, epoch } = step
+    if (status === 'MISSING') {
+      // A single look that finds nothing may have come at a bad moment.
+      if (!isRepeat) return 'pending'
+      const detail = row.status === 'ERROR' ? row.detail : 'Nothing is left of it.'
+      await this.updateRow(row, { status, detail })
+      return 'changed'
+    }
+    if (status === 'ERROR') return await this.#fail(round, observed?.detail ?? 'Its processes have ended.')
+    await this.updateRow(row, {
+      status,
+      detail: null,
+      ...(observed && { addresses: encodeEndpoint(observed) }),
+      ...(epoch !== undefined && { epoch }),
+    })
+    return 'changed'
+  }
+
+  async #probe(isLast: boolean, round: Round): Promise<StepOutcome> {
+    const { row, observed, secrets } = round
+    const { secretsCipher, startMs } = this.#context
+    if (secrets === undefined)
+      return await this.#fail(round, 'Its session key is sealed with a key that this server does not have.')
+    if (!isPooled(row) && secrets.key === null) {
+      const key = generateKey()
+      await this.updateRow(row, { key_hash: hashKey(key), sealed: secretsCipher.seal({ ...secrets, key }) })
+      return 'changed'
+    }
+    const health = await this.#checkHealth(row, observed?.addresses.AGENT_SERVER, secrets)
+    if (health.kind === 'ready') {
+      const endpoint = observed && { addresses: encodeEndpoint(observed) }
+      await this.updateRow(row, { status: 'RUNNING', detail: null, ...endpoint })
+      return 'changed'
+    }
+    if (!isLast) return 'pending'
+    const reason = health.kind === 'pending' ? health.why : 'it still waits for its settings'
+    const seconds = Math.round(startMs / 1000)
+    const text = `The agent server was not ready after ${seconds} s: ${reason}. ${observed?.detail ?? ''}`
+    return await this.#fail(round, text)
+  }
+
+  async #checkHealth(row: SandboxRow, url: string | undefined, secrets: SandboxSecrets): Promise<Health> {
+    if (url === undefined) return { kind: 'pending', why: 'it has no address' }
+    const context = this.#context
+    const { repository, getEnvironment } = context
+    const health = await this.#semaphores.look.run(() => probeHealth(url, secrets.key, context))
+    if (health.kind !== 'dormant') return health
+    if (secrets.key === null) return { kind: 'ready' }
+    const body = initRequest(secrets.key, getEnvironment(row))
+    const rejection = await repository.runStep('init', () => sendInit(url, secrets.initKey, body, context))
+    if (rejection !== undefined) return { kind: 'pending', why: rejection }
+    return await probeHealth(url, secrets.key, context)
+  }
+
+  async #fail({ row, secrets }: Round, text: string): Promise<StepOutcome> {
+    await this.updateRow(row, { status: 'ERROR', detail: redactDetail(text, secrets) })
+    return 'changed'
+  }
+}

@@ -1,0 +1,83 @@
+import { unixFetch } from '@slipway/http'
+import type { LogFunction } from '@slipway/protocol'
+import type { Cipher, ControlPlaneStore, SandboxRow } from '@slipway/storage'
+import type { Backend } from '../../backends/backend.ts'
+import type { Expose } from '../../network/exposed-urls.ts'
+import { type Lifetimes, resolveLifetimes } from './lifetimes.ts'
+import type { SandboxEnvironment } from './sandbox-config.ts'
+import { type OnStep, SandboxRepository } from './sandbox-repository.ts'
+import { SandboxSecretsCipher } from './sandbox-secrets.ts'
+import type { SandboxSpecs } from './specs.ts'
+
+/** Lifetimes are for specs that set none. */
+export interface SandboxesOptions extends Lifetimes {
+  readonly controlPlane: Pick<ControlPlaneStore, 'sandboxes'>
+  readonly cipher: Pick<Cipher, 'seal' | 'open'>
+  readonly backends: readonly Backend[]
+  readonly specs: SandboxSpecs
+  readonly log: LogFunction
+  /** Address of this server for callers, possibly with a path; read when it is needed. */
+  readonly publicUrl: () => string
+  /** Port on which this server listens for its sandboxes. */
+  readonly hostPort: () => number
+  readonly expose: Expose
+  /** Origins of web pages that may call the agent servers. */
+  readonly allowedOrigins: readonly string[]
+  /** Concurrently running sandboxes of one owner; 0: not limited. */
+  readonly maxSandboxes: number
+  /** At that limit a start is refused, or an idle sandbox is paused for it. */
+  readonly maxSandboxesPolicy: 'refuse' | 'pause_idle'
+  /** Time until an agent server must answer. */
+  readonly startMs: number
+  /** Between two comparisons of all sandboxes. */
+  readonly reconcileMs: number
+  /** How long `pause` and `resume` wait; 30 s by default. */
+  readonly answerMs?: number
+  /** First and longest delay between two looks at a sandbox that is starting; 20 to 500 ms by default. */
+  readonly pollMs?: readonly [number, number]
+  /** First and longest delay after a failure of a backend; 1 to 60 s by default. */
+  readonly retryMs?: readonly [number, number]
+  /** Idle time after which a sandbox may be paused for another one, in seconds; 10 by default. */
+  readonly evictIdleSeconds?: number
+  readonly fetch?: typeof globalThis.fetch
+  /** Milliseconds. */
+  readonly now?: () => number
+  readonly onStep?: OnStep
+  /** Called after a sandbox has become RUNNING, and for each that is when reconciling starts. */
+  readonly onRunning?: (id: string) => void
+}
+
+export type SandboxContext = ReturnType<typeof createContext>
+
+/** What the parts of the sandboxes share: options with defaults, rows and sealed secrets. */
+export function createContext(options: SandboxesOptions) {
+  const { controlPlane, specs, hostPort } = options
+  const backends = new Map(options.backends.map((backend) => [backend.name, backend]))
+  const stopping = new AbortController()
+  const getLifetimes = (spec: string) => resolveLifetimes(specs.find(spec), options)
+  return {
+    answerMs: 30_000,
+    pollMs: [20, 500] as const,
+    retryMs: [1_000, 60_000] as const,
+    evictIdleSeconds: 10,
+    fetch: unixFetch,
+    now: Date.now,
+    ...options,
+    backends,
+    rows: controlPlane.sandboxes,
+    repository: new SandboxRepository(controlPlane.sandboxes, options.onStep, options.onRunning),
+    secretsCipher: new SandboxSecretsCipher(options.cipher),
+    stopping,
+    /** Aborted when the server stops. */
+    signal: stopping.signal,
+    getLifetimes,
+    getEnvironment({ spec, backend }: Pick<SandboxRow, 'spec' | 'backend'>): SandboxEnvironment {
+      const url = backends.get(backend)?.hostUrl(hostPort(), specs.find(spec)?.network ?? 'shared')
+      return {
+        webhooks: url === undefined ? undefined : `${url}/api/v1/webhooks`,
+        origins: options.allowedOrigins,
+        idleSeconds: getLifetimes(spec).idleSeconds,
+      }
+    },
+  }
+}
