@@ -1,4 +1,5 @@
 export { errorCode } from './error-code.ts'
+export { exists } from './exists.ts'
 export { isDirectory } from './is-directory.ts'
 export { makeDirectory } from './make-directory.ts'
 export { isWithin, type ResolvedPath, resolveWithin } from './resolve-within.ts'

@@ -6,10 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, type TestContext, test } from 'vitest'
 import { observe } from '../backend.contract.ts'
+import type { Jail } from './bubblewrap/arguments.ts'
 import { CodeCache } from './code-cache.ts'
 import { waitUntil } from './host/files.ts'
 import { findProcess } from './host/processes.ts'
-import { detectHostCapabilities, type Jail } from './host-capabilities.ts'
+import { detectHostCapabilities } from './host-capabilities.ts'
 import { openProcessBackend } from './testing/process-backend-fixture.ts'
 
 const minuteMs = 60_000

@@ -3,26 +3,29 @@ import { hash, randomBytes } from 'node:crypto'
 import { chmod, chown, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
-import { identityArguments, insidePaths, jailArguments } from './bubblewrap/arguments.ts'
+import { makeDirectory } from '@slipway/shared/fs'
+import { insidePaths, type Jail, jailCommand } from './bubblewrap/arguments.ts'
 import { type SpawnedProgram, spawnWithFds, trackExit } from './bubblewrap/spawn-with-fds.ts'
 import { ignoreErrors } from './host/files.ts'
 import { hostEnvironment } from './host/run-program.ts'
-import { type Jail, jailCommand } from './host-capabilities.ts'
 import { hostUserId } from './sandbox-paths.ts'
 
 export interface CodeCacheOptions {
-  /** Of this cache alone, absolute; made when it is not there. */
+  /** Of this cache alone, absolute; created when it is missing. */
   readonly directory: string
   readonly ledgerId: string
   readonly agentCommand: readonly string[]
-  /** What the program is made of: when it changes, everything is compiled anew. */
+  /** The files of the program: a change of them compiles everything again. */
   readonly readable: readonly string[]
   readonly inaccessible: readonly string[]
   readonly log: LogFunction
 }
 
 const compileTimeoutMs = 60_000
-/** Ends the program gracefully when its own input ends, so also when the server dies: that is when Node writes what it compiled. */
+/**
+ * Ends the program gracefully at the end of its input, also when the server dies: then Node writes what it
+ * compiled.
+ */
 const compileScript = `
 exec 3<&0
 "$@" 3<&- &
@@ -36,8 +39,9 @@ exit $code
 `
 
 /**
- * The compiled code of our own agent server, which makes its start about twice as fast. It is made by an agent server that serves
- * nobody, behind the same walls as sandboxes, and is read-only for them: what one of them could write there would run in all others.
+ * The compiled code of our own agent server, which makes its start about twice as fast. An agent server
+ * without callers makes it, isolated like a sandbox. It is read-only for sandboxes: what one could write
+ * would run in all.
  */
 export class CodeCache {
   readonly #options: CodeCacheOptions
@@ -48,12 +52,12 @@ export class CodeCache {
     this.#options = options
   }
 
-  /** A folder of the host to be shown to sandboxes; undefined while there is none. */
+  /** A folder of the host for sandboxes to read; undefined while there is none. */
   get folder(): string | undefined {
     return this.#folder
   }
 
-  /** Finds or makes it, once; resolves when that is over. Never rejects: without it everything is only slower. */
+  /** Finds or compiles it, once. Never rejects: without it sandboxes only start slower. */
   make(jail: Jail | undefined): Promise<void> {
     this.#preparing ??= this.#findOrCompile(jail).catch((error: unknown) =>
       this.#options.log('warn', 'the agent server is not compiled ahead: sandboxes start slower', {
@@ -65,11 +69,8 @@ export class CodeCache {
 
   async #findOrCompile(jail: Jail | undefined): Promise<void> {
     const { directory, agentCommand, readable } = this.#options
-    const key = hash(
-      'sha256',
-      JSON.stringify([agentCommand, jail !== undefined, await modificationStamps(readable)]),
-    )
-    const folder = join(directory, key.slice(0, 32))
+    const source = [agentCommand, jail !== undefined, await modificationStamps(readable)]
+    const folder = join(directory, hash('sha256', JSON.stringify(source)).slice(0, 32))
     const names = (await ignoreErrors(['ENOENT'], readdir(directory))) ?? []
     for (const name of names.filter((each) => each !== basename(folder)))
       await rm(join(directory, name), { recursive: true, force: true })
@@ -79,7 +80,7 @@ export class CodeCache {
 
   async #compile(jail: Jail | undefined, folder: string): Promise<void> {
     const { directory, ledgerId } = this.#options
-    await mkdir(directory, { recursive: true, mode: 0o700 })
+    await makeDirectory(directory, 0o700)
     const draft = await mkdtemp(join(directory, '.draft-'))
     try {
       const [code, data] = [join(draft, 'code'), join(draft, 'data')]
@@ -100,30 +101,27 @@ export class CodeCache {
   async #runPlain(code: string, data: string): Promise<void> {
     const [program = '', ...args] = this.#command(data)
     const env = compileEnvironment(code, data, data)
-    await runUntilReady(
-      trackExit(spawn(program, args, { cwd: data, env, stdio: ['pipe', 'pipe', 'ignore'] })),
-    )
+    const child = spawn(program, args, { cwd: data, env, stdio: ['pipe', 'pipe', 'ignore'] })
+    await runUntilReady(trackExit(child))
   }
 
   async #runJailed(jail: Jail, draft: string, code: string, data: string): Promise<void> {
-    const { ledgerId, readable, inaccessible } = this.#options
-    const user = jail.setpriv === undefined ? null : hostUserId(ledgerId, '/code')
-    const outerArguments = await jailArguments({
-      user,
+    const { directory, ledgerId, readable, inaccessible } = this.#options
+    const options = {
+      user: jail.setpriv === undefined ? null : hostUserId(ledgerId, '/code'),
       network: 'none',
+      env: compileEnvironment(insidePaths.code, insidePaths.data, '/tmp'),
+      workingDir: insidePaths.data,
       readable,
-      inaccessible: [this.#options.directory, ...inaccessible],
+      inaccessible: [directory, ...inaccessible],
       temporaryBytes: 64 << 20,
-      readOnlyBinds: [],
       writableBinds: [
         [data, insidePaths.data],
         [code, insidePaths.code],
       ],
-    })
-    const env = compileEnvironment(insidePaths.code, insidePaths.data, '/tmp')
-    const lists = [outerArguments, identityArguments(env, insidePaths.data, jail.canForbidUsers)]
-    const command = jailCommand(jail, user, this.#command(insidePaths.data))
-    await runUntilReady(await spawnWithFds(command, lists, draft, ['pipe', 'pipe', 'ignore']))
+    } as const
+    const jailed = await jailCommand(jail, options, this.#command(insidePaths.data))
+    await runUntilReady(await spawnWithFds(jailed, draft, ['pipe', 'pipe', 'ignore']))
   }
 
   #command(data: string): string[] {
@@ -132,13 +130,13 @@ export class CodeCache {
   }
 }
 
-/** With a key that nobody has: it serves nobody. */
+/** With a random session key: it has no callers. */
 function compileEnvironment(code: string, homeDirectory: string, temporary: string): Record<string, string> {
   const directories = { HOME: homeDirectory, TMPDIR: temporary, NODE_COMPILE_CACHE: code }
   return { ...hostEnvironment, ...directories, SLIPWAY_SESSION_API_KEY: randomBytes(32).toString('hex') }
 }
 
-/** Lets it come to its first line, which says that it answers, and end. The server does not live on for it. */
+/** Ends a program after its first line, which says that it is ready. Does not keep the server alive. */
 async function runUntilReady({ child, ended }: SpawnedProgram): Promise<void> {
   const { stdin, stdout } = child
   if (stdin === null || stdout === null) throw new Error('a program without pipes')
@@ -157,7 +155,7 @@ async function runUntilReady({ child, ended }: SpawnedProgram): Promise<void> {
   if (!isReady || code !== 0) throw new Error(`the agent server ended with ${code}`)
 }
 
-/** Everybody may read it, and nobody but the server may change it. */
+/** Readable for all users, writable for the server only. */
 async function makeReadOnly(folder: string): Promise<void> {
   const isRoot = process.getuid?.() === 0
   for (const entry of await readdir(folder, { withFileTypes: true })) {
@@ -174,7 +172,7 @@ async function makeReadOnly(folder: string): Promise<void> {
   }
 }
 
-/** Changes with every file that is replaced: of folders the times of all in them, of `node_modules` its own. */
+/** Modification times of files and, recursively, of folders; of `node_modules` only its own. */
 async function modificationStamps(paths: readonly string[]): Promise<string[]> {
   const stamps: string[] = []
   for (const path of paths) {

@@ -10,13 +10,12 @@ import { isPaused } from './sandbox-processes.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import { findSupervisor, readExit, readSupervisorId } from './supervisor.ts'
 
-/** The name under which an agent server without a network listens, in its data folder. */
+/** The socket of an agent server without a network, in its data folder. */
 export const agentSocketName = 'agent.sock'
 
-/** A supervisor that has not written itself down by then never will. */
+/** A supervisor that has not written its pid by then never will. */
 const supervisorGraceMs = 10_000
 
-/** What is really there of one sandbox. */
 export async function inspectSandbox(
   directory: string,
   paths: SandboxPaths,
@@ -25,18 +24,14 @@ export async function inspectSandbox(
 ): Promise<ObservedSandbox> {
   const { id, epoch, workingDir } = record
   const base = { id, epoch, ...(workingDir === '' ? {} : { workingDir }) }
-  const notRunning = (state: ObservedSandbox['state'], detail: string): ObservedSandbox => ({
-    ...base,
-    state,
-    addresses: {},
-    detail,
-  })
+  const notRunning = (state: ObservedSandbox['state'], detail: string) =>
+    ({ ...base, state, addresses: {}, detail }) as const
   if (record.isRemoving) return notRunning('broken', 'It is being removed, or its removal was cut off')
   if (record.fault !== null) return notRunning('broken', record.fault)
   if (isStarting) return { ...base, state: 'starting', addresses: {} }
   if (epoch === '') return notRunning('stopped', 'It has not been started')
   if (record.bootId !== (await readBootId())) return notRunning('stopped', 'The host was started anew')
-  // In this order: one that has ended has written its exit before.
+  // In this order: a supervisor writes the exit before it ends.
   const supervisor = await findSupervisor(paths, epoch)
   const exit = await readExit(paths, epoch)
   if (exit === undefined && supervisor !== undefined) {
@@ -54,7 +49,7 @@ async function describeStop(paths: SandboxPaths, record: SandboxRecord): Promise
   const kills = await countOomKills(record.groups)
   const how = exit === undefined ? 'It was ended from outside' : describeExitCode(exit.code)
   const memory = kills === 0 ? '' : ` after it had used up its memory (${kills} processes ended for that)`
-  const lastOutput = exit?.words || (await readLastOutput(paths.root))
+  const lastOutput = exit?.message || (await readLastOutput(paths.root))
   return `${how}${memory}${lastOutput === '' ? '' : `:\n${lastOutput}`}`
 }
 
@@ -69,8 +64,9 @@ async function findAddresses(
 }
 
 /**
- * A path of the host to the socket that the sandbox made, once it is there. The sandbox could put a link to a socket of the host
- * in its place at any time, so the socket itself is given a second name in a folder that the sandbox does not see.
+ * A path of the host to the socket of the sandbox; undefined before it exists. The sandbox could replace it
+ * by a link to a socket of the host at any time, so the socket itself gets a second name in a folder that the
+ * sandbox does not see.
  */
 async function linkSocket(
   directory: string,
@@ -82,12 +78,10 @@ async function linkSocket(
   if (!(await isSocket(linkPath))) {
     const codes = ['ENOENT', 'EEXIST', 'EPERM', 'EXDEV', 'ENOTDIR', 'ENOSPC', 'EACCES']
     await ignoreErrors(codes, link(join(paths.data, agentSocketName), linkPath))
-    if (!(await isSocket(linkPath))) {
-      await rm(linkPath, { force: true })
-      return undefined
-    }
   }
-  return shortSocketPath(directory, paths, name)
+  if (await isSocket(linkPath)) return await shortSocketPath(directory, paths, name)
+  await rm(linkPath, { force: true })
+  return undefined
 }
 
 async function isSocket(path: string): Promise<boolean> {

@@ -1,24 +1,21 @@
-import { chmod, chown, lstat, mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, chown, lstat, readdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { isWithin, makeDirectory } from '@slipway/shared/fs'
 import type { SandboxConfig } from '../backend.ts'
-import {
-  identityArguments,
-  insidePaths,
-  isWithin,
-  jailArguments,
-  workingDirMount,
-} from './bubblewrap/arguments.ts'
+import { insidePaths, jailCommand, workingDirMount } from './bubblewrap/arguments.ts'
 import { mountDisk } from './host/disk-image.ts'
 import { ignoreErrors } from './host/files.ts'
 import { hostPath, runProgram } from './host/run-program.ts'
-import { type HostCapabilities, jailCommand } from './host-capabilities.ts'
+import type { HostCapabilities } from './host-capabilities.ts'
 import { agentSocketName } from './inspect.ts'
 import { type SandboxPaths, shortSocketPath } from './sandbox-paths.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import type { LaunchOptions } from './supervisor.ts'
 
-/** What the backend was told about this host. */
+/** The options of the backend that concern files and programs. */
 export interface PreparationDeps {
+  /** Without a jail every start fails. */
+  readonly isJailRequired: boolean
   readonly directory: string
   readonly agentCommand: readonly string[]
   readonly readable: readonly string[]
@@ -28,28 +25,27 @@ export interface PreparationDeps {
   readonly codeFolder: () => string | undefined
 }
 
-/** Why an order cannot be followed here; undefined when it can. */
+/** Why a sandbox cannot be started here; undefined when it can. */
 export async function validateConfig(
   config: SandboxConfig,
-  means: HostCapabilities,
+  capabilities: HostCapabilities,
   paths: SandboxPaths,
-  { directory, readable }: PreparationDeps,
-  isJailNeeded: boolean,
+  { directory, readable, isJailRequired }: PreparationDeps,
 ): Promise<string | undefined> {
   const texts = [...config.command, config.workingDir, ...Object.entries(config.env).flat()]
   if (texts.some((text) => text.includes('\0')))
     return 'A NUL character stands in its command, folder or environment'
-  if (isJailNeeded && means.jail === undefined) return means.isolation.notes[0]
+  if (isJailRequired && capabilities.jail === undefined) return capabilities.isolation.notes[0]
   if (config.network === 'none') {
-    if (means.jail === undefined)
+    if (capabilities.jail === undefined)
       return 'It is to have no network; that needs bubblewrap, which does not work here'
     const socket = await shortSocketPath(directory, paths, `${'0'.repeat(8)}.sock`)
     if (socket === undefined) return `${directory} is too long for the path of a Unix socket`
   }
-  // A shell hands on variables with other names or not, as it likes.
+  // Shells may drop variables with other names.
   const name = /^[A-Za-z_]\w*$/
   const invalidName = Object.keys(config.env).find((each) =>
-    means.jail === undefined ? !name.test(each) : /=|^$/.test(each),
+    capabilities.jail === undefined ? !name.test(each) : /=|^$/.test(each),
   )
   if (invalidName !== undefined)
     return `${JSON.stringify(invalidName)} is not a name of an environment variable`
@@ -58,7 +54,7 @@ export async function validateConfig(
   return typeof mount === 'string' ? mount : undefined
 }
 
-/** Where the agent works, as it sees it. */
+/** The working directory of the agent, as it sees it. */
 export function resolveWorkingDir(
   { workingDir }: SandboxConfig,
   paths: SandboxPaths,
@@ -70,35 +66,30 @@ export function resolveWorkingDir(
     [insidePaths.workspace, paths.workspace],
     [insidePaths.homeDirectory, paths.homeDirectory],
   ] as const
-  const found = folders.find(([inside]) => isWithin(requested, inside))
+  const found = folders.find(([inside]) => isWithin(inside, requested))
   return found === undefined ? paths.externalWorkingDir : join(found[1], requested.slice(found[0].length))
 }
 
-/** Makes the disk, the folders and the files about users. Says what went wrong, or nothing. */
+/** Creates the disk, the folders and the files of users and groups. Returns why that failed. */
 export async function prepareFiles(
   paths: SandboxPaths,
   record: SandboxRecord,
   previous: SandboxRecord,
 ): Promise<string | undefined> {
-  await mkdir(paths.files, { recursive: true, mode: 0o700 })
+  await makeDirectory(paths.files, 0o700)
   if (record.diskBytes !== null) {
     const failure = await mountDisk(paths.image, paths.files, record.diskBytes)
     if (failure !== undefined) return failure
   }
-  await mkdir(paths.sockets, { recursive: true, mode: 0o700 })
+  await makeDirectory(paths.sockets, 0o700)
   for (const name of await readdir(paths.sockets)) await rm(join(paths.sockets, name), { force: true })
   await ignoreErrors(['EISDIR', 'ERR_FS_EISDIR'], rm(join(paths.data, agentSocketName), { force: true }))
-  for (const folder of [
-    paths.data,
-    paths.workspace,
-    paths.homeDirectory,
-    paths.temporary,
-    paths.externalWorkingDir,
-  ]) {
-    await mkdir(folder, { recursive: true, mode: 0o755 })
+  const { data, workspace, homeDirectory, temporary, externalWorkingDir } = paths
+  for (const folder of [data, workspace, homeDirectory, temporary, externalWorkingDir]) {
+    await makeDirectory(folder, 0o755)
     if (record.user === null || (await lstat(folder)).uid === record.user) continue
     await chown(folder, record.user, record.user)
-    // What it made under another user, when the host could less or more.
+    // Its files of another user, from a start with other capabilities of the host.
     if (previous.startedAtMs > 0)
       await runProgram('chown', ['-R', '-h', `${record.user}:${record.user}`, folder], 600_000)
   }
@@ -107,7 +98,7 @@ export async function prepareFiles(
   if (record.isJailed) return undefined
   const made = await ignoreErrors(
     ['EEXIST', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM', 'ENAMETOOLONG', 'EROFS', 'ENOENT'],
-    mkdir(record.workingDir, { recursive: true }).then(() => true),
+    makeDirectory(record.workingDir).then(() => true),
   )
   return made ? undefined : `${record.workingDir} is not a folder and cannot be made`
 }
@@ -120,22 +111,23 @@ const group = 'root:x:0:\nslipway:x:1000:\nnogroup:x:65534:\n'
 
 const maxTemporaryBytes = 512 << 20
 
-/** How the program of an order is started, behind walls where there are any. */
+/** How the program of a sandbox is started, in a jail where there is one. */
 export async function buildLaunch(
   config: SandboxConfig,
   paths: SandboxPaths,
   record: SandboxRecord,
-  means: HostCapabilities,
+  { jail }: HostCapabilities,
   deps: PreparationDeps,
 ): Promise<LaunchOptions> {
-  const program = config.command.length === 0 ? deps.agentCommand : config.command
-  const data = record.isJailed ? insidePaths.data : paths.data
-  const where =
+  const { diskBytes, maxOpenFiles, memoryBytes = Infinity } = config.resources
+  const isOwnProgram = config.command.length === 0
+  const code = isOwnProgram ? deps.codeFolder() : undefined
+  const data = jail === undefined ? paths.data : insidePaths.data
+  const address =
     record.port === null
       ? ['--socket', join(data, agentSocketName)]
       : ['--host', '127.0.0.1', '--port', String(record.port)]
-  const command = [...program, ...where, '--data', data]
-  const { diskBytes, maxOpenFiles } = config.resources
+  const program = [...(isOwnProgram ? deps.agentCommand : config.command), ...address, '--data', data]
   const common = {
     paths,
     epoch: record.epoch,
@@ -143,42 +135,32 @@ export async function buildLaunch(
     maxOpenFiles: maxOpenFiles === undefined ? undefined : Math.floor(maxOpenFiles),
     maxFileBytes: record.diskBytes === null ? diskBytes : undefined,
   }
-  const code = config.command.length === 0 ? deps.codeFolder() : undefined
-  const standard = {
+  const environment = (homeDirectory: string, temporary: string, codeFolder: string) => ({
     PATH: hostPath,
     LANG: 'C.UTF-8',
-    ...(code !== undefined && { NODE_COMPILE_CACHE: record.isJailed ? insidePaths.code : code }),
+    ...(code !== undefined && { NODE_COMPILE_CACHE: codeFolder }),
+    HOME: homeDirectory,
+    TMPDIR: temporary,
+    ...config.env,
+  })
+  if (jail === undefined) {
+    const env = environment(paths.homeDirectory, paths.temporary, code ?? '')
+    return { ...common, command: program, env, cwd: record.workingDir, argumentLists: [] }
   }
-  if (means.jail === undefined) {
-    const env = { ...standard, HOME: paths.homeDirectory, TMPDIR: paths.temporary, ...config.env }
-    return { ...common, command, env, cwd: record.workingDir, argumentLists: [] }
-  }
-  const env = { ...standard, HOME: insidePaths.homeDirectory, TMPDIR: '/tmp', ...config.env }
-  const lists = [
-    await buildJailArguments(config, paths, record, deps, code),
-    identityArguments(env, record.workingDir, means.jail.canForbidUsers),
-  ]
-  const jailed = jailCommand(means.jail, record.user, command)
-  return { ...common, command: jailed, env: undefined, cwd: paths.root, argumentLists: lists }
-}
-
-async function buildJailArguments(
-  config: SandboxConfig,
-  paths: SandboxPaths,
-  record: SandboxRecord,
-  { directory, readable, inaccessible, hostSocket }: PreparationDeps,
-  code: string | undefined,
-): Promise<readonly string[]> {
-  const mount = workingDirMount(record.workingDir, readable)
+  const mount = workingDirMount(record.workingDir, deps.readable)
   const externalTarget = typeof mount === 'string' ? undefined : mount.target
-  const sockets = record.network === 'none' && hostSocket !== undefined ? dirname(hostSocket) : undefined
-  if (sockets !== undefined) await allowSocketTraversal(sockets)
-  return jailArguments({
+  const sockets =
+    record.network === 'none' && deps.hostSocket !== undefined ? dirname(deps.hostSocket) : undefined
+  // The folder has only the socket: users of sandboxes may enter it, while the folders above keep others out.
+  if (sockets !== undefined) await ignoreErrors(['ENOENT', 'EPERM'], chmod(sockets, 0o711))
+  const options = {
     user: record.user,
     network: record.network,
-    readable,
-    inaccessible: [directory, ...inaccessible],
-    temporaryBytes: Math.min(maxTemporaryBytes, Math.floor((config.resources.memoryBytes ?? Infinity) / 2)),
+    env: environment(insidePaths.homeDirectory, '/tmp', insidePaths.code),
+    workingDir: record.workingDir,
+    readable: deps.readable,
+    inaccessible: [deps.directory, ...deps.inaccessible],
+    temporaryBytes: Math.min(maxTemporaryBytes, Math.floor(memoryBytes / 2)),
     readOnlyBinds: [
       [paths.passwd, '/etc/passwd'],
       [paths.group, '/etc/group'],
@@ -191,10 +173,6 @@ async function buildJailArguments(
       [paths.homeDirectory, insidePaths.homeDirectory],
       ...(externalTarget === undefined ? [] : [[paths.externalWorkingDir, externalTarget] as const]),
     ],
-  })
-}
-
-/** Its folder is the socket's own, so the users of sandboxes may pass through it; the folders above keep others out. */
-async function allowSocketTraversal(folder: string): Promise<void> {
-  await ignoreErrors(['ENOENT', 'EPERM'], chmod(folder, 0o711))
+  } as const
+  return { ...common, ...(await jailCommand(jail, options, program)), env: undefined, cwd: paths.root }
 }

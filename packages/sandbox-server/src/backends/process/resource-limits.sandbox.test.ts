@@ -12,8 +12,8 @@ import { openProcessBackend } from './testing/process-backend-fixture.ts'
 const minuteMs = 60_000
 
 /**
- * A running probe with small limits. Whether the host really has set them is looked up before anything tries to break them;
- * the test is skipped where this host cannot.
+ * A running probe with small limits. Whether the host really has set them is looked up before anything tries
+ * to break them; the test is skipped where this host cannot.
  */
 async function startLimited(context: TestContext, resources: Resources) {
   const at = await openProcessBackend({ isolate: 'auto' })

@@ -1,34 +1,17 @@
-import { createHash } from 'node:crypto'
-import { mkdir, symlink } from 'node:fs/promises'
+import { hash } from 'node:crypto'
+import { symlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeDirectory } from '@slipway/shared/fs'
 import { ignoreErrors } from './host/files.ts'
 
-/**
- * Where things of one sandbox are on the host. Only the folders in `files` can be seen from inside, each mounted alone, so that
- * the sandbox can put nothing in the place of any of these paths. With a limit of the disk, `files` is a file system of its own.
- */
-export interface SandboxPaths {
-  readonly root: string
-  readonly record: string
-  readonly passwd: string
-  readonly group: string
-  readonly image: string
-  readonly files: string
-  readonly data: string
-  readonly workspace: string
-  readonly homeDirectory: string
-  readonly temporary: string
-  /** The working directory when it is not in the workspace. */
-  readonly externalWorkingDir: string
-  /** Names of the host for sockets that the sandbox made. */
-  readonly sockets: string
-  /** Process id and start of the supervisor, written by itself. */
-  pid(epoch: string): string
-  /** How the program ended, written by the supervisor. */
-  exit(epoch: string): string
-}
+export type SandboxPaths = ReturnType<typeof sandboxPaths>
 
-export function sandboxPaths(directory: string, id: string): SandboxPaths {
+/**
+ * Paths of one sandbox on the host. From inside only folders in `files` are visible, each mounted alone, so
+ * that the sandbox cannot replace any of these paths. With a limit of the disk, `files` is a file system of
+ * its own.
+ */
+export function sandboxPaths(directory: string, id: string) {
   const root = join(directory, id)
   const files = join(root, 'files')
   return {
@@ -42,28 +25,32 @@ export function sandboxPaths(directory: string, id: string): SandboxPaths {
     workspace: join(files, 'workspace'),
     homeDirectory: join(files, 'home'),
     temporary: join(files, 'tmp'),
+    /** The working directory when it is not in the workspace. */
     externalWorkingDir: join(files, 'elsewhere'),
+    /** Names of the host for sockets that the sandbox made. */
     sockets: join(files, 'reach'),
-    pid: (epoch) => join(root, `pid.${epoch}`),
-    exit: (epoch) => join(root, `exit.${epoch}`),
+    /** Process id and start of the supervisor, written by itself. */
+    pid: (epoch: string) => join(root, `pid.${epoch}`),
+    /** How the program ended, written by the supervisor. */
+    exit: (epoch: string) => join(root, `exit.${epoch}`),
   }
 }
 
-/** What an id may be; others are not even looked for, so that none can name a path. */
+/** Valid ids. Others are not looked up, so that none can name a path. */
 export const idPattern = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 
 /**
- * The user of the host that a sandbox runs as when the server is root: each has its own, in a range that neither people nor
- * system services nor containers are given users from.
+ * The user of the host for a sandbox when the server is root, from a range that people, services and
+ * containers do not use.
  */
 export function hostUserId(ledgerId: string, id: string): number {
-  return 1_900_000_000 + Number.parseInt(sha256Hex(`${ledgerId}/${id}`).slice(0, 6), 16)
+  return 1_900_000_000 + Number.parseInt(hash('sha256', `${ledgerId}/${id}`).slice(0, 6), 16)
 }
 
-/** How long the path of a Unix socket may be; one byte less than the least of the systems. */
+/** Longest path of a Unix socket that all systems accept. */
 const maxSocketPath = 103
 
-/** A short name for a path that is too long for a socket: a link beside the sandboxes. Undefined when that is too long too. */
+/** The path of a socket, through a link if it is too long. Undefined when that is too long too. */
 export async function shortSocketPath(
   directory: string,
   paths: SandboxPaths,
@@ -75,15 +62,11 @@ export async function shortSocketPath(
   const link = join(links, socketLinkName(paths))
   const short = join(link, name)
   if (Buffer.byteLength(short) > maxSocketPath) return undefined
-  await mkdir(links, { recursive: true, mode: 0o700 })
+  await makeDirectory(links, 0o700)
   await ignoreErrors(['EEXIST'], symlink(paths.sockets, link))
   return short
 }
 
 export function socketLinkName(paths: SandboxPaths): string {
-  return sha256Hex(paths.root).slice(0, 12)
-}
-
-function sha256Hex(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  return hash('sha256', paths.root).slice(0, 12)
 }

@@ -14,34 +14,24 @@ import type { SandboxPaths } from './sandbox-paths.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import { findSupervisor } from './supervisor.ts'
 
-/** All processes of one sandbox taken together: found, stopped, let go on, ended. */
-
 const signalTimeoutMs = 15_000
 
-/** Everything that runs, without the supervisors. */
+/** All processes of a sandbox, without the supervisors. */
 async function listSandboxProcesses(paths: SandboxPaths, record: SandboxRecord): Promise<readonly Process[]> {
   const [everything, supervisors, inCgroups] = await Promise.all([
     listProcesses(),
     listSupervisors(paths, record),
     listCgroupProcesses(record.groups),
   ])
-  const found = new Map<number, Process>()
-  for (const supervisor of supervisors) {
-    for (const each of listDescendants(everything, supervisor.pid)) found.set(each.pid, each)
-    if (record.isJailed) continue
-    // Only while its leader runs is it sure that the number of a session means this one.
-    for (const each of everything) if (each.session === supervisor.pid) found.set(each.pid, each)
-  }
-  for (const each of everything) if (inCgroups.includes(each.pid)) found.set(each.pid, each)
-  for (const each of record.isJailed ? [] : await filterMarked(everything, paths.files))
-    found.set(each.pid, each)
-  for (const { pid } of supervisors) found.delete(pid)
-  return [...found.values()]
-}
-
-async function filterMarked(all: readonly Process[], folder: string): Promise<readonly Process[]> {
-  const marked = await Promise.all(all.map((each) => hasHomeBelow(each, folder)))
-  return all.filter((_, index) => marked[index])
+  const leaders = supervisors.map(({ pid }) => pid)
+  const pids = new Set(inCgroups)
+  for (const leader of leaders) for (const { pid } of listDescendants(everything, leader)) pids.add(pid)
+  // The number of a session is surely of this sandbox while its leader runs.
+  const unjailed = record.isJailed ? [] : everything
+  const isMarked = await Promise.all(unjailed.map((each) => hasHomeBelow(each, paths.files)))
+  for (const [index, { pid, session }] of unjailed.entries())
+    if (isMarked[index] || leaders.includes(session)) pids.add(pid)
+  return everything.filter(({ pid }) => pids.has(pid) && !leaders.includes(pid))
 }
 
 /** The supervisors of all starts that still run. */
@@ -59,7 +49,7 @@ export async function listRootFiles(paths: SandboxPaths): Promise<readonly strin
   return (await ignoreErrors(['ENOENT'], readdir(paths.root))) ?? []
 }
 
-/** Whether everything stands still. False when nothing runs. */
+/** Whether all processes are stopped. False when nothing runs. */
 export async function isPaused(paths: SandboxPaths, record: SandboxRecord): Promise<boolean> {
   const frozen = await isFrozen(record.groups)
   if (frozen !== undefined) return frozen
@@ -67,7 +57,7 @@ export async function isPaused(paths: SandboxPaths, record: SandboxRecord): Prom
   return all.length > 0 && all.every(isProcessStopped)
 }
 
-/** Stops everything; when it resolves, nothing runs on. Rejects when that cannot be had, and lets go on what it had stopped. */
+/** Stops all processes. Rejects when that fails, after continuing what it has stopped. */
 export async function pauseAll(paths: SandboxPaths, record: SandboxRecord): Promise<void> {
   const isStopped = (await setFrozen(record.groups, true))
     ? await waitUntil(async () => (await isFrozen(record.groups)) === true, signalTimeoutMs)
@@ -87,7 +77,7 @@ export async function resumeAll(paths: SandboxPaths, record: SandboxRecord): Pro
   if (!isGoing) throw new Error(`Not all processes of the sandbox ${record.id} could be continued`)
 }
 
-/** Ends everything, the supervisors too. Rejects when something is left after some time. */
+/** Ends all processes and the supervisors. Rejects when some are left after some time. */
 export async function killAll(paths: SandboxPaths, record: SandboxRecord): Promise<void> {
   let isEnded = await killCgroups(record.groups, signalTimeoutMs)
   if (!record.isJailed) await stopAll(paths, record)
@@ -100,7 +90,6 @@ export async function killAll(paths: SandboxPaths, record: SandboxRecord): Promi
   if (!isEnded) throw new Error(`Not all processes of the sandbox ${record.id} could be ended`)
 }
 
-/** Again and again, for what was born meanwhile. */
 function stopAll(paths: SandboxPaths, record: SandboxRecord): Promise<boolean> {
   return signalUntilNone(
     async () => (await listSandboxProcesses(paths, record)).filter((each) => !isProcessStopped(each)),
@@ -109,7 +98,7 @@ function stopAll(paths: SandboxPaths, record: SandboxRecord): Promise<boolean> {
   )
 }
 
-/** Small when a debugger holds it. */
+/** Lower case when a debugger has stopped it. */
 function isProcessStopped({ state }: Process): boolean {
   return state === 'T' || state === 't'
 }

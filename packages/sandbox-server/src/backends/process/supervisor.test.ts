@@ -86,7 +86,7 @@ test('lists of arguments come whole, by a file without a name, also large ones',
   const list = Array.from({ length: 3_000 }, (_, i) => `ä ${i} "'$\\ ${'x'.repeat(100)}`)
   const script = `ls -a ${place.root} > ${place.root}/names; cat <&3 > ${place.root}/three; cat <&4 > ${place.root}/four`
   await launchSupervisor(options(script, { argumentLists: [list, ['second']] }))
-  expect(await ended()).toEqual({ code: 0, words: '' })
+  expect(await ended()).toEqual({ code: 0, message: '' })
   expect(await readFile(join(place.root, 'three'), 'utf8')).toBe(`${list.join('\0')}\0`)
   expect(await readFile(join(place.root, 'four'), 'utf8')).toBe('second\0')
   expect(await readFile(join(place.root, 'names'), 'utf8')).not.toContain('arguments')

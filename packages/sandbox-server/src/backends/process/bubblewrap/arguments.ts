@@ -1,10 +1,10 @@
-import { readlink, realpath, stat } from 'node:fs/promises'
+import { readlink, realpath } from 'node:fs/promises'
 import { basename, dirname, join, normalize } from 'node:path'
+import { exists, isWithin } from '@slipway/shared/fs'
 import { ignoreErrors } from '../host/files.ts'
+import systemPaths from './system-paths.json' with { type: 'json' }
 
-/** The arguments of bubblewrap: what a sandbox sees of the host, and who it is. */
-
-/** Where a sandbox finds things, as seen from inside. */
+/** Paths of a sandbox, as seen from inside. */
 export const insidePaths = {
   data: '/data',
   workspace: '/workspace',
@@ -14,74 +14,77 @@ export const insidePaths = {
   code: '/run/slipway-code',
 } as const
 
+/** How sandboxes are isolated on this host. */
+export interface Jail {
+  readonly bubblewrap: string
+  /** Present when the server is root: sandboxes get users of their own. */
+  readonly setpriv: string | undefined
+  readonly canForbidUsers: boolean
+}
+
 export interface JailOptions {
-  /** Of the host: it is made the sandbox's own user and group when the server is root. */
+  /** User and group of the host for the sandbox, when the server is root. */
   readonly user: number | null
   readonly network: 'shared' | 'none'
+  readonly env: Readonly<Record<string, string>>
+  /** As seen from inside. */
+  readonly workingDir: string
   /** Folders of the host that the sandbox may write, and where it sees them. */
-  readonly writableBinds: readonly (readonly [source: string, target: string])[]
+  readonly writableBinds?: readonly (readonly [source: string, target: string])[]
   /** Further files of the host and where they are seen, read-only. */
-  readonly readOnlyBinds: readonly (readonly [source: string, target: string])[]
-  /** Files and folders that are seen where they are, read-only. */
-  readonly readable: readonly string[]
-  /** Folders of which nothing is seen, also when they lie in something readable. */
-  readonly inaccessible: readonly string[]
-  /** Of each of the volatile folders. */
+  readonly readOnlyBinds?: readonly (readonly [source: string, target: string])[]
+  /** Files and folders that are seen at their own paths, read-only. */
+  readonly readable?: readonly string[]
+  /** Folders that are hidden, also within something readable. */
+  readonly inaccessible?: readonly string[]
+  /** Size of each volatile folder. */
   readonly temporaryBytes: number
 }
 
-const systemFiles = [
-  'alternatives',
-  'bash.bashrc',
-  'ca-certificates',
-  'ca-certificates.conf',
-  'crypto-policies',
-  'debian_version',
-  'fonts',
-  'gai.conf',
-  'host.conf',
-  'hosts',
-  'inputrc',
-  'java',
-  'ld.so.cache',
-  'ld.so.conf',
-  'ld.so.conf.d',
-  'locale.conf',
-  'localtime',
-  'magic',
-  'mailcap',
-  'mime.types',
-  'nsswitch.conf',
-  'os-release',
-  'pki/ca-trust',
-  'pki/tls/cert.pem',
-  'pki/tls/certs',
-  'profile',
-  'protocols',
-  'python3',
-  'resolv.conf',
-  'services',
-  'ssl/cert.pem',
-  'ssl/certs',
-  'ssl/openssl.cnf',
-  'terminfo',
-  'timezone',
-]
+/**
+ * A command, and the lists of arguments that it reads from the descriptors 3, 4, …: they may contain secrets.
+ */
+export interface JailedCommand {
+  readonly command: readonly string[]
+  readonly argumentLists: readonly (readonly string[])[]
+}
 
 /**
- * The file system and the namespaces. With a user of its own it begins as root, so that it reaches everything that is to be
- * shown, and keeps only the right to become that user; `identityArguments` ends that.
+ * Runs a command behind walls. A first bubblewrap makes the file system and the namespaces; with a user of
+ * its own it begins as root, so that it reaches everything that is to be shown, and keeps only the right to
+ * become that user. A second one inside it, as that user, makes the command user 1000 without any right, in a
+ * user namespace that has no further ones, with its environment: nothing that the sandbox or its
+ * configuration can influence (its files, variables such as `LD_PRELOAD`) is read while there are more
+ * rights.
  */
-export async function jailArguments(options: JailOptions): Promise<readonly string[]> {
+export async function jailCommand(
+  jail: Jail,
+  options: JailOptions,
+  command: readonly string[],
+): Promise<JailedCommand> {
+  const { bubblewrap, setpriv } = jail
+  const id = String(options.user)
+  const switchUser =
+    setpriv === undefined || options.user === null
+      ? []
+      : [setpriv, '--reuid', id, '--regid', id, '--clear-groups', '--bounding-set=-all', '--inh-caps=-all']
+  return {
+    command: [bubblewrap, '--args', '3', '--', ...switchUser, bubblewrap, '--args', '4', '--', ...command],
+    argumentLists: [await jailArguments(options), identityArguments(options, jail.canForbidUsers)],
+  }
+}
+
+async function jailArguments(options: JailOptions): Promise<readonly string[]> {
+  const { readable = [], inaccessible = [], readOnlyBinds = [], writableBinds = [] } = options
   const mounts = new MountArguments()
   await addSystemMounts(mounts)
   for (const folder of ['/tmp', '/var/tmp', '/dev/shm']) {
     mounts.add(folder, ['--size', String(options.temporaryBytes), '--perms', '1777', '--tmpfs', folder])
   }
   mounts.add('/dev', ['--remount-ro', '/dev'])
-  await addReadableMounts(mounts, options.readable, options.inaccessible)
-  for (const [source, target] of options.readOnlyBinds) mounts.add(target, ['--ro-bind-try', source, target])
-  for (const [source, target] of options.writableBinds) mounts.add(target, ['--bind', source, target])
+  await addReadableMounts(mounts, readable, inaccessible)
+  for (const [source, target] of readOnlyBinds) mounts.add(target, ['--ro-bind-try', source, target])
+  for (const [source, target] of writableBinds) mounts.add(target, ['--bind', source, target])
   const asUser = options.user === null ? ['--unshare-user', '--uid', '1000', '--gid', '1000'] : []
   const rights = options.user === null ? [] : ['CAP_SETUID', 'CAP_SETGID', 'CAP_SETPCAP']
   return [
@@ -95,16 +98,7 @@ export async function jailArguments(options: JailOptions): Promise<readonly stri
   ]
 }
 
-/**
- * Who it is inside: user 1000 without any right, in a user namespace that has no further ones, with this environment. These
- * are the arguments of a second bubblewrap that runs inside the first as the sandbox's user: nothing that the sandbox or its
- * order can influence (its files, variables such as `LD_PRELOAD`) is touched while there are more rights.
- */
-export function identityArguments(
-  env: Readonly<Record<string, string>>,
-  workingDir: string,
-  canForbidUsers: boolean,
-): readonly string[] {
+function identityArguments({ env, workingDir }: JailOptions, canForbidUsers: boolean): readonly string[] {
   return [
     ...['--unshare-user', ...(canForbidUsers ? ['--disable-userns'] : []), '--uid', '1000', '--gid', '1000'],
     ...['--die-with-parent', '--dev-bind', '/', '/', '--cap-drop', 'ALL', '--clearenv'],
@@ -113,7 +107,7 @@ export function identityArguments(
   ]
 }
 
-/** Arguments of mounts in the order in which they are made, with the folders that they need. */
+/** Arguments of mounts in their order, with the folders that they need. */
 class MountArguments {
   readonly #arguments: string[] = []
   readonly #created = new Set(['/'])
@@ -128,14 +122,14 @@ class MountArguments {
     this.#created.add(target)
   }
 
-  /** An empty folder in the place of what was seen there. */
+  /** Hides a folder behind an empty one. */
   coverWithTmpfs(target: string): void {
     this.add(target, ['--tmpfs', target])
     for (const each of this.#created)
-      if (each !== target && isWithin(each, target)) this.#created.delete(each)
+      if (each !== target && isWithin(target, each)) this.#created.delete(each)
   }
 
-  /** Folders on the way are made for everybody: bubblewrap's own are closed when it runs as root. */
+  /** Parents that all users may enter: those of bubblewrap are closed when it runs as root. */
   #addParents(target: string): void {
     const parent = dirname(target)
     if (this.#created.has(parent)) return
@@ -147,12 +141,12 @@ class MountArguments {
 
 async function addSystemMounts(mounts: MountArguments): Promise<void> {
   mounts.add('/usr', ['--ro-bind', '/usr', '/usr'])
-  for (const path of ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/nix/store']) {
+  for (const path of systemPaths.programs) {
     const link = await ignoreErrors(['ENOENT', 'EINVAL', 'ENOTDIR'], readlink(path))
     if (link !== undefined) mounts.add(path, ['--symlink', link, path])
     else if (await exists(path)) mounts.add(path, ['--ro-bind', path, path])
   }
-  for (const name of systemFiles) {
+  for (const name of systemPaths.visibleInEtc) {
     const path = join('/etc', name)
     if (await exists(path)) mounts.add(path, ['--ro-bind', path, path])
   }
@@ -173,48 +167,29 @@ async function addReadableMounts(
   const bind = (targets: readonly string[]) => {
     for (const target of targets) mounts.add(target, ['--ro-bind', sources.get(target) ?? target, target])
   }
-  const outside = [...sources.keys()].filter((path) => !isWithin(path, '/usr')).toSorted()
+  const outside = [...sources.keys()].filter((path) => !isWithin('/usr', path)).toSorted()
   bind(outside)
   for (const folder of await foldersToCover(inaccessible, ['/usr', ...outside])) {
     mounts.coverWithTmpfs(folder)
-    bind(outside.filter((each) => each !== folder && isWithin(each, folder)))
+    bind(outside.filter((each) => each !== folder && isWithin(folder, each)))
     mounts.add(folder, ['--remount-ro', folder])
   }
 }
 
-/** The hidden folders that would be seen, without those that lie in others of them. */
+/** The inaccessible folders that would be seen, without those within others of them. */
 async function foldersToCover(
   inaccessible: readonly string[],
   readable: readonly string[],
 ): Promise<readonly string[]> {
   const real = await Promise.all(inaccessible.map((path) => ignoreErrors(['ENOENT'], realpath(path))))
-  const inside = real.filter((path) => path !== undefined && readable.some((each) => isWithin(path, each)))
+  const inside = real.filter((path) => path !== undefined && readable.some((each) => isWithin(each, path)))
   const folders = [...new Set(inside.filter((path) => path !== undefined))]
-  return folders.filter((path) => !folders.some((each) => each !== path && isWithin(path, each)))
+  return folders.filter((path) => !folders.some((each) => each !== path && isWithin(each, path)))
 }
 
-/** The places of the system, which a working directory may neither be nor cover. */
-const systemFolders = [
-  '/usr',
-  '/bin',
-  '/sbin',
-  '/lib',
-  '/lib32',
-  '/lib64',
-  '/libx32',
-  '/etc',
-  '/proc',
-  '/dev',
-  '/sys',
-  '/tmp',
-  '/var',
-  '/run',
-  '/nix',
-]
-
 /**
- * What is mounted for a working directory: `undefined` when it lies in what can be written anyway, itself when it needs a
- * mount; a text when it cannot be had.
+ * The target of a mount for a working directory, undefined when it is writable anyway; a text says why it is
+ * invalid.
  */
 export function workingDirMount(
   path: string,
@@ -224,22 +199,17 @@ export function workingDirMount(
     return `${path} is not a working directory: an absolute path without "." and ".." is needed`
   }
   const own = [insidePaths.workspace, insidePaths.homeDirectory, insidePaths.data]
-  if (own.some((each) => isWithin(path, each))) return {}
-  const others = [...systemFolders, ...readable]
+  if (own.some((each) => isWithin(each, path))) return {}
+  const others = [...systemPaths.notWorkingDirectories, ...readable]
   const isFree =
-    !others.some((each) => isWithin(path, each)) && ![...others, ...own].some((each) => isWithin(each, path))
+    !others.some((each) => isWithin(each, path)) && ![...others, ...own].some((each) => isWithin(path, each))
   return isFree ? { target: path } : `${path} cannot be the working directory: the system has that place`
 }
 
-export function isWithin(path: string, folder: string): boolean {
-  return path === folder || path.startsWith(folder.endsWith('/') ? folder : `${folder}/`)
-}
-
-async function exists(path: string): Promise<boolean> {
-  return (await ignoreErrors(['ENOENT', 'ENOTDIR', 'EACCES'], stat(path))) !== undefined
-}
-
-/** How a socket of the host is seen from inside: its folder is shown, so that a new socket of the same name is seen too. */
+/**
+ * A socket of the host as seen from inside: its folder is shown, so that it includes a new socket of that
+ * name.
+ */
 export function socketPathInside(hostSocket: string): string {
   return join(insidePaths.hostSockets, basename(hostSocket))
 }

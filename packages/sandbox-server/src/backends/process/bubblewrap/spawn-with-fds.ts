@@ -1,46 +1,55 @@
-import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
-import { open, rm } from 'node:fs/promises'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { type FileHandle, open, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hostEnvironment } from '../host/run-program.ts'
+import type { JailedCommand } from './arguments.ts'
 
-/** A program that was started, and how it ends: its exit code, null for a signal, a text when it could not be started at all. */
+/** `ended`: the exit code, null for a signal, a text when the program could not be started. */
 export interface SpawnedProgram {
   readonly child: ChildProcess
   readonly ended: Promise<number | null | string>
 }
 
 export function trackExit(child: ChildProcess): SpawnedProgram {
-  const ended = new Promise<number | null | string>((resolve) => {
-    child.once('error', (error) => resolve(error.message))
-    child.once('close', resolve)
-  })
+  const { promise: ended, resolve } = Promise.withResolvers<number | null | string>()
+  child.once('error', (error) => resolve(error.message))
+  child.once('close', resolve)
   return { child, ended }
 }
 
 /**
- * Starts a program that reads lists of arguments from the descriptors 3, 4, ...: they are in no list of processes. `folder` is
- * where they are for a moment, in files without a name. `stdio` is of the first three descriptors.
+ * Starts a command of a jail; its arguments are in no list of processes. `stdio`: the first three
+ * descriptors.
  */
 export async function spawnWithFds(
-  command: readonly string[],
-  lists: readonly (readonly string[])[],
+  { command, argumentLists }: JailedCommand,
   folder: string,
   stdio: readonly ('ignore' | 'pipe')[],
 ): Promise<SpawnedProgram> {
-  const files = await Promise.all(
-    lists.map(async (list, index) => {
-      const path = join(folder, `arguments.${index}`)
-      const file = await open(path, 'wx+', 0o600)
-      await rm(path)
-      await file.write(`${list.join('\0')}\0`, 0)
-      return file
-    }),
-  )
-  try {
-    const [program = '', ...args] = command
-    const all: StdioOptions = [...stdio, ...files.map((file) => file.fd)]
-    return trackExit(spawn(program, args, { env: hostEnvironment, stdio: all }))
-  } finally {
-    for (const file of files) await file.close()
+  const [program = '', ...args] = command
+  await using files = await openArgumentFiles(argumentLists, folder)
+  return trackExit(spawn(program, args, { env: hostEnvironment, stdio: [...stdio, ...files.fds] }))
+}
+
+/**
+ * Open files without a name, one for each list of arguments. `folder`: where they have a name for a moment.
+ */
+export async function openArgumentFiles(
+  lists: JailedCommand['argumentLists'],
+  folder: string,
+): Promise<AsyncDisposable & { readonly fds: readonly number[] }> {
+  const files: FileHandle[] = []
+  for (const [index, list] of lists.entries()) {
+    const path = join(folder, `arguments.${index}`)
+    await rm(path, { force: true })
+    await writeFile(path, `${list.join('\0')}\0`, { flag: 'wx', mode: 0o600 })
+    files.push(await open(path))
+    await rm(path)
+  }
+  return {
+    fds: files.map(({ fd }) => fd),
+    async [Symbol.asyncDispose]() {
+      for (const file of files) await file.close()
+    },
   }
 }

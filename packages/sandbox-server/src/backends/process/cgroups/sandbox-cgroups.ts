@@ -1,14 +1,14 @@
 import { mkdir, rmdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Resources } from '../../backend.ts'
-import { ignoreErrors, readSmallFile, waitUntil } from '../host/files.ts'
+import { ignoreErrors, readSmallFile, succeeds, waitUntil } from '../host/files.ts'
 import { sendSignal } from '../host/processes.ts'
 import { type CgroupHierarchy, cgroupLimits, tryWrite } from './cgroups.ts'
 
-/** The groups of one sandbox, as directories, one in each hierarchy. They are told apart by the files in them. */
+/** The directories of the groups of one sandbox, one in each hierarchy. */
 export type CgroupPaths = readonly string[]
 
-/** Where the groups of a sandbox will be: unique for ledger and id, at the same place after a restart. */
+/** Unique for ledger and id, and the same after a restart. */
 export function cgroupPaths(
   hierarchies: readonly CgroupHierarchy[],
   ledgerId: string,
@@ -17,13 +17,13 @@ export function cgroupPaths(
   return hierarchies.map(({ base }) => join(base, `slipway-${ledgerId.slice(0, 16)}-${id}`))
 }
 
-/** Makes empty groups with these limits. Says what went wrong, or nothing. */
+/** Creates empty groups with these limits. Returns why that failed. */
 export async function createCgroups(
   hierarchies: readonly CgroupHierarchy[],
   groups: CgroupPaths,
   resources: Resources,
 ): Promise<string | undefined> {
-  // Limits of an earlier start must not stay, and some cannot be taken back.
+  // Removes limits of an earlier start: some cannot be reset.
   await removeCgroups(groups)
   for (const [index, hierarchy] of hierarchies.entries()) {
     const group = groups[index]
@@ -44,69 +44,62 @@ export async function listCgroupProcesses(groups: CgroupPaths): Promise<readonly
   return [...new Set(pids.filter((pid) => pid > 0))]
 }
 
-const freezerValues = {
-  'cgroup.freeze': { frozen: '1', thawed: '0' },
-  'freezer.state': { frozen: 'FROZEN', thawed: 'THAWED' },
-} as const
-
 /** Version 2 first: it can be killed without being thawed. */
-const freezerFiles = ['cgroup.freeze', 'freezer.state'] as const
+const freezers = [
+  { file: 'cgroup.freeze', frozen: '1', thawed: '0', state: 'cgroup.events', isFrozen: /^frozen 1$/m },
+  {
+    file: 'freezer.state',
+    frozen: 'FROZEN',
+    thawed: 'THAWED',
+    state: 'freezer.state',
+    isFrozen: /^FROZEN$/m,
+  },
+] as const
 
-/** Whether all processes stand still; undefined when these groups cannot freeze. */
+/** Whether all processes are frozen; undefined when these groups cannot freeze. */
 export async function isFrozen(groups: CgroupPaths): Promise<boolean | undefined> {
   const freezer = await findFreezer(groups)
-  if (freezer === undefined) return undefined
-  if (freezer.file === 'freezer.state') return (await readSmallFile(freezer.path))?.trim() === 'FROZEN'
-  return /^frozen 1$/m.test((await readSmallFile(join(freezer.group, 'cgroup.events'))) ?? '')
+  return freezer?.isFrozen.test((await readSmallFile(join(freezer.group, freezer.state))) ?? '')
 }
 
-/** Asks all processes to stand still, or to go on. False when these groups cannot, or the kernel says no. */
+/** Asks all processes to freeze or to thaw. False when these groups cannot, or the kernel refuses. */
 export async function setFrozen(groups: CgroupPaths, isToFreeze: boolean): Promise<boolean> {
   const freezer = await findFreezer(groups)
   if (freezer === undefined) return false
-  return tryWrite(freezer.path, freezerValues[freezer.file][isToFreeze ? 'frozen' : 'thawed'])
+  return await tryWrite(join(freezer.group, freezer.file), isToFreeze ? freezer.frozen : freezer.thawed)
 }
 
 async function findFreezer(groups: CgroupPaths) {
-  for (const file of freezerFiles) {
-    for (const group of groups) {
-      const path = join(group, file)
-      if ((await readSmallFile(path)) !== undefined) return { group, file, path }
-    }
+  for (const freezer of freezers) {
+    for (const group of groups)
+      if ((await readSmallFile(join(group, freezer.file))) !== undefined) return { ...freezer, group }
   }
   return undefined
 }
 
-/** Ends all processes in the groups, frozen ones too. False when some are still there after the time. */
-export async function killCgroups(groups: CgroupPaths, timeoutMs: number): Promise<boolean> {
+/** Ends all processes in the groups, also frozen ones. False when some are left after the time. */
+export function killCgroups(groups: CgroupPaths, timeoutMs: number): Promise<boolean> {
+  const isEmpty = async () => (await listCgroupProcesses(groups)).length === 0
   return waitUntil(async () => {
-    if ((await listCgroupProcesses(groups)).length === 0) return true
+    if (await isEmpty()) return true
     const isKilled = await Promise.all(groups.map((group) => tryWrite(join(group, 'cgroup.kill'), '1')))
-    if (isKilled.includes(true)) return (await listCgroupProcesses(groups)).length === 0
-    // What stands still cannot multiply.
+    if (isKilled.includes(true)) return await isEmpty()
+    // Frozen processes cannot fork.
     await setFrozen(groups, true)
     for (const pid of await listCgroupProcesses(groups)) sendSignal(pid, 'SIGKILL')
     await setFrozen(groups, false)
-    return (await listCgroupProcesses(groups)).length === 0
+    return await isEmpty()
   }, timeoutMs)
 }
 
 /** Removes empty groups. False when one is still in use after some seconds. */
 export function removeCgroups(groups: CgroupPaths): Promise<boolean> {
-  return waitUntil(async () => {
-    const removed = await Promise.all(
-      groups.map((group) =>
-        rmdir(group).then(
-          () => true,
-          async () => (await readSmallFile(join(group, 'cgroup.procs'))) === undefined,
-        ),
-      ),
-    )
-    return !removed.includes(false)
-  }, 5_000)
+  const remove = async (group: string) =>
+    (await succeeds(rmdir(group))) || (await readSmallFile(join(group, 'cgroup.procs'))) === undefined
+  return waitUntil(async () => !(await Promise.all(groups.map(remove))).includes(false), 5_000)
 }
 
-/** How many processes the kernel has ended for want of memory. */
+/** Number of processes that the kernel has ended for lack of memory. */
 export async function countOomKills(groups: CgroupPaths): Promise<number> {
   const files = groups.flatMap((group) => [join(group, 'memory.events'), join(group, 'memory.oom_control')])
   const texts = await Promise.all(files.map(readSmallFile))

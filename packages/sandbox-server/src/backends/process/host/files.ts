@@ -1,21 +1,31 @@
 import { open } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { errorCode } from '@slipway/shared/fs'
 
-/** The value, or undefined when it fails with one of these codes of the system. */
+/** The result of the work; undefined when it fails with one of these codes of the system. */
 export async function ignoreErrors<T>(codes: readonly string[], work: Promise<T>): Promise<T | undefined> {
   try {
     return await work
   } catch (error) {
-    if (error instanceof Error && 'code' in error && codes.includes(String(error.code))) return undefined
+    if (codes.includes(errorCode(error) ?? '')) return undefined
     throw error
   }
 }
 
-/** A small text file; undefined when it is not there, also when what it tells of (a process, a group) ends meanwhile. */
+/** Whether the work does not fail. */
+export async function succeeds(work: Promise<unknown>): Promise<boolean> {
+  return await work.then(
+    () => true,
+    () => false,
+  )
+}
+
+/** A small text file; undefined when it is missing, also when its process or control group ends meanwhile. */
 export function readSmallFile(path: string): Promise<string | undefined> {
   return ignoreErrors(['ENOENT', 'ENOTDIR', 'ESRCH', 'ENODEV', 'EACCES', 'EPERM'], readChunks(path))
 }
 
-/** Node's own way takes 64 KiB for each file of `/proc` and of control groups, which do not tell their size. */
+/** `readFile` allocates 64 KiB for each file of `/proc` and of control groups, whose size is unknown. */
 async function readChunks(path: string): Promise<string> {
   await using file = await open(path)
   const parts: Buffer[] = []
@@ -26,11 +36,7 @@ async function readChunks(path: string): Promise<string> {
   }
 }
 
-export function sleep(timeMs: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, timeMs))
-}
-
-/** Whether something came true in time: looks again and again, at first often. */
+/** Checks with a growing delay. False: the check was not true in time. */
 export async function waitUntil(check: () => Promise<boolean>, timeoutMs: number): Promise<boolean> {
   const deadline = Date.now() + timeoutMs
   for (let delayMs = 1; ; delayMs = Math.min(delayMs * 2, 50)) {

@@ -1,49 +1,39 @@
 import { execFile } from 'node:child_process'
 import { constants } from 'node:fs'
-import { access } from 'node:fs/promises'
 import { join } from 'node:path'
+import { exists } from '@slipway/shared/fs'
 
-/** Where programs of the host are looked for: what the server's own environment says is not handed on. */
+/** Where programs of the host are found. Not inherited from the environment of the server. */
 export const hostPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** What the host's programs get, and nothing else of the server. */
+/** The environment of programs of the host: nothing of the server's own. */
 export const hostEnvironment: Readonly<Record<string, string>> = { PATH: hostPath, LANG: 'C.UTF-8' }
 
 export interface ProgramResult {
   readonly isOk: boolean
-  /** All it printed, or why it could not be run. */
+  /** Its output and error output, or why it could not run. */
   readonly output: string
 }
 
-/** Runs a program of the host to its end. Never rejects; one that takes too long is killed. */
-export function runProgram(
+/** Runs a program of the host to its end. Never rejects; kills one that takes too long. */
+export async function runProgram(
   program: string,
   args: readonly string[],
   timeoutMs = 30_000,
 ): Promise<ProgramResult> {
-  const options = {
-    env: hostEnvironment,
-    timeout: timeoutMs,
-    killSignal: 'SIGKILL',
-    maxBuffer: 1 << 24,
-  } as const
-  return new Promise((resolve) => {
-    execFile(program, args, options, (error, stdout, stderr) => {
-      const output = `${stdout}${stderr}`.trim()
-      resolve({ isOk: error === null, output: output === '' && error !== null ? error.message : output })
-    })
-  })
+  const { promise, resolve } = Promise.withResolvers<ProgramResult>()
+  const limits = { timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: 1 << 24 } as const
+  execFile(program, args, { env: hostEnvironment, ...limits }, (error, stdout, stderr) =>
+    resolve({ isOk: error === null, output: `${stdout}${stderr}`.trim() || (error?.message ?? '') }),
+  )
+  return await promise
 }
 
 /** The absolute path of a program of the host; undefined when it is not installed. */
 export async function findProgram(name: string): Promise<string | undefined> {
   for (const directory of hostPath.split(':')) {
     const path = join(directory, name)
-    const isThere = await access(path, constants.X_OK).then(
-      () => true,
-      () => false,
-    )
-    if (isThere) return path
+    if (await exists(path, constants.X_OK)) return path
   }
   return undefined
 }

@@ -26,7 +26,10 @@ export interface ProcessBackendFixture extends BackendUnderTest {
   readonly ledgerId: string
 }
 
-/** A directory of its own in which sandboxes are processes; `close` ends and removes all of it, whoever made it. */
+/**
+ * A directory of its own in which sandboxes are processes; `close` ends and removes all of it, whoever made
+ * it.
+ */
 export async function openProcessBackend(
   overrides: Partial<ProcessBackendOptions> = {},
   resources: SandboxConfig['resources'] = {},
@@ -81,7 +84,10 @@ export async function openProcessBackend(
   }
 }
 
-/** What is left of a sandbox: processes that work in its folder or were started for it, mounts, control groups, files. */
+/**
+ * What is left of a sandbox: processes that work in its folder or were started for it, mounts, control
+ * groups, files.
+ */
 async function listRemains(directory: string, ledgerId: string, id: string): Promise<string[]> {
   const root = join(directory, id)
   const found: string[] = []
