@@ -9,19 +9,31 @@ export interface BackendUnderTest {
   reopen(): Promise<Backend>
   /** One on the same place with the label of another ledger. */
   openForOtherLedger(): Promise<Backend>
-  /** An order of which nothing is missing: an id of its own, the backend's own command, no limits that the host cannot keep. */
+  /**
+   * An order of which nothing is missing: an id of its own, the backend's own command, no limits that the
+   * host cannot keep.
+   */
   createConfig(overrides?: Partial<SandboxConfig>): SandboxConfig
-  /** Program and arguments that run a text as a CommonJS script with Node, inside; what is appended reaches `process.argv`. */
+  /**
+   * Program and arguments that run a text as a CommonJS script with Node, inside; what is appended reaches
+   * `process.argv`.
+   */
   node(script: string): readonly string[]
   /** Ends the main process of a running sandbox from outside, as a crash does. */
   kill(id: string): Promise<void>
-  /** What the host or the engine still has of a sandbox: processes, mounts, files, ... For people; empty after `remove`. */
+  /**
+   * What the host or the engine still has of a sandbox: processes, mounts, files, ... For people; empty after
+   * `remove`.
+   */
   listRemains(id: string): Promise<readonly string[]>
   /** Lets everything go, also after a test that failed. */
   close(): Promise<void>
 }
 
-/** A small server that takes the place of the agent server: it answers `/alive`, and runs what is sent to `/run` inside. */
+/**
+ * A small server that takes the place of the agent server: it answers `/alive`, and runs what is sent to
+ * `/run` inside.
+ */
 export const probeScript = `
 const { createServer } = require('node:http')
 const { parseArgs } = require('node:util')
@@ -48,7 +60,10 @@ export interface ProbeResult {
   readonly error?: string
 }
 
-/** Runs the body of an async function inside of a sandbox whose command is the probe; `require` and `values` are there. */
+/**
+ * Runs the body of an async function inside of a sandbox whose command is the probe; `require` and `values`
+ * are there.
+ */
 export async function runInside(backend: Backend, id: string, code: string): Promise<ProbeResult> {
   const address = (await observe(backend, id)).addresses.AGENT_SERVER ?? ''
   return JSON.parse(await fetchText(address, '/run', code))

@@ -4,10 +4,10 @@ import type { VolumeInspectInfo } from 'dockerode'
 import type { SandboxConfig } from '../backend.ts'
 import { type ContainerContext, containerOptions } from './container-options.ts'
 import type { DockerObjects } from './docker-objects.ts'
-import { type Engine, type EngineResponse, longTimeoutMs } from './engine.ts'
+import type { Engine, EngineResponse } from './engine.ts'
 import { fetchEngineInfo, sandboxHostAddress } from './engine-info.ts'
 import { sandboxLabels } from './labels.ts'
-import type { SandboxNetwork } from './network.ts'
+import { findGateway, type SandboxNetwork } from './network.ts'
 import { initialDirectories, validateConfig, workspace } from './sandbox-paths.ts'
 import { createDirectoryTar } from './tar.ts'
 
@@ -22,14 +22,13 @@ interface ContainerLauncherDeps {
   readonly network: SandboxNetwork
   readonly ledgerId: string
   readonly log: LogFunction
-  readonly publishHost: string
   readonly defaultImage: string
 }
 
-/** Makes the volume and the container of a sandbox and starts it. */
+/** Creates the volume and the container of a sandbox and starts it. */
 export class ContainerLauncher {
   readonly #deps: ContainerLauncherDeps
-  /** Undefined: it is not known yet whether the engine has an init process to give. */
+  /** Whether the engine has an init process; undefined: not known yet. */
   #hasInit: boolean | undefined
 
   constructor(deps: ContainerLauncherDeps) {
@@ -37,11 +36,11 @@ export class ContainerLauncher {
   }
 
   /**
-   * Answers why the sandbox cannot run, or undefined when it does. There is no container of it yet; what an earlier call has left
-   * besides is used. The volume comes first, so that a sandbox that is cut off while it is made is found by it.
+   * Returns why the sandbox cannot run; undefined when it runs. Reuses objects of an earlier call. The volume
+   * comes first: it shows an interrupted start.
    */
   async launch(config: SandboxConfig): Promise<string | undefined> {
-    const { engine, network, ledgerId, publishHost, defaultImage } = this.#deps
+    const { engine, network, ledgerId, defaultImage } = this.#deps
     const name = `${network.name}-${config.id}`
     const volume = await this.#ensureVolume(config, name)
     if (!volume.ok) return volume.reason
@@ -50,24 +49,17 @@ export class ContainerLauncher {
     if (invalidReason !== undefined) return invalidReason
     const ensured = await network.ensure()
     if (!ensured.ok) return `The container engine made no network: ${ensured.reason}`
-    const { networkId, gateway } = ensured.value
+    const { Id } = ensured.value
     const engineInfo = await fetchEngineInfo(engine)
-    return await this.#startWithRetries(config, {
-      ledgerId,
-      image,
-      name,
-      volume: name,
-      network: networkId,
-      hostAddress: sandboxHostAddress(engineInfo, gateway),
-      publishHost,
-      capabilities: engineInfo.capabilities,
-    })
+    const hostAddress = sandboxHostAddress(engineInfo, findGateway(ensured.value))
+    const { capabilities } = engineInfo
+    const context = { ledgerId, image, name, network: Id, hostAddress, capabilities }
+    return await this.#startWithRetries(config, context)
   }
 
   /**
-   * A port that was free when the container was made may be taken when it starts, so it is made again with another one; and
-   * without an init process at last, where no container of this engine has shown that it has one. What could not be started at
-   * last stays: the engine remembers with it why.
+   * A port that was free at creation may be in use at the start: then it is created again, at last without an
+   * init process if the engine may have none. The last failed container stays, with the reason.
    */
   async #startWithRetries(
     config: SandboxConfig,
@@ -80,7 +72,6 @@ export class ContainerLauncher {
         this.#hasInit ??= hasInit
         return undefined
       }
-      // A wrong order does not get better.
       const isLast = attempt === maxAttempts || started.status === 400
       if (isLast || !(await this.#removeConflicting(config, context.name))) {
         return `The container engine could not start it: ${started.reason}`
@@ -89,8 +80,8 @@ export class ContainerLauncher {
   }
 
   /**
-   * Removes what there is of the sandbox besides its volume. False when somebody else's container has its name. One that
-   * nobody sees yet may have it too: an engine goes on with what a process asked for that has ended since.
+   * Removes the containers of the sandbox; a request of an ended process may still create one. False when a
+   * foreign container has its name.
    */
   async #removeConflicting(config: SandboxConfig, name: string): Promise<boolean> {
     const { objects } = this.#deps
@@ -111,7 +102,6 @@ export class ContainerLauncher {
       path: '/containers/create',
       query: { name: context.name },
       body: containerOptions(config, context),
-      timeoutMs: longTimeoutMs,
     })
     if (!created.ok) return created
     const path = `/containers/${created.value.Id}`
@@ -120,33 +110,23 @@ export class ContainerLauncher {
       path: `${path}/archive`,
       query: { path: workspace },
       tar: createDirectoryTar(initialDirectories(config)),
-      timeoutMs: longTimeoutMs,
     })
-    return filled.ok
-      ? await engine.call({ method: 'POST', path: `${path}/start`, timeoutMs: longTimeoutMs })
-      : filled
+    return filled.ok ? await engine.call({ method: 'POST', path: `${path}/start` }) : filled
   }
 
   async #ensureVolume(config: SandboxConfig, name: string): Promise<EngineResponse<unknown>> {
     const { engine, objects, ledgerId } = this.#deps
     const path = `/volumes/${name}`
-    const found = await engine.call<VolumeInspectInfo>({ method: 'GET', path })
-    if (!found.ok) {
-      await engine.callOrThrow({
-        method: 'POST',
-        path: '/volumes/create',
-        body: { Name: name, Driver: 'local', Labels: sandboxLabels(ledgerId, config) },
-        timeoutMs: longTimeoutMs,
-      })
+    if (!(await engine.call({ method: 'GET', path })).ok) {
+      const body = { Name: name, Driver: 'local', Labels: sandboxLabels(ledgerId, config) }
+      await engine.callOrThrow({ method: 'POST', path: '/volumes/create', body })
     }
-    const volume = found.ok
-      ? found.value
-      : await engine.callOrThrow<VolumeInspectInfo>({ method: 'GET', path })
+    const volume = await engine.callOrThrow<VolumeInspectInfo>({ method: 'GET', path })
     if (objects.isOwn(volume.Labels, config.id)) return { ok: true, value: null }
     return { ok: false, status: 409, reason: `The volume ${name} is there already, and somebody else's.` }
   }
 
-  /** Answers why the image is not there. The one that is built here is not asked for elsewhere: anybody could have that name. */
+  /** Returns why the image is missing. The default one is not pulled: its name is not reserved. */
   async #ensureImage(image: string): Promise<string | undefined> {
     const { engine, log, defaultImage } = this.#deps
     const path = `/images/${image.split('/').map(encodeURIComponent).join('/')}/json`
@@ -157,8 +137,8 @@ export class ContainerLauncher {
       return `The image ${image} is not there: build it with \`npm run image\`.`
     }
     log('info', 'An image is fetched', { image })
-    const pulled = await engine.pull(image, pullTimeoutMs)
-    if (pulled.ok) return undefined
-    return `The image ${image} is not there: build it with \`npm run image\` or pull it. Pulling it failed: ${pulled.reason}`
+    const failure = await engine.pull(image, pullTimeoutMs)
+    if (failure === undefined) return undefined
+    return `The image ${image} is not there: build it with \`npm run image\` or pull it. Pulling it failed: ${failure}`
   }
 }

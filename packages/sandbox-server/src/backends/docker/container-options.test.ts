@@ -19,10 +19,8 @@ const place: ContainerContext = {
   ledgerId: 'ledger',
   image: 'i',
   name: 'n',
-  volume: 'v',
   network: 'w',
   hostAddress: '172.18.0.1',
-  publishHost: '127.0.0.1',
   hasInit: true,
   capabilities: { memory: true, processes: true, cpus: true, cores: 2, isRootless: false },
 }
@@ -34,7 +32,7 @@ test('nothing of the host is in a container, and it may nothing', () => {
     CapDrop: ['ALL'],
     SecurityOpt: ['no-new-privileges'],
     ReadonlyRootfs: true,
-    Mounts: [{ Type: 'volume', Source: 'v', Target: '/workspace' }],
+    Mounts: [{ Type: 'volume', Source: 'n', Target: '/workspace' }],
     RestartPolicy: { Name: 'no' },
   })
   for (const name of ['Binds', 'Privileged', 'CapAdd', 'Devices', 'PidMode', 'VolumesFrom', 'GroupAdd']) {
@@ -43,8 +41,8 @@ test('nothing of the host is in a container, and it may nothing', () => {
 })
 
 test('a port is published at one address of the host, and the engine chooses its number', () => {
-  const bindings = containerOptions(order, { ...place, publishHost: '127.0.0.2' }).HostConfig?.PortBindings
-  const free = [{ HostIp: '127.0.0.2', HostPort: '' }]
+  const bindings = containerOptions(order, place).HostConfig?.PortBindings
+  const free = [{ HostIp: '127.0.0.1', HostPort: '' }]
   expect(bindings).toEqual({ '8000/tcp': free, '8011/tcp': free, '8012/tcp': free })
 })
 

@@ -1,45 +1,33 @@
 import type { ContainerCreateOptions, HostConfig } from 'dockerode'
 import type { SandboxConfig } from '../backend.ts'
+import type { EngineInfo } from './engine-info.ts'
 import { sandboxLabels } from './labels.ts'
 import { agentData, homeDirectory, userId, volumeTargets, workingDirectory } from './sandbox-paths.ts'
 
-/** The ports inside, by the names that the API gives them. */
+/** The ports inside, by their names of the API. */
 export const containerPorts: Readonly<Record<string, number>> = {
   AGENT_SERVER: 8000,
   WORKER_1: 8011,
   WORKER_2: 8012,
 }
 
-/** Engines that may not raise limits refuse more. */
+/** Engines that cannot raise limits refuse more. */
 const maxOpenFilesLimit = 20_000
 const mebibyte = 2 ** 20
 
-/** What an engine can do, and where a sandbox stands in it. */
 export interface ContainerContext {
   readonly ledgerId: string
   readonly image: string
+  /** Of the container and its volume. */
   readonly name: string
-  readonly volume: string
   readonly network: string
-  /** What a sandbox finds this machine by; undefined: the engine sees to it. */
+  /** Of this machine, for sandboxes; undefined: the engine sets it. */
   readonly hostAddress: string | undefined
-  readonly publishHost: string
   readonly hasInit: boolean
-  readonly capabilities: EngineCapabilities
+  readonly capabilities: EngineInfo['capabilities']
 }
 
-/** The limits that an engine enforces. */
-export interface EngineCapabilities {
-  readonly memory: boolean
-  readonly processes: boolean
-  readonly cpus: boolean
-  /** How many there are. */
-  readonly cores: number
-  /** An engine without root cannot give limits above its user's. */
-  readonly isRootless: boolean
-}
-
-/** The container that an order comes to. It is nobody inside, and can become nobody else: no capabilities, no new privileges. */
+/** Options of a container that runs as an unprivileged user without capabilities. */
 export function containerOptions(config: SandboxConfig, context: ContainerContext): ContainerCreateOptions {
   const [program, ...rest] = config.command
   return {
@@ -50,35 +38,27 @@ export function containerOptions(config: SandboxConfig, context: ContainerContex
     Env: Object.entries({ HOME: homeDirectory, ...config.env }).map(([name, value]) => `${name}=${value}`),
     ...(program === undefined ? {} : { Entrypoint: [program], Cmd: [...rest, ...listenArguments] }),
     WorkingDir: workingDirectory(config),
-    ExposedPorts: Object.fromEntries(Object.values(containerPorts).map((port) => [`${port}/tcp`, {}])),
-    // Whether it answers is asked by the control plane, also of images that look at themselves.
+    ExposedPorts: byPort({}),
+    // The control plane checks the health.
     Healthcheck: { Test: ['NONE'] },
     StopTimeout: 5,
     HostConfig: hostConfig(config, context),
   }
 }
 
-const listenArguments = [
-  '--host',
-  '0.0.0.0',
-  '--port',
-  String(containerPorts.AGENT_SERVER),
-  '--data',
-  agentData,
-]
+const listenArguments = `--host 0.0.0.0 --port ${containerPorts.AGENT_SERVER} --data ${agentData}`.split(' ')
+
+function byPort<T>(value: T): Record<string, T> {
+  return Object.fromEntries(Object.values(containerPorts).map((port) => [`${port}/tcp`, value]))
+}
 
 function hostConfig(config: SandboxConfig, context: ContainerContext): HostConfig {
   return {
     NetworkMode: context.network,
     ExtraHosts: context.hostAddress === undefined ? [] : [`host.docker.internal:${context.hostAddress}`],
     // An empty host port: the engine chooses one that is free.
-    PortBindings: Object.fromEntries(
-      Object.values(containerPorts).map((port) => [
-        `${port}/tcp`,
-        [{ HostIp: context.publishHost, HostPort: '' }],
-      ]),
-    ),
-    Mounts: volumeTargets(config).map((Target) => ({ Type: 'volume', Source: context.volume, Target })),
+    PortBindings: byPort([{ HostIp: '127.0.0.1', HostPort: '' }]),
+    Mounts: volumeTargets(config).map((Target) => ({ Type: 'volume', Source: context.name, Target })),
     CapDrop: ['ALL'],
     SecurityOpt: ['no-new-privileges'],
     ReadonlyRootfs: true,
@@ -95,7 +75,7 @@ function hostConfig(config: SandboxConfig, context: ContainerContext): HostConfi
   }
 }
 
-function resourceLimits({ resources }: SandboxConfig, capabilities: EngineCapabilities): HostConfig {
+function resourceLimits({ resources }: SandboxConfig, capabilities: EngineInfo['capabilities']): HostConfig {
   const { memoryBytes, maxProcesses, cpus, maxOpenFiles } = resources
   return {
     // With as much swap as memory there is no swap.
@@ -110,8 +90,8 @@ function resourceLimits({ resources }: SandboxConfig, capabilities: EngineCapabi
   }
 }
 
-/** Podman asks for a million processes beside any limit of ours, which an engine that may not raise limits cannot give. */
-function ulimits(maxOpenFiles: number, capabilities: EngineCapabilities) {
+/** Without `nproc` Podman requests a million processes, which an engine without root refuses. */
+function ulimits(maxOpenFiles: number, capabilities: EngineInfo['capabilities']) {
   const openFiles = Math.min(maxOpenFiles, maxOpenFilesLimit)
   return [
     { Name: 'nofile', Soft: openFiles, Hard: openFiles },

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { LogFunction } from '@slipway/protocol'
+import { Semaphore } from '@slipway/shared/async'
 import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
 import { ContainerLauncher } from './container-launcher.ts'
 import { DockerObjects } from './docker-objects.ts'
-import { Engine, longTimeoutMs } from './engine.ts'
+import { Engine } from './engine.ts'
 import { describeIsolation, fetchEngineInfo } from './engine-info.ts'
 import {
   decodeLastLines,
@@ -15,72 +16,52 @@ import {
 import { configHash, configHashLabel, sandboxLabel } from './labels.ts'
 import { SandboxNetwork } from './network.ts'
 
-/** How many containers are looked at at the same time. */
-const maxConcurrentInspects = 8
-
 export interface DockerBackendOptions {
-  /** The engine's Unix socket, also as `unix://...`; undefined: the first of the usual ones that is there. */
+  /** The Unix socket of the engine, also as `unix://...`; undefined: the first default one that exists. */
   readonly socketPath?: string | undefined
   readonly ledgerId: string
   readonly log: LogFunction
-  /** The address of this machine at which ports are published; 127.0.0.1 when absent. */
-  readonly publishHost?: string | undefined
-  /** For orders that name no image. */
+  /** For specs without an image. */
   readonly defaultImage: string
 }
 
 /**
- * Sandboxes as containers of Docker or Podman. Each has a container, and a volume for its files; both carry the ledger's label,
- * and nothing else is touched. A container whose processes have ended may be replaced by another one: what stays is the volume.
- * Sandboxes of one ledger share a network of their own, which stays when they are gone.
+ * Sandboxes as containers of Docker or Podman: a container and a volume each, with the label of the ledger.
+ * An ended container may be replaced; the volume stays. The sandboxes of one ledger share a network.
  *
- * Agent servers inside reach the control plane at `host.docker.internal`. One that listens on loopback alone is not there for
- * them: it has to listen on `gatewayAddress()` as well, which only they and this machine can reach, or on all addresses. A
- * firewall of the machine must let the sandboxes' network in.
+ * Agent servers reach the control plane at `host.docker.internal`. It has to listen on `gatewayAddress()` for
+ * that, which only they and this machine reach, or on all addresses. A firewall must admit their network.
  */
 export class DockerBackend implements Backend {
   readonly name = 'docker'
   readonly #engine: Engine
   readonly #network: SandboxNetwork
   readonly #objects: DockerObjects
-  readonly #launch: ContainerLauncher
+  readonly #launcher: ContainerLauncher
   readonly #log: LogFunction
-  readonly #publishHost: string
+  readonly #inspections = new Semaphore(8)
   readonly #starting = new Set<string>()
   readonly #failures = new Map<string, StartFailure>()
   readonly #lastOutputs = new Map<string, { readonly epoch: string; readonly text: string }>()
 
-  /** Does not talk to the engine yet. Throws an Error when `socketPath` is no Unix socket. */
-  constructor({ socketPath, ledgerId, log, publishHost = '127.0.0.1', defaultImage }: DockerBackendOptions) {
+  /** Throws an Error when `socketPath` is no Unix socket. Does not connect yet. */
+  constructor({ socketPath, ledgerId, log, defaultImage }: DockerBackendOptions) {
     const engine = new Engine(socketPath)
     const network = new SandboxNetwork(engine, `slipway-${ledgerId.slice(0, 8)}`, ledgerId)
     const objects = new DockerObjects(engine, ledgerId)
     this.#engine = engine
     this.#network = network
     this.#objects = objects
-    this.#launch = new ContainerLauncher({
-      engine,
-      objects,
-      network,
-      ledgerId,
-      log,
-      publishHost,
-      defaultImage,
-    })
+    this.#launcher = new ContainerLauncher({ engine, objects, network, log, ledgerId, defaultImage })
     this.#log = log
-    this.#publishHost = publishHost
   }
 
-  /** Whether a server of this machine is heard there is up to its listeners: see the class. */
   hostUrl(port: number, network: SandboxConfig['network']): string | undefined {
     if (network === 'none') return undefined
     return `http://host.docker.internal:${port}`
   }
 
-  /**
-   * An address of this machine for a listener that the sandboxes reach and other machines do not. Undefined where the engine runs
-   * in a virtual machine or without root, and with Podman until a sandbox runs: it has its bridge only while there is one.
-   */
+  /** Undefined for an engine in a virtual machine or without root, and for Podman while no sandbox runs. */
   gatewayAddress(): Promise<string | undefined> {
     return this.#network.gatewayAddress()
   }
@@ -110,16 +91,10 @@ export class DockerBackend implements Backend {
       this.#objects.listContainers(id),
       this.#objects.listVolumes(id),
     ])
-    const observed = new Map<string, ObservedSandbox>()
-    const remaining = containers.map(({ Id }) => Id)
-    const inspectNext = async () => {
-      for (let next = remaining.pop(); next !== undefined; next = remaining.pop()) {
-        const one = await this.#inspect(next)
-        if (one !== undefined) observed.set(one.id, one)
-      }
-    }
-    await Promise.all(Array.from({ length: maxConcurrentInspects }, inspectNext))
-    // A sandbox without a container has its volume, or nothing yet but a start that goes on or has failed.
+    const inspected = containers.map(({ Id }) => this.#inspections.run(() => this.#inspect(Id)))
+    const found = (await Promise.all(inspected)).filter((one) => one !== undefined)
+    const observed = new Map(found.map((one) => [one.id, one]))
+    // Sandboxes without a container: those with a volume, and those whose start runs or has failed.
     const others = [...volumes.map(({ Labels }) => Labels[sandboxLabel] ?? ''), ...this.#knownIds(id)]
     for (const other of others) {
       if (!observed.has(other)) observed.set(other, observedFromVolume(this.#inspectContext(other)))
@@ -130,22 +105,12 @@ export class DockerBackend implements Backend {
   async pause(id: string): Promise<void> {
     for (const { Id } of await this.#objects.listContainers(id)) {
       if (!(await this.#isContainerRunning(Id))) continue
-      const paused = await this.#engine.call({
-        method: 'POST',
-        path: `/containers/${Id}/pause`,
-        timeoutMs: longTimeoutMs,
-      })
+      const paused = await this.#engine.call({ method: 'POST', path: `/containers/${Id}/pause` })
       if (paused.ok || !(await this.#isContainerRunning(Id))) continue
-      this.#log('warn', 'The container engine cannot pause; the sandbox is stopped instead', {
-        sandbox_id: id,
-        reason: paused.reason,
-      })
-      await this.#engine.callOrThrow({
-        method: 'POST',
-        path: `/containers/${Id}/stop`,
-        query: { t: 5 },
-        timeoutMs: longTimeoutMs,
-      })
+      const members = { sandbox_id: id, reason: paused.reason }
+      this.#log('warn', 'The container engine cannot pause; the sandbox is stopped instead', members)
+      const path = `/containers/${Id}/stop`
+      await this.#engine.callOrThrow({ method: 'POST', path, query: { t: 5 } })
     }
   }
 
@@ -156,28 +121,24 @@ export class DockerBackend implements Backend {
     this.#lastOutputs.delete(id)
   }
 
-  /** Answers why it cannot run, or undefined when it does. Rejects with what may pass. */
+  /** Returns why it cannot run; undefined when it runs. Rejects with temporary failures. */
   async #ensureRunning(config: SandboxConfig): Promise<string | undefined> {
     for (const { Id } of await this.#objects.listContainers(config.id)) {
       const container = await this.#objects.inspect(Id)
       if (container === undefined) continue
       if (container.State.Paused) {
-        await this.#engine.callOrThrow({
-          method: 'POST',
-          path: `/containers/${Id}/unpause`,
-          timeoutMs: longTimeoutMs,
-        })
+        await this.#engine.callOrThrow({ method: 'POST', path: `/containers/${Id}/unpause` })
         return undefined
       }
       if (container.State.Running) return undefined
       const hasEnded = container.State.Status === 'exited'
       if (hasEnded && container.Config.Labels[configHashLabel] === configHash(config)) {
         const path = `/containers/${Id}/start`
-        if ((await this.#engine.call({ method: 'POST', path, timeoutMs: longTimeoutMs })).ok) return undefined
+        if ((await this.#engine.call({ method: 'POST', path })).ok) return undefined
       }
       await this.#objects.removeContainer(Id)
     }
-    return await this.#launch.launch(config)
+    return await this.#launcher.launch(config)
   }
 
   async #isContainerRunning(containerId: string): Promise<boolean> {
@@ -195,7 +156,7 @@ export class DockerBackend implements Backend {
     return text === '' ? observed : { ...observed, detail: `${observed.detail} It printed last:\n${text}` }
   }
 
-  /** The end of what it printed; asked for once, because what has ended prints no more. */
+  /** The end of its output; cached, as its processes have ended. */
   async #readLastOutput(containerId: string, { id, epoch }: ObservedSandbox): Promise<string> {
     const cached = this.#lastOutputs.get(id)
     if (cached?.epoch === epoch) return cached.text
@@ -215,11 +176,6 @@ export class DockerBackend implements Backend {
   }
 
   #inspectContext(id: string): InspectContext {
-    return {
-      id,
-      publishHost: this.#publishHost,
-      isStarting: this.#starting.has(id),
-      failure: this.#failures.get(id),
-    }
+    return { id, isStarting: this.#starting.has(id), failure: this.#failures.get(id) }
   }
 }

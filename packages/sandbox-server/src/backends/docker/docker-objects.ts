@@ -1,13 +1,13 @@
 import { setTimeout } from 'node:timers/promises'
 import type { ContainerInfo, ContainerInspectInfo, VolumeInspectInfo } from 'dockerode'
-import { type Engine, longTimeoutMs } from './engine.ts'
+import type { Engine } from './engine.ts'
 import { ledgerLabel, sandboxLabel } from './labels.ts'
 
 const maxChecks = 50
 
 type Labels = Readonly<Record<string, string>> | null | undefined
 
-/** The containers and volumes of one ledger in an engine. What has not its label is neither seen nor touched. */
+/** The containers and volumes of one ledger in an engine. Ignores those without its label. */
 export class DockerObjects {
   readonly #engine: Engine
   readonly #ledgerId: string
@@ -17,7 +17,7 @@ export class DockerObjects {
     this.#ledgerId = ledgerId
   }
 
-  /** Of one sandbox, or of all. */
+  /** Of one sandbox or of all. */
   async listContainers(id?: string): Promise<readonly ContainerInfo[]> {
     const found = await this.#engine.callOrThrow<readonly ContainerInfo[]>({
       method: 'GET',
@@ -53,10 +53,9 @@ export class DockerObjects {
       method: 'DELETE',
       path: `/containers/${containerId}`,
       query: { force: true, v: true },
-      timeoutMs: longTimeoutMs,
     })
     if (removed.ok || removed.status === 404) return
-    // Somebody else may be removing it at this moment, which is refused and comes to the same.
+    // Refused while another call removes it.
     for (let look = 0; look < maxChecks; look += 1) {
       if ((await this.inspect(containerId)) === undefined) return
       await setTimeout(100)
@@ -71,7 +70,7 @@ export class DockerObjects {
   async removeVolumes(id: string): Promise<void> {
     for (const { Name } of await this.listVolumes(id)) {
       const path = `/volumes/${encodeURIComponent(Name)}`
-      const removed = await this.#engine.call({ method: 'DELETE', path, timeoutMs: longTimeoutMs })
+      const removed = await this.#engine.call({ method: 'DELETE', path })
       if (removed.ok || removed.status === 404) continue
       throw new Error(`The container engine did not remove the volume ${Name}: ${removed.reason}`)
     }

@@ -1,16 +1,8 @@
 import { release } from 'node:os'
-import type { Isolation, Resources } from '../backend.ts'
-import type { EngineCapabilities } from './container-options.ts'
+import type { Isolation } from '../backend.ts'
 import type { Engine } from './engine.ts'
 
-/** What an engine says of itself, as far as it matters here. */
-export interface EngineInfo {
-  readonly capabilities: EngineCapabilities
-  readonly hasSeccomp: boolean
-  /** It runs as root on this machine, so that the gateway of its networks is this machine. */
-  readonly isLocal: boolean
-  readonly isPodman: boolean
-}
+export type EngineInfo = Awaited<ReturnType<typeof fetchEngineInfo>>
 
 interface InfoResponse {
   readonly MemoryLimit?: boolean
@@ -25,8 +17,8 @@ interface VersionResponse {
   readonly Components?: readonly { readonly Name: string }[] | null
 }
 
-/** Asked anew each time: the engine behind a socket may be another one tomorrow. */
-export async function fetchEngineInfo(engine: Engine): Promise<EngineInfo> {
+/** Not cached: the engine behind a socket may change. */
+export async function fetchEngineInfo(engine: Engine) {
   const [info, version] = await Promise.all([
     engine.callOrThrow<InfoResponse>({ method: 'GET', path: '/info' }),
     engine.callOrThrow<VersionResponse>({ method: 'GET', path: '/version' }),
@@ -34,37 +26,34 @@ export async function fetchEngineInfo(engine: Engine): Promise<EngineInfo> {
   const security = info.SecurityOptions ?? []
   const isRootless = security.some((option) => option.startsWith('name=rootless'))
   return {
+    /** The limits that it enforces. */
     capabilities: {
       memory: info.MemoryLimit === true,
       processes: info.PidsLimit === true,
       cpus: info.CpuCfsQuota === true,
       cores: info.NCPU || 1,
+      /** Without root, limits above those of its user are impossible. */
       isRootless,
     },
     hasSeccomp: security.some((option) => option.startsWith('name=seccomp')),
-    // One in a virtual machine has a kernel of its own.
+    /** It runs as root on this machine, not in a virtual one: the gateway of its networks is this machine. */
     isLocal: !isRootless && info.KernelVersion === release(),
     isPodman: version.Components?.some(({ Name }) => Name.startsWith('Podman')) === true,
   }
 }
 
-/**
- * How a sandbox of a network with this gateway finds this machine: an address; or a word in whose place Docker puts what it takes
- * for it; undefined where that is up to the engine.
- */
+/** The address of this machine for sandboxes, or Docker's word for it; undefined where the engine sets it. */
 export function sandboxHostAddress(engineInfo: EngineInfo, gateway: string | undefined): string | undefined {
   if (engineInfo.isLocal && gateway !== undefined) return gateway
   return engineInfo.isPodman ? undefined : 'host-gateway'
 }
 
-/** `isClosed`: sandboxes of one ledger are known not to reach each other. */
+const limitedResources = { memory: 'memoryBytes', processes: 'maxProcesses', cpus: 'cpus' } as const
+
+/** `isClosed`: sandboxes of one ledger cannot reach each other. */
 export function describeIsolation({ capabilities, hasSeccomp }: EngineInfo, isClosed: boolean): Isolation {
-  const enforced: (keyof Resources)[] = [
-    ...(capabilities.memory ? (['memoryBytes'] as const) : []),
-    ...(capabilities.processes ? (['maxProcesses'] as const) : []),
-    ...(capabilities.cpus ? (['cpus'] as const) : []),
-    'maxOpenFiles',
-  ]
+  const limits = ['memory', 'processes', 'cpus'] as const
+  const enforced = limits.filter((name) => capabilities[name]).map((name) => limitedResources[name])
   const notes = [
     'What a sandbox keeps on disk is not limited: container engines limit no volumes.',
     'A sandbox shares the kernel of this machine, and reaches what its network lets it reach.',
@@ -74,9 +63,9 @@ export function describeIsolation({ capabilities, hasSeccomp }: EngineInfo, isCl
   if (!capabilities.isRootless)
     notes.push('The container engine runs as root; one without root adds another wall.')
   if (!hasSeccomp) notes.push('The container engine filters no system calls: it runs without seccomp.')
-  const unlimited = (['memory', 'processes', 'cpus'] as const).filter((name) => !capabilities[name])
+  const unlimited = limits.filter((name) => !capabilities[name])
   if (unlimited.length > 0) {
     notes.push(`The container engine cannot limit ${unlimited.join(', ')}: its cgroups are not delegated.`)
   }
-  return { kind: 'container', enforced, notes }
+  return { kind: 'container', enforced: [...enforced, 'maxOpenFiles'], notes }
 }

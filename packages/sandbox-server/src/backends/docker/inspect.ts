@@ -1,25 +1,25 @@
+import { stripVTControlCharacters } from 'node:util'
 import type { ContainerInspectInfo } from 'dockerode'
 import type { ObservedSandbox } from '../backend.ts'
 import { containerPorts } from './container-options.ts'
 import { workingDirLabel } from './labels.ts'
 
-/** What is known of a container besides what the engine tells of it. */
+/** What this process knows of a container besides the engine's answer. */
 export interface InspectContext {
   readonly id: string
-  readonly publishHost: string
-  /** It is being made by us at this moment. */
+  /** A start of it runs in this process. */
   readonly isStarting: boolean
-  /** Why its last start failed, as far as this process knows. */
+  /** The last start in this process, if it failed. */
   readonly failure: StartFailure | undefined
 }
 
 export interface StartFailure {
   readonly reason: string
-  /** Another text for each failure. */
+  /** Differs for each failure. */
   readonly epoch: string
 }
 
-/** A container in the backend's words; without the end of what it printed. */
+/** Without the end of its output. */
 export function toObservedSandbox(container: ContainerInspectInfo, context: InspectContext): ObservedSandbox {
   const state = toState(container, context)
   const detail = describeState(container, state, context)
@@ -28,14 +28,13 @@ export function toObservedSandbox(container: ContainerInspectInfo, context: Insp
     id: context.id,
     state,
     epoch: state === 'broken' && context.failure ? context.failure.epoch : containerEpoch(container),
-    addresses:
-      state === 'running' || state === 'paused' ? publishedAddresses(container, context.publishHost) : {},
+    addresses: state === 'running' || state === 'paused' ? publishedAddresses(container) : {},
     ...(workingDir === undefined ? {} : { workingDir }),
     ...(detail === undefined ? {} : { detail }),
   }
 }
 
-/** What is there of a sandbox whose files are there and whose container is not. */
+/** A sandbox with a volume and without a container. */
 export function observedFromVolume({ id, isStarting, failure }: InspectContext): ObservedSandbox {
   const base = { id, epoch: 'files', addresses: {} }
   if (isStarting) return { ...base, state: 'starting' }
@@ -45,10 +44,7 @@ export function observedFromVolume({ id, isStarting, failure }: InspectContext):
   return { ...base, state: 'stopped', detail: 'Its container is not there; its files are.' }
 }
 
-/**
- * Docker and Podman have different words for what has not run yet. One that was cut off between being made and started is
- * `stopped`: a start goes on with it.
- */
+/** A container that was interrupted between creation and start is `stopped`: the next start continues it. */
 function toState({ State: state }: ContainerInspectInfo, context: InspectContext): ObservedSandbox['state'] {
   if (state.Paused || state.Status === 'paused') return 'paused'
   if (state.Running && !state.Restarting) return 'running'
@@ -71,7 +67,7 @@ function describeState(
   if (neverStartedStatuses.has(state.Status)) return 'It was made and not started.'
   if (state.OOMKilled) return 'It was killed because it used more memory than it is allowed.'
   const error = state.Error === '' ? '' : ` ${state.Error}`
-  // Not every engine notices why.
+  // Not every engine reports the reason.
   const guess =
     state.ExitCode === 137 && HostConfig.Memory ? ' It may have used more memory than it is allowed.' : ''
   return `Its process ended with exit code ${state.ExitCode}${signalName(state.ExitCode)}.${guess}${error}`
@@ -86,11 +82,10 @@ function signalName(exitCode: number): string {
 
 const containerEpoch = ({ Id, State }: ContainerInspectInfo) => `${Id.slice(0, 16)}@${State.StartedAt}`
 
-function publishedAddresses(container: ContainerInspectInfo, publishHost: string): Record<string, string> {
-  const host = publishHost === '0.0.0.0' ? '127.0.0.1' : publishHost
+function publishedAddresses(container: ContainerInspectInfo): Record<string, string> {
   const found = Object.entries(containerPorts).flatMap(([name, port]) => {
     const hostPort = container.NetworkSettings.Ports?.[`${port}/tcp`]?.[0]?.HostPort
-    return hostPort ? [[name, `http://${host}:${hostPort}`] as const] : []
+    return hostPort ? [[name, `http://127.0.0.1:${hostPort}`] as const] : []
   })
   return Object.fromEntries(found)
 }
@@ -99,10 +94,7 @@ const headerBytes = 8
 const maxLines = 20
 const maxCharacters = 4_000
 
-/**
- * The end of what a container printed, from the engine's frames: stream, three zeros, length, bytes. Without what moves a
- * terminal's cursor or colours its text.
- */
+/** The end of an output from frames of the engine (stream, three zeros, length, bytes), as plain text. */
 export function decodeLastLines(frames: Buffer): string {
   const parts: Buffer[] = []
   let at = 0
@@ -111,22 +103,16 @@ export function decodeLastLines(frames: Buffer): string {
     parts.push(frames.subarray(at + headerBytes, end))
     at = end
   }
-  const lines = stripControlCharacters(Buffer.concat(parts).toString()).trimEnd().split('\n')
-  // A character of two halves may have been cut.
-  return lines
+  const text = stripVTControlCharacters(Buffer.concat(parts).toString())
+    .replace(/\r+\n/g, '\n')
+    .replace(/[^\P{C}\n\t]/gu, '')
+    .trimEnd()
+  // The first character may be half of a surrogate pair.
+  return text
+    .split('\n')
     .slice(-maxLines)
     .join('\n')
     .slice(-maxCharacters)
     .replace(/^[\udc00-\udfff]/, '')
     .trim()
-}
-
-function stripControlCharacters(text: string): string {
-  return (
-    text
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed here.
-      .replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g, '')
-      .replace(/\r+\n/g, '\n')
-      .replace(/[^\P{C}\n\t]/gu, '')
-  )
 }

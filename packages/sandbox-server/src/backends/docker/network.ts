@@ -1,13 +1,12 @@
-import { createServer } from 'node:net'
 import type { NetworkCreateOptions, NetworkInspectInfo } from 'dockerode'
+import { canListen } from '../ports.ts'
 import type { Engine, EngineResponse } from './engine.ts'
-import { longTimeoutMs } from './engine.ts'
 import { ledgerLabel } from './labels.ts'
 
-/** Whether containers of a network may reach each other: Docker's name for it. */
+/** Docker's option: whether containers of a network may reach each other. */
 const iccOption = 'com.docker.network.bridge.enable_icc'
 
-/** The network that the sandboxes of one ledger share, and that nothing else is in. */
+/** The network of the sandboxes of one ledger. */
 export class SandboxNetwork {
   readonly name: string
   readonly #engine: Engine
@@ -20,33 +19,31 @@ export class SandboxNetwork {
     this.#ledgerId = ledgerId
   }
 
-  /** Makes it if it is not there. Answers its id, and the address of the engine's machine in it. */
-  async ensure(): Promise<
-    EngineResponse<{ readonly networkId: string; readonly gateway: string | undefined }>
-  > {
+  /** Creates it if it is missing. */
+  async ensure(): Promise<EngineResponse<NetworkInspectInfo>> {
     const found = await this.#find()
-    const answer: EngineResponse<NetworkInspectInfo> = found
-      ? { ok: true, value: found }
-      : await this.#createOnce()
-    if (!answer.ok) return answer
-    const network = answer.value
-    return { ok: true, value: { networkId: network.Id, gateway: findGateway(network) } }
+    if (found !== undefined) return { ok: true, value: found }
+    this.#creating ??= this.#createOrFind().finally(() => {
+      this.#creating = undefined
+    })
+    return await this.#creating
   }
 
-  /** The address of this machine that only its sandboxes can reach; undefined while, or where, there is no such address. */
+  /** The address of this machine that only its sandboxes can reach; undefined while there is none. */
   async gatewayAddress(): Promise<string | undefined> {
     const answer = await this.ensure()
     if (!answer.ok) throw new Error(`The container engine made no network: ${answer.reason}`)
-    const { gateway } = answer.value
-    return gateway !== undefined && (await isLocalAddress(gateway)) ? gateway : undefined
+    const gateway = findGateway(answer.value)
+    // Node lists no bridge without containers among the interfaces.
+    return gateway !== undefined && (await canListen(gateway, 0)) ? gateway : undefined
   }
 
-  /** Whether it is known to keep its sandboxes apart from each other. */
+  /** Whether it is known to isolate its sandboxes from each other. */
   async isIsolated(): Promise<boolean> {
     return (await this.#find())?.Options?.[iccOption] === 'false'
   }
 
-  /** Docker lets several networks have one name: the first of ours is the one. */
+  /** Docker allows several networks of one name: the first of ours. */
   async #find(): Promise<NetworkInspectInfo | undefined> {
     const found = await this.#engine.callOrThrow<readonly NetworkInspectInfo[]>({
       method: 'GET',
@@ -59,14 +56,7 @@ export class SandboxNetwork {
     return own.toSorted((a, b) => (`${a.Created} ${a.Id}` < `${b.Created} ${b.Id}` ? -1 : 1))[0]
   }
 
-  #createOnce(): Promise<EngineResponse<NetworkInspectInfo>> {
-    this.#creating ??= this.#createOrFind().finally(() => {
-      this.#creating = undefined
-    })
-    return this.#creating
-  }
-
-  /** Sandboxes must not reach each other. Podman takes the option and ignores it; a kernel may not be able to. */
+  /** Isolated if possible: Podman ignores the option, and some kernels cannot do it. */
   async #createOrFind(): Promise<EngineResponse<NetworkInspectInfo>> {
     const isolated = await this.#create({ [iccOption]: 'false' })
     const made = isolated.ok ? isolated : await this.#create({})
@@ -83,19 +73,11 @@ export class SandboxNetwork {
       Labels: { [ledgerLabel]: this.#ledgerId },
       Options: options,
     }
-    return this.#engine.call({ method: 'POST', path: '/networks/create', body, timeoutMs: longTimeoutMs })
+    return this.#engine.call({ method: 'POST', path: '/networks/create', body })
   }
 }
 
-const findGateway = (network: NetworkInspectInfo): string | undefined =>
-  network.IPAM?.Config?.find((config) => config.Gateway !== undefined && !config.Gateway.includes(':'))
-    ?.Gateway
-
-/** Asked by listening on it: a bridge without containers is not among the interfaces that Node lists. */
-function isLocalAddress(address: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer()
-    server.once('error', () => resolve(false))
-    server.listen(0, address, () => server.close(() => resolve(true)))
-  })
+/** The address of the machine of the engine in a network. */
+export function findGateway({ IPAM }: NetworkInspectInfo): string | undefined {
+  return IPAM?.Config?.find(({ Gateway }) => Gateway !== undefined && !Gateway.includes(':'))?.Gateway
 }

@@ -17,7 +17,8 @@ async function openDockerDaemon({ socketPath, image }: TestEngine) {
   const own = { socketPath: join(directory, 'docker.sock'), image }
   let daemon: ChildProcess | undefined
   const isOver = () => daemon === undefined || daemon.exitCode !== null || daemon.signalCode !== null
-  // Right after one that was killed the next one may find its things in use and end: whoever minds it starts it again.
+  // Right after one that was killed the next one may find its things in use and end: whoever minds it starts
+  // it again.
   const start = async () => {
     const engine = new Engine(own.socketPath)
     await waitForValue(async () => {

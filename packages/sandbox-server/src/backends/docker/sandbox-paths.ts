@@ -1,25 +1,25 @@
+import { isWithin } from '@slipway/shared/fs'
 import type { SandboxConfig } from '../backend.ts'
 import type { TarDirectory } from './tar.ts'
 
-/** Who owns the files in a sandbox and runs its processes. */
+/** The user of the files and processes in a sandbox. */
 export const userId = 10_001
-/** What stays of a sandbox, besides a working directory that is elsewhere. */
+/** Persistent, besides a working directory elsewhere. */
 export const workspace = '/workspace'
 /** Caches and settings of tools. */
 export const homeDirectory = `${workspace}/.home`
 /** The agent server's own files. */
 export const agentData = `${workspace}/.slipway`
 
-/** Where the order's agent works. */
 export const workingDirectory = (config: SandboxConfig): string => config.workingDir || `${workspace}/project`
 
-/** Where the volume is mounted: also at a working directory that is elsewhere, as nothing else can be written to. */
+/** Mount points of the volume: also a working directory elsewhere, as other places are read-only. */
 export function volumeTargets(config: SandboxConfig): string[] {
   const workingDir = workingDirectory(config)
   return isInWorkspace(workingDir) ? [workspace] : [workspace, workingDir]
 }
 
-/** What the volume has from the start, relative to its root: the places that tools take for granted. */
+/** The folders of a new volume, relative to its root: tools expect them. */
 export function initialDirectories(config: SandboxConfig): TarDirectory[] {
   const names = [homeDirectory, workingDirectory(config)].filter(isInWorkspace).flatMap((directory) => {
     const parts = directory.split('/').slice(2)
@@ -28,9 +28,9 @@ export function initialDirectories(config: SandboxConfig): TarDirectory[] {
   return ['.', ...names].map((name) => ({ name, userId }))
 }
 
-const isInWorkspace = (path: string) => path === workspace || path.startsWith(`${workspace}/`)
+const isInWorkspace = (path: string) => isWithin(workspace, path)
 
-/** Why the order cannot be a container, for people; undefined when it can. */
+/** Why a sandbox cannot be a container; undefined when it can. */
 export function validateConfig(config: SandboxConfig): string | undefined {
   if (config.network === 'none') {
     return 'A container without a network cannot be reached: its only door to this machine is a port. The process backend can do it.'

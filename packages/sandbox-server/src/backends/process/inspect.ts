@@ -64,9 +64,8 @@ async function findAddresses(
 }
 
 /**
- * A path of the host to the socket of the sandbox; undefined before it exists. The sandbox could replace it
- * by a link to a socket of the host at any time, so the socket itself gets a second name in a folder that the
- * sandbox does not see.
+ * A path of the host to the socket of the sandbox; undefined before it exists. It is a second name of the
+ * socket in a hidden folder, because the sandbox could replace its own by a link to a socket of the host.
  */
 async function linkSocket(
   directory: string,

@@ -35,14 +35,12 @@ export interface ProcessBackendOptions {
   /** Folders within readable ones that no sandbox may see; `directory` is always one. */
   readonly inaccessible?: readonly string[]
   readonly log: LogFunction
-  /**
-   * `auto`: bubblewrap where it works. `bubblewrap`: without it every start fails. `none`: plain processes.
-   */
+  /** `auto`: bubblewrap where it works. `bubblewrap`: starts fail without it. `none`: plain processes. */
   readonly isolate?: IsolationMode
   /** `auto`: cgroups and file systems of their own, where possible. `none`: only the limits of a process. */
   readonly limit?: 'auto' | 'none'
   /**
-   * Unix socket of the control plane for sandboxes without a network; absolute. Alone in its folder, which
+   * Unix socket of the control plane for sandboxes without a network, absolute. Alone in its folder, which
    * they see; its listener lets all users connect (mode 0666) and requires a key.
    */
   readonly hostSocket?: string
@@ -52,8 +50,7 @@ export interface ProcessBackendOptions {
 
 /**
  * Sandboxes as processes of this machine: isolated by bubblewrap and in cgroups where the host has them. Each
- * has a folder with its record, its output and its files, and a supervisor that outlives the server; the
- * state of a sandbox is read from there each time.
+ * has a folder with its state and files, and a supervisor that outlives the server.
  */
 export class ProcessBackend implements Backend {
   readonly name = 'process'

@@ -8,8 +8,7 @@ export type SandboxPaths = ReturnType<typeof sandboxPaths>
 
 /**
  * Paths of one sandbox on the host. From inside only folders in `files` are visible, each mounted alone, so
- * that the sandbox cannot replace any of these paths. With a limit of the disk, `files` is a file system of
- * its own.
+ * that it cannot replace any of these paths. With a limit of the disk, `files` is a file system of its own.
  */
 export function sandboxPaths(directory: string, id: string) {
   const root = join(directory, id)
@@ -39,10 +38,7 @@ export function sandboxPaths(directory: string, id: string) {
 /** Valid ids. Others are not looked up, so that none can name a path. */
 export const idPattern = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 
-/**
- * The user of the host for a sandbox when the server is root, from a range that people, services and
- * containers do not use.
- */
+/** The user of the host for a sandbox, from a range that people, services and containers do not use. */
 export function hostUserId(ledgerId: string, id: string): number {
   return 1_900_000_000 + Number.parseInt(hash('sha256', `${ledgerId}/${id}`).slice(0, 6), 16)
 }

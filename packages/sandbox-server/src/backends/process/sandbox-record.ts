@@ -65,9 +65,7 @@ export class SandboxRecords {
     return record
   }
 
-  /**
-   * The record of a sandbox. Creates its folder together with the record, so that none is without a label.
-   */
+  /** Reads the record, or creates it together with its folder, so that no folder is without a label. */
   async getOrCreate(id: string): Promise<SandboxRecord> {
     const existing = await this.read(id)
     if (existing !== undefined) return existing

@@ -102,7 +102,10 @@ interface FakeSandbox {
 
 type Verb = 'start' | 'pause' | 'resume' | 'remove' | 'list'
 
-/** A backend in memory whose agent servers are real. It outlives the control plane that uses it, fails and lies as told. */
+/**
+ * A backend in memory whose agent servers are real. It outlives the control plane that uses it, fails and
+ * lies as told.
+ */
 export class FakeBackend implements Backend, AsyncDisposable {
   readonly name = 'model'
   readonly sandboxes = new Map<string, FakeSandbox>()

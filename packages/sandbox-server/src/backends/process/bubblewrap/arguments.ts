@@ -41,21 +41,17 @@ export interface JailOptions {
   readonly temporaryBytes: number
 }
 
-/**
- * A command, and the lists of arguments that it reads from the descriptors 3, 4, …: they may contain secrets.
- */
+/** A command, and the lists of arguments that it reads from the descriptors 3, 4, … */
 export interface JailedCommand {
   readonly command: readonly string[]
   readonly argumentLists: readonly (readonly string[])[]
 }
 
 /**
- * Runs a command behind walls. A first bubblewrap makes the file system and the namespaces; with a user of
- * its own it begins as root, so that it reaches everything that is to be shown, and keeps only the right to
- * become that user. A second one inside it, as that user, makes the command user 1000 without any right, in a
- * user namespace that has no further ones, with its environment: nothing that the sandbox or its
- * configuration can influence (its files, variables such as `LD_PRELOAD`) is read while there are more
- * rights.
+ * Runs a command behind walls. The first bubblewrap makes the file system and the namespaces; as root it
+ * reaches everything that is to be shown, and keeps only the right to become `user`. The second one runs as
+ * that user and makes the command user 1000 without rights, with its environment: nothing that the sandbox
+ * can influence (its files, variables such as `LD_PRELOAD`) is read while there are more rights.
  */
 export async function jailCommand(
   jail: Jail,
@@ -187,10 +183,7 @@ async function foldersToCover(
   return folders.filter((path) => !folders.some((each) => each !== path && isWithin(each, path)))
 }
 
-/**
- * The target of a mount for a working directory, undefined when it is writable anyway; a text says why it is
- * invalid.
- */
+/** The mount for a working directory; no target when it is writable anyway; a text when it is invalid. */
 export function workingDirMount(
   path: string,
   readable: readonly string[],
@@ -206,10 +199,7 @@ export function workingDirMount(
   return isFree ? { target: path } : `${path} cannot be the working directory: the system has that place`
 }
 
-/**
- * A socket of the host as seen from inside: its folder is shown, so that it includes a new socket of that
- * name.
- */
+/** A socket of the host, as seen from inside. Its folder is shown: it may be replaced. */
 export function socketPathInside(hostSocket: string): string {
   return join(insidePaths.hostSockets, basename(hostSocket))
 }

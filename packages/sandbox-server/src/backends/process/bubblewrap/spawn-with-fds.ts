@@ -17,10 +17,7 @@ export function trackExit(child: ChildProcess): SpawnedProgram {
   return { child, ended }
 }
 
-/**
- * Starts a command of a jail; its arguments are in no list of processes. `stdio`: the first three
- * descriptors.
- */
+/** Starts a command of a jail. `stdio`: the first three descriptors. */
 export async function spawnWithFds(
   { command, argumentLists }: JailedCommand,
   folder: string,
@@ -31,9 +28,7 @@ export async function spawnWithFds(
   return trackExit(spawn(program, args, { env: hostEnvironment, stdio: [...stdio, ...files.fds] }))
 }
 
-/**
- * Open files without a name, one for each list of arguments. `folder`: where they have a name for a moment.
- */
+/** Open files without a name, one for each list: arguments may be secret, and processes' are public. */
 export async function openArgumentFiles(
   lists: JailedCommand['argumentLists'],
   folder: string,

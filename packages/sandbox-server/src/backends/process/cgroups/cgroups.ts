@@ -12,10 +12,7 @@ export type CgroupFeature = (typeof features)[number]
 /** The limits of features. */
 export const limitedResources = { memory: 'memoryBytes', pids: 'maxProcesses', cpu: 'cpus' } as const
 
-/**
- * A hierarchy of cgroups in which this process may create groups. Version 1 has one for each controller or
- * two.
- */
+/** A hierarchy in which this process may create groups. Version 1 has one for one or two controllers. */
 export interface CgroupHierarchy {
   readonly version: 1 | 2
   /** The directory in which groups are created. */
@@ -109,10 +106,7 @@ export function parseCgroupMounts(mountinfo: string, cgroup: string): CgroupMoun
   return mounts.toSorted((a, b) => b.version - a.version)
 }
 
-/**
- * At the top, where a group outlives the service of the server; else in the server's own group, if that is
- * delegated.
- */
+/** At the top, where groups outlive the service of the server; else in its own group, if delegated. */
 async function detectHierarchy({ version, mount, own }: CgroupMount): Promise<CgroupHierarchy | undefined> {
   for (const base of new Set([mount, join(mount, own)])) {
     if (version === 2) await delegateControllers(base)
@@ -122,10 +116,7 @@ async function detectHierarchy({ version, mount, own }: CgroupMount): Promise<Cg
   return undefined
 }
 
-/**
- * Lets groups below `base` have limits. A group with processes must be emptied first; only our own process is
- * moved.
- */
+/** Lets groups below `base` have limits. Moves this process, as a group with processes cannot delegate. */
 async function delegateControllers(base: string): Promise<void> {
   const subtreeControl = join(base, 'cgroup.subtree_control')
   const texts = await Promise.all([join(base, 'cgroup.controllers'), subtreeControl].map(readSmallFile))
