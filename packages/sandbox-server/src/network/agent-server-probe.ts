@@ -1,7 +1,9 @@
-/** What an agent server says of itself. `pending` tells why it is not ready. */
+import { isRecord, parseJson } from '@slipway/shared/json'
+import { readLimited } from './read-limited.ts'
+
 export type Health =
   | { readonly kind: 'ready' }
-  /** It waits for its settings (wire 1.21). */
+  /** It waits for its init request (wire 1.21). */
   | { readonly kind: 'dormant' }
   | { readonly kind: 'pending'; readonly why: string }
 
@@ -11,36 +13,28 @@ export interface ProbeContext {
 }
 
 const requestTimeoutMs = 5_000
-/** What a sandbox answers is not trusted: more than this of it is not read. */
+/** A longer answer counts as none: sandboxes are not trusted. */
 const maxAnswerBytes = 64 * 1024
 
 /**
- * Asks the agent server at a base address whether it is ready and takes the session key; it is asked with the key, so that one
- * which lets everybody in, or belongs to somebody else, is told apart. Never rejects but by the signal.
+ * Asks an agent server whether it is ready and accepts the session key, which distinguishes it from a foreign
+ * one. Rejects only by the signal.
  */
 export async function probeHealth(url: string, key: string | null, context: ProbeContext): Promise<Health> {
-  const readyResponse = await fetchJson(`${url}/ready`, {}, context)
-  if (typeof readyResponse === 'string') return pendingHealth(readyResponse)
-  if (readyResponse.status === 503 && readinessState(readyResponse.body) === 'dormant')
-    return { kind: 'dormant' }
-  // Some agent servers have no such route: the next question decides.
-  if (readyResponse.status !== 200 && readyResponse.status !== 404)
-    return pendingHealth(`/ready answers ${readyResponse.status}`)
-  if (key === null) return pendingHealth('it does not wait for its settings')
-  const countResponse = await fetchJson(
-    `${url}/api/conversations/count`,
-    { headers: keyHeader(key) },
-    context,
-  )
-  if (typeof countResponse === 'string') return pendingHealth(countResponse)
-  if (countResponse.status === 200) return { kind: 'ready' }
-  const isRefused = countResponse.status === 401 || countResponse.status === 403
-  return pendingHealth(
-    isRefused ? 'it does not accept its session key' : `it answers ${countResponse.status}`,
-  )
+  const ready = await fetchJson(`${url}/ready`, {}, context)
+  if (typeof ready === 'string') return pending(ready)
+  if (ready.status === 503 && readinessState(ready.body) === 'dormant') return { kind: 'dormant' }
+  // Some agent servers have no such route: the next request decides.
+  if (ready.status !== 200 && ready.status !== 404) return pending(`/ready answers ${ready.status}`)
+  if (key === null) return pending('it does not wait for its settings')
+  const count = await fetchJson(`${url}/api/conversations/count`, { headers: keyHeader(key) }, context)
+  if (typeof count === 'string') return pending(count)
+  if (count.status === 200) return { kind: 'ready' }
+  const isRefused = count.status === 401 || count.status === 403
+  return pending(isRefused ? 'it does not accept its session key' : `it answers ${count.status}`)
 }
 
-/** Gives its settings to one that waits for them. Undefined when it took them, else why not. */
+/** Sends the settings to a dormant agent server. Returns why it refuses them. */
 export async function sendInit(
   url: string,
   initKey: string | null,
@@ -58,7 +52,7 @@ export function keyHeader(key: string): Record<string, string> {
   return { 'x-session-api-key': key }
 }
 
-/** Status and body of a short answer; a text that says why when there is none. */
+/** Status and body of an answer; a text that says why there is none. */
 export async function fetchJson(
   url: string,
   init: RequestInit,
@@ -67,51 +61,23 @@ export async function fetchJson(
   signal.throwIfAborted()
   const requestSignal = AbortSignal.any([signal, AbortSignal.timeout(requestTimeoutMs)])
   try {
-    // A sandbox does not choose where its key is sent.
+    // A redirect could send the key elsewhere.
     const response = await fetch(url, { ...init, redirect: 'manual', signal: requestSignal })
-    return { status: response.status, body: parseJson(await readLimitedText(response)) }
+    const bytes = await readLimited(response, maxAnswerBytes)
+    return { status: response.status, body: parseJson(bytes?.toString() ?? '') }
   } catch {
     signal.throwIfAborted()
     return requestSignal.aborted ? 'it does not answer in time' : 'it does not answer'
   }
 }
 
-async function readLimitedText(response: Response): Promise<string> {
-  const reader = response.body?.getReader()
-  const decoder = new TextDecoder()
-  let text = ''
-  for (let size = 0; reader !== undefined; ) {
-    const { done, value } = await reader.read()
-    if (done) break
-    size += value.length
-    if (size > maxAnswerBytes) {
-      await reader.cancel()
-      return ''
-    }
-    text += decoder.decode(value, { stream: true })
-  }
-  return text
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-function hasMember<K extends string>(value: unknown, name: K): value is Record<K, unknown> {
-  return typeof value === 'object' && value !== null && name in value
-}
-
 /** `{"status": "dormant"}`, or `{"detail": {"state": "dormant"}}` and the like of other agent servers. */
 function readinessState(body: unknown): unknown {
-  const inner = hasMember(body, 'detail') ? body.detail : body
-  if (hasMember(inner, 'status')) return inner.status
-  return hasMember(inner, 'state') ? inner.state : undefined
+  const inner = isRecord(body) && 'detail' in body ? body.detail : body
+  if (!isRecord(inner)) return undefined
+  return 'status' in inner ? inner.status : inner.state
 }
 
-function pendingHealth(why: string): Health {
+function pending(why: string): Health {
   return { kind: 'pending', why }
 }

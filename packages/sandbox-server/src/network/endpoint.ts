@@ -1,14 +1,13 @@
 import type { SandboxRow } from '@slipway/storage'
 import type { ObservedSandbox } from '../backends/backend.ts'
 
-/** Where a sandbox is reached and works. */
 export interface SandboxEndpoint {
-  /** By name: see `Seen`. */
+  /** See `ObservedSandbox`. */
   readonly addresses: Readonly<Record<string, string>>
   readonly workingDir: string | undefined
 }
 
-/** As it stands in the row: the same text for the same place. */
+/** As stored in a row: equal texts for equal endpoints. */
 export function encodeEndpoint({ addresses, workingDir }: ObservedSandbox): string {
   const sorted = Object.fromEntries(Object.entries(addresses).sort(([a], [b]) => (a < b ? -1 : 1)))
   return JSON.stringify({ addresses: sorted, workingDir })

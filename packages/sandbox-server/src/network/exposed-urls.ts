@@ -1,3 +1,4 @@
+import { isLoopback } from '@slipway/http'
 import type { SandboxEndpoint } from './endpoint.ts'
 
 export type Expose = 'auto' | 'direct' | 'relay'
@@ -8,7 +9,7 @@ export interface ExposedUrl {
   readonly port: number
 }
 
-/** Names on the wire, and what stands for them in the path of a relay. */
+/** Names on the wire, with their names in paths of the proxy. */
 export const proxyPathNames: Readonly<Record<string, string>> = {
   AGENT_SERVER: 'agent',
   WORKER_1: 'worker_1',
@@ -16,8 +17,8 @@ export const proxyPathNames: Readonly<Record<string, string>> = {
 }
 
 /**
- * Where callers reach a sandbox. Directly where they can: `auto` does so when they reach this server on this machine too.
- * Otherwise through the relay, and what has no port always.
+ * URLs of a sandbox for callers: direct ones if possible (`auto`: if this server is on their machine),
+ * otherwise through the proxy, always for addresses without a port.
  */
 export function exposedUrls(
   id: string,
@@ -25,7 +26,7 @@ export function exposedUrls(
   { publicUrl, expose }: { readonly publicUrl: string; readonly expose: Expose },
 ): ExposedUrl[] {
   const base = new URL(publicUrl)
-  const isDirect = expose === 'direct' || (expose === 'auto' && isLoopback(base.hostname))
+  const isDirect = expose === 'direct' || (expose === 'auto' && isLoopbackUrl(base))
   return Object.entries(proxyPathNames).flatMap(([name, pathName]) => {
     const address = addresses[name]
     if (address === undefined) return []
@@ -35,11 +36,11 @@ export function exposedUrls(
   })
 }
 
-/** A loopback address means another machine to callers who are elsewhere: they use the name by which they know this one. */
+/** Callers on other machines use the public host name in place of a loopback address. */
 function directUrl(address: string, base: URL): string | undefined {
   const url = URL.parse(address)
   if (url === null || !/^https?:$/.test(url.protocol)) return undefined
-  if (isLoopback(url.hostname) && !isLoopback(base.hostname)) url.hostname = base.hostname
+  if (isLoopbackUrl(url) && !isLoopbackUrl(base)) url.hostname = base.hostname
   return `${url.origin}${url.pathname.replace(/\/+$/, '')}`
 }
 
@@ -48,11 +49,6 @@ function urlPort(text: string): number {
   return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)
 }
 
-function isLoopback(host: string): boolean {
-  return (
-    host === 'localhost' ||
-    host.endsWith('.localhost') ||
-    host === '[::1]' ||
-    /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host)
-  )
+function isLoopbackUrl({ hostname }: URL): boolean {
+  return hostname === '[::1]' || isLoopback(hostname)
 }

@@ -15,7 +15,9 @@ const done = { json: { success: true } }
 /** Other systems have no loopback address but one. */
 const onLinux = test.skipIf(process.platform !== 'linux')
 
-/** Where the network of a backend is at the moment; a text that is no address: the engine says so and fails. */
+/**
+ * Where the network of a backend is at the moment; a text that is no address: the engine says so and fails.
+ */
 interface Network {
   address: string | undefined
 }

@@ -1,25 +1,21 @@
-import { chmod, mkdir } from 'node:fs/promises'
+import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AppOptions, createApp, type Handlers, type Listening, listen } from '@slipway/http'
 import { type LogFunction, sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
+import { makeDirectory } from '@slipway/shared/fs'
 import { auditCaller } from '../auth/authenticator.ts'
 import type { Backend } from '../backends/backend.ts'
 
 const { receiveConversation, receiveEvents, listSandboxSecrets, getSandboxSecret } = sandboxServerRoutes
-/** What sandboxes call, each with its session key. */
+/** The routes for sandboxes, which authenticate by their session keys. */
 const sandboxRoutes = { receiveConversation, receiveEvents, listSandboxSecrets, getSandboxSecret }
-/** Between two looks for the address of a network: before there is one, and after. */
-const defaultPollMs = [2_000, 5_000] as const
 
-/** The socket by which sandboxes without a network reach this server; alone in its folder, which they see. */
+/** The socket for sandboxes without a network; alone in its folder, which they see. */
 export function hostSocketPath(socketDirectory: string): string {
   return join(socketDirectory, 'host.sock')
 }
 
-/**
- * The host names that requests may name: those that are given, and those by which sandboxes know this server. None when none is
- * given: then any is taken.
- */
+/** The accepted host names: the configured ones and those that sandboxes use. Empty: any. */
 export function allowedHostNames(
   configured: readonly string[],
   backends: Iterable<Pick<Backend, 'hostUrl'>>,
@@ -34,20 +30,19 @@ interface InternalListenersOptions {
   readonly handlers: Handlers<typeof sandboxRoutes>
   readonly identify: NonNullable<AppOptions['identify']>
   readonly backends: ReadonlyMap<string, Backend>
-  /** Where the server itself listens. */
+  /** Of the server itself. */
   readonly host: string
   readonly port: number
   readonly socketDirectory: string
   readonly log: LogFunction
-  /** As for the server itself; without its metrics. */
   readonly telemetry?: Pick<AppOptions, 'audit' | 'traces'>
-  /** Milliseconds between two looks for the address of a network: before there is one, and after. 2 and 5 s unless given. */
+  /** Milliseconds between checks for an address, without and with one; 2 and 5 s by default. */
   readonly pollMs?: readonly [number, number]
 }
 
 /**
- * Further listeners for sandboxes that cannot reach the server's own address: a Unix socket for those without a network, and
- * the address of a backend's network, wherever that moves to. They serve what sandboxes call and nothing else.
+ * Listeners for sandboxes that cannot reach the address of the server: a Unix socket for those without a
+ * network, and the current address of the network of a backend. They serve only the routes for sandboxes.
  */
 export class InternalListeners implements AsyncDisposable {
   readonly #options: InternalListenersOptions
@@ -56,7 +51,6 @@ export class InternalListeners implements AsyncDisposable {
   #timer: NodeJS.Timeout | undefined
   #opening: Promise<void>
   #isClosed = false
-  /** Said once. */
   #lastError: string | undefined
 
   constructor(options: InternalListenersOptions) {
@@ -64,7 +58,7 @@ export class InternalListeners implements AsyncDisposable {
     this.#opening = this.#openAll()
   }
 
-  /** The socket is there when this resolves; an address of a network comes when the backend has one. */
+  /** Resolves when the socket exists; the address of a network may come later. */
   async waitOpened(): Promise<void> {
     await this.#opening
   }
@@ -88,30 +82,25 @@ export class InternalListeners implements AsyncDisposable {
   async #openSocket(directory: string): Promise<void> {
     const { log } = this.#options
     try {
-      await mkdir(directory, { recursive: true, mode: 0o700 })
+      await makeDirectory(directory, 0o700)
       const socketPath = hostSocketPath(directory)
       this.#socket = await listen(this.#app(), { socketPath })
-      // Sandboxes may have users of their own. Who can enter the folder is up to the folder, and a key is asked for.
+      // For the users of sandboxes. The folder limits the access, and requests need a key.
       await chmod(socketPath, 0o666)
     } catch (error) {
-      log('warn', 'sandboxes without a network cannot reach this server', {
-        error: error instanceof Error ? error.message : String(error),
-      })
+      log('warn', 'sandboxes without a network cannot reach this server', { error: errorText(error) })
     }
   }
 
-  /**
-   * Some engines make their network with the first sandbox, and some are not there yet. It is looked at for ever: a network that
-   * somebody has taken away is made again, perhaps with another address.
-   */
+  /** Checks again and again: a network may not exist yet, or be created again with another address. */
   async #watchGateway(find: () => Promise<string | undefined>): Promise<void> {
-    const { log, pollMs: [beforeMs, afterMs] = defaultPollMs } = this.#options
+    const { log, pollMs: [searchMs, watchMs] = [2_000, 5_000] } = this.#options
     try {
       const address = await find()
       if (address !== undefined && !this.#isClosed) await this.#moveTo(address)
       this.#lastError = undefined
     } catch (error) {
-      const text = error instanceof Error ? error.message : String(error)
+      const text = errorText(error)
       if (text !== this.#lastError) log('warn', 'sandboxes may not reach this server', { error: text })
       this.#lastError = text
     }
@@ -119,10 +108,10 @@ export class InternalListeners implements AsyncDisposable {
     const retry = () => {
       this.#opening = this.#watchGateway(find)
     }
-    this.#timer = setTimeout(retry, this.#gateway === undefined ? beforeMs : afterMs).unref()
+    this.#timer = setTimeout(retry, this.#gateway === undefined ? searchMs : watchMs).unref()
   }
 
-  /** An address that is gone and comes back is listened on all the time: the listener stays until there is another one. */
+  /** An address that disappears and comes back stays usable: its listener is closed only for another one. */
   async #moveTo(address: string): Promise<void> {
     const { port, host, log } = this.#options
     const previous = this.#gateway
@@ -134,13 +123,11 @@ export class InternalListeners implements AsyncDisposable {
 
   #app() {
     const { handlers, identify, log, telemetry: { audit, traces } = {} } = this.#options
-    return createApp(sandboxRoutes, handlers, {
-      openapi: sandboxServerOpenApi,
-      identify,
-      auditCaller,
-      audit,
-      traces,
-      log,
-    })
+    const options = { openapi: sandboxServerOpenApi, identify, auditCaller, audit, traces, log }
+    return createApp(sandboxRoutes, handlers, options)
   }
+}
+
+function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

@@ -8,22 +8,22 @@ type Header = ProxyRequest['header']
 
 export interface ProxiedSandboxes {
   find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]>
-  /** Where it is reached from this machine, by name of the wire. */
+  /** From this machine, by name of the wire. */
   addresses(row: SandboxRow): Readonly<Record<string, string>>
   touch(id: string): void
 }
 
-/** Cookies by which this server knows somebody. */
+/** Cookies with credentials of this server. */
 const ownCookie = /^(api_key|keycloak_auth\w*)=/
 
 /**
- * Sandboxes below an address of this server: `/sandboxes/{id}/agent`, `/worker_1`, `/worker_2`. The agent server asks for its own
- * key. What runs at the workers asks for nothing, so here the session key of the sandbox is needed, or a key of its owner. A
- * sandbox that does not run is never resumed by a request. What opens this server is not passed on.
+ * Sandboxes below this server: `/sandboxes/{id}/agent`, `/worker_1`, `/worker_2`. The agent server checks its
+ * key; a worker checks nothing, so the session key or a key of the owner is required here. A request never
+ * resumes a sandbox. Credentials of this server are not forwarded.
  */
 export function sandboxProxyRoute(deps: {
   readonly sandboxes: ProxiedSandboxes
-  /** Whose key the headers carry; a Problem when there is none that is valid. */
+  /** The owner of the key in the headers; a Problem without a valid one. */
   readonly authenticateCaller: (header: Header) => Promise<Scope>
 }): ProxyRoute {
   const { sandboxes, authenticateCaller } = deps
@@ -54,7 +54,7 @@ async function requireAccess(
   throw new Problem('not_found', 'Not Found')
 }
 
-/** What runs in a sandbox is not trusted with the keys of its owner, and its own key is not for what the agent has built. */
+/** A sandbox must not see the keys of its owner, nor its workers the session key. */
 function upstreamHeaders(header: Header, name: string, row: SandboxRow): Record<string, string | undefined> {
   const session = header('x-session-api-key')
   const bearer = /^bearer +(\S+)$/i.exec(header('authorization') ?? '')?.[1]
@@ -70,7 +70,7 @@ function upstreamHeaders(header: Header, name: string, row: SandboxRow): Record<
   }
 }
 
-/** The comparison of digests says nothing about the key. */
+/** Compares digests, whose timing reveals nothing about the key. */
 function isSessionKey(row: SandboxRow, key: string): boolean {
   return row.key_hash !== null && row.key_hash === hashKey(key)
 }

@@ -1,16 +1,15 @@
-import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CallError, type Client } from '@slipway/client'
 import type { Secret } from '@slipway/shared/redaction'
+import { readLimited } from '../network/read-limited.ts'
 
-/** What commands and files in a sandbox need of it. */
 export interface ExecTarget {
   readonly client: Pick<Client, 'call'>
   readonly url: string
   readonly key: Secret
 }
 
-/** What became of a command: -1 when its time was over. Of long outputs the end. */
+/** `exitCode` is -1 after the timeout. Long outputs lose their beginning. */
 export interface CommandResult {
   readonly exitCode: number
   readonly stdout: string
@@ -21,13 +20,12 @@ const maxOutputCharacters = 256 * 1024
 const uploadMs = 30_000
 const firstPollMs = 25
 const maxPollMs = 1_000
-/** What an agent server may take longer than it was told to. */
+/** Added to the timeout of the agent server. */
 const timeoutGraceMs = 15_000
 
 /**
- * Runs a command by bash in a sandbox and waits for its end. It is asked for again and again, because a
- * connection that waits for minutes breaks at many a place; so an answer that is lost does no harm. Rejects
- * with what the client does.
+ * Runs a command by bash in a sandbox. Polls for its end: long connections break, and a lost answer does no
+ * harm. Rejects as the client does.
  */
 export async function execCommand(
   { client }: ExecTarget,
@@ -60,31 +58,32 @@ export async function execCommand(
   }
 }
 
-/** Puts a file into a sandbox; directories on the way are made. */
+/** Writes a file in a sandbox and creates its directories. */
 export async function uploadFile(
   { url, key }: ExecTarget,
   path: string,
   bytes: Buffer,
   options: { readonly fetch: typeof fetch; readonly signal: AbortSignal },
 ): Promise<void> {
-  const boundary = `slipway-${randomBytes(16).toString('hex')}`
-  const head = `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="file"\r\ncontent-type: application/octet-stream\r\n\r\n`
-  const body = Buffer.concat([Buffer.from(head), bytes, Buffer.from(`\r\n--${boundary}--\r\n`)])
+  const form = new FormData()
+  form.append('file', new Blob([new Uint8Array(bytes)], { type: 'application/octet-stream' }), 'file')
+  const encoded = new Response(form)
   const response = await options.fetch(`${url}/api/file/upload?path=${encodeURIComponent(path)}`, {
     method: 'POST',
     headers: {
-      'content-type': `multipart/form-data; boundary=${boundary}`,
+      'content-type': encoded.headers.get('content-type') ?? '',
       'x-session-api-key': key.reveal(),
     },
-    body: new Uint8Array(body),
+    // With a known length.
+    body: new Uint8Array(await encoded.arrayBuffer()),
     signal: AbortSignal.any([options.signal, AbortSignal.timeout(uploadMs)]),
   })
-  // The body may repeat what was sent.
+  // The body may contain the file.
   await response.body?.cancel()
   if (!response.ok) throw new CallError(response.status, 'The file could not be written')
 }
 
-/** A text of a file in a sandbox; undefined when there is none or it is larger than that. */
+/** A file in a sandbox; undefined when it is missing or too large. */
 export async function downloadFile(
   { url, key }: ExecTarget,
   path: string,
@@ -94,17 +93,12 @@ export async function downloadFile(
     headers: { 'x-session-api-key': key.reveal() },
     signal: options.signal,
   })
-  const chunks: Uint8Array[] = []
-  let sizeBytes = 0
-  for await (const chunk of response.body ?? []) {
-    sizeBytes += chunk.length
-    if (!response.ok || sizeBytes > options.maxBytes) return undefined
-    chunks.push(chunk)
-  }
-  return response.ok ? Buffer.concat(chunks) : undefined
+  if (response.ok) return await readLimited(response, options.maxBytes)
+  await response.body?.cancel()
+  return undefined
 }
 
-/** A word for bash that means this text and nothing else. */
+/** A text as one word of bash. */
 export function shellQuote(text: string): string {
   return `'${text.replaceAll('\0', '').replaceAll("'", "'\\''")}'`
 }
