@@ -18,114 +18,42 @@ const baseUrl = z
   .transform((text) => text.replace(/\/+$/, ''))
   .optional()
 
-/** Every environment variable of the sandbox server. */
+const maxSeconds = 2_000_000_000
+
+/** The environment variables; docs/sandboxes.md explains each. Limits and lifetimes of 0 do not apply. */
 export const environmentSchema = z.object({
-  SLIPWAY_API_KEY: listSetting.describe(
-    'API keys of the administrator, separated by commas. Without one a key is made at the first start and printed once.',
-  ),
-  SLIPWAY_PUBLIC_URL: baseUrl.describe(
-    'Address under which callers reach this server, with the path of a reverse proxy if there is one. Without it the address that it listens on.',
-  ),
-  SLIPWAY_EXPOSE: z
-    .enum(['auto', 'direct', 'relay'])
-    .default('auto')
-    .describe(
-      'How callers reach agent servers: direct by their own port, relay through this server; auto is direct when the public address is one of this machine.',
-    ),
-  SLIPWAY_ALLOWED_HOSTS: listSetting.describe(
-    'Host names that requests may name, separated by commas; without it any.',
-  ),
-  SLIPWAY_ALLOWED_ORIGINS: listSetting.describe(
-    'Origins of web pages that may call this server and its sandboxes besides loopback ones.',
-  ),
-  SLIPWAY_LOG_LEVEL: z
-    .enum(['debug', 'info', 'warn', 'error'])
-    .default('info')
-    .describe('Least level that is logged to standard error.'),
-  SLIPWAY_SECRET_KEY: z
-    .string()
-    .min(16)
-    .optional()
-    .describe(
-      'Text from which the key for stored secrets is made, 16 characters or more. Without one a random key is kept in the data directory.',
-    ),
-  SLIPWAY_BACKEND: z
-    .enum(['process', 'docker'])
-    .default('process')
-    .describe('Where sandboxes are made unless their spec says otherwise: process or docker.'),
-  SLIPWAY_ISOLATION: z
-    .enum(['auto', 'bubblewrap', 'none'])
-    .default('auto')
-    .describe('Of process sandboxes: bubblewrap, none, or bubblewrap where it is installed (auto).'),
-  SLIPWAY_DOCKER_SOCKET: z
-    .string()
-    .optional()
-    .describe('Unix socket of the Docker or Podman engine; the usual places are looked at without it.'),
-  SLIPWAY_SANDBOX_IMAGE: z
-    .string()
-    .default('slipway-agent-server')
-    .describe('Image of docker sandboxes whose spec names none.'),
-  SLIPWAY_SANDBOX_SPECS: z
-    .string()
-    .optional()
-    .describe(
-      'Specs of sandboxes: a JSON array, or the path of a file that holds one. The first one is the default.',
-    ),
-  SLIPWAY_WARM_POOL: numberSetting(0, 100, 0).describe(
-    'Sandboxes of the default spec that are kept ready before anybody asks.',
-  ),
-  SLIPWAY_SANDBOX_MEMORY_MB: numberSetting(0, 16_777_216, 4_096).describe(
-    'Memory of a sandbox whose spec says nothing, in MiB; 0 is not limited.',
-  ),
-  SLIPWAY_SANDBOX_PROCESSES: numberSetting(0, 4_194_304, 1_024).describe(
-    'Processes and threads of a sandbox whose spec says nothing; 0 is not limited.',
-  ),
-  SLIPWAY_SANDBOX_CPUS: z.coerce
-    .number()
-    .min(0)
-    .max(1024)
-    .default(0)
-    .describe('Cores of a sandbox whose spec says nothing; 0 is not limited.'),
-  SLIPWAY_SANDBOX_DISK_MB: numberSetting(0, 1_073_741_824, 0).describe(
-    'Disk of a sandbox whose spec says nothing, in MiB; 0 is not limited.',
-  ),
-  SLIPWAY_SANDBOX_IDLE_SECONDS: numberSetting(0, 2_000_000_000, 1_200).describe(
-    'Seconds without use after which a sandbox is paused; 0 is never.',
-  ),
-  SLIPWAY_SANDBOX_MAX_SESSION_SECONDS: numberSetting(0, 2_000_000_000, 43_200).describe(
-    'Seconds after which a running sandbox is paused in any case; 0 is never.',
-  ),
-  SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS: numberSetting(0, 2_000_000_000, 864_000).describe(
-    'Seconds after which a paused sandbox is deleted; 0 is never.',
-  ),
-  SLIPWAY_SANDBOX_START_SECONDS: numberSetting(1, 86_400, 120).describe(
-    'Seconds that a sandbox may take until its agent server answers.',
-  ),
-  SLIPWAY_START_WAIT_SECONDS: numberSetting(1, 86_400, 300).describe(
-    'Seconds that the start of a conversation waits for its sandbox.',
-  ),
-  SLIPWAY_RECONCILE_SECONDS: numberSetting(1, 3_600, 15).describe(
-    'Seconds between two comparisons of what is wanted with what is there.',
-  ),
-  SLIPWAY_MAX_SANDBOXES: numberSetting(0, 1_000_000, 0).describe(
-    'Running sandboxes of one user; 0 is not limited.',
-  ),
-  SLIPWAY_MAX_SANDBOXES_POLICY: z
-    .enum(['refuse', 'pause_idle'])
-    .default('refuse')
-    .describe(
-      'What happens at that limit: refuse with 429, or pause_idle, which pauses one that does nothing.',
-    ),
-  SLIPWAY_DAILY_CONVERSATION_LIMIT: z
-    .union([z.literal('-1'), z.string().regex(/^\d{1,9}$/)])
-    .optional()
-    .describe(
-      'Conversations that a user may start on a day (UTC), unless the user or the organisation has another limit. -1 or unset is not limited, 0 is none at all.',
-    ),
-  SLIPWAY_MAX_PROFILES_PER_USER: numberSetting(1, 100_000, 50).describe('Saved models of one user.'),
-  LLM_MODEL: z.string().optional().describe('Model of users who have set none: provider/name.'),
-  LLM_API_KEY: z.string().optional().describe('Key of that model.'),
-  LLM_BASE_URL: z.string().optional().describe('Address of that model.'),
+  SLIPWAY_API_KEY: listSetting,
+  SLIPWAY_PUBLIC_URL: baseUrl,
+  SLIPWAY_EXPOSE: z.enum(['auto', 'direct', 'relay']).default('auto'),
+  SLIPWAY_ALLOWED_HOSTS: listSetting,
+  SLIPWAY_ALLOWED_ORIGINS: listSetting,
+  SLIPWAY_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
+  SLIPWAY_SECRET_KEY: z.string().min(16).optional(),
+  SLIPWAY_BACKEND: z.enum(['process', 'docker']).default('process'),
+  SLIPWAY_ISOLATION: z.enum(['auto', 'bubblewrap', 'none']).default('auto'),
+  SLIPWAY_DOCKER_SOCKET: z.string().optional(),
+  SLIPWAY_SANDBOX_IMAGE: z.string().default('slipway-agent-server'),
+  /** A JSON array of specs, or the path of a file with one. */
+  SLIPWAY_SANDBOX_SPECS: z.string().optional(),
+  SLIPWAY_WARM_POOL: numberSetting(0, 100, 0),
+  SLIPWAY_SANDBOX_MEMORY_MB: numberSetting(0, 16_777_216, 4_096),
+  SLIPWAY_SANDBOX_PROCESSES: numberSetting(0, 4_194_304, 1_024),
+  SLIPWAY_SANDBOX_CPUS: z.coerce.number().min(0).max(1024).default(0),
+  SLIPWAY_SANDBOX_DISK_MB: numberSetting(0, 1_073_741_824, 0),
+  SLIPWAY_SANDBOX_IDLE_SECONDS: numberSetting(0, maxSeconds, 1_200),
+  SLIPWAY_SANDBOX_MAX_SESSION_SECONDS: numberSetting(0, maxSeconds, 43_200),
+  SLIPWAY_SANDBOX_DELETE_AFTER_SECONDS: numberSetting(0, maxSeconds, 864_000),
+  SLIPWAY_SANDBOX_START_SECONDS: numberSetting(1, 86_400, 120),
+  SLIPWAY_START_WAIT_SECONDS: numberSetting(1, 86_400, 300),
+  SLIPWAY_RECONCILE_SECONDS: numberSetting(1, 3_600, 15),
+  SLIPWAY_MAX_SANDBOXES: numberSetting(0, 1_000_000, 0),
+  SLIPWAY_MAX_SANDBOXES_POLICY: z.enum(['refuse', 'pause_idle']).default('refuse'),
+  /** -1 is not limited, 0 is none at all. */
+  SLIPWAY_DAILY_CONVERSATION_LIMIT: z.union([z.literal('-1'), z.string().regex(/^\d{1,9}$/)]).optional(),
+  SLIPWAY_MAX_PROFILES_PER_USER: numberSetting(1, 100_000, 50),
+  LLM_MODEL: z.string().optional(),
+  LLM_API_KEY: z.string().optional(),
+  LLM_BASE_URL: z.string().optional(),
   ...telemetrySettings,
 })
 

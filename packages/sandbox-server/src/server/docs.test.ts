@@ -19,16 +19,20 @@ function rowsBelow(heading: string): string[] {
   return must(table, `the table of ${heading}`).trimEnd().split('\n')
 }
 
-test('the page of sandboxes has every setting with its meaning and default, and no other', () => {
+test('the page of sandboxes has every setting with a meaning, its other names and its default, and no other', () => {
+  const rows = rowsBelow('Settings').map((row) => row.split('|').map((cell) => cell.trim()))
   const settings = Object.entries(environmentSchema.shape)
-  const rows = settings.map(([name, schema]) => {
+  expect(rows.map(([, name]) => name)).toEqual(settings.map(([name]) => `\`${name}\``))
+  for (const [index, [name, schema]] of settings.entries()) {
+    const [, , meaning = '', shownDefault] = rows[index] ?? []
     const value = String(schema.safeParse(undefined).data ?? '')
+    expect(shownDefault).toBe(value === '' ? '' : `\`${value}\``)
     const known = Object.keys(aliases).filter((alias) => aliases[alias] === name)
     const also = known.length === 0 ? '' : ` Also ${known.map((alias) => `\`${alias}\``).join(', ')}.`
-    return `| \`${name}\` | ${schema.description}${also} | ${value === '' ? '' : `\`${value}\``} |`
-  })
-  expect(rowsBelow('Settings').join('\n')).toBe(rows.join('\n'))
-  for (const [, { description }] of settings) expect(description).toMatch(/[\w)]\.$/)
+    expect(meaning).toMatch(/^\w.*[\w)`]\.$/)
+    expect(/ Also .*$/.exec(meaning)?.[0] ?? '').toBe(also)
+    if (schema.description !== undefined) expect(meaning).toBe(`${schema.description}${also}`)
+  }
 })
 
 test('the page of sandboxes has every state and where it leads, and no other', () => {
