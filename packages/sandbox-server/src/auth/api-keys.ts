@@ -66,7 +66,7 @@ export async function bootstrapKey(
 }
 
 /** `sk-slipway-` and 256 random bits. */
-function generateKey(): string {
+export function generateKey(): string {
   return `sk-slipway-${randomBytes(32).toString('base64url')}`
 }
 

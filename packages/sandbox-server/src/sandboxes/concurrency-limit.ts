@@ -6,7 +6,7 @@ import type { LastUseTracker } from './lifetimes/last-use.ts'
 import type { SandboxContext } from './state/context.ts'
 import type { SandboxInfoReader } from './state/sandbox-info.ts'
 
-interface ConcurrencyLimitParts {
+type ConcurrencyLimitDeps = SandboxContext & {
   readonly desired: DesiredState
   readonly infoReader: SandboxInfoReader
   readonly lastUse: LastUseTracker
@@ -14,21 +14,18 @@ interface ConcurrencyLimitParts {
 
 /** Limits the running sandboxes of one owner. Those in ERROR and MISSING do not count. */
 export class ConcurrencyLimit {
-  readonly #context: SandboxContext
-  readonly #parts: ConcurrencyLimitParts
+  readonly #deps: ConcurrencyLimitDeps
 
-  constructor(context: SandboxContext, parts: ConcurrencyLimitParts) {
-    this.#context = context
-    this.#parts = parts
+  constructor(deps: ConcurrencyLimitDeps) {
+    this.#deps = deps
   }
 
   /**
-   * Resolves when one more may run, with the policy `pause_idle` after pausing an idle one; a Problem
-   * `too_many` otherwise. One call at a time for each owner. `except`: the sandbox that is to run, which does
-   * not count.
+   * Resolves when one more may run, if necessary after a pause of an idle one; a Problem `too_many`
+   * otherwise. One call at a time for each owner. `except`: the sandbox that is to run, which does not count.
    */
   async ensureCapacity(owner: string | null, except?: string): Promise<void> {
-    const { maxSandboxes: limit, maxSandboxesPolicy: policy, rows } = this.#context
+    const { maxSandboxes: limit, maxSandboxesPolicy: policy, rows } = this.#deps
     if (limit <= 0) return
     const others = (await rows.listRunning(owner)).filter(
       ({ id, status }) => id !== except && (status === 'RUNNING' || status === 'STARTING'),
@@ -50,7 +47,7 @@ export class ConcurrencyLimit {
   async #pauseIfIdle(row: SandboxRow): Promise<boolean> {
     if (row.status !== 'RUNNING' || !(await this.#isIdle(row))) return false
     try {
-      await this.#parts.desired.pause(row.id)
+      await this.#deps.desired.pause(row.id)
       return true
     } catch (error) {
       if (error instanceof Problem) return false
@@ -59,12 +56,11 @@ export class ConcurrencyLimit {
   }
 
   async #isIdle(row: SandboxRow): Promise<boolean> {
-    const { evictIdleSeconds, now } = this.#context
-    const { infoReader, lastUse } = this.#parts
+    const { evictIdleSeconds, now, infoReader, lastUse } = this.#deps
     const unusedSeconds = now() / 1000 - lastUse.lastUse(row) / 1_000_000
     const connection = infoReader.getConnection(row)
     if (connection === undefined || unusedSeconds < evictIdleSeconds) return false
-    const idleSeconds = await fetchIdleSeconds(connection, this.#context)
+    const idleSeconds = await fetchIdleSeconds(connection, this.#deps)
     return idleSeconds !== undefined && idleSeconds >= evictIdleSeconds
   }
 }

@@ -11,7 +11,7 @@ import type { WarmPool } from './warm-pool.ts'
 const refillWaitMs = 5_000
 const startTimeoutMs = 10_000
 
-interface ControlLoopParts {
+type ControlLoopDeps = SandboxContext & {
   readonly reconciler: Reconciler
   readonly desired: DesiredState
   readonly pool: WarmPool
@@ -20,20 +20,18 @@ interface ControlLoopParts {
 
 /** Periodically reconciles all sandboxes, checks settled ones for activity and fills the warm pool. */
 export class ControlLoop implements AsyncDisposable {
-  readonly #context: SandboxContext
-  readonly #parts: ControlLoopParts
+  readonly #deps: ControlLoopDeps
   #reconciling: Promise<void> = Promise.resolve()
   #checkingActivity: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
 
-  constructor(context: SandboxContext, parts: ControlLoopParts) {
-    this.#context = context
-    this.#parts = parts
+  constructor(deps: ControlLoopDeps) {
+    this.#deps = deps
   }
 
   /** Starts the loop. Resolves when each difference was handled once, or after ten seconds. */
   async start(): Promise<void> {
-    const { onRunning, rows } = this.#context
+    const { onRunning, rows } = this.#deps
     const notified = await this.#reconcileAll()
     const settled = Promise.all(notified.map((worker) => worker.waitSettled()))
     const limit = new AbortController()
@@ -44,13 +42,9 @@ export class ControlLoop implements AsyncDisposable {
     this.#schedule()
   }
 
-  /**
-   * Fills the pool after the claimed sandbox is ready: a start takes all resources of a small machine, and a
-   * caller waits for the claimed one.
-   */
+  /** Fills the pool once the claimed sandbox is ready, for which a caller waits. */
   refillPool(claimed: string | undefined): void {
-    const { signal } = this.#context
-    const { desired, pool } = this.#parts
+    const { signal, desired, pool } = this.#deps
     const refill = async () => {
       if (claimed !== undefined)
         await desired.waitSettled(claimed, AbortSignal.timeout(refillWaitMs)).catch(() => undefined)
@@ -62,16 +56,16 @@ export class ControlLoop implements AsyncDisposable {
   /** Stops the loop; the sandboxes stay as they are. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#timer)
-    await this.#parts.reconciler[Symbol.asyncDispose]()
+    await this.#deps.reconciler[Symbol.asyncDispose]()
     await this.#reconciling
     await this.#checkingActivity
   }
 
   async #reconcileAll(): Promise<readonly Worker[]> {
-    const { reconciler, activityMonitor, pool } = this.#parts
+    const { reconciler, activityMonitor, pool } = this.#deps
     const settled: SandboxRow[] = []
     const notified = await reconciler.reconcileAll((row) => void settled.push(row))
-    if (this.#context.signal.aborted) return notified
+    if (this.#deps.signal.aborted) return notified
     // Not awaited: some agent servers answer slowly.
     this.#checkingActivity ??= activityMonitor
       .checkAll(settled)
@@ -84,16 +78,16 @@ export class ControlLoop implements AsyncDisposable {
   }
 
   #schedule(): void {
-    if (this.#context.signal.aborted) return
+    if (this.#deps.signal.aborted) return
     this.#timer = setTimeout(() => {
       this.#reconciling = this.#reconcileAll()
         .catch((error: unknown) => this.#logFailure(error))
         .then(() => this.#schedule())
-    }, this.#context.reconcileMs)
+    }, this.#deps.reconcileMs)
   }
 
   #logFailure(error: unknown): void {
-    const { signal, log } = this.#context
+    const { signal, log } = this.#deps
     if (signal.aborted) return
     log('error', 'the sandboxes could not be looked after', { error: String(error) })
   }

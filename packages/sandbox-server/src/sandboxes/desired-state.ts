@@ -4,19 +4,19 @@ import type { Reconciler } from './reconcile/reconciler.ts'
 import type { SandboxContext } from './state/context.ts'
 import { isPooled, type SandboxRowUpdate } from './state/sandbox-repository.ts'
 
+type DesiredStateDeps = SandboxContext & { readonly reconciler: Reconciler }
+
 /** The desired state of sandboxes: written to the row first, then the reconciler makes it true. */
 export class DesiredState {
-  readonly #context: SandboxContext
-  readonly #reconciler: Reconciler
+  readonly #deps: DesiredStateDeps
 
-  constructor(context: SandboxContext, reconciler: Reconciler) {
-    this.#context = context
-    this.#reconciler = reconciler
+  constructor(deps: DesiredStateDeps) {
+    this.#deps = deps
   }
 
   /** Sandboxes of any owner, in the order of the ids; undefined for unknown, pooled and removed ones. */
   async find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]> {
-    const rows = await this.#context.rows.get(ids)
+    const rows = await this.#deps.rows.get(ids)
     return rows.map((row) => (row === undefined || isPooled(row) || row.wanted === 'gone' ? undefined : row))
   }
 
@@ -32,9 +32,9 @@ export class DesiredState {
     for (;;) {
       const row = await this.get(id)
       const members = decide(row)
-      if (members === undefined || (await this.#context.repository.update(row, members)) !== undefined) break
+      if (members === undefined || (await this.#deps.repository.update(row, members)) !== undefined) break
     }
-    this.#reconciler.notify(id)
+    this.#deps.reconciler.notify(id)
   }
 
   /**
@@ -60,12 +60,12 @@ export class DesiredState {
 
   /** Waits for a row that fits. A Problem `unavailable` when its backend fails or it takes too long. */
   async waitFor(id: string, predicate: (row: SandboxRow | undefined) => boolean): Promise<void> {
-    const { repository, answerMs, signal } = this.#context
+    const { repository, answerMs, signal } = this.#deps
     const limit = AbortSignal.timeout(answerMs)
     const read = async () => {
       const [row] = await this.find([id])
       if (predicate(row)) return true
-      const failure = this.#reconciler.failure(id)
+      const failure = this.#deps.reconciler.failure(id)
       if (failure !== undefined) throw unavailableProblem(failure)
       return undefined
     }
@@ -81,7 +81,7 @@ export class DesiredState {
    * `not_found` when it is deleted; rejects with the reason of the signal.
    */
   async waitSettled(id: string, signal: AbortSignal): Promise<SandboxRow> {
-    const { repository, signal: stopping } = this.#context
+    const { repository, signal: stopping } = this.#deps
     const read = async () => {
       const row = await this.get(id)
       const desired = row.wanted === 'running' ? 'RUNNING' : 'PAUSED'

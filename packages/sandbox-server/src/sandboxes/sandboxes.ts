@@ -10,10 +10,11 @@ import { ActivityMonitor } from './lifetimes/activity-monitor.ts'
 import { LastUseTracker } from './lifetimes/last-use.ts'
 import { restartEpoch } from './reconcile/plan.ts'
 import { Reconciler } from './reconcile/reconciler.ts'
-import { createContext, type SandboxContext, type SandboxesOptions } from './state/context.ts'
+import { createContext, type SandboxesOptions } from './state/context.ts'
 import { newSandboxConfig } from './state/sandbox-config.ts'
 import { type SandboxConnection, SandboxInfoReader } from './state/sandbox-info.ts'
 import { isPooled, type StepMetrics } from './state/sandbox-repository.ts'
+import { sealSecrets } from './state/sandbox-secrets.ts'
 import type { ResolvedSpec } from './state/specs.ts'
 import { newSandboxId, newSandboxRow, WarmPool } from './warm-pool.ts'
 
@@ -31,40 +32,15 @@ export interface StartSandboxOptions {
 const idPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
 /**
- * The sandboxes of all owners. The desired state is durable before anything is done for it; then one worker
- * for each sandbox makes it true, also after a crash at any point. Of two concurrent calls the later one
- * wins, and both succeed.
+ * The sandboxes of all owners. Makes the desired state durable; then a worker for each sandbox makes it true,
+ * also after a crash. Of two concurrent calls the later one wins, and both succeed.
  */
 export class Sandboxes implements AsyncDisposable {
-  readonly steps: StepMetrics
-  readonly #context: SandboxContext
-  readonly #reconciler: Reconciler
-  readonly #desired: DesiredState
-  readonly #infoReader: SandboxInfoReader
-  readonly #lastUse: LastUseTracker
-  readonly #concurrencyLimit: ConcurrencyLimit
-  readonly #pool: WarmPool
-  readonly #loop: ControlLoop
+  readonly #parts: ReturnType<typeof assemble>
   readonly #ownerMutex = new KeyedMutex()
 
   constructor(options: SandboxesOptions) {
-    const context = createContext(options)
-    const reconciler = new Reconciler(context)
-    const desired = new DesiredState(context, reconciler)
-    const infoReader = new SandboxInfoReader(context)
-    const lastUse = new LastUseTracker(context)
-    const pool = new WarmPool(context, reconciler)
-    const parts = { reconciler, desired, infoReader, lastUse, pool }
-    const activityMonitor = new ActivityMonitor(context, parts)
-    this.steps = context.repository.metrics
-    this.#context = context
-    this.#reconciler = reconciler
-    this.#desired = desired
-    this.#infoReader = infoReader
-    this.#lastUse = lastUse
-    this.#pool = pool
-    this.#concurrencyLimit = new ConcurrencyLimit(context, parts)
-    this.#loop = new ControlLoop(context, { ...parts, activityMonitor })
+    this.#parts = assemble(options)
   }
 
   /**
@@ -73,40 +49,41 @@ export class Sandboxes implements AsyncDisposable {
    */
   async start(scope: Scope, options: StartSandboxOptions = {}): Promise<SandboxRow> {
     const owner = must(scope.owner, 'the owner of a sandbox')
-    const spec = this.#context.specs.resolve(options.spec)
+    const spec = this.#parts.specs.resolve(options.spec)
     const id = requestedId(scope, options)
     return await this.#ownerMutex.runExclusive(owner, async () => {
-      const existing = id === undefined ? undefined : await this.#context.repository.get(id)
+      const existing = id === undefined ? undefined : await this.#parts.repository.get(id)
       if (existing !== undefined) return requireSameSandbox(existing, scope, spec)
-      await this.#concurrencyLimit.ensureCapacity(owner)
+      await this.#parts.concurrencyLimit.ensureCapacity(owner)
       const org = scope.org ?? null
-      const pooled = id === undefined && spec.warm > 0 ? await this.#pool.claim(spec, owner, org) : undefined
-      if (spec.warm > 0) this.#loop.refillPool(pooled?.id)
+      const pooled =
+        id === undefined && spec.warm > 0 ? await this.#parts.pool.claim(spec, owner, org) : undefined
+      if (spec.warm > 0) this.#parts.loop.refillPool(pooled?.id)
       return pooled ?? (await this.#createSandbox(id ?? newSandboxId(), scope, spec))
     })
   }
 
   /** A Problem `not_found` for an unknown or removed sandbox and for another owner's. */
   async get(scope: Scope, id: string): Promise<SandboxRow> {
-    const row = await this.#context.repository.get(id)
+    const row = await this.#parts.repository.get(id)
     if (row === undefined || !isVisibleTo(row, scope)) throw notFoundProblem()
     return row
   }
 
   /** Sandboxes of any owner, in the order of the ids; undefined for unknown and removed ones. */
   find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]> {
-    return this.#desired.find(ids)
+    return this.#parts.desired.find(ids)
   }
 
   /** The newest first. */
   async search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>> {
     must(scope.owner, 'the owner of sandboxes')
-    return await this.#context.rows.search(scope, query)
+    return await this.#parts.rows.search(scope, query)
   }
 
   /** See `DesiredState.pause`. */
   pause({ id }: SandboxRow): Promise<void> {
-    return this.#desired.pause(id)
+    return this.#parts.desired.pause(id)
   }
 
   /**
@@ -115,16 +92,16 @@ export class Sandboxes implements AsyncDisposable {
    */
   async resume({ id, owner }: SandboxRow): Promise<void> {
     await this.#ownerMutex.runExclusive(owner ?? '', async () => {
-      if (!needsResume(await this.#desired.get(id))) return
-      await this.#concurrencyLimit.ensureCapacity(owner, id)
-      await this.#desired.update(id, (row) => {
+      if (!needsResume(await this.#parts.desired.get(id))) return
+      await this.#parts.concurrencyLimit.ensureCapacity(owner, id)
+      await this.#parts.desired.update(id, (row) => {
         if (!needsResume(row)) return undefined
-        const used_at = this.#context.now() * 1000
+        const used_at = this.#parts.now() * 1000
         const epoch = row.epoch === null ? null : restartEpoch
         return { wanted: 'running', status: 'STARTING', epoch, detail: null, used_at }
       })
     })
-    const started = this.#desired.waitFor(id, (row) => {
+    const started = this.#parts.desired.waitFor(id, (row) => {
       if (row?.status === 'MISSING') throw notResumableProblem(row)
       return row?.status !== 'STARTING' || (row.epoch !== null && row.epoch !== restartEpoch)
     })
@@ -134,7 +111,7 @@ export class Sandboxes implements AsyncDisposable {
 
   /** Resolves when nobody sees it any more; its processes and files are removed afterwards. */
   async remove({ id }: SandboxRow): Promise<void> {
-    const removed = this.#desired.update(id, ({ wanted }) =>
+    const removed = this.#parts.desired.update(id, ({ wanted }) =>
       wanted === 'gone' ? undefined : { wanted: 'gone' },
     )
     await removed.catch(ignoreProblem('not_found'))
@@ -142,67 +119,83 @@ export class Sandboxes implements AsyncDisposable {
 
   /** The sandbox with this session key, in any status, unless it is removed. */
   async findByKey(key: string): Promise<SandboxRow | undefined> {
-    const row = await this.#context.rows.findByKeyHash(hashKey(key))
+    const row = await this.#parts.rows.findByKeyHash(hashKey(key))
     return row === undefined || row.wanted === 'gone' || isPooled(row) ? undefined : row
   }
 
   /** See `DesiredState.waitSettled`. */
   waitSettled(id: string, signal: AbortSignal): Promise<SandboxRow> {
-    return this.#desired.waitSettled(id, signal)
+    return this.#parts.desired.waitSettled(id, signal)
   }
 
   /** Undefined unless it is RUNNING, also as desired. */
   getConnection(row: SandboxRow): SandboxConnection | undefined {
-    return this.#infoReader.getConnection(row)
+    return this.#parts.infoReader.getConnection(row)
   }
 
   /** Its addresses from this machine, by name of the wire; empty unless it runs. */
   addresses(row: SandboxRow): Readonly<Record<string, string>> {
-    return this.#infoReader.addresses(row)
+    return this.#parts.infoReader.addresses(row)
   }
 
   /** As its owner sees it (wire 2.5). The key and the addresses are there only while it runs. */
   getInfo(row: SandboxRow): Promise<SandboxInfo> {
-    return this.#infoReader.getInfo(row)
+    return this.#parts.infoReader.getInfo(row)
   }
 
   /** Records a use: its idle time starts again. */
   touch(id: string): void {
-    this.#lastUse.touch(id)
+    this.#parts.lastUse.touch(id)
+  }
+
+  get steps(): StepMetrics {
+    return this.#parts.repository.metrics
   }
 
   /** Number of sandboxes with a pending step. */
   get activeWorkers(): number {
-    return this.#reconciler.activeWorkers
+    return this.#parts.reconciler.activeWorkers
   }
 
   /** See `ControlLoop.start`. */
   startReconciling(): Promise<void> {
-    return this.#loop.start()
+    return this.#parts.loop.start()
   }
 
   /** Stops reconciling; the sandboxes stay as they are. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#context.stopping.abort(new Problem('unavailable', 'The server is stopping'))
-    await this.#loop[Symbol.asyncDispose]()
-    await this.#lastUse[Symbol.asyncDispose]()
+    this.#parts.stopping.abort(new Problem('unavailable', 'The server is stopping'))
+    await this.#parts.loop[Symbol.asyncDispose]()
+    await this.#parts.lastUse[Symbol.asyncDispose]()
   }
 
   async #createSandbox(id: string, scope: Scope, spec: ResolvedSpec): Promise<SandboxRow> {
-    const { repository, secretsCipher, now, getEnvironment } = this.#context
+    const { repository, cipher, now, getEnvironment, reconciler } = this.#parts
     const secrets = newSandboxConfig(spec, id, getEnvironment({ spec: spec.id, backend: spec.backend }))
     const row: SandboxRow = {
       ...newSandboxRow(spec, id, now() * 1000),
       owner: scope.owner,
       org: scope.org ?? null,
       key_hash: hashKey(secrets.key),
-      sealed: secretsCipher.seal(secrets),
+      sealed: sealSecrets(cipher, secrets),
     }
     if ((await repository.add(row)) === 'known')
       return requireSameSandbox(must(await repository.get(id), 'the sandbox of that id'), scope, spec)
-    this.#reconciler.notify(id)
+    reconciler.notify(id)
     return row
   }
+}
+
+function assemble(options: SandboxesOptions) {
+  const context = createContext(options)
+  const reconciler = new Reconciler(context)
+  const infoReader = new SandboxInfoReader(context)
+  const lastUse = new LastUseTracker(context)
+  const deps = { ...context, reconciler, infoReader, lastUse }
+  const pool = new WarmPool(deps)
+  const activityMonitor = new ActivityMonitor(deps)
+  const parts = { ...deps, desired: new DesiredState(deps), pool, activityMonitor }
+  return { ...parts, concurrencyLimit: new ConcurrencyLimit(parts), loop: new ControlLoop(parts) }
 }
 
 function requestedId(scope: Scope, { id, idempotencyKey }: StartSandboxOptions): string | undefined {

@@ -6,39 +6,34 @@ import { backoffDelay } from './reconcile/backoff-delay.ts'
 import type { Reconciler } from './reconcile/reconciler.ts'
 import type { SandboxContext } from './state/context.ts'
 import { pooledSandboxConfig, specHash } from './state/sandbox-config.ts'
+import { openSecrets, sealSecrets } from './state/sandbox-secrets.ts'
 import type { ResolvedSpec } from './state/specs.ts'
+
+type WarmPoolDeps = SandboxContext & { readonly reconciler: Reconciler }
 
 /** First and longest pause before failed sandboxes are created again. */
 const retryMs = [5_000, 600_000] as const
 
-/**
- * Running sandboxes without an owner, ready to be claimed. They have neither a session key nor a webhook
- * address, and no caller sees them.
- */
+/** Running sandboxes without owner, session key and webhook, invisible until they are claimed. */
 export class WarmPool {
-  readonly #context: SandboxContext
-  readonly #reconciler: Reconciler
+  readonly #deps: WarmPoolDeps
   readonly #mutex = new Mutex()
   /** By spec: number of consecutive failures, and when to create again. */
   readonly #failures = new Map<string, { readonly count: number; readonly until: number }>()
 
-  constructor(context: SandboxContext, reconciler: Reconciler) {
-    this.#context = context
-    this.#reconciler = reconciler
+  constructor(deps: WarmPoolDeps) {
+    this.#deps = deps
   }
 
-  /**
-   * Gives a ready sandbox of a spec to an owner; undefined when there is none. The reconciler sends it its
-   * settings. Discards those of an earlier version of the spec.
-   */
+  /** Gives a ready sandbox of the current spec to an owner; undefined when there is none. */
   async claim(spec: ResolvedSpec, owner: string, org: string | null): Promise<SandboxRow | undefined> {
-    const { repository, now } = this.#context
+    const { repository, now } = this.#deps
     for (;;) {
       const row = await repository.claim(spec.id, owner, org, now() * 1000)
       if (row === undefined) return undefined
       const isFresh = this.#isFresh(row, spec)
       if (!isFresh) await repository.update(row, { wanted: 'gone' })
-      this.#reconciler.notify(row.id)
+      this.#deps.reconciler.notify(row.id)
       if (isFresh) return row
     }
   }
@@ -49,7 +44,7 @@ export class WarmPool {
   }
 
   async #fill(): Promise<void> {
-    const { rows: allRows, specs } = this.#context
+    const { rows: allRows, specs } = this.#deps
     const bySpec = Map.groupBy(await allRows.listRunning(null), ({ spec }) => spec)
     for (const spec of specs.list()) {
       const rows = bySpec.get(spec.id) ?? []
@@ -64,13 +59,13 @@ export class WarmPool {
     const retained = new Set(usable.slice(0, spec.warm))
     for (const row of rows.filter((row) => !retained.has(row))) await this.#discard(row)
     this.#recordFailures(spec, rows)
-    if ((this.#failures.get(spec.id)?.until ?? 0) > this.#context.now()) return
+    if ((this.#failures.get(spec.id)?.until ?? 0) > this.#deps.now()) return
     for (let count = usable.length; count < spec.warm; count++) await this.#create(spec)
   }
 
   /** Delays the next attempt after a failure. */
   #recordFailures(spec: ResolvedSpec, rows: readonly SandboxRow[]): void {
-    const { now, log } = this.#context
+    const { now, log } = this.#deps
     if (rows.some(({ status }) => status === 'RUNNING')) this.#failures.delete(spec.id)
     const failed = rows.find(isFailed)
     if (failed === undefined) return
@@ -81,7 +76,7 @@ export class WarmPool {
   }
 
   async #create(spec: ResolvedSpec): Promise<void> {
-    const { repository, secretsCipher, getEnvironment, now } = this.#context
+    const { repository, cipher, getEnvironment, now } = this.#deps
     const id = newSandboxId()
     const environment = getEnvironment({ spec: spec.id, backend: spec.backend })
     await repository.add({
@@ -89,19 +84,19 @@ export class WarmPool {
       owner: null,
       org: null,
       key_hash: null,
-      sealed: secretsCipher.seal(pooledSandboxConfig(spec, id, environment)),
+      sealed: sealSecrets(cipher, pooledSandboxConfig(spec, id, environment)),
     })
-    this.#reconciler.notify(id)
+    this.#deps.reconciler.notify(id)
   }
 
   /** A row that has changed in the meantime, as by a claim, stays until the next fill. */
   async #discard(row: SandboxRow): Promise<void> {
-    const changed = await this.#context.repository.update(row, { wanted: 'gone' })
-    if (changed !== undefined) this.#reconciler.notify(row.id)
+    const changed = await this.#deps.repository.update(row, { wanted: 'gone' })
+    if (changed !== undefined) this.#deps.reconciler.notify(row.id)
   }
 
   #isFresh(row: SandboxRow, spec: ResolvedSpec): boolean {
-    const secrets = this.#context.secretsCipher.open(row)
+    const secrets = openSecrets(this.#deps.cipher, row)
     return secrets?.specHash === specHash(spec) && row.backend === spec.backend
   }
 }

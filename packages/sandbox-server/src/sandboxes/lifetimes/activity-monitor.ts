@@ -8,7 +8,7 @@ import type { SandboxConnection, SandboxInfoReader } from '../state/sandbox-info
 import { fetchIdleSeconds } from './idle-time.ts'
 import type { LastUseTracker } from './last-use.ts'
 
-interface ActivityMonitorParts {
+type ActivityMonitorDeps = SandboxContext & {
   readonly infoReader: SandboxInfoReader
   readonly lastUse: LastUseTracker
   readonly reconciler: Reconciler
@@ -29,14 +29,12 @@ const healthIntervalMs = 60_000
 
 /** Pauses idle sandboxes, deletes those that were paused for long, and checks the health of the others. */
 export class ActivityMonitor {
-  readonly #context: SandboxContext
-  readonly #parts: ActivityMonitorParts
+  readonly #deps: ActivityMonitorDeps
   readonly #semaphore = new Semaphore(16)
   #states = new Map<string, ActivityState>()
 
-  constructor(context: SandboxContext, parts: ActivityMonitorParts) {
-    this.#context = context
-    this.#parts = parts
+  constructor(deps: ActivityMonitorDeps) {
+    this.#deps = deps
   }
 
   /** `rows`: all settled sandboxes. */
@@ -44,23 +42,23 @@ export class ActivityMonitor {
     const previous = this.#states
     this.#states = new Map()
     for (const { id, status } of rows) {
-      const initial = { nextHealth: this.#context.now() + healthIntervalMs, nextIdle: 0, missedAnswers: 0 }
+      const initial = { nextHealth: this.#deps.now() + healthIntervalMs, nextIdle: 0, missedAnswers: 0 }
       if (status === 'RUNNING') this.#states.set(id, previous.get(id) ?? initial)
     }
     await Promise.all(rows.map((row) => this.#check(row)))
   }
 
   async #check(row: SandboxRow): Promise<void> {
-    const { now, getLifetimes, log } = this.#context
+    const { now, getLifetimes, log } = this.#deps
     const lifetimes = getLifetimes(row.spec)
-    const action = dueAction({ ...row, used_at: this.#parts.lastUse.lastUse(row) }, lifetimes, now() * 1000)
+    const action = dueAction({ ...row, used_at: this.#deps.lastUse.lastUse(row) }, lifetimes, now() * 1000)
     if (action === 'remove' || action === 'pause') {
       const reason = action === 'remove' ? 'it was paused for long' : 'its session is long enough'
       log('info', `a sandbox is to ${action === 'remove' ? 'go' : 'pause'}: ${reason}`, { sandbox: row.id })
       return await this.#setDesired(row, action === 'remove' ? 'gone' : 'paused')
     }
     const state = this.#states.get(row.id)
-    const connection = this.#parts.infoReader.getConnection(row)
+    const connection = this.#deps.infoReader.getConnection(row)
     if (state === undefined || connection === undefined) return
     if (action === 'checkIdle' && now() >= state.nextIdle) {
       await this.#semaphore.run(() => this.#checkIdle(row, connection, lifetimes.idleSeconds, state))
@@ -75,10 +73,9 @@ export class ActivityMonitor {
     limitSeconds: number,
     state: ActivityState,
   ): Promise<void> {
-    const { now, log } = this.#context
-    const { lastUse } = this.#parts
+    const { now, log, lastUse } = this.#deps
     const before = lastUse.lastUse(row)
-    const idle = await fetchIdleSeconds(connection, this.#context)
+    const idle = await fetchIdleSeconds(connection, this.#deps)
     if (idle === undefined || lastUse.lastUse(row) !== before) return
     if (idle < limitSeconds) state.nextIdle = now() + (limitSeconds - idle) * 1000
     else {
@@ -89,9 +86,9 @@ export class ActivityMonitor {
 
   /** A sandbox that does not answer keeps its status, as it may be busy; its detail says it. */
   async #checkHealth(row: SandboxRow, url: string, state: ActivityState): Promise<void> {
-    const { now, repository } = this.#context
+    const { now, repository } = this.#deps
     state.nextHealth = now() + healthIntervalMs
-    const answer = await fetchJson(`${url}/alive`, {}, this.#context)
+    const answer = await fetchJson(`${url}/alive`, {}, this.#deps)
     state.missedAnswers = typeof answer === 'string' ? state.missedAnswers + 1 : 0
     if (state.missedAnswers >= maxMissedAnswers && row.detail === null)
       await repository.update(row, { detail: notAnsweringDetail })
@@ -101,7 +98,7 @@ export class ActivityMonitor {
 
   /** A row that has changed in the meantime stays as it is. */
   async #setDesired(row: SandboxRow, wanted: 'paused' | 'gone'): Promise<void> {
-    if ((await this.#context.repository.update(row, { wanted })) !== undefined)
-      this.#parts.reconciler.notify(row.id)
+    if ((await this.#deps.repository.update(row, { wanted })) !== undefined)
+      this.#deps.reconciler.notify(row.id)
   }
 }

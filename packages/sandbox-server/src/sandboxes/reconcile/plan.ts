@@ -35,10 +35,7 @@ type Row = Pick<SandboxRow, 'wanted' | 'epoch' | 'addresses'> & { readonly statu
 
 const idle: Step = { kind: 'idle' }
 
-/**
- * The next step, from the desired and the observed state alone. `row` is undefined for a sandbox that only
- * its backend knows, `observed` for one that it does not have.
- */
+/** The next step. `row` is undefined for an unknown sandbox of a backend, `observed` for a missing one. */
 export function plan(row: Row | undefined, observed: ObservedSandbox | undefined, times: StepTiming): Step {
   if (row === undefined) return observed === undefined ? idle : { kind: 'remove' }
   if (row.wanted === 'gone') return { kind: observed === undefined ? 'deleteRow' : 'remove' }

@@ -1,4 +1,3 @@
-import { Semaphore } from '@slipway/shared/async'
 import type { SandboxRow } from '@slipway/storage'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import type { SandboxContext } from '../state/context.ts'
@@ -13,7 +12,6 @@ const stopTimeoutMs = 10_000
 export class Reconciler implements AsyncDisposable {
   readonly #context: SandboxContext
   readonly #workers = new Map<string, Worker>()
-  readonly #semaphores = { start: new Semaphore(8), change: new Semaphore(8), look: new Semaphore(16) }
 
   constructor(context: SandboxContext) {
     this.#context = context
@@ -21,8 +19,7 @@ export class Reconciler implements AsyncDisposable {
 
   /** Call it after a change of a sandbox. `orphanBackend`: where a sandbox without a row was observed. */
   notify(id: string, orphanBackend?: Backend): Worker {
-    const worker =
-      this.#workers.get(id) ?? new Worker(id, this.#context, this.#semaphores, () => this.#workers.delete(id))
+    const worker = this.#workers.get(id) ?? new Worker(id, this.#context, () => this.#workers.delete(id))
     if (this.#isStopping) return worker
     this.#workers.set(id, worker)
     worker.notify(orphanBackend)
@@ -40,8 +37,8 @@ export class Reconciler implements AsyncDisposable {
   }
 
   /**
-   * Compares every row with one list of each backend and notifies a worker of each difference; returns these
-   * workers. `onSettled` is called for each row without a difference.
+   * Compares every row with one list of each backend. Returns the notified workers, one for each difference;
+   * `onSettled` is called for the other rows.
    */
   async reconcileAll(onSettled: (row: SandboxRow) => void): Promise<readonly Worker[]> {
     const observed = await this.#observeBackends()

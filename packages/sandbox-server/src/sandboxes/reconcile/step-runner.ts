@@ -1,22 +1,15 @@
-import type { Semaphore } from '@slipway/shared/async'
 import type { SandboxRow } from '@slipway/storage'
+import { generateKey } from '../../auth/api-keys.ts'
 import { hashKey } from '../../auth/authenticator.ts'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import { type Health, probeHealth, sendInit } from '../../network/agent-server-probe.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 import type { SandboxContext } from '../state/context.ts'
-import { generateKey, initRequest } from '../state/sandbox-config.ts'
+import { initRequest } from '../state/sandbox-config.ts'
 import { isPooled, type SandboxRowUpdate } from '../state/sandbox-repository.ts'
-import type { SandboxSecrets } from '../state/sandbox-secrets.ts'
+import { type SandboxSecrets, sealSecrets } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
 import type { Step } from './plan.ts'
-
-/** Starts may take minutes: the other calls do not wait for them. */
-export interface Semaphores {
-  readonly start: Semaphore
-  readonly change: Semaphore
-  readonly look: Semaphore
-}
 
 /** What one round of a worker has read. */
 interface Round {
@@ -34,13 +27,11 @@ type StepOutcome = 'changed' | 'called' | 'pending' | 'gone'
 /** Runs the steps of one sandbox: calls its backend and its agent server, and writes its row. */
 export class StepRunner {
   readonly #context: SandboxContext
-  readonly #semaphores: Semaphores
   readonly #id: string
   readonly #backend: Backend
 
-  constructor(context: SandboxContext, semaphores: Semaphores, id: string, backend: Backend) {
+  constructor(context: SandboxContext, id: string, backend: Backend) {
     this.#context = context
-    this.#semaphores = semaphores
     this.#id = id
     this.#backend = backend
   }
@@ -67,14 +58,16 @@ export class StepRunner {
   }
 
   observe(): Promise<ObservedSandbox | undefined> {
-    return this.#semaphores.look.run(async () =>
+    return this.#context.semaphores.look.run(async () =>
       (await this.#backend.list(this.#id)).find(({ id }) => id === this.#id),
     )
   }
 
   callBackend(verb: 'pause' | 'remove'): Promise<void> {
     const { repository } = this.#context
-    return this.#semaphores.change.run(() => repository.runStep(verb, () => this.#backend[verb](this.#id)))
+    return this.#context.semaphores.change.run(() =>
+      repository.runStep(verb, () => this.#backend[verb](this.#id)),
+    )
   }
 
   /** A row that has changed in the meantime stays: the next round reads it. */
@@ -94,7 +87,9 @@ export class StepRunner {
         'What it was made from is sealed with a key that this server does not have.',
       )
     const { repository } = this.#context
-    await this.#semaphores.start.run(() => repository.runStep(verb, () => this.#backend[verb](secrets.order)))
+    await this.#context.semaphores.start.run(() =>
+      repository.runStep(verb, () => this.#backend[verb](secrets.order)),
+    )
     const observed = await this.observe()
     if (observed === undefined) throw new Error('it was started and is not there')
     // Never the text of a sandbox that is to be started again.
@@ -125,12 +120,12 @@ export class StepRunner {
 
   async #probe(isLast: boolean, round: Round): Promise<StepOutcome> {
     const { row, observed, secrets } = round
-    const { secretsCipher, startMs } = this.#context
+    const { cipher, startMs } = this.#context
     if (secrets === undefined)
       return await this.#fail(round, 'Its session key is sealed with a key that this server does not have.')
     if (!isPooled(row) && secrets.key === null) {
       const key = generateKey()
-      await this.updateRow(row, { key_hash: hashKey(key), sealed: secretsCipher.seal({ ...secrets, key }) })
+      await this.updateRow(row, { key_hash: hashKey(key), sealed: sealSecrets(cipher, { ...secrets, key }) })
       return 'changed'
     }
     const health = await this.#checkHealth(row, observed?.addresses.AGENT_SERVER, secrets)
@@ -150,7 +145,7 @@ export class StepRunner {
     if (url === undefined) return { kind: 'pending', why: 'it has no address' }
     const context = this.#context
     const { repository, getEnvironment } = context
-    const health = await this.#semaphores.look.run(() => probeHealth(url, secrets.key, context))
+    const health = await this.#context.semaphores.look.run(() => probeHealth(url, secrets.key, context))
     if (health.kind !== 'dormant') return health
     if (secrets.key === null) return { kind: 'ready' }
     const body = initRequest(secrets.key, getEnvironment(row))

@@ -2,16 +2,16 @@ import type { SandboxRow } from '@slipway/storage'
 import type { Backend } from '../../backends/backend.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { parseSandboxStatus } from '../state/sandbox-repository.ts'
+import { openSecrets } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
 import { backoffDelay } from './backoff-delay.ts'
 import { plan, type StepTiming } from './plan.ts'
-import { type Semaphores, StepRunner } from './step-runner.ts'
+import { StepRunner } from './step-runner.ts'
 
 /** Brings one sandbox to its desired state, one step at a time, until nothing is left to do. */
 export class Worker {
   readonly id: string
   readonly #context: SandboxContext
-  readonly #semaphores: Semaphores
   readonly #onIdle: () => void
   #running: Promise<void> | undefined
   #isNotified = false
@@ -24,10 +24,9 @@ export class Worker {
   #attemptStartedAt = 0
   #orphanBackend: Backend | undefined
 
-  constructor(id: string, context: SandboxContext, semaphores: Semaphores, onIdle: () => void) {
+  constructor(id: string, context: SandboxContext, onIdle: () => void) {
     this.id = id
     this.#context = context
-    this.#semaphores = semaphores
     this.#onIdle = onIdle
   }
 
@@ -88,18 +87,18 @@ export class Worker {
   }
 
   async #reconcileOnce(): Promise<number | undefined> {
-    const { repository, backends, secretsCipher } = this.#context
+    const { repository, backends, cipher, pollMs } = this.#context
     const row = await repository.get(this.id)
     const backend = row === undefined ? this.#orphanBackend : backends.get(row.backend)
     if (backend === undefined) {
       if (row !== undefined) throw new Error(`the backend ${row.backend} is not configured`)
       return undefined
     }
-    const runner = new StepRunner(this.#context, this.#semaphores, this.id, backend)
+    const runner = new StepRunner(this.#context, this.id, backend)
     const observed = await runner.observe()
     const step = plan(row && { ...row, status: parseSandboxStatus(row) }, observed, this.#timing(row))
     const isRepeat = this.#countRepeats(step.kind === 'setStatus' ? step.status : step.kind)
-    const pollDelayMs = backoffDelay(this.#context.pollMs, 1.15, this.#repeats)
+    const pollDelayMs = backoffDelay(pollMs, 1.15, this.#repeats)
     if (row === undefined) {
       if (step.kind === 'idle') return undefined
       await runner.callBackend('remove')
@@ -109,7 +108,7 @@ export class Worker {
       if (hasFailureDetail(row)) await runner.updateRow(row, { detail: null })
       return undefined
     }
-    const outcome = await runner.run(step, { row, observed, secrets: secretsCipher.open(row), isRepeat })
+    const outcome = await runner.run(step, { row, observed, secrets: openSecrets(cipher, row), isRepeat })
     if (outcome === 'called') return isRepeat ? pollDelayMs : 0
     return outcome === 'pending' ? pollDelayMs : outcome === 'changed' ? 0 : undefined
   }
@@ -133,13 +132,13 @@ export class Worker {
   }
 
   async #handleFailure(error: unknown): Promise<number> {
-    const { repository, secretsCipher, log, retryMs } = this.#context
+    const { repository, cipher, log, retryMs } = this.#context
     const delay_ms = backoffDelay(retryMs, 2, this.#failures)
     this.#failures += 1
     this.#epoch = undefined
     const row = await repository.get(this.id).catch(() => undefined)
-    const secrets = row && secretsCipher.open(row)
-    const reason = redactDetail(error instanceof Error ? error.message : String(error), secrets)
+    const message = error instanceof Error ? error.message : String(error)
+    const reason = redactDetail(message, row && openSecrets(cipher, row))
     this.#failure = reason
     const level = this.#failures === 1 ? 'warn' : 'debug'
     log(level, 'a sandbox cannot go on and is tried again', { sandbox: this.id, error: reason, delay_ms })

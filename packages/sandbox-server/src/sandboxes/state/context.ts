@@ -1,12 +1,12 @@
 import { unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
+import { Semaphore } from '@slipway/shared/async'
 import type { Cipher, ControlPlaneStore, SandboxRow } from '@slipway/storage'
 import type { Backend } from '../../backends/backend.ts'
 import type { Expose } from '../../network/exposed-urls.ts'
 import { type Lifetimes, resolveLifetimes } from './lifetimes.ts'
 import type { SandboxEnvironment } from './sandbox-config.ts'
 import { type OnStep, SandboxRepository } from './sandbox-repository.ts'
-import { SandboxSecretsCipher } from './sandbox-secrets.ts'
 import type { SandboxSpecs } from './specs.ts'
 
 /** Lifetimes are for specs that set none. */
@@ -66,7 +66,8 @@ export function createContext(options: SandboxesOptions) {
     backends,
     rows: controlPlane.sandboxes,
     repository: new SandboxRepository(controlPlane.sandboxes, options.onStep, options.onRunning),
-    secretsCipher: new SandboxSecretsCipher(options.cipher),
+    /** Starts may take minutes: the other calls do not wait for them. */
+    semaphores: { start: new Semaphore(8), change: new Semaphore(8), look: new Semaphore(16) },
     stopping,
     /** Aborted when the server stops. */
     signal: stopping.signal,

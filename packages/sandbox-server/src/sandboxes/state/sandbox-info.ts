@@ -7,6 +7,7 @@ import { decodeEndpoint } from '../../network/endpoint.ts'
 import { type ExposedUrl, exposedUrls } from '../../network/exposed-urls.ts'
 import type { SandboxContext } from './context.ts'
 import { isPooled, parseSandboxStatus } from './sandbox-repository.ts'
+import { openSecrets } from './sandbox-secrets.ts'
 import { secretValues } from './status-detail.ts'
 
 /** How a running sandbox is reached. */
@@ -46,7 +47,7 @@ export class SandboxInfoReader {
   /** Undefined unless it is RUNNING, also as desired. */
   getConnection(row: SandboxRow): SandboxConnection | undefined {
     const url = this.addresses(row).AGENT_SERVER
-    const sandboxSecrets = url === undefined ? undefined : this.#context.secretsCipher.open(row)
+    const sandboxSecrets = url === undefined ? undefined : openSecrets(this.#context.cipher, row)
     if (url === undefined || sandboxSecrets === undefined || sandboxSecrets.key === null) return undefined
     const key = new Secret(sandboxSecrets.key)
     const publicUrl = must(this.#exposedUrls(row)[0], 'the address of an agent server').url

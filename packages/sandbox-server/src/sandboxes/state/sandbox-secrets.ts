@@ -1,33 +1,27 @@
 import type { Cipher, SandboxRow } from '@slipway/storage'
 import type { SandboxConfig } from '../../backends/backend.ts'
 
-/** What is kept of a sandbox under seal. */
+/** The sealed part of a row. */
 export interface SandboxSecrets {
-  /** Its session key; null as long as it is nobody's. */
+  /** Its session key; null in the warm pool. */
   readonly key: string | null
-  /** What lets the control plane give its settings to one that was started without; null for others. */
+  /** Authenticates the init request of a sandbox of the warm pool; null for others. */
   readonly initKey: string | null
   readonly order: SandboxConfig
-  /** Of the spec that it was made from, as it was then. */
+  /** Of the spec at its creation. */
   readonly specHash: string
 }
 
-/** Seals what the ledger keeps of a sandbox. */
-export class SandboxSecretsCipher {
-  readonly #cipher: Pick<Cipher, 'seal' | 'open'>
+export function sealSecrets(cipher: Pick<Cipher, 'seal'>, secrets: SandboxSecrets): Buffer {
+  // JSON escapes lone surrogates, which UTF-8 does not have.
+  return cipher.seal(JSON.stringify(secrets))
+}
 
-  constructor(cipher: Pick<Cipher, 'seal' | 'open'>) {
-    this.#cipher = cipher
-  }
-
-  seal(secrets: SandboxSecrets): Buffer {
-    // A lone surrogate has no UTF-8: JSON writes it as an escape.
-    return this.#cipher.seal(JSON.stringify(secrets))
-  }
-
-  /** Undefined when it was sealed with a key that the server has no more. */
-  open(row: Pick<SandboxRow, 'sealed'>): SandboxSecrets | undefined {
-    const text = this.#cipher.open(row.sealed)
-    return text === undefined ? undefined : (JSON.parse(text) as SandboxSecrets)
-  }
+/** Undefined when they are sealed with another key. */
+export function openSecrets(
+  cipher: Pick<Cipher, 'open'>,
+  { sealed }: Pick<SandboxRow, 'sealed'>,
+): SandboxSecrets | undefined {
+  const text = cipher.open(sealed)
+  return text === undefined ? undefined : (JSON.parse(text) as SandboxSecrets)
 }

@@ -1,9 +1,6 @@
 import type { SandboxStatus } from '@slipway/protocol'
 
-/**
- * From which status a sandbox may come into which. RUNNING is reached from STARTING alone: nothing runs
- * before its agent server has been asked.
- */
+/** Legal changes of a status. RUNNING follows only STARTING: the agent server is asked first. */
 export const statusTransitions: Readonly<Record<SandboxStatus, readonly SandboxStatus[]>> = {
   STARTING: ['RUNNING', 'PAUSED', 'ERROR', 'MISSING'],
   RUNNING: ['STARTING', 'PAUSED', 'ERROR', 'MISSING'],
