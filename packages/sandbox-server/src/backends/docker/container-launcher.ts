@@ -97,46 +97,42 @@ export class ContainerLauncher {
 
   async #start(config: SandboxConfig, context: ContainerContext): Promise<EngineResponse<unknown>> {
     const { engine } = this.#deps
-    const created = await engine.call<{ readonly Id: string }>({
-      method: 'POST',
-      path: '/containers/create',
+    const created = await engine.call<{ readonly Id: string }>('POST', '/containers/create', {
       query: { name: context.name },
       body: containerOptions(config, context),
     })
     if (!created.ok) return created
     const path = `/containers/${created.value.Id}`
-    const filled = await engine.call({
-      method: 'PUT',
-      path: `${path}/archive`,
+    const filled = await engine.call('PUT', `${path}/archive`, {
       query: { path: workspace },
       tar: createDirectoryTar(initialDirectories(config)),
     })
-    return filled.ok ? await engine.call({ method: 'POST', path: `${path}/start` }) : filled
+    return filled.ok ? await engine.call('POST', `${path}/start`) : filled
   }
 
   async #ensureVolume(config: SandboxConfig, name: string): Promise<EngineResponse<unknown>> {
     const { engine, objects, ledgerId } = this.#deps
     const path = `/volumes/${name}`
-    if (!(await engine.call({ method: 'GET', path })).ok) {
+    if (!(await engine.call('GET', path)).ok) {
       const body = { Name: name, Driver: 'local', Labels: sandboxLabels(ledgerId, config) }
-      await engine.callOrThrow({ method: 'POST', path: '/volumes/create', body })
+      await engine.callOrThrow('POST', '/volumes/create', { body })
     }
-    const volume = await engine.callOrThrow<VolumeInspectInfo>({ method: 'GET', path })
+    const volume = await engine.callOrThrow<VolumeInspectInfo>('GET', path)
     if (objects.isOwn(volume.Labels, config.id)) return { ok: true, value: null }
-    return { ok: false, status: 409, reason: `The volume ${name} is there already, and somebody else's.` }
+    return { ok: false, status: 409, reason: `The volume ${name} exists and does not belong to this server.` }
   }
 
   /** Returns why the image is missing. The default one is not pulled: its name is not reserved. */
   async #ensureImage(image: string): Promise<string | undefined> {
     const { engine, log, defaultImage } = this.#deps
     const path = `/images/${image.split('/').map(encodeURIComponent).join('/')}/json`
-    const found = await engine.call({ method: 'GET', path })
+    const found = await engine.call('GET', path)
     if (found.ok) return undefined
     if (found.status !== 404) return `The image ${image} cannot be used: ${found.reason}`
     if (image === defaultImage && !image.includes('/')) {
       return `The image ${image} is not there: build it with \`npm run image\`.`
     }
-    log('info', 'An image is fetched', { image })
+    log('info', 'pulling an image', { image })
     const failure = await engine.pull(image, pullTimeoutMs)
     if (failure === undefined) return undefined
     return `The image ${image} is not there: build it with \`npm run image\` or pull it. Pulling it failed: ${failure}`

@@ -80,7 +80,7 @@ test('limits are set as ordered, where the engine can', () => {
   }
 })
 
-test('the environment is the order’s, with a home to write to unless it names one', () => {
+test('the environment is the order’s, with a writable HOME unless it sets one', () => {
   expect(containerOptions(order, place).Env).toEqual(['HOME=/workspace/.home', 'A=1'])
   expect(containerOptions({ ...order, env: { HOME: '/h' } }, place).Env).toEqual(['HOME=/h'])
 })

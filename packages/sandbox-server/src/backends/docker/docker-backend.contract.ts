@@ -46,9 +46,7 @@ export async function openDocker({ socketPath, image }: TestEngine): Promise<Doc
   const open = (ledger: string) =>
     new DockerBackend({ socketPath, ledgerId: ledger, log: () => {}, defaultImage: image })
   const containers = async (filter: object) =>
-    engine.callOrThrow<readonly ContainerInfo[]>({
-      method: 'GET',
-      path: '/containers/json',
+    engine.callOrThrow<readonly ContainerInfo[]>('GET', '/containers/json', {
       query: { all: true, filters: JSON.stringify(filter) },
     })
   const strangers: string[] = []
@@ -74,19 +72,17 @@ export async function openDocker({ socketPath, image }: TestEngine): Promise<Doc
     createConfig: (overrides = {}) => ({ ...plainConfig(), ...overrides }),
     node: (script) => ['node', '-e', script, '--'],
     kill: async (id) => {
-      await engine.callOrThrow({
-        method: 'POST',
-        path: `/containers/${await containerId(id)}/kill`,
+      await engine.callOrThrow('POST', `/containers/${await containerId(id)}/kill`, {
         query: { signal: 'KILL' },
       })
     },
     listRemains: async (id) => {
       const name = `slipway-${ledgerId.slice(0, 8)}-${id}`
       const isOf = ({ Names }: ContainerInfo) => Names.some((each) => each.includes(name))
-      const volumes = await engine.callOrThrow<{ Volumes: readonly VolumeInspectInfo[] | null }>({
-        method: 'GET',
-        path: '/volumes',
-      })
+      const volumes = await engine.callOrThrow<{ Volumes: readonly VolumeInspectInfo[] | null }>(
+        'GET',
+        '/volumes',
+      )
       return [
         ...(await containers({})).filter(isOf).map(({ Names }) => `container ${Names}`),
         ...(volumes.Volumes ?? []).filter(({ Name }) => Name === name).map(({ Name }) => `volume ${Name}`),
@@ -113,14 +109,9 @@ function plainConfig(): SandboxConfig {
 async function removeAll(engine: Engine, ledgerId: string, backend: DockerBackend): Promise<void> {
   for (const { id } of await backend.list()) await backend.remove(id)
   const query = { filters: JSON.stringify({ label: [`${ledgerLabel}=${ledgerId}`] }) }
-  const networks = await engine.callOrThrow<readonly NetworkInspectInfo[]>({
-    method: 'GET',
-    path: '/networks',
-    query,
-  })
+  const networks = await engine.callOrThrow<readonly NetworkInspectInfo[]>('GET', '/networks', { query })
   for (const { Id, Labels } of networks) {
-    if (Labels?.[ledgerLabel] === ledgerId)
-      await engine.callOrThrow({ method: 'DELETE', path: `/networks/${Id}` })
+    if (Labels?.[ledgerLabel] === ledgerId) await engine.callOrThrow('DELETE', `/networks/${Id}`)
   }
 }
 
@@ -141,10 +132,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     return order
   }
   const inspect = async (at: DockerUnderTest, id: string) =>
-    at.engine.callOrThrow<ContainerInspectInfo>({
-      method: 'GET',
-      path: `/containers/${await at.containerId(id)}/json`,
-    })
+    at.engine.callOrThrow<ContainerInspectInfo>('GET', `/containers/${await at.containerId(id)}/json`)
 
   promise('from inside it is nobody, and can become nobody else', async (at) => {
     const { id } = await started(at)
@@ -198,7 +186,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     },
   )
 
-  promise('zombies are taken care of', async (at) => {
+  promise('zombies are reaped', async (at) => {
     const { id } = await started(at)
     const { result } = await runInside(
       at.backend,
@@ -228,7 +216,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
   promise(
     'what uses more memory than it is allowed is killed and says so, and the host lives',
     async (at) => {
-      const script = 'const kept = []; setInterval(() => kept.push(Buffer.alloc(8 * 2 ** 20, 1)), 1)'
+      const script = 'const buffers = []; setInterval(() => buffers.push(Buffer.alloc(8 * 2 ** 20, 1)), 1)'
       const order = at.createConfig({
         command: at.node(script),
         resources: { memoryBytes: 64 * mebibyte, maxProcesses: 64 },
@@ -268,7 +256,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     if (name === 'docker') expect(isReached).toBe(false)
   })
 
-  promise('a working directory elsewhere is kept too, and is where it starts', async (at) => {
+  promise('a working directory elsewhere persists too, and processes start there', async (at) => {
     const order = await started(at, { workingDir: '/srv/the repo' })
     const wrote = `require('node:fs').writeFileSync('mine', 'x'); return process.cwd()`
     expect(await runInside(at.backend, order.id, wrote)).toEqual({ result: '/srv/the repo' })
@@ -331,7 +319,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     const order = probe(at)
     const Name = `slipway-${at.ledgerId.slice(0, 8)}-${order.id}`
     const body = { Name, Labels: sandboxLabels(at.ledgerId, order) }
-    await at.engine.callOrThrow({ method: 'POST', path: '/volumes/create', body })
+    await at.engine.callOrThrow('POST', '/volumes/create', { body })
     expect(await at.backend.list()).toMatchObject([{ id: order.id, state: 'stopped' }])
     await at.backend.start(order)
     await waitAlive(at.backend, order.id)
@@ -342,9 +330,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     const container = await inspect(at, order.id)
     await at.backend.remove(order.id)
     const body = { Image: engine.image, Labels: container.Config.Labels }
-    await at.engine.callOrThrow({
-      method: 'POST',
-      path: '/containers/create',
+    await at.engine.callOrThrow('POST', '/containers/create', {
       query: { name: container.Name.slice(1) },
       body,
     })
@@ -383,13 +369,11 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
       const order = probe(at)
       const name = `slipway-${at.ledgerId.slice(0, 8)}-${order.id}`
       const made =
-        kind === 'volume'
-          ? { path: '/volumes/create', body: { Name: name } }
-          : { path: '/containers/create', query: { name }, body: { Image: engine.image } }
-      await at.engine.callOrThrow({ method: 'POST', ...made })
+        kind === 'volume' ? { body: { Name: name } } : { query: { name }, body: { Image: engine.image } }
+      await at.engine.callOrThrow('POST', `/${kind}s/create`, made)
       onTestFinished(async () => {
         const path = `/${kind}s/${name}`
-        await at.engine.call({ method: 'DELETE', path, query: { force: true } })
+        await at.engine.call('DELETE', path, { query: { force: true } })
       })
       await at.backend.start(order)
       expect((await observe(at.backend, order.id)).state).toBe('broken')
@@ -401,9 +385,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
 
   promise('a removal that was done half is finished', async (at) => {
     const order = await started(at)
-    await at.engine.callOrThrow({
-      method: 'DELETE',
-      path: `/containers/${await at.containerId(order.id)}`,
+    await at.engine.callOrThrow('DELETE', `/containers/${await at.containerId(order.id)}`, {
       query: { force: true },
     })
     expect(await at.backend.list()).toMatchObject([{ id: order.id, state: 'stopped' }])

@@ -105,12 +105,12 @@ export class DockerBackend implements Backend {
   async pause(id: string): Promise<void> {
     for (const { Id } of await this.#objects.listContainers(id)) {
       if (!(await this.#isContainerRunning(Id))) continue
-      const paused = await this.#engine.call({ method: 'POST', path: `/containers/${Id}/pause` })
+      const paused = await this.#engine.call('POST', `/containers/${Id}/pause`)
       if (paused.ok || !(await this.#isContainerRunning(Id))) continue
       const members = { sandbox_id: id, reason: paused.reason }
       this.#log('warn', 'The container engine cannot pause; the sandbox is stopped instead', members)
       const path = `/containers/${Id}/stop`
-      await this.#engine.callOrThrow({ method: 'POST', path, query: { t: 5 } })
+      await this.#engine.callOrThrow('POST', path, { query: { t: 5 } })
     }
   }
 
@@ -127,14 +127,14 @@ export class DockerBackend implements Backend {
       const container = await this.#objects.inspect(Id)
       if (container === undefined) continue
       if (container.State.Paused) {
-        await this.#engine.callOrThrow({ method: 'POST', path: `/containers/${Id}/unpause` })
+        await this.#engine.callOrThrow('POST', `/containers/${Id}/unpause`)
         return undefined
       }
       if (container.State.Running) return undefined
       const hasEnded = container.State.Status === 'exited'
       if (hasEnded && container.Config.Labels[configHashLabel] === configHash(config)) {
         const path = `/containers/${Id}/start`
-        if ((await this.#engine.call({ method: 'POST', path })).ok) return undefined
+        if ((await this.#engine.call('POST', path)).ok) return undefined
       }
       await this.#objects.removeContainer(Id)
     }
@@ -160,9 +160,7 @@ export class DockerBackend implements Backend {
   async #readLastOutput(containerId: string, { id, epoch }: ObservedSandbox): Promise<string> {
     const cached = this.#lastOutputs.get(id)
     if (cached?.epoch === epoch) return cached.text
-    const answer = await this.#engine.call<unknown>({
-      method: 'GET',
-      path: `/containers/${containerId}/logs`,
+    const answer = await this.#engine.call<unknown>('GET', `/containers/${containerId}/logs`, {
       query: { stdout: true, stderr: true, tail: 20 },
     })
     const text = answer.ok && Buffer.isBuffer(answer.value) ? decodeLastLines(answer.value) : ''

@@ -19,29 +19,24 @@ export class DockerObjects {
 
   /** Of one sandbox or of all. */
   async listContainers(id?: string): Promise<readonly ContainerInfo[]> {
-    const found = await this.#engine.callOrThrow<readonly ContainerInfo[]>({
-      method: 'GET',
-      path: '/containers/json',
+    const found = await this.#engine.callOrThrow<readonly ContainerInfo[]>('GET', '/containers/json', {
       query: { all: true, filters: this.#filters(id) },
     })
     return found.filter(({ Labels }) => this.isOwn(Labels, id))
   }
 
   async listVolumes(id?: string): Promise<readonly VolumeInspectInfo[]> {
-    const found = await this.#engine.callOrThrow<{ readonly Volumes?: readonly VolumeInspectInfo[] | null }>({
-      method: 'GET',
-      path: '/volumes',
-      query: { filters: this.#filters(id) },
-    })
+    const found = await this.#engine.callOrThrow<{ readonly Volumes?: readonly VolumeInspectInfo[] | null }>(
+      'GET',
+      '/volumes',
+      { query: { filters: this.#filters(id) } },
+    )
     return (found.Volumes ?? []).filter(({ Labels }) => this.isOwn(Labels, id))
   }
 
   /** Undefined when it is gone. */
   async inspect(containerId: string): Promise<ContainerInspectInfo | undefined> {
-    const answer = await this.#engine.call<ContainerInspectInfo>({
-      method: 'GET',
-      path: `/containers/${containerId}/json`,
-    })
+    const answer = await this.#engine.call<ContainerInspectInfo>('GET', `/containers/${containerId}/json`)
     if (answer.ok) return answer.value
     if (answer.status === 404) return undefined
     throw new Error(`The container engine does not tell of ${containerId}: ${answer.reason}`)
@@ -49,9 +44,7 @@ export class DockerObjects {
 
   /** Kills it first, also when it is paused. Nothing when it is gone. */
   async removeContainer(containerId: string): Promise<void> {
-    const removed = await this.#engine.call({
-      method: 'DELETE',
-      path: `/containers/${containerId}`,
+    const removed = await this.#engine.call('DELETE', `/containers/${containerId}`, {
       query: { force: true, v: true },
     })
     if (removed.ok || removed.status === 404) return
@@ -70,7 +63,7 @@ export class DockerObjects {
   async removeVolumes(id: string): Promise<void> {
     for (const { Name } of await this.listVolumes(id)) {
       const path = `/volumes/${encodeURIComponent(Name)}`
-      const removed = await this.#engine.call({ method: 'DELETE', path })
+      const removed = await this.#engine.call('DELETE', path)
       if (removed.ok || removed.status === 404) continue
       throw new Error(`The container engine did not remove the volume ${Name}: ${removed.reason}`)
     }

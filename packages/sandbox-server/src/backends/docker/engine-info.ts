@@ -1,4 +1,5 @@
 import { release } from 'node:os'
+import type { DockerVersion } from 'dockerode'
 import type { Isolation } from '../backend.ts'
 import type { Engine } from './engine.ts'
 
@@ -13,15 +14,11 @@ interface InfoResponse {
   readonly KernelVersion?: string
 }
 
-interface VersionResponse {
-  readonly Components?: readonly { readonly Name: string }[] | null
-}
-
 /** Not cached: the engine behind a socket may change. */
 export async function fetchEngineInfo(engine: Engine) {
   const [info, version] = await Promise.all([
-    engine.callOrThrow<InfoResponse>({ method: 'GET', path: '/info' }),
-    engine.callOrThrow<VersionResponse>({ method: 'GET', path: '/version' }),
+    engine.callOrThrow<InfoResponse>('GET', '/info'),
+    engine.callOrThrow<DockerVersion>('GET', '/version'),
   ])
   const security = info.SecurityOptions ?? []
   const isRootless = security.some((option) => option.startsWith('name=rootless'))

@@ -20,12 +20,12 @@ async function listen(answer: RequestListener): Promise<string> {
   return socketPath
 }
 
-const look = { method: 'GET', path: '/containers/json' } as const
+const look = ['GET', '/containers/json'] as const
 
 test('an engine that takes a call and never answers is an error that names its socket', async () => {
   const socketPath = await listen(() => {})
   const engine = new Engine(socketPath, 300)
-  await expect(engine.call(look)).rejects.toThrow(`${socketPath} did not answer within 0.3 s`)
+  await expect(engine.call(...look)).rejects.toThrow(`${socketPath} did not answer within 0.3 s`)
 })
 
 test('an engine that answers the half of it is an error that names its socket', async () => {
@@ -33,12 +33,12 @@ test('an engine that answers the half of it is an error that names its socket', 
     response.writeHead(200, { 'content-type': 'application/json' })
     response.write('[')
   })
-  await expect(new Engine(socketPath, 300).call(look)).rejects.toThrow(`${socketPath} did not answer`)
+  await expect(new Engine(socketPath, 300).call(...look)).rejects.toThrow(`${socketPath} did not answer`)
 })
 
 test('an engine that hangs up in the middle is an error that names its socket', async () => {
   const socketPath = await listen((request) => request.socket.destroy())
-  await expect(new Engine(socketPath).call(look)).rejects.toThrow(`${socketPath} is not reachable`)
+  await expect(new Engine(socketPath).call(...look)).rejects.toThrow(`${socketPath} is not reachable`)
 })
 
 test('each verb of a backend whose engine hangs rejects and says what to do', {
@@ -78,7 +78,7 @@ test('each verb of a backend whose engine hangs rejects and says what to do', {
 
 test('an engine that is not there is an error that says to start one', async () => {
   const engine = new Engine('/nonexistent/docker.sock')
-  await expect(engine.call(look)).rejects.toThrow(
+  await expect(engine.call(...look)).rejects.toThrow(
     'The container engine at /nonexistent/docker.sock is not reachable (ENOENT): start Docker or Podman',
   )
 })
@@ -87,14 +87,14 @@ test('an engine that is started after a failed call is found', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'slipway-engine-'))
   onTestFinished(() => rm(directory, { recursive: true }))
   const engine = new Engine(join(directory, 'engine.sock'))
-  await expect(engine.call(look)).rejects.toThrow('ENOENT')
+  await expect(engine.call(...look)).rejects.toThrow('ENOENT')
   const server = createServer((_, response) => response.end('[]'))
   await new Promise<void>((resolve) => server.listen(join(directory, 'engine.sock'), resolve))
   onTestFinished(() => void server.close())
-  expect(await engine.call(look)).toEqual({ ok: true, value: [] })
+  expect(await engine.call(...look)).toEqual({ ok: true, value: [] })
 })
 
-test('only Unix sockets are taken, and a user in the address is not shown', () => {
+test('only Unix sockets are accepted, and credentials in the address are not shown', () => {
   expect(() => new Engine('tcp://somebody:secret@10.0.0.1:2375')).toThrow(
     'over a Unix socket, not at tcp://…',
   )
@@ -109,12 +109,7 @@ test('what is sent is in the body and never in the address', async () => {
     response.end('{}')
   })
   const body = { Env: ['KEY=sesame'] }
-  await new Engine(socketPath).call({
-    method: 'POST',
-    path: '/containers/create',
-    query: { name: 'a b' },
-    body,
-  })
+  await new Engine(socketPath).call('POST', '/containers/create', { query: { name: 'a b' }, body })
   expect(calls).toEqual([{ url: '/containers/create?name=a%20b', body: JSON.stringify(body) }])
 })
 
@@ -124,7 +119,7 @@ test('the environment of the process does not lead to another engine', async () 
     delete process.env.DOCKER_HOST
   })
   const socketPath = await listen((_, response) => response.end('"here"'))
-  expect(await new Engine(socketPath).call(look)).toEqual({ ok: true, value: 'here' })
+  expect(await new Engine(socketPath).call(...look)).toEqual({ ok: true, value: 'here' })
 })
 
 test('a refusal is a value with the words of the engine in one line', async () => {
@@ -133,6 +128,8 @@ test('a refusal is a value with the words of the engine in one line', async () =
     response.end(JSON.stringify({ message: 'it is\nin use' }))
   })
   const engine = new Engine(socketPath)
-  expect(await engine.call(look)).toEqual({ ok: false, status: 409, reason: 'it is in use' })
-  await expect(engine.callOrThrow(look)).rejects.toThrow('refused GET /containers/json (409): it is in use')
+  expect(await engine.call(...look)).toEqual({ ok: false, status: 409, reason: 'it is in use' })
+  await expect(engine.callOrThrow(...look)).rejects.toThrow(
+    'refused GET /containers/json (409): it is in use',
+  )
 })

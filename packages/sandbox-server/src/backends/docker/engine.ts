@@ -9,10 +9,9 @@ export type EngineResponse<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly status: number; readonly reason: string }
 
-export interface EngineRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** Without a question mark; percent-encoded. */
-  readonly path: string
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+
+interface EngineInput {
   readonly query?: Readonly<Record<string, unknown>>
   readonly body?: object
   /** Sent in place of a body. */
@@ -43,12 +42,12 @@ export class Engine {
   }
 
   /** Rejects with an Error that names the socket when the engine does not answer in time. */
-  async call<T>(request: EngineRequest): Promise<EngineResponse<T>> {
+  async call<T>(method: Method, path: string, input: EngineInput = {}): Promise<EngineResponse<T>> {
     const { docker, socketPath } = await this.#open()
-    const timeoutMs = request.method === 'GET' ? this.#readTimeoutMs : changeTimeoutMs
+    const timeoutMs = method === 'GET' ? this.#readTimeoutMs : changeTimeoutMs
     const signal = AbortSignal.timeout(timeoutMs)
     try {
-      return await raceAbort(sendRequest<T>(docker, request, signal), signal)
+      return await raceAbort(sendRequest<T>(docker, { method, path, ...input }, signal), signal)
     } catch (cause) {
       // Next time another socket may exist.
       this.#opened = undefined
@@ -60,9 +59,8 @@ export class Engine {
   }
 
   /** Like `call`, but rejects also when the engine refuses. */
-  async callOrThrow<T>(request: EngineRequest): Promise<T> {
-    const { method, path } = request
-    const answer = await this.call<T>(request)
+  async callOrThrow<T>(method: Method, path: string, input?: EngineInput): Promise<T> {
+    const answer = await this.call<T>(method, path, input)
     if (answer.ok) return answer.value
     throw new Error(`The container engine refused ${method} ${path} (${answer.status}): ${answer.reason}`)
   }
@@ -104,7 +102,13 @@ export class Engine {
 /** The typed calls of the library put the body into the URL too, where the engine logs it. */
 async function sendRequest<T>(
   docker: Dockerode,
-  { path, method, query = {}, body = {}, tar }: EngineRequest,
+  {
+    path,
+    method,
+    query = {},
+    body = {},
+    tar,
+  }: EngineInput & { readonly method: Method; readonly path: string },
   abortSignal: AbortSignal,
 ): Promise<EngineResponse<T>> {
   const { promise, resolve, reject } = Promise.withResolvers<EngineResponse<T>>()

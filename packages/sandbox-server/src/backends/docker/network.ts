@@ -45,9 +45,7 @@ export class SandboxNetwork {
 
   /** Docker allows several networks of one name: the first of ours. */
   async #find(): Promise<NetworkInspectInfo | undefined> {
-    const found = await this.#engine.callOrThrow<readonly NetworkInspectInfo[]>({
-      method: 'GET',
-      path: '/networks',
+    const found = await this.#engine.callOrThrow<readonly NetworkInspectInfo[]>('GET', '/networks', {
       query: { filters: JSON.stringify({ label: [`${ledgerLabel}=${this.#ledgerId}`] }) },
     })
     const own = found.filter(
@@ -73,7 +71,7 @@ export class SandboxNetwork {
       Labels: { [ledgerLabel]: this.#ledgerId },
       Options: options,
     }
-    return this.#engine.call({ method: 'POST', path: '/networks/create', body })
+    return this.#engine.call('POST', '/networks/create', { body })
   }
 }
 

@@ -23,7 +23,7 @@ async function openDockerDaemon({ socketPath, image }: TestEngine) {
     const engine = new Engine(own.socketPath)
     await waitForValue(async () => {
       if (isOver()) daemon = spawn('dockerd', daemonArguments(directory, own.socketPath), { stdio: 'ignore' })
-      return engine.callOrThrow({ method: 'GET', path: '/_ping' }).catch(() => undefined)
+      return engine.callOrThrow('GET', '/_ping').catch(() => undefined)
     }, 'dockerd answers')
   }
   const stop = async (signal: 'SIGTERM' | 'SIGKILL') => {
@@ -74,7 +74,7 @@ if (testedEngine === undefined) {
     for (const order of orders) {
       await at.backend.start(order)
       await waitAlive(at.backend, order.id)
-      await runInside(at.backend, order.id, `require('node:fs').writeFileSync('kept', '${order.id}')`)
+      await runInside(at.backend, order.id, `require('node:fs').writeFileSync('stored', '${order.id}')`)
     }
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       await at.backend.pause('two')
@@ -98,7 +98,7 @@ if (testedEngine === undefined) {
         const read = await runInside(
           at.backend,
           order.id,
-          "return require('node:fs').readFileSync('kept', 'utf8')",
+          "return require('node:fs').readFileSync('stored', 'utf8')",
         )
         expect(read).toEqual({ result: order.id })
       }
