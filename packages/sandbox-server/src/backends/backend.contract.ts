@@ -233,7 +233,7 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     const { epoch } = await waitAlive(at.backend, order.id)
     const { result: hash } = await runInside(at.backend, order.id, writeMarker)
     expect(hash).toMatch(/^[0-9a-f]{64}$/)
-    await runInside(at.backend, order.id, 'globalThis.kept = "in memory"')
+    await runInside(at.backend, order.id, 'globalThis.stored = "in memory"')
     for (let i = 0; i < 100; i++) {
       await at.backend.pause(order.id)
       await at.backend.resume(order)
@@ -241,7 +241,7 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     const now = await waitAlive(at.backend, order.id)
     expect((await runInside(at.backend, order.id, readMarker)).result).toBe(hash)
     if (now.epoch === epoch) {
-      expect((await runInside(at.backend, order.id, 'return globalThis.kept')).result).toBe('in memory')
+      expect((await runInside(at.backend, order.id, 'return globalThis.stored')).result).toBe('in memory')
     }
   })
 

@@ -5,8 +5,9 @@ const tcp = { AGENT_SERVER: 'http://127.0.0.1:4711', WORKER_1: 'http://127.0.0.1
 const unix = { AGENT_SERVER: 'http+unix://%2Frun%2Fx.sock' }
 
 function urls(addresses: Record<string, string>, publicUrl: string, expose: Expose = 'auto'): string[] {
-  const at = { addresses, workingDir: undefined }
-  return exposedUrls('sb-1', at, { publicUrl, expose }).map(({ name, url, port }) => `${name} ${url} ${port}`)
+  return exposedUrls('sb-1', { addresses }, { publicUrl, expose }).map(
+    ({ name, url, port }) => `${name} ${url} ${port}`,
+  )
 }
 
 test.each([

@@ -1,13 +1,10 @@
 import { isLoopback } from '@slipway/http'
-import type { SandboxEndpoint } from './endpoint.ts'
+import type { SandboxInfo } from '@slipway/protocol'
+import type { ObservedSandbox } from '../backends/backend.ts'
 
 export type Expose = 'auto' | 'direct' | 'relay'
 
-export interface ExposedUrl {
-  readonly name: string
-  readonly url: string
-  readonly port: number
-}
+export type ExposedUrl = NonNullable<SandboxInfo['exposed_urls']>[number]
 
 /** Names on the wire, with their names in paths of the proxy. */
 export const proxyPathNames: Readonly<Record<string, string>> = {
@@ -22,7 +19,7 @@ export const proxyPathNames: Readonly<Record<string, string>> = {
  */
 export function exposedUrls(
   id: string,
-  { addresses }: SandboxEndpoint,
+  { addresses }: Pick<ObservedSandbox, 'addresses'>,
   { publicUrl, expose }: { readonly publicUrl: string; readonly expose: Expose },
 ): ExposedUrl[] {
   const base = new URL(publicUrl)

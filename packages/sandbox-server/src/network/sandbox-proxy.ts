@@ -33,7 +33,12 @@ export function sandboxProxyRoute(deps: {
       const name = Object.keys(proxyPathNames).find((known) => proxyPathNames[known] === params.name)
       const [row] = await sandboxes.find([params.sandbox_id ?? ''])
       if (row === undefined || name === undefined) throw new Problem('not_found', 'Not Found')
-      if (name !== 'AGENT_SERVER') await requireAccess(row, header, authenticateCaller)
+      const key = header('x-session-api-key')
+      const hasAccess =
+        name === 'AGENT_SERVER' ||
+        (key !== undefined && isSessionKey(row, key)) ||
+        ownedBy(await authenticateCaller(header)).includes(row)
+      if (!hasAccess) throw new Problem('not_found', 'Not Found')
       if (row.status !== 'RUNNING' || row.wanted !== 'running') throw notRunningProblem(row)
       const url = sandboxes.addresses(row)[name]
       if (url === undefined) throw new Problem('not_found', 'The sandbox has no such address')
@@ -41,17 +46,6 @@ export function sandboxProxyRoute(deps: {
       return { url, headers: upstreamHeaders(header, name, row) }
     },
   }
-}
-
-async function requireAccess(
-  row: SandboxRow,
-  header: Header,
-  authenticateCaller: (header: Header) => Promise<Scope>,
-): Promise<void> {
-  const key = header('x-session-api-key')
-  if (key !== undefined && isSessionKey(row, key)) return
-  if (ownedBy(await authenticateCaller(header)).includes(row)) return
-  throw new Problem('not_found', 'Not Found')
 }
 
 /** A sandbox must not see the keys of its owner, nor its workers the session key. */

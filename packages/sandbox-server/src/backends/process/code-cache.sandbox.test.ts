@@ -60,7 +60,7 @@ function listFiles(path: string): string[] {
 }
 
 test.for(['behind walls', 'plain'])(
-  '%s, what a program compiles is kept, and nobody else may change it',
+  '%s, compiled code is stored, and only the server can change it',
   {
     timeout: 2 * minuteMs,
   },

@@ -4,28 +4,17 @@ import { makeDirectory } from '@slipway/shared/fs'
 import type { Isolation, Resources } from '../backend.ts'
 import { type Jail, jailCommand } from './bubblewrap/arguments.ts'
 import { spawnWithFds } from './bubblewrap/spawn-with-fds.ts'
-import { type CgroupHierarchy, detectCgroupHierarchies, limitedResources } from './cgroups/cgroups.ts'
+import { detectCgroupHierarchies, limitedResources } from './cgroups/cgroups.ts'
 import { canLimitDisk } from './host/disk-image.ts'
 import { findProgram, runProgram } from './host/run-program.ts'
 import { hostUserId } from './sandbox-paths.ts'
 
-/** How this host can isolate and limit sandboxes, found by trying. */
-export interface HostCapabilities {
-  /** Undefined: no isolation. */
-  readonly jail: Jail | undefined
-  readonly hierarchies: readonly CgroupHierarchy[]
-  readonly canLimitDisk: boolean
-  readonly isolation: Isolation
-}
+export type HostCapabilities = Awaited<ReturnType<typeof detectHostCapabilities>>
 
 export type IsolationMode = 'auto' | 'bubblewrap' | 'none'
 
-/** `probePrefix`: the beginning of the paths of folders for probes. */
-export async function detectHostCapabilities(
-  probePrefix: string,
-  mode: IsolationMode,
-  mayLimit: boolean,
-): Promise<HostCapabilities> {
+/** How this host can isolate and limit sandboxes, found by trying below `probePrefix…`. */
+export async function detectHostCapabilities(probePrefix: string, mode: IsolationMode, mayLimit: boolean) {
   await makeDirectory(dirname(probePrefix), 0o700)
   const [jail, hierarchies, canLimit, canLimitFiles] = await Promise.all([
     mode === 'none' ? 'it was switched off' : detectJail(probePrefix),
@@ -63,12 +52,8 @@ export async function detectHostCapabilities(
     notes.push(
       'Not limited: diskBytes, only the size of single files is. Needs root, e2fsprogs and loop devices.',
     )
-  return {
-    jail: isJailed ? jail : undefined,
-    hierarchies,
-    canLimitDisk: canLimit,
-    isolation: { kind: isJailed ? 'namespaces' : 'none', enforced, notes },
-  }
+  const isolation: Isolation = { kind: isJailed ? 'namespaces' : 'none', enforced, notes }
+  return { jail: isJailed ? jail : undefined, hierarchies, canLimitDisk: canLimit, isolation }
 }
 
 /** Runs a program as sandboxes will run. A text says why that is not possible. */

@@ -30,7 +30,7 @@ export async function inspectSandbox(
   if (record.fault !== null) return notRunning('broken', record.fault)
   if (isStarting) return { ...base, state: 'starting', addresses: {} }
   if (epoch === '') return notRunning('stopped', 'It has not been started')
-  if (record.bootId !== (await readBootId())) return notRunning('stopped', 'The host was started anew')
+  if (record.bootId !== (await readBootId())) return notRunning('stopped', 'The host was restarted')
   // In this order: a supervisor writes the exit before it ends.
   const supervisor = await findSupervisor(paths, epoch)
   const exit = await readExit(paths, epoch)

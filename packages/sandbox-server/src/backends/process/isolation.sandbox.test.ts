@@ -72,7 +72,7 @@ test('from inside, files of the host and of the server are not there', {
   ]
   for (const path of paths) {
     const { result } = await run(`return require('node:fs').existsSync(${JSON.stringify(path)})`)
-    // Of a home in which the program itself lies, the way to it is there, and nothing else.
+    // Of a home directory that contains the program, only the path to it is visible.
     const isOnTheWay = agentServerFiles.some((each) => each.startsWith(`${path}/`))
     if (!isOnTheWay) expect([path, result]).toEqual([path, false])
   }
@@ -261,7 +261,7 @@ test('an order with a NUL character, a wrong name or a wrong folder is broken an
   }
 })
 
-test('the folder that was ordered is where it works, wherever that is, and it is kept', {
+test('it works in the requested folder, wherever that is, and the folder persists', {
   timeout: 2 * minuteMs,
 }, async (context) => {
   const folders = ['/workspace/a/b', '/home/openhands/workspace', '/home/slipway/x', '/srv']
@@ -269,7 +269,7 @@ test('the folder that was ordered is where it works, wherever that is, and it is
     const { run, at, order, id } = await startJailed(context, { workingDir })
     expect((await run('return process.cwd()')).result).toBe(workingDir)
     expect((await observe(at.backend, id)).workingDir).toBe(workingDir)
-    await run(write('kept'))
+    await run(write('stored'))
     await at.kill(id)
     await waitForValue(
       async () => ((await observe(at.backend, id)).state === 'stopped' ? true : undefined),
@@ -277,7 +277,7 @@ test('the folder that was ordered is where it works, wherever that is, and it is
     )
     await at.backend.resume(order)
     await waitAlive(at.backend, id)
-    expect((await run(read('kept'))).result).toBe('x')
+    expect((await run(read('stored'))).result).toBe('x')
   }
 })
 

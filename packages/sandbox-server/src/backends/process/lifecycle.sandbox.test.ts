@@ -156,10 +156,10 @@ for (const [name, options] of kinds) {
       `const fs = require('node:fs')
        fs.symlinkSync(${JSON.stringify(outside)}, 'link')
        fs.writeFileSync('Ümlaut\\n-rf *', 'x')
-       const home = process.cwd()
+       const previous = process.cwd()
        for (let i = 0; i < 60; i++) { fs.mkdirSync('d'.repeat(200)); process.chdir('d'.repeat(200)) }
        fs.writeFileSync('x', 'x')
-       process.chdir(home)
+       process.chdir(previous)
        fs.mkdirSync('closed'); fs.writeFileSync('closed/x', 'x'); fs.chmodSync('closed', 0)
        return 'made'`,
     )
@@ -191,7 +191,7 @@ test('a port that somebody takes before the program does is changed for another'
   await waitAlive(at.backend, order.id)
 })
 
-test('a program that prints without end fills no disk, and its last words are kept', {
+test('endless output fills no disk, and its end is stored', {
   timeout: 3 * minuteMs,
 }, async () => {
   const at = await open()
@@ -225,13 +225,13 @@ test('a folder that is not ours is left alone, and nothing starts in its place',
   ] as const) {
     const root = join(at.directory, id)
     await mkdir(root, { recursive: true })
-    await writeFile(join(root, 'file'), 'kept')
+    await writeFile(join(root, 'file'), 'stored')
     if (text !== undefined) await writeFile(join(root, 'process.json'), text)
     await expect(at.backend.start(at.createConfig({ id }))).rejects.toThrow(/does not belong/)
     await at.backend.remove(id)
     await at.backend.pause(id)
     expect(await at.backend.list(id)).toEqual([])
-    expect(await readFile(join(root, 'file'), 'utf8')).toBe('kept')
+    expect(await readFile(join(root, 'file'), 'utf8')).toBe('stored')
   }
   expect(await at.backend.list()).toEqual([])
   for (const id of ['..', '.', '', 'a/b', '../x', 'A', '-a', 'a-', 'x'.repeat(64), 'a\0b', 'ü']) {
@@ -249,7 +249,7 @@ test('after a start of the host everything is stopped, and starts again on its f
   const order = at.createConfig({ command: at.node(probeScript) })
   await at.backend.start(order)
   await waitAlive(at.backend, order.id)
-  await runInside(at.backend, order.id, 'require("node:fs").writeFileSync("kept", "x")')
+  await runInside(at.backend, order.id, 'require("node:fs").writeFileSync("stored", "x")')
   await at.kill(order.id)
   await stopped(at.backend, order.id)
   const place = sandboxPaths(at.directory, order.id)
@@ -266,7 +266,7 @@ test('after a start of the host everything is stopped, and starts again on its f
   await backend.resume(order)
   await waitAlive(backend, order.id)
   expect(
-    (await runInside(backend, order.id, 'return require("node:fs").readFileSync("kept", "utf8")')).result,
+    (await runInside(backend, order.id, 'return require("node:fs").readFileSync("stored", "utf8")')).result,
   ).toBe('x')
 })
 

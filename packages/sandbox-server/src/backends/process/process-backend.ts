@@ -105,7 +105,7 @@ export class ProcessBackend implements Backend {
     const records = id === undefined ? await this.#records.list() : [await this.#records.read(id)]
     const inspected = records.map(async (record) => {
       if (record === undefined) return undefined
-      const isStarting = this.#launcher.isStarting(record.id)
+      const isStarting = this.#launcher.starting.has(record.id)
       return await inspectSandbox(this.#records.directory, this.#paths(record.id), record, isStarting)
     })
     return (await Promise.all(inspected)).filter((one) => one !== undefined)
@@ -140,7 +140,7 @@ export class ProcessBackend implements Backend {
       if (!(await removeCgroups(record.groups))) throw new Error(`A control group of ${id} cannot be removed`)
       await rm(join(this.#records.directory, '.s', socketLinkName(paths)), { force: true })
       await this.#records.remove(id)
-      this.#launcher.releasePort(id)
+      this.#launcher.ports.delete(id)
     })
   }
 

@@ -44,7 +44,7 @@ test('a process that eats memory is ended at the limit, and the others go on', {
   const { run, at, order } = await startLimited(context, { memoryBytes: 192 << 20 })
   const { result } = await run(`
     const { spawnSync } = require('node:child_process')
-    const eat = 'const kept = []; for (let i = 0; i < 60; i++) kept.push(Buffer.alloc(8 << 20, 1)); console.log(kept.length)'
+    const eat = 'const all = []; for (let i = 0; i < 60; i++) all.push(Buffer.alloc(8 << 20, 1)); console.log(all.length)'
     const { signal, stdout } = spawnSync(process.execPath, ['-e', eat], { encoding: 'utf8' })
     return { signal, stdout }`)
   expect(result).toEqual({ signal: 'SIGKILL', stdout: '' })
@@ -56,7 +56,7 @@ test('a program that eats memory itself is stopped, and it is told why', {
 }, async (context) => {
   const { run, at, order } = await startLimited(context, { memoryBytes: 128 << 20 })
   const eaten = run(
-    'globalThis.kept = []; for (let i = 0; i < 60; i++) globalThis.kept.push(Buffer.alloc(8 << 20, 1))',
+    'globalThis.all = []; for (let i = 0; i < 60; i++) globalThis.all.push(Buffer.alloc(8 << 20, 1))',
   )
   await expect(eaten).rejects.toThrow()
   const dead = await waitForValue(async () => {
@@ -129,7 +129,7 @@ test('what it writes ends at the limit of the disk, and what it deletes is given
   const used = () => statSync(place.image).blocks * 512
   await waitForValue(async () => used() < diskBytes / 2 || undefined, 'the room is given back')
   // It starts again on a disk that is not mounted, as after a start of the host.
-  await run(`require('node:fs').writeFileSync('kept', 'x')`)
+  await run(`require('node:fs').writeFileSync('stored', 'x')`)
   await at.kill(order.id)
   await waitForValue(
     async () => ((await observe(at.backend, order.id)).state === 'stopped' ? true : undefined),
@@ -138,7 +138,7 @@ test('what it writes ends at the limit of the disk, and what it deletes is given
   expect(await unmountAllBelow(place.root)).toBe(true)
   await (await at.reopen()).resume(order)
   await waitAlive(at.backend, order.id)
-  expect((await run(`return require('node:fs').readFileSync('kept', 'utf8')`)).result).toBe('x')
+  expect((await run(`return require('node:fs').readFileSync('stored', 'utf8')`)).result).toBe('x')
   expect(await listMountsBelow(place.root)).toEqual([place.files])
 })
 

@@ -35,29 +35,23 @@ const maxPortAttempts = 5
 
 /** Starts the processes of sandboxes. */
 export class SandboxLauncher {
+  /** Ids of sandboxes with a start in progress. */
+  readonly starting = new Set<string>()
+  /** By id: also of sandboxes that do not run. */
+  readonly ports = new Map<string, number>()
   readonly #deps: LauncherDeps
-  readonly #starting = new Set<string>()
-  readonly #ports = new Map<string, number>()
 
   constructor(deps: LauncherDeps) {
     this.#deps = deps
   }
 
-  isStarting(id: string): boolean {
-    return this.#starting.has(id)
-  }
-
-  releasePort(id: string): void {
-    this.#ports.delete(id)
-  }
-
   /** Ends what is left of an earlier start, creates what is missing, and starts the program. */
   async launch(config: SandboxConfig, previous: SandboxRecord, attempt = 1): Promise<void> {
-    this.#starting.add(config.id)
+    this.starting.add(config.id)
     try {
       await this.#launch(config, previous, attempt)
     } finally {
-      this.#starting.delete(config.id)
+      this.starting.delete(config.id)
     }
   }
 
@@ -113,13 +107,13 @@ export class SandboxLauncher {
     }
   }
 
-  /** The previous port if possible: somebody may have stored it. */
+  /** The previous port if possible: callers may have stored it. */
   async #choosePort(id: string, previous: number | null): Promise<number> {
-    const reserved = new Set([...this.#ports].filter(([each]) => each !== id).map(([, port]) => port))
+    const reserved = new Set([...this.ports].filter(([each]) => each !== id).map(([, port]) => port))
     const isReusable =
       previous !== null && !reserved.has(previous) && (await canListen('127.0.0.1', previous))
     const port = isReusable ? previous : await findFreePort(reserved)
-    this.#ports.set(id, port)
+    this.ports.set(id, port)
     return port
   }
 
@@ -131,10 +125,10 @@ export class SandboxLauncher {
       // It ended by itself, and another program has its port.
       const exit = await readExit(sandboxPaths(records.directory, config.id), epoch)
       if (exit === undefined || exit.code === 0 || (await canListen('127.0.0.1', port))) return
-      log('info', 'a port was taken', { sandbox: config.id, port })
+      log('info', 'the port of a sandbox is in use: retrying on another one', { sandbox: config.id, port })
       await this.launch(config, record, attempt + 1)
     })
-    retry.catch((error: unknown) => log('warn', 'a sandbox was not started again', { error: String(error) }))
+    retry.catch((error: unknown) => log('warn', 'a retry of a start failed', { error: String(error) }))
   }
 }
 

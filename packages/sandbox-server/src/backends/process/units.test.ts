@@ -22,7 +22,7 @@ test('text of a program is shown without anything that acts on the reader', () =
   ).toBe('red link\nnext\tüß🙂')
 })
 
-test('an exit code is told in words', () => {
+test('an exit code is described', () => {
   expect([0, 7, 127, 137, 143].map(describeExitCode)).toEqual([
     'It ended with exit code 0',
     'It ended with exit code 7',

@@ -10,7 +10,7 @@ export class FakeAgentServer {
   isReady = true
   idleSeconds = 0
   running = 0
-  /** Requests are taken and not answered. */
+  /** Requests are accepted and not answered. */
   isFrozen = false
   inits: unknown[] = []
   requests: string[] = []

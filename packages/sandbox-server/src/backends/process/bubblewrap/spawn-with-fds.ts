@@ -4,13 +4,10 @@ import { join } from 'node:path'
 import { hostEnvironment } from '../host/run-program.ts'
 import type { JailedCommand } from './arguments.ts'
 
-/** `ended`: the exit code, null for a signal, a text when the program could not be started. */
-export interface SpawnedProgram {
-  readonly child: ChildProcess
-  readonly ended: Promise<number | null | string>
-}
+export type SpawnedProgram = ReturnType<typeof trackExit>
 
-export function trackExit(child: ChildProcess): SpawnedProgram {
+/** `ended`: the exit code, null for a signal, a text when the program could not be started. */
+export function trackExit(child: ChildProcess) {
   const { promise: ended, resolve } = Promise.withResolvers<number | null | string>()
   child.once('error', (error) => resolve(error.message))
   child.once('close', resolve)

@@ -5,22 +5,15 @@ import { ignoreErrors, readSmallFile, succeeds, waitUntil } from '../host/files.
 import { sendSignal } from '../host/processes.ts'
 import { type CgroupHierarchy, cgroupLimits, tryWrite } from './cgroups.ts'
 
-/** The directories of the groups of one sandbox, one in each hierarchy. */
-export type CgroupPaths = readonly string[]
-
-/** Unique for ledger and id, and the same after a restart. */
-export function cgroupPaths(
-  hierarchies: readonly CgroupHierarchy[],
-  ledgerId: string,
-  id: string,
-): CgroupPaths {
+/** The directory of each group of a sandbox: unique for ledger and id, and the same after a restart. */
+export function cgroupPaths(hierarchies: readonly CgroupHierarchy[], ledgerId: string, id: string) {
   return hierarchies.map(({ base }) => join(base, `slipway-${ledgerId.slice(0, 16)}-${id}`))
 }
 
 /** Creates empty groups with these limits. Returns why that failed. */
 export async function createCgroups(
   hierarchies: readonly CgroupHierarchy[],
-  groups: CgroupPaths,
+  groups: readonly string[],
   resources: Resources,
 ): Promise<string | undefined> {
   // Removes limits of an earlier start: some cannot be reset.
@@ -38,7 +31,7 @@ export async function createCgroups(
 }
 
 /** The processes in the groups. */
-export async function listCgroupProcesses(groups: CgroupPaths): Promise<readonly number[]> {
+export async function listCgroupProcesses(groups: readonly string[]): Promise<readonly number[]> {
   const lists = await Promise.all(groups.map((group) => readSmallFile(join(group, 'cgroup.procs'))))
   const pids = lists.flatMap((list) => list?.split('\n') ?? []).map(Number)
   return [...new Set(pids.filter((pid) => pid > 0))]
@@ -57,19 +50,19 @@ const freezers = [
 ] as const
 
 /** Whether all processes are frozen; undefined when these groups cannot freeze. */
-export async function isFrozen(groups: CgroupPaths): Promise<boolean | undefined> {
+export async function isFrozen(groups: readonly string[]): Promise<boolean | undefined> {
   const freezer = await findFreezer(groups)
   return freezer?.isFrozen.test((await readSmallFile(join(freezer.group, freezer.state))) ?? '')
 }
 
 /** Asks all processes to freeze or to thaw. False when these groups cannot, or the kernel refuses. */
-export async function setFrozen(groups: CgroupPaths, isToFreeze: boolean): Promise<boolean> {
+export async function setFrozen(groups: readonly string[], isToFreeze: boolean): Promise<boolean> {
   const freezer = await findFreezer(groups)
   if (freezer === undefined) return false
   return await tryWrite(join(freezer.group, freezer.file), isToFreeze ? freezer.frozen : freezer.thawed)
 }
 
-async function findFreezer(groups: CgroupPaths) {
+async function findFreezer(groups: readonly string[]) {
   for (const freezer of freezers) {
     for (const group of groups)
       if ((await readSmallFile(join(group, freezer.file))) !== undefined) return { ...freezer, group }
@@ -78,7 +71,7 @@ async function findFreezer(groups: CgroupPaths) {
 }
 
 /** Ends all processes in the groups, also frozen ones. False when some are left after the time. */
-export function killCgroups(groups: CgroupPaths, timeoutMs: number): Promise<boolean> {
+export function killCgroups(groups: readonly string[], timeoutMs: number): Promise<boolean> {
   const isEmpty = async () => (await listCgroupProcesses(groups)).length === 0
   return waitUntil(async () => {
     if (await isEmpty()) return true
@@ -93,14 +86,14 @@ export function killCgroups(groups: CgroupPaths, timeoutMs: number): Promise<boo
 }
 
 /** Removes empty groups. False when one is still in use after some seconds. */
-export function removeCgroups(groups: CgroupPaths): Promise<boolean> {
+export function removeCgroups(groups: readonly string[]): Promise<boolean> {
   const remove = async (group: string) =>
     (await succeeds(rmdir(group))) || (await readSmallFile(join(group, 'cgroup.procs'))) === undefined
   return waitUntil(async () => !(await Promise.all(groups.map(remove))).includes(false), 5_000)
 }
 
 /** Number of processes that the kernel has ended for lack of memory. */
-export async function countOomKills(groups: CgroupPaths): Promise<number> {
+export async function countOomKills(groups: readonly string[]): Promise<number> {
   const files = groups.flatMap((group) => [join(group, 'memory.events'), join(group, 'memory.oom_control')])
   const texts = await Promise.all(files.map(readSmallFile))
   return texts.reduce((sum, text) => sum + Number(/^oom_kill (\d+)$/m.exec(text ?? '')?.[1] ?? 0), 0)
