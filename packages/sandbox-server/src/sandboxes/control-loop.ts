@@ -89,6 +89,6 @@ export class ControlLoop implements AsyncDisposable {
   #logFailure(error: unknown): void {
     const { signal, log } = this.#deps
     if (signal.aborted) return
-    log('error', 'the sandboxes could not be looked after', { error: String(error) })
+    log('error', 'reconciling the sandboxes failed', { error: String(error) })
   }
 }

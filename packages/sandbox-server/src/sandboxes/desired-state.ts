@@ -2,7 +2,7 @@ import { Problem } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
 import type { Reconciler } from './reconcile/reconciler.ts'
 import type { SandboxContext } from './state/context.ts'
-import { isPooled, type SandboxRowUpdate } from './state/sandbox-repository.ts'
+import { isPresent, type SandboxRowUpdate } from './state/sandbox-repository.ts'
 
 type DesiredStateDeps = SandboxContext & { readonly reconciler: Reconciler }
 
@@ -16,8 +16,7 @@ export class DesiredState {
 
   /** Sandboxes of any owner, in the order of the ids; undefined for unknown, pooled and removed ones. */
   async find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]> {
-    const rows = await this.#deps.rows.get(ids)
-    return rows.map((row) => (row === undefined || isPooled(row) || row.wanted === 'gone' ? undefined : row))
+    return (await this.#deps.rows.get(ids)).map((row) => (isPresent(row) ? row : undefined))
   }
 
   /** A Problem `not_found` when there is none. */

@@ -69,7 +69,7 @@ test('pause freezes, resume goes on with the same key and the same processes', a
   const paused = await sandboxes.getInfo(await sandboxes.get(ann, row.id))
   expect(paused).toMatchObject({ status: 'PAUSED', session_api_key: null, exposed_urls: null })
   await sandboxes.pause(row)
-  // A webhook that was on its way when it was paused is still taken.
+  // A webhook that was being sent at the pause is still accepted.
   expect((await sandboxes.findByKey(before.session_api_key ?? ''))?.id).toBe(row.id)
   await sandboxes.resume(row)
   const again = await sandboxes.getInfo(await sandboxes.waitSettled(row.id, soon()))
@@ -179,7 +179,7 @@ test('an agent server that is not ready in time is an ERROR that says so, and a 
   expect(at.backend.sandboxes.get(id)?.starts).toBe(1)
 })
 
-test('while a backend is down wishes are kept, the sandbox tells why, and they are done when it is back', async () => {
+test('while a backend is down requests are stored, the detail says why, and they are done when it is back', async () => {
   const at = await createFixture()
   const sandboxes = await at.open()
   const row = await startAndWait(sandboxes)
@@ -256,13 +256,13 @@ test('what was paused or ended while the control plane was away is found as it i
   const at = await createFixture()
   const before = await at.open()
   const rows = [await startAndWait(before), await startAndWait(before), await startAndWait(before)]
-  const [kept, crashed, gone] = rows.map(({ id }) => id)
+  const [running, crashed, gone] = rows.map(({ id }) => id)
   await before[Symbol.asyncDispose]()
   at.backend.crash(crashed ?? '')
   at.backend.vanish(gone ?? '')
   const after = await at.open()
   await eventually(async () => {
-    const found = await after.find([kept ?? '', crashed ?? '', gone ?? ''])
+    const found = await after.find([running ?? '', crashed ?? '', gone ?? ''])
     expect(found.map((row) => row?.status)).toEqual(['RUNNING', 'ERROR', 'MISSING'])
   })
   expect(at.backend.calls.filter((call) => !call.startsWith('start'))).toEqual([])

@@ -13,7 +13,7 @@ import { Reconciler } from './reconcile/reconciler.ts'
 import { createContext, type SandboxesOptions } from './state/context.ts'
 import { newSandboxConfig } from './state/sandbox-config.ts'
 import { type SandboxConnection, SandboxInfoReader } from './state/sandbox-info.ts'
-import { isPooled, type StepMetrics } from './state/sandbox-repository.ts'
+import { isPresent, type StepMetrics } from './state/sandbox-repository.ts'
 import { sealSecrets } from './state/sandbox-secrets.ts'
 import type { ResolvedSpec } from './state/specs.ts'
 import { newSandboxId, newSandboxRow, WarmPool } from './warm-pool.ts'
@@ -66,8 +66,8 @@ export class Sandboxes implements AsyncDisposable {
   /** A Problem `not_found` for an unknown or removed sandbox and for another owner's. */
   async get(scope: Scope, id: string): Promise<SandboxRow> {
     const row = await this.#parts.repository.get(id)
-    if (row === undefined || !isVisibleTo(row, scope)) throw notFoundProblem()
-    return row
+    if (isPresent(row) && ownedBy(scope).includes(row)) return row
+    throw notFoundProblem()
   }
 
   /** Sandboxes of any owner, in the order of the ids; undefined for unknown and removed ones. */
@@ -109,7 +109,7 @@ export class Sandboxes implements AsyncDisposable {
     await started.catch(ignoreProblem('unavailable'))
   }
 
-  /** Resolves when nobody sees it any more; its processes and files are removed afterwards. */
+  /** Resolves when callers no longer see it; its processes and files are removed afterwards. */
   async remove({ id }: SandboxRow): Promise<void> {
     const removed = this.#parts.desired.update(id, ({ wanted }) =>
       wanted === 'gone' ? undefined : { wanted: 'gone' },
@@ -120,7 +120,7 @@ export class Sandboxes implements AsyncDisposable {
   /** The sandbox with this session key, in any status, unless it is removed. */
   async findByKey(key: string): Promise<SandboxRow | undefined> {
     const row = await this.#parts.rows.findByKeyHash(hashKey(key))
-    return row === undefined || row.wanted === 'gone' || isPooled(row) ? undefined : row
+    return isPresent(row) ? row : undefined
   }
 
   /** See `DesiredState.waitSettled`. */
@@ -211,13 +211,9 @@ function requestedId(scope: Scope, { id, idempotencyKey }: StartSandboxOptions):
 /** An existing sandbox, if it is the requested one. */
 function requireSameSandbox(row: SandboxRow, scope: Scope, spec: ResolvedSpec): SandboxRow {
   if (row.wanted === 'gone') throw new Problem('conflict', 'The sandbox of this id is just being deleted')
-  if (!isVisibleTo(row, scope) || row.spec !== spec.id)
+  if (!isPresent(row) || !ownedBy(scope).includes(row) || row.spec !== spec.id)
     throw new Problem('conflict', 'There is another sandbox with this id')
   return row
-}
-
-function isVisibleTo(row: SandboxRow, scope: Scope): boolean {
-  return !isPooled(row) && ownedBy(scope).includes(row) && row.wanted !== 'gone'
 }
 
 /** False while it is starting or running. A Problem `conflict` when nothing is left of it. */

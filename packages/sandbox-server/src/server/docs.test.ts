@@ -3,8 +3,7 @@ import { must } from '@slipway/protocol'
 import { createHistogram } from '@slipway/shared/metrics'
 import { expect, test } from 'vitest'
 import { aliases, environmentSchema } from '../config/config.ts'
-import { StepMetrics } from '../sandboxes/state/sandbox-repository.ts'
-import { statusTransitions } from '../sandboxes/state/status-transitions.ts'
+import { StepMetrics, statusTransitions } from '../sandboxes/state/sandbox-repository.ts'
 import { createStateMetrics } from './state-metrics.ts'
 
 const page = await readFile(new URL('../../../../docs/sandboxes.md', import.meta.url), 'utf8')

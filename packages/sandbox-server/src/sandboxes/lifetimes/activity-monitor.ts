@@ -53,8 +53,8 @@ export class ActivityMonitor {
     const lifetimes = getLifetimes(row.spec)
     const action = dueAction({ ...row, used_at: this.#deps.lastUse.lastUse(row) }, lifetimes, now() * 1000)
     if (action === 'remove' || action === 'pause') {
-      const reason = action === 'remove' ? 'it was paused for long' : 'its session is long enough'
-      log('info', `a sandbox is to ${action === 'remove' ? 'go' : 'pause'}: ${reason}`, { sandbox: row.id })
+      const reason = action === 'remove' ? 'it was paused for long' : 'its session is over'
+      log('info', `${action} a sandbox: ${reason}`, { sandbox: row.id })
       return await this.#setDesired(row, action === 'remove' ? 'gone' : 'paused')
     }
     const state = this.#states.get(row.id)
@@ -79,7 +79,7 @@ export class ActivityMonitor {
     if (idle === undefined || lastUse.lastUse(row) !== before) return
     if (idle < limitSeconds) state.nextIdle = now() + (limitSeconds - idle) * 1000
     else {
-      log('info', 'a sandbox is to pause: nobody uses it', { sandbox: row.id, idle_seconds: idle })
+      log('info', 'pause a sandbox: it is idle', { sandbox: row.id, idle_seconds: idle })
       await this.#setDesired(row, 'paused')
     }
   }

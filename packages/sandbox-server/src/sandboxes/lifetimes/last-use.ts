@@ -44,7 +44,7 @@ export class LastUseTracker implements AsyncDisposable {
       await this.#context.rows.update(id, { used_at })
     } catch (error) {
       const members = { sandbox: id, error: String(error) }
-      this.#context.log('warn', 'the use of a sandbox was not written down', members)
+      this.#context.log('warn', 'the last use of a sandbox was not stored', members)
     }
   }
 

@@ -4,15 +4,15 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ObservedSandbox } from '../../backends/backend.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
-import { statusTransitions } from '../state/status-transitions.ts'
+import { statusTransitions } from '../state/sandbox-repository.ts'
 import { plan, restartEpoch, type Step } from './plan.ts'
 
 type State = ObservedSandbox['state'] | 'absent'
 
 const states: readonly State[] = ['absent', 'starting', 'running', 'paused', 'stopped', 'broken']
 const desiredStates = ['running', 'paused', 'gone'] as const
-const soon = { now: 1_000, since: 0, graceMs: 5_000 }
-const late = { now: 6_000, since: 0, graceMs: 5_000 }
+const soon = false
+const late = true
 
 function observedAs(state: State, epoch = 'e1'): ObservedSandbox | undefined {
   return state === 'absent' ? undefined : { id: 'a', state, epoch, addresses: {} }
@@ -55,7 +55,7 @@ test.each(
   expect(steps.join(' ')).toBe(table[`${wanted} ${status}`])
 })
 
-test('one that was never made is made, and one that is to be started again is not taken for one that ended', () => {
+test('a sandbox without an epoch is created, and one that is to be restarted is not an ended one', () => {
   const steps = (epoch: string | null) =>
     states
       .map((state) => stepText(plan(rowWith('running', 'STARTING', epoch), observedAs(state), soon)))
@@ -82,7 +82,7 @@ test('one that was never made is paused without being made, and can be missing o
   expect(made).toEqual({ kind: 'setStatus', status: 'PAUSED', epoch: restartEpoch })
 })
 
-test('what nobody knows of is removed', () => {
+test('a sandbox without a row is removed', () => {
   const steps = states.map((state) => stepText(plan(undefined, observedAs(state), soon))).join(' ')
   expect(steps).toBe('idle remove remove remove remove remove')
 })

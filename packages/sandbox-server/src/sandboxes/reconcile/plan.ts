@@ -22,27 +22,23 @@ export type Step =
   | { readonly kind: 'probe'; readonly isLast: boolean }
   | { readonly kind: 'setStatus'; readonly status: SandboxStatus; readonly epoch?: string | null }
 
-/** Moments in milliseconds. */
-export interface StepTiming {
-  readonly now: number
-  /** When the attempt began. */
-  readonly since: number
-  /** How long an attempt may take. */
-  readonly graceMs: number
-}
-
 type Row = Pick<SandboxRow, 'wanted' | 'epoch' | 'addresses'> & { readonly status: SandboxStatus }
 
 const idle: Step = { kind: 'idle' }
 
-/** The next step. `row` is undefined for an unknown sandbox of a backend, `observed` for a missing one. */
-export function plan(row: Row | undefined, observed: ObservedSandbox | undefined, times: StepTiming): Step {
+/**
+ * The next step. `row` is undefined for an unknown sandbox of a backend, `observed` for a missing one.
+ * `isOverdue`: the current attempt takes too long.
+ */
+export function plan(row: Row | undefined, observed: ObservedSandbox | undefined, isOverdue: boolean): Step {
   if (row === undefined) return observed === undefined ? idle : { kind: 'remove' }
   if (row.wanted === 'gone') return { kind: observed === undefined ? 'deleteRow' : 'remove' }
-  return row.wanted === 'paused' ? planPaused(row, observed, times) : planRunning(row, observed, times)
+  return row.wanted === 'paused'
+    ? planPaused(row, observed, isOverdue)
+    : planRunning(row, observed, isOverdue)
 }
 
-function planPaused({ status, epoch }: Row, observed: ObservedSandbox | undefined, times: StepTiming): Step {
+function planPaused({ status, epoch }: Row, observed: ObservedSandbox | undefined, isOverdue: boolean): Step {
   switch (observed?.state) {
     case undefined:
       // Nothing can be missing before it was created.
@@ -51,7 +47,7 @@ function planPaused({ status, epoch }: Row, observed: ObservedSandbox | undefine
       return setIfDifferent(status, 'MISSING')
     case 'starting':
       if (status !== 'STARTING' && status !== 'RUNNING') return idle
-      return { kind: 'wait', isLast: isOverdue(times) }
+      return { kind: 'wait', isLast: isOverdue }
     case 'running':
       return { kind: 'pause' }
     case 'paused':
@@ -64,10 +60,10 @@ function planPaused({ status, epoch }: Row, observed: ObservedSandbox | undefine
   }
 }
 
-function planRunning(row: Row, observed: ObservedSandbox | undefined, times: StepTiming): Step {
+function planRunning(row: Row, observed: ObservedSandbox | undefined, isOverdue: boolean): Step {
   switch (row.status) {
     case 'STARTING':
-      return planStarting(row, observed, times)
+      return planStarting(row, observed, isOverdue)
     case 'RUNNING':
       return planFromRunning(row, observed)
     case 'PAUSED':
@@ -82,16 +78,16 @@ function planRunning(row: Row, observed: ObservedSandbox | undefined, times: Ste
 }
 
 /** An epoch of its own says that the attempt was made. */
-function planStarting({ epoch }: Row, observed: ObservedSandbox | undefined, times: StepTiming): Step {
+function planStarting({ epoch }: Row, observed: ObservedSandbox | undefined, isOverdue: boolean): Step {
   const wasAttempted = epoch !== null && epoch !== restartEpoch
   switch (observed?.state) {
     case undefined:
       return epoch === null ? { kind: 'start' } : setStatus('MISSING')
     case 'starting':
-      return { kind: 'wait', isLast: isOverdue(times) }
+      return { kind: 'wait', isLast: isOverdue }
     case 'running':
       return observed.epoch === epoch
-        ? { kind: 'probe', isLast: isOverdue(times) }
+        ? { kind: 'probe', isLast: isOverdue }
         : setStatus('STARTING', observed.epoch)
     case 'paused':
       return { kind: 'resume' }
@@ -135,8 +131,4 @@ function restart({ epoch }: Row): Step {
 
 function setIfDifferent(from: SandboxStatus, to: SandboxStatus): Step {
   return from === to ? idle : setStatus(to)
-}
-
-function isOverdue({ now, since, graceMs }: StepTiming): boolean {
-  return now - since > graceMs
 }

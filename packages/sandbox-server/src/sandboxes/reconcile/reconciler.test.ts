@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import type { Backend } from '../../backends/backend.ts'
 import type { Sandboxes } from '../sandboxes.ts'
 import type { SandboxesOptions } from '../state/context.ts'
-import { statusTransitions } from '../state/status-transitions.ts'
+import { statusTransitions } from '../state/sandbox-repository.ts'
 import { ann, createFixture, eventually, type SandboxesFixture } from '../testing/sandboxes-fixture.ts'
 
 /** A control plane that ends at a step: from then on nothing of it writes a row or reaches the backend. */
@@ -195,11 +195,11 @@ function clearFaults({ backend }: SandboxesFixture): void {
 }
 
 test('whatever is wished and whatever happens, statuses take legal ways and in the end all is as wanted', async () => {
-  const taken = new Set<string>()
+  const transitions = new Set<string>()
   await fc.assert(
     fc.asyncProperty(actionsArbitrary, async (steps) => {
       const at = await createFixture()
-      recordTransitions(at, taken)
+      recordTransitions(at, transitions)
       let sandboxes = await at.open({ answerMs: 100 })
       const ids: string[] = []
       const rows = new Map<string, SandboxRow>()
@@ -228,10 +228,10 @@ test('whatever is wished and whatever happens, statuses take legal ways and in t
     }),
     { numRuns: 60 },
   )
-  for (const way of taken) {
+  for (const way of transitions) {
     const [from = '', to = ''] = way.split(' ')
     if (from !== to) expect(statusTransitions[from as keyof typeof statusTransitions], way).toContain(to)
   }
   // Which ways random histories take differs from run to run; most of them are there in any.
-  expect(taken.size, [...taken].join(', ')).toBeGreaterThan(3)
+  expect(transitions.size, [...transitions].join(', ')).toBeGreaterThan(3)
 }, 180_000)

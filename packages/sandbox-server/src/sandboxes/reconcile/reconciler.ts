@@ -68,9 +68,7 @@ export class Reconciler implements AsyncDisposable {
   }
 
   #isSettled(row: SandboxRow, observed: ObservedSandbox | undefined): boolean {
-    const now = this.#context.now()
-    const timing = { now, since: now, graceMs: this.#context.startMs }
-    const step = plan({ ...row, status: parseSandboxStatus(row) }, observed, timing)
+    const step = plan({ ...row, status: parseSandboxStatus(row) }, observed, false)
     return step.kind === 'idle' && !hasFailureDetail(row)
   }
 

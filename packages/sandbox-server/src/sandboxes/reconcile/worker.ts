@@ -5,7 +5,7 @@ import { parseSandboxStatus } from '../state/sandbox-repository.ts'
 import { openSecrets } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
 import { backoffDelay } from './backoff-delay.ts'
-import { plan, type StepTiming } from './plan.ts'
+import { plan } from './plan.ts'
 import { StepRunner } from './step-runner.ts'
 
 /** Brings one sandbox to its desired state, one step at a time, until nothing is left to do. */
@@ -96,7 +96,7 @@ export class Worker {
     }
     const runner = new StepRunner(this.#context, this.id, backend)
     const observed = await runner.observe()
-    const step = plan(row && { ...row, status: parseSandboxStatus(row) }, observed, this.#timing(row))
+    const step = plan(row && { ...row, status: parseSandboxStatus(row) }, observed, this.#isOverdue(row))
     const isRepeat = this.#countRepeats(step.kind === 'setStatus' ? step.status : step.kind)
     const pollDelayMs = backoffDelay(pollMs, 1.15, this.#repeats)
     if (row === undefined) {
@@ -120,15 +120,17 @@ export class Worker {
     return this.#repeats > 0
   }
 
-  /** The time of an attempt starts with each new epoch, and after each failure of the backend. */
-  #timing(row: SandboxRow | undefined): StepTiming {
+  /**
+   * Whether the attempt takes too long. It starts with each new epoch, and after each failure of the backend.
+   */
+  #isOverdue(row: SandboxRow | undefined): boolean {
     const now = this.#context.now()
     const epoch = row?.status === 'STARTING' || row?.wanted === 'paused' ? row.epoch : undefined
     if (epoch === undefined || epoch !== this.#epoch) {
       this.#epoch = epoch
       this.#attemptStartedAt = now
     }
-    return { now, since: this.#attemptStartedAt, graceMs: this.#context.startMs }
+    return now - this.#attemptStartedAt > this.#context.startMs
   }
 
   async #handleFailure(error: unknown): Promise<number> {
@@ -141,7 +143,7 @@ export class Worker {
     const reason = redactDetail(message, row && openSecrets(cipher, row))
     this.#failure = reason
     const level = this.#failures === 1 ? 'warn' : 'debug'
-    log(level, 'a sandbox cannot go on and is tried again', { sandbox: this.id, error: reason, delay_ms })
+    log(level, 'a step of a sandbox failed and is retried', { sandbox: this.id, error: reason, delay_ms })
     const detail = `${failurePrefix}${reason}`
     if (row !== undefined && row.detail !== detail)
       await repository.update(row, { detail }).catch(() => undefined)

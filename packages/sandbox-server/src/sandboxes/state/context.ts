@@ -4,7 +4,7 @@ import { Semaphore } from '@slipway/shared/async'
 import type { Cipher, ControlPlaneStore, SandboxRow } from '@slipway/storage'
 import type { Backend } from '../../backends/backend.ts'
 import type { Expose } from '../../network/exposed-urls.ts'
-import { type Lifetimes, resolveLifetimes } from './lifetimes.ts'
+import type { Lifetimes } from './lifetimes.ts'
 import type { SandboxEnvironment } from './sandbox-config.ts'
 import { type OnStep, SandboxRepository } from './sandbox-repository.ts'
 import type { SandboxSpecs } from './specs.ts'
@@ -54,7 +54,14 @@ export function createContext(options: SandboxesOptions) {
   const { controlPlane, specs, hostPort } = options
   const backends = new Map(options.backends.map((backend) => [backend.name, backend]))
   const stopping = new AbortController()
-  const getLifetimes = (spec: string) => resolveLifetimes(specs.find(spec), options)
+  const getLifetimes = (specId: string): Lifetimes => {
+    const spec = specs.find(specId)
+    return {
+      idleSeconds: spec?.idle_seconds ?? options.idleSeconds,
+      maxSessionSeconds: spec?.max_session_seconds ?? options.maxSessionSeconds,
+      deleteAfterSeconds: spec?.delete_after_seconds ?? options.deleteAfterSeconds,
+    }
+  }
   return {
     answerMs: 30_000,
     pollMs: [20, 500] as const,

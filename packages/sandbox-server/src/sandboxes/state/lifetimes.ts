@@ -1,4 +1,4 @@
-import type { Instant, SandboxSpec } from '@slipway/protocol'
+import type { Instant } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
 import { isPooled } from './sandbox-repository.ts'
 
@@ -10,14 +10,6 @@ export interface Lifetimes {
   readonly maxSessionSeconds: number
   /** A paused sandbox is deleted after this time. */
   readonly deleteAfterSeconds: number
-}
-
-export function resolveLifetimes(spec: SandboxSpec | undefined, defaults: Lifetimes): Lifetimes {
-  return {
-    idleSeconds: spec?.idle_seconds ?? defaults.idleSeconds,
-    maxSessionSeconds: spec?.max_session_seconds ?? defaults.maxSessionSeconds,
-    deleteAfterSeconds: spec?.delete_after_seconds ?? defaults.deleteAfterSeconds,
-  }
 }
 
 /**

@@ -8,10 +8,14 @@ const spec = sandboxSpec.parse({
   resources: { memory_bytes: 100_000_000, cpus: 0.5 },
   working_dir: '/w',
 })
-const home = { webhooks: 'http://h/api/v1/webhooks', origins: ['https://a', 'https://b'], idleSeconds: 60 }
+const environment = {
+  webhooks: 'http://h/api/v1/webhooks',
+  origins: ['https://a', 'https://b'],
+  idleSeconds: 60,
+}
 
 test('a cold start brings its identity in its environment, which a spec cannot change', () => {
-  const { key, order, initKey } = newSandboxConfig(spec, 'sb-1', home)
+  const { key, order, initKey } = newSandboxConfig(spec, 'sb-1', environment)
   expect(key).toMatch(/^sk-slipway-[\w-]{43}$/)
   expect(initKey).toBeNull()
   expect(order.env).toEqual({
@@ -31,12 +35,12 @@ test('a cold start brings its identity in its environment, which a spec cannot c
     workingDir: '/w',
     resources: { memoryBytes: 100_000_000, cpus: 0.5 },
   })
-  expect(newSandboxConfig(spec, 'sb-1', home).key).not.toBe(key)
+  expect(newSandboxConfig(spec, 'sb-1', environment).key).not.toBe(key)
 })
 
 test('a warm start has a key for its settings alone, and nothing that says whose it is', () => {
   const plain = sandboxSpec.parse({ id: 'a', env: { APP: '1' } })
-  const { key, order, initKey } = pooledSandboxConfig(plain, 'sb-1', home)
+  const { key, order, initKey } = pooledSandboxConfig(plain, 'sb-1', environment)
   expect(key).toBeNull()
   expect(order.env).toEqual({
     APP: '1',

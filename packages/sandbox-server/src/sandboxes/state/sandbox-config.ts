@@ -15,13 +15,6 @@ export interface SandboxEnvironment {
   readonly idleSeconds: number
 }
 
-/** The settings of a claimed agent server (wire 1.21). */
-interface InitRequest {
-  readonly session_api_keys: readonly string[]
-  readonly webhooks: readonly { readonly base_url: string }[]
-  readonly allow_cors_origins: readonly string[]
-}
-
 /** Settings of an agent server, which it does not pass to tools. */
 const reservedVariable = /^(SLIPWAY_|OH_|SESSION_API_KEY$)/i
 
@@ -58,11 +51,12 @@ export function pooledSandboxConfig(
   return { key: null, initKey, order: toSandboxConfig(spec, id, env), specHash: specHash(spec) }
 }
 
-export function initRequest(key: string, environment: SandboxEnvironment): InitRequest {
+/** The settings of a claimed agent server (wire 1.21). */
+export function initRequest(key: string, { webhooks, origins }: SandboxEnvironment) {
   return {
     session_api_keys: [key],
-    webhooks: environment.webhooks === undefined ? [] : [{ base_url: environment.webhooks }],
-    allow_cors_origins: environment.origins,
+    webhooks: webhooks === undefined ? [] : [{ base_url: webhooks }],
+    allow_cors_origins: origins,
   }
 }
 

@@ -2,10 +2,18 @@ import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import { KeyedSignal } from '@slipway/shared/async'
 import { createCounter, createHistogram } from '@slipway/shared/metrics'
 import type { SandboxRow, SandboxRows } from '@slipway/storage'
-import { statusTransitions } from './status-transitions.ts'
 
 export type SandboxRowUpdate = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {
   readonly status?: SandboxStatus
+}
+
+/** Legal changes of a status. RUNNING follows only STARTING: the agent server is asked first. */
+export const statusTransitions: Readonly<Record<SandboxStatus, readonly SandboxStatus[]>> = {
+  STARTING: ['RUNNING', 'PAUSED', 'ERROR', 'MISSING'],
+  RUNNING: ['STARTING', 'PAUSED', 'ERROR', 'MISSING'],
+  PAUSED: ['STARTING', 'ERROR', 'MISSING'],
+  ERROR: ['STARTING', 'PAUSED', 'MISSING'],
+  MISSING: ['STARTING', 'PAUSED', 'ERROR'],
 }
 
 /** Called before and after each durable write and each call of a backend: tests end the process there. */
@@ -75,12 +83,7 @@ export class SandboxRepository {
   }
 
   /** Gives a sandbox of the warm pool an owner; it is STARTING until it has its settings. */
-  async claim(
-    spec: string,
-    owner: string,
-    org: string | null,
-    used_at: number,
-  ): Promise<SandboxRow | undefined> {
+  async claim(spec: string, owner: string, org: string | null, used_at: number) {
     // Without an epoch: if it has died unnoticed, it is created again for its owner.
     const members = { owner, org, status: 'STARTING' satisfies SandboxStatus, epoch: null, used_at }
     const row = await this.runStep('claim', () => this.#rows.claim(spec, members))
@@ -110,6 +113,11 @@ export class SandboxRepository {
 
 export function parseSandboxStatus({ status }: Pick<SandboxRow, 'status'>): SandboxStatus {
   return sandboxStatus.parse(status)
+}
+
+/** Whether callers may see it: claimed and not removed. */
+export function isPresent(row: SandboxRow | undefined): row is SandboxRow {
+  return row !== undefined && !isPooled(row) && row.wanted !== 'gone'
 }
 
 /** Whether it is in the warm pool. */

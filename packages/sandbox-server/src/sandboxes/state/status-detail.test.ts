@@ -16,7 +16,7 @@ function sandboxSecrets(env: Record<string, string>, key = 'sk-slipway-canary-ke
   return { key, initKey: 'sk-slipway-canary-init', order, specHash: '' }
 }
 
-test('colours and control characters are taken out, lines stay', () => {
+test('colours and control characters are removed, lines stay', () => {
   expect(redactDetail('\u001b[1;31mred\u001b[0m\u0000\u0007\r\nnext\tcolumn\u009b', undefined)).toBe(
     'red\nnext\tcolumn',
   )
