@@ -271,7 +271,7 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     expect(dead.addresses).toEqual({})
   })
 
-  promise('a program that is not there is told, and does not stand in the way of the removal', async (at) => {
+  promise('a missing program is reported, and the sandbox can be removed', async (at) => {
     const order = at.createConfig({ command: ['/no/such/program', 'x'] })
     await at.backend.start(order)
     const dead = await stopped(at.backend, order.id)
@@ -304,7 +304,7 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     for (const { id } of [running, paused, ended]) expect(await at.listRemains(id)).toEqual([])
   })
 
-  promise("another ledger's are neither seen nor touched", async (at) => {
+  promise('sandboxes of another ledger are ignored', async (at) => {
     const order = probe(at)
     await at.backend.start(order)
     const before = await waitAlive(at.backend, order.id)
@@ -340,7 +340,7 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     },
   )
 
-  promise('the environment is what was ordered, and nothing of the server', async (at) => {
+  promise('the environment is that of the config, without anything of the server', async (at) => {
     const env = { SLIPWAY_SESSION_API_KEY: 'k-1', ODD: `a b"c'd$e\nf=g\\ü`, EMPTY: '' }
     const order = probe(at, { env })
     process.env.SLIPWAY_CANARY = 'of the server'
@@ -368,7 +368,7 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
   })
 
   promise(
-    'without a network nothing is reached from inside, and it is reached all the same or told as broken',
+    'without a network nothing is reachable from inside, and it is reachable from outside or broken',
     async (at) => {
       const order = probe(at, { network: 'none' })
       await at.backend.start(order)

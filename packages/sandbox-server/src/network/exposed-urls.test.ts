@@ -29,7 +29,7 @@ test.each([
   },
 )
 
-test('what has no port is relayed in any case, and names that nobody knows are not told', () => {
+test('addresses without a port always use the proxy, and unknown names are left out', () => {
   const relayed = 'AGENT_SERVER http://127.0.0.1:3000/sandboxes/sb-1/agent 3000'
   expect(urls(unix, 'http://127.0.0.1:3000')).toEqual([relayed])
   expect(urls(unix, 'http://127.0.0.1:3000', 'direct')).toEqual([relayed])

@@ -12,7 +12,7 @@ const repository = realpathSync(resolve(import.meta.dirname, '../../../..'))
 const main = join(repository, 'packages/agent-server/src/main.ts')
 const soon = () => AbortSignal.timeout(60_000)
 
-/** Sandboxes that are processes of the real agent server; `limit` and walls are the backend's own tests. */
+/** Sandboxes that are processes of the real agent server; tests of the backend cover limits and isolation. */
 async function real(specs: Parameters<typeof createSpecs>[0]) {
   const { controlPlane, cipher, path, ...opened } = await openTestControlPlane()
   const open = async (options: Partial<SandboxesOptions> = {}) => {
@@ -59,11 +59,11 @@ test('a real agent server starts with its key, is paused and resumed, and surviv
   const reached = sandboxes.getConnection(row)
   expect(await reached?.client.call('countConversations', {})).toBe(0)
   expect((await unixFetch(`${reached?.url}/api/conversations/count`)).status).toBe(401)
-  const told = await reached?.client.call('executeBashCommand', {
+  const result = await reached?.client.call('executeBashCommand', {
     body: { command: 'echo "$COLOUR $OH_X"; pwd' },
   })
-  expect(JSON.stringify(told)).toContain('blue')
-  expect(JSON.stringify(told)).toContain(reached?.workingDir)
+  expect(JSON.stringify(result)).toContain('blue')
+  expect(JSON.stringify(result)).toContain(reached?.workingDir)
   await sandboxes.pause(row)
   await sandboxes[Symbol.asyncDispose]()
   const again = await at.open()

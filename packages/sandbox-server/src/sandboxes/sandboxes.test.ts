@@ -19,7 +19,7 @@ async function problemCode(work: Promise<unknown>): Promise<string> {
   throw error ?? new Error('it was not refused')
 }
 
-test('a sandbox is STARTING until its agent server takes its key, then it tells its address and its key', async () => {
+test('a sandbox is STARTING until its agent server accepts its key, then its info has its address and its key', async () => {
   const at = await createFixture()
   at.backend.prepare = (agent) => {
     agent.isReady = false
@@ -189,8 +189,8 @@ test('while a backend is down requests are stored, the detail says why, and they
   expect(await problemCode(sandboxes.pause(row))).toBe('unavailable')
   const second = await sandboxes.start(ann)
   await eventually(async () => {
-    const [told] = await sandboxes.find([second.id])
-    expect(told).toMatchObject({ status: 'STARTING', detail: expect.stringContaining('ECONNREFUSED') })
+    const [failed] = await sandboxes.find([second.id])
+    expect(failed).toMatchObject({ status: 'STARTING', detail: expect.stringContaining('ECONNREFUSED') })
   })
   at.backend.before = () => {}
   await eventually(async () => expect(await statusOf(sandboxes, row.id)).toBe('PAUSED'))
@@ -268,7 +268,7 @@ test('what was paused or ended while the control plane was away is found as it i
   expect(at.backend.calls.filter((call) => !call.startsWith('start'))).toEqual([])
 })
 
-test('of verbs at the same time the last wish wins, and no two touch a sandbox at once', async () => {
+test('of concurrent requests the last one wins, and calls for one sandbox do not overlap', async () => {
   const at = await createFixture()
   at.backend.delayMs = 3
   const sandboxes = await at.open()

@@ -43,7 +43,7 @@ test('one of the pool has no identity until it is claimed, and then it has its o
   await eventually(async () => expect(await pooled(at)).toHaveLength(1))
 })
 
-test('nobody sees one of the pool', async () => {
+test('no caller sees a sandbox of the pool', async () => {
   const at = await createFixture([{ warm: 1 }])
   const sandboxes = await at.open()
   await eventually(async () => expect(await pooled(at)).toHaveLength(1))
@@ -54,7 +54,7 @@ test('nobody sees one of the pool', async () => {
   expect((await sandboxes.search(ann, { limit: 10 })).items).toEqual([])
 })
 
-test('each is given to one only, and when the pool is empty the next ones start cold', async () => {
+test('each is claimed once, and with an empty pool the next ones start cold', async () => {
   const at = await createFixture([{ warm: 2 }])
   const sandboxes = await at.open()
   await eventually(async () => expect(await pooled(at)).toHaveLength(2))
@@ -93,7 +93,7 @@ test('one of the pool that died unnoticed is started again for the one who claim
   expect(row.id).toBe(id)
 })
 
-test('a pool that is smaller now, or of another spec, is thrown away, and of the new one it is made anew', async () => {
+test('surplus sandboxes and those of a changed spec are removed and replaced', async () => {
   const at = await createFixture([{ warm: 2 }])
   const before = await at.open()
   await eventually(async () => expect(await pooled(at)).toHaveLength(2))

@@ -46,7 +46,7 @@ test('a port is published at one address of the host, and the engine chooses its
   expect(bindings).toEqual({ '8000/tcp': free, '8011/tcp': free, '8012/tcp': free })
 })
 
-test("a command takes the place of the image's and is told where to listen", () => {
+test('a command replaces that of the image and gets the address to listen on', () => {
   const { Entrypoint, Cmd } = containerOptions({ ...order, command: ['/bin/x', '--y', 'z'] }, place)
   expect(Entrypoint).toEqual(['/bin/x'])
   expect(Cmd).toEqual(['--y', 'z', '--host', '0.0.0.0', '--port', '8000', '--data', '/workspace/.slipway'])
@@ -54,7 +54,7 @@ test("a command takes the place of the image's and is told where to listen", () 
   expect(containerOptions(order, place)).not.toHaveProperty('Cmd')
 })
 
-test('limits are set as ordered, where the engine can', () => {
+test('limits are set where the engine supports them', () => {
   const limited = {
     ...order,
     resources: { memoryBytes: 1e8, maxProcesses: 9, cpus: 64, maxOpenFiles: 1e6, diskBytes: 5 },
@@ -100,7 +100,7 @@ test('a volume has the working directory with its parents from the start', () =>
   expect(names('/workspace')).toEqual(['.', './.home'])
 })
 
-test('what cannot be a container is told', () => {
+test('an impossible container is reported', () => {
   expect(validateConfig(order)).toBeUndefined()
   expect(validateConfig({ ...order, network: 'none' })).toContain('without a network')
   for (const workingDir of ['rel', '/', '/a/../b', '/a//b', '/a/', '/a/./b', '/a\0b', `/${'x'.repeat(90)}`]) {

@@ -134,7 +134,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
   const inspect = async (at: DockerUnderTest, id: string) =>
     at.engine.callOrThrow<ContainerInspectInfo>('GET', `/containers/${await at.containerId(id)}/json`)
 
-  promise('from inside it is nobody, and can become nobody else', async (at) => {
+  promise('from inside it is an unprivileged user and stays that', async (at) => {
     const { id } = await started(at)
     const { result } = await runInside(
       at.backend,
@@ -196,7 +196,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     expect(String(result).split('\0')[0]).toContain('init')
   })
 
-  promise('what is told as enforced is enforced: processes and open files', async (at) => {
+  promise('what is reported as enforced is enforced: processes and open files', async (at) => {
     const { enforced, kind } = await at.backend.isolation()
     expect(kind).toBe('container')
     expect(enforced).toEqual(expect.arrayContaining(['maxProcesses', 'maxOpenFiles', 'memoryBytes', 'cpus']))
@@ -230,7 +230,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     },
   )
 
-  promise('sandboxes find this machine by the name that hostUrl tells', async (at) => {
+  promise('sandboxes find this machine by the name of hostUrl', async (at) => {
     const { id } = await started(at)
     const address = await at.backend.gatewayAddress()
     expect(address).toMatch(/^\d+\.\d+\.\d+\.\d+$/)
@@ -245,7 +245,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     expect(fetched).toEqual({ result: 'hello from the host' })
   })
 
-  promise('sandboxes do not reach each other, or isolation tells that they do', async (at) => {
+  promise('sandboxes do not reach each other, or isolation reports that they do', async (at) => {
     const [one, other] = [await started(at), await started(at)]
     const { Networks } = (await inspect(at, other.id)).NetworkSettings
     const [address] = Object.values(Networks).map(({ IPAddress }) => IPAddress)
@@ -293,7 +293,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
   })
 
   promise(
-    'an image without a good name, and our own one that was not built, are told and not fetched',
+    'an image without a good name, and our own one that was not built, are reported and not pulled',
     async (at) => {
       const order = at.createConfig({ image: 'Not A Name' })
       await at.backend.start(order)
@@ -364,7 +364,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     }
   })
 
-  promise('a container or a volume of somebody else that has the name is not touched', async (at) => {
+  promise('a foreign container or volume of the same name is not touched', async (at) => {
     for (const kind of ['container', 'volume'] as const) {
       const order = probe(at)
       const name = `slipway-${at.ledgerId.slice(0, 8)}-${order.id}`
@@ -402,7 +402,7 @@ export function dockerBackendContract(name: string, engine: TestEngine): void {
     expect(await at.listRemains(order.id)).toEqual([])
   })
 
-  promise('what is told of a failure holds no secret of the order', async (at) => {
+  promise('the detail of a failure contains no secret of the config', async (at) => {
     const env = { SLIPWAY_SESSION_API_KEY: 'sesame-of-the-sandbox' }
     const orders = [
       at.createConfig({ env, image: '127.0.0.1:1/nobody/nothing:1' }),

@@ -59,7 +59,7 @@ test('what moves has addresses, and what does not has none', () => {
     workingDir: '/workspace/project',
   })
   expect(toObservedSandbox(container({ Running: true, Paused: true }), idle).addresses).toEqual(addresses)
-  // Podman still tells the ports of what has ended.
+  // Podman still reports the ports of an ended container.
   expect(toObservedSandbox(container({ Status: 'exited' }), idle).addresses).toEqual({})
 })
 

@@ -50,7 +50,7 @@ async function smallProgram(code = `require('./part.cjs'); ${answering()}`) {
 
 async function requireJail(context: TestContext): Promise<Jail> {
   const { jail, isolation } = await detectHostCapabilities(join(await folder(), 'trial-'), 'auto', false)
-  return jail ?? context.skip(`no walls on this host: ${isolation.notes[0]}`)
+  return jail ?? context.skip(`no isolation on this host: ${isolation.notes[0]}`)
 }
 
 /** Everything in a folder that is not a folder. */
@@ -59,7 +59,7 @@ function listFiles(path: string): string[] {
   return names.filter((name) => !lstatSync(name).isDirectory())
 }
 
-test.for(['behind walls', 'plain'])(
+test.for(['in a jail', 'plain'])(
   '%s, compiled code is stored, and only the server can change it',
   {
     timeout: 2 * minuteMs,
@@ -79,7 +79,7 @@ test.for(['behind walls', 'plain'])(
   },
 )
 
-test('a server that starts again finds it; when the program changes it is made anew', {
+test('a server that starts again finds it; a changed program is compiled again', {
   timeout: 2 * minuteMs,
 }, async () => {
   const at = await smallProgram()
@@ -96,11 +96,11 @@ test('a server that starts again finds it; when the program changes it is made a
 
 test.for([
   ['ends at once', 'process.exit(1)', 'plain'],
-  ['ends at once', 'process.exit(1)', 'behind walls'],
+  ['ends at once', 'process.exit(1)', 'in a jail'],
   ['ends badly', answering(3), 'plain'],
-  ['ends badly', answering(3), 'behind walls'],
+  ['ends badly', answering(3), 'in a jail'],
 ])(
-  'a program that %s is only told of: there is no cache then, and nothing is left',
+  'a program that %s is reported: there is no cache, and nothing is left',
   {
     // Less than the time after which it is given up.
     timeout: 50_000,

@@ -18,7 +18,7 @@ import {
 
 const minuteMs = 60_000
 
-/** A running probe behind walls; the test is skipped where there are none. */
+/** A running probe in a jail; skips the test where there is none. */
 async function startJailed(
   context: TestContext,
   config: Partial<SandboxConfig> = {},
@@ -32,7 +32,7 @@ async function startJailed(
   const at = await openProcessBackend(options)
   onTestFinished(() => at.close())
   const { kind, notes } = await at.backend.isolation()
-  if (kind === 'none') context.skip(`no walls on this host: ${notes[0]}`)
+  if (kind === 'none') context.skip(`no isolation on this host: ${notes[0]}`)
   const full = at.createConfig({ command: at.node(probeScript), ...config })
   await at.backend.start(full)
   await waitAlive(at.backend, full.id)
@@ -183,7 +183,7 @@ test('from inside, it is a user without rights, alone with its processes', {
     ? fds.filter((path) => typeof path === 'string' && /^\/(?!dev\/null|proc\/)/.test(path))
     : ['none']
   expect(files.filter((path) => !String(path).includes('fifo'))).toEqual([])
-  // As whom it runs on the host: nobody who has anything.
+  // Its user of the host owns nothing.
   if (process.getuid?.() === 0) {
     const all = await listProcesses()
     const mine = all.filter(({ pid }) => textOfProcess(pid, 'cmdline').includes('parseArgs'))
@@ -207,7 +207,7 @@ function textOfProcess(pid: number, name: string): string {
   }
 }
 
-test('variables that programs obey do nothing outside of the walls', {
+test('environment variables have no effect outside of the jail', {
   timeout: 2 * minuteMs,
 }, async (context) => {
   const env = {

@@ -18,8 +18,8 @@ const crashRounds = Math.min(8, Math.ceil(Number(process.env.SLIPWAY_CRASH_ROUND
 
 /** Kinds of a host, from all that it can do to nothing. */
 const kinds: readonly (readonly [name: string, options: Partial<ProcessBackendOptions>])[] = [
-  ['walls and limits', {}],
-  ['walls', { limit: 'none' }],
+  ['jail and limits', {}],
+  ['jail', { limit: 'none' }],
   ['limits', { isolate: 'none' }],
   ['a plain process', { isolate: 'none', limit: 'none' }],
 ]
@@ -170,7 +170,7 @@ for (const [name, options] of kinds) {
   })
 }
 
-test('a port that somebody takes before the program does is changed for another', {
+test('a port that another program takes first is replaced', {
   timeout: 3 * minuteMs,
 }, async () => {
   const at = await open()
@@ -260,7 +260,7 @@ test('after a start of the host everything is stopped, and starts again on its f
   const backend = await at.reopen()
   expect(await observe(backend, order.id)).toMatchObject({
     state: 'stopped',
-    detail: 'The host was started anew',
+    detail: 'The host was restarted',
   })
   await backend.pause(order.id)
   await backend.resume(order)

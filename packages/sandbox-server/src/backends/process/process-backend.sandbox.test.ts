@@ -10,7 +10,7 @@ const limits = {
 }
 
 // What a host cannot do is left out by the backend itself, so these are fewer kinds where it can do less.
-backendContract('walls and limits', () => openProcessBackend({ isolate: 'auto' }, limits))
-backendContract('walls', () => openProcessBackend({ isolate: 'auto', limit: 'none' }))
+backendContract('jail and limits', () => openProcessBackend({ isolate: 'auto' }, limits))
+backendContract('jail', () => openProcessBackend({ isolate: 'auto', limit: 'none' }))
 backendContract('limits', () => openProcessBackend({ isolate: 'none' }, limits))
 backendContract('a plain process', () => openProcessBackend({ isolate: 'none', limit: 'none' }))

@@ -51,7 +51,7 @@ test('a process that eats memory is ended at the limit, and the others go on', {
   await waitAlive(at.backend, order.id)
 })
 
-test('a program that eats memory itself is stopped, and it is told why', {
+test('a program that uses too much memory is stopped, with the reason', {
   timeout: 3 * minuteMs,
 }, async (context) => {
   const { run, at, order } = await startLimited(context, { memoryBytes: 128 << 20 })
@@ -110,7 +110,7 @@ const fillScript = (folder: string) => `
   finally { fs.closeSync(file) }
   return { written }`
 
-test('what it writes ends at the limit of the disk, and what it deletes is given back', {
+test('writes end at the limit of the disk, and deleted files free space', {
   timeout: 3 * minuteMs,
 }, async (context) => {
   const diskBytes = 20 << 20
@@ -127,7 +127,7 @@ test('what it writes ends at the limit of the disk, and what it deletes is given
   }
   expect(statSync(place.image).blocks * 512).toBeLessThanOrEqual(diskBytes + (1 << 20))
   const used = () => statSync(place.image).blocks * 512
-  await waitForValue(async () => used() < diskBytes / 2 || undefined, 'the room is given back')
+  await waitForValue(async () => used() < diskBytes / 2 || undefined, 'free space')
   // It starts again on a disk that is not mounted, as after a start of the host.
   await run(`require('node:fs').writeFileSync('stored', 'x')`)
   await at.kill(order.id)
@@ -145,7 +145,7 @@ test('what it writes ends at the limit of the disk, and what it deletes is given
 test('volatile folders have an end too', { timeout: 3 * minuteMs }, async (context) => {
   const { run, at } = await startLimited(context, { memoryBytes: 128 << 20 })
   if ((await at.backend.isolation()).kind === 'none')
-    context.skip('without walls they are folders of the host')
+    context.skip('without a jail they are folders of the host')
   const { result } = await run(`
     const fs = require('node:fs')
     return ['/tmp', '/dev/shm', '/var/tmp'].map((path) => { const { blocks, bsize } = fs.statfsSync(path); return blocks * bsize })`)
@@ -170,7 +170,7 @@ test('processor time ends at the limit', { timeout: 3 * minuteMs }, async (conte
   }, 'the kernel holds it back')
 })
 
-test('the host is asked before it is believed: nothing is enforced when limits are off', async () => {
+test('nothing is reported as enforced when limits are off', async () => {
   const at = await openProcessBackend({ limit: 'none', isolate: 'none' })
   onTestFinished(() => at.close())
   const { kind, enforced, notes } = await at.backend.isolation()

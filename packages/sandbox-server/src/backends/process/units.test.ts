@@ -153,7 +153,7 @@ test('an id cannot name a path', () => {
   expect(['', '-', 'a\n', 'a-', 'x'.repeat(64)].some((id) => idPattern.test(id))).toBe(false)
 })
 
-test('users of the host are the same each time and in the range that nobody is given', () => {
+test('users of the host are stable and in the unused range', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), (ledger, id) => {
       const user = hostUserId(ledger, id)
@@ -164,7 +164,7 @@ test('users of the host are the same each time and in the range that nobody is g
   )
 })
 
-test('a port is free, and not one that was given away', async () => {
+test('a port is free and not reserved', async () => {
   const port = await findFreePort(new Set())
   expect(await canListen('127.0.0.1', port)).toBe(true)
   const server = createServer()

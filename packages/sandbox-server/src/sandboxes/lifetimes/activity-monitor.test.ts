@@ -50,7 +50,7 @@ test.each([
   expect(dueAction(one, off, now)).toBeUndefined()
 })
 
-test('one that nobody uses is paused when its agent server says so too, and only then', async () => {
+test('an unused sandbox is paused only when its agent server confirms it', async () => {
   const at = await createFixture()
   const sandboxes = await at.open({ idleSeconds: 600 })
   const [idle, working, silent, used, busy] = [
@@ -134,8 +134,8 @@ test('the cap refuses one more with what a program wants to know, and counts nei
 test('however many ask at once, no more run than may', async () => {
   const at = await createFixture([{ warm: 2 }])
   const sandboxes = await at.open({ maxSandboxes: 3, maxSandboxesPolicy: 'refuse' })
-  const asked = Array.from({ length: 10 }, () => sandboxes.start(ann))
-  const outcomes = await Promise.allSettled(asked)
+  const starts = Array.from({ length: 10 }, () => sandboxes.start(ann))
+  const outcomes = await Promise.allSettled(starts)
   expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(3)
 })
 
@@ -168,7 +168,7 @@ test('of several idle ones the one used longest ago is paused, and one that was 
   expect(await statusOf(sandboxes, fresh.id)).toBe('RUNNING')
 })
 
-test('one that does not answer for long stays RUNNING and tells so, until it answers again', async () => {
+test('a sandbox that does not answer for long stays RUNNING with a detail, until it answers again', async () => {
   const at = await createFixture()
   const sandboxes = await at.open()
   const { id } = await startAndWait(sandboxes)

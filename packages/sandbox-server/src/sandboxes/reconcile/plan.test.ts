@@ -50,7 +50,7 @@ const table: Record<string, string> = {
 
 test.each(
   desiredStates.flatMap((wanted) => sandboxStatus.options.map((status) => [wanted, status] as const)),
-)('wanted %s and %s: each state that can be seen has its step', (wanted, status) => {
+)('wanted %s and %s: each state that can be observed has its step', (wanted, status) => {
   const steps = states.map((state) => stepText(plan(rowWith(wanted, status), observedAs(state), soon)))
   expect(steps.join(' ')).toBe(table[`${wanted} ${status}`])
 })
@@ -65,7 +65,7 @@ test('a sandbox without an epoch is created, and one that is to be restarted is 
   expect(steps('e0')).toBe('MISSING wait STARTING resume ERROR ERROR')
 })
 
-test('new processes of one that ran are asked again', () => {
+test('new processes of a running sandbox are probed again', () => {
   const step = plan(rowWith('running', 'RUNNING', 'e0'), observedAs('running'), soon)
   expect(step).toEqual({ kind: 'setStatus', status: 'STARTING', epoch: 'e1' })
 })
@@ -102,7 +102,7 @@ test('after the grace a question or a wait is the last one', () => {
   })
 })
 
-test('every step writes a status that may follow, whatever is in the row and whatever is seen', () => {
+test('every step writes a status that may follow, for any row and observed state', () => {
   const anyEpoch = fc.constantFrom(null, restartEpoch, 'e1', 'e2')
   fc.assert(
     fc.property(
@@ -124,30 +124,30 @@ test('every step writes a status that may follow, whatever is in the row and wha
 /** A world without time: what a backend that works, and whose agent servers answer, makes of a step. */
 function planInput(wanted: SandboxRow['wanted'], status: SandboxStatus, epoch: string | null, state: State) {
   let row: ReturnType<typeof rowWith> | undefined = rowWith(wanted, status, epoch)
-  let seen = observedAs(state)
+  let observed = observedAs(state)
   let starts = 0
   const step = (): boolean => {
-    const next = plan(row, seen, soon)
+    const next = plan(row, observed, soon)
     if (next.kind === 'idle') return false
     if (next.kind === 'deleteRow') row = undefined
-    else if (next.kind === 'remove') seen = undefined
-    else if (next.kind === 'pause') seen = observedAs('paused', seen?.epoch)
-    else if (next.kind === 'wait') seen = observedAs('running', seen?.epoch)
+    else if (next.kind === 'remove') observed = undefined
+    else if (next.kind === 'pause') observed = observedAs('paused', observed?.epoch)
+    else if (next.kind === 'wait') observed = observedAs('running', observed?.epoch)
     else if (next.kind === 'probe' && row !== undefined) row = { ...row, status: 'RUNNING' }
     else if (next.kind === 'setStatus' && row !== undefined)
       row = { ...row, status: next.status, ...(next.epoch === undefined ? {} : { epoch: next.epoch }) }
     else if ((next.kind === 'start' || next.kind === 'resume') && row !== undefined) {
       starts += 1
-      const isNew = seen?.state !== 'paused'
-      seen = observedAs('running', isNew ? `n${starts}` : seen?.epoch)
-      row = { ...row, epoch: seen?.epoch ?? null }
+      const isNew = observed?.state !== 'paused'
+      observed = observedAs('running', isNew ? `n${starts}` : observed?.epoch)
+      row = { ...row, epoch: observed?.epoch ?? null }
     }
     return true
   }
-  return { step, now: () => ({ row, seen, starts }) }
+  return { step, now: () => ({ row, observed, starts }) }
 }
 
-test('from anywhere, a backend that works brings it to rest in a few steps, where nothing contradicts the wish', () => {
+test('with a working backend, a few steps lead from any state to the desired one', () => {
   fc.assert(
     fc.property(
       fc.constantFrom(...desiredStates),
@@ -158,15 +158,15 @@ test('from anywhere, a backend that works brings it to rest in a few steps, wher
         const at = planInput(wanted, status, epoch, state)
         let steps = 0
         while (at.step()) expect(++steps).toBeLessThan(9)
-        const { row, seen, starts } = at.now()
+        const { row, observed, starts } = at.now()
         expect(starts).toBeLessThan(2)
-        if (wanted === 'gone') expect([row, seen]).toEqual([undefined, undefined])
+        if (wanted === 'gone') expect([row, observed]).toEqual([undefined, undefined])
         else if (row?.status === 'RUNNING')
-          expect(`${wanted} ${seen?.state}`).toMatch(/running (running|starting)/)
+          expect(`${wanted} ${observed?.state}`).toMatch(/running (running|starting)/)
         else if (row?.status === 'PAUSED') {
           expect(wanted).toBe('paused')
-          expect(seen?.state).not.toBe('running')
-        } else if (row?.status === 'MISSING') expect(seen?.state ?? 'absent').toMatch(/absent|starting/)
+          expect(observed?.state).not.toBe('running')
+        } else if (row?.status === 'MISSING') expect(observed?.state ?? 'absent').toMatch(/absent|starting/)
         else expect(row?.status).toBe('ERROR')
       },
     ),

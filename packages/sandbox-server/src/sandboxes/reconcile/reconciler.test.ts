@@ -84,7 +84,7 @@ async function expectSettled(at: SandboxesFixture, mayFail = false): Promise<voi
 
 const desiredSequence = ['none', 'running', 'paused', 'running', 'paused', 'gone']
 
-/** What an owner does in the life of a sandbox; `told` grows with each wish that was answered. */
+/** What an owner does in the life of a sandbox; `completed` grows with each answered request. */
 async function liveOneSandbox(sandboxes: Sandboxes, acknowledged: string[]): Promise<void> {
   const signal = AbortSignal.timeout(60_000)
   const row = await sandboxes.start(ann)
@@ -107,11 +107,11 @@ test.each([0, 1])(
     for (let endAt = 0; ; endAt++) {
       const at = await createFixture([{ warm }])
       const { options, ended, names } = crashingControlPlane(at, endAt)
-      const told: string[] = []
+      const completed: string[] = []
       const first = await at.open(options, { begins: false, isClosed: false })
       const lived = first
         .startReconciling()
-        .then(() => liveOneSandbox(first, told))
+        .then(() => liveOneSandbox(first, completed))
         .catch(() => undefined)
       await Promise.race([ended, lived.then(() => eventually(() => expect(first.activeWorkers).toBe(0)))])
       const isOver = names.length < endAt
@@ -119,8 +119,8 @@ test.each([0, 1])(
       const wanted = (await rowsOf(at)).find(({ owner }) => owner !== null)?.wanted ?? 'none'
       const after = await at.open()
       await expectSettled(at)
-      // What was answered holds, and at most the wish that was on its way besides.
-      const index = told.length
+      // Answered requests hold, and perhaps the one that was being processed.
+      const index = completed.length
       const possible = index === 5 || desiredSequence[index + 1] === 'gone' ? ['gone', 'none'] : []
       expect(
         [desiredSequence[index], desiredSequence[index + 1], ...possible],
@@ -194,7 +194,7 @@ function clearFaults({ backend }: SandboxesFixture): void {
   backend.staleLists = 0
 }
 
-test('whatever is wished and whatever happens, statuses take legal ways and in the end all is as wanted', async () => {
+test('for any requests and failures, statuses change legally and reach the desired state', async () => {
   const transitions = new Set<string>()
   await fc.assert(
     fc.asyncProperty(actionsArbitrary, async (steps) => {
