@@ -36,9 +36,9 @@ export function findViolations(sources: readonly Source[]): string[] {
   ]
 }
 
-/** Tests, contracts, benches, and the fixtures and fakes in `testing/` folders. */
+/** Tests, contracts, benches, the fixtures and fakes in `testing/` folders, and the programs of the READMEs. */
 function isTest(file: string): boolean {
-  return /\.(test|contract|bench)\.ts$/.test(file) || file.includes('/testing/')
+  return /\.(test|contract|bench)\.ts$|\/testing\/|^examples\/readme\//.test(file)
 }
 
 /** What lies at the top of `src`: the front door and the files that put a package together. */

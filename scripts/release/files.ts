@@ -37,9 +37,9 @@ export const frontDoors: ReadonlyMap<string, string> = new Map(
   }),
 )
 
-/** Whether a source is part of the product: no test, contract or bench, and nothing that only these use. */
+/** Whether a source is part of the product: no test, contract or bench, nothing that only these use, no program of a README. */
 export function isReleased(path: string): boolean {
-  return !/\.(test|contract|bench)\.ts$|(^|\/)testing\//.test(path)
+  return !/\.(test|contract|bench)\.ts$|(^|\/)testing\/|^readme\//.test(path)
 }
 
 export async function writeJson(file: string, value: unknown): Promise<void> {

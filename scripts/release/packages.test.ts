@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { rewriteDeclarationImports } from './client-package.ts'
 import { toJavaScript } from './command-package.ts'
+import { isReleased } from './files.ts'
 
 test('a source of the command becomes JavaScript on the same lines, its imports paths that are there', () => {
   const source = [
@@ -45,4 +46,9 @@ test('declarations of the client name nothing that has to be installed', () => {
     'export declare const a: import("../../../zod/index.js").ZodString',
     'export declare const b: import("../../../zod/v4/core/index.js").$strip',
   ])
+})
+
+test('tests, fixtures and the programs of the READMEs are not released', () => {
+  const files = ['demo/demo.ts', 'readme/client.ts', 'src/a.test.ts', 'src/testing/fixtures.ts', 'src/a.ts']
+  expect(files.filter(isReleased)).toEqual(['demo/demo.ts', 'src/a.ts'])
 })

@@ -1,0 +1,187 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { copyFile, mkdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startAgentServer } from '../support/agent-server.ts'
+import { MockProvider } from '../support/mock-provider.ts'
+import { type CodeBlock, ExampleRunner, readCodeBlocks, root } from '../support/readme.ts'
+
+const blocks = readCodeBlocks()
+const programs = new Map(
+  readdirSync(join(root, 'examples/readme')).map((file) => [
+    file,
+    readFileSync(join(root, 'examples/readme', file), 'utf8'),
+  ]),
+)
+
+/** Shell blocks, by their first words, that no test here runs, and why. */
+const otherShellBlocks: Readonly<Record<string, string>> = {
+  'npm ci': 'they install and run everything; .ci/run does',
+  'npx slipway serve ': 'it runs until it is stopped; the tests start this server',
+  'npm pack @openhands/agent-canvas':
+    'it downloads; conformance/clients/web-client.browser.test.ts does the same',
+  'npm run demo:sandbox': 'it runs until it is stopped; readme.sandbox.test.ts starts this server',
+  'npx slipway sandbox-server': 'it runs until it is stopped; readme.sandbox.test.ts starts this server',
+  'export SLIPWAY_API_KEY': 'readme.sandbox.test.ts runs it',
+  'npx slipway app start': 'readme.sandbox.test.ts runs it',
+  'npm run image': 'it needs a container engine; .ci/engines builds the image',
+}
+const logBlock = "ID=$(npx node -p 'crypto.randomUUID()')\nnpx slipway import"
+const runBlock = 'export LLM_API_KEY=...'
+const curlBlock = 'curl localhost:8000/api/conversations '
+const cliRunBlock = 'export LLM_MODEL=anthropic/NAME'
+const gatewayBlock = 'curl -si http://127.0.0.1:8000/v1/chat/completions'
+
+let server: Awaited<ReturnType<typeof startAgentServer>>
+let provider: MockProvider
+let runner: ExampleRunner
+
+beforeAll(async () => {
+  provider = await MockProvider.open()
+  provider.replies = [{ text: 'Done.' }]
+  runner = await ExampleRunner.open({})
+  await mkdir(join(runner.directory, 'project'))
+  await copyFile(join(root, 'examples/sample-log/sample.jsonl'), join(runner.directory, 'log.jsonl'))
+  server = await startAgentServer(join(runner.directory, 'server-data'))
+})
+afterAll(async () => {
+  await server.stop()
+  await provider[Symbol.asyncDispose]()
+  await runner[Symbol.asyncDispose]()
+})
+
+/** The block that begins with a text, with some texts replaced; each of them must be there. */
+function shellBlock(start: string, replacements: Readonly<Record<string, string>> = {}): string {
+  let text = blocks.find((block) => block.language === 'sh' && block.text.startsWith(start))?.text ?? ''
+  expect(text, start).not.toBe('')
+  for (const [from, to] of Object.entries(replacements)) {
+    expect(text).toContain(from)
+    text = text.replaceAll(from, to)
+  }
+  return text
+}
+
+async function runShell(text: string, env: Readonly<Record<string, string>> = {}) {
+  return await runner.runShell(text, { SLIPWAY_URL: server.url, ...env })
+}
+
+async function postJson(path: string, body: object): Promise<{ id: string }> {
+  const response = await fetch(`${server.url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`)
+  return (await response.json()) as { id: string }
+}
+
+async function newestConversation(): Promise<string> {
+  const response = await fetch(`${server.url}/api/conversations/search`)
+  return (await response.json()).items[0].id
+}
+
+test('each TypeScript block of a page is a program of examples/readme, and each program is in a page', () => {
+  const shown = blocks.filter(({ language }) => language === 'ts')
+  for (const { page, text } of shown) expect([...programs.values()], page).toContain(text)
+  const texts = shown.map(({ text }) => text)
+  for (const [file, text] of programs) expect(texts, file).toContain(text)
+})
+
+test('each shell block of a page is run by a test, or a reason is given', () => {
+  const starts = [...Object.keys(otherShellBlocks), logBlock, runBlock, curlBlock, cliRunBlock, gatewayBlock]
+  const isCovered = ({ text }: CodeBlock) => starts.some((start) => text.startsWith(start))
+  const shell = blocks.filter(({ language }) => language === 'sh')
+  expect(shell.filter((block) => !isCovered(block))).toEqual([])
+  for (const start of starts)
+    expect(
+      shell.some(({ text }) => text.startsWith(start)),
+      start,
+    ).toBe(true)
+})
+
+test('each npm script that a page names exists', () => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  for (const { page, text } of blocks.filter(({ language }) => language === 'sh'))
+    for (const [, name = ''] of text.matchAll(/npm run ([\w:]+)/g))
+      expect(Object.keys(scripts), page).toContain(name)
+})
+
+test('each JSON block of a page is JSON', () => {
+  for (const { page, text } of blocks.filter(({ language }) => language === 'json'))
+    expect(() => JSON.parse(text), page).not.toThrow()
+})
+
+test.each([
+  ['agent-server', /^\{ status: 'ready' \}$/m],
+  ['agent', /^finished$/m],
+  ['http', /^\{ text: 'Hello' \}$/m],
+  ['protocol', /limit: 20/],
+  ['sandbox-server', /^\{ status: 'ready' \}$/m],
+  ['shared', /'c is here'/],
+  ['storage', /^1 \{.*"kind":"PauseEvent"\}$/m],
+])('the program %s of a README runs to its end', async (name, expected) => {
+  const { code, stdout, stderr } = await runner.runProgram(name)
+  expect(stdout, stderr).toMatch(expected)
+  expect(code).toBe(0)
+})
+
+test('the programs of the client talk to a server', async () => {
+  await using withServer = await ExampleRunner.open({ SLIPWAY_URL: server.url })
+  const client = await withServer.runProgram('client')
+  expect(client.stdout, client.stderr).toMatch(/^not stored: StreamingDeltaEvent$[\s\S]*^2 messages$/m)
+  const follow = await withServer.runProgram('follow', [await newestConversation()], 5_000)
+  expect(follow.stdout, follow.stderr).toMatch(/^1 SystemPromptEvent\n2 MessageEvent\n/)
+})
+
+test('the commands of the README import, list, search, follow and export a log', async () => {
+  const { stdout, failures } = await runShell(shellBlock(logBlock))
+  expect(failures).toEqual([])
+  expect(stdout).toMatch(/^Imported 60 events/)
+  expect(stdout).toMatch(/^60 .* status: finished$/m)
+  const [log, copy] = await Promise.all(
+    ['log.jsonl', 'copy.jsonl'].map((file) => readFile(join(runner.directory, file), 'utf8')),
+  )
+  expect(copy).toBe(log)
+})
+
+test('the commands of the README and of the CLI run an agent', async () => {
+  const { id } = await postJson('/api/conversations', {
+    agent: { llm: provider.llm('anthropic'), tools: [{ name: 'terminal' }] },
+    workspace: { working_dir: join(runner.directory, 'project') },
+  })
+  const llm = { LLM_BASE_URL: provider.url, ID: id }
+  const cli = await runShell(shellBlock(cliRunBlock, { NAME: 'claude-sonnet-4-5' }), llm)
+  expect(cli.failures).toEqual([])
+  expect(cli.stdout.match(/^ {2}Done\.$/gm)).toHaveLength(2)
+  const { items } = await (await fetch(`${server.url}/api/conversations/${id}/events/search`)).json()
+  provider.replies = [
+    { text: 'Done.' },
+    { calls: [{ name: 'terminal', arguments: { command: 'git push' } }] },
+    { text: 'Done.' },
+  ]
+  const { stdout, failures } = await runShell(shellBlock(runBlock), { ...llm, EVENT: items[1].id })
+  // With `--ask` the call waits for confirmation: code 3.
+  expect(failures).toEqual([expect.stringContaining('FAILED 3: npx slipway run "Now fix what it found"')])
+  expect(stdout).toContain('with 2 events')
+})
+
+test('the requests of the README create, import, search and follow', async () => {
+  const llm = JSON.stringify(provider.llm('chat'))
+  const text = shellBlock(curlBlock, {
+    'localhost:8000': new URL(server.url).host,
+    '{"model": "openai/gpt-5", "api_key": "..."}': llm,
+    '/home/me/project': join(runner.directory, 'project'),
+  })
+  const { stdout, failures } = await runShell(text, { ID: await newestConversation() })
+  expect(failures).toEqual([])
+  expect(stdout).toContain('"execution_status":"')
+  expect(stdout).toContain('"imported":60')
+})
+
+test('the request of the gateway is answered', async () => {
+  await postJson('/api/profiles/default', { llm: provider.llm('chat') })
+  const text = shellBlock(gatewayBlock, { '127.0.0.1:8000': new URL(server.url).host })
+  const { stdout, failures } = await runShell(text)
+  expect(failures).toEqual([])
+  expect(stdout).toMatch(/^HTTP\/1.1 200 [\s\S]*"content":"Done\."/)
+})
