@@ -1,27 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startAgentServer } from '../support/agent-server.ts'
-import { AgentServerApi } from '../support/agent-server-api.ts'
+import { afterAll, expect, test } from 'vitest'
+import { OwnAgentServer } from '../support/agent-fixture.ts'
 
 const key = 'gateway-test-key-1'
 const idHeader = 'x-openhands-serverconversation-id'
-let directory: string
-let server: Awaited<ReturnType<typeof startAgentServer>>
-let api: AgentServerApi
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'slipway-gateway-'))
-  server = await startAgentServer(directory, { SLIPWAY_SESSION_API_KEY: key, SLIPWAY_HEARTBEAT_SECONDS: '1' })
-  const own = { url: server.url, headers: { 'x-session-api-key': key } }
-  api = new AgentServerApi({ ...own, [Symbol.asyncDispose]: async () => {} })
-})
-afterAll(async () => {
-  await server.stop()
-  await rm(directory, { recursive: true, force: true })
-})
+const server = await OwnAgentServer.open({ env: { SLIPWAY_HEARTBEAT_SECONDS: '1' }, sessionKey: key })
+afterAll(async () => await server[Symbol.asyncDispose]())
+const { api, directory } = server
 
 interface Completion {
   readonly id: string

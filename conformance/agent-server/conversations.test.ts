@@ -1,18 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openAgentServer, type TestServer } from '../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent, messageLine, toJsonLines } from '../support/agent-server-api.ts'
+import { expect, test } from 'vitest'
+import { openAgentFixture } from '../support/agent-fixture.ts'
+import { type ApiEvent, messageLine, toJsonLines } from '../support/agent-server-api.ts'
 
 const project = join(tmpdir(), 'slipway-conformance-project')
-let server: TestServer
-let api: AgentServerApi
-beforeAll(async () => {
-  server = await openAgentServer()
-  api = new AgentServerApi(server)
-})
-afterAll(async () => await server[Symbol.asyncDispose]())
+const { api } = await openAgentFixture()
 
 interface Info {
   readonly id: string

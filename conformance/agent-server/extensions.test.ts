@@ -83,9 +83,8 @@ const env = () => ({
 
 async function startServerAndDriver(): Promise<void> {
   server = await startAgentServer(fixturePath('data'), env())
-  const shown = { url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} }
-  api = new AgentServerApi(shown)
-  driver = new AgentDriver({ api, server: shown, directory: fixturePath('work') })
+  api = new AgentServerApi({ url: server.url, headers: {} })
+  driver = new AgentDriver({ api, directory: fixturePath('work') })
 }
 
 beforeAll(async () => {
@@ -516,7 +515,7 @@ test('a plugin that cannot be fetched is an error of the conversation, and its p
 test('without a collection there is nothing to sync, and the server says how to have one', async () => {
   const plain = await startAgentServer(fixturePath('plain'), { HOME: fixturePath('home') })
   try {
-    const other = new AgentServerApi({ url: plain.url, headers: {}, [Symbol.asyncDispose]: async () => {} })
+    const other = new AgentServerApi({ url: plain.url, headers: {} })
     expect(await other.requestJson('/api/skills/sync', { method: 'POST' })).toEqual({
       status: 200,
       body: { status: 'error', message: expect.stringContaining('SLIPWAY_SKILLS_SOURCE') },

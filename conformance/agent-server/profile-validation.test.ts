@@ -1,27 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startAgentServer } from '../support/agent-server.ts'
+import { afterAll, expect, test } from 'vitest'
+import { OwnAgentServer } from '../support/agent-fixture.ts'
 import { errorReply, MockProvider, providers, type ScriptedReply } from '../support/mock-provider.ts'
 
 const key = `cnry+/=&<${randomBytes(9).toString('base64')}`
-let data: string
-let server: Awaited<ReturnType<typeof startAgentServer>>
-let mockProvider: MockProvider
 /** Every answer. */
 let responses = ''
-
-beforeAll(async () => {
-  data = await mkdtemp(join(tmpdir(), 'slipway-validate-'))
-  mockProvider = await MockProvider.open()
-  server = await startAgentServer(data, { SLIPWAY_LOG_LEVEL: 'debug', SLIPWAY_MAX_PROFILES: '2' })
-})
+const mockProvider = await MockProvider.open()
+const server = await OwnAgentServer.open({ env: { SLIPWAY_LOG_LEVEL: 'debug', SLIPWAY_MAX_PROFILES: '2' } })
 afterAll(async () => {
-  await server.stop()
+  await server[Symbol.asyncDispose]()
   await mockProvider[Symbol.asyncDispose]()
-  await rm(data, { recursive: true })
 })
 
 async function send(method: string, path: string, body?: unknown) {

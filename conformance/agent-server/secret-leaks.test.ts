@@ -1,56 +1,31 @@
-import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { AgentDriver, eventLabel, type SocketClient, scriptedModel } from '../support/agent-driver.ts'
-import { startAgentServer } from '../support/agent-server.ts'
-import { AgentServerApi } from '../support/agent-server-api.ts'
+import { afterAll, expect, test } from 'vitest'
+import { eventLabel, type SocketClient, scriptedModel } from '../support/agent-driver.ts'
+import { OwnAgentServer } from '../support/agent-fixture.ts'
 import { findLeaks, plantedSecrets, plantSecret } from '../support/canaries.ts'
 import { MockProvider, type ScriptedReply } from '../support/mock-provider.ts'
 
-let data: string
-let directory: string
-let server: Awaited<ReturnType<typeof startAgentServer>>
-let api: AgentServerApi
-let driver: AgentDriver
-let mockProvider: MockProvider
 /** Every answer that a caller got. */
 let responses = ''
-
-beforeAll(async () => {
-  data = await mkdtemp(join(tmpdir(), 'slipway-canary-'))
-  directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-canary-work-')))
-  mockProvider = await MockProvider.open()
-  await start()
-})
-afterAll(async () => {
-  await server.stop()
-  await mockProvider[Symbol.asyncDispose]()
-  for (const path of [data, directory]) await rm(path, { recursive: true, force: true })
-})
-
-async function start(): Promise<void> {
-  server = await startAgentServer(data, {
-    SLIPWAY_SESSION_API_KEY: plantSecret('session-key'),
+const server = await OwnAgentServer.open({
+  env: {
     SLIPWAY_SECRET_KEY: plantSecret('secret-key'),
     SLIPWAY_LOG_LEVEL: 'debug',
     SOME_SERVICE_TOKEN: plantSecret('environment'),
-  })
-  const there = {
-    url: server.url,
-    headers: { 'x-session-api-key': plantSecret('session-key') },
-    [Symbol.asyncDispose]: async () => {},
-  }
-  api = new (class extends AgentServerApi {
-    override async fetch(path: string, init?: RequestInit): Promise<Response> {
-      const response = await super.fetch(path, init)
-      const copy = response.clone()
-      responses += `\n${copy.status} ${[...copy.headers].join(' ')}\n${await copy.text()}`
-      return response
-    }
-  })(there)
-  driver = new AgentDriver({ api, server: there, directory })
-}
+  },
+  sessionKey: plantSecret('session-key'),
+  async onResponse(response) {
+    responses += `\n${response.status} ${[...response.headers].join(' ')}\n${await response.text()}`
+  },
+})
+const { data, directory } = server
+let { api, driver } = server
+const mockProvider = await MockProvider.open()
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await mockProvider[Symbol.asyncDispose]()
+})
 
 /** A model whose settings hold a secret in every place that takes one. */
 function modelWithSecrets(location: string, more: object = {}): object {
@@ -415,7 +390,8 @@ test('no secret is found anywhere: in no file, answer, frame or log', { timeout:
     stopped: await findLeaksInFiles(),
   }).toEqual({ answers: [], frames: [], pieces: [], running: {}, log: [], stopped: {} })
   expect(responses).toContain('<secret-hidden>')
-  await start()
+  await server.start()
+  ;({ api, driver } = server)
 })
 
 /** Secrets in the files of the data directory, by file. */

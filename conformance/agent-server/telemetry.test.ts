@@ -74,11 +74,7 @@ async function runConversation(
 }
 
 function createApi(url: string): AgentServerApi {
-  return new AgentServerApi({
-    url,
-    headers: { 'x-session-api-key': key },
-    [Symbol.asyncDispose]: async () => {},
-  })
+  return new AgentServerApi({ url, headers: { 'x-session-api-key': key } })
 }
 
 test('a run is seen in the metrics, in traces and in the audit, and nothing of what was said', async () => {

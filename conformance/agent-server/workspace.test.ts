@@ -1,28 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { request } from 'node:http'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AgentDriver } from '../support/agent-driver.ts'
-import { openAgentServer, startAgentServer, type TestServer } from '../support/agent-server.ts'
-import { AgentServerApi } from '../support/agent-server-api.ts'
+import { describe, expect, test } from 'vitest'
+import { OwnAgentServer, openAgentFixture } from '../support/agent-fixture.ts'
 
 /** Commands and files beside the conversations, as clients use them: everything over HTTP, also the looking afterwards. */
-let server: TestServer
-let api: AgentServerApi
-let directory: string
-beforeAll(async () => {
-  server = await openAgentServer()
-  api = new AgentServerApi(server)
-  directory = (await runCommand('mktemp -d -t slipway-conformance-XXXXXX')).stdout.trim()
-})
-afterAll(async () => {
-  await runCommand(`rm -rf '${directory}'`)
-  await server[Symbol.asyncDispose]()
-})
+const { server, api, driver, directory } = await openAgentFixture()
 
 interface Output {
   readonly id: string
@@ -178,7 +164,6 @@ describe('commands', () => {
   })
 
   test('a socket starts commands, gives what happens in order, and with resend_mode=all what happened before', async () => {
-    const driver = new AgentDriver({ api, server, directory })
     await runCommand('echo before')
     await using live = driver.openSocket('/sockets/bash-events')
     await once(live.socket, 'open')
@@ -376,31 +361,24 @@ describe('files', () => {
 
 describe('after a crash', () => {
   test('a command that ran is over with -1 and says so, and nothing of it goes on', async () => {
-    const data = await mkdtemp(join(tmpdir(), 'slipway-crash-'))
-    const first = await startAgentServer(data)
-    const json = { 'content-type': 'application/json' }
-    const file = join(data, 'ticks')
+    await using own = await OwnAgentServer.open()
+    const file = join(own.directory, 'ticks')
     const command = `echo begun; (while :; do echo x >> ${file}; sleep 0.05; done) & wait`
-    const started = await fetch(`${first.url}/api/bash/start_bash_command`, {
-      method: 'POST',
-      headers: json,
-      body: JSON.stringify({ command }),
-    })
-    const { id } = (await started.json()) as { id: string }
-    const sizeOf = async () => (await stat(file).catch(() => undefined))?.size ?? 0
-    while ((await sizeOf()) === 0) await sleep(20)
-    const running = `${first.url}/api/bash/bash_events/search?kind__eq=BashOutput`
-    while (((await (await fetch(running)).json()) as { items: unknown[] }).items.length === 0) await sleep(50)
-    await first.stop('SIGKILL')
-    const second = await startAgentServer(data)
-    const found = await fetch(`${second.url}/api/bash/bash_events/search?command_id__eq=${id}`)
-    const { items } = (await found.json()) as { items: Output[] }
+    const { body } = await own.api.sendJson('POST', '/api/bash/start_bash_command', { command })
+    const { id } = body as { id: string }
+    const fileSize = async () => (await stat(file).catch(() => undefined))?.size ?? 0
+    while ((await fileSize()) === 0) await sleep(20)
+    const searchEvents = async (query: string) => {
+      const page = await own.api.requestJson<{ items: Output[] }>(`/api/bash/bash_events/search?${query}`)
+      return page.body.items
+    }
+    while ((await searchEvents('kind__eq=BashOutput')).length === 0) await sleep(50)
+    await own.restart('SIGKILL')
+    const items = await searchEvents(`command_id__eq=${id}`)
     expect(items.map(({ kind }) => kind)).toEqual(['BashCommand', 'BashOutput', 'BashOutput'])
     expect(items[1]).toMatchObject({ stdout: 'begun\n', exit_code: null })
     expect(items[2]).toMatchObject({ exit_code: -1, stderr: expect.stringContaining('ended') })
-    for (let before = -1; before !== (await sizeOf()); await sleep(300)) before = await sizeOf()
-    await second.stop()
-    await rm(data, { recursive: true })
+    for (let before = -1; before !== (await fileSize()); await sleep(300)) before = await fileSize()
   })
 })
 

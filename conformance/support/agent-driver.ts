@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
-import type { TestServer } from './agent-server.ts'
 import type { AgentServerApi, ApiEvent } from './agent-server-api.ts'
 
 /** A conversation as REST answers it; what a test looks at is checked there. */
@@ -43,17 +42,14 @@ export function scriptedModel(script: readonly unknown[], more: object = {}): ob
 /** The calls of tests that let agents run. */
 export class AgentDriver {
   readonly api: AgentServerApi
-  readonly #server: TestServer
   readonly #directory: string
 
   constructor(options: {
     readonly api: AgentServerApi
-    readonly server: TestServer
-    /** Where conversations work unless they say otherwise. */
+    /** The workspace of conversations that name no other. */
     readonly directory: string
   }) {
     this.api = options.api
-    this.#server = options.server
     this.#directory = options.directory
   }
 
@@ -122,7 +118,8 @@ export class AgentDriver {
   }
 
   openSocket(path: string): SocketClient {
-    return new SocketClient(`${this.#server.url.replace(/^http/, 'ws')}${path}`, this.#server.headers)
+    const { url, headers } = this.api.endpoint
+    return new SocketClient(`${url.replace(/^http/, 'ws')}${path}`, headers)
   }
 }
 

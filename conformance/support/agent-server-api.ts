@@ -1,5 +1,3 @@
-import type { TestServer } from './agent-server.ts'
-
 export interface ApiEvent {
   readonly id: string
   readonly timestamp: string
@@ -13,19 +11,30 @@ export interface EventPage {
   readonly next_page_id: string | null
 }
 
-/** The calls that the suites share: plain fetch, so that nothing of ours stands between test and wire. */
-export class AgentServerApi {
-  readonly #server: TestServer
+/** Where a server listens, and the headers that every request needs. */
+export interface Endpoint {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
 
-  constructor(server: TestServer) {
-    this.#server = server
+/** Sees a copy of each response. */
+export type ResponseObserver = (response: Response, init: RequestInit) => Promise<void>
+
+/** The calls that the suites share: plain fetch, without any code of the product between test and wire. */
+export class AgentServerApi {
+  readonly endpoint: Endpoint
+  readonly #onResponse: ResponseObserver | undefined
+
+  constructor(endpoint: Endpoint, onResponse?: ResponseObserver) {
+    this.endpoint = endpoint
+    this.#onResponse = onResponse
   }
 
   async fetch(path: string, init: RequestInit = {}): Promise<Response> {
-    return await fetch(`${this.#server.url}${path}`, {
-      ...init,
-      headers: { ...this.#server.headers, ...init.headers },
-    })
+    const { url, headers } = this.endpoint
+    const response = await fetch(`${url}${path}`, { ...init, headers: { ...headers, ...init.headers } })
+    await this.#onResponse?.(response.clone(), init)
+    return response
   }
 
   async requestJson<T = unknown>(path: string, init?: RequestInit): Promise<{ status: number; body: T }> {

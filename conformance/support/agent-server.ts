@@ -3,15 +3,12 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import type { Endpoint } from './agent-server-api.ts'
 
 const agentServerMain = resolve(import.meta.dirname, '../../packages/agent-server/src/main.ts')
 
 /** A server to test against: the one that `SLIPWAY_URL` names, or one of the working tree with a directory of its own. */
-export interface TestServer extends AsyncDisposable {
-  readonly url: string
-  /** Headers that every request needs. */
-  readonly headers: Readonly<Record<string, string>>
-}
+export interface TestServer extends Endpoint, AsyncDisposable {}
 
 export async function openAgentServer(): Promise<TestServer> {
   const { SLIPWAY_URL, SLIPWAY_SESSION_API_KEY } = process.env

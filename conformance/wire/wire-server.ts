@@ -61,15 +61,7 @@ export class WireServer {
   }
 
   get driver(): AgentDriver {
-    return new AgentDriver({
-      api: new AgentServerApi(this.#server),
-      server: this.#server,
-      directory: this.directory,
-    })
-  }
-
-  get #server() {
-    return { url: this.url, headers: this.headers, [Symbol.asyncDispose]: async () => {} }
+    return new AgentDriver({ api: new AgentServerApi(this), directory: this.directory })
   }
 
   async open(): Promise<void> {

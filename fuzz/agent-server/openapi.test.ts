@@ -43,7 +43,7 @@ beforeAll(async () => {
   const started = await startAgentServer(join(fuzzDirectory, 'data'), env)
   stop = started.stop
   server = { url: started.url, headers: { 'x-session-api-key': 'fuzz-key' } }
-  api = new AgentServerApi({ ...server, [Symbol.asyncDispose]: async () => {} })
+  api = new AgentServerApi(server)
   const log = toJsonLines(messageLine('a', '2026-01-01T00:00:00Z', 'Hello'), {
     id: 'b',
     timestamp: '2026-01-01',

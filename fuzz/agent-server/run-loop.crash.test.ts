@@ -1,11 +1,7 @@
-import { mkdtemp, realpath, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import {
-  AgentDriver,
   type ConversationInfo,
   eventLabel,
   findLogIssues,
@@ -13,8 +9,8 @@ import {
   scriptedModel,
   toolCall,
 } from '../../conformance/support/agent-driver.ts'
-import { startAgentServer } from '../../conformance/support/agent-server.ts'
-import { AgentServerApi, type ApiEvent } from '../../conformance/support/agent-server-api.ts'
+import { OwnAgentServer } from '../../conformance/support/agent-fixture.ts'
+import type { ApiEvent } from '../../conformance/support/agent-server-api.ts'
 
 /**
  * Random models against random users, over HTTP: whatever an agent does and whoever says what in between, the log keeps its
@@ -23,27 +19,9 @@ import { AgentServerApi, type ApiEvent } from '../../conformance/support/agent-s
  */
 const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 40)
 
-let data: string
-let directory: string
-let server: Awaited<ReturnType<typeof startAgentServer>>
-let api: AgentServerApi
-let driver: AgentDriver
-beforeAll(async () => {
-  data = await mkdtemp(join(tmpdir(), 'slipway-fuzz-'))
-  directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-fuzz-work-')))
-  await start()
-})
-afterAll(async () => {
-  await server.stop()
-  for (const path of [data, directory]) await rm(path, { recursive: true, force: true })
-})
-
-async function start(): Promise<void> {
-  server = await startAgentServer(data)
-  const there = { url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} }
-  api = new AgentServerApi(there)
-  driver = new AgentDriver({ api, server: there, directory })
-}
+const server = await OwnAgentServer.open()
+afterAll(async () => await server[Symbol.asyncDispose]())
+let { driver } = server
 
 const toolCallArbitrary = fc.oneof(
   fc
@@ -243,8 +221,8 @@ test('random agents are killed with their server at random moments, and nothing 
     )
     if (n % 4 !== 3) continue
     await sleep(Math.random() * 150)
-    await server.stop('SIGKILL')
-    await start()
+    await server.restart('SIGKILL')
+    ;({ driver } = server)
     for (const id of ids) await expectConsistentEnd(id)
   }
 })

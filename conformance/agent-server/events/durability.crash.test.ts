@@ -1,10 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { startAgentServer } from '../../support/agent-server.ts'
-import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
+import { OwnAgentServer } from '../../support/agent-fixture.ts'
+import { type AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 /** How often the server is killed in the middle of its work. */
 const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)
@@ -27,34 +24,24 @@ test(`nothing acknowledged is lost, doubled or torn over ${rounds} kills of a wr
 })
 
 async function runCrashRounds(count: number): Promise<void> {
-  const data = await mkdtemp(join(tmpdir(), 'slipway-crash-'))
+  await using server = await OwnAgentServer.open()
   const acknowledged: Acknowledged = { texts: new Set(), imports: new Set() }
-  let server = await startAgentServer(data)
-  try {
-    const conversations = await Promise.all([1, 2, 3].map(() => api(server.url).import('')))
-    for (let round = 0; round < count; round++) {
-      const attempted: string[] = []
-      const load = writeUntilKilled(server.url, conversations, round, acknowledged, attempted)
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * 250))
-      await server.stop('SIGKILL')
-      await load
-      server = await startAgentServer(data)
-      await verify(server.url, conversations, acknowledged, attempted, round === count - 1)
-    }
-    expect(acknowledged.texts.size).toBeGreaterThan(count)
-  } finally {
+  const conversations = await Promise.all([1, 2, 3].map(() => server.api.import('')))
+  for (let round = 0; round < count; round++) {
+    const attempted: string[] = []
+    const load = writeUntilKilled(server.api, conversations, round, acknowledged, attempted)
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * 250))
     await server.stop('SIGKILL')
-    await rm(data, { recursive: true })
+    await load
+    await server.start()
+    await verify(server.api, conversations, acknowledged, attempted, round === count - 1)
   }
-}
-
-function api(url: string): AgentServerApi {
-  return new AgentServerApi({ url, headers: {}, [Symbol.asyncDispose]: async () => {} })
+  expect(acknowledged.texts.size).toBeGreaterThan(count)
 }
 
 /** Messages to all conversations and imports beside them, until the server is gone. */
 async function writeUntilKilled(
-  url: string,
+  api: AgentServerApi,
   conversations: readonly string[],
   round: number,
   acknowledged: Acknowledged,
@@ -71,7 +58,7 @@ async function writeUntilKilled(
     untilGone(async (n) => {
       const text = `round ${round} writer ${writer} message ${n}`
       const id = conversations[(n + writer) % conversations.length]
-      const { status } = await api(url).sendJson('POST', `/api/conversations/${id}/events`, { content: text })
+      const { status } = await api.sendJson('POST', `/api/conversations/${id}/events`, { content: text })
       if (status === 200) acknowledged.texts.add(text)
     })
   const importLogs = untilGone(async () => {
@@ -80,14 +67,14 @@ async function writeUntilKilled(
     const events = Array.from({ length: importSize }, (_, i) =>
       messageLine(`e${i}`, '2026-01-01T00:00:00Z', `${i}`),
     )
-    await api(url).import(toJsonLines({ conversation_id }, ...events))
+    await api.import(toJsonLines({ conversation_id }, ...events))
     acknowledged.imports.add(conversation_id)
   })
   await Promise.all([importLogs, ...[1, 2, 3, 4, 5, 6].map(sendMessages)])
 }
 
 async function verify(
-  url: string,
+  api: AgentServerApi,
   conversations: readonly string[],
   acknowledged: Acknowledged,
   attempted: readonly string[],
@@ -95,19 +82,19 @@ async function verify(
 ): Promise<void> {
   const found: string[] = []
   for (const id of conversations) {
-    const sent = await (await api(url).fetch(`/api/conversations/${id}/events/stream?until=idle`)).text()
+    const sent = await (await api.fetch(`/api/conversations/${id}/events/stream?until=idle`)).text()
     const positions = [...sent.matchAll(/^id: (\d+)$/gm)].map((m) => Number(m[1]))
     expect(positions).toEqual(positions.map((_, index) => index + 1))
     const events = [...sent.matchAll(/^data: (.*)$/gm)].map((m) => JSON.parse(String(m[1])))
     expect(new Set(events.map((event) => event.id)).size).toBe(positions.length)
-    expect(await api(url).count(id)).toBe(positions.length)
+    expect(await api.count(id)).toBe(positions.length)
     found.push(...events.map((event) => event.llm_message.content[0].text))
   }
   const storedTexts = new Set(found)
   expect(storedTexts.size).toBe(found.length)
   expect([...acknowledged.texts].filter((text) => !storedTexts.has(text))).toEqual([])
   for (const id of isLast ? new Set([...acknowledged.imports, ...attempted]) : attempted) {
-    const { status, body } = await api(url).requestJson<number>(`/api/conversations/${id}/events/count`)
+    const { status, body } = await api.requestJson<number>(`/api/conversations/${id}/events/count`)
     if (acknowledged.imports.has(id) || status !== 404) expect([status, body]).toEqual([200, importSize])
   }
 }

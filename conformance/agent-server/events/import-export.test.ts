@@ -1,16 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
+import { expect, test } from 'vitest'
+import { openAgentFixture } from '../../support/agent-fixture.ts'
+import { messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
-let server: TestServer
-let api: AgentServerApi
-beforeAll(async () => {
-  server = await openAgentServer()
-  api = new AgentServerApi(server)
-})
-afterAll(async () => await server[Symbol.asyncDispose]())
+const { api } = await openAgentFixture()
 
 const pause = '{"id":"p","timestamp":"2026-01-01T00:00:00Z","kind":"PauseEvent"}'
 

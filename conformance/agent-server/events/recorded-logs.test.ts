@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
+import { expect, test } from 'vitest'
+import { openAgentFixture } from '../../support/agent-fixture.ts'
+import type { ApiEvent } from '../../support/agent-server-api.ts'
 
 /** A folder of recorded event logs of other writers, one event a line, named `*.jsonl`. */
 const folder = process.env.SLIPWAY_DATA
@@ -11,13 +11,7 @@ if (folder === undefined) {
   console.warn('SKIPPED: recorded logs are not tested, because SLIPWAY_DATA names no folder of *.jsonl files')
 }
 
-let server: TestServer
-let api: AgentServerApi
-beforeAll(async () => {
-  server = await openAgentServer()
-  api = new AgentServerApi(server)
-})
-afterAll(async () => await server[Symbol.asyncDispose]())
+const { api } = await openAgentFixture()
 
 test.skipIf(folder === undefined)('the folder of recorded logs holds some', () => {
   expect(files.length).toBeGreaterThan(0)

@@ -1,15 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
+import { expect, test } from 'vitest'
+import { openAgentFixture } from '../../support/agent-fixture.ts'
+import { type ApiEvent, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
-let server: TestServer
-let api: AgentServerApi
-beforeAll(async () => {
-  server = await openAgentServer()
-  api = new AgentServerApi(server)
-})
-afterAll(async () => await server[Symbol.asyncDispose]())
+const { api } = await openAgentFixture()
 
 const ids = (events: readonly ApiEvent[]) => events.map(({ id }) => id)
 const pause = (id: string, timestamp: string, more: object = {}) => ({

@@ -1,17 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
+import { openAgentFixture } from '../../support/agent-fixture.ts'
+import { type ApiEvent, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
-let server: TestServer
-let api: AgentServerApi
-beforeAll(async () => {
-  server = await openAgentServer()
-  api = new AgentServerApi(server)
-})
-afterAll(async () => await server[Symbol.asyncDispose]())
+const { server, api } = await openAgentFixture()
 
 /** A client that keeps every frame and can wait for a number of them. */
 class FrameClient {

@@ -1,13 +1,10 @@
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
-import { startAgentServer } from '../../support/agent-server.ts'
-import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
+import { OwnAgentServer } from '../../support/agent-fixture.ts'
+import { messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
 const kills = 3
 const key = 'session-key-of-the-server'
@@ -56,47 +53,38 @@ async function openReceiver() {
 
 test('however often the server is killed, a receiver has in the end what the export has', async () => {
   await using far = await openReceiver()
-  const data = await mkdtemp(join(tmpdir(), 'slipway-webhooks-'))
-  const env = {
-    SLIPWAY_SESSION_API_KEY: key,
-    OH_WEBHOOKS_0_BASE_URL: far.url,
-    OH_WEBHOOKS_0_EVENT_BUFFER_SIZE: '20',
-    OH_WEBHOOKS_0_RETRY_DELAY: '0.01',
+  await using server = await OwnAgentServer.open({
+    sessionKey: key,
+    env: {
+      OH_WEBHOOKS_0_BASE_URL: far.url,
+      OH_WEBHOOKS_0_EVENT_BUFFER_SIZE: '20',
+      OH_WEBHOOKS_0_RETRY_DELAY: '0.01',
+    },
+  })
+  const ids: string[] = []
+  for (let round = 0; round <= kills; round++) {
+    const some = Array.from({ length: 400 }, (_, i) =>
+      messageLine(`r${round}-${i}`, `2026-01-01T0${round}:00:00.${String(i).padStart(6, '0')}Z`, `ä ${i}`),
+    )
+    const isHeard = far.more(6 + round)
+    ids.push(await server.api.import(toJsonLines(...some)))
+    await isHeard
+    if (round < kills) await server.restart('SIGKILL')
   }
-  const headers = { 'x-session-api-key': key }
-  let server = await startAgentServer(data, env)
-  try {
-    const open = () => new AgentServerApi({ url: server.url, headers, [Symbol.asyncDispose]: async () => {} })
-    const ids: string[] = []
-    for (let round = 0; round <= kills; round++) {
-      const some = Array.from({ length: 400 }, (_, i) =>
-        messageLine(`r${round}-${i}`, `2026-01-01T0${round}:00:00.${String(i).padStart(6, '0')}Z`, `ä ${i}`),
-      )
-      const isHeard = far.more(6 + round)
-      ids.push(await open().import(toJsonLines(...some)))
-      await isHeard
-      if (round === kills) break
-      await server.stop('SIGKILL')
-      server = await startAgentServer(data, env)
-    }
-    const api = open()
-    await api.sendJson('PATCH', `/api/conversations/${ids[0]}`, { title: 'After all' })
-    await expect
-      .poll(() => far.infos.some(({ id, title }) => id === ids[0] && title === 'After all'), {
-        timeout: 60_000,
-      })
-      .toBe(true)
-    for (const id of ids) {
-      const exported = (await api.export(id)).toString()
-      const heard = () => (far.logs.get(id.replaceAll('-', '')) ?? []).map((line) => `${line}\n`).join('')
-      await expect.poll(heard, { timeout: 60_000, interval: 50 }).toBe(exported)
-    }
-    await api.requestJson(`/api/conversations/${ids[0]}`, { method: 'DELETE' })
-    expect(await server.stop()).toBe(0)
-    expect(far.infos.at(-1)).toEqual({ id: ids[0], execution_status: 'deleting' })
-    expect(server.output()).not.toContain(key)
-  } finally {
-    await server.stop('SIGKILL')
-    await rm(data, { recursive: true })
+  const { api } = server
+  await api.sendJson('PATCH', `/api/conversations/${ids[0]}`, { title: 'After all' })
+  await expect
+    .poll(() => far.infos.some(({ id, title }) => id === ids[0] && title === 'After all'), {
+      timeout: 60_000,
+    })
+    .toBe(true)
+  for (const id of ids) {
+    const exported = (await api.export(id)).toString()
+    const heard = () => (far.logs.get(id.replaceAll('-', '')) ?? []).map((line) => `${line}\n`).join('')
+    await expect.poll(heard, { timeout: 60_000, interval: 50 }).toBe(exported)
   }
+  await api.requestJson(`/api/conversations/${ids[0]}`, { method: 'DELETE' })
+  expect(await server.stop()).toBe(0)
+  expect(far.infos.at(-1)).toEqual({ id: ids[0], execution_status: 'deleting' })
+  expect(server.output()).not.toContain(key)
 }, 180_000)

@@ -1,33 +1,16 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, realpath, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import {
-  AgentDriver,
   bashStep,
   type ConversationInfo,
   eventLabel,
   finishStep,
   scriptedModel,
 } from '../../support/agent-driver.ts'
-import { openAgentServer, startAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
+import { OwnAgentServer, openAgentFixture } from '../../support/agent-fixture.ts'
+import type { ApiEvent } from '../../support/agent-server-api.ts'
 
-let server: TestServer
-let api: AgentServerApi
-let driver: AgentDriver
-let directory: string
-beforeAll(async () => {
-  directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-movement-')))
-  server = await openAgentServer()
-  api = new AgentServerApi(server)
-  driver = new AgentDriver({ api, server, directory })
-})
-afterAll(async () => {
-  await server[Symbol.asyncDispose]()
-  await rm(directory, { recursive: true, force: true })
-})
+const { server, api, driver, directory } = await openAgentFixture()
 
 const isAgentMessage = ({ kind, source }: ApiEvent) => kind === 'MessageEvent' && source === 'agent'
 const goalVerdict = (complete: boolean) => ({
@@ -133,38 +116,21 @@ test('a fork of a branched log has the branch that was active, and its end', asy
 })
 
 test('the end of a branch is known after a restart, before the conversation is loaded, and after an import', async () => {
-  const data = await mkdtemp(join(tmpdir(), 'slipway-movement-data-'))
-  try {
-    const one = await startAgentServer(data)
-    const before = new AgentDriver({
-      api: new AgentServerApi(externalServer(one)),
-      server: externalServer(one),
-      directory,
-    })
-    const { id } = await before.createScripted([{ text: 'First.' }])
-    const events = await before.waitUntilIdle(id)
-    const message = events.find(({ kind }) => kind === 'MessageEvent')?.id
-    await before.post(id, 'navigate', { event_id: message })
-    await one.stop('SIGKILL')
-    const two = await startAgentServer(data)
-    const fresh = new AgentServerApi(externalServer(two))
-    const after = new AgentDriver({ api: fresh, server: externalServer(two), directory })
-    expect(await after.getInfo(id)).toMatchObject({ leaf_event_id: message, last_user_message_id: message })
-    const page = await fresh.requestJson<{ items: ConversationInfo[] }>('/api/conversations/search')
-    expect(page.body.items[0]?.leaf_event_id).toBe(message)
-    const lines = (await fresh.export(id)).toString()
-    await fresh.fetch(`/api/conversations/${id}`, { method: 'DELETE' })
-    const imported = await fresh.import(lines)
-    expect((await after.getInfo(imported)).leaf_event_id).toBe(message)
-    await two.stop()
-  } finally {
-    await rm(data, { recursive: true, force: true })
-  }
+  await using own = await OwnAgentServer.open()
+  const { id } = await own.driver.createScripted([{ text: 'First.' }])
+  const events = await own.driver.waitUntilIdle(id)
+  const message = events.find(({ kind }) => kind === 'MessageEvent')?.id
+  await own.driver.post(id, 'navigate', { event_id: message })
+  await own.restart('SIGKILL')
+  const info = await own.driver.getInfo(id)
+  expect(info).toMatchObject({ leaf_event_id: message, last_user_message_id: message })
+  const page = await own.api.requestJson<{ items: ConversationInfo[] }>('/api/conversations/search')
+  expect(page.body.items[0]?.leaf_event_id).toBe(message)
+  const lines = (await own.api.export(id)).toString()
+  await own.api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })
+  const imported = await own.api.import(lines)
+  expect((await own.driver.getInfo(imported)).leaf_event_id).toBe(message)
 })
-
-function externalServer({ url }: { readonly url: string }): TestServer {
-  return { url, headers: {}, [Symbol.asyncDispose]: async () => {} }
-}
 
 const minimalRequest = () => ({
   agent: { kind: 'Agent', llm: scriptedModel([{ text: 'Hello.' }]) },
@@ -208,23 +174,16 @@ test('newer members are there for those who ask for them when they create a conv
 })
 
 test('a server can be set to the newer members for all, and the header goes before that', async () => {
-  const data = await mkdtemp(join(tmpdir(), 'slipway-movement-data-'))
-  const other = await startAgentServer(data, { SLIPWAY_WIRE: 'current' })
-  try {
-    const own = new AgentServerApi(externalServer(other))
-    const driver = new AgentDriver({ api: own, server: externalServer(other), directory })
-    const { id } = await driver.createScripted([{ text: 'Hello.' }])
-    expect((await driver.waitUntilIdle(id)).at(-1)).toHaveProperty('parent_id')
-    const { body } = await own.requestJson<ConversationInfo>('/api/conversations', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'x-slipway-wire': 'seed' },
-      body: JSON.stringify({ ...minimalRequest(), initial_message: { content: 'Begin.' } }),
-    })
-    expect((await driver.waitUntilIdle(body.id)).at(-1)).not.toHaveProperty('parent_id')
-  } finally {
-    await other.stop()
-    await rm(data, { recursive: true, force: true })
-  }
+  await using own = await OwnAgentServer.open({ env: { SLIPWAY_WIRE: 'current' } })
+  const { api, driver } = own
+  const { id } = await driver.createScripted([{ text: 'Hello.' }])
+  expect((await driver.waitUntilIdle(id)).at(-1)).toHaveProperty('parent_id')
+  const { body } = await api.requestJson<ConversationInfo>('/api/conversations', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-slipway-wire': 'seed' },
+    body: JSON.stringify({ ...minimalRequest(), initial_message: { content: 'Begin.' } }),
+  })
+  expect((await driver.waitUntilIdle(body.id)).at(-1)).not.toHaveProperty('parent_id')
 })
 
 test.each([
@@ -308,34 +267,16 @@ test('a list of conversations, and their number, can be narrowed to tags', async
 })
 
 test('before a sandbox is frozen what runs is paused, and nothing of it is cut off', async () => {
-  const data = await mkdtemp(join(tmpdir(), 'slipway-movement-data-'))
-  const other = await startAgentServer(data)
-  try {
-    const driver = new AgentDriver({
-      api: new AgentServerApi(externalServer(other)),
-      server: externalServer(other),
-      directory,
-    })
-    const { id } = await driver.createScripted([bashStep('sleep 1; echo whole'), finishStep()])
-    await driver.waitForEvent(id, ({ kind }) => kind === 'ActionEvent')
-    const answer = await driver.api.fetch('/api/conversations/prepare-for-sandbox-pause', { method: 'POST' })
-    expect([answer.status, await answer.text(), answer.headers.get('content-type')]).toEqual([204, '', null])
-    // What is not durable now is gone.
-    await other.stop('SIGKILL')
-    const again = await startAgentServer(data)
-    const after = new AgentDriver({
-      api: new AgentServerApi(externalServer(again)),
-      server: externalServer(again),
-      directory,
-    })
-    expect((await after.getInfo(id)).execution_status).toBe('paused')
-    const [result] = (await after.getEvents(id)).filter(({ kind }) => kind === 'ObservationEvent')
-    expect(JSON.stringify(result)).toContain('whole')
-    await again.stop()
-  } finally {
-    await other.stop('SIGKILL')
-    await rm(data, { recursive: true, force: true })
-  }
+  await using own = await OwnAgentServer.open()
+  const { id } = await own.driver.createScripted([bashStep('sleep 1; echo whole'), finishStep()])
+  await own.driver.waitForEvent(id, ({ kind }) => kind === 'ActionEvent')
+  const answer = await own.api.fetch('/api/conversations/prepare-for-sandbox-pause', { method: 'POST' })
+  expect([answer.status, await answer.text(), answer.headers.get('content-type')]).toEqual([204, '', null])
+  // What is not durable now is gone.
+  await own.restart('SIGKILL')
+  expect((await own.driver.getInfo(id)).execution_status).toBe('paused')
+  const [result] = (await own.driver.getEvents(id)).filter(({ kind }) => kind === 'ObservationEvent')
+  expect(JSON.stringify(result)).toContain('whole')
 })
 
 test('however large an agent is, the snapshot comes first, each frame is below a MiB, and a run ends with status and snapshot', async () => {

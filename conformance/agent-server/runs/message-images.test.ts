@@ -1,34 +1,18 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import WebSocket from 'ws'
-import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi } from '../../support/agent-server-api.ts'
+import { openAgentFixture } from '../../support/agent-fixture.ts'
 
 /** Images that are too large for an event, on every way on which a message comes in. */
-let server: TestServer
-let api: AgentServerApi
-let directory: string
-let largeImageUrl: string
-let brokenImageUrl: string
-beforeAll(async () => {
-  server = await openAgentServer()
-  api = new AgentServerApi(server)
-  directory = await mkdtemp(join(tmpdir(), 'slipway-images-'))
-  const raw = { width: 1_100, height: 800, channels: 3 } as const
-  const png = await sharp(randomBytes(1_100 * 800 * 3), { raw })
-    .png()
-    .toBuffer()
-  largeImageUrl = `data:image/png;base64,${png.toString('base64')}`
-  brokenImageUrl = largeImageUrl.slice(0, 1_600_000)
-})
-afterAll(async () => {
-  await server[Symbol.asyncDispose]()
-  await rm(directory, { recursive: true, force: true })
-})
+const { server, api, directory } = await openAgentFixture()
+const raw = { width: 1_100, height: 800, channels: 3 } as const
+const png = await sharp(randomBytes(1_100 * 800 * 3), { raw })
+  .png()
+  .toBuffer()
+const largeImageUrl = `data:image/png;base64,${png.toString('base64')}`
+const brokenImageUrl = largeImageUrl.slice(0, 1_600_000)
 
 const imageMessage = (url: string) => ({ role: 'user', content: [{ type: 'image', image_urls: [url] }] })
 

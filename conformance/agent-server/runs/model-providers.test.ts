@@ -1,12 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { AgentDriver, collectTexts, eventLabel, findLogIssues } from '../../support/agent-driver.ts'
-import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
+import { afterAll, beforeEach, expect, test } from 'vitest'
+import { collectTexts, eventLabel, findLogIssues } from '../../support/agent-driver.ts'
+import { openAgentFixture } from '../../support/agent-fixture.ts'
+import type { ApiEvent } from '../../support/agent-server-api.ts'
 import {
   errorReply,
   MockProvider,
@@ -16,21 +13,9 @@ import {
   type ScriptedReply,
 } from '../../support/mock-provider.ts'
 
-let server: TestServer
-let driver: AgentDriver
-let mockProvider: MockProvider
-let directory: string
-beforeAll(async () => {
-  directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-models-')))
-  server = await openAgentServer()
-  mockProvider = await MockProvider.open()
-  driver = new AgentDriver({ api: new AgentServerApi(server), server, directory })
-})
-afterAll(async () => {
-  await server[Symbol.asyncDispose]()
-  await mockProvider[Symbol.asyncDispose]()
-  await rm(directory, { recursive: true, force: true })
-})
+const { server, driver, directory } = await openAgentFixture()
+const mockProvider = await MockProvider.open()
+afterAll(async () => await mockProvider[Symbol.asyncDispose]())
 beforeEach(() => {
   mockProvider.requests.length = 0
   mockProvider.replies = []

@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, readdir, readFile, realpath, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import {
-  AgentDriver,
   bashStep,
   type ConversationInfo,
   collectTexts,
@@ -16,23 +14,10 @@ import {
   toolCall,
   toolCallsStep,
 } from '../../support/agent-driver.ts'
-import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
+import { openAgentFixture } from '../../support/agent-fixture.ts'
+import type { ApiEvent } from '../../support/agent-server-api.ts'
 
-let server: TestServer
-let api: AgentServerApi
-let driver: AgentDriver
-let directory: string
-beforeAll(async () => {
-  directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-control-')))
-  server = await openAgentServer()
-  api = new AgentServerApi(server)
-  driver = new AgentDriver({ api, server, directory })
-})
-afterAll(async () => {
-  await server[Symbol.asyncDispose]()
-  await rm(directory, { recursive: true, force: true })
-})
+const { server, api, driver, directory } = await openAgentFixture()
 
 const hasLabel = (what: string) => (event: ApiEvent) => eventLabel(event) === what
 const isRunning = hasLabel('execution_status=running')

@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
-  AgentDriver,
+  type AgentDriver,
   bashStep,
   collectTexts,
   eventLabel,
@@ -15,38 +13,25 @@ import {
   toolCall,
   toolCallsStep,
 } from '../../support/agent-driver.ts'
-import { startAgentServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
+import { OwnAgentServer } from '../../support/agent-fixture.ts'
+import type { AgentServerApi, ApiEvent } from '../../support/agent-server-api.ts'
 import { MockProvider } from '../../support/mock-provider.ts'
 
 /** How often the server is killed at a random moment of its runs. */
 const rounds = Number(process.env.SLIPWAY_RUN_KILLS ?? 4)
 
-let data: string
-let directory: string
-let server: Awaited<ReturnType<typeof startAgentServer>>
+let server: OwnAgentServer
 let driver: AgentDriver
 let api: AgentServerApi
 beforeEach(async () => {
-  data = await mkdtemp(join(tmpdir(), 'slipway-crash-run-'))
-  directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-crash-work-')))
-  await start()
+  server = await OwnAgentServer.open()
+  ;({ api, driver } = server)
 })
-afterEach(async () => {
-  await server.stop('SIGKILL')
-  for (const path of [data, directory]) await rm(path, { recursive: true, force: true })
-})
-
-async function start(env: Readonly<Record<string, string>> = {}): Promise<void> {
-  server = await startAgentServer(data, env)
-  const there = { url: server.url, headers: {}, [Symbol.asyncDispose]: async () => {} }
-  api = new AgentServerApi(there)
-  driver = new AgentDriver({ api, server: there, directory })
-}
+afterEach(async () => await server[Symbol.asyncDispose]())
 
 async function restart(signal: NodeJS.Signals, env: Readonly<Record<string, string>> = {}): Promise<void> {
-  await server.stop(signal)
-  await start(env)
+  await server.restart(signal, env)
+  ;({ api, driver } = server)
 }
 
 const hasLabel = (what: string) => (event: ApiEvent) => eventLabel(event) === what

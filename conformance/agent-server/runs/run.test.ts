@@ -5,9 +5,8 @@ import { mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promi
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import {
-  AgentDriver,
   bashStep,
   type ConversationInfo,
   collectTexts,
@@ -18,26 +17,13 @@ import {
   toolCall,
   toolCallsStep,
 } from '../../support/agent-driver.ts'
-import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
+import { openAgentFixture } from '../../support/agent-fixture.ts'
+import type { ApiEvent } from '../../support/agent-server-api.ts'
 
-let server: TestServer
-let api: AgentServerApi
-let driver: AgentDriver
-let directory: string
-/** In no repository, also after others have worked. */
-let unrelatedDirectory: string
-beforeAll(async () => {
-  directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-run-')))
-  unrelatedDirectory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-run-')))
-  server = await openAgentServer()
-  api = new AgentServerApi(server)
-  driver = new AgentDriver({ api, server, directory })
-})
-afterAll(async () => {
-  await server[Symbol.asyncDispose]()
-  for (const path of [directory, unrelatedDirectory]) await rm(path, { recursive: true, force: true })
-})
+const { server, api, driver, directory } = await openAgentFixture()
+/** In no repository, also after other tests. */
+const unrelatedDirectory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-run-')))
+afterAll(async () => await rm(unrelatedDirectory, { recursive: true, force: true }))
 
 const makeDirectory = async (name: string) => {
   const path = join(directory, name)

@@ -1,12 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import {
-  AgentDriver,
   bashStep,
   type ConversationInfo,
   collectTexts,
@@ -17,44 +15,19 @@ import {
   toolCall,
   toolCallsStep,
 } from '../../support/agent-driver.ts'
-import { startAgentServer } from '../../support/agent-server.ts'
-import { AgentServerApi, type ApiEvent } from '../../support/agent-server-api.ts'
+import { OwnAgentServer } from '../../support/agent-fixture.ts'
+import type { ApiEvent } from '../../support/agent-server-api.ts'
 import { findLeaks, plantSecret } from '../../support/canaries.ts'
 
 const key = 'key-of-this-test'
-let data: string
-let directory: string
-let server: Awaited<ReturnType<typeof startAgentServer>>
-let api: AgentServerApi
-let driver: AgentDriver
-/** What the servers so far have printed. */
-let earlierOutput = ''
-
-beforeAll(async () => {
-  data = await realpath(await mkdtemp(join(tmpdir(), 'slipway-agents-')))
-  directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-agents-work-')))
-  await start()
-})
-afterAll(async () => {
-  await server.stop()
-  for (const path of [data, directory]) await rm(path, { recursive: true, force: true })
-})
-
-async function start(): Promise<void> {
-  server = await startAgentServer(data, { SLIPWAY_SESSION_API_KEY: key, SLIPWAY_LOG_LEVEL: 'debug' })
-  const there = {
-    url: server.url,
-    headers: { 'x-session-api-key': key },
-    [Symbol.asyncDispose]: async () => {},
-  }
-  api = new AgentServerApi(there)
-  driver = new AgentDriver({ api, server: there, directory })
-}
+const server = await OwnAgentServer.open({ env: { SLIPWAY_LOG_LEVEL: 'debug' }, sessionKey: key })
+afterAll(async () => await server[Symbol.asyncDispose]())
+const { data, directory } = server
+let { api, driver } = server
 
 async function restart(signal: NodeJS.Signals): Promise<void> {
-  await server.stop(signal)
-  earlierOutput += server.output()
-  await start()
+  await server.restart(signal)
+  ;({ api, driver } = server)
 }
 
 /** A profile whose model plays a script, by the name of the agent that has it. */
@@ -430,7 +403,7 @@ test('secrets of definitions and of children are in no file, no log line and no 
   answers += JSON.stringify(body)
   expect(findLeaks(answers)).toEqual([])
   await restart('SIGTERM')
-  expect(findLeaks(earlierOutput + server.output())).toEqual([])
+  expect(findLeaks(server.output())).toEqual([])
   const files = (await readdir(data, { recursive: true, withFileTypes: true })).filter((file) =>
     file.isFile(),
   )

@@ -1,0 +1,116 @@
+import { mkdtemp, realpath, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll } from 'vitest'
+import { AgentDriver } from './agent-driver.ts'
+import { openAgentServer, startAgentServer, type TestServer } from './agent-server.ts'
+import { AgentServerApi, type ResponseObserver } from './agent-server-api.ts'
+
+/** A server and what the tests of a file need to call it. */
+export interface AgentFixture {
+  readonly server: TestServer
+  readonly api: AgentServerApi
+  readonly driver: AgentDriver
+  /** The workspace of conversations that name no other; no symbolic link. */
+  readonly directory: string
+}
+
+/** Opens a server at the top of a test file; it closes after the last test. */
+export async function openAgentFixture(): Promise<AgentFixture> {
+  const directory = await createDirectory()
+  const server = await openAgentServer()
+  afterAll(async () => {
+    await server[Symbol.asyncDispose]()
+    await removeDirectory(directory)
+  })
+  const api = new AgentServerApi(server)
+  return { server, api, driver: new AgentDriver({ api, directory }), directory }
+}
+
+export interface OwnAgentServerOptions {
+  /** Settings of each start. */
+  readonly env?: Readonly<Record<string, string>>
+  /** The session key: a setting, and a header of each call. */
+  readonly sessionKey?: string
+  readonly onResponse?: ResponseObserver
+}
+
+/** A server of the working tree with a data directory of its own, which a test can stop, kill and start again. */
+export class OwnAgentServer implements AsyncDisposable {
+  /** The data directory; no symbolic link. */
+  readonly data: string
+  /** The workspace of conversations that name no other; no symbolic link. */
+  readonly directory: string
+  readonly #options: OwnAgentServerOptions
+  #process: Awaited<ReturnType<typeof startAgentServer>> | undefined
+  #api: AgentServerApi | undefined
+  #earlierOutput = ''
+
+  private constructor(data: string, directory: string, options: OwnAgentServerOptions) {
+    this.data = data
+    this.directory = directory
+    this.#options = options
+  }
+
+  static async open(options: OwnAgentServerOptions = {}): Promise<OwnAgentServer> {
+    const server = new OwnAgentServer(await createDirectory(), await createDirectory(), options)
+    await server.start()
+    return server
+  }
+
+  get url(): string {
+    return this.api.endpoint.url
+  }
+
+  /** Calls of the present process. */
+  get api(): AgentServerApi {
+    if (this.#api === undefined) throw new Error('the server is not started')
+    return this.#api
+  }
+
+  get driver(): AgentDriver {
+    return new AgentDriver({ api: this.api, directory: this.directory })
+  }
+
+  /** What all its processes have printed. */
+  output(): string {
+    return this.#earlierOutput + (this.#process?.output() ?? '')
+  }
+
+  /** `env` replaces settings of this start. */
+  async start(env: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.#earlierOutput = this.output()
+    const { sessionKey, onResponse } = this.#options
+    const keyEnv = sessionKey === undefined ? {} : { SLIPWAY_SESSION_API_KEY: sessionKey }
+    this.#process = await startAgentServer(this.data, { ...keyEnv, ...this.#options.env, ...env })
+    const headers: Record<string, string> =
+      sessionKey === undefined ? {} : { 'x-session-api-key': sessionKey }
+    this.#api = new AgentServerApi({ url: this.#process.url, headers }, onResponse)
+  }
+
+  /** Resolves with the exit code; null after a kill. */
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+    return (await this.#process?.stop(signal)) ?? null
+  }
+
+  async restart(
+    signal: NodeJS.Signals = 'SIGTERM',
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<void> {
+    await this.stop(signal)
+    await this.start(env)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop('SIGKILL')
+    for (const path of [this.data, this.directory]) await removeDirectory(path)
+  }
+}
+
+async function createDirectory(): Promise<string> {
+  return await realpath(await mkdtemp(join(tmpdir(), 'slipway-test-')))
+}
+
+async function removeDirectory(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true })
+}
