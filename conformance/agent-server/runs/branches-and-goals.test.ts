@@ -10,7 +10,7 @@ import {
 import { OwnAgentServer, openAgentFixture } from '../../support/agent-fixture.ts'
 import type { ApiEvent } from '../../support/agent-server-api.ts'
 
-const { server, api, driver, directory } = await openAgentFixture()
+const { api, driver, directory } = await openAgentFixture()
 
 const isAgentMessage = ({ kind, source }: ApiEvent) => kind === 'MessageEvent' && source === 'agent'
 const goalVerdict = (complete: boolean) => ({

@@ -13,7 +13,7 @@ import {
   type ScriptedReply,
 } from '../../support/mock-provider.ts'
 
-const { server, driver, directory } = await openAgentFixture()
+const { driver } = await openAgentFixture()
 const mockProvider = await MockProvider.open()
 afterAll(async () => await mockProvider[Symbol.asyncDispose]())
 beforeEach(() => {

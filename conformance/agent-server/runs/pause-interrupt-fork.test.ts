@@ -17,7 +17,7 @@ import {
 import { openAgentFixture } from '../../support/agent-fixture.ts'
 import type { ApiEvent } from '../../support/agent-server-api.ts'
 
-const { server, api, driver, directory } = await openAgentFixture()
+const { api, driver, directory } = await openAgentFixture()
 
 const hasLabel = (what: string) => (event: ApiEvent) => eventLabel(event) === what
 const isRunning = hasLabel('execution_status=running')

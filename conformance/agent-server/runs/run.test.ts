@@ -20,7 +20,7 @@ import {
 import { openAgentFixture } from '../../support/agent-fixture.ts'
 import type { ApiEvent } from '../../support/agent-server-api.ts'
 
-const { server, api, driver, directory } = await openAgentFixture()
+const { api, driver, directory } = await openAgentFixture()
 /** In no repository, also after other tests. */
 const unrelatedDirectory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-run-')))
 afterAll(async () => await rm(unrelatedDirectory, { recursive: true, force: true }))
