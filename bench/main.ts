@@ -7,14 +7,15 @@ import { type BenchContext, createDirectoryFactory } from './support/fixtures.ts
 import { formatTable, type ResultRow } from './support/result-table.ts'
 
 /**
- * `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each beside a floor of the same run. Each benchmark
- * runs in a process of its own; one that cannot run says why. The table is always printed. Exits with 1 when one has failed.
+ * `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]`: measurements, each with a floor of the same
+ * run. Each benchmark runs in a process of its own; one that cannot run prints the reason. The table is
+ * always printed. Exits with 1 when a benchmark has failed.
  */
 const { values, positionals } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
     profile: { type: 'string' },
-    /** The child's side: run this one and send its outcome to the parent. */
+    /** In the child: the benchmark whose outcome it sends to the parent. */
     child: { type: 'string' },
   },
   allowPositionals: true,
@@ -42,7 +43,7 @@ async function runAll(): Promise<void> {
   )
   const rows: ResultRow[] = []
   const notes: string[] = []
-  // Also after an interruption: what has been measured is not lost.
+  // After an interruption too, so that no measurement is lost.
   process.once('exit', () => {
     console.log(`\n${formatTable(rows)}${notes.map((note) => `\n${note}`).join('')}`)
   })

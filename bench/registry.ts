@@ -26,7 +26,9 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   'first-token': { run: firstToken },
 }
 
-/** The benchmarks that a name stands for: its own, or those of a group (`sandboxes`). Empty when there is none. */
+/**
+ * The benchmarks that a name selects: its own, or those of a group (`sandboxes`). Empty for an unknown name.
+ */
 export function selectBenchmarks(name: string): string[] {
   if (Object.hasOwn(benchmarks, name)) return [name]
   return Object.keys(benchmarks).filter((other) => other.startsWith(`${name}-`) || other.endsWith(`-${name}`))

@@ -9,8 +9,8 @@ export type Outcome =
   | { readonly failed: string }
 
 /**
- * Runs a program in a process of its own and answers the outcome that it sends. A program that ends without one has failed:
- * neither a crash nor the heap of one benchmark reaches the next.
+ * Runs a program in a process of its own and returns the outcome that it sends. A program that ends without
+ * one has failed. Neither a crash nor the heap of one benchmark affects the next.
  */
 export async function runIsolated(program: URL, args: readonly string[]): Promise<Outcome> {
   const child = fork(program, args)

@@ -23,7 +23,7 @@ const directory = await mkdtemp(join(tmpdir(), 'slipway-image-'))
 try {
   const staged = new Map<string, string>()
   for (const socketPath of values['engine-socket']) {
-    // An empty host: without it DOCKER_HOST of the environment would win over the socket.
+    // An empty host: otherwise DOCKER_HOST of the environment would take precedence over the socket.
     const docker = new Docker({ host: '', protocol: 'http', socketPath })
     const { Arch } = await docker.version()
     const cpu = cpus[Arch]

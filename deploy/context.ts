@@ -3,19 +3,19 @@ import { cp, mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dirname, '..')
-/** What runs inside a sandbox: the agent server and the floors below it. */
+/** The packages of the image: the agent server and those that it imports. */
 const includedPackages = ['shared', 'protocol', 'storage', 'http', 'agent', 'agent-server']
 
 /**
- * Fills a directory with all that the Dockerfile copies. The libraries come by `npm ci` from the lockfile and from whatever
- * registry npm is set up with here, for the engine's kind of machine; the build itself downloads none.
+ * Fills a directory with everything that the Dockerfile copies. `npm ci` installs the libraries from the
+ * lockfile and the configured registry, for the engine's architecture; the build itself downloads none.
  */
 export async function createBuildContext(directory: string, cpu: string): Promise<void> {
   const app = join(directory, 'app')
   await mkdir(join(app, 'examples'), { recursive: true })
   for (const file of ['package.json', 'package-lock.json', 'LICENSE'])
     await cp(join(root, file), join(app, file))
-  // npm compares the lockfile with all workspaces, so all are there until it is done.
+  // npm compares the lockfile with all workspaces, so all are present until it is done.
   const all = await readdir(join(root, 'packages'))
   for (const name of all) {
     await cp(join(root, 'packages', name, 'package.json'), join(app, 'packages', name, 'package.json'))
@@ -43,7 +43,7 @@ export async function createBuildContext(directory: string, cpu: string): Promis
 
 const isReleased = (path: string) => !/\.(test|contract|bench)\.ts$|\/testing$/.test(path)
 
-/** The other workspaces with their links, and what of Node only compilers need. */
+/** Removes the other workspaces with their links, and the parts of Node that only compilers need. */
 async function removeUnused(app: string, all: readonly string[]): Promise<void> {
   for (const name of all.filter((name) => !includedPackages.includes(name))) {
     await rm(join(app, 'packages', name), { recursive: true })
@@ -59,7 +59,7 @@ async function removeUnused(app: string, all: readonly string[]): Promise<void> 
   }
 }
 
-/** The version that the image says it has. */
+/** The version in the image's label. */
 export async function readVersion(): Promise<string> {
   const text = await readFile(join(root, 'packages/agent-server/package.json'), 'utf8')
   return String(JSON.parse(text).version)

@@ -41,7 +41,7 @@ function isTest(file: string): boolean {
   return /\.(test|contract|bench)\.ts$|\/testing\/|^examples\/readme\//.test(file)
 }
 
-/** What lies at the top of `src`: the front door and the files that put a package together. */
+/** Files at the top of `src`: the front door and the wiring of a package. */
 function isWiring(file: string): boolean {
   return /^[^/]+\/src\/[^/]+$/.test(file)
 }
@@ -108,7 +108,7 @@ function resolveLocal(file: string, target: string): string {
 
 type Graph = ReadonlyMap<string, ReadonlySet<string>>
 
-/** Which node imports which; `nodeOf` gives the node of a file. */
+/** The imports between nodes; `nodeOf` returns the node of a file. */
 function graph(sources: readonly Source[], nodeOf: (file: string) => string): Graph {
   const edges = new Map<string, Set<string>>()
   for (const { file, imports } of sources) {
@@ -154,7 +154,7 @@ export function readSources(): Source[] {
     })
 }
 
-/** What a source text imports, types and dynamic imports included. */
+/** The imports of a source text, types and dynamic imports included. */
 export function parseImports(text: string): string[] {
   return [...text.matchAll(importPattern)].map((m) => m[1] ?? m[2] ?? m[3] ?? '')
 }

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 
-/** Everything that `npm run check` looks at, all at the same time; the slowest first. */
+/** The steps of `npm run check`, which run in parallel; the slowest first. */
 const steps = [
   ['types', 'tsc'],
   ['lint and format', 'biome check --error-on-warnings'],

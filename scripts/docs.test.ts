@@ -6,7 +6,7 @@ const root = resolve(import.meta.dirname, '..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
 const isOwn = (file: string) => !file.includes('node_modules')
 const pages = globSync(['*.md', 'docs/**/*.md', '{packages/*,deploy,examples}/README.md'], { cwd: root })
-  // A changelog names what there was.
+  // A changelog names files and identifiers of earlier versions.
   .filter((page) => page !== 'CHANGELOG.md')
 const files = globSync('{.ci,bench,conformance,deploy,docs,examples,fuzz,openapi,packages,scripts}/**/*', {
   cwd: root,
@@ -58,7 +58,7 @@ test.each(pages)('%s: every file that it names exists', (page) => {
   expect(paths.filter((path) => !fileExists(page, path))).toEqual([])
 })
 
-/** A decision also names what was not chosen. */
+/** A decision also names rejected alternatives. */
 const pagesOfToday = pages.filter((page) => !page.startsWith('docs/decisions/'))
 
 test.each(pagesOfToday)('%s: every identifier that it names is in the code', (page) => {

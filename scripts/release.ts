@@ -6,9 +6,9 @@ import { createCommandPackage } from './release/command-package.ts'
 import { readPackage, runProgram } from './release/files.ts'
 
 /**
- * `npm run release -- [--out dist]`: makes `slipway-<version>.tgz`, the command with both servers, and
- * `slipway-client-<version>.tgz`, the client in one file. Both are plain JavaScript, because Node refuses TypeScript below
- * `node_modules`; nothing is published. Prints the paths of the two files, one a line.
+ * `npm run release -- [--out dist]`: creates `slipway-<version>.tgz`, the command with both servers, and
+ * `slipway-client-<version>.tgz`, the client in one file. Both are plain JavaScript, because Node refuses
+ * TypeScript below `node_modules`; nothing is published. Prints the paths of the two files, one a line.
  */
 const { values } = parseArgs({ options: { out: { type: 'string', default: 'dist' } } })
 const out = resolve(values.out)

@@ -30,7 +30,7 @@ export async function append(bench: BenchContext): Promise<ResultRow[]> {
   return rows
 }
 
-/** The event as its writer would hand it over: the log gives id and timestamp. */
+/** The event as a writer appends it: the log adds id and timestamp. */
 function toDraft({ bytes }: ReceivedEvent): EventDraft {
   const { id: _, timestamp: __, ...draft } = JSON.parse(bytes.toString())
   return draft
@@ -48,7 +48,7 @@ async function appendOneByOne({ log }: Storage, events: InputEvents): Promise<vo
   for (const event of events) await log.append(conversationId, [event])
 }
 
-/** Appends a second, both into new files: ours, then the floor with the very rows that ours has written. */
+/** Appends per second, both into new files: ours, then the floor with the same rows. */
 async function measurePair(
   bench: BenchContext,
   events: InputEvents,
@@ -64,7 +64,7 @@ async function measurePair(
   return { ours, floor }
 }
 
-/** One statement for each row in transactions of `size`, and the conversation's row brought up to date in each. */
+/** One statement for each row in transactions of `size`, with an update of the conversation's row in each. */
 async function bareLoop(source: string, target: string, size: number): Promise<number> {
   using database = new DatabaseSync(target)
   const rows = copySchema(source, database)
@@ -81,7 +81,10 @@ async function bareLoop(source: string, target: string, size: number): Promise<n
   })
 }
 
-/** Makes the tables, indexes and pragmas of a log in an empty database, all rows but events, and answers those. */
+/**
+ * Creates the tables, indexes, pragmas and other rows of a log in an empty database; returns the rows of its
+ * events.
+ */
 function copySchema(source: string, into: DatabaseSync): SQLInputValue[][] {
   into.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 2000')
   using from = new DatabaseSync(source, { readOnly: true })

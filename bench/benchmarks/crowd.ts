@@ -18,10 +18,10 @@ import { atLeast, information, median, percentile, type ResultRow } from '../sup
 import { SeededRandom } from '../support/seeded-random.ts'
 
 /**
- * Fifty agents at once on one server: each runs a script of thoughts and `echo` commands in a terminal of its own, is
- * followed by a reader, and ends with every call answered by the right output. Together they take at least as many steps a
- * second as one after another on a server of the same kind. Meanwhile somebody searches another conversation, a hundred
- * times a second at most.
+ * Fifty agents at once on one server: each runs a script of thoughts and `echo` commands in a terminal of its
+ * own, is followed by a reader, and ends with the right output for every call. Together they take at least as
+ * many steps a second as one after another on the same kind of server. Meanwhile a client searches another
+ * conversation, at most a hundred times a second.
  */
 export async function crowd(bench: BenchContext): Promise<ResultRow[]> {
   const size = bench.isQuick ? { agents: 4, steps: 4 } : { agents: 50, steps: 20 }
@@ -60,7 +60,7 @@ export async function crowd(bench: BenchContext): Promise<ResultRow[]> {
   ]
 }
 
-/** No agent takes this long unless it never ends. */
+/** An agent that takes longer than this hangs. */
 const timeoutMs = 300_000
 
 interface CrowdPlan {
@@ -124,7 +124,7 @@ async function createAgent(server: Server, working_dir: string, steps: number): 
   return id
 }
 
-/** Sends the message that begins it and reads its events to the end; answers how many seconds that took. */
+/** Sends the first message and reads the events to the end; returns the seconds that took. */
 async function runToEnd(server: Server, agent: string): Promise<number> {
   const startedAt = performance.now()
   const path = `/api/conversations/${agent}/events`
@@ -137,7 +137,7 @@ async function runToEnd(server: Server, agent: string): Promise<number> {
   return (performance.now() - startedAt) / 1000
 }
 
-/** Searches pages at random places, with a pause of 10 ms after each, and looks at the server's memory. */
+/** Searches pages at random positions, with a pause of 10 ms after each, and samples the server's memory. */
 async function searchMeanwhile(server: Server, events: number, signal: AbortSignal) {
   await using load = startHelper<LoadRequest, LoadResult>('./http-load.ts')
   const random = new SeededRandom(4)
@@ -155,7 +155,10 @@ async function searchMeanwhile(server: Server, events: number, signal: AbortSign
   return { searches, mostMb }
 }
 
-/** It is finished, and its log holds what it should: each call with its result, each command with its output. */
+/**
+ * Checks that the run is finished and that the log has the result of each call and the output of each
+ * command.
+ */
 async function expectFinished(server: Server, agent: string, steps: number): Promise<void> {
   const path = `/api/conversations/${agent}`
   const { execution_status } = await getJson<{ execution_status: string }>(server, path)

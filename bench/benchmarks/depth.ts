@@ -29,10 +29,11 @@ const searchQueries: readonly (readonly [name: string, query: Readonly<Record<st
 ]
 
 /**
- * Pages at random places of a conversation of 1,000,000 events over HTTP, one at a time, the better of two times: with each
- * filter p99 is at most 10 ms and at most three times the p99 of the first page of the same filter. The texts also
- * in a conversation of 100,000 events, beside a scan with LIKE. How long the log took to build, and to open again:
- * at most a second from the start of the process to its first page.
+ * Pages at random places of a conversation of 1,000,000 events over HTTP, one at a time, the better of two
+ * times. With each filter p99 is at most 10 ms and at most three times the p99 of the first page of the same
+ * filter. Text searches also run in a conversation of 100,000 events, with a scan with LIKE as the floor.
+ * Also measured: the time to build the log, and to open it again: at most a second from the start of the
+ * process to its first page.
  */
 export async function depth(bench: BenchContext): Promise<ResultRow[]> {
   const [large, small] = bench.isQuick ? [20_000, 5_000] : [1_000_000, 100_000]
@@ -74,7 +75,7 @@ async function measureAtDepth(bench: BenchContext, count: number): Promise<Resul
   return rows
 }
 
-/** Imports the log and walks each search to its end, for the places where its pages begin. */
+/** Imports the log and walks each search to its end, to collect its page ids. */
 async function buildLog(data: string, count: number, queries: readonly Readonly<Record<string, string>>[]) {
   return await withStorage(data, async (storage) => {
     const times = await importLog(storage, generateLog({ count, words: 8 }))
@@ -104,8 +105,9 @@ async function collectPageIds(
 }
 
 /**
- * First pages, each with a time bound of its own before or after the whole log, so that none has been asked before;
- * and pages at depth: at random page ids and at random moments by turns, moments alone where there are few pages.
+ * First pages, each with a time bound of its own before or after the whole log, so that none was requested
+ * before; and pages at depth: at random page ids and at random instants alternately, only instants where
+ * there are few pages.
  */
 function buildPaths(
   query: Readonly<Record<string, string>>,
@@ -141,8 +143,9 @@ function shuffle<T>(values: readonly T[], random: SeededRandom): T[] {
 }
 
 /**
- * Each path twice, the shorter time counts: a virtual machine takes its CPUs away for some milliseconds now and then. A page
- * is kept for the third time at the earliest, so both times are those of pages that are made.
+ * Requests each path twice; the shorter time counts, because a virtual machine loses its CPUs for some
+ * milliseconds now and then. The server caches a page at its third request at the earliest, so both requests
+ * build the page.
  */
 async function bestOfTwo(
   server: Server,
@@ -163,7 +166,10 @@ async function measureLatencies(
   return [...latenciesMs]
 }
 
-/** First pages of each text, each asked before only once to warm up, beside a bare server that scans with LIKE. */
+/**
+ * First pages of each text, each requested only once before to warm up; the floor is a bare server that scans
+ * with LIKE.
+ */
 async function measureBesideScan(bench: BenchContext, count: number): Promise<ResultRow[]> {
   const data = await bench.directory()
   await withStorage(data, (storage) => importLog(storage, generateLog({ count, words: 8 })))

@@ -13,9 +13,10 @@ import type { SubscribeRequest } from '../support/websocket-subscribers.ts'
 const text = 'a line of what was seen and done '.repeat(24)
 
 /**
- * One conversation to a thousand WebSockets, an event of about 1 kB at a time: it is posted, made durable and has
- * arrived everywhere before the next. Deliveries per CPU-second of the server, all of its work counted: at least
- * 0.6 of a bare `ws` server that gets the same bytes by POST and calls `client.send` for each socket.
+ * One conversation to a thousand WebSockets, an event of about 1 kB at a time: it is posted, durable and
+ * delivered to all before the next. Deliveries per CPU-second of the server, all of its work counted: at
+ * least 0.6 of a bare `ws` server that receives the same bytes by POST and calls `client.send` for each
+ * socket.
  */
 export async function fanOut(bench: BenchContext): Promise<ResultRow[]> {
   const size = bench.isQuick
@@ -65,12 +66,12 @@ interface Delivery {
   readonly sockets: number
   readonly events: number
   readonly path: string
-  /** Frames that a socket gets when it opens. */
+  /** Frames that a socket receives when it opens. */
   readonly greeting: number
   readonly post: { readonly path: string; readonly body: Buffer<ArrayBuffer> }
 }
 
-/** Deliveries per CPU-second of a server, which is ended. */
+/** Deliveries per CPU-second of a server; stops the server. */
 async function measureDeliveries(
   startedServer: Server,
   { sockets, events, path, greeting, post }: Delivery,
@@ -104,7 +105,7 @@ async function postAndAwait(
   }
 }
 
-/** The bytes of one of the events that were delivered. */
+/** The bytes of one delivered event. */
 async function readStoredEvent(data: string): Promise<Buffer<ArrayBuffer>> {
   const [event] = await withStorage(data, (storage) => storage.log.read(conversationId, 0, 1))
   return Buffer.from(must(event, 'an event').bytes)

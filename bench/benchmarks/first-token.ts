@@ -5,15 +5,15 @@ import { type BenchContext, postJson, startAgentServer, startFloor } from '../su
 import type { Server } from '../support/processes.ts'
 import { atMost, information, median, percentile, type ResultRow } from '../support/result-table.ts'
 
-/** Of the model's far side, until its first piece. */
+/** Delay of the fake provider until its first chunk. */
 const delayMs = 20
-/** Nothing takes this long unless it never comes. */
+/** A chunk that takes longer than this never comes. */
 const timeoutMs = 60_000
 
 /**
- * From the request that sends a message to the first piece of the model's answer on the socket of events: at most 10 ms
- * more (p50) than the model's far side takes for the first piece when it is asked by a bare `fetch`. The message is stored
- * durably in between. Beside it, what the first message of a conversation takes, and that of a server that has just started.
+ * From the request that sends a message to the first chunk of the model's reply on the events socket: at most
+ * 10 ms more (p50) than a bare `fetch` of the provider's first chunk. In between, the message becomes
+ * durable. Also measured: the first message of a conversation, and that of a server that has just started.
  */
 export async function firstToken(bench: BenchContext): Promise<ResultRow[]> {
   const size = bench.isQuick ? { conversations: 2, messages: 2 } : { conversations: 12, messages: 20 }
@@ -43,7 +43,7 @@ export async function firstToken(bench: BenchContext): Promise<ResultRow[]> {
   ]
 }
 
-/** Milliseconds until the first piece, of the model's far side alone. */
+/** Milliseconds until the first chunk of the provider alone. */
 async function measureBareFirstToken(model: Server): Promise<number> {
   const startedAt = performance.now()
   const response = await fetch(`http://127.0.0.1:${model.port}/v1/chat/completions`, {
@@ -61,7 +61,7 @@ async function measureBareFirstToken(model: Server): Promise<number> {
 const question = 'What is the answer?'
 const answer = 'The answer is forty-two.'
 
-/** The whole state: a socket gets it when it opens, and behind the events of a run that is over. */
+/** The full state: sent when a socket opens, and after the events of a finished run. */
 function isState(frame: string): boolean {
   return frame.includes('"full_state"')
 }
@@ -107,13 +107,13 @@ class SocketConversation implements AsyncDisposable {
     return talk
   }
 
-  /** Sends a message; answers milliseconds until the first piece of the answer, when the run is over. */
+  /** Sends a message; returns milliseconds until the first chunk of the reply, after the end of the run. */
   async measureFirstToken(): Promise<number> {
     const startedAt = performance.now()
     let firstMs: number | undefined
     const over = this.#waitForFrame((frame) => {
       if (firstMs !== undefined) return isState(frame)
-      // Where no piece came, the whole answer is the first that is seen of it.
+      // Without a delta, the whole reply is the first that arrives.
       if (frame.includes('"StreamingDeltaEvent"') || frame.includes(answer))
         firstMs = performance.now() - startedAt
       return false
@@ -126,7 +126,9 @@ class SocketConversation implements AsyncDisposable {
     return must(firstMs, 'an answer')
   }
 
-  /** The next frame that is wanted. Each is looked at as it comes: several come in one turn of the event loop. */
+  /**
+   * The next frame that matches. Each is checked on arrival: several arrive in one turn of the event loop.
+   */
   #waitForFrame(isExpected: (frame: string) => boolean): Promise<string> {
     return new Promise((resolve, reject) => {
       this.#onFailure = reject

@@ -3,7 +3,10 @@ import type { LoadRequest, LoadResult } from '../support/http-load.ts'
 import { type HelperProcess, startHelper } from '../support/processes.ts'
 import { information, type MeasuredPair, median, type ResultRow } from '../support/result-table.ts'
 
-/** A ready buffer per CPU-second of the server, beside a bare `node:http` server that sends the same bytes. */
+/**
+ * Requests of a fixed buffer per CPU-second of the server; the floor is a bare `node:http` server that sends
+ * the same bytes.
+ */
 export async function httpCore({ isQuick }: BenchContext): Promise<ResultRow[]> {
   await using load = startHelper<LoadRequest, LoadResult>('./http-load.ts')
   const rows: ResultRow[] = []

@@ -7,10 +7,10 @@ import { atMost, information, percentile, type ResultRow } from '../support/resu
 import { ControlPlane } from '../support/sandbox-server.ts'
 
 /**
- * 200 process sandboxes on one server, nine of ten paused, that are compared with what is there every second. The agent servers are
- * the smallest programs that pass for one: it is the server that is measured. Its memory after some minutes of that: at most 1.15
- * times that at the beginning. What the comparisons cost, beside a bare loop that reads the same small files of each sandbox as
- * often; and how long a question takes meanwhile.
+ * 200 process sandboxes on one server, nine of ten paused, reconciled every second. The agent servers are the
+ * smallest programs that act as one, because only the sandbox server is measured. Its memory after some
+ * minutes: at most 1.15 times that at the beginning. Also measured: the cost of reconciling, with a bare loop
+ * that reads the same small files of each sandbox as the floor; and the latency of requests meanwhile.
  */
 export async function manySandboxes(bench: BenchContext): Promise<ResultRow[]> {
   const count = bench.isQuick ? 10 : 200
@@ -47,7 +47,7 @@ export async function manySandboxes(bench: BenchContext): Promise<ResultRow[]> {
   ]
 }
 
-/** What is asked of an agent server that runs and does nothing. */
+/** The replies of an idle agent server. */
 const stubAgentServer = `
 const after = (name) => process.argv[process.argv.indexOf(name) + 1]
 const answers = { '/ready': '{"status":"ready"}', '/alive': '{"status":"ok"}', '/api/conversations/count': '0' }
@@ -57,7 +57,7 @@ require('node:http').createServer((request, response) => {
 }).listen(Number(after('--port')), after('--host'))
 `
 
-/** Starts them, a few at a time, and pauses all but every tenth. */
+/** Starts them, a few at a time, and pauses nine of ten. */
 async function startSandboxes(plane: ControlPlane, count: number): Promise<string[]> {
   const ids: string[] = []
   const numbers = Array.from({ length: count }, (_, n) => n).values()
@@ -73,7 +73,7 @@ async function startSandboxes(plane: ControlPlane, count: number): Promise<strin
   return ids
 }
 
-/** One question after the other, 20 a second at most; answers their latencies in milliseconds. */
+/** Sends one request after the other, at most 20 a second; returns their latencies in milliseconds. */
 async function measureQuestions(
   plane: ControlPlane,
   ids: readonly string[],
@@ -87,8 +87,8 @@ async function measureQuestions(
 }
 
 /**
- * The share of a core that it takes to read, once a second, the four small files that tell about each sandbox: its record, its
- * supervisor's file and state, and whether it is frozen.
+ * The share of a core that it takes to read, once a second, the four small files of each sandbox: its record,
+ * its supervisor's file and state, and whether it is frozen.
  */
 async function measureBareSweeps(
   plane: ControlPlane,

@@ -15,9 +15,9 @@ import { type HelperProcess, type Server, startHelper } from '../support/process
 import { atLeast, information, type MeasuredPair, type ResultRow } from '../support/result-table.ts'
 
 /**
- * Pages of 100 events, about 150 kB, per CPU-second of the server.
- * Asked before: at least 0.8 of a bare `node:http` server that sends the same bytes.
- * Never asked before: at least 0.7 of a bare loop that reads the same rows with `node:sqlite` and sends them.
+ * Pages of 100 events, about 150 kB, per CPU-second of the server. Requested before: at least 0.8 of a bare
+ * `node:http` server that sends the same bytes. Not requested before: at least 0.7 of a bare loop that reads
+ * the same rows with `node:sqlite` and sends them.
  */
 export async function pages(bench: BenchContext): Promise<ResultRow[]> {
   const { isQuick } = bench
@@ -51,7 +51,7 @@ export async function pages(bench: BenchContext): Promise<ResultRow[]> {
   ]
 }
 
-/** Where each page begins: null, then every `next_page_id`. The ids outlive the process that gave them. */
+/** The page id of each page: null, then every `next_page_id`. Page ids stay valid when the process ends. */
 async function collectPageIds(storage: Storage): Promise<(string | null)[]> {
   const ids: (string | null)[] = [null]
   for (;;) {
@@ -66,7 +66,10 @@ async function collectPageIds(storage: Storage): Promise<(string | null)[]> {
   }
 }
 
-/** A process that was started three seconds ago: a quarter of the pages to warm it, the others once each, then one page many times. */
+/**
+ * Measures a process that was started three seconds ago: a quarter of the pages to warm up, the others once
+ * each, then one page many times.
+ */
 async function measure(
   startedServer: Server,
   load: HelperProcess<LoadRequest, LoadResult>,

@@ -17,10 +17,11 @@ import { atMost, information, percentile, type ResultRow } from '../support/resu
 import { ControlPlane } from '../support/sandbox-server.ts'
 
 /**
- * Sandboxes as a user of the API sees them, polled every 10 ms, on each backend. A cold start, from the request to RUNNING: p50 at
- * most 1.5 times that of an agent server that is started bare (as a process with a warm compile cache, or as a container) until it
- * answers. From the warm pool: p50 at most 100 ms more than to initialize a bare server that waits for its settings. Pause and
- * resume: p50 at most 50 ms more than by the freezer, or by the engine.
+ * Sandboxes as a user of the API sees them, polled every 10 ms, on each backend. A cold start, from the
+ * request to RUNNING: p50 at most 1.5 times the start of a bare agent server (as a process with a warm
+ * compile cache, or as a container) until it answers. From the warm pool: p50 at most 100 ms more than to
+ * initialize a bare server that waits for its settings. Pause and resume: p50 at most 50 ms more than by the
+ * freezer, or by the engine.
  */
 export const sandboxBenchmarks: Readonly<Record<string, Benchmark>> = {
   'sandboxes-bubblewrap': {
@@ -72,10 +73,10 @@ async function measure(bench: BenchContext, setup: SandboxSetup): Promise<Result
   return [...(await measureColdStartAndPause(bench, setup)), ...(await measureWarmPool(bench, setup))]
 }
 
-/** Nothing happens unless it is asked for: no sweep, no end of a session. */
+/** Disables everything that happens without a request: reconciliation, the end of a session. */
 const idleEnv = { SLIPWAY_RECONCILE_SECONDS: '3600' }
 
-/** One at a time, ours and the bare one in turn; what is paused is the last of them. */
+/** One at a time, ours and the bare one in turn; the last of them are paused. */
 async function measureColdStartAndPause(
   bench: BenchContext,
   { name, env, startBare }: SandboxSetup,
@@ -99,7 +100,7 @@ async function measureColdStartAndPause(
   ]
 }
 
-/** The first ones are not like those that follow: code is compiled, images are unpacked. */
+/** The first ones are slower than the others: code is compiled, images are unpacked. */
 async function warmUp(plane: ControlPlane, startBare: StartBareServer): Promise<void> {
   for (let round = 0; round < 3; round++) {
     const { id } = await plane.startSandbox()
@@ -109,7 +110,10 @@ async function warmUp(plane: ControlPlane, startBare: StartBareServer): Promise<
   }
 }
 
-/** One sandbox to and fro; the same processes by their freezer, or what is bare by its own means. */
+/**
+ * Pauses and resumes one sandbox; the floor is the freezer on the same processes, or the engine on the bare
+ * container.
+ */
 async function measurePause(
   bench: BenchContext,
   name: string,
@@ -171,7 +175,7 @@ async function measureWarmPool(
   return compareWithFloor(`${name}: from the warm pool`, ours, bare, 100)
 }
 
-/** The median may take so many milliseconds more than that of the floor. */
+/** The median may exceed that of the floor by this many milliseconds. */
 function compareWithFloor(
   name: string,
   ours: readonly number[],

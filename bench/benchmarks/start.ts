@@ -6,8 +6,8 @@ import { residentMb, type Server } from '../support/processes.ts'
 import { atMost, information, median, type ResultRow } from '../support/result-table.ts'
 
 /**
- * From the start of the process to its first `/ready`, with 10,000 conversations stored and a warm compile cache: at
- * most 400 ms. Resident memory when it has been idle for three seconds: at most 120 MB.
+ * From the start of the process to its first `/ready`, with 10,000 conversations stored and a warm compile
+ * cache: at most 400 ms. Resident memory after three idle seconds: at most 120 MB.
  */
 export async function start(bench: BenchContext): Promise<ResultRow[]> {
   const count = bench.isQuick ? 100 : 10_000

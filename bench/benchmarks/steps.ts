@@ -14,10 +14,11 @@ import { generateAgentHistory, maxView } from '../support/generate-agent-history
 import { atMost, information, median, type ResultRow } from '../support/result-table.ts'
 
 /**
- * What the loop adds to each step of a conversation, with a model that answers at once and a tool that does nothing: the
- * question is made of the history, the call and its result are written durably, each in a transaction of its own. With a
- * condenser that keeps what the model is shown at 40 to 80 events, a step after 100,000 events takes at most 1.5 times as
- * long as one after 100, by the clock and in CPU time outside the kernel. Runs of both by turns, on the same machine then.
+ * The overhead of the agent loop for each step of a conversation, with a model that replies at once and a
+ * tool that does nothing: the request is built from the history, and the call and its result are written
+ * durably, each in a transaction of its own. With a condenser that holds the view at 40 to 80 events, a step
+ * after 100,000 events takes at most 1.5 times as long as one after 100, in wall time and in user CPU time.
+ * Both run alternately, on the same machine.
  */
 export async function steps(bench: BenchContext): Promise<ResultRow[]> {
   const size = bench.isQuick ? { deep: 2_000, batch: 5, rounds: 2 } : { deep: 100_000, batch: 50, rounds: 20 }
@@ -39,7 +40,7 @@ export async function steps(bench: BenchContext): Promise<ResultRow[]> {
   }
   const name = `after ${size.deep} events beside 100`
   const wall = (costs: readonly StepCost[]) => median(costs.map(({ wallUs }) => wallUs))
-  // The kernel counts in ticks: the mean of all rounds is finer than any of them.
+  // The kernel counts in ticks: the mean of all rounds is more precise than any of them.
   const cpu = (costs: readonly StepCost[]) => costs.reduce((sum, { cpuUs }) => sum + cpuUs, 0) / costs.length
   return [
     atMost(`a step ${name}`, 'µs', wall(many), wall(few), 1.5),
@@ -49,7 +50,7 @@ export async function steps(bench: BenchContext): Promise<ResultRow[]> {
   ]
 }
 
-/** Opening a long conversation with the fold that was saved and without. */
+/** Opens a long conversation with the saved fold and without. */
 async function measureOpening(fixture: StepsFixture, count: number) {
   const id = await fixture.createHistory(count)
   const openMs = async () => {
@@ -68,7 +69,7 @@ async function measureOpening(fixture: StepsFixture, count: number) {
   }
 }
 
-/** The same without a condenser: the model is shown all of it. */
+/** The same without a condenser: the view is the whole log. */
 async function measureUncondensed(
   fixture: StepsFixture,
   { deep }: { readonly deep: number },
@@ -92,7 +93,7 @@ type ModelAnswer = Extract<Awaited<ReturnType<Model['generate']>>, { kind: 'repl
 /** A step's share of a run. */
 interface StepCost {
   readonly wallUs: number
-  /** User time; the kernel's is mostly that of the disk. */
+  /** User time; system time is mostly that of the disk. */
   readonly cpuUs: number
 }
 
@@ -115,7 +116,7 @@ async function measureRun(
   await conversation.waitUntilIdle()
   const { user } = process.cpuUsage(usage)
   const wallMs = performance.now() - startedAt
-  // Behind a pause of the log its text index follows, on a thread that must not meet the next run.
+  // After a pause of the log its text index is updated, on a thread that must not overlap the next run.
   await fixture.waitUntilIndexed()
   const done = await fixture.countObservations(conversation.id, before)
   const { status, view } = conversation.state
@@ -127,7 +128,7 @@ async function measureRun(
   return { wallUs: (wallMs * 1000) / done, cpuUs: user / done }
 }
 
-/** A storage of its own, and what conversations need besides. */
+/** A storage of its own, and the other dependencies of conversations. */
 class StepsFixture implements AsyncDisposable {
   readonly #directory: string
   readonly #storage: Storage
@@ -142,7 +143,7 @@ class StepsFixture implements AsyncDisposable {
     return new StepsFixture(directory, await openStorage({ directory }))
   }
 
-  /** Writes the log of a new conversation; answers its id. */
+  /** Writes the log of a new conversation; returns its id. */
   async createHistory(count: number, options: { readonly hasCondenser?: boolean } = {}): Promise<string> {
     const id = randomUUID()
     await importLog(this.#storage, generateAgentHistory(count, options), id)
@@ -175,7 +176,7 @@ class StepsFixture implements AsyncDisposable {
     })
   }
 
-  /** How many observations are after a position. */
+  /** The number of observations after a position. */
   async countObservations(id: string, after: number): Promise<number> {
     const events = await this.#storage.log.read(id, after, 10_000)
     return events.filter(({ bytes }) => JSON.parse(bytes.toString()).kind === 'ObservationEvent').length
@@ -207,7 +208,10 @@ function createSettings(hasCondenser: boolean, working_dir: string): ResolvedSet
   return { ...rest, agent: must(agent, 'the agent') }
 }
 
-/** A model that answers at once: so many calls, then a text, then calls again. Tokens are counted as for any model. */
+/**
+ * A model that replies at once: a number of calls, then a text, then calls again. Tokens are counted as for
+ * any model.
+ */
 function immediateModel(llm: Llm, batch: number, counter: Model): Model {
   let requestCount = 0
   return {
@@ -215,7 +219,7 @@ function immediateModel(llm: Llm, batch: number, counter: Model): Model {
     contextWindow: 200_000,
     countTokens: (messages) => counter.countTokens(messages),
     generate: async ({ tools }) => {
-      // Without tools it is asked for a summary.
+      // A request without tools is for a summary.
       if (tools.length === 0) return createAnswer(llm, { content: 'It thought about all of that.' })
       requestCount++
       if (requestCount % (batch + 1) === 0) return createAnswer(llm, { content: 'That is clear now.' })

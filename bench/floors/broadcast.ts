@@ -3,7 +3,7 @@ import { buffer } from 'node:stream/consumers'
 import { WebSocketServer } from 'ws'
 import { listen } from './listen.ts'
 
-/** What is posted goes to every socket, as its documentation shows it: `client.send` in a loop. */
+/** Sends each POST body to every socket, as the documentation of `ws` shows it: `client.send` in a loop. */
 const server = createServer(async (request, response) => {
   const bytes = await buffer(request)
   for (const client of sockets.clients) client.send(bytes, { binary: false })

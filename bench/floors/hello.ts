@@ -1,5 +1,5 @@
 import { createServer } from 'node:http'
 import { listen } from './listen.ts'
 
-/** The least that can be started. */
+/** The smallest server that can be started. */
 await listen(createServer((_, response) => response.end('{"status":"ok"}')))

@@ -4,8 +4,8 @@ import { agentServerRoutes, type RouteTable } from '@slipway/protocol'
 import { listen } from './listen.ts'
 
 /**
- * One ready buffer: `node http-core.ts <bytes>` serves it with bare `node:http`, `node http-core.ts <bytes> app` with `createApp`
- * and the routes of the agent server.
+ * One fixed buffer: `node http-core.ts <bytes>` serves it with bare `node:http`, `node http-core.ts <bytes>
+ * app` with `createApp` and the routes of the agent server.
  */
 const [size = '300', kind = 'floor'] = process.argv.slice(2)
 const bytes = Buffer.alloc(Number(size), ' ')

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 
-/** Listens on loopback and prints the address, as the server under measurement does. */
+/** Listens on loopback and prints the address, like the measured server. */
 export async function listen(server: Server): Promise<void> {
   server.keepAliveTimeout = 60_000
   server.listen(0, '127.0.0.1')

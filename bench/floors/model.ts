@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { listen } from './listen.ts'
 
 /**
- * The far side of a chat completion: `node model.ts <ms>` answers each POST with server-sent events, the first piece of the
- * text after so many milliseconds, the others 5 ms apart.
+ * A provider of chat completions: `node model.ts <ms>` replies to each POST with server-sent events, the
+ * first chunk of the text after this many milliseconds, the others 5 ms apart.
  */
 const delayMs = Number(process.argv[2])
 const textPieces = ['The', ' answer', ' is', ' forty', '-two', '.']

@@ -4,8 +4,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { listen } from './listen.ts'
 
 /**
- * The bare loop beside which pages are measured: `/again` sends one ready page, `/<n>` reads the hundred rows from the
- * `n`th on by their row ids, joins them and sends them. `node pages.ts <data directory>`; the log has one conversation.
+ * The floor of pages: `/again` sends one prepared page, `/<n>` reads a hundred rows from the `n`th on by
+ * their row ids, joins them and sends them. `node pages.ts <data directory>`; the log has one conversation.
  */
 const database = new DatabaseSync(join(process.argv[2] ?? '', 'log.db'), { readOnly: true })
 const first = Number(database.prepare('SELECT min(rowid) AS first FROM event').get()?.first)

@@ -3,7 +3,10 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { listen } from './listen.ts'
 
-/** Looks for a text in every event in order, until it has a hundred: `node scan.ts <data directory>`, `/?body=text`. */
+/**
+ * Searches every event in order for a text, up to a hundred matches: `node scan.ts <data directory>`,
+ * `/?body=text`.
+ */
 const database = new DatabaseSync(join(process.argv[2] ?? '', 'log.db'), { readOnly: true })
 const hits = database.prepare(
   "SELECT CAST(body AS TEXT) AS text FROM event WHERE CAST(body AS TEXT) LIKE '%' || ? || '%' ORDER BY rowid LIMIT 100",

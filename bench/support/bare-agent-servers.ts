@@ -6,11 +6,14 @@ import { must } from '@slipway/protocol'
 import Docker from 'dockerode'
 import { type BenchContext, startAgentServer } from './fixtures.ts'
 
-/** The floors of sandboxes: an agent server with nothing around it, or in a container that nobody looks after. */
+/**
+ * The floors of the sandbox benchmarks: an agent server without a control plane, as a process or in a
+ * container.
+ */
 
-/** What can stand still and go on. */
+/** A process or container that can be paused and resumed. */
 export interface Pausable {
-  /** Resolves when it stands still. */
+  /** Resolves when it is paused. */
   pause(): Promise<void>
   resume(): Promise<void>
 }
@@ -25,12 +28,12 @@ export type StartBareServer = (env: Readonly<Record<string, string>>) => Promise
 const pollMs = 10
 const initKey = 'sk-of-the-settings'
 
-/** Environment of one that waits for its settings. */
+/** Environment of a server that waits for its settings. */
 export const deferredInitEnv = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
-/** Environment of one that has them. */
+/** Environment of a server that has its settings. */
 export const sessionKeyEnv = () => ({ SLIPWAY_SESSION_API_KEY: `sk-${randomUUID()}` })
 
-/** Processes, with one compile cache for all of them. */
+/** Starts processes that share one compile cache. */
 export async function startBareProcesses(bench: BenchContext): Promise<StartBareServer> {
   const cache = { NODE_COMPILE_CACHE: await bench.directory() }
   return async (env) => {
@@ -46,7 +49,7 @@ export async function startBareProcesses(bench: BenchContext): Promise<StartBare
   }
 }
 
-/** Containers of the same image, with one port. */
+/** Starts containers of one image, with one port. */
 export function startBareContainers(socketPath: string, image: string): StartBareServer {
   const docker = new Docker({ host: '', protocol: 'http', socketPath })
   return async (env) => {
@@ -76,7 +79,7 @@ export function startBareContainers(socketPath: string, image: string): StartBar
   }
 }
 
-/** Gives its settings to one that waits for them; resolves when its session key opens it. */
+/** Sends the settings to a waiting server; resolves when the server accepts its session key. */
 export async function initialize({ url }: BareAgentServer): Promise<void> {
   const key = `sk-${randomUUID()}`
   const response = await fetch(`${url}/api/init`, {
@@ -91,7 +94,7 @@ export async function initialize({ url }: BareAgentServer): Promise<void> {
     throw new Error(`/api/init answers ${response.status}, then ${counted.status}`)
 }
 
-/** Resolves when it answers `/ready`, also with 503: that it waits for its settings. */
+/** Resolves when `/ready` answers, also with 503 (waiting for settings). */
 export async function waitUntilReachable(url: string): Promise<void> {
   for (const deadline = performance.now() + 60_000; ; await sleep(pollMs)) {
     const status = await fetch(`${url}/ready`).then(

@@ -9,24 +9,24 @@ import { type Server, startServer } from './processes.ts'
 export const conversationId = '6f9619ff-8b86-4011-b42d-00c04fc964ff'
 export const searchPath = `/api/conversations/${conversationId}/events/search`
 
-/** What a benchmark is given. */
+/** What a benchmark runs with. */
 export interface BenchContext {
-  /** Small sizes: shows that everything works, proves nothing. */
+  /** Small sizes: checks that the benchmark works, measures nothing. */
   readonly isQuick: boolean
-  /** Where the servers under measurement leave a CPU profile, if they are to. */
+  /** Where the measured servers write a CPU profile; undefined: no profile. */
   readonly profileDirectory: string | undefined
   /** A new directory, removed at the end of the run. */
   directory(): Promise<string>
 }
 
-/** Makes directories that are removed when this process ends, however it ends. */
+/** Creates directories that are removed when this process ends, however it ends. */
 export function createDirectoryFactory(): () => Promise<string> {
   const root = mkdtempSync(join(tmpdir(), 'slipway-bench-'))
   process.on('exit', () => rmSync(root, { recursive: true, force: true }))
   return () => mkdtemp(join(root, 'd-'))
 }
 
-/** Imports events into a conversation and waits for the text index; answers how long each took. */
+/** Imports events into a conversation and waits for the text index; returns the duration of each. */
 export async function importLog(
   storage: Storage,
   events: Iterable<ReceivedEvent>,
@@ -48,13 +48,13 @@ export async function importLog(
   return { importMs: importedAt - startedAt, indexMs: performance.now() - importedAt }
 }
 
-/** Opens the storage of a directory, works on it, and closes it. */
+/** Opens the storage of a directory for the duration of a function. */
 export async function withStorage<T>(directory: string, work: (storage: Storage) => Promise<T>): Promise<T> {
   await using storage = await openStorage({ directory })
   return await work(storage)
 }
 
-/** The agent server on the data of a directory, as its main.ts starts it. */
+/** Starts the agent server on a data directory, with its main.ts. */
 export function startAgentServer(
   bench: BenchContext,
   data: string,
@@ -66,17 +66,17 @@ export function startAgentServer(
   return startServer([...profile, main, '--port', '0', '--data', data], env)
 }
 
-/** A program of the folder `floors`. */
+/** Starts a program of the folder `floors`. */
 export function startFloor(name: string, ...args: string[]): Promise<Server> {
   return startServer([fileURLToPath(new URL(`../floors/${name}.ts`, import.meta.url)), ...args])
 }
 
-/** A GET of JSON; anything but a success is an Error. The caller knows the shape of the answer. */
+/** GETs JSON; throws unless the request succeeds. The caller knows the shape. */
 export async function getJson<T>(server: Server, path: string): Promise<T> {
   return await readJson<T>(path, await fetch(`http://127.0.0.1:${server.port}${path}`))
 }
 
-/** A POST of JSON, likewise. */
+/** POSTs JSON, likewise. */
 export async function postJson<T>(server: Server, path: string, body: unknown): Promise<T> {
   const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {
     method: 'POST',

@@ -12,7 +12,7 @@ function parseHistory(count: number, hasCondenser: boolean): GeneratedEvent[] {
   return [...generateAgentHistory(count, { hasCondenser })].map(({ bytes }) => JSON.parse(bytes.toString()))
 }
 
-/** How many events a model would be shown after each event; each Condensation forgets only what is shown then. */
+/** The length of the view after each event; each Condensation forgets only events of the view. */
 function viewSizes(events: readonly GeneratedEvent[]): number[] {
   const view = new Set<string>()
   return events.map(({ id, kind, forgotten_event_ids = [] }) => {

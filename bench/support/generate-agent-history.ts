@@ -3,14 +3,14 @@ import type { ReceivedEvent } from '@slipway/storage'
 import { firstInstant } from './generate-log.ts'
 import { SeededRandom } from './seeded-random.ts'
 
-/** Events that a model is shown before they are condensed to half. */
+/** Length of the view at which it is condensed to half. */
 export const maxView = 80
 /** The system prompt and the first message are never forgotten. */
 const protectedCount = 2
 
 /**
- * The log of an agent that has thought for a long time, as its loop writes it: a system prompt, a message, then calls and
- * results, with a Condensation whenever the model would be shown more than `maxView` events.
+ * The log of an agent after a long run, as the agent loop writes it: a system prompt, a message, then calls
+ * and results, with a Condensation whenever the view exceeds `maxView` events.
  */
 export function* generateAgentHistory(
   count: number,
@@ -30,7 +30,7 @@ export function* generateAgentHistory(
 class HistoryGenerator {
   count = 0
   readonly #random = new SeededRandom(7)
-  /** Ids of what is shown, in order. */
+  /** Ids of the view, in order. */
   #view: string[] = []
 
   get mustCondense(): boolean {
@@ -72,7 +72,7 @@ class HistoryGenerator {
     })
   }
 
-  /** Of the action that was written last. */
+  /** Of the newest action. */
   observation(action_id: string): ReceivedEvent {
     const content = [{ type: 'text', text: 'Your thought has been logged.' }]
     const observation = { kind: 'ThinkObservation', content, is_error: false }
@@ -86,7 +86,7 @@ class HistoryGenerator {
     })
   }
 
-  /** Forgets the older half but for the first events; calls and their results stay together. */
+  /** Forgets the older half, except the first events; a call and its result stay together. */
   condensation(): ReceivedEvent {
     const end = this.#view.length - maxView / 2 + protectedCount
     const event = this.#createEvent({

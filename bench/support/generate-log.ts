@@ -4,7 +4,7 @@ import { SeededRandom } from './seeded-random.ts'
 
 export const firstInstant = parseInstant('2026-01-01T00:00:00Z') ?? 0
 
-/** Texts to search for, by how often messages have them. Those that are not made of common words are planted. */
+/** Search texts by how many messages contain them. Texts that are not common words are planted. */
 export const needles = {
   absent: 'zqxjkvw',
   rare: 'quokkamilk',
@@ -16,7 +16,7 @@ export const needles = {
   Chinese: '検索結果',
 } as const
 
-/** Each planted word with the share of messages that have it. */
+/** Each planted word with the share of messages that contain it. */
 const plantedWords = [
   ['Quokkamilk', 0.0002],
   ['migration', 0.005],
@@ -29,9 +29,9 @@ const frequentWords =
   'the of and to a in is it you that for on with as this was be are or at from by not have but'.split(' ')
 
 /**
- * An ordinary log, always the same for the same options: 15 % messages, 35 % actions, 35 % observations, 13 % state
- * updates, the rest errors and pauses; in order of time, about a second apart. A text has `words` words on average;
- * an event is about 350 bytes plus six for each word.
+ * A typical log, the same for the same options: 15 % messages, 35 % actions, 35 % observations, 13 % state
+ * updates, the rest errors and pauses; in order of time, about a second apart. A text has `words` words on
+ * average; an event is about 350 bytes plus six for each word.
  */
 export function* generateLog(options: {
   readonly count: number
@@ -122,7 +122,10 @@ class LogGenerator {
     }
   }
 
-  /** Words of which a few are very common, as in any language; half to one and a half times `words` of them. */
+  /**
+   * Words of which a few are very frequent, as in a natural language; between half and one and a half times
+   * `words` of them.
+   */
   #text(words: number): string {
     const count = Math.max(1, Math.round(words * (0.5 + this.#random.next())))
     const text: string[] = []

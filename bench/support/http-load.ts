@@ -1,7 +1,9 @@
 import { connect, type Socket } from 'node:net'
 import { serveParent } from './processes.ts'
 
-/** `count` GET requests over some connections, path after path and again from the first, one at a time on each. */
+/**
+ * `count` GET requests over some connections, cycling through the paths, one at a time on each connection.
+ */
 export interface LoadRequest {
   readonly port: number
   readonly paths: readonly string[]
@@ -12,11 +14,11 @@ export interface LoadRequest {
 export interface LoadResult {
   /** Of the bodies. */
   readonly bytes: number
-  /** Of each request, from its first byte sent to the last byte received, in the order of their ends. */
+  /** Of each request, from its first byte sent to the last byte received, in order of completion. */
   readonly latenciesMs: Float64Array
 }
 
-/** Load client: raw sockets, bodies are counted and not looked at, so that it costs less than any server. */
+/** Load client on raw sockets: counts bodies without parsing them, so it costs less than any server. */
 serveParent(async (load: LoadRequest): Promise<LoadResult> => {
   const run = { next: 0, done: 0, bytes: 0, latenciesMs: new Float64Array(load.count) }
   await Promise.all(Array.from({ length: load.connections }, () => runConnection(load, run)))

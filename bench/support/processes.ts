@@ -4,21 +4,21 @@ import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { must } from '@slipway/protocol'
 
-/** Every child of this process; none outlives it. */
+/** All children of this process; they end with it. */
 const children = new Set<ChildProcess>()
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL')
 })
 
-/** A server in a process of its own, ended when it is disposed of. */
+/** A server in a process of its own, stopped on disposal. */
 export interface Server extends AsyncDisposable {
   readonly pid: number
   readonly port: number
-  /** What it used so far, with all of its threads; a hundredth of a second is the unit. */
+  /** CPU time so far of all its threads, in steps of a hundredth of a second. */
   cpuSeconds(): number
 }
 
-/** Starts a program that prints its address as the first line, with the Node of this process. */
+/** Starts a program with the Node of this process; its first line is its address. */
 export async function startServer(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
@@ -27,7 +27,7 @@ export async function startServer(
   return { ...program, port: Number(new URL(firstLine).port) }
 }
 
-/** A program in a process of its own, and the first line that it printed. */
+/** A program in a process of its own, and its first line of output. */
 export interface Program extends Omit<Server, 'port'> {
   readonly firstLine: string
 }
@@ -53,12 +53,12 @@ export async function startProgram(
   }
 }
 
-/** A helper process that answers one question at a time. */
+/** A helper process that handles one request at a time. */
 export interface HelperProcess<Question, Answer> extends AsyncDisposable {
   ask(question: Question): Promise<Answer>
 }
 
-/** Starts a program of ours that answers each message with one. */
+/** Starts a helper that replies to each message with one message. */
 export function startHelper<Question extends object, Answer>(file: string): HelperProcess<Question, Answer> {
   const child = fork(new URL(file, import.meta.url), { serialization: 'advanced' })
   const exited = trackChild(child)
@@ -74,7 +74,7 @@ export function startHelper<Question extends object, Answer>(file: string): Help
   }
 }
 
-/** The peer's side: answers each message of the parent, also with the Error it failed with, and ends with the parent. */
+/** The helper's side: replies to each message of the parent, with an Error too, and ends with the parent. */
 export function serveParent<Question>(answer: (question: Question) => Promise<unknown>): void {
   process.on('message', (question: Question) => {
     answer(question).then(
@@ -98,7 +98,7 @@ function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / 100
 }
 
-/** Sees to it that the child ends with us; answers a promise that rejects when the child ends. */
+/** Ends the child with this process; returns a promise that rejects when the child ends. */
 function trackChild(child: ChildProcess): Promise<never> {
   children.add(child)
   const exited = once(child, 'exit').then(([code, signal]): never => {

@@ -1,4 +1,4 @@
-/** One line of a result file: what was measured, beside its floor or limit of the same run. */
+/** One line of a result file: a measurement with its floor or limit of the same run. */
 export interface ResultRow {
   readonly name: string
   readonly unit: string
@@ -7,18 +7,21 @@ export interface ResultRow {
   readonly floor: number | null
   /** `ours / floor`. Null for plain information. */
   readonly ratio: number | null
-  /** What the ratio is held to: at least this, or at most this where the unit ends in "at most". Null: information. */
+  /**
+   * The goal of the ratio: at least this, or at most this where the unit ends in "at most". Null:
+   * information.
+   */
   readonly goal: number | null
   readonly holds: boolean | null
 }
 
-/** Throughput beside a floor, measured in pairs: the medians, and the median of the pairs' ratios. */
+/** Throughput with a floor, measured in pairs: the medians, and the median of the pairs' ratios. */
 export function atLeast(name: string, unit: string, pairs: readonly MeasuredPair[], goal: number): ResultRow {
   const ratio = median(pairs.map((pair) => pair.ours / pair.floor))
   return { ...medians(name, unit, pairs), ratio, goal, holds: ratio >= goal }
 }
 
-/** A figure that may not exceed `goal` times a limit (or another figure, for which `floor` stands). */
+/** A figure that must not exceed `goal` times a limit (or times another figure, passed as `floor`). */
 export function atMost(name: string, unit: string, ours: number, floor: number, goal = 1): ResultRow {
   const ratio = ours / floor
   return { name, unit: `${unit}, at most`, ours, floor, ratio, goal, holds: ratio <= goal }
@@ -83,7 +86,7 @@ function formatGoal({ goal, unit }: ResultRow): string {
   return `${unit.endsWith('at most') ? '<=' : '>='} ${goal}`
 }
 
-/** Three digits that matter, or whole thousands as they are. */
+/** Three significant digits, or whole thousands. */
 function formatFigure(value: number | null): string {
   if (value === null) return ''
   return Math.abs(value) >= 100 ? String(Math.round(value)) : String(Number(value.toPrecision(3)))

@@ -9,11 +9,11 @@ import { type Program, startProgram } from './processes.ts'
 
 const sandboxServerMain = fileURLToPath(new URL('../../packages/sandbox-server/src/main.ts', import.meta.url))
 const key = 'sk-of-the-administrator'
-/** No step takes this long unless it never ends. */
+/** A step that takes longer than this hangs. */
 const timeoutMs = 180_000
 const pollMs = 10
 
-/** A sandbox as the API answers it, as far as it matters here. */
+/** The members of a sandbox, as the API returns it, that are used here. */
 export interface SandboxInfo {
   readonly id: string
   readonly status: string
@@ -21,7 +21,7 @@ export interface SandboxInfo {
   readonly exposed_urls: readonly { readonly name: string; readonly url: string }[] | null
 }
 
-/** A sandbox server in a process of its own, asked as its users ask it. All of its sandboxes end with it. */
+/** A sandbox server in a process of its own, called through its API. All of its sandboxes end with it. */
 export class ControlPlane implements AsyncDisposable {
   readonly data: string
   readonly #env: Readonly<Record<string, string>>
@@ -50,12 +50,12 @@ export class ControlPlane implements AsyncDisposable {
     return this.#program.cpuSeconds()
   }
 
-  /** Asks for a sandbox; it is on its way when this resolves. */
+  /** Requests a sandbox; resolves when its start is under way. */
   startSandbox(query = ''): Promise<SandboxInfo> {
     return this.#call<SandboxInfo>('POST', `/api/v1/sandboxes${query}`)
   }
 
-  /** Looks every few milliseconds; rejects when it comes to another end. */
+  /** Polls every few milliseconds; rejects when the sandbox reaches another final state. */
   async waitForStatus(id: string, status: string): Promise<SandboxInfo> {
     const deadline = performance.now() + timeoutMs
     for (;;) {
@@ -67,7 +67,7 @@ export class ControlPlane implements AsyncDisposable {
     }
   }
 
-  /** Milliseconds of one question about a sandbox. */
+  /** Duration of one request for a sandbox, in milliseconds. */
   async measureGet(id: string): Promise<number> {
     const startedAt = performance.now()
     await this.#call('GET', `/api/v1/sandboxes?id=${id}`)
@@ -82,27 +82,27 @@ export class ControlPlane implements AsyncDisposable {
     await this.#call('POST', `/api/v1/sandboxes/${id}/resume`)
   }
 
-  /** Resolves when nothing is left of it. */
+  /** Resolves when nothing is left of the sandbox. */
   async deleteSandbox(id: string): Promise<void> {
     await this.#call('DELETE', `/api/v1/sandboxes/${id}`)
     await this.#waitFor(() => this.#countSandboxes('WHERE id = ?', id) === 0, `${id} is gone`)
   }
 
-  /** Resolves when so many of the warm pool wait for somebody. */
+  /** Resolves when this many sandboxes of the warm pool are ready. */
   async waitForWarmPool(count: number): Promise<void> {
     const isReady = () => this.#countSandboxes("WHERE owner IS NULL AND status = 'RUNNING'") === count
     await this.#waitFor(isReady, 'the pool is full')
   }
 
-  /** The record that the process backend keeps of a sandbox: its control groups. */
+  /** The process backend's record of a sandbox: its control groups. */
   cgroups(id: string): readonly string[] {
     return readCgroups(join(this.data, 'sandboxes', id))
   }
 
-  /** Removes all sandboxes, those of the pool too, and ends the server. */
+  /** Removes all sandboxes, those of the pool too, and stops the server. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#program[Symbol.asyncDispose]()
-    // Without a pool, so that none comes after the last has gone.
+    // Without a pool, so that no new sandbox starts.
     this.#program = await start(this.data, {
       ...this.#env,
       SLIPWAY_WARM_POOL: '0',
@@ -149,7 +149,7 @@ function serverUrl({ firstLine }: Program): string {
   return String(JSON.parse(firstLine).url)
 }
 
-/** When the benchmark is cut off: what lives on by design must not. */
+/** When the benchmark is interrupted, its sandboxes must end too, although sandboxes outlive their server. */
 function killAllSandboxes(data: string): void {
   const folder = join(data, 'sandboxes')
   for (const id of listNames(folder).filter((name) => !name.startsWith('.'))) {
@@ -174,7 +174,7 @@ function kill(pid: number): void {
   } catch {}
 }
 
-/** A killed process that stands still ends when it goes on. */
+/** A frozen process that was killed ends when it is thawed. */
 function thaw(group: string): void {
   for (const [name, text] of Object.entries({ 'freezer.state': 'THAWED', 'cgroup.freeze': '0' })) {
     try {

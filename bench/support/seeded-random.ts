@@ -1,4 +1,4 @@
-/** Numbers that look random and are the same for the same seed: the same logs, the same pages, in every run. */
+/** Pseudo-random numbers: the same logs and the same pages for the same seed. */
 export class SeededRandom {
   #state: number
 
@@ -6,7 +6,7 @@ export class SeededRandom {
     this.#state = seed >>> 0
   }
 
-  /** From 0 up to 1, without 1. */
+  /** From 0 up to 1, exclusive. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let x = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1)
@@ -14,7 +14,7 @@ export class SeededRandom {
     return ((x ^ (x >>> 14)) >>> 0) / 4_294_967_296
   }
 
-  /** A whole number from 0 up to `below`, without it. */
+  /** An integer from 0 up to `below`, exclusive. */
   below(below: number): number {
     return Math.floor(this.next() * below)
   }

@@ -1,10 +1,12 @@
-/** Counts the text frames of a server's WebSocket stream by their heads alone; a server does not mask. */
+/**
+ * Counts the text frames of a server's WebSocket stream by their headers; frames of a server are not masked.
+ */
 export class FrameCounter {
   #payload = 0
   #isText = false
   #remainder: Buffer = Buffer.alloc(0)
 
-  /** Takes the next piece of the stream and answers how many text frames end in it. */
+  /** Reads the next chunk of the stream and returns how many text frames end in it. */
   count(piece: Buffer): number {
     const bytes = this.#remainder.length === 0 ? piece : Buffer.concat([this.#remainder, piece])
     let at = 0
@@ -24,7 +26,7 @@ export class FrameCounter {
     return ended
   }
 
-  /** Reads a frame's head and answers its size, undefined when not all of it is there. */
+  /** Reads a frame's header and returns the frame's size; undefined while the header is incomplete. */
   #readHead(bytes: Buffer, at: number): number | undefined {
     const left = bytes.length - at
     if (left < 2) return undefined

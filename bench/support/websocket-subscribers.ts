@@ -2,7 +2,10 @@ import { connect, type Socket } from 'node:net'
 import { serveParent } from './processes.ts'
 import { FrameCounter } from './websocket-frames.ts'
 
-/** Opens sockets and answers when all of them are open; or waits until all of them have had `frames` more frames. */
+/**
+ * Opens sockets and replies when all of them are open; or waits until each of them has received `frames` more
+ * frames.
+ */
 export type SubscribeRequest =
   | {
       readonly do: 'open'
@@ -13,7 +16,7 @@ export type SubscribeRequest =
     }
   | { readonly do: 'wait'; readonly frames: number }
 
-/** Subscribers on raw sockets: frames are counted by their heads and not looked at. */
+/** Subscribers on raw sockets that count frames by their headers without parsing them. */
 const sockets: Socket[] = []
 let receivedFrames = 0
 let expectedFrames = 0
@@ -26,7 +29,7 @@ serveParent(async (question: SubscribeRequest) => {
   await waitForFrames(greeting)
 })
 
-/** Resolves when every socket has had this many frames more than were waited for before. */
+/** Resolves when every socket has received this many frames since the last wait. */
 async function waitForFrames(frames: number): Promise<void> {
   expectedFrames += frames * sockets.length
   await new Promise<void>((resolve) => {

@@ -4,7 +4,10 @@ import { printNote } from '@slipway/cli/toolkit'
 import { pollUntil, type SandboxDemoContext } from './context.ts'
 import { findProcesses } from './find-processes.ts'
 
-/** What is there of sandboxes: their processes (undefined: nobody knows here) and their directories. */
+/**
+ * What is left of sandboxes: the number of their processes (undefined: unknown on this system) and of their
+ * directories.
+ */
 export interface Leftovers {
   readonly processes: number | undefined
   readonly directories: number
@@ -19,8 +22,8 @@ export async function findLeftovers({
 }
 
 /**
- * Ends all sandboxes and waits until nothing of them is left; also a start that is under way when it is called. It never
- * rejects: what cannot be removed is told.
+ * Deletes all sandboxes and waits until nothing of them is left, starts that are under way included. Never
+ * rejects: it reports what it cannot remove.
  */
 export async function removeSandboxes(
   stage: Pick<SandboxDemoContext, 'client' | 'root' | 'data'>,
@@ -44,7 +47,7 @@ async function removeOnce(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { items: tasks } = await client.call('searchStartTasks', { query: {}, signal })
-  // One that is not in a sandbox yet would make one later.
+  // A start without a sandbox yet would create one later.
   const isStarting = tasks.some(({ status }) => status !== 'READY' && status !== 'ERROR')
   const { items } = await client.call('searchSandboxes', { query: {}, signal })
   for (const { id } of items)

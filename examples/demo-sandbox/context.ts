@@ -7,13 +7,13 @@ export interface SandboxDemoContext {
   readonly client: SandboxServerClient
   readonly isFast: boolean
   readonly signal: AbortSignal
-  /** Everything that the demo makes is in here: its directory is of no other use. */
+  /** A directory that contains everything the demo creates, and nothing else. */
   readonly root: string
-  /** Where the server keeps its things. */
+  /** The server's data directory. */
   readonly data: string
 }
 
-/** A conversation and the sandbox that it is in. */
+/** A conversation and its sandbox. */
 export interface SandboxConversation {
   readonly conversation: string
   readonly sandbox: string
@@ -21,7 +21,7 @@ export interface SandboxConversation {
 
 const timeoutMs = 30_000
 
-/** Looks again and again until there is something. Rejects with what was promised when it takes more than 30 s. */
+/** Polls until the function returns a value. Rejects with the name of the promise after 30 s. */
 export async function pollUntil<T>(
   words: string,
   signal: AbortSignal,

@@ -40,7 +40,7 @@ async function waitForOutput(child: ChildProcess, words: string): Promise<void> 
 }
 
 async function expectNothingLeft(temporary: string): Promise<void> {
-  // Node's own cache is no business of the demo.
+  // Node's compile cache is not the demo's.
   const names = (await readdir(temporary)).filter((name) => name !== 'node-compile-cache')
   expect({ names, processes: (await findProcesses(temporary)) ?? [] }).toEqual({ names: [], processes: [] })
 }
@@ -86,7 +86,7 @@ test.each([
   const { child, temporary, end, stderr } = await spawnDemo()
   await waitForOutput(child, words)
   child.kill(signal)
-  // A second one does not end it before the sandboxes are gone.
+  // A second signal does not end it before the sandboxes are gone.
   child.kill(signal)
   child.stdout?.resume()
   expect(await end).toBe(1)

@@ -11,7 +11,7 @@ import { runSandboxDemo } from './play.ts'
 
 export interface SandboxDemoOptions {
   readonly isFast: boolean
-  /** `SLIPWAY_ISOLATION` is taken from it and nothing else. */
+  /** Only `SLIPWAY_ISOLATION` is read. */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly signal: AbortSignal
 }
@@ -20,13 +20,14 @@ type TemporaryServerOptions = Pick<SandboxDemoContext, 'root' | 'isFast' | 'sign
   Pick<SandboxDemoOptions, 'env'>
 
 /**
- * The life of a sandbox in some seconds: a sandbox server on a free port with its data in a temporary directory, a conversation in
- * a sandbox, a pause in which time stands still, a resume, an end. The model plays a script and asks nobody. Leaves nothing behind,
- * also when it is stopped; rejects when something is not as promised.
+ * The life of a sandbox in some seconds: a sandbox server on a free port with its data in a temporary
+ * directory, a conversation in a sandbox, a pause that freezes its processes, a resume, the removal. The
+ * model is scripted and calls no provider. Removes everything, also when it is stopped; rejects when a check
+ * fails.
  */
 export async function sandboxDemoCommand(options: SandboxDemoOptions): Promise<void> {
   const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-demo-')))
-  // At the exit, because a server that dies takes the process with it before anything else could clean up.
+  // On exit, because a crash of the server ends this process before any other clean-up.
   process.once('exit', () => rmSync(root, { recursive: true, force: true }))
   const signal = AbortSignal.any([options.signal, hangUpSignal()])
   await runOnTemporaryServer({ ...options, root, signal })
@@ -37,8 +38,8 @@ export async function sandboxDemoCommand(options: SandboxDemoOptions): Promise<v
 }
 
 /**
- * Sandboxes outlive the process that started them, so nothing may end this one before they are gone: neither a second Ctrl-C nor
- * a reader who leaves. Aborts when the terminal or the reader is gone.
+ * Sandboxes outlive the process that started them, so nothing may end this process before they are gone:
+ * neither a second Ctrl-C nor a closed pipe. Aborts when the terminal or the reader is gone.
  */
 function hangUpSignal(): AbortSignal {
   const hangUp = new AbortController()
@@ -49,7 +50,7 @@ function hangUpSignal(): AbortSignal {
   return hangUp.signal
 }
 
-/** Plays it on a server of its own, which has stopped afterwards, and whose sandboxes are gone. */
+/** Runs the demo on a server of its own; afterwards the server has stopped and its sandboxes are gone. */
 async function runOnTemporaryServer({ env, ...options }: TemporaryServerOptions): Promise<void> {
   const { root } = options
   const data = join(root, 'data')
@@ -70,7 +71,7 @@ async function runOnTemporaryServer({ env, ...options }: TemporaryServerOptions)
     ])
     const client = new SandboxServerClient({ url, apiKey: key })
     try {
-      // A reader who has gone leaves a write that never ends.
+      // A write to a closed pipe never ends.
       await Promise.race([runSandboxDemo({ ...options, client, data, signal }), rejectOnAbort(signal)])
     } finally {
       if (options.signal.aborted) printNote('Ending the sandbox ...')

@@ -1,8 +1,8 @@
 import { readdir, readFile, readlink } from 'node:fs/promises'
 
 /**
- * Processes of this machine that have to do with a directory: it is in their command, their environment, their working directory
- * or their mounts. This process is not among them. Undefined where there is no `/proc` to look into.
+ * Processes of this machine that use a directory: in their command, their environment, their working
+ * directory or their mounts; this process excluded. Undefined without `/proc`.
  */
 export async function findProcesses(directory: string): Promise<readonly number[] | undefined> {
   const names = await readdir('/proc').catch((): string[] => [])
@@ -19,7 +19,7 @@ async function mentionsDirectory(id: number, directory: string): Promise<boolean
     ),
     readlink(`/proc/${id}/cwd`).catch(emptyText),
   ])
-  // Names of files are escaped in mounts and may be any bytes; those of temporary directories are plain.
+  // File names are escaped in mounts and may be any bytes; names of temporary directories are plain.
   return texts.some((text) => text.includes(directory))
 }
 

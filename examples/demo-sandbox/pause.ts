@@ -11,7 +11,7 @@ import { listZipEntries } from './zip-entries.ts'
 
 const pauseCheckMs = 1_500
 
-/** A pause, what can be seen meanwhile, and a resume. */
+/** A pause, what is visible meanwhile, and a resume. */
 export async function showPause(
   stage: SandboxDemoContext,
   pair: SandboxConversation,
@@ -48,7 +48,7 @@ export async function showPause(
   await print(`and the loop has counted to ${after}: the same process, not a new one\n`)
 }
 
-/** What is at home can be read while the sandbox stands still. */
+/** The ingested history can be read while the sandbox is paused. */
 async function showHistory(
   stage: SandboxDemoContext,
   { conversation }: SandboxConversation,
@@ -71,7 +71,7 @@ async function showHistory(
   await print(`${zip.length} bytes in all\n`)
 }
 
-/** Deletes everything and looks for what is left. */
+/** Deletes everything and looks for leftovers. */
 export async function showEnd(
   stage: SandboxDemoContext,
   { conversation }: SandboxConversation,
@@ -105,7 +105,7 @@ async function isRunning(
   return info?.status === 'RUNNING' ? true : undefined
 }
 
-/** What the loop has come to, as the API tells it. */
+/** The counter of the loop, as the API returns it. */
 async function readCounter(
   { client, signal }: SandboxDemoContext,
   { conversation, sandbox }: SandboxConversation,
@@ -116,7 +116,7 @@ async function readCounter(
   return Number(await client.call('readAppFile', { params, query, signal }))
 }
 
-/** The same from the disk of this machine: while the sandbox stands still, nobody in it can answer. */
+/** The same from the disk of this machine, because a paused sandbox cannot answer. */
 async function readCounterFile({ data }: SandboxDemoContext): Promise<number> {
   const files = await readdir(join(data, 'sandboxes'), { recursive: true, withFileTypes: true })
   const file = files.find(({ name }) => name === counterFile)

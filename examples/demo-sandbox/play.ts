@@ -18,7 +18,7 @@ import { buildScript, lastWords, question, task } from './script.ts'
 
 const outsideText = 'a file of this machine, outside of every sandbox'
 
-/** The whole of it, in order. */
+/** Runs all parts in order. */
 export async function runSandboxDemo(stage: SandboxDemoContext): Promise<void> {
   const { client } = stage
   await printHeading(stage, 'A sandbox server, its data in SQLite on disk')
@@ -54,7 +54,7 @@ async function showStart(stage: SandboxDemoContext): Promise<SandboxConversation
   throw new Error('unreachable')
 }
 
-/** What the server says of itself: never more than is true. */
+/** The isolation that the server reports. */
 async function showIsolation(stage: SandboxDemoContext, { sandbox }: SandboxConversation): Promise<void> {
   const { client, signal } = stage
   await printHeading(stage, 'How it is kept apart here')
@@ -67,7 +67,7 @@ async function showIsolation(stage: SandboxDemoContext, { sandbox }: SandboxConv
   for (const note of notes) await print(`note: ${sanitizeLine(note)}\n`)
 }
 
-/** The limits of a sandbox, and whether they hold. */
+/** The limits of a sandbox, and whether they are enforced. */
 function formatLimits({ resources, isolation }: SandboxInfo): string {
   const limits = Object.entries(resources).map(([name, value]) => {
     const isEnforced = isolation.enforced.includes(
@@ -84,7 +84,7 @@ const isolationTexts: Readonly<Record<SandboxInfo['isolation']['kind'], string>>
   container: 'a container',
 }
 
-/** The agent at work, as its events come home. */
+/** The agent at work, followed through the ingested events. */
 async function showAgentRun(
   stage: SandboxDemoContext,
   pair: SandboxConversation,
@@ -121,7 +121,7 @@ async function showFollowUp(
   )
 }
 
-/** Prints the steps of a run until it is over. */
+/** Prints the steps of a run until its end. */
 async function printRun(
   stage: SandboxDemoContext,
   { conversation }: SandboxConversation,

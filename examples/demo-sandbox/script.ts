@@ -1,19 +1,22 @@
-/** What the user asks for. */
+/** The user's task. */
 export const task =
   'Say where you are, then count in the background. In the end tell me whether you still count.'
 
-/** Where the agent's loop writes its number, in its working directory. */
+/** The file in the working directory that contains the loop's counter. */
 export const counterFile = 'counter'
 
-/** Ten times a second; renamed into place, so that whoever reads the file finds a whole number. */
+/** Ten times a second; renamed into place, so that a reader always finds a complete number. */
 const counterCommand = `(n=0; while sleep 0.1; do n=$((n+1)); echo $n > ${counterFile}.new && mv ${counterFile}.new ${counterFile}; done) > /dev/null 2>&1 & echo counting`
 
-/** What the second message asks for, after the resume. */
+/** The second message, after the resume. */
 export const question = 'Do you still count?'
 
 export const lastWords = 'Yes, and I have not noticed that anything stood still.'
 
-/** What the scripted model says and calls; the shell is real. `secretFile`: a file of the host that no sandbox should see. */
+/**
+ * The texts and calls of the scripted model; the shell is real. `secretFile`: a file of the host that no
+ * sandbox should see.
+ */
 export function buildScript(secretFile: string, isFast: boolean): unknown[] {
   const turns: readonly [text: string, command?: string][] = [
     [

@@ -8,7 +8,10 @@ const endSignature = 0x06054b50
 const entrySignature = 0x02014b50
 const endBytes = 22
 
-/** The files of a zip, from its directory at the end. Throws an Error when it is none, or one with more than 65,534 files. */
+/**
+ * The files of a zip, from its central directory. Throws an Error when it is not a zip, or has more than
+ * 65,534 files.
+ */
 export function listZipEntries(zip: Buffer): ZipEntry[] {
   const end = findEndRecord(zip)
   const count = zip.readUInt16LE(end + 10)
@@ -25,7 +28,7 @@ export function listZipEntries(zip: Buffer): ZipEntry[] {
   return entries
 }
 
-/** Where its last record begins; a comment may follow it. */
+/** The offset of the end record; a comment may follow it. */
 function findEndRecord(zip: Buffer): number {
   for (
     let offset = zip.length - endBytes;

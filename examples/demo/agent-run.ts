@@ -19,10 +19,10 @@ import { Problem } from '@slipway/protocol'
 import { type DemoContext, type DemoRun, printCommand, printHeading, verify } from './context.ts'
 import { buildScript, finalMessage, task } from './script.ts'
 
-/** What the scripted model is charged with, in dollars a token. */
+/** Prices of the scripted model, in dollars a token. */
 const prices = { input_cost_per_token: 3e-6, output_cost_per_token: 15e-6 }
 
-/** Lets an agent work in the workspace and shows each step; what was done there is checked. */
+/** Runs an agent in the workspace, shows each step, and checks the result. */
 export async function showAgentRun(stage: DemoContext): Promise<DemoRun> {
   const { client, workspace, model, signal } = stage
   const name = model?.name ?? 'scripted/demo'
@@ -84,7 +84,7 @@ async function followAgentRun(stage: DemoContext, id: string): Promise<DemoRun> 
   return { id, events }
 }
 
-/** Shows what waits and lets it be done; false when whoever was asked does not want it. */
+/** Shows the pending actions and confirms them; returns false when the user rejects them. */
 async function answerConfirmation(
   { client, workspace, isAsking, model, signal }: DemoContext,
   id: string,

@@ -9,18 +9,18 @@ export interface DemoContext {
   readonly isAsking: boolean
   /** The directory of the agent. */
   readonly workspace: string
-  /** The model that does the work; undefined: a script does. */
+  /** The model that does the work; undefined: a scripted model. */
   readonly model: SelectedModel | undefined
   readonly signal: AbortSignal
 }
 
-/** What has been done: the conversation, and its events as they came. */
+/** The conversation and its events in the order of arrival. */
 export interface DemoRun {
   readonly id: string
   readonly events: readonly PositionedEvent[]
 }
 
-/** Rejects with what was promised. */
+/** Throws with the name of the promise when a check fails. */
 export function verify(isTrue: boolean, words: string): asserts isTrue {
   if (!isTrue) throw new Error(`The demo does not do what it promises: ${words}`)
 }
@@ -33,7 +33,7 @@ export async function printHeading(
   await print(`\n${paint('bold', title)}\n`)
 }
 
-/** The command that does the same. */
+/** Prints the command that does the same. */
 export async function printCommand(line: string): Promise<void> {
   await print(`${paint('dim', '$')} ${paint('green', line)}\n`)
 }

@@ -11,13 +11,14 @@ import { type DemoContext, printCommand, printHeading } from './context.ts'
 import { showEventLog } from './event-log.ts'
 
 /**
- * The whole product in some seconds: a server on a free port with its data in a temporary directory, an agent that works there
- * with real tools, then searches, pages and exports of its log. With a model and its key or
- * address in the environment that model does the work, otherwise one that plays a script. Leaves nothing behind; rejects when something is not as promised.
+ * The whole product in some seconds: a server on a free port with its data in a temporary directory, an agent
+ * that works there with real tools, then searches, pages and exports of its log. Uses the model of the
+ * environment if it has a key or an address, otherwise a scripted one. Removes everything; rejects when a
+ * check fails.
  */
 export async function demoCommand(options: {
   readonly isFast: boolean
-  /** Whoever sits at the terminal answers what waits for confirmation. */
+  /** The user at the terminal confirms pending actions. */
   readonly isAsking: boolean
   readonly config: Pick<Config, 'env' | 'model'>
   readonly signal: AbortSignal
@@ -25,7 +26,7 @@ export async function demoCommand(options: {
   if (options.isAsking && !isInteractive())
     throw new Problem('bad_request', 'There is no terminal to ask on.')
   const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-demo-')))
-  // At the exit, because a server that dies takes the process with it before anything else could clean up.
+  // On exit, because a crash of the server ends this process before any other clean-up.
   process.once('exit', () => rmSync(root, { recursive: true, force: true }))
   const url = await runOnTemporaryServer(options, root)
   await rm(root, { recursive: true, force: true })
@@ -34,7 +35,7 @@ export async function demoCommand(options: {
   await print('Start your own with "npx slipway serve", then "npx slipway run --help".\n')
 }
 
-/** Plays it on a server of its own, which has stopped afterwards. Answers where it was. */
+/** Runs the demo on a server of its own, which has stopped afterwards. Returns its address. */
 async function runOnTemporaryServer(
   options: Parameters<typeof demoCommand>[0],
   root: string,
@@ -44,7 +45,7 @@ async function runOnTemporaryServer(
   for (const name of ['project', 'home', 'tmp']) await mkdir(join(root, name))
   const abort = new AbortController()
   const signal = AbortSignal.any([abort.signal, options.signal])
-  // The terminal is closed: what was started must not stay. A server of its own would rather go on.
+  // The terminal is closed: stop everything. A stand-alone server would continue.
   process.once('SIGHUP', () => abort.abort(new Error('The terminal is gone.')))
   const ready = Promise.withResolvers<string>()
   const server = { host: '127.0.0.1', port: 0, data: join(root, 'data'), env: demoEnvironment(config, root) }
@@ -75,7 +76,9 @@ async function runDemo(stage: DemoContext): Promise<void> {
   await showEventLog(stage, work)
 }
 
-/** Of the environment what tools need; nothing of the user's home, and the Node that this runs on. */
+/**
+ * The environment of tools: without the user's home directory and settings, with the Node of this process.
+ */
 function demoEnvironment({ env }: Pick<Config, 'env'>, root: string): Config['env'] {
   const own = Object.entries(env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
   return {

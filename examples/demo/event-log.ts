@@ -14,7 +14,7 @@ import { type DemoContext, type DemoRun, printCommand, printHeading, verify } fr
 
 const samplePath = fileURLToPath(new URL('../sample-log/sample.jsonl', import.meta.url))
 
-/** Searches, pages, lists and exports: what can be done with a log. Each answer is checked against the others. */
+/** Searches, pages, lists and exports the log. Each result is checked against the others. */
 export async function showEventLog(stage: DemoContext, work: DemoRun): Promise<void> {
   await showSearches(stage, work)
   await showPaging(stage, work)
@@ -85,7 +85,7 @@ async function showExport(stage: DemoContext, { id, events }: DemoRun): Promise<
   await print(`${bytes.length} bytes, ${events.length} lines, one event each.\n`)
 }
 
-/** A log of another server, with every kind of event, comes out as it went in. */
+/** The export of a log of another server, with every kind of event, is identical to the import. */
 async function showImport(stage: DemoContext): Promise<void> {
   const { client, signal } = stage
   const file = relative(process.cwd(), samplePath) || samplePath

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 
-/** What the user asks for. */
+/** The user's task. */
 export const task =
   'Write duration.mjs with a function inWords that turns seconds into a text such as "1 h 30 min", and a test for it ' +
   'with node:test. When the test passes, remove the old directory build. Für unsere Büros in Łódź und Αθήνα.'
@@ -27,7 +27,10 @@ test('nothing at all', () => assert.equal(inWords(0), '0 min'))
 
 const taskTitles = ['Write the function and its test', 'Make the test pass', 'Remove the directory build']
 
-/** What the scripted model says and calls. The tools are real: a test fails and passes because of what is written here. */
+/**
+ * The texts and calls of the scripted model. The tools are real: a test fails and passes because of the edits
+ * below.
+ */
 export function buildScript(directory: string, isFast: boolean): unknown[] {
   const file = join(directory, 'duration.mjs')
   const turns: readonly [text: string, ...calls: readonly Call[]][] = [
@@ -67,7 +70,7 @@ interface Call {
   readonly arguments: object
 }
 
-/** The list of tasks with so many of them done. */
+/** The task list with this many tasks done. */
 function taskTrackerCall(done: number): Call {
   const status = (at: number) => (at < done ? 'done' : at === done ? 'in_progress' : 'todo')
   const task_list = taskTitles.map((title, at) => ({ title, status: status(at) }))

@@ -4,8 +4,8 @@ import { rolldown } from 'rolldown'
 import { frontDoors, isReleased, listFiles, root, runProgram, writeJson } from './files.ts'
 
 /**
- * Fills a directory with the package `@slipway/client`: one module without imports, which runs in a browser and in Node, and
- * its types. The schemas bring zod along, in the module and in the types, so nothing else has to be installed.
+ * Fills a directory with the package `@slipway/client`: one module without imports, which runs in a browser
+ * and in Node, and its types. The module and the types include zod, so no other package is needed.
  */
 export async function createClientPackage(directory: string, version: string): Promise<void> {
   await bundle(join(directory, 'index.js'))
@@ -39,7 +39,7 @@ async function bundle(file: string): Promise<void> {
     throw new Error('The client is not one file without imports')
 }
 
-/** What the client is made of. */
+/** The packages that the client consists of. */
 const bundledPackages = ['client', 'protocol', 'shared']
 
 /** Declarations of these packages as the compiler writes them, beside those of zod; all paths relative. */
@@ -56,7 +56,7 @@ async function writeTypes(directory: string): Promise<void> {
       rootDir: join(root, 'packages'),
       typeRoots: [join(root, 'node_modules/@types')],
     },
-    // Each by itself: what is reached through a link in node_modules alone counts as somebody else's, and gets no declarations.
+    // One package at a time: for sources behind a link in node_modules the compiler writes no declarations.
     include: bundledPackages.map((name) => join(root, 'packages', name, 'src')),
     exclude: ['*.test.ts', '*.contract.ts', '*.bench.ts', 'testing'].map((name) =>
       join(root, 'packages/*/src/**', name),
@@ -81,7 +81,7 @@ async function expectAllDeclarations(types: string): Promise<void> {
   }
 }
 
-/** Rewrites what a declaration file imports, statically or as `import("zod")`. */
+/** Rewrites the imports of a declaration file, static ones and `import("zod")`. */
 export function rewriteDeclarationImports(text: string, path: string): string {
   const up = posix.relative(posix.dirname(path), '.')
   return text

@@ -6,9 +6,9 @@ import { frontDoors, isReleased, listFiles, packageFolders, readPackage, root, w
 const bin = 'packages/cli/src/main.js'
 
 /**
- * Fills a directory with the package `slipway`: the sources of all packages where they are in the clone, with the types blanked
- * out (so lines and columns of a stack stay those of the source), and what they read besides. Libraries stay dependencies, with
- * the ranges of our packages.
+ * Fills a directory with the package `slipway`: the sources of all packages at their paths in the repository,
+ * with the types blanked out (so lines and columns of a stack stay those of the source), and the files that
+ * they read. Libraries stay dependencies, with the ranges of our packages.
  */
 export async function createCommandPackage(directory: string, version: string): Promise<void> {
   for (const folder of packageFolders) await copyPackage(directory, folder)
@@ -33,7 +33,7 @@ async function copyPackage(directory: string, folder: string): Promise<void> {
   const { name, version } = readPackage(folder)
   await writeJson(join(directory, folder, 'package.json'), { name, version, private: true, type: 'module' })
   const files = await listFiles(join(root, folder))
-  // Sources, and what they read, lie in folders; the examples have no `src`.
+  // Sources, and the files that they read, are in folders; the examples have no `src`.
   const isSource = (file: string) => (folder === 'examples' ? file.includes('/') : file.startsWith('src/'))
   for (const file of files.filter((file) => isSource(file) && isReleased(file))) {
     const path = posix.join(folder, file)
@@ -44,7 +44,10 @@ async function copyPackage(directory: string, folder: string): Promise<void> {
   }
 }
 
-/** A source as JavaScript. `path`: where it lies from the root; other packages become paths, and `.ts` becomes `.js`. */
+/**
+ * A source as JavaScript. `path` is its path from the root; other packages become paths, and `.ts` becomes
+ * `.js`.
+ */
 export function toJavaScript(source: string, path: string): string {
   return stripTypeScriptTypes(source, { mode: 'strip' })
     .replaceAll(/'(@slipway\/[a-z/-]+)'/g, (text, name: string) => {
@@ -54,7 +57,7 @@ export function toJavaScript(source: string, path: string): string {
     .replaceAll(/'((?:\.{1,2}|packages)\/[^'\s]*)\.ts'/g, "'$1.js'")
 }
 
-/** What all packages need besides each other, each with its one range. */
+/** The dependencies of all packages except each other, each with its one range. */
 function collectDependencies(): Record<string, string> {
   const all = new Map<string, string>()
   for (const folder of packageFolders) {

@@ -5,7 +5,7 @@ import { join, posix, resolve } from 'node:path'
 
 export const root = resolve(import.meta.dirname, '../..')
 
-/** What the release reads of a `package.json` of ours. */
+/** The members of our `package.json` files that the release reads. */
 export interface PackageInfo {
   readonly name: string
   readonly version: string
@@ -37,7 +37,10 @@ export const frontDoors: ReadonlyMap<string, string> = new Map(
   }),
 )
 
-/** Whether a source is part of the product: no test, contract or bench, nothing that only these use, no program of a README. */
+/**
+ * Whether a source is part of the product: no test, contract or bench, no fixture of these, no program of a
+ * README.
+ */
 export function isReleased(path: string): boolean {
   return !/\.(test|contract|bench)\.ts$|(^|\/)testing\/|^readme\//.test(path)
 }
@@ -46,7 +49,7 @@ export async function writeJson(file: string, value: unknown): Promise<void> {
   await writeFile(file, `${JSON.stringify(value, null, 2)}\n`)
 }
 
-/** Paths of all files below a directory, relative to it, in one order everywhere. */
+/** Relative paths of all files below a directory, sorted. */
 export async function listFiles(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true })
   return entries
@@ -55,7 +58,7 @@ export async function listFiles(directory: string): Promise<string[]> {
     .toSorted()
 }
 
-/** Runs a program to its end; rejects with what it said when that was a failure. */
+/** Runs a program to its end; rejects with its output when it fails. */
 export async function runProgram(program: string, args: readonly string[], directory: string): Promise<void> {
   const child = spawn(program, args, { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
   const output: Buffer[] = []
