@@ -1,8 +1,9 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { bashStep as command, scriptedModel } from '../support/agent-driver.ts'
+import { type TestEngine, testEngine } from '../support/sandbox-server/container-engine.ts'
 import { fetchInSandbox, readSandboxRows, runInSandbox } from '../support/sandbox-server/crash-rounds.ts'
-import { EngineSandboxServer, type TestEngine, testEngine } from '../support/sandbox-server/engine-server.ts'
+import { EngineSandboxServer } from '../support/sandbox-server/engine-server.ts'
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   type AppConversation,

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import type { AgentServerApi, ApiEvent } from './agent-server-api.ts'
 
-/** A conversation as REST answers it; what a test looks at is checked there. */
+/** A conversation as REST returns it; each test checks the members that it reads. */
 export interface ConversationInfo {
   readonly id: string
   readonly execution_status: string
@@ -39,7 +39,7 @@ export function scriptedModel(script: readonly unknown[], more: object = {}): ob
   return { model: 'scripted/test', usage_id: 'agent', script, ...more }
 }
 
-/** The calls of tests that let agents run. */
+/** The calls of tests that run agents. */
 export class AgentDriver {
   readonly api: AgentServerApi
   readonly #directory: string
@@ -95,19 +95,19 @@ export class AgentDriver {
     return await this.post(id, 'events', { content, run: true, ...more })
   }
 
-  /** All events, as soon as nothing runs any more. */
+  /** Returns all events after the conversation is idle. */
   async waitUntilIdle(id: string): Promise<ApiEvent[]> {
     const response = await this.api.fetch(`/api/conversations/${id}/events/stream?until=idle`)
     return parseServerSentEvents(await response.text())
   }
 
-  /** The events there are. */
+  /** The events in the log now. */
   async getEvents(id: string): Promise<ApiEvent[]> {
     const text = (await this.api.export(id)).toString()
     return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]))
   }
 
-  /** Waits until an event is in the log, and answers all of them. */
+  /** Waits until an event is in the log, and returns all events. */
   async waitForEvent(id: string, isExpected: (event: ApiEvent) => boolean): Promise<ApiEvent[]> {
     for (let elapsedMs = 0; elapsedMs < 20_000; elapsedMs += 30) {
       const events = await this.getEvents(id)
@@ -128,7 +128,7 @@ export function parseServerSentEvents(text: string): ApiEvent[] {
   return [...text.matchAll(/^id: \d+\ndata: (.*)$/gm)].map((found) => JSON.parse(String(found[1])))
 }
 
-/** An event in a word or two: what the order of a run is compared by. */
+/** A short label of an event; tests compare the order of a run by labels. */
 export function eventLabel(event: ApiEvent): string {
   switch (event.kind) {
     case 'ConversationStateUpdateEvent':
@@ -148,14 +148,17 @@ export function eventLabel(event: ApiEvent): string {
   }
 }
 
-/** All texts of a value, one after another. */
+/** All strings of a value, one a line. */
 export function collectTexts(value: unknown): string {
   if (typeof value === 'string') return `${value}\n`
   if (typeof value !== 'object' || value === null) return ''
   return Object.values(value).map(collectTexts).join('')
 }
 
-/** What every log keeps: ids once, and of each call exactly one action and, when nothing waits, exactly one result. */
+/**
+ * Violations of the invariants of every log: unique ids, and for each call exactly one action and, unless it
+ * waits, exactly one result.
+ */
 export function findLogIssues(
   events: readonly ApiEvent[],
   options: { readonly mayWait?: boolean } = {},
@@ -180,7 +183,7 @@ export function findLogIssues(
   return issues
 }
 
-/** A client of a socket that keeps every frame and can wait for one. */
+/** A WebSocket client that records every frame and can wait for one. */
 export class SocketClient implements AsyncDisposable {
   readonly frames: string[] = []
   readonly socket: WebSocket
@@ -201,7 +204,7 @@ export class SocketClient implements AsyncDisposable {
     return this.frames.map((frame) => JSON.parse(frame))
   }
 
-  /** Waits until the frames so far are enough. */
+  /** Waits until the recorded frames are sufficient. */
   async waitUntil(isEnough: (events: readonly ApiEvent[]) => boolean): Promise<ApiEvent[]> {
     for (;;) {
       const events = this.events()

@@ -50,7 +50,7 @@ export class AgentServerApi {
     })
   }
 
-  /** Imports lines and answers the conversation's id. */
+  /** Imports lines and returns the conversation's id. */
   async import(lines: string | Uint8Array<ArrayBuffer>, query = ''): Promise<string> {
     const { status, body } = await this.requestJson<{ conversation_id: string }>(
       `/api/conversations/import${query}`,

@@ -7,7 +7,10 @@ import type { Endpoint } from './agent-server-api.ts'
 
 const agentServerMain = resolve(import.meta.dirname, '../../packages/agent-server/src/main.ts')
 
-/** A server to test against: the one that `SLIPWAY_URL` names, or one of the working tree with a directory of its own. */
+/**
+ * A server to test against: the one that `SLIPWAY_URL` names, or one of the working tree with a data
+ * directory of its own.
+ */
 export interface TestServer extends Endpoint, AsyncDisposable {}
 
 export async function openAgentServer(): Promise<TestServer> {
@@ -29,17 +32,20 @@ export async function openAgentServer(): Promise<TestServer> {
   }
 }
 
-/** A server process of the working tree on a directory of the caller's, for tests that stop and start it. */
+/**
+ * Starts a server process of the working tree on the caller's data directory, for tests that stop and start
+ * it.
+ */
 export async function startAgentServer(
   data: string,
   env: Readonly<Record<string, string>> = {},
-  /** More arguments, the last of a kind counts. */
+  /** Additional arguments; the last of a name counts. */
   extraArgs: readonly string[] = [],
 ) {
   return await startProcess([agentServerMain, '--port', '0', '--data', data, ...extraArgs], env)
 }
 
-/** The same of any program for this Node whose first line is its address. */
+/** Starts any program of this Node whose first line is its address. */
 export async function startProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -55,7 +61,7 @@ export async function startProcess(args: readonly string[], env: Readonly<Record
   return {
     url,
     pid: child.pid,
-    /** What it has printed so far. */
+    /** Its output so far. */
     output: () => output,
     async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
       if (child.exitCode !== null || child.signalCode !== null) return child.exitCode

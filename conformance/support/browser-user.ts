@@ -21,12 +21,12 @@ async function exists(path: string): Promise<boolean> {
   )
 }
 
-/** Somebody who sits at a browser in front of the web client. Pages reach loopback addresses and nothing else. */
+/** A user of the web client in a browser. Pages reach loopback addresses only. */
 export class BrowserUser implements AsyncDisposable {
   readonly page: Page
-  /** Answers of the server with a status of 400 and more: `404 GET /path`. */
+  /** Replies of the server with a status of 400 or more: `404 GET /path`. */
   readonly errorResponses: string[] = []
-  /** What the page threw and did not catch. */
+  /** Uncaught errors of the page. */
   readonly errors: string[] = []
   readonly #browser: Browser
   readonly #url: string
@@ -54,7 +54,7 @@ export class BrowserUser implements AsyncDisposable {
     return new BrowserUser(browser, page, url)
   }
 
-  /** Goes to a path of the server and waits for the page's frame. */
+  /** Opens a path of the server and waits for the page's frame. */
   async visit(path = '/'): Promise<void> {
     await this.page.goto(`${this.#url}${path}`)
   }
@@ -63,7 +63,7 @@ export class BrowserUser implements AsyncDisposable {
     return this.page.getByTestId(testId).filter({ visible: true }).first()
   }
 
-  /** Waits for a text to be seen. */
+  /** Waits until a text is visible. */
   async waitForText(text: string): Promise<void> {
     await this.page.getByText(text).filter({ visible: true }).first().waitFor()
   }
@@ -79,7 +79,7 @@ export class BrowserUser implements AsyncDisposable {
     await this.byTestId('submit-button').click()
   }
 
-  /** Keeps a picture of the page in the folder that `SLIPWAY_SCREENSHOTS` names, for people who want to look. */
+  /** Saves a screenshot of the page in the folder that `SLIPWAY_SCREENSHOTS` names, for people. */
   async screenshot(name: string): Promise<void> {
     const directory = process.env.SLIPWAY_SCREENSHOTS
     if (directory !== undefined) await this.page.screenshot({ path: join(directory, `${name}.png`) })

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** A secret that can be told from all others by its name, wherever it turns up. */
+/** A secret that identifies the place where it was planted, wherever it leaks. */
 export const plantedSecrets = new Map<string, string>()
 export function plantSecret(location: string): string {
   const existing = plantedSecrets.get(location)
@@ -12,7 +12,7 @@ export function plantSecret(location: string): string {
   return value
 }
 
-/** Each form in which a value could be written down. */
+/** Each encoding in which a value could leak. */
 function encodedForms(value: string): string[] {
   const bytes = Buffer.from(value)
   const base64 = [0, 1, 2].map((shift) => {
@@ -22,18 +22,18 @@ function encodedForms(value: string): string[] {
   return [value, ...base64, bytes.toString('hex'), encodeURIComponent(value), bytes.toString('base64url')]
 }
 
-/** The places whose secret stands in a text. */
+/** The places whose secrets a text contains. */
 export function findLeaks(text: string | Buffer): string[] {
   return [...plantedSecrets].flatMap(([location, value]) =>
     encodedForms(value).some((form) => text.includes(form)) ? [location] : [],
   )
 }
 
-/** What is in the list of processes, looked at again and again. */
+/** Samples the process list again and again. */
 export class ProcessListScanner implements AsyncDisposable {
-  /** Secrets that were seen, with the program. */
+  /** Secrets found, with the program. */
   readonly leaks = new Set<string>()
-  /** How many lists of arguments were read. */
+  /** How many argument lists were read. */
   scannedCount = 0
   #isStopped = false
   readonly #scanning: Promise<void>

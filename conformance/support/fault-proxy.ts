@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /**
- * What may happen to a request on its way: it is passed on; its connection is cut before or in the middle of the body; it is taken
- * by the far side and the answer is lost, or cut; somebody else answers; it takes long.
+ * What happens to a request: it is forwarded; its connection is cut before or within the body; the target
+ * handles it and the reply is lost or cut; another server replies; it is delayed.
  */
 export type Fault =
   | 'clear'
@@ -18,10 +18,10 @@ export type Fault =
   | 'moved'
   | 'slow'
 
-/** A server between two others that does to the requests what `weather` says, each time anew. */
+/** A proxy that injects a fault, selected by `weather`, into each request. */
 export class FaultProxy implements AsyncDisposable {
   readonly url: string
-  /** How often there was which weather. */
+  /** How often each fault was injected. */
   readonly faultCounts = new Map<Fault, number>()
   nextFault: () => Fault = () => 'clear'
   readonly #server: ReturnType<typeof createServer>
@@ -35,7 +35,7 @@ export class FaultProxy implements AsyncDisposable {
     server.on('request', (incoming, response) => void this.#handle(incoming, response))
   }
 
-  /** `to`: the base address that requests are passed on to. */
+  /** `to`: the base address of the target. */
   static async open(port: number, targetUrl: () => string): Promise<FaultProxy> {
     const server = createServer()
     server.listen(port, '127.0.0.1')
@@ -91,7 +91,7 @@ export class FaultProxy implements AsyncDisposable {
       })
     })
     if (fault !== 'cut-body') return void incoming.pipe(upstream)
-    // A part of the body is sent on, then both sides hear no more.
+    // Forwards a part of the body, then cuts both connections.
     incoming.once('data', (chunk: Buffer) => {
       upstream.write(chunk.subarray(0, Math.ceil(chunk.length / 2)), () => {
         upstream.destroy()

@@ -7,10 +7,13 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** A git host on loopback: repositories at `/{owner}/{name}.git` by the protocol that providers speak. */
+/** A Git host on loopback: repositories at `/{owner}/{name}.git` by the smart HTTP protocol. */
 export interface GitHost extends AsyncDisposable {
   readonly url: string
-  /** Makes a repository with one commit of these files on each branch. Executable: what ends in `.sh`. */
+  /**
+   * Creates a repository with one commit of these files on each branch. Files that end in `.sh` are
+   * executable.
+   */
   addRepository(
     name: string,
     files: Readonly<Record<string, string>>,
@@ -20,7 +23,7 @@ export interface GitHost extends AsyncDisposable {
   readonly requests: readonly string[]
 }
 
-/** `login`: only who says this may read, as `user:password`. */
+/** `login`: the `user:password` that may read. */
 export async function openGitHost(options: { readonly login?: string } = {}): Promise<GitHost> {
   const root = await mkdtemp(join(tmpdir(), 'slipway-git-'))
   const requests: string[] = []
@@ -29,7 +32,7 @@ export async function openGitHost(options: { readonly login?: string } = {}): Pr
     const login = Buffer.from((raw.headers.authorization ?? '').replace(/^Basic /i, ''), 'base64').toString()
     requests.push(`${raw.method} ${raw.url} ${login}`)
     if (options.login !== undefined && login !== options.login) {
-      // What it was told stands in the answer, as some hosts do it.
+      // The reply repeats the credentials, as some hosts do.
       res.writeHead(401, { 'www-authenticate': 'Basic realm="git"' })
       return void res.end(`Not you: ${raw.headers.authorization ?? 'nobody'} ${login}`)
     }
@@ -76,7 +79,7 @@ async function createRepository(
   await rm(work, { recursive: true })
 }
 
-/** One request by git's own program for web servers. */
+/** Handles one request with git's own CGI program. */
 function serveGitRequest(
   root: string,
   raw: IncomingMessage,

@@ -1,11 +1,11 @@
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** What a model says in one answer. */
+/** One reply of a model. */
 export interface ModelReply {
   readonly text?: string
   readonly reasoning?: string
-  /** `arguments` that are a text are sent as they are. */
+  /** `arguments` that are a string are sent unchanged. */
   readonly calls?: readonly { readonly name: string; readonly arguments: object | string }[]
 }
 
@@ -15,10 +15,10 @@ export interface ProviderRequest {
   readonly body: Record<string, unknown>
 }
 
-/** An answer, or what is done with the response instead. */
+/** A reply, or a function that writes the response. */
 export type ScriptedReply = ModelReply | ((response: ServerResponse, request: ProviderRequest) => unknown)
 
-/** The interfaces of providers, by how a conversation reaches this fixture with them. */
+/** The interfaces of providers, with the settings of a model that uses each. */
 export const providers = {
   chat: { model: 'openai/gpt-4o', base: '/v1' },
   compatible: { model: 'openai-compatible/m', base: '/v1' },
@@ -29,14 +29,14 @@ export const providers = {
 export type Provider = keyof typeof providers
 
 /**
- * A provider of models on loopback: it speaks the interface that it is asked by, streaming. Questions with tools are answered
- * by the plays in order, the last one again and again; those without by `aside`.
+ * A model provider on loopback: it streams replies in the interface of each request. Requests with tools
+ * receive `replies` in order, the last one repeatedly; requests without tools receive `replyWithoutTools`.
  */
 export class MockProvider implements AsyncDisposable {
   readonly requests: ProviderRequest[] = []
   replies: ScriptedReply[] = []
   replyWithoutTools: ScriptedReply = { text: 'Aside.' }
-  /** What a GET is answered; no models are asked that way. */
+  /** The reply to a GET, which no model request uses. */
   bodyForGet = ''
   readonly #server: Server
   #count = 0
@@ -66,7 +66,7 @@ export class MockProvider implements AsyncDisposable {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}` // it listens on a port
   }
 
-  /** The settings of a model that is reached here; retries do not wait. */
+  /** The settings of a model of this provider; retries do not wait. */
   llm(provider: Provider, more: object = {}): object {
     const { base, ...settings } = providers[provider]
     const fast = { num_retries: 2, retry_multiplier: 0.01, retry_min_wait: 0.01, retry_max_wait: 0.05 }
@@ -80,7 +80,7 @@ export class MockProvider implements AsyncDisposable {
     }
   }
 
-  /** Answers in the interface that was used; `cut`: only so many chunks of it, and then the line is dead. */
+  /** Replies in the interface of the request; after `maxChunks` chunks the connection is cut. */
   sendReply(
     response: ServerResponse,
     { path }: ProviderRequest,
@@ -109,7 +109,7 @@ export class MockProvider implements AsyncDisposable {
   }
 }
 
-/** A refusal as JSON. */
+/** An error response as JSON. */
 export function errorReply(
   status: number,
   body: unknown,
@@ -132,7 +132,7 @@ function argumentsText(args: object | string): string {
   return typeof args === 'string' ? args : JSON.stringify(args)
 }
 
-/** A text in two pieces. */
+/** A text in two chunks. */
 function splitInHalf(text: string): string[] {
   const middle = Math.ceil(text.length / 2)
   return [text.slice(0, middle), text.slice(middle)].filter((half) => half !== '')
@@ -261,7 +261,7 @@ function anthropicChunks({ text = '', calls = [] }: ModelReply, n: string): obje
   ]
 }
 
-/** Gemini sends arguments as objects, so there are none that do not parse. */
+/** Gemini sends arguments as objects, so they always parse. */
 function geminiChunks({ text = '', calls = [] }: ModelReply): object[] {
   const usageMetadata = { promptTokenCount: 90, candidatesTokenCount: 10, totalTokenCount: 100 }
   const chunk = (parts: object[], more: object = {}) => ({

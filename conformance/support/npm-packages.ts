@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path'
 import { startProcess } from './agent-server.ts'
 
 const root = resolve(import.meta.dirname, '../..')
-/** What npm says when it is the registry that it lacks. */
+/** What npm prints when it reaches no registry. */
 const registryUnreachable =
   /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|EHOSTUNREACH|ERR_SOCKET_TIMEOUT/
 
@@ -14,7 +14,7 @@ export interface ProgramResult {
   readonly output: string
 }
 
-/** Runs a program to its end. Settings of ours in the environment are not inherited. */
+/** Runs a program to its end, without our settings of the environment. */
 export async function runProgram(
   program: string,
   args: readonly string[],
@@ -34,14 +34,16 @@ export async function runProgram(
   })
 }
 
-/** The two packages of the working tree, installed by npm into a folder as anybody would. */
+/** The two packages of the working tree, installed by npm into a folder. */
 export interface Installation extends AsyncDisposable {
   readonly directory: string
   /** The JavaScript file that npm links as the command. */
   readonly command: string
 }
 
-/** Packs and installs. A string instead says why npm could not: there is no registry and not all is in its cache. */
+/**
+ * Packs and installs. Returns a string when npm cannot: there is no registry, and its cache is incomplete.
+ */
 export async function installPackages(): Promise<Installation | string> {
   const base = await mkdtemp(join(tmpdir(), 'slipway-installed-'))
   const remove = () => rm(base, { recursive: true, force: true })

@@ -46,7 +46,7 @@ export class ExampleRunner implements AsyncDisposable {
     this.#env = env
   }
 
-  /** `env` is what the examples see besides `PATH` and a `HOME` of their own. */
+  /** `env` is the environment of the examples besides `PATH` and a `HOME` of their own. */
   static async open(env: Readonly<Record<string, string>>): Promise<ExampleRunner> {
     const runner = new ExampleRunner(await realpath(await mkdtemp(join(tmpdir(), 'slipway-readme-'))), env)
     await mkdir(runner.directory)
@@ -54,12 +54,12 @@ export class ExampleRunner implements AsyncDisposable {
     return runner
   }
 
-  /** Runs a program of `examples/readme`. `maxMs` ends one that follows for ever. */
+  /** Runs a program of `examples/readme`. `maxMs` ends one that would not end. */
   async runProgram(name: string, args: readonly string[] = [], maxMs = 60_000): Promise<ProgramResult> {
     return await this.#run([process.execPath, join(root, 'examples/readme', `${name}.ts`), ...args], maxMs)
   }
 
-  /** Runs a block of shell commands; each command that ends with another code than 0 is a line of `failures`. */
+  /** Runs a block of shell commands; `failures` has a line for each command whose exit code is not 0. */
   async runShell(
     text: string,
     env: Readonly<Record<string, string>> = {},
@@ -73,7 +73,7 @@ export class ExampleRunner implements AsyncDisposable {
     await rm(resolve(this.directory, '..'), { recursive: true, force: true })
   }
 
-  /** `npx` runs the sources. What follows for ever is ended after some seconds, which is no failure. */
+  /** `npx` runs the sources. Commands that follow a log end after some seconds, which is no failure. */
   async #installCommands(): Promise<void> {
     const commands = {
       npx: `case "$1 $2" in

@@ -2,17 +2,17 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A reverse proxy of a test's own: it shows a server below a path of its address. */
+/** A reverse proxy that serves a server below a path. */
 export interface ReverseProxy extends AsyncDisposable {
   /** With the path, without a slash at its end. */
   readonly url: string
-  /** Where it sends what comes; may be set later. */
+  /** Where it forwards requests; may be set later. */
   target: string
-  /** What has come through it: methods and addresses as the proxy saw them. */
+  /** Methods and addresses of its requests. */
   readonly requests: readonly string[]
 }
 
-/** `strips`: the target is asked without the path, as many proxies are set up; otherwise with it. */
+/** `strips`: the target receives the address without the path, as with many proxies; otherwise with it. */
 export async function openReverseProxy(
   path: string,
   options: { readonly strips: boolean; readonly port?: number },

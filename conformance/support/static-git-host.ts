@@ -5,10 +5,13 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** A host of git repositories: `good/repo` can be cloned with the token; anything else is refused with all that was sent. */
+/**
+ * A host of Git repositories: `good/repo` can be cloned with the token; any other request is refused, and the
+ * reply repeats everything that was sent.
+ */
 export class StaticGitHost implements AsyncDisposable {
   readonly url: string
-  /** What came in headers of authorization, decoded. */
+  /** The decoded Authorization headers of its requests. */
   readonly logins: string[] = []
   readonly #server: Server
   readonly #root: string
@@ -20,7 +23,7 @@ export class StaticGitHost implements AsyncDisposable {
     gitServer.on('request', (request, response) => void this.#handle(request, response))
   }
 
-  /** `folder`: where its repositories are made; `setup`: the setup script of the one that can be cloned. */
+  /** `folder`: where its repositories are created; `setup`: the setup script of `good/repo`. */
   static async open(folder: string, setup: string): Promise<StaticGitHost> {
     const root = join(folder, 'git')
     await makeRepository(join(root, 'good'), setup)
@@ -50,7 +53,7 @@ export class StaticGitHost implements AsyncDisposable {
   }
 }
 
-/** A repository with a setup script, as plain files of a server. */
+/** A repository with a setup script, as static files. */
 async function makeRepository(folder: string, setup: string): Promise<void> {
   const work = join(folder, 'work')
   await mkdir(join(work, '.openhands'), { recursive: true })

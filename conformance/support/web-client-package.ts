@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { access, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
-/** The web client that the tests drive: as it is published, unmodified. */
+/** The published web client that the tests drive, unmodified. */
 export const webPackage = {
   name: '@openhands/agent-canvas',
   version: '1.20.0',
@@ -15,8 +15,9 @@ export const webPackage = {
 const cache = resolve(import.meta.dirname, '../../node_modules/.cache/slipway')
 
 /**
- * The folder of the unpacked web client: the one that `SLIPWAY_WEB_CLIENT` names, or the package, fetched once with npm and checked
- * against its hash. Otherwise the reason why there is none. Its dependencies are not installed; the build has all that it needs.
+ * The folder of the unpacked web client: the one that `SLIPWAY_WEB_CLIENT` names, or the package, downloaded
+ * once with npm and checked against its hash. Otherwise the reason why there is none. Its dependencies are
+ * not installed; the build is complete.
  */
 export async function findWebClient(): Promise<{ readonly directory: string } | { readonly reason: string }> {
   const override = process.env.SLIPWAY_WEB_CLIENT

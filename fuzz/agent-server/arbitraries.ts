@@ -13,12 +13,15 @@ import {
 } from '../support/openapi-requests.ts'
 import { schemaValues } from '../support/schema-arbitraries.ts'
 
-/** Random requests for the agent server that do no harm: nothing is written outside of `place`, run, or asked for elsewhere. */
+/**
+ * Random requests for the agent server that do no harm: they write only inside `place`, run nothing, and
+ * contact no other host.
+ */
 
-/** A folder of this run; who makes it removes it. */
+/** A folder of this run; its creator removes it. */
 export const fuzzDirectory = join(tmpdir(), `slipway-fuzz-${randomUUID()}`)
 
-/** From there nothing leads up; half of the others is made absolute, too, so that something is there. */
+/** Paths that stay below the folder; half of the others become absolute too, so that some exist. */
 function confineToFuzzDirectory(path: string): string {
   const relativePath = path.replaceAll('..', '').replace(/^\/+/, '')
   return path.startsWith('/') || path.length % 2 === 0 ? `${fuzzDirectory}/${relativePath}` : path
@@ -33,7 +36,7 @@ const pathArbitrary = fc.oneof(
     'workspace/project',
   ),
 )
-/** Nobody listens there. */
+/** A port without a listener. */
 const unreachableUrl = fc.constantFrom(
   'http://127.0.0.1:9/v1',
   'file:///nothing',
@@ -53,7 +56,7 @@ const llm = fc.oneof(
     timeout: fc.constant(1),
   }),
 )
-// Commands are run as they are, so none is made up here.
+// Commands are executed, so none is random.
 const command = fc.constantFrom(
   'true',
   'echo x',
@@ -69,7 +72,7 @@ const source = fc.oneof(
 )
 const alwaysFalse = fc.constant(false)
 
-/** Members that name a place, run something, or would have somebody look elsewhere. */
+/** Members that name a path, a command or a remote address. */
 const memberArbitraries: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   path: pathArbitrary,
   project_dir: fc.oneof(pathArbitrary, fc.constant(null)),
@@ -105,7 +108,7 @@ const memberArbitraries: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   name: fc.oneof(fc.string(), fc.constantFrom('known', 'KNOWN')),
 }
 
-/** Bodies that the operation's schema describes, texts of other schemas, and what is no JSON. */
+/** Bodies of the operation's schema, bodies of other schemas, and texts that are not JSON. */
 export function bodyArbitrary(
   document: OpenApiDocument,
   operation: Operation,
@@ -116,7 +119,7 @@ export function bodyArbitrary(
   return fc.oneof({ weight: 4, arbitrary: described }, { weight: 2, arbitrary: malformedBody })
 }
 
-/** A path with its braces filled: by `known` values of the name, and by others. */
+/** A path with its parameters filled with `known` values of the name and with others. */
 export function filledPath(path: string, known: (name: string) => readonly string[]): fc.Arbitrary<string> {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((m) => String(m[1]))
   const valueFor = (name: string): fc.Arbitrary<string> => {
@@ -138,7 +141,7 @@ export function filledPath(path: string, known: (name: string) => readonly strin
     .map((values) => names.reduce((text, name, i) => text.replace(`{${name}}`, () => values[i] ?? ''), path))
 }
 
-/** A query of the operation's parameters; what names a place stays in `place`. */
+/** A query of the operation's parameters; paths stay in `place`. */
 export function queryArbitrary(operation: Operation): fc.Arbitrary<string> {
   return parametersArbitrary(operation.parameters ?? [], (name, value) =>
     name === 'path' ? confineToFuzzDirectory(value) : value,

@@ -19,12 +19,12 @@ import { bodyArbitrary, filledPath, fuzzDirectory, headers, queryArbitrary } fro
 import { type ValidRequest, validRequests } from './valid-requests.ts'
 
 /**
- * Random and malformed requests for every route of the OpenAPI document: nothing answers 500, and every answer is one
- * that the document describes. `SLIPWAY_FUZZ_RUNS` requests a route; a failure prints seed and path to replay it. Before that, one
- * valid request of each operation, so that the random ones are known to have something behind them.
+ * Random and malformed requests for every route of the OpenAPI document: no reply is a 500, and every reply
+ * conforms to the document. `SLIPWAY_FUZZ_RUNS` requests a route; a failure prints seed and path to replay
+ * it. First one valid request of each operation, which proves that the random ones reach real operations.
  */
 const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 50)
-// As it is printed: `npm run check` holds openapi/agent-server.json to it.
+// The printed form: `npm run check` compares openapi/agent-server.json with it.
 const document: OpenApiDocument & object = JSON.parse(JSON.stringify(agentServerOpenApi))
 const operations = listOperations(document)
 const responseChecker = new ResponseChecker(document)
@@ -32,7 +32,7 @@ const responseChecker = new ResponseChecker(document)
 let stop: () => Promise<unknown>
 let server: { readonly url: string; readonly headers: Readonly<Record<string, string>> }
 let api: AgentServerApi
-/** Things that are there, by the name of a parameter. */
+/** Existing values, by the name of a parameter. */
 let knownValues: Readonly<Record<string, readonly string[]>> = {}
 const repository = join(fuzzDirectory, 'repository')
 let commit = ''
@@ -122,7 +122,7 @@ async function agentProfileId(): Promise<string> {
   return String(body.profiles[0]?.id)
 }
 
-/** Sends a request as it stands and holds its answer to the document. */
+/** Sends a request unchanged and checks the reply against the document. */
 async function send(one: (typeof operations)[number], valid: ValidRequest): Promise<RawResponse> {
   const { params = {}, query = {}, body, isUpload, isLog } = valid
   const path = Object.entries(params).reduce(
@@ -174,7 +174,7 @@ test('a valid request of each operation gets through, and is answered as its doc
   }
 })
 
-/** Of these the others still have need. */
+/** Other requests still need these. */
 const namesKnownValue = (path: string) =>
   path.split('/').some((step) => Object.values(knownValues).some((values) => values.includes(step)))
 const jsonMostly = fc.oneof(
@@ -200,7 +200,8 @@ describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as cons
             if (method === 'DELETE' && namesKnownValue(given.path)) return
             const target = given.query === '' ? given.path : `${given.path}?${given.query}`
             const answer = await sendRequest(server, method, target, given.type, given.content, given.headers)
-            // A segment may turn one path into another one that exists; then only the promise about 500 is ours.
+            // A random segment may turn one path into another existing one; then only the promise about 500
+            // holds.
             const isTail = path.endsWith('/{path}')
             if (!isTail && given.path.split('/').length !== path.split('/').length) {
               expect(answer.status).not.toBe(500)

@@ -13,9 +13,9 @@ import { OwnAgentServer } from '../../conformance/support/agent-fixture.ts'
 import type { ApiEvent } from '../../conformance/support/agent-server-api.ts'
 
 /**
- * Random models against random users, over HTTP: whatever an agent does and whoever says what in between, the log keeps its
- * laws, no call answers 500, and the conversation can be brought to its end. `SLIPWAY_FUZZ_RUNS` sets the number of
- * conversations (default 40); a failure prints seed and path to replay it.
+ * Random models and random users, over HTTP: whatever an agent does and users send meanwhile, the log keeps
+ * its invariants, no call answers 500, and the conversation can be completed. `SLIPWAY_FUZZ_RUNS` sets the
+ * number of conversations (default 40); a failure prints seed and path to replay it.
  */
 const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 40)
 
@@ -158,7 +158,7 @@ async function performUserAction(
   }
 }
 
-/** Comes to rest without a fault, and from there to an end. */
+/** The conversation becomes idle without an issue, and can be completed. */
 async function expectConsistentEnd(id: string): Promise<void> {
   const events = await driver.waitUntilIdle(id)
   const { execution_status: status } = await driver.getInfo(id)
@@ -173,7 +173,7 @@ async function expectConsistentEnd(id: string): Promise<void> {
   expect(findLogIssues(ended)).toEqual([])
 }
 
-/** What the events of a conversation at rest say about each other. */
+/** Consistency of the events of an idle conversation. */
 function findViolations(events: readonly ApiEvent[], status: string): string[] {
   const violations: string[] = []
   const loggedStatus = events.filter(({ key }) => key === 'execution_status').at(-1)?.value ?? 'idle'

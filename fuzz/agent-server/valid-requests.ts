@@ -1,9 +1,9 @@
 /**
- * One valid request for each operation of the agent server, in an order in which each finds what it needs. They show that the
- * random requests of the fuzz have real operations behind them.
+ * One valid request for each operation of the agent server, in an order in which each finds what it needs.
+ * They prove that the random requests reach real operations.
  */
 export interface ValidRequest {
-  /** Values of the path's braces. */
+  /** Values of the path parameters. */
   readonly params?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
@@ -12,11 +12,11 @@ export interface ValidRequest {
   /** The body is lines of events. */
   readonly isLog?: true
   readonly headers?: Readonly<Record<string, string>>
-  /** What is answered, when that is not 200 to 299: operations that this server does not have switched on. */
+  /** The expected status, when that is not 200 to 299: operations that this server has not enabled. */
   readonly status?: number
 }
 
-/** Requests by operation; some are made when it is their turn, of what the ones before them have made. */
+/** Requests by operation; some are built when it is their turn, from the results of earlier ones. */
 export type ValidRequests = Readonly<Record<string, ValidRequest | (() => ValidRequest)>>
 
 export interface ExistingResources {

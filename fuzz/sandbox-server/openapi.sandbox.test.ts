@@ -22,10 +22,10 @@ import {
 import { schemaValues } from '../support/schema-arbitraries.ts'
 
 /**
- * Random and malformed requests for every route of the sandbox server's OpenAPI document: nothing answers 500, and every answer is
- * one that the document describes. `SLIPWAY_FUZZ_RUNS` requests a route; a failure prints seed and path to replay it.
- *
- * Nothing of it leaves this machine: sandboxes have no network, and those of the default spec do not even start.
+ * Random and malformed requests for every route of the sandbox server's OpenAPI document: no reply is a 500,
+ * and every reply conforms to the document. `SLIPWAY_FUZZ_RUNS` requests a route; a failure prints seed and
+ * path to replay it. No request leaves this machine: sandboxes have no network, and those of the default spec
+ * do not start.
  */
 const runs = Number(process.env.SLIPWAY_FUZZ_RUNS ?? 50)
 const operations = listOperations(document)
@@ -33,7 +33,7 @@ const responseChecker = new ResponseChecker(document)
 
 let fixture: SandboxServerFixture
 let server: { readonly url: string; readonly headers: Readonly<Record<string, string>> }
-/** Things that are there, by the name of a parameter or a member. None of them is deleted. */
+/** Existing values, by the name of a parameter or a member. None of them is deleted. */
 let knownValues: Readonly<Record<string, readonly string[]>> = {}
 beforeAll(async () => {
   const specs = [
@@ -74,7 +74,7 @@ afterAll(async () => {
   await fixture?.[Symbol.asyncDispose]()
 }, 180_000)
 
-/** One of the known ones; they are there when the value is drawn. */
+/** One of the known values, read when the arbitrary is drawn. */
 function knownValueOr(name: string, other: fc.Arbitrary<string>): fc.Arbitrary<string> {
   const drawn = fc.nat(99).map((n) => {
     const all = knownValues[name] ?? []
@@ -91,7 +91,7 @@ function filledPath(path: string): fc.Arbitrary<string> {
     .map((values) => names.reduce((text, name, i) => text.replace(`{${name}}`, () => values[i] ?? ''), path))
 }
 
-/** Members that name something, or would have somebody look elsewhere. */
+/** Members that name an object or a remote address. */
 const memberArbitraries: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   ...Object.fromEntries(
     ['conversation_id', 'parent_conversation_id'].map((name) => [name, knownValueOr(name, fc.uuid())]),

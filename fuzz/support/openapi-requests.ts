@@ -4,7 +4,7 @@ import addFormats from 'ajv-formats'
 import fc from 'fast-check'
 import { expect } from 'vitest'
 
-/** Random requests made from an OpenAPI document, and whether their answers are what it describes. */
+/** Random requests from an OpenAPI document, and a check of their replies against it. */
 
 export interface Parameter {
   readonly name: string
@@ -72,7 +72,7 @@ export const oddText = fc.oneof(
   ),
 )
 
-/** A query of the names that are known and of others. `shape`: what becomes of the value of a parameter. */
+/** A query of known names and others. `shape` changes the value of a parameter. */
 export function queryArbitrary(
   parameters: readonly Parameter[],
   mapValue: (name: string, value: string) => string = (_, value) => value,
@@ -111,7 +111,7 @@ export function percentEncode(text: string): string {
 const multipartBody =
   '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\ncontent\r\n--b--\r\n'
 
-/** Bodies that are of no schema. */
+/** Bodies that conform to no schema. */
 export const malformedBody = fc.oneof(
   fc.constant(undefined),
   fc.jsonValue().map((value) => JSON.stringify(value)),
@@ -144,7 +144,7 @@ export const contentType = fc.constantFrom(
   'application/json;;',
 )
 
-/** Streams that do not end by themselves are cut after a moment: their head has been seen. */
+/** Endless streams are cut after a moment: their status and headers are enough. */
 export async function sendRequest(
   server: { readonly url: string; readonly headers: Readonly<Record<string, string>> },
   method: string,
@@ -171,7 +171,7 @@ export async function sendRequest(
   return { ...result, body: Buffer.concat(chunks).toString() }
 }
 
-/** What an answer is held to. */
+/** Checks replies against the document. */
 export class ResponseChecker {
   readonly #document: OpenApiDocument
   readonly #ajv = new Ajv2020({ strict: false, allErrors: false })
@@ -182,10 +182,10 @@ export class ResponseChecker {
     this.#ajv.addSchema(document, 'doc')
   }
 
-  /** Whether this is one of the answers that the document describes; of those above 499 it must name the status. */
+  /** Whether the document describes this reply; a status above 499 must be documented. */
   check(path: string, method: string, operation: Operation, response: RawResponse): void {
     expect(response.status, response.body).not.toBe(500)
-    // A literal path wins over a parameter, also where it does not have the method.
+    // A literal path precedes a parameter, also when it lacks the method.
     if (this.#document.paths[path]?.[method.toLowerCase()] === undefined) {
       expect(response.status).toBe(405)
       return
@@ -210,7 +210,7 @@ export class ResponseChecker {
     expect(isValid, `${JSON.stringify(validate.errors)} in ${response.body.slice(0, 500)}`).toBe(true)
   }
 
-  /** Literal paths win over parameters: `/api/conversations/search` is not the conversation named search. */
+  /** Literal paths precede parameters: `/api/conversations/search` is not the conversation named search. */
   matchRoute(filledPath: string, template: string): string {
     const values = filledPath.split('/')
     const candidates = template.split('/').map((_, i) =>

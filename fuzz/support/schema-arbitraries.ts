@@ -3,12 +3,11 @@ import type { OpenApiDocument } from './openapi-requests.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** More than this deep everything is plain JSON. */
+/** Below this depth every value is plain JSON. */
 const maxDepth = 4
 
 /**
- * Values that a JSON schema describes, and now and then others. `values`: what members of these names are instead, whatever their
- * schema says of them.
+ * Values of a JSON schema, and sometimes others. `values` replaces members by name, whatever their schema.
  */
 export function schemaValues(
   document: OpenApiDocument,
@@ -36,7 +35,7 @@ function resolveReference(document: OpenApiDocument, schema: unknown): Json {
   return resolveReference(document, target)
 }
 
-/** The schemas of which one holds; undefined when there is but this one. */
+/** The alternatives of a schema; undefined when there is only one. */
 function schemaAlternatives(schema: Json): readonly unknown[] | undefined {
   const { anyOf, oneOf, type, ...rest } = schema
   const alternatives = anyOf ?? oneOf

@@ -1,21 +1,25 @@
 import Docker from 'dockerode'
 
-/** A container engine that tests may fill: its socket, and an image of the agent server in it. */
+/** A container engine for tests: its socket, and an image of the agent server in it. */
 export interface TestEngine {
   readonly socketPath: string
   readonly image: string
 }
 
-/** The one whose socket a variable names (`.ci/engines` sets them); undefined when it is not set. */
+/** The engine whose socket a variable names (`.ci/engines` sets them); undefined when it is not set. */
 export function testEngine(variable: string): TestEngine | undefined {
   const socketPath = process.env[variable]
   if (!socketPath) return undefined
   return { socketPath, image: process.env.SLIPWAY_TEST_IMAGE || 'slipway-agent-server' }
 }
 
-/** Containers and volumes that carry the label of a ledger, in words; `id`: of this sandbox alone. */
-export async function listEngineResources(engine: TestEngine, ledger: string, id = ''): Promise<string[]> {
-  const { docker, filters } = connect(engine, ledger)
+/** Containers and volumes with the label of a control plane, as text; `id` selects one sandbox. */
+export async function listEngineResources(
+  engine: TestEngine,
+  controlPlane: string,
+  id = '',
+): Promise<string[]> {
+  const { docker, filters } = connect(engine, controlPlane)
   const [containers, { Volumes: volumes }] = await Promise.all([
     docker.listContainers({ all: true, filters }),
     docker.listVolumes({ filters }),
@@ -26,9 +30,9 @@ export async function listEngineResources(engine: TestEngine, ledger: string, id
   ].filter((thing) => thing.includes(id))
 }
 
-/** Ends the processes of all containers of a sandbox. */
-export async function killContainers(engine: TestEngine, ledger: string, id: string): Promise<number> {
-  const { docker, filters } = connect(engine, ledger)
+/** Kills the processes of all containers of a sandbox. */
+export async function killContainers(engine: TestEngine, controlPlane: string, id: string): Promise<number> {
+  const { docker, filters } = connect(engine, controlPlane)
   const containers = (await docker.listContainers({ filters })).filter(({ Names }) =>
     Names.some((name) => name.includes(id)),
   )
@@ -36,9 +40,9 @@ export async function killContainers(engine: TestEngine, ledger: string, id: str
   return containers.length
 }
 
-/** Removes all that carries the label of a ledger, its network too, which servers leave. */
-export async function removeEngineResources(engine: TestEngine, ledger: string): Promise<void> {
-  const { docker, filters } = connect(engine, ledger)
+/** Removes everything with the label of a control plane, its network too, which servers do not remove. */
+export async function removeEngineResources(engine: TestEngine, controlPlane: string): Promise<void> {
+  const { docker, filters } = connect(engine, controlPlane)
   for (const { Id } of await docker.listContainers({ all: true, filters }))
     await docker.getContainer(Id).remove({ force: true, v: true })
   for (const { Name } of (await docker.listVolumes({ filters })).Volumes ?? [])
@@ -46,7 +50,7 @@ export async function removeEngineResources(engine: TestEngine, ledger: string):
   for (const { Id } of await docker.listNetworks({ filters })) await docker.getNetwork(Id).remove()
 }
 
-function connect({ socketPath }: TestEngine, ledger: string) {
+function connect({ socketPath }: TestEngine, controlPlane: string) {
   const docker = new Docker({ host: '', protocol: 'http', socketPath })
-  return { docker, filters: JSON.stringify({ label: [`dev.slipway.ledger=${ledger}`] }) }
+  return { docker, filters: JSON.stringify({ label: [`dev.slipway.ledger=${controlPlane}`] }) }
 }

@@ -7,28 +7,28 @@ import type { SandboxInfo, SandboxServer } from './server.ts'
 
 const selfKillingMain = resolve(import.meta.dirname, 'self-killing-server.ts')
 
-/** What a client does with a server that may be killed under it, and what must hold after the next start. */
+/** What a client does with a server that may be killed meanwhile, and what must hold after the next start. */
 export interface CrashScenario {
   readonly name: string
   /** Settings of both starts. */
   readonly env?: Readonly<Record<string, string>>
   /** Whether commits of the databases are steps too. */
   readonly hasCommits?: boolean
-  /** From nothing to nothing; rejects when the server does not answer. */
+  /** From no sandbox to no sandbox; rejects when the server does not answer. */
   run(server: SandboxServer, client: ClientState): Promise<void>
-  /** The server runs again: what was answered must be true, and everything can be repeated and comes to its end. */
+  /** The server runs again: acknowledged results must hold, and everything can be repeated and completed. */
   check(server: SandboxServer, client: ClientState): Promise<void>
 }
 
-/** What a client remembers: the last thing that it asked for, whether that was answered, and what it has seen. */
+/** What a client knows: its last request, whether that was answered, and what it has observed. */
 export class ClientState {
-  /** Another one in each round. */
+  /** Different in each round. */
   readonly name: string
   lastRequest = 'nothing'
   isAcknowledged = false
-  /** The sandbox, as it was when it ran last. */
+  /** The sandbox when it was last running. */
   sandbox: SandboxInfo | undefined
-  /** Whether it has a file of ours. */
+  /** Whether it has a file of the client. */
   hasFile = false
 
   constructor(name: string) {
@@ -45,15 +45,15 @@ export class ClientState {
 }
 
 export interface CrashRound {
-  /** Whether it was killed before it had come to its end. */
+  /** Whether it was killed before the end of the scenario. */
   readonly isKilled: boolean
-  /** Steps up to then, by number and name: `1 before add`. */
+  /** Steps until then, by number and name: `1 before add`. */
   readonly steps: readonly string[]
 }
 
 /**
- * One round: a server that is killed at a step (or by `kill`), the next start, and the checks. Rejects with all that is known when
- * one of them fails.
+ * One round: a server that is killed at a step (or by `kill`), the next start, and the checks. When a check
+ * fails, the error has everything that is known.
  */
 export async function runCrashRound(
   server: SandboxServer,
@@ -62,9 +62,9 @@ export async function runCrashRound(
     readonly name: string
     /** A step, by number and name. */
     readonly killAt?: string
-    /** Kills it while the scenario goes on. */
+    /** Kills it during the scenario. */
     readonly kill?: (server: SandboxServer) => Promise<void>
-    /** Kills it once more while it comes back. */
+    /** Kills it once more during its next start. */
     readonly again?: (server: SandboxServer) => Promise<void>
   },
 ): Promise<CrashRound> {
@@ -104,13 +104,13 @@ export async function runCrashRound(
   return { isKilled, steps: await readSteps(file) }
 }
 
-/** A request that failed may be heard of before the end of the process. */
+/** A failed request may be reported before the end of the process. */
 async function wasKilled(server: SandboxServer): Promise<boolean> {
   const exit = await Promise.race([server.waitForExit(), sleep(5_000)])
   return exit === 'SIGKILL'
 }
 
-/** What the server says of mistakes of its own. */
+/** Internal errors in the server's log. */
 function errorLogLines(server: SandboxServer): string[] {
   return server
     .output()
@@ -123,7 +123,7 @@ async function readSteps(file: string): Promise<string[]> {
   return text.split('\n').filter((line) => line !== '')
 }
 
-/** What the ledger says of the sandboxes, those of the warm pool too. */
+/** The rows of the sandboxes in the control-plane store, those of the warm pool too. */
 export function readSandboxRows(
   data: string,
 ): { readonly id: string; readonly owner: string | null; readonly status: string }[] {
@@ -152,7 +152,7 @@ export async function fetchInSandbox(
   })
 }
 
-/** Runs a command in a sandbox and answers what it printed. */
+/** Runs a command in a sandbox and returns its output. */
 export async function runInSandbox(sandbox: SandboxInfo, command: string): Promise<string> {
   const response = await fetchInSandbox(sandbox, '/api/bash/execute_bash_command', {
     method: 'POST',
@@ -164,7 +164,7 @@ export async function runInSandbox(sandbox: SandboxInfo, command: string): Promi
   return String(JSON.parse(text).stdout ?? '')
 }
 
-/** Whether its agent server answers; one that stands still does not, within a second. */
+/** Whether its agent server answers within a second; a paused one does not. */
 export async function isResponsive(sandbox: SandboxInfo): Promise<boolean> {
   return await fetchInSandbox(sandbox, '/api/conversations/count', {
     signal: AbortSignal.timeout(1_000),
@@ -175,14 +175,14 @@ export async function isResponsive(sandbox: SandboxInfo): Promise<boolean> {
 }
 
 export async function writeMarkerFile(sandbox: SandboxInfo, client: ClientState): Promise<void> {
-  // On the disk, not in the cache of a program that may be killed.
+  // Synced to disk, because a program that may be killed has no cache to rely on.
   expect(await runInSandbox(sandbox, `echo ${client.name} > kept.txt && sync kept.txt && cat kept.txt`)).toBe(
     `${client.name}\n`,
   )
   client.hasFile = true
 }
 
-/** One that is wanted running or paused has come to rest there. */
+/** A sandbox whose desired state is running or paused has reached it. */
 export async function waitUntilSettled(server: SandboxServer, id: string): Promise<SandboxInfo> {
   for (const deadline = Date.now() + 90_000; Date.now() < deadline; await sleep(50)) {
     const sandbox = await server.getSandbox(id)
@@ -191,7 +191,7 @@ export async function waitUntilSettled(server: SandboxServer, id: string): Promi
   throw new Error(`the sandbox ${id} does not come to rest: ${JSON.stringify(await server.getSandbox(id))}`)
 }
 
-/** What a row says and what is there are the same: one agent server that answers, or one that stands still. */
+/** The row and the backend agree: one agent server that answers, or one that is paused. */
 export async function expectConsistent(
   server: SandboxServer,
   sandbox: SandboxInfo,
@@ -213,7 +213,7 @@ function isOnDisk(resources: readonly string[]): boolean {
   return resources.some((thing) => /^(?:file|container|volume) /.test(thing))
 }
 
-/** Nothing is there without a row: neither files nor anything that belongs to them. */
+/** Nothing exists without a row: neither files nor other resources. */
 export async function waitForNoStrays(server: SandboxServer): Promise<void> {
   const strays = async () => {
     const ids = readSandboxRows(server.data).map(({ id }) => id)
@@ -229,7 +229,7 @@ export async function waitForNoStrays(server: SandboxServer): Promise<void> {
   expect(await strays()).toEqual([])
 }
 
-/** Waits until something holds; not any longer when the server of it has ended. */
+/** Waits until a condition holds; stops waiting when the server has ended. */
 export async function retryUntil(
   server: SandboxServer,
   check: () => void | Promise<void>,
@@ -244,7 +244,10 @@ export async function retryUntil(
   }
 }
 
-/** A round without a kill tells the steps; then there is one for each of them. Answers the names of those where it was killed. */
+/**
+ * A round without a kill lists the steps; then one round for each step. Returns the names of the steps at
+ * which the server was killed.
+ */
 export async function crashAtEveryStep(
   server: SandboxServer,
   scenario: CrashScenario,

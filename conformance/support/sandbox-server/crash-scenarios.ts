@@ -34,7 +34,7 @@ export const lifecycleScenario: CrashScenario = {
   async check(server, client) {
     const sandboxes = await server.listSandboxes()
     const minCount = client.isAcknowledged && client.lastRequest !== 'delete' ? 1 : 0
-    // It may have been killed before anything was asked.
+    // The server may have been killed before the first request.
     const isNone =
       client.lastRequest === 'nothing' || (client.isAcknowledged && client.lastRequest === 'delete')
     const maxCount = isNone ? 0 : 1
@@ -55,14 +55,14 @@ export const lifecycleScenario: CrashScenario = {
   },
 }
 
-/** What may have become of a sandbox, from what was asked for and answered. */
+/** The possible states of a sandbox after these requests and replies. */
 function allowedStatuses({ lastRequest, isAcknowledged }: ClientState): readonly string[] {
   if (lastRequest === 'pause') return isAcknowledged ? ['PAUSED'] : ['PAUSED', 'RUNNING']
   if (lastRequest === 'resume') return isAcknowledged ? ['RUNNING'] : ['PAUSED', 'RUNNING']
   return ['RUNNING']
 }
 
-/** Every verb once more; the last one deletes it. */
+/** Repeats every request; the last one deletes the sandbox. */
 async function repeatRequests(server: SandboxServer, client: ClientState): Promise<void> {
   const { id } = await createSandbox(server, client.name)
   if (client.sandbox !== undefined) expect(id).toBe(client.sandbox.id)
@@ -75,7 +75,7 @@ async function repeatRequests(server: SandboxServer, client: ClientState): Promi
   await expectOk(server.requestJson('DELETE', `/api/v1/sandboxes/${id}`))
 }
 
-/** The same key answers the same sandbox. */
+/** The same key returns the same sandbox. */
 async function createSandbox(server: SandboxServer, key: string): Promise<SandboxInfo> {
   const headers = { 'idempotency-key': key }
   return (
@@ -92,7 +92,7 @@ async function expectOk<T>(request: Promise<JsonResponse<T>>): Promise<JsonRespo
 
 const isPooled = ({ owner }: { readonly owner: string | null }) => owner === null
 
-/** A sandbox of the warm pool becomes somebody's. */
+/** A user claims a sandbox of the warm pool. */
 export const warmPoolScenario: CrashScenario = {
   name: 'warm pool',
   env: { SLIPWAY_WARM_POOL: '1' },
@@ -164,7 +164,7 @@ export const conversationScenario: CrashScenario = {
   async check(server, client) {
     const id = conversationId(client)
     const tasks = await listStartTasks(server, id)
-    // Nobody waits for ever for what nobody does.
+    // A limit on waiting for a start that never happens.
     expect(tasks.filter(({ status }) => status !== 'READY' && status !== 'ERROR')).toEqual([])
     if (client.lastRequest === 'start' && client.isAcknowledged) expect(tasks).toHaveLength(1)
     if (client.lastRequest === 'delete') {
@@ -179,7 +179,9 @@ export const conversationScenario: CrashScenario = {
   },
 }
 
-/** The same id once more: the same conversation, with all that was said, in one sandbox; then it is deleted. */
+/**
+ * The same id once more: the same conversation, with all its messages, in one sandbox; then it is deleted.
+ */
 async function startAgain(server: SandboxServer, id: string): Promise<void> {
   const before = await conversationsToday(server)
   await waitUntilReady(server, (await startConversation(server, id)).id)
@@ -245,7 +247,7 @@ interface EventLine {
   readonly source: string
 }
 
-/** Waits until the run is over and everything of it is at home, byte for byte. */
+/** Waits until the run is over and all of its events are ingested, byte for byte. */
 export async function waitUntilIngested(server: SandboxServer, id: string): Promise<EventLine[]> {
   let text = ''
   await retryUntil(server, async () => {

@@ -1,16 +1,11 @@
 import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { TestEngine } from './container-engine.ts'
 import { markAllForDeletion, readControlPlaneId } from './process-resources.ts'
 import type { SandboxServer } from './server.ts'
 import { openSandboxServer, type SandboxServerFixture } from './user.ts'
 
-/** A container engine that tests may fill: its socket, and an image of the agent server in it. */
-export interface TestEngine {
-  readonly socketPath: string
-  readonly image: string
-}
-
-/** A container as its engine tells it. */
+/** A container as its engine reports it. */
 export interface EngineContainer {
   readonly Id: string
   readonly Labels: Readonly<Record<string, string>>
@@ -18,16 +13,10 @@ export interface EngineContainer {
   readonly State: string
 }
 
-/** The engine whose socket a variable names; undefined when it is not set. */
-export function testEngine(variable: string): TestEngine | undefined {
-  const socketPath = process.env[variable]
-  if (!socketPath) return undefined
-  return { socketPath, image: process.env.SLIPWAY_TEST_IMAGE || 'slipway-agent-server' }
-}
-
 /**
- * A sandbox server whose sandboxes are containers, and a look at them from outside, without any help of the server. Disposing of it
- * deletes all sandboxes and rejects when a container or a volume is left; nothing of it stays in the engine in any case.
+ * A sandbox server whose sandboxes are containers, with a view of them from outside, independent of the
+ * server. Disposal deletes all sandboxes and rejects when a container or a volume is left; in any case
+ * nothing stays in the engine.
  */
 export class EngineSandboxServer implements AsyncDisposable {
   readonly server: SandboxServer
@@ -57,10 +46,10 @@ export class EngineSandboxServer implements AsyncDisposable {
     const controlPlane = readControlPlaneId(fixture.server.data)
     if (controlPlane !== undefined) return new EngineSandboxServer(fixture, engine, controlPlane)
     await fixture[Symbol.asyncDispose]()
-    throw new Error('the server has no ledger')
+    throw new Error('the server has no control-plane store')
   }
 
-  /** Of one sandbox or of all, also those that do not run. */
+  /** Of one sandbox or of all, also stopped ones. */
   async containers(id?: string): Promise<readonly EngineContainer[]> {
     return await this.#requestOrThrow('GET', `/containers/json?all=true&filters=${this.#filters(id)}`)
   }
@@ -72,7 +61,7 @@ export class EngineSandboxServer implements AsyncDisposable {
     return found
   }
 
-  /** Kills the container of a sandbox from outside. Resolves when the engine says that it has ended. */
+  /** Kills the container of a sandbox from outside. Resolves when the engine reports its end. */
   async kill(id: string): Promise<void> {
     const { Id } = await this.container(id)
     await this.#requestOrThrow('POST', `/containers/${Id}/kill?signal=KILL`)
@@ -82,7 +71,7 @@ export class EngineSandboxServer implements AsyncDisposable {
     throw new Error(`the container of ${id} does not end`)
   }
 
-  /** Takes the networks away, as a person does who cleans up an engine. */
+  /** Removes the networks, as an operator might who cleans up an engine. */
   async removeNetworks(): Promise<number> {
     const found = await this.#requestOrThrow<readonly { readonly Id: string }[]>(
       'GET',
@@ -92,7 +81,7 @@ export class EngineSandboxServer implements AsyncDisposable {
     return found.length
   }
 
-  /** Containers and volumes that there are, in words. */
+  /** Existing containers and volumes, as text. */
   async resources(id?: string): Promise<readonly string[]> {
     const [containers, volumes] = await Promise.all([this.containers(id), this.#volumes(id)])
     return [

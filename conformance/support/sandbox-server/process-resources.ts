@@ -6,8 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 /**
- * What there is of the process sandboxes of a data directory, in words: looked for from outside, without any help of the server.
- * `id`: of this sandbox alone.
+ * The resources of the process sandboxes of a data directory, as text, found from outside, independent of the
+ * server. `id` selects one sandbox.
  */
 export async function listProcessResources(data: string, id = ''): Promise<string[]> {
   const folder = join(data, 'sandboxes')
@@ -27,7 +27,7 @@ export async function listProcessResources(data: string, id = ''): Promise<strin
   ]
 }
 
-/** Ends and removes what a test that failed has left behind. */
+/** Ends and removes the leftovers of a failed test. */
 export async function cleanUpProcesses(data: string): Promise<void> {
   const folder = join(data, 'sandboxes')
   for (let attempt = 0; attempt < 50; attempt++) {
@@ -35,7 +35,7 @@ export async function cleanUpProcesses(data: string): Promise<void> {
     for (const { pid } of processes) {
       try {
         process.kill(pid, 'SIGKILL')
-        // A killed one that stands still ends when it goes on.
+        // A frozen process that was killed ends when it is thawed.
         process.kill(pid, 'SIGCONT')
       } catch {}
     }
@@ -49,7 +49,7 @@ export async function cleanUpProcesses(data: string): Promise<void> {
   for (const group of await findCgroups(data, '')) await rmdir(group).catch(() => {})
 }
 
-/** Only the file that is there: none can be made in a control group. */
+/** Only an existing file: no file can be created in a control group. */
 async function thaw(group: string): Promise<void> {
   const files = { 'freezer.state': 'THAWED', 'cgroup.freeze': '0' }
   for (const [name, text] of Object.entries(files)) {
@@ -63,7 +63,9 @@ interface ProcessInfo {
   readonly command: string
 }
 
-/** Processes that were started for something below a folder, see it mounted anywhere, or descend from such. */
+/**
+ * Processes whose command names a file below a folder, that have the folder mounted, and their descendants.
+ */
 export async function findProcesses(folder: string): Promise<ProcessInfo[]> {
   const names = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
   const all = (await Promise.all(names.map((name) => readProcess(Number(name))))).filter(
@@ -81,7 +83,7 @@ export async function findProcesses(folder: string): Promise<ProcessInfo[]> {
 async function readProcess(pid: number): Promise<ProcessInfo | undefined> {
   const stat = await readText(`/proc/${pid}/stat`)
   const rest = /^\d+ \(.*\) (\S) (\d+)/s.exec(stat)
-  // One that has ended and waits for its parent to notice is no process any more.
+  // A zombie is not counted.
   if (rest === null || rest[1] === 'Z' || rest[1] === 'X') return undefined
   const command = (await readText(`/proc/${pid}/cmdline`)).replaceAll('\0', ' ').slice(0, 300)
   return { pid, parent: Number(rest[2]), command }
@@ -94,7 +96,7 @@ async function refersTo(pid: number, folder: string): Promise<boolean> {
   const mentionsFolder = (text: string | undefined) =>
     text?.includes(`${folder}/`) || text?.includes(`${folder}\0`)
   if (mentionsFolder(command) || mentionsFolder(environment)) return true
-  // Its own view of the files shows where the folders that it sees come from.
+  // Its mount table shows the origin of its folders.
   return (mounts ?? '').split('\n').some((line) => (line.split(' ')[3] ?? '').includes(`${folder}/`))
 }
 
@@ -123,7 +125,10 @@ async function findMounts(folder: string): Promise<string[]> {
   return lines.flatMap((line) => (line.split(' ')[1]?.startsWith(folder) ? [String(line.split(' ')[1])] : []))
 }
 
-/** Directories of control groups, in all hierarchies, that are called by the ledger of the data directory. */
+/**
+ * Directories of control groups, in all hierarchies, that are named after the control plane of the data
+ * directory.
+ */
 async function findCgroups(data: string, id: string): Promise<string[]> {
   const controlPlane = readControlPlaneId(data)
   if (controlPlane === undefined) return []
@@ -133,7 +138,7 @@ async function findCgroups(data: string, id: string): Promise<string[]> {
     .map((name) => join('/sys/fs/cgroup', name))
 }
 
-/** Undefined while there is none. */
+/** Undefined before the first start. */
 export function readControlPlaneId(data: string): string | undefined {
   try {
     using database = new DatabaseSync(join(data, 'control.db'), { readOnly: true })
@@ -144,14 +149,14 @@ export function readControlPlaneId(data: string): string | undefined {
   }
 }
 
-/** Writes into the ledger that nobody wants any of the sandboxes any more; the server does not run. */
+/** Sets the desired state of all sandboxes to deleted; the server does not run. */
 export function markAllForDeletion(data: string): void {
   if (readControlPlaneId(data) === undefined) return
   using database = new DatabaseSync(join(data, 'control.db'))
   database.exec("UPDATE sandbox SET wanted = 'gone'")
 }
 
-/** Files and folders beside the sandboxes count too: a draft, a removal that was cut off, a link to a socket. */
+/** Files and folders beside the sandboxes count too: a draft, an interrupted removal, a link to a socket. */
 async function listSandboxFiles(folder: string, id: string): Promise<string[]> {
   const names = await readdir(folder, { recursive: true }).catch(() => [])
   const depth = (name: string) => name.split('/').length

@@ -5,9 +5,10 @@ import { parseArgs } from 'node:util'
 import { serveSandboxes } from '@slipway/sandbox-server'
 
 /**
- * The sandbox server as `slipway sandbox-server` starts it, which kills itself at one of its steps. `--steps FILE` is where their
- * names are written, one a line; `--kill-at` is the last one: `3 before start` is the third of this name. With `--commits` each
- * commit of a database is a step too, otherwise those of the sandboxes alone are.
+ * The sandbox server as `slipway sandbox-server` starts it, which kills itself at one of its steps. `--steps
+ * FILE` receives the names of the steps, one a line; `--kill-at` is the last one: `3 before start` is the
+ * third of this name. With `--commits` each commit of a database is a step too, otherwise only the steps of
+ * sandboxes.
  */
 const { values } = parseArgs({
   options: {
@@ -25,7 +26,7 @@ let isServing = false
 function recordStep(name: string): void {
   const count = (counts.get(name) ?? 0) + 1
   counts.set(name, count)
-  // What is written is in the file also when the process is killed in the next line.
+  // Written synchronously, so the line is in the file when the process is killed in the next statement.
   appendFileSync(values.steps, `${count} ${name}\n`)
   if (`${count} ${name}` === values['kill-at']) process.kill(process.pid, 'SIGKILL')
 }

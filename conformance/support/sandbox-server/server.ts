@@ -14,14 +14,14 @@ import {
 } from './process-resources.ts'
 
 const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.ts')
-/** The server is told this key, so that one that is killed at its first start has not told another to nobody. */
+/** The server's key is set, so that no key is lost when it is killed at its first start. */
 const administratorKey = 'sk-conformance-of-the-administrator'
 
-/** A server that takes so long hangs. */
+/** A server that takes longer than this hangs. */
 const startMs = 120_000
 const stopMs = 60_000
 
-/** A sandbox as the API answers it. */
+/** A sandbox as the API returns it. */
 export interface SandboxInfo {
   readonly id: string
   readonly status: string
@@ -40,7 +40,7 @@ export interface JsonResponse<T> {
 }
 
 export interface SandboxServerOptions {
-  /** Settings named `SLIPWAY_*`, for each start. What the tests' own environment says of them is not passed on. */
+  /** Settings named `SLIPWAY_*`, for each start. Those of the tests' own environment are not passed on. */
   readonly env?: Readonly<Record<string, string>>
   /** The address that it listens on. */
   readonly host?: string
@@ -48,20 +48,24 @@ export interface SandboxServerOptions {
   readonly engine?: TestEngine
 }
 
-/** Another program than `slipway sandbox-server`, for one start. It is given `--port`, `--data`, `--host`. */
+/**
+ * A program instead of `slipway sandbox-server`, for one start. Its arguments are `--port`, `--data`,
+ * `--host`.
+ */
 export interface ServerProgram {
   readonly main: string
   readonly args?: readonly string[]
 }
 
 /**
- * A sandbox server of the working tree in a process and a directory of its own, which a test may kill and start again: it has the
- * same address then. Disposing of it deletes all of its sandboxes and rejects when anything is left of them.
+ * A sandbox server of the working tree in a process and a directory of its own, which a test may kill and
+ * start again at the same address. Disposal deletes all of its sandboxes and rejects when anything is left of
+ * them.
  */
 export class SandboxServer implements AsyncDisposable {
   /** Key of the administrator. */
   readonly key = administratorKey
-  /** Directory of everything that it keeps; no symbolic link. */
+  /** The data directory; no symbolic link. */
   readonly data: string
   readonly #options: SandboxServerOptions
   readonly #output: string[] = []
@@ -74,7 +78,7 @@ export class SandboxServer implements AsyncDisposable {
     this.#options = options
   }
 
-  /** One that answers. */
+  /** Opens a server and waits until it answers. */
   static async open(options: SandboxServerOptions = {}): Promise<SandboxServer> {
     const server = await SandboxServer.prepare(options)
     try {
@@ -86,7 +90,7 @@ export class SandboxServer implements AsyncDisposable {
     return server
   }
 
-  /** One that is not started yet. */
+  /** Prepares a server without starting it. */
   static async prepare(options: SandboxServerOptions = {}): Promise<SandboxServer> {
     const data = await realpath(await mkdtemp(join(tmpdir(), 'slipway-conformance-')))
     return new SandboxServer(data, await freePort(), options)
@@ -108,12 +112,12 @@ export class SandboxServer implements AsyncDisposable {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** Everything that it has printed, over all starts. */
+  /** The output of all its starts. */
   output(): string {
     return this.#output.join('')
   }
 
-  /** Resolves when it answers; rejects when it ended before. */
+  /** Resolves when it answers; rejects when it ends before. */
   async start(
     options: { readonly env?: Readonly<Record<string, string>>; readonly program?: ServerProgram } = {},
   ): Promise<void> {
@@ -140,7 +144,7 @@ export class SandboxServer implements AsyncDisposable {
     exited.catch(() => {})
   }
 
-  /** Resolves when it has ended, by this or before; answers its exit code or the signal. Rejects when it does not end. */
+  /** Resolves when it has ended, with its exit code or the signal. Rejects when it does not end. */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | string | null> {
     if (this.isRunning) this.#child?.kill(signal)
     let isLate = false
@@ -154,14 +158,14 @@ export class SandboxServer implements AsyncDisposable {
     return exit
   }
 
-  /** Ends it and starts it again at another port. */
+  /** Stops it and starts it again on another port. */
   async moveTo(port: number): Promise<void> {
     await this.stop()
     this.#port = port
     await this.start()
   }
 
-  /** A signal that does not end it. */
+  /** Sends a signal that does not end it. */
   signal(name: NodeJS.Signals): void {
     this.#child?.kill(name)
   }
@@ -180,7 +184,7 @@ export class SandboxServer implements AsyncDisposable {
     return await fetch(`${this.url}${path}`, { ...init, headers })
   }
 
-  /** The same with JSON in both directions; a body that is not JSON is answered as text. */
+  /** The same with JSON in both directions; a reply that is not JSON is returned as text. */
   async requestJson<T = unknown>(
     method: string,
     path: string,
@@ -200,14 +204,14 @@ export class SandboxServer implements AsyncDisposable {
     }
   }
 
-  /** Starts a sandbox and answers it as it is then, usually STARTING. */
+  /** Starts a sandbox and returns it as it is then, usually STARTING. */
   async startSandbox(query = ''): Promise<SandboxInfo> {
     const { status, body } = await this.requestJson<SandboxInfo>('POST', `/api/v1/sandboxes${query}`)
     if (status !== 200) throw new Error(`the start answered ${status}: ${JSON.stringify(body)}`)
     return body
   }
 
-  /** Undefined when there is none of the administrator. */
+  /** Undefined when the administrator has no such sandbox. */
   async getSandbox(id: string): Promise<SandboxInfo | undefined> {
     const { status, body } = await this.requestJson<(SandboxInfo | null)[]>(
       'GET',
@@ -217,7 +221,7 @@ export class SandboxServer implements AsyncDisposable {
     return body[0] ?? undefined
   }
 
-  /** All of the administrator. */
+  /** All sandboxes of the administrator. */
   async listSandboxes(): Promise<SandboxInfo[]> {
     const found: SandboxInfo[] = []
     for (let page = ''; ; ) {
@@ -232,7 +236,7 @@ export class SandboxServer implements AsyncDisposable {
     }
   }
 
-  /** Waits until a sandbox has a status; rejects when it has one of those that it must not have on the way. */
+  /** Waits until a sandbox has a status; rejects when it has one of the `forbidden` ones before. */
   async waitForStatus(id: string, status: string, forbidden: readonly string[] = []): Promise<SandboxInfo> {
     let last: SandboxInfo | undefined
     for (const deadline = Date.now() + 90_000; Date.now() < deadline; await sleep(50)) {
@@ -243,13 +247,15 @@ export class SandboxServer implements AsyncDisposable {
     throw new Error(`the sandbox is not ${status}: ${JSON.stringify(last)}\n${this.output().slice(-4_000)}`)
   }
 
-  /** A sandbox that runs. */
+  /** Starts a sandbox and waits until it is RUNNING. */
   async startRunningSandbox(query = ''): Promise<SandboxInfo> {
     return await this.waitForStatus((await this.startSandbox(query)).id, 'RUNNING')
   }
 
-  /** What there is of its sandboxes (all, or one): processes, listeners, mounts, control groups, files,
-   * containers, volumes. It need not run. */
+  /**
+   * The resources of its sandboxes (all, or one): processes, listeners, mounts, control groups, files,
+   * containers, volumes. The server need not run.
+   */
   async listResources(id = ''): Promise<string[]> {
     const { engine } = this.#options
     const controlPlane = readControlPlaneId(this.data)
@@ -293,7 +299,7 @@ export class SandboxServer implements AsyncDisposable {
     await this.waitUntilGone()
   }
 
-  /** What should not be there any more. */
+  /** Removes leftovers. */
   async #cleanUp(): Promise<void> {
     const { engine } = this.#options
     const controlPlane = readControlPlaneId(this.data)
@@ -338,13 +344,13 @@ function engineEnv(engine: TestEngine | undefined): Record<string, string> {
   return { SLIPWAY_BACKEND: 'docker', SLIPWAY_DOCKER_SOCKET: socketPath, SLIPWAY_SANDBOX_IMAGE: image }
 }
 
-/** What the tests' own environment says that is not about our servers. */
+/** The tests' own environment without settings of our servers. */
 function inheritedEnv(): Record<string, string | undefined> {
   const ownVariable = /^(?:SLIPWAY_|OH_|LLM_|MAX_LLM_)/
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !ownVariable.test(name)))
 }
 
-/** A port of loopback below those that systems give to outgoing connections, so that it is still free after a restart. */
+/** A loopback port below the ephemeral range, so that it is still free after a restart. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = 12_000 + Math.floor(Math.random() * 7_000)

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type JsonResponse, type SandboxInfo, SandboxServer, type SandboxServerOptions } from './server.ts'
 
-/** A start task as the API answers it. */
+/** A start task as the API returns it. */
 export interface StartTask {
   readonly id: string
   readonly status: string
@@ -12,7 +12,7 @@ export interface StartTask {
   readonly [member: string]: unknown
 }
 
-/** A conversation as the API answers it. */
+/** A conversation as the API returns it. */
 export interface AppConversation {
   readonly id: string
   readonly sandbox_id: string
@@ -33,7 +33,7 @@ export const textModel = {
   script: Array.from({ length: 50 }, (_, n) => ({ text: `Answer ${n}.` })),
 }
 
-/** Somebody who calls a sandbox server with a key of their own. */
+/** A user of a sandbox server with a key of their own. */
 export class User {
   readonly id: string
   readonly key: string
@@ -56,7 +56,7 @@ export class User {
     })
   }
 
-  /** The body of a request that must be answered with 200 or 201. */
+  /** The body of a reply with status 200 or 201; throws for any other status. */
   async get<T = unknown>(path: string): Promise<T> {
     return await this.requestOrThrow<T>('GET', path)
   }
@@ -68,17 +68,17 @@ export class User {
     return answer.body
   }
 
-  /** New conversations of this user have this model. */
+  /** Sets the model of new conversations of this user. */
   async setModel(llm: object): Promise<void> {
     await this.requestOrThrow('POST', '/api/v1/settings', { agent_settings_diff: { llm } })
   }
 
-  /** A start to its end: every task of the stream. */
+  /** Starts a conversation and returns every task of the stream. */
   async startConversation(request: object = {}): Promise<readonly StartTask[]> {
     return await this.requestOrThrow('POST', '/api/v1/app-conversations/stream-start', request)
   }
 
-  /** A conversation that has been started. */
+  /** Starts a conversation and waits until it is READY. */
   async createConversation(request: object = {}): Promise<AppConversation> {
     const last = (await this.startConversation(request)).at(-1)
     if (last?.status !== 'READY') throw new Error(`the start ended with ${JSON.stringify(last)}`)
@@ -95,7 +95,7 @@ export class User {
     return (await this.get<(SandboxInfo | null)[]>(`/api/v1/sandboxes?id=${id}`))[0] ?? undefined
   }
 
-  /** A sandbox that runs. */
+  /** Starts a sandbox and waits until it is RUNNING. */
   async startRunningSandbox(query = ''): Promise<SandboxInfo> {
     const { id } = await this.requestOrThrow<SandboxInfo>('POST', `/api/v1/sandboxes${query}`)
     return await this.waitForSandbox(id, 'RUNNING')
@@ -116,7 +116,7 @@ export class User {
     return await this.requestJson('POST', `/api/v1/app-conversations/${conversation}/send-message`, body)
   }
 
-  /** Waits until a message of this text has come home. */
+  /** Waits until a message with this text is ingested. */
   async waitForMessage(conversation: string, text: string): Promise<void> {
     const path = `/api/v1/conversation/${conversation}/events/search?body=${encodeURIComponent(text)}`
     await waitFor(`"${text}" comes home`, async () => {
@@ -139,12 +139,12 @@ export class User {
   }
 }
 
-/** The one whose key the server was started with. */
+/** The user whose key the server was started with. */
 export function administrator(server: SandboxServer): User {
   return new User(server, { id: 'admin', key: server.key })
 }
 
-/** Somebody new. `about`: more members of the user. */
+/** Creates a user. `about`: more members of the user. */
 export async function createUser(server: SandboxServer, fields: object = {}): Promise<User> {
   const { id } = await administrator(server).requestOrThrow<{ id: string }>(
     'POST',
@@ -161,7 +161,7 @@ export async function createUserKey(server: SandboxServer, id: string, request: 
   return new User(server, { id, key })
 }
 
-/** A sandbox server whose end is the end of the sandboxes of all its users. */
+/** A sandbox server that deletes the sandboxes of all its users on disposal. */
 export interface SandboxServerFixture extends AsyncDisposable {
   readonly server: SandboxServer
 }
@@ -184,7 +184,7 @@ export async function openSandboxServer(options: SandboxServerOptions = {}): Pro
 async function removeSandboxes(server: SandboxServer): Promise<void> {
   for (const { id } of await administrator(server).listAll<{ id: string }>('/api/admin/users', 100)) {
     const user = await createUserKey(server, id)
-    // A start that is under way would make one later.
+    // A start that is under way would create a sandbox later.
     await waitFor('nothing is being started', async () => {
       const tasks = await user.listAll<StartTask>('/api/v1/app-conversations/start-tasks/search', 100)
       return tasks.every(({ status }) => status === 'READY' || status === 'ERROR') ? true : undefined
@@ -194,7 +194,7 @@ async function removeSandboxes(server: SandboxServer): Promise<void> {
   }
 }
 
-/** Waits until there is something. */
+/** Polls until the function returns a value. */
 export async function waitFor<T>(what: string, find: () => Promise<T | undefined>): Promise<T> {
   for (const deadline = Date.now() + 60_000; Date.now() < deadline; await sleep(50)) {
     const found = await find()
