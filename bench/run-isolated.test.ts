@@ -15,7 +15,7 @@ async function program(name: string, text: string): Promise<URL> {
   return pathToFileURL(path)
 }
 
-test('the outcome that a benchmark sends is the result; one that ends without any has failed', async () => {
+test("a benchmark's result is the outcome that it sends; without an outcome it has failed", async () => {
   const rows = await program('rows', `process.send({ rows: [] }, () => process.exit())`)
   const notRun = await program('not-run', `process.send({ notRun: process.argv[2] }, () => process.exit())`)
   const crash = await program('crash', `process.abort()`)

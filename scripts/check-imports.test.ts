@@ -3,7 +3,7 @@ import { findViolations, parseImports, readSources } from './check-imports.ts'
 
 const source = (file: string, text: string) => ({ file, text, imports: parseImports(text) })
 
-test('every form of import is seen, types and dynamic ones too', () => {
+test('every form of import is found, types and dynamic ones too', () => {
   const text = `import type { A } from './a.ts'\nimport {\n  b,\n  c,\n} from '@slipway/x'\nexport { d } from './d.ts'\nimport './e.ts'\nconst f = await import('./f.ts')\n`
   expect(parseImports(text)).toEqual(['./a.ts', '@slipway/x', './d.ts', './e.ts', './f.ts'])
 })
@@ -57,7 +57,7 @@ test('the command may load an example lazily', () => {
   expect(findViolations([file])).toEqual([])
 })
 
-test('a ring of files is refused and named once', () => {
+test('a cycle of files is refused and named once', () => {
   const ring = [
     source('http/src/a.ts', `import './b.ts'`),
     source('http/src/b.ts', `import type { A } from './a.ts'`),
@@ -67,7 +67,7 @@ test('a ring of files is refused and named once', () => {
   ])
 })
 
-test('a ring of folders is refused, and a fixture in production code', () => {
+test('a cycle of folders is refused, and so is a fixture in production code', () => {
   const files = [
     source('http/src/a/x.ts', `import '../b/y.ts'`),
     source('http/src/b/y.ts', ''),
@@ -89,6 +89,6 @@ test('a folder of more than twenty source files is refused; tests do not count',
   expect(findViolations(files)).toEqual(['http/src/a: 21 source files; at most 20'])
 })
 
-test('the sources keep to the borders', () => {
+test('the sources respect the borders', () => {
   expect(findViolations(readSources())).toEqual([])
 })

@@ -22,7 +22,7 @@ function viewSizes(events: readonly GeneratedEvent[]): number[] {
   })
 }
 
-test('a history has as many events as asked for, each under an id of its own, and each call has its result', () => {
+test('a history has the requested number of events with unique ids, and each call has its result', () => {
   for (const hasCondenser of [true, false]) {
     const events = parseHistory(999, hasCondenser)
     expect(events.length - 999).toBeOneOf([0, 1])
@@ -32,14 +32,14 @@ test('a history has as many events as asked for, each under an id of its own, an
   }
 })
 
-test('with a condenser a model is never shown more than the bound, without one all of it', () => {
+test('with a condenser the view never exceeds the limit, without one it is the whole history', () => {
   const sizes = viewSizes(parseHistory(5_000, true))
   expect(Math.max(...sizes)).toBe(maxView)
   expect(Math.min(...sizes.slice(maxView))).toBeGreaterThanOrEqual(maxView / 2)
   expect(viewSizes(parseHistory(500, false)).at(-1)).toBe(500)
 })
 
-test('what a Condensation forgets is whole: no result stays without its call', () => {
+test('a Condensation forgets calls together with their results', () => {
   const events = parseHistory(5_000, true)
   const forgotten = new Set(events.flatMap(({ forgotten_event_ids }) => forgotten_event_ids ?? []))
   const halves = events.filter(

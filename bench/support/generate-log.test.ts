@@ -4,7 +4,7 @@ import { generateLog, needles } from './generate-log.ts'
 
 const events = [...generateLog({ count: 6000, words: 20 })]
 
-test('generated events are valid, in order of time, and say of themselves what their bytes say', () => {
+test('generated events are valid, in order of time, and equal to their bytes', () => {
   for (const [i, event] of events.entries()) {
     const value = JSON.parse(event.bytes.toString())
     expect(validateEvent(value)).toEqual([])
@@ -21,7 +21,7 @@ test('the same options generate the same bytes', () => {
   )
 })
 
-test('needles are as frequent as their names say', () => {
+test('each needle has the frequency of its name', () => {
   const texts = events
     .flatMap(({ bytes }) => messageTexts(JSON.parse(bytes.toString())))
     .map((text) => text.toLowerCase())

@@ -8,7 +8,7 @@ test('a percentile is the nearest rank of the values in any order', () => {
   ])
 })
 
-test('a throughput holds when the median of the ratios of its pairs reaches the goal', () => {
+test('a throughput passes when the median ratio of its pairs reaches the goal', () => {
   const pairs = [
     { ours: 80, floor: 100 },
     { ours: 10, floor: 100 },
@@ -18,17 +18,17 @@ test('a throughput holds when the median of the ratios of its pairs reaches the 
   expect(atLeast('x', '/s', pairs, 0.9)).toMatchObject({ holds: false })
 })
 
-test('a limit holds when it is not exceeded, and says so in its unit', () => {
+test('a limit passes when it is not exceeded, and its unit says "at most"', () => {
   expect(atMost('x', 'ms', 10, 10)).toMatchObject({ unit: 'ms, at most', ratio: 1, goal: 1, holds: true })
   expect(atMost('x', 'ms', 31, 10, 3)).toMatchObject({ ratio: 3.1, holds: false })
 })
 
-test('a figure that could not be measured never holds', () => {
+test('a figure that was not measured never passes', () => {
   expect(atMost('x', 'ms', percentile([], 99), 10).holds).toBe(false)
   expect(atLeast('x', '/s', [], 1).holds).toBe(false)
 })
 
-test('the table shows what is missed and leaves information without a verdict', () => {
+test('the table marks missed goals and gives information no verdict', () => {
   const lines = formatTable([atMost('slow', 'ms', 12, 10), information('size', 'MB', 2.34567)]).split('\n')
   expect(lines[1]).toMatch(/^slow +ms, at most +12 +10 +1\.20 +<= 1 +MISSED$/)
   expect(lines[2]).toMatch(/^size +MB +2\.35$/)

@@ -14,7 +14,7 @@ function frame(opcode: number, size: number): Buffer {
   return Buffer.concat([head, Buffer.alloc(size, 0x81)])
 }
 
-test('text frames are counted however the stream is cut, other frames are not', () => {
+test('text frames are counted wherever the stream is cut, other frames are not', () => {
   const sent = fc.record({
     opcode: fc.constantFrom(1, 9),
     size: fc.constantFrom(0, 1, 125, 126, 1000, 65_535, 65_536),

@@ -63,7 +63,7 @@ async function conversationLog(id: string): Promise<string> {
   return JSON.stringify(await api.searchAll(id))
 }
 
-test('there is one model for each profile, with either header of the key and with neither 401', async () => {
+test('each profile is a model; the key works in either header, and without a key the status is 401', async () => {
   const id = await createModel([])
   for (const headers of [{ authorization: `Bearer ${key}` }, { 'x-session-api-key': key }]) {
     const response = await fetch(`${server.url}/v1/models`, { headers })
@@ -93,7 +93,7 @@ test('there is one model for each profile, with either header of the key and wit
   expect(elsewhere.status).toBe(401)
 })
 
-test('a message begins a conversation, and the header goes on with it', async () => {
+test('a message starts a conversation, and the header continues it', async () => {
   const usage = { prompt_tokens: 11, completion_tokens: 3 }
   const id = await createModel([
     { text: 'Hello, Ann.', usage },
@@ -134,7 +134,7 @@ test('a message begins a conversation, and the header goes on with it', async ()
   expect(said).toHaveLength(2)
 })
 
-test('what was said before and the messages of the system reach the agent of a new conversation', async () => {
+test('earlier messages and system messages reach the agent of a new conversation', async () => {
   const id = await createModel([{ text: 'Blue.' }])
   const messages = [
     { role: 'system', content: 'Answer like a pirate.' },
@@ -154,7 +154,7 @@ test('what was said before and the messages of the system reach the agent of a n
     expect(log).toContain(text)
 })
 
-test('a conversation goes on with the model that is asked for, and one that began elsewhere with its own', async () => {
+test('a conversation continues with the requested model, and one that was not started by the gateway with its own', async () => {
   const [one, other] = [
     await createModel([{ text: 'From one.' }]),
     await createModel([{}, { text: 'From the other.' }]),
@@ -177,7 +177,7 @@ test('a conversation goes on with the model that is asked for, and one that bega
   expect(completionText(await parseCompletion(third))).toBe('Its own.')
 })
 
-test('the answer of an agent that works is what it says at the end', async () => {
+test('the reply of an agent that uses tools is its last message', async () => {
   const id = await createModel([
     { text: 'I look.', tool_calls: [{ name: 'terminal', arguments: { command: 'echo found' } }] },
     { tool_calls: [{ name: 'finish', arguments: { message: 'It is there.' } }] },
@@ -201,7 +201,7 @@ function joinChunks(events: readonly string[]): string {
   return chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')
 }
 
-test('a stream says what is said as it is said, then that it has stopped, then DONE', async () => {
+test('a stream sends text as it is generated, then the stop, then DONE', async () => {
   const id = await createModel([{ text: 'One two three four.', delta_ms: 30 }])
   const body = {
     model: id,
@@ -222,7 +222,7 @@ test('a stream says what is said as it is said, then that it has stopped, then D
   expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { total_tokens: expect.any(Number) } })
 })
 
-test('a stream of an agent that works says each step and ends with the answer', async () => {
+test('a stream of an agent that uses tools sends each step and ends with the reply', async () => {
   const id = await createModel([
     { text: 'I look.', tool_calls: [{ name: 'terminal', arguments: { command: 'sleep 1.5' } }] },
     { text: 'I looked.', tool_calls: [{ name: 'finish', arguments: { message: 'It is there.' } }] },
@@ -234,7 +234,7 @@ test('a stream of an agent that works says each step and ends with the answer', 
   expect(joinChunks(await readSseData(response))).toBe('I look.\n\nI looked.\n\nIt is there.')
 })
 
-test('what ends a run otherwise has a status, also for a stream, and the header to go on', async () => {
+test('a run that ends without a reply has an error status, also for a stream, and the header to continue', async () => {
   const failing = { error: { code: 'LLMAuthenticationError', detail: 'No such key.' } }
   const waiting = { tool_calls: [{ name: 'terminal', arguments: { command: 'true' } }] }
   const id = await createModel([failing])
@@ -265,7 +265,7 @@ test('what ends a run otherwise has a status, also for a stream, and the header 
   ])
 })
 
-test('a conversation that runs already is 409, and one that was paused too', async () => {
+test('a running conversation is 409, and a paused one too', async () => {
   const id = await createModel([{ text: 'First.' }, { text: 'Slow.', delay_ms: 2_000 }, { text: 'After.' }])
   const first = await completeChat({ model: id, messages: [userMessage('Begin.')] })
   const conversation = first.headers.get(idHeader) ?? ''
@@ -289,7 +289,7 @@ test('a conversation that runs already is 409, and one that was paused too', asy
   expect(completionText(await parseCompletion(after))).toMatch(/^(After\.|The script is over\.)$/)
 })
 
-test('a run goes on when nobody waits for it any more', async () => {
+test('a run continues when its client disconnects', async () => {
   const id = await createModel([{ text: 'Done.', delay_ms: 500 }])
   const leave = new AbortController()
   const left = fetch(`${server.url}/v1/chat/completions`, {
@@ -313,7 +313,7 @@ test('a run goes on when nobody waits for it any more', async () => {
   while ((await api.requestJson<{ response: string }>(final)).body.response !== 'Done.') await sleep(20)
 })
 
-test('what cannot be asked is refused with its place', async () => {
+test('an invalid request is refused with its location', async () => {
   const id = await createModel([{ text: 'Hello.' }])
   const hello = [userMessage('Hello.')]
   for (const [body, place] of [

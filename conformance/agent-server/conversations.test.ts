@@ -64,7 +64,7 @@ test('create answers 201 with the conversation, and 200 with the same one when t
   expect([second.status, second.body.tags]).toEqual([200, { team: 'x' }])
 })
 
-test('no secret of a create request comes back from any route', async () => {
+test('no route returns a secret of a create request', async () => {
   const { body } = await create({
     initial_message: { role: 'user', content: [{ type: 'text', text: 'hi' }] },
   })
@@ -86,7 +86,7 @@ test.each([
   [{ ...request, max_iterations: 0 }, ['body', 'max_iterations']],
   [{ ...request, tags: { 'Upper Case': 'x' } }, ['body', 'tags']],
   [{ ...request, agent_settings: {} }, ['body']],
-])('a create request %j is refused at its place', async (body, place) => {
+])('a create request %j is refused with its location', async (body, place) => {
   const answer = (await api.sendJson('POST', '/api/conversations', body)) as {
     status: number
     body: { detail: { loc: unknown[] }[] }
@@ -111,7 +111,7 @@ test('get, batch get and count', async () => {
   expect((await api.requestJson<number>('/api/conversations/count?status=running')).body).toBe(0)
 })
 
-test('search pages through all of them, newest first unless asked otherwise', async () => {
+test('search pages through all conversations, newest first by default', async () => {
   const made = [(await create()).body.id, (await create()).body.id, (await create()).body.id]
   const walk = async (query: string) => {
     const found: string[] = []
@@ -196,7 +196,7 @@ test.each([
   [{ content: 7 }],
   [[]],
   ['text'],
-])('a message %j is refused and nothing is stored', async (body) => {
+])('an invalid message %j is refused and nothing is stored', async (body) => {
   const id = await api.import('')
   expect((await api.sendJson('POST', `/api/conversations/${id}/events`, body)).status).toBe(422)
   expect(await api.count(id)).toBe(0)
@@ -216,7 +216,7 @@ test('a message sent twice with one Idempotency-Key is stored once; the key with
   expect(await api.count(id)).toBe(1)
 })
 
-test('a message wakes a finished conversation, with its state update in front', async () => {
+test('a message makes a finished conversation idle, with the state update before the message', async () => {
   const id = await api.import(
     toJsonLines({
       id: 's',
@@ -235,7 +235,7 @@ test('a message wakes a finished conversation, with its state update in front', 
   expect((await api.requestJson<Info>(`/api/conversations/${id}`)).body.execution_status).toBe('idle')
 })
 
-test('a keyed message wakes a finished conversation once, however often it is sent', async () => {
+test('a message with an Idempotency-Key makes a finished conversation idle once, however often it is sent', async () => {
   const finished = {
     id: 's',
     timestamp: '2026-01-01',
@@ -272,7 +272,7 @@ test('a run is 409, because there is no agent', async () => {
   )
 })
 
-test('health and server_info answer what clients look for', async () => {
+test('health and server_info return what clients read', async () => {
   for (const path of ['/alive', '/health'])
     expect(await api.requestJson(path)).toEqual({ status: 200, body: { status: 'ok' } })
   expect(await api.requestJson('/ready')).toEqual({ status: 200, body: { status: 'ready' } })

@@ -61,7 +61,7 @@ async function openDeferredServer(env: Readonly<Record<string, string>> = deferr
 
 const sessionKeyHeader = { 'x-session-api-key': 'session-key-two' }
 
-test('until the settings come, only health and init answer; then everything does', async () => {
+test('before init only health and init answer; afterwards everything does', async () => {
   await using it = await openDeferredServer()
   const { call } = it
   for (const path of ['/alive', '/health', '/server_info', '/'])
@@ -101,7 +101,7 @@ test('until the settings come, only health and init answer; then everything does
   socket.terminate()
 })
 
-test('the key of init is asked for, and nothing is told without it', async () => {
+test('init requires its key, and refuses without details', async () => {
   await using it = await openDeferredServer()
   for (const key of ['', 'wrong', `${initKey}x`]) {
     expect(await it.init(settings, key)).toMatchObject({ status: 401, body: { detail: 'Unauthorized' } })
@@ -111,7 +111,7 @@ test('the key of init is asked for, and nothing is told without it', async () =>
   expect((await it.call('GET', '/ready')).body.status).toBe('dormant')
 })
 
-test('the same settings again are answered alike, also at the same time; others are refused', async () => {
+test('a repeated init with the same settings succeeds, also concurrently; other settings are refused', async () => {
   await using it = await openDeferredServer()
   const { env, ...rest } = settings
   const reordered = { env: { MY_TOKEN: env.MY_TOKEN, GREETING: env.GREETING }, ...rest }
@@ -125,7 +125,7 @@ test('the same settings again are answered alike, also at the same time; others 
   )
 })
 
-test('the settings take effect: variables of tools, origins, secrets that are hidden', async () => {
+test('the settings take effect: tool environment, origins, redacted secrets', async () => {
   await using it = await openDeferredServer()
   await it.init(settings)
   const command = 'echo $GREETING $MY_TOKEN; env'
@@ -143,7 +143,7 @@ test('the settings take effect: variables of tools, origins, secrets that are hi
   expect(foreign.headers.get('access-control-allow-origin')).toBe(null)
 })
 
-test('settings that are wrong are refused with their place, and others may come', async () => {
+test('invalid settings are refused with their location, and valid ones are accepted afterwards', async () => {
   await using it = await openDeferredServer()
   for (const [body, loc] of [
     [{ secret_key: 'short' }, ['body', 'secret_key']],
@@ -163,7 +163,7 @@ test('settings that are wrong are refused with their place, and others may come'
   expect((await it.init({})).status).toBe(200)
 })
 
-test('after a restart it waits again, and with the same settings everything is there', async () => {
+test('after a restart the server waits again, and with the same settings all data is there', async () => {
   await using it = await openDeferredServer()
   await it.init(settings)
   await it.call('POST', '/api/profiles/p', {
@@ -178,27 +178,27 @@ test('after a restart it waits again, and with the same settings everything is t
   expect(it.output()).not.toMatch(/session-key|secret key of|token-that/)
 })
 
-test('without a key of its own the secret key is the key of init', async () => {
+test('without an init key the secret key is the init key', async () => {
   const key = 'secret key of sixteen or more'
   await using it = await openDeferredServer({ SLIPWAY_DEFERRED_INIT: 'true', OH_SECRET_KEY: key })
   expect((await it.init({}, 'wrong')).status).toBe(401)
   expect((await it.init({}, key)).status).toBe(200)
 })
 
-test('a server that does not wait has no init', async () => {
+test('a server without deferred init has no init route', async () => {
   await using it = await openDeferredServer({})
   expect((await it.call('GET', '/api/init')).status).toBe(404)
   expect((await it.init({})).status).toBe(404)
 })
 
-test('one that other machines reach does not start without a key of init', async () => {
+test('a server on a public address does not start without an init key', async () => {
   const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
   const starting = startAgentServer(data, { SLIPWAY_DEFERRED_INIT: 'true' }, ['--host', '0.0.0.0'])
   await expect(starting).rejects.toThrow('Refusing to listen')
   await rm(data, { recursive: true })
 })
 
-test('session keys are also read by the names that other servers know', async () => {
+test('session keys are also read from the variables of other servers', async () => {
   await using it = await openDeferredServer({
     OH_SESSION_API_KEYS_0: 'first',
     OH_SESSION_API_KEYS_1: 'second',
@@ -209,7 +209,7 @@ test('session keys are also read by the names that other servers know', async ()
   expect([await status('first'), await status('second'), await status('old')]).toEqual([200, 200, 401])
 })
 
-test('a server on a Unix socket answers there, and removes it at its end', async () => {
+test('a server answers on a Unix socket, and removes it on exit', async () => {
   const data = await mkdtemp(join(tmpdir(), 'slipway-init-'))
   const socketPath = join(data, 'server.sock')
   const server = await startAgentServer(join(data, 'data'), {}, ['--socket', socketPath])

@@ -131,7 +131,7 @@ function dynamicContext(events: readonly ApiEvent[]): string {
   return JSON.stringify(events.filter(({ kind }) => kind === 'SystemPromptEvent').at(-1)?.dynamic_context)
 }
 
-test('skills of all sources are counted and listed, and those that cannot be reached bring nothing', async () => {
+test('skills of all sources are counted and listed, and unreachable sources add none', async () => {
   await writeFixture('home/.agents/skills/mine/SKILL.md', skillText('mine'))
   await writeFixture('org/skills/guild/SKILL.md', skillText('guild'))
   git('org', 'init', '-q')
@@ -186,7 +186,7 @@ test('skills of all sources are counted and listed, and those that cannot be rea
   expect(findLeaks(JSON.stringify(all.body) + server.output())).toEqual([])
 })
 
-test('sync fetches what has changed, and says what cannot be fetched', async () => {
+test('sync fetches changes, and reports what it cannot fetch', async () => {
   await writeFixture('public/skills/brand-new/SKILL.md', skillText('brand-new'))
   git('public', 'add', '-A')
   git('public', 'commit', '-q', '-m', 'y')
@@ -203,7 +203,7 @@ test('sync fetches what has changed, and says what cannot be fetched', async () 
   )
 })
 
-test('a skill of the catalogue is installed by its source, told to agents, disabled and uninstalled', async () => {
+test('a skill of the catalogue is installed by its source, loaded by agents, disabled and uninstalled', async () => {
   const before = await get<{ skills: (NamedItem & { source: string })[] }>('/api/skills/marketplace')
   expect(names(before.skills).sort()).toEqual(['brand-new', 'extra', 'lonely', 'shared'])
   const listed = before.skills.find(({ name }) => name === 'extra')
@@ -262,7 +262,7 @@ test('a skill of the catalogue is installed by its source, told to agents, disab
   }
 })
 
-test('a lonely skill of a marketplace is installed by the source that the catalogue names', async () => {
+test('a single skill of a marketplace is installed by the source in the catalogue', async () => {
   const { skills } = await get<{ skills: (NamedItem & { source: string })[] }>('/api/skills/marketplace')
   const source = skills.find(({ name }) => name === 'lonely')?.source
   expect(await send('POST', '/api/skills/install', { source })).toMatchObject({
@@ -272,7 +272,7 @@ test('a lonely skill of a marketplace is installed by the source that the catalo
   expect((await send('DELETE', '/api/skills/installed/lonely')).status).toBe(200)
 })
 
-test('what is no source or no skill is refused with its place', async () => {
+test('an invalid source or skill is refused with its location', async () => {
   for (const [body, status, loc] of [
     [{}, 422, ['body', 'source']],
     [{ source: '' }, 422, ['body', 'source']],
@@ -293,7 +293,7 @@ test('what is no source or no skill is refused with its place', async () => {
   }
 })
 
-test('an installed plugin is in every new conversation until it is disabled', async () => {
+test('an installed plugin is loaded into every new conversation until it is disabled', async () => {
   const catalogue = await get<{ plugins: NamedItem[] }>('/api/plugins/marketplace')
   expect(catalogue.plugins).toMatchObject([
     {
@@ -392,7 +392,7 @@ test('plugins in folders of the user and of a project are listed', async () => {
   expect(await get('/api/canvas-extensions/installed')).toEqual({ canvas_extensions: [] })
 })
 
-test('a plugin of a marketplace is loaded into a conversation, and kept with it and its forks', async () => {
+test('a plugin of a marketplace is loaded into a conversation, and stays with it and its forks', async () => {
   const { id } = await driver.createScripted([finishStep('One.'), finishStep('Two.')])
   await driver.waitUntilIdle(id)
   expect(await driver.post(id, 'load_plugin', { plugin_ref: 'weather@ours' })).toEqual({
@@ -417,7 +417,7 @@ test('a plugin of a marketplace is loaded into a conversation, and kept with it 
   })
 })
 
-test('a plugin that is not known is 404, another reference 400, and none changes the conversation', async () => {
+test('an unknown plugin is 404, another reference 400, and neither changes the conversation', async () => {
   const { id } = await driver.createScripted([finishStep()])
   const before = (await driver.waitUntilIdle(id)).length
   for (const [plugin_ref, status] of [
@@ -439,7 +439,7 @@ test('a plugin that is not known is 404, another reference 400, and none changes
   expect(await driver.getEvents(id)).toHaveLength(before)
 })
 
-test('a plugin of a marketplace that the request registered is found by its name there', async () => {
+test('a plugin of a marketplace that the request registers is found by its name', async () => {
   const agent_context = {
     registered_marketplaces: [{ name: 'private', source: fixturePath('market'), auto_load: ['lonely'] }],
   }
@@ -449,7 +449,7 @@ test('a plugin of a marketplace that the request registered is found by its name
   expect(dynamicContext(await driver.waitUntilIdle(created.id))).toMatch(/forecast.*lonely/s)
 })
 
-test('public skills are there for the agents that ask for them, those of the marketplace file alone where one is named', async () => {
+test('public skills are loaded for agents that enable them; with a marketplace file only those that it lists', async () => {
   const promptWith = async (agent_context: object) => {
     const initial_message = { content: 'Begin.' }
     const { id } = await driver.create(
@@ -468,7 +468,7 @@ test('public skills are there for the agents that ask for them, those of the mar
   expect(await promptWith({})).not.toContain('shared: About')
 })
 
-test('plugins of the request are pinned to what they were at the first step', async () => {
+test('plugins of the request are pinned to their versions at the first step', async () => {
   await writeFixture('moving/plugin.json', { name: 'moving' })
   await writeFixture('moving/skills/old/SKILL.md', skillText('old'))
   git('moving', 'init', '-q')
@@ -491,7 +491,7 @@ test('plugins of the request are pinned to what they were at the first step', as
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
 })
 
-test('a plugin that cannot be fetched is an error of the conversation, and its password is nowhere', async () => {
+test('a plugin that cannot be fetched is an error of the conversation, and its password does not leak', async () => {
   const source = `https://user:${plantSecret('plugin-password')}@127.0.0.1:1/x.git`
   const { id } = await driver.createScripted([finishStep()], {
     plugins: [{ source, token: plantSecret('plugin-token') }],
@@ -512,7 +512,7 @@ test('a plugin that cannot be fetched is an error of the conversation, and its p
   await startServerAndDriver()
 })
 
-test('without a collection there is nothing to sync, and the server says how to have one', async () => {
+test('without a collection there is nothing to sync, and the reply names the setting', async () => {
   const plain = await startAgentServer(fixturePath('plain'), { HOME: fixturePath('home') })
   try {
     const other = new AgentServerApi({ url: plain.url, headers: {} })
@@ -530,7 +530,7 @@ test('without a collection there is nothing to sync, and the server says how to 
   }
 })
 
-test('settings that name no source stop the server with their place and without their value', async () => {
+test('invalid source settings stop the server with their location and without their value', async () => {
   for (const [name, value] of [
     ['SLIPWAY_SKILLS_SOURCE', 'relative/path'],
     ['SLIPWAY_MARKETPLACES', '{'],

@@ -50,7 +50,7 @@ function expectRedacted(text: string): void {
 
 const validResult = { valid: true, error: null }
 
-test('a model that answers is valid, by each interface; one token is asked for and nothing is saved', async () => {
+test('a model that replies is valid, for each interface; one token is requested and nothing is saved', async () => {
   for (const provider of ['compatible', 'chat', 'responses', 'anthropic', 'gemini'] as const) {
     expect(
       await validateWithReply(
@@ -68,7 +68,7 @@ test('a model that answers is valid, by each interface; one token is asked for a
   expect((await send('GET', '/any.name-1')).status).toBe(404)
 })
 
-test('a model that needs room for its thoughts is asked once more with some', async () => {
+test('a reasoning model is called once more with a higher token limit', async () => {
   const play: ScriptedReply = (response, asked) => {
     if (asked.body.max_tokens !== 1) return mockProvider.sendReply(response, asked, { text: 'pong' })
     response.writeHead(400, { 'content-type': 'application/json' })
@@ -87,7 +87,7 @@ test.each([
   [500, 'LLMServiceUnavailableError', 1],
   [503, 'LLMServiceUnavailableError', 1],
 ])(
-  'a refusal with %d is %s, is not tried again, and shows no key however it is said back',
+  'a refusal with %d is %s, is not retried, and shows no key in any encoding',
   async (status, type, count) => {
     const said = encodedForms(key, true)
     const basic = Buffer.from(`user:${key}:x`).toString('base64')
@@ -110,7 +110,7 @@ test.each([
   },
 )
 
-test('other secrets of the settings are hidden too: headers, users in addresses, keys of another provider', async () => {
+test('other secrets of the settings are redacted too: headers, credentials in addresses, keys of another provider', async () => {
   const secrets = ['hdr-cnry-111', 'pass-cnry-222', 'aws-cnry-333', 'extra-cnry-444']
   const { error } = await validateWithReply(errorReply(400, { error: { message: secrets.join(' ') } }), {
     base_url: `${mockProvider.url.replace('//', '//me:pass-cnry-222@')}/v1`,
@@ -121,7 +121,7 @@ test('other secrets of the settings are hidden too: headers, users in addresses,
   for (const secret of secrets) expect(error.message).not.toContain(secret)
 })
 
-test('a limit of rate and a timeout do not make it invalid', async () => {
+test('a rate limit and a timeout do not make a model invalid', async () => {
   expect(
     await validateWithReply(errorReply(429, { error: { message: 'slow down' } }, { 'retry-after': '1' })),
   ).toEqual(validResult)
@@ -130,7 +130,7 @@ test('a limit of rate and a timeout do not make it invalid', async () => {
   expect(mockProvider.requests).toHaveLength(1)
 })
 
-test('a provider that is not there, or speaks something else, is told as such', async () => {
+test('an unreachable provider and an unexpected reply are reported', async () => {
   const gone = await validateWithReply({ text: '' }, { base_url: 'http://127.0.0.1:9/v1' })
   expect(gone).toMatchObject({ valid: false, error: { type: 'LLMServiceUnavailableError' } })
   const page = await validateWithReply((response) =>
@@ -147,7 +147,7 @@ test('a provider that is not there, or speaks something else, is told as such', 
   })
 })
 
-test('fallbacks are not asked: it is this model that is tried', async () => {
+test('fallbacks are not called: only this model is validated', async () => {
   const fallback = mockProvider.llm('compatible', { model: 'openai-compatible/other' })
   const { valid } = await validateWithReply(errorReply(401, {}), {
     fallback_strategy: { fallback_llms: [fallback] },
@@ -156,7 +156,7 @@ test('fallbacks are not asked: it is this model that is tried', async () => {
   expect(mockProvider.requests).toHaveLength(1)
 })
 
-test('what is no model is refused with its place and without its values', async () => {
+test('an invalid model is refused with its location and without its values', async () => {
   for (const llm of [
     {},
     { model: '', api_key: key },
@@ -172,7 +172,7 @@ test('what is no model is refused with its place and without its values', async 
   expect((await send('POST', '/-no/validate', { llm: { model: 'm' } })).status).toBe(422)
 })
 
-test('the number of profiles is a setting, and overwriting at the limit is not one more', async () => {
+test('the limit of profiles is a setting, and overwriting at the limit is allowed', async () => {
   const llm = { model: 'openai/m', api_key: key }
   expect((await send('POST', '/one', { llm })).status).toBe(201)
   expect((await send('POST', '/two', { llm })).status).toBe(201)
@@ -181,7 +181,7 @@ test('the number of profiles is a setting, and overwriting at the limit is not o
   await send('GET', '/two')
 })
 
-test('no answer and no line of the log has the key', () => {
+test('no reply and no log line contains the key', () => {
   expect(responses.length).toBeGreaterThan(1000)
   expectRedacted(responses)
   expect(server.output()).toContain('validate')

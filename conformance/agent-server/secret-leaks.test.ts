@@ -326,7 +326,7 @@ function joinDeltas(texts: readonly string[]): string {
     .join('\n')
 }
 
-test('the search finds a secret in each form that it looks for', () => {
+test('the search finds a secret in each encoding', () => {
   const value = plantSecret('sanity')
   const text = Buffer.from(`abc ${value} def`)
   const forms = [
@@ -343,7 +343,7 @@ test('the search finds a secret in each form that it looks for', () => {
   plantedSecrets.delete('sanity')
 })
 
-test('no secret is found anywhere: in no file, answer, frame or log', { timeout: 120_000 }, async () => {
+test('no file, reply, frame or log contains a secret', { timeout: 120_000 }, async () => {
   const ids = await runConversationsWithSecrets()
   await sendRejectedRequests()
   for (const id of ids) {
@@ -406,7 +406,7 @@ async function findLeaksInFiles(): Promise<Record<string, string[]>> {
 }
 
 // The environment that a process was started with can be read by every process of its user.
-test('the keys of the server itself are hidden in what a command prints', async () => {
+test("the server's own keys are redacted in the output of a command", async () => {
   const { id } = await driver.create(
     {
       llm: scriptedModel([

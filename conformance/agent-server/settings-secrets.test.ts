@@ -36,7 +36,7 @@ async function readStoredBytes(data: string): Promise<string> {
   return (await Promise.all(texts)).join('\n')
 }
 
-test('secrets of settings, profiles and the list of secrets reach a conversation, and stand in no answer, file or log', async () => {
+test('secrets of settings, profiles and the list of secrets reach a conversation, and no reply, file or log contains them', async () => {
   await using far = await MockProvider.open()
   const texts: string[] = []
   await using server = await OwnAgentServer.open({
@@ -126,7 +126,7 @@ test('secrets of settings, profiles and the list of secrets reach a conversation
   expect(findLeaks(await readStoredBytes(data))).toEqual([])
 })
 
-test('with another key nothing of it is shown, changed or lost', async () => {
+test('with another key nothing is shown, changed or lost', async () => {
   const diff = { agent_settings_diff: { llm: { model: 'openai/m', api_key: plantSecret('stored-key') } } }
   await using server = await OwnAgentServer.open({ env })
   await requestJson(server.api, 'PATCH', '/api/settings', diff)
@@ -153,7 +153,7 @@ test('with another key nothing of it is shown, changed or lost', async () => {
   expect(found.body).toBe(secret.value)
 })
 
-test('a change that was acknowledged is there after a kill, and none is there by half', async () => {
+test('an acknowledged change survives a kill, and no change is partial', async () => {
   await using server = await OwnAgentServer.open({ env })
   let acknowledged = -1
   for (let round = 0; round < 3; round++) {

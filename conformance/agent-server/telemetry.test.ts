@@ -77,7 +77,7 @@ function createApi(url: string): AgentServerApi {
   return new AgentServerApi({ url, headers: { 'x-session-api-key': key } })
 }
 
-test('a run is seen in the metrics, in traces and in the audit, and nothing of what was said', async () => {
+test('a run appears in metrics, traces and audit, without its content', async () => {
   await using there = await openOtlpReceiver()
   await using directory = await createDirectory()
   const audit = join(directory.path, 'audit.log')
@@ -155,7 +155,7 @@ test('a run is seen in the metrics, in traces and in the audit, and nothing of w
   for (const text of [metrics, there.text()]) expect(text).not.toContain(id)
 })
 
-test('the metrics are for those with a key', async () => {
+test('metrics require a key', async () => {
   await using directory = await createDirectory()
   const server = await startAgentServer(join(directory.path, 'data'), { SLIPWAY_SESSION_API_KEY: key })
   try {
@@ -168,7 +168,7 @@ test('the metrics are for those with a key', async () => {
   }
 })
 
-test('a file of the audit that cannot be opened, and a header that is none, keep the server from starting', async () => {
+test('an audit file that cannot be opened, and an invalid header, prevent the start', async () => {
   await using directory = await createDirectory()
   const start = (env: Record<string, string>) =>
     startAgentServer(join(directory.path, 'data'), env).then(

@@ -77,7 +77,7 @@ describe.runIf(chromiumPath !== undefined)('a page of a workspace', { timeout: 1
   for (const key of ['a-key-of-the-test', undefined]) {
     const kind = key === undefined ? 'a server without keys' : 'a server with keys'
 
-    test(`${kind}: in a frame of another origin, by the cookie, it loads what is its own and reaches nothing else`, async () => {
+    test(`${kind}: in a frame of another origin, by the cookie, it loads its own files and nothing else`, async () => {
       await using stage = await openStage(key)
       const context = await browser.newContext()
       const page = await context.newPage()
@@ -111,7 +111,7 @@ describe.runIf(chromiumPath !== undefined)('a page of a workspace', { timeout: 1
       await context.close()
     })
 
-    test(`${kind}: in a window, by a ticket, it loads no more than the ticket opens`, async () => {
+    test(`${kind}: in a window, by a ticket, it loads only what the ticket opens`, async () => {
       await using stage = await openStage(key)
       const context = await browser.newContext()
       const page = await context.newPage()

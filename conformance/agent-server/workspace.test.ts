@@ -66,7 +66,7 @@ function download(path: string) {
 }
 
 describe('commands', () => {
-  test('a command that is started answers at once, and its output is found by asking for what is new', async () => {
+  test('starting a command returns at once, and its output is found by polling', async () => {
     const command = 'echo out; echo err >&2; exit 7'
     const started = await startCommand(command, { cwd: '/', timeout: 20 })
     expect(started).toEqual({
@@ -85,13 +85,13 @@ describe('commands', () => {
     expect(outputs.at(-1)).toMatchObject({ exit_code: 7, command_id: started.id, kind: 'BashOutput' })
   })
 
-  test('without more than a command the rest has its defaults, and null is not given', async () => {
+  test('other members have defaults, and null counts as absent', async () => {
     const { command_id } = await runCommand('true', { cwd: null, timeout: null, unknown: 1 })
     const { body } = await api.requestJson(`/api/bash/bash_events/${command_id}`)
     expect(body).toMatchObject({ command: 'true', cwd: null, timeout: 300 })
   })
 
-  test('the output of a long command is answered as one', async () => {
+  test('the output of a long command is returned as one text', async () => {
     const { stdout, exit_code } = await runCommand('seq 1 400000')
     expect(exit_code).toBe(0)
     expect(stdout.length).toBe(2_688_895)
@@ -99,7 +99,7 @@ describe('commands', () => {
     expect(stdout.endsWith('\n400000\n')).toBe(true)
   })
 
-  test('time over is -1, and nothing of the command goes on', async () => {
+  test('a timeout is -1, and no process of the command survives', async () => {
     const file = `${directory}/ticks`
     const output = await runCommand(`(while :; do echo x >> ${file}; sleep 0.05; done) & wait`, {
       timeout: 1,
@@ -116,7 +116,7 @@ describe('commands', () => {
     expect(stdout).not.toMatch(/SESSION_API_KEY|SECRET_KEY/)
   })
 
-  test('an event is found by its id in every spelling, several with null for the missing', async () => {
+  test('an event is found by its id in every spelling; a batch has null for a missing one', async () => {
     const { id, command_id } = await runCommand('echo x')
     const dashed = id.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-').toUpperCase()
     expect((await api.requestJson(`/api/bash/bash_events/${dashed}`)).body).toMatchObject({
@@ -134,7 +134,7 @@ describe('commands', () => {
     ).toMatchObject([{ id: command_id }, null])
   })
 
-  test('a page id that a client made itself goes on behind the event that it names', async () => {
+  test('a page id made by a client continues after the event that it names', async () => {
     const { id } = await startCommand('for i in 1 2; do head -c 1100000 /dev/zero | tr "\\0" x; done')
     const outputs = await waitForOutput(id)
     expect(outputs.length).toBeGreaterThanOrEqual(3)
@@ -148,7 +148,7 @@ describe('commands', () => {
     expect(wrong).toMatchObject({ status: 422, body: { detail: [{ loc: ['query', 'page_id'] }] } })
   })
 
-  test('what is not a command is refused with its place', async () => {
+  test('an invalid command is refused with its location', async () => {
     for (const [body, loc] of [
       [{}, ['body', 'command']],
       [{ command: 5 }, ['body', 'command']],
@@ -163,7 +163,7 @@ describe('commands', () => {
       expect((await api.requestJson(`/api/bash/bash_events/search?${query}`)).status).toBe(422)
   })
 
-  test('a socket starts commands, gives what happens in order, and with resend_mode=all what happened before', async () => {
+  test('a socket starts commands and sends events in order, with resend_mode=all also the earlier ones', async () => {
     await runCommand('echo before')
     await using live = driver.openSocket('/sockets/bash-events')
     await once(live.socket, 'open')
@@ -199,7 +199,7 @@ describe('commands', () => {
     expect(new Set(all.map(({ id }) => id)).size).toBe(all.length)
   })
 
-  test('to clear forgets what is over', async () => {
+  test('clear removes finished commands', async () => {
     const { command_id } = await runCommand('true')
     const { body } = await api.requestJson<{ cleared_count: number }>('/api/bash/bash_events', {
       method: 'DELETE',
@@ -210,7 +210,7 @@ describe('commands', () => {
 })
 
 describe('files', () => {
-  test('bytes go up and come down as they were, with directories on the way and any name', async () => {
+  test('uploads and downloads preserve bytes, create directories, and allow any name', async () => {
     const bytes = new Uint8Array(3_000_000).map((_, at) => (at * 7919) >> 3)
     const path = `${directory}/a/b/größe ✓ "quoted".bin`
     expect(await upload(path, bytes, '../../evil')).toEqual({ status: 200, body: { success: true } })
@@ -225,7 +225,7 @@ describe('files', () => {
     expect((await runCommand(`ls -A '${directory}/a/b' | wc -l`)).stdout.trim()).toBe('1')
   })
 
-  test('the path may stand in the address: encoded, with its slashes, or without the first one', async () => {
+  test('the path may be in the URL: encoded, with its slashes, or without the first one', async () => {
     const form = () => {
       const form = new FormData()
       form.append('file', new Blob(['x']))
@@ -246,7 +246,7 @@ describe('files', () => {
     }
   })
 
-  test('an upload that breaks off leaves nothing behind', async () => {
+  test('an aborted upload leaves no file', async () => {
     const path = `${directory}/broken/half.bin`
     const url = new URL(`${server.url}/api/file/upload?${new URLSearchParams({ path })}`)
     const call = request(url, {
@@ -269,7 +269,7 @@ describe('files', () => {
     while (!(await isGone())) await sleep(20)
   })
 
-  test('what is no form with a file is refused', async () => {
+  test('a request without a file form is refused', async () => {
     const path = `/api/file/upload?path=${directory}/no`
     expect((await api.sendJson('POST', path, {})).status).toBe(415)
     const form = new FormData()
@@ -296,7 +296,7 @@ describe('files', () => {
     expect(await response.json()).toEqual({ detail: expect.any(String) })
   })
 
-  test('a pipe does not make anybody wait', async () => {
+  test('a named pipe does not block', async () => {
     await runCommand(`mkfifo '${directory}/pipe'`)
     expect((await download(`${directory}/pipe`)).status).toBe(400)
     expect((await upload(`${directory}/pipe`, 'x')).status).toBe(400)
@@ -304,7 +304,7 @@ describe('files', () => {
   })
 
   test.each(['/api/file/create_directory', '/file/create_directory'])(
-    '%s makes a directory, named in the query or in the body, once and again',
+    '%s creates a directory, named in the query or in the body, and may be repeated',
     async (route) => {
       const path = `${directory}/made by/${route.length}`
       const query = `${route}?${new URLSearchParams({ path })}`
@@ -330,7 +330,7 @@ describe('files', () => {
     },
   )
 
-  test('directories are found from home on, in pages', async () => {
+  test('directories are listed from the home directory on, in pages', async () => {
     const { body: home } = await api.requestJson<{ home: string; locations: { path: string }[] }>(
       '/api/file/home',
     )
@@ -360,7 +360,7 @@ describe('files', () => {
 })
 
 describe('after a crash', () => {
-  test('a command that ran is over with -1 and says so, and nothing of it goes on', async () => {
+  test('a command that was running ends with -1 and a message, and none of its processes survives', async () => {
     await using own = await OwnAgentServer.open()
     const file = join(own.directory, 'ticks')
     const command = `echo begun; (while :; do echo x >> ${file}; sleep 0.05; done) & wait`

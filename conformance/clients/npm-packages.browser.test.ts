@@ -90,7 +90,7 @@ packageTest('the demo runs to its end', async ({ directory, command }) => {
 })
 
 test.skipIf(skipReason !== undefined || !isThorough)(
-  'a sandbox runs the installed server behind its walls',
+  'an isolated sandbox runs the installed server',
   { timeout: 300_000 },
   async () => {
     if (typeof installation === 'string') return
@@ -138,7 +138,7 @@ console.log(wrong)
 `
 
 packageTest(
-  'the client has types that strict compilers take, with nothing else installed',
+  "the client's types pass strict type checking with nothing else installed",
   async ({ directory }) => {
     await writeFile(join(directory, 'consumer.ts'), consumer)
     const common = [

@@ -140,7 +140,7 @@ test('events are counted, searched with filters, and fetched by id', async () =>
   await conversation.close()
 })
 
-test('what waits for confirmation is accepted or rejected', async () => {
+test('pending actions are accepted or rejected', async () => {
   const { conversation, events } = await openConversation([
     bashStep('touch yes'),
     bashStep('touch no'),
@@ -190,7 +190,7 @@ test('conversations are listed, counted, fetched together, renamed, tagged and d
   expect([400, 422]).toContain(await errorStatus(client.createConversation({})))
 })
 
-test('a conversation is forked, led back in its history, and given other models', async () => {
+test('a conversation is forked, navigated, and switched to other models', async () => {
   const { conversation } = await openConversation([{ text: 'One.' }, { text: 'Two.' }])
   await conversation.sendMessage('First.')
   await conversation.run()
@@ -261,7 +261,7 @@ test('a goal is pursued until it is judged complete, and the conversation gets a
   await conversation.close()
 })
 
-test('files go up and come down byte for byte, and commands answer exit code and both outputs', async () => {
+test('uploads and downloads preserve bytes, and commands return exit code and both outputs', async () => {
   const [place, files] = [workspace(), new sdk.clients.FileClient(options())]
   const bytes = Uint8Array.from({ length: 200_000 }, (_, n) => (n * 17) % 256)
   const path = `${wire.directory}/up.json`
@@ -281,7 +281,7 @@ test('files go up and come down byte for byte, and commands answer exit code and
   expect((await files.searchSubdirectories(wire.directory)).items.map(({ name }) => name)).toContain('sub')
 })
 
-test('commands are started, found again, read together, and heard over their socket', async () => {
+test('commands are started, fetched singly and in batches, and followed over their socket', async () => {
   const { bash: commands } = workspace()
   const heard: { kind?: string; stdout?: unknown }[] = []
   const errors: Error[] = []
@@ -309,7 +309,7 @@ test('commands are started, found again, read together, and heard over their soc
   expect(errors).toEqual([])
 })
 
-test('git tells what changed and how', async () => {
+test('git lists changes and diffs', async () => {
   const path = `${wire.directory}/repository`
   await wire.runCommand(`${makeRepositoryCommand(path)} && echo two >> '${path}/tracked.txt'`)
   const place = workspace(path)
@@ -320,7 +320,7 @@ test('git tells what changed and how', async () => {
   }
 })
 
-test('settings are read, patched, sealed and taken back; secrets are kept by name', async () => {
+test('settings are read, patched, and round-trip sealed; secrets are stored by name', async () => {
   const { settings } = new sdk.main.ConversationManager(options())
   expect(await settings.getAgentSchema()).toMatchObject({
     model_name: expect.any(String),
@@ -351,7 +351,7 @@ test('settings are read, patched, sealed and taken back; secrets are kept by nam
   await settings.updateSettings({ agent_settings_diff: { llm: { api_key: null } } })
 })
 
-test('a profile of a model makes its round: saved, read, active, renamed, validated, deleted', async () => {
+test('an LLM profile is saved, read, activated, renamed, validated and deleted', async () => {
   const { profiles } = new sdk.main.ConversationManager(options())
   const [first, second] = [uniqueName(), uniqueName()]
   const llm = { model: 'openai/ts', api_key: 'ts-canary', base_url: 'http://127.0.0.1:9/v1', num_retries: 0 }
@@ -393,7 +393,7 @@ test('agent profiles are saved, activated by id, renamed, made real and deleted'
   expect(await errorStatus(agentProfiles.getAgentProfile(second))).toBe(404)
 })
 
-test('skills, plugins, sub-agents, hooks, models, MCP, workspaces and editors answer what their classes read', async () => {
+test("skills, plugins, sub-agents, hooks, models, MCP, workspaces and editors return what the client's classes read", async () => {
   const manager = new sdk.main.ConversationManager(options())
   const { skills } = await manager.skills.getSkills({
     load_public: false,
@@ -427,7 +427,7 @@ test('skills, plugins, sub-agents, hooks, models, MCP, workspaces and editors an
   })
 })
 
-test('a workspace session is begun and ended', async () => {
+test('a workspace session is started and ended', async () => {
   const { conversation } = await openConversation([finishStep()])
   await workspace().uploadText('<p>page</p>', `${wire.directory}/page.html`)
   const base = await workspace().startWorkspaceSession(conversation.id)

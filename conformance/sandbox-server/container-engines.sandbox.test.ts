@@ -42,95 +42,99 @@ function defineEngineTests(name: string, engine: TestEngine): void {
     return done
   }
 
-  test('a conversation goes on over pauses, and over the end of the server at any time', limit, async () => {
-    const context = await openContext()
-    const { engineServer, server, user } = context
-    const { id, sandbox_id } = await timed(
-      'a start',
-      createConversation(context, [tickingCommand, { text: 'It counts.' }, ...textSteps]),
-    )
-    const sandbox = await user.waitForSandbox(sandbox_id, 'RUNNING')
-    expect(sandbox.isolation).toMatchObject({ kind: 'container' })
-    await user.waitForMessage(id, 'It counts.')
-    const printed = `/api/v1/conversation/${id}/events/search?kind__eq=ObservationEvent`
-    expect(JSON.stringify((await user.get<ListPage<unknown>>(printed)).items)).toContain('It has begun')
-    await waitUntilIngested(context, id, sandbox)
-    const before = await waitForTicks(sandbox, 3)
-
-    // Everything stands still, also when the server has died and come again, and what was said is read all the same.
-    await timed('a pause', user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/pause`))
-    const from = Date.now()
-    expect((await engineServer.container(sandbox_id)).State).toBe('paused')
-    expect(await user.getSandbox(sandbox_id)).toMatchObject({ session_api_key: null, exposed_urls: null })
-    expect((await user.sendMessage(id, 'Are you there?')).status).toBe(409)
-    const log = await exportIngestedLog(context, id)
-    await server.stop('SIGKILL')
-    await server.start()
-    expect(await exportIngestedLog(context, id)).toBe(log)
-    expect((await user.getSandbox(sandbox_id))?.status).toBe('PAUSED')
-    const to = Date.now()
-    await timed('a resume', user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/resume`))
-    const again = await user.waitForSandbox(sandbox_id, 'RUNNING')
-    expect(again).toMatchObject({
-      session_api_key: sandbox.session_api_key,
-      exposed_urls: sandbox.exposed_urls,
-    })
-    const after = await waitForTicks(again, before.length + 3)
-    expect(after.slice(0, before.length)).toEqual(before)
-    expect(after.filter(({ atMs }) => atMs > from && atMs < to)).toEqual([])
-    // The same shell: it was not started again.
-    expect(new Set(after.map(({ pid }) => pid)).size).toBe(1)
-
-    // What happens while there is no server comes home later.
-    await server.stop('SIGKILL')
-    await postInSandbox(again, `/api/conversations/${id}/events`, {
-      content: 'Nobody hears this.',
-      run: true,
-    })
-    await waitFor('it is answered', async () => {
-      const { execution_status } = await getInSandbox<AppConversation>(again, `/api/conversations/${id}`)
-      return execution_status === 'idle' || execution_status === 'finished' ? true : undefined
-    })
-    await server.start()
-    await user.waitForMessage(id, 'Nobody hears this.')
-    await waitUntilIngested(context, id, again)
-    await runInSandbox(again, `echo kept > ${sandbox.working_dir}/kept && sync`)
-
-    // Its end from outside is told and not hidden: nothing is started again by itself.
-    await engineServer.kill(sandbox_id)
-    const broken = await user.waitForSandbox(sandbox_id, 'ERROR')
-    expect(broken).toMatchObject({ session_api_key: null, exposed_urls: null })
-    expect(broken.status_detail).toContain('exit code 137')
-    expect(await user.sendMessage(id, 'Are you there?')).toMatchObject({ status: 503 })
-    await server.stop('SIGKILL')
-    await server.start()
-    expect((await user.getSandbox(sandbox_id))?.status).toBe('ERROR')
-    expect((await engineServer.container(sandbox_id)).State).toBe('exited')
-    await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/resume`)
-    const revived = await timed('a resume after a crash', user.waitForSandbox(sandbox_id, 'RUNNING'))
-    expect(revived.session_api_key).toBe(sandbox.session_api_key)
-    expect(await runInSandbox(revived, `cat ${sandbox.working_dir}/kept`)).toBe('kept\n')
-    expect(await waitForTicks(revived, after.length)).not.toHaveLength(0)
-    expect(await user.sendMessage(id, 'Do you go on?')).toMatchObject({ status: 200 })
-    await user.waitForMessage(id, 'Do you go on?')
-    await waitFor('it answers', async () => {
-      const { items } = await user.get<ListPage<{ source: string }>>(
-        `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent&sort_order=TIMESTAMP_DESC&limit=1`,
+  test(
+    'a conversation continues over pauses, and over a restart of the server at any time',
+    limit,
+    async () => {
+      const context = await openContext()
+      const { engineServer, server, user } = context
+      const { id, sandbox_id } = await timed(
+        'a start',
+        createConversation(context, [tickingCommand, { text: 'It counts.' }, ...textSteps]),
       )
-      return items[0]?.source === 'agent' ? true : undefined
-    })
-    await waitUntilIngested(context, id, revived)
+      const sandbox = await user.waitForSandbox(sandbox_id, 'RUNNING')
+      expect(sandbox.isolation).toMatchObject({ kind: 'container' })
+      await user.waitForMessage(id, 'It counts.')
+      const printed = `/api/v1/conversation/${id}/events/search?kind__eq=ObservationEvent`
+      expect(JSON.stringify((await user.get<ListPage<unknown>>(printed)).items)).toContain('It has begun')
+      await waitUntilIngested(context, id, sandbox)
+      const before = await waitForTicks(sandbox, 3)
 
-    const whole = await exportIngestedLog(context, id)
-    await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox_id}`)
-    await timed('a removal', engineServer.waitUntilGone(sandbox_id))
-    expect(await exportIngestedLog(context, id)).toBe(whole)
-    expect(await user.getConversation(id)).toMatchObject({ sandbox_status: 'MISSING' })
-    expect((await user.sendMessage(id, 'Are you there?')).status).toBe(410)
-  })
+      // Everything stands still, also when the server has died and come again, and what was said is read all the same.
+      await timed('a pause', user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/pause`))
+      const from = Date.now()
+      expect((await engineServer.container(sandbox_id)).State).toBe('paused')
+      expect(await user.getSandbox(sandbox_id)).toMatchObject({ session_api_key: null, exposed_urls: null })
+      expect((await user.sendMessage(id, 'Are you there?')).status).toBe(409)
+      const log = await exportIngestedLog(context, id)
+      await server.stop('SIGKILL')
+      await server.start()
+      expect(await exportIngestedLog(context, id)).toBe(log)
+      expect((await user.getSandbox(sandbox_id))?.status).toBe('PAUSED')
+      const to = Date.now()
+      await timed('a resume', user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/resume`))
+      const again = await user.waitForSandbox(sandbox_id, 'RUNNING')
+      expect(again).toMatchObject({
+        session_api_key: sandbox.session_api_key,
+        exposed_urls: sandbox.exposed_urls,
+      })
+      const after = await waitForTicks(again, before.length + 3)
+      expect(after.slice(0, before.length)).toEqual(before)
+      expect(after.filter(({ atMs }) => atMs > from && atMs < to)).toEqual([])
+      // The same shell: it was not started again.
+      expect(new Set(after.map(({ pid }) => pid)).size).toBe(1)
+
+      // What happens while there is no server comes home later.
+      await server.stop('SIGKILL')
+      await postInSandbox(again, `/api/conversations/${id}/events`, {
+        content: 'Nobody hears this.',
+        run: true,
+      })
+      await waitFor('it is answered', async () => {
+        const { execution_status } = await getInSandbox<AppConversation>(again, `/api/conversations/${id}`)
+        return execution_status === 'idle' || execution_status === 'finished' ? true : undefined
+      })
+      await server.start()
+      await user.waitForMessage(id, 'Nobody hears this.')
+      await waitUntilIngested(context, id, again)
+      await runInSandbox(again, `echo kept > ${sandbox.working_dir}/kept && sync`)
+
+      // Its end from outside is told and not hidden: nothing is started again by itself.
+      await engineServer.kill(sandbox_id)
+      const broken = await user.waitForSandbox(sandbox_id, 'ERROR')
+      expect(broken).toMatchObject({ session_api_key: null, exposed_urls: null })
+      expect(broken.status_detail).toContain('exit code 137')
+      expect(await user.sendMessage(id, 'Are you there?')).toMatchObject({ status: 503 })
+      await server.stop('SIGKILL')
+      await server.start()
+      expect((await user.getSandbox(sandbox_id))?.status).toBe('ERROR')
+      expect((await engineServer.container(sandbox_id)).State).toBe('exited')
+      await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/resume`)
+      const revived = await timed('a resume after a crash', user.waitForSandbox(sandbox_id, 'RUNNING'))
+      expect(revived.session_api_key).toBe(sandbox.session_api_key)
+      expect(await runInSandbox(revived, `cat ${sandbox.working_dir}/kept`)).toBe('kept\n')
+      expect(await waitForTicks(revived, after.length)).not.toHaveLength(0)
+      expect(await user.sendMessage(id, 'Do you go on?')).toMatchObject({ status: 200 })
+      await user.waitForMessage(id, 'Do you go on?')
+      await waitFor('it answers', async () => {
+        const { items } = await user.get<ListPage<{ source: string }>>(
+          `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent&sort_order=TIMESTAMP_DESC&limit=1`,
+        )
+        return items[0]?.source === 'agent' ? true : undefined
+      })
+      await waitUntilIngested(context, id, revived)
+
+      const whole = await exportIngestedLog(context, id)
+      await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox_id}`)
+      await timed('a removal', engineServer.waitUntilGone(sandbox_id))
+      expect(await exportIngestedLog(context, id)).toBe(whole)
+      expect(await user.getConversation(id)).toMatchObject({ sandbox_status: 'MISSING' })
+      expect((await user.sendMessage(id, 'Are you there?')).status).toBe(410)
+    },
+  )
 
   test(
-    'through the relay an agent server is reached by REST and WebSocket, and a worker with a key',
+    'the relay forwards REST and WebSocket to an agent server, and requires a key for a worker',
     limit,
     async () => {
       const context = await openContext({ SLIPWAY_EXPOSE: 'relay' })
@@ -183,35 +187,31 @@ function defineEngineTests(name: string, engine: TestEngine): void {
     },
   )
 
-  test(
-    'one of the warm pool becomes the sandbox of a conversation, and another one takes its place',
-    limit,
-    async () => {
-      const context = await openContext({ SLIPWAY_WARM_POOL: '1' })
-      const { engineServer, user } = context
-      const warm = await waitFor('one is warm', async () => {
-        const [found] = await engineServer.containers()
-        const isReady =
-          found !== undefined && readSandboxRows(engineServer.server.data)[0]?.status === 'RUNNING'
-        return isReady ? found : undefined
-      })
-      expect(await user.get<ListPage<unknown>>('/api/v1/sandboxes/search')).toMatchObject({ items: [] })
-      const { id, sandbox_id } = await timed(
-        'a start from the pool',
-        createConversation(context, textSteps, 'From the pool.'),
-      )
-      expect((await engineServer.container(sandbox_id)).Id).toBe(warm.Id)
-      await user.waitForMessage(id, 'Answer 0.')
-      await waitUntilIngested(context, id, await user.waitForSandbox(sandbox_id, 'RUNNING'))
-      await waitFor('there is another one', async () => {
-        const all = await engineServer.containers()
-        return all.length === 2 && all.some(({ Id }) => Id === warm.Id) ? true : undefined
-      })
-    },
-  )
+  test('a conversation claims a sandbox of the warm pool, and another one replaces it', limit, async () => {
+    const context = await openContext({ SLIPWAY_WARM_POOL: '1' })
+    const { engineServer, user } = context
+    const warm = await waitFor('one is warm', async () => {
+      const [found] = await engineServer.containers()
+      const isReady =
+        found !== undefined && readSandboxRows(engineServer.server.data)[0]?.status === 'RUNNING'
+      return isReady ? found : undefined
+    })
+    expect(await user.get<ListPage<unknown>>('/api/v1/sandboxes/search')).toMatchObject({ items: [] })
+    const { id, sandbox_id } = await timed(
+      'a start from the pool',
+      createConversation(context, textSteps, 'From the pool.'),
+    )
+    expect((await engineServer.container(sandbox_id)).Id).toBe(warm.Id)
+    await user.waitForMessage(id, 'Answer 0.')
+    await waitUntilIngested(context, id, await user.waitForSandbox(sandbox_id, 'RUNNING'))
+    await waitFor('there is another one', async () => {
+      const all = await engineServer.containers()
+      return all.length === 2 && all.some(({ Id }) => Id === warm.Id) ? true : undefined
+    })
+  })
 
   test(
-    'events come home also after the network of the sandboxes has been taken away and made again',
+    'event ingest continues after the network of the sandboxes is removed and created again',
     limit,
     async () => {
       const context = await openContext()

@@ -47,7 +47,7 @@ afterAll(async () => {
 }, 120_000)
 
 describe('a start', () => {
-  test('is streamed as one JSON array with every status in order, each kept before it is told', async () => {
+  test('is streamed as one JSON array with every status in order, each stored before it is sent', async () => {
     const conversation_id = randomUUID()
     const body = JSON.stringify({ conversation_id, initial_message: { content: 'Begin.' } })
     const response = await server.fetch(`${base}/stream-start`, {
@@ -88,7 +88,7 @@ describe('a start', () => {
     expect((await ann.get<ListPage<StartTask>>(search)).items).toEqual([])
   }, 90_000)
 
-  test('answers a poller at once with WORKING, and goes on when the one who streams it goes away', async () => {
+  test('returns WORKING to a poller at once, and continues when the streaming client disconnects', async () => {
     const task = await ann.requestOrThrow<StartTask>('POST', base, { sandbox_id: sharedSandbox.id })
     expect(task).toMatchObject({ status: 'WORKING', app_conversation_id: null, sandbox_id: null })
     const dashed = task.id.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
@@ -122,7 +122,7 @@ describe('a start', () => {
     sharedSandbox = await ann.startRunningSandbox()
   }, 90_000)
 
-  test('of one id at the same moment is one start, and of an id that is there makes no second conversation', async () => {
+  test('with one id from two clients is one start, and with a known id creates no second conversation', async () => {
     const request = { conversation_id: randomUUID(), sandbox_id: sharedSandbox.id }
     const tasks = await Promise.all([1, 2, 3].map(() => ann.requestOrThrow<StartTask>('POST', base, request)))
     expect(new Set(tasks.map(({ id }) => id)).size).toBe(1)
@@ -146,7 +146,7 @@ describe('a start', () => {
     [{ conversation_id: 'x' }, 'conversation_id'],
     [{ title: '' }, 'title'],
     [{ pr_number: 'x' }, 'pr_number'],
-  ])('is refused with its place for %j', async (request, member) => {
+  ])('is refused with its location for %j', async (request, member) => {
     const count = await ann.get(`${base}/start-tasks/count`)
     for (const path of [base, `${base}/stream-start`]) {
       const { status, body } = await ann.requestJson<{ detail: { loc: string[] }[] }>('POST', path, request)
@@ -157,7 +157,7 @@ describe('a start', () => {
     expect(await ann.get(`${base}/start-tasks/count`)).toBe(count)
   })
 
-  test('in a sandbox that is not there is an ERROR that says so', async () => {
+  test('in an unknown sandbox is an ERROR with the reason', async () => {
     const last = (await ann.startConversation({ sandbox_id: 'sb-of-nobody' })).at(-1)
     expect(last).toMatchObject({ status: 'ERROR' })
     expect(last?.detail).toMatch(/sandbox/)
@@ -165,7 +165,7 @@ describe('a start', () => {
 })
 
 describe('a sandbox with several conversations', () => {
-  test('gives each a directory of its own and goes with the last of them', async () => {
+  test('has a directory for each and is deleted with the last one', async () => {
     const first = await ann.createConversation({ title: 'First', initial_message: { content: 'One.' } })
     const { sandbox_id } = first
     const [second, third] = await Promise.all(
@@ -190,7 +190,7 @@ describe('a sandbox with several conversations', () => {
     await server.waitUntilGone(sandbox_id)
   }, 90_000)
 
-  test('is shared when the settings say so', async () => {
+  test('is shared when the settings enable it', async () => {
     const user = await createUser(server)
     await user.setModel(textModel)
     await user.requestOrThrow('POST', '/api/v1/settings', { sandbox_grouping_strategy: 'ADD_TO_ANY' })
@@ -211,7 +211,7 @@ describe('a sandbox with several conversations', () => {
 })
 
 describe('a message', () => {
-  test('is refused while the sandbox is paused, taken when it runs again, and its history is there all the time', async () => {
+  test('is refused while the sandbox is paused and accepted after a resume; the history is readable all the time', async () => {
     const { id, sandbox_id } = await ann.createConversation({ initial_message: { content: 'Begin.' } })
     await ann.waitForMessage(id, 'Answer 0.')
     await ann.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/pause`)
@@ -270,7 +270,7 @@ describe('a message', () => {
     expect(await ann.get(`/api/v1/conversation/${id}/events/count`)).toBeGreaterThan(before)
   }
 
-  test('to a sandbox that has died is 503, to an agent server that refuses 502', async () => {
+  test('to a crashed sandbox is 503, to an agent server that refuses 502', async () => {
     const { id, sandbox_id } = await ann.createConversation()
     const removed = await ann.createConversation({ sandbox_id })
     const sandbox = await ann.getSandbox(sandbox_id)
@@ -290,7 +290,7 @@ describe('a message', () => {
     await ann.waitForMessage(id, 'And now?')
   }, 90_000)
 
-  test('can be left for a conversation that is on its way: ten at most, delivered in order', async () => {
+  test('can be queued for a conversation that is starting: at most ten, delivered in order', async () => {
     const task = await ann.requestOrThrow<StartTask>('POST', base, { initial_message: { content: 'Begin.' } })
     const leave = (target: string, text: string) =>
       ann.requestJson<{ position: number }>('POST', `/api/v1/conversations/${target}/pending-messages`, {
@@ -327,7 +327,7 @@ describe('a message', () => {
     [{ content: '' }],
     [{ content: 1 }],
     [{ role: 'system', content: 'x' }],
-  ])('like %j is refused with its place', async (body) => {
+  ])('like %j is refused with its location', async (body) => {
     const id = randomUUID()
     for (const path of [`${base}/${id}/send-message`, `/api/v1/conversations/${id}/pending-messages`]) {
       const answer = await ann.requestJson('POST', path, body)
@@ -338,7 +338,7 @@ describe('a message', () => {
 })
 
 describe('a conversation', () => {
-  test('is changed member by member, null clears, and what is wrong is refused with its place', async () => {
+  test('is changed member by member, null clears, and invalid values are refused with their location', async () => {
     const { id } = await ann.createConversation({ sandbox_id: sharedSandbox.id })
     const path = `${base}/${id}`
     const patch = { title: 'Ünïcode 😀', public: true, selected_repository: 'a/b', selected_branch: 'main' }
@@ -360,7 +360,7 @@ describe('a conversation', () => {
     expect((await ann.requestJson('PATCH', `${base}/${randomUUID()}`, {})).status).toBe(404)
   }, 60_000)
 
-  test('shows its files, its changes, its skills and its hooks, and nothing of what is outside', async () => {
+  test('shows its files, changes, skills and hooks, and nothing outside its workspace', async () => {
     const { id } = await ann.createConversation({ sandbox_id: sharedSandbox.id })
     const { workspace } = (await getAgentConversation<Info>(id)).body
     const at = workspace.working_dir
@@ -387,7 +387,7 @@ describe('a conversation', () => {
     expect(hooks).toHaveLength(1)
   }, 60_000)
 
-  test('goes on with the model of a profile', async () => {
+  test('continues with the model of a profile', async () => {
     const { id } = await ann.createConversation({
       sandbox_id: sharedSandbox.id,
       initial_message: { content: 'Begin.' },
@@ -417,7 +417,7 @@ describe('a conversation', () => {
     expect(await log.text()).not.toContain('sk-of-profile')
   }, 60_000)
 
-  test('that is deleted while it is being started never comes back', async () => {
+  test('that is deleted during its start never reappears', async () => {
     for (const waitMs of [0, 20, 100, 300]) {
       const conversation_id = randomUUID()
       const request = {
@@ -445,7 +445,7 @@ describe('a conversation', () => {
   }, 90_000)
 })
 
-test('lists of hundreds, many of one moment, are walked whole in every order and counted right', async () => {
+test('lists of hundreds, many with one timestamp, are walked completely in every order and counted correctly', async () => {
   const user = await createUser(server)
   const { id: sandbox, session_api_key } = await user.startRunningSandbox()
   const total = 205

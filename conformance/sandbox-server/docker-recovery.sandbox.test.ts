@@ -18,7 +18,7 @@ if (engine === undefined) {
   test.skip('docker: SLIPWAY_TEST_DOCKER_SOCKET is not set; `.ci/engines npx vitest run <file>` starts an engine and sets it', () => {})
 } else {
   test(
-    'killed around any call of the engine, it loses nothing and leaves no container and no volume behind',
+    'a kill around any engine call loses nothing and leaves no container and no volume',
     async () => {
       await using server = await SandboxServer.prepare({ engine })
       const calls = ['start', 'pause', 'resume', 'remove']
@@ -30,7 +30,7 @@ if (engine === undefined) {
   )
 
   test(
-    'a container that is killed is ERROR with words and never PAUSED, and a resume brings it back with its files',
+    'a killed container is ERROR with a reason and never PAUSED, and a resume starts it with its files',
     async () => {
       await using server = await SandboxServer.open({ engine, env: { SLIPWAY_RECONCILE_SECONDS: '1' } })
       const known = new ClientState('victim')

@@ -123,7 +123,7 @@ async function agentServerMemory(
 }
 
 test(
-  'killed, stopped and started again while events come home, the server has every log in the end',
+  'after kills and restarts during event ingest the server has every log',
   async () => {
     await using server = await SandboxServer.open()
     const box = await server.startRunningSandbox()
@@ -157,7 +157,7 @@ test(
 )
 
 test(
-  'a way home that drops, cuts, delays and refuses loses nothing and brings nothing twice',
+  'a connection that drops, cuts, delays and refuses requests loses no event and duplicates none',
   async () => {
     await using server = await SandboxServer.open()
     const box = await server.startRunningSandbox()
@@ -202,7 +202,7 @@ test(
 )
 
 test(
-  'what is far behind while nobody listens does not fill the memory of the agent server',
+  'a long backlog without a receiver does not fill the memory of the agent server',
   async () => {
     await using server = await SandboxServer.open()
     const box = await server.startRunningSandbox()
@@ -228,7 +228,7 @@ test(
 )
 
 test(
-  'a conversation that lived and ended while the server was down comes home with its owner',
+  'a conversation that started and ended while the server was down is ingested with its owner',
   async () => {
     await using server = await SandboxServer.open()
     const box = await server.startRunningSandbox()
@@ -262,7 +262,7 @@ test(
 )
 
 test(
-  'the key of another sandbox writes nothing into a conversation, whoever owns it',
+  'the key of another sandbox cannot write into a conversation, also of the same owner',
   async () => {
     await using server = await SandboxServer.open()
     const { body: user } = await server.requestJson<{ id: string }>('POST', '/api/admin/users', {

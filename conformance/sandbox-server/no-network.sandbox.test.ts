@@ -100,7 +100,7 @@ async function requireBubblewrap(context: TestContext): Promise<void> {
 }
 
 test(
-  'a conversation without a network is had through the relay, and its events come home',
+  'a conversation without a network is reached through the relay, and its events are ingested',
   limit,
   async (context) => {
     await requireBubblewrap(context)
@@ -152,7 +152,7 @@ test(
 )
 
 test(
-  'whatever a sandbox puts in the place of its socket, nobody is led to a socket of the host',
+  'whatever a sandbox puts in place of its socket, no request reaches a socket of the host',
   limit,
   async (context) => {
     await requireBubblewrap(context)
@@ -181,27 +181,20 @@ test(
   },
 )
 
-test(
-  'a sandbox that changes its socket for a link and back all the time gains nothing',
-  limit,
-  async (context) => {
-    await requireBubblewrap(context)
-    for (let round = 0; round < 2; round++) {
-      const { id } = await user.requestOrThrow<{ id: string }>(
-        'POST',
-        '/api/v1/sandboxes?sandbox_spec_id=evil',
-      )
-      const box = await user.waitForSandbox(id, 'RUNNING')
-      for (let n = 0; n < 50; n++) {
-        const response = await fetchInSandbox(box, '/api/conversations/count')
-        expect([response.status, await response.text()]).toEqual([200, '0'])
-      }
-      await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${id}`)
-      await server.waitUntilGone(id)
+test('a sandbox that keeps swapping its socket for a link gains no access', limit, async (context) => {
+  await requireBubblewrap(context)
+  for (let round = 0; round < 2; round++) {
+    const { id } = await user.requestOrThrow<{ id: string }>('POST', '/api/v1/sandboxes?sandbox_spec_id=evil')
+    const box = await user.waitForSandbox(id, 'RUNNING')
+    for (let n = 0; n < 50; n++) {
+      const response = await fetchInSandbox(box, '/api/conversations/count')
+      expect([response.status, await response.text()]).toEqual([200, '0'])
     }
-    expect(decoy.count).toBe(0)
-  },
-)
+    await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${id}`)
+    await server.waitUntilGone(id)
+  }
+  expect(decoy.count).toBe(0)
+})
 
 /** The log of a conversation as the server has it. */
 async function exportLog(id: string): Promise<string> {

@@ -45,7 +45,7 @@ async function createUserWithModel(about: object = {}): Promise<User> {
 const getQuotaStatus = async (user: User) => await user.get<QuotaStatus>('/api/quota/status')
 
 test(
-  'of many starts at the same moment as many begin as may, the others are told when there are new ones',
+  "of many concurrent starts the quota's number succeed, and the others are refused with the reset time",
   longTimeout,
   async () => {
     const user = await createUserWithModel()
@@ -82,7 +82,7 @@ test(
   },
 )
 
-test('a start that fails gives its slot back, one that is refused takes none', longTimeout, async () => {
+test('a failed start returns its quota slot, a refused one uses none', longTimeout, async () => {
   const user = await createUserWithModel()
   const kept = (await user.startRunningSandbox()).id
   expect((await user.startConversation({ sandbox_id: kept })).at(-1)?.status).toBe('READY')
@@ -107,7 +107,7 @@ test('a start that fails gives its slot back, one that is refused takes none', l
   expect((await user.requestJson('POST', base, { sandbox_id: kept })).status).toBe(429)
 })
 
-test('the limit of a user goes before that of the organisation, and that before the server’s', async () => {
+test('the limit of a user precedes that of the organisation, and that precedes the server’s', async () => {
   const { id: org } = await admin.requestOrThrow<{ id: string }>('POST', '/api/admin/organizations', {
     name: 'An org',
   })
@@ -142,7 +142,7 @@ test('the limit of a user goes before that of the organisation, and that before 
   expect((await boss.requestJson('PUT', userQuota, { daily_conversation_limit: -1 })).status).toBe(403)
 })
 
-test('a user saves 50 models and no more; one of a name that is there is replaced', async () => {
+test('a user saves at most 50 models; saving an existing name replaces it', async () => {
   const user = await createUserWithModel()
   const save = async (name: string, llm: object = { model: 'm' }) =>
     (await user.requestJson('POST', `/api/v1/settings/profiles/${name}`, { llm })).status

@@ -27,7 +27,7 @@ const isThorough = kills >= 100
 const limitMs = 600_000 + kills * 120_000
 
 test(
-  'killed at any step of start, pause, resume and delete, it loses nothing and leaves nothing behind',
+  'a kill at any step of start, pause, resume and delete loses nothing and leaves nothing behind',
   async () => {
     await using server = await SandboxServer.prepare()
     const seen = await crashAtEveryStep(server, lifecycleScenario, (steps) => steps)
@@ -41,7 +41,7 @@ test(
 )
 
 test(
-  'killed at any step of a start from the warm pool, it loses nothing and leaves nothing behind',
+  'a kill at any step of a start from the warm pool loses nothing and leaves nothing behind',
   async () => {
     await using server = await SandboxServer.prepare()
     const seen = await crashAtEveryStep(server, warmPoolScenario, (steps) =>
@@ -53,7 +53,7 @@ test(
 )
 
 test(
-  'killed at any step of a conversation, it can be started again and deleted, and nothing is there twice',
+  'after a kill at any step of a start the conversation can be started again and deleted, and nothing is duplicated',
   async () => {
     await using server = await SandboxServer.prepare()
     const seen = await crashAtEveryStep(server, conversationScenario, (steps) => {
@@ -66,7 +66,7 @@ test(
 )
 
 test(
-  'killed at any moment, also while it comes back, it loses nothing and leaves nothing behind',
+  'a kill at any moment, also during the next start, loses nothing and leaves nothing behind',
   async () => {
     for (const [at, scenario] of [lifecycleScenario, warmPoolScenario, conversationScenario].entries()) {
       await using server = await SandboxServer.prepare()
@@ -112,7 +112,7 @@ async function killProcesses(server: SandboxServer, sandbox: SandboxInfo, target
 }
 
 test(
-  'a sandbox whose processes are killed is ERROR with words and never PAUSED, and a resume brings it back with its files',
+  'a sandbox whose processes are killed is ERROR with a reason and never PAUSED, and a resume starts it with its files',
   async () => {
     await using server = await SandboxServer.open({ env: { SLIPWAY_RECONCILE_SECONDS: '1' } })
     const known = new ClientState('victim')
@@ -144,7 +144,7 @@ test(
 )
 
 test(
-  'one whose processes are killed while it is paused stays PAUSED, and a resume starts it on its files',
+  'a paused sandbox whose processes are killed stays PAUSED, and a resume starts it with its files',
   async () => {
     await using server = await SandboxServer.open({ env: { SLIPWAY_RECONCILE_SECONDS: '1' } })
     const known = new ClientState('sleeper')

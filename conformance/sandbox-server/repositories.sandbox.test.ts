@@ -37,7 +37,7 @@ afterAll(async () => {
 const longTimeout = { timeout: 90_000 }
 
 test(
-  'a repository is cloned, its setup script run in its root and its hook installed, before the agent begins',
+  'before the agent starts, a repository is cloned, its setup script runs in its root, and its hook is installed',
   longTimeout,
   async () => {
     await openHost.addRepository('team/tool', {
@@ -69,7 +69,7 @@ test(
   },
 )
 
-test('a branch is cloned when one is chosen', longTimeout, async () => {
+test('the requested branch is cloned', longTimeout, async () => {
   await openHost.addRepository('team/branches', { a: 'a' }, ['trunk', 'feature/x-1'])
   const selected_repository = `${openHost.url}/team/branches`
   const conversation = await user.createConversation({ selected_repository, selected_branch: 'feature/x-1' })
@@ -82,7 +82,7 @@ test('a branch is cloned when one is chosen', longTimeout, async () => {
   expect(unknown?.detail).toContain('no-such-branch')
 })
 
-test('a setup script that fails is told of and does not stop the start', longTimeout, async () => {
+test('a failing setup script is reported and does not stop the start', longTimeout, async () => {
   await openHost.addRepository('team/failing', {
     '.openhands/setup.sh': 'echo "no such compiler: ö" >&2; exit 3',
   })
@@ -92,7 +92,7 @@ test('a setup script that fails is told of and does not stop the start', longTim
 })
 
 test(
-  'a clone that fails is an ERROR with its reason, leaves no conversation, and can be tried again',
+  'a failing clone is an ERROR with its reason, leaves no conversation, and can be repeated',
   longTimeout,
   async () => {
     const conversation_id = '7d3c0000-0000-4000-8000-00000000c10e'
@@ -110,7 +110,7 @@ test(
 )
 
 test(
-  'a token opens a provider’s repository and is in no answer, no log, no clone and no task',
+  'a token opens a provider’s repository, and no reply, log, clone or task contains it',
   longTimeout,
   async () => {
     await privateHost.addRepository('team/private', { 'README.md': 'Private.' })
@@ -160,7 +160,7 @@ test(
   },
 )
 
-test('what a failing start repeats of a model’s key or of secrets is hidden', longTimeout, async () => {
+test('a model’s key and secrets are redacted in the error of a failing start', longTimeout, async () => {
   await openHost.addRepository('team/loud', {
     '.openhands/setup.sh': 'echo "told: sk-loud-model-key-1 and loud-secret-2 and loud-kept-3" >&2; exit 1',
   })

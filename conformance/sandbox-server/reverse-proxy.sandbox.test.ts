@@ -13,7 +13,7 @@ test.each([
   ['takes it off', true],
   ['leaves it on', false],
 ])(
-  'behind a proxy that adds a path and %s, everything of a sandbox is reached through that one address',
+  'behind a proxy that adds a path and %s, everything of a sandbox is reachable through one address',
   longTimeout,
   async (_, strips) => {
     await using front = await openReverseProxy('/some/where', { strips })

@@ -36,32 +36,20 @@ const routes = Object.entries(document.paths).flatMap(([path, item]) =>
 )
 const publicPaths = ['/alive', '/health', '/ready', '/server_info', '/api/v1/web-client/config']
 
-test(
-  'without a key, or with a wrong one, every route answers 401 but those of health',
-  longTimeout,
-  async () => {
-    expect(routes.length).toBeGreaterThan(60)
-    for (const { method, path } of routes) {
-      const filled = path.replaceAll(/\{\w+\}/g, '00000000000000000000000000000000')
-      for (const headers of [
-        {},
-        { authorization: 'Bearer sk-slipway-wrong' },
-        { 'x-session-api-key': 'x' },
-      ]) {
-        const response = await fetch(`${server.url}${filled}`, { method, headers })
-        const body = await response.text()
-        expect([method, path, response.status]).toEqual([
-          method,
-          path,
-          publicPaths.includes(path) ? 200 : 401,
-        ])
-        if (response.status === 401) expect(Object.keys(JSON.parse(body))).toEqual(['detail'])
-      }
+test('without a key, or with a wrong one, every route but those of health is 401', longTimeout, async () => {
+  expect(routes.length).toBeGreaterThan(60)
+  for (const { method, path } of routes) {
+    const filled = path.replaceAll(/\{\w+\}/g, '00000000000000000000000000000000')
+    for (const headers of [{}, { authorization: 'Bearer sk-slipway-wrong' }, { 'x-session-api-key': 'x' }]) {
+      const response = await fetch(`${server.url}${filled}`, { method, headers })
+      const body = await response.text()
+      expect([method, path, response.status]).toEqual([method, path, publicPaths.includes(path) ? 200 : 401])
+      if (response.status === 401) expect(Object.keys(JSON.parse(body))).toEqual(['detail'])
     }
-  },
-)
+  }
+})
 
-test('what anybody may ask tells of no user, no key and no sandbox', async () => {
+test('public routes reveal no user, no key and no sandbox', async () => {
   const sandbox = await user.startRunningSandbox()
   for (const path of [...publicPaths, '/openapi.json', '/docs']) {
     const response = await fetch(`${server.url}${path}`)
@@ -87,7 +75,7 @@ describe('lists', () => {
     `/api/v1/conversations/${none}/events/search`,
     '/api/admin/users',
     '/api/admin/organizations',
-  ])('%s takes a limit from 1 to 100 and nothing else', async (path) => {
+  ])('%s accepts only a limit from 1 to 100', async (path) => {
     const caller = path.startsWith('/api/admin') ? administrator(server) : user
     for (const limit of ['1', '100']) {
       const page = await caller.get<ListPage<unknown>>(`${path}?limit=${limit}`)
@@ -108,7 +96,7 @@ describe('lists', () => {
     if (status === 200) expect(body.items).toEqual([])
   })
 
-  test('sandboxes are listed the newest first, and a walk by ones stays whole while others come and go', async () => {
+  test('sandboxes are listed newest first, and a walk of single items stays complete while others are added and removed', async () => {
     const ann = await createUser(server)
     const ids: string[] = []
     for (let n = 0; n < 5; n++) ids.unshift((await ann.requestOrThrow<SandboxInfo>('POST', start)).id)
@@ -135,7 +123,7 @@ describe('many at once', () => {
     ['/api/v1/app-conversations', 'ids', '0'.repeat(32)],
     ['/api/v1/app-conversations/start-tasks', 'ids', '0'.repeat(32)],
     [`/api/v1/conversation/${'0'.repeat(32)}/events`, 'id', 'no-such-event'],
-  ])('%s takes 1 to 100 ids', async (path, name, unknown) => {
+  ])('%s accepts 1 to 100 ids', async (path, name, unknown) => {
     const query = (count: number) => Array.from({ length: count }, () => `${name}=${unknown}`).join('&')
     for (const count of [1, 100]) {
       const found = await user.get(`${path}?${query(count)}`)
@@ -146,7 +134,7 @@ describe('many at once', () => {
     expect(body).toMatchObject({ detail: [{ loc: ['query', name] }] })
   })
 
-  test('sandboxes come in the order asked for, also twice, with null for the missing', async () => {
+  test('sandboxes are returned in the requested order, also twice, with null for unknown ones', async () => {
     const a = await user.requestOrThrow<SandboxInfo>('POST', '/api/v1/sandboxes?sandbox_spec_id=failing')
     const b = await user.requestOrThrow<SandboxInfo>('POST', '/api/v1/sandboxes?sandbox_spec_id=failing')
     const path = `/api/v1/sandboxes?id=${b.id}&id=nobody&id=${a.id}&id=${b.id}&id=${encodeURIComponent('\u0000😀/..')}`
@@ -155,7 +143,7 @@ describe('many at once', () => {
     for (const { id } of [a, b]) await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${id}`)
   })
 
-  test('specs come in the order asked for, the default is first in the list, and values of secrets are stars', async () => {
+  test('specs are returned in the requested order, the list begins with the default, and values of secrets are redacted', async () => {
     const { items } = await user.get<ListPage<Record<string, unknown>>>('/api/v1/sandbox-specs/search')
     expect(items.map(({ id, is_default }) => [id, is_default])).toEqual([
       ['plain', true],
@@ -170,7 +158,7 @@ describe('many at once', () => {
 })
 
 describe('the life of a sandbox', () => {
-  test('it starts, is paused and resumed as often as one likes, and is deleted once', async () => {
+  test('it starts, is paused and resumed repeatedly, and is deleted once', async () => {
     const info = await user.requestOrThrow<SandboxInfo>('POST', '/api/v1/sandboxes')
     expect(info).toMatchObject({ created_by_user_id: user.id, sandbox_spec_id: 'plain' })
     if (info.status === 'STARTING') expect(info.session_api_key).toBeNull()
@@ -207,27 +195,23 @@ describe('the life of a sandbox', () => {
     await server.waitUntilGone(info.id)
   }, 120_000)
 
-  test(
-    'verbs at the same moment end in the state of the last one that was asked for',
-    longTimeout,
-    async () => {
-      const { id } = await user.startRunningSandbox()
-      const path = `/api/v1/sandboxes/${id}`
-      const verbs = Array.from({ length: 12 }, (_, n) => (n % 2 === 0 ? 'pause' : 'resume'))
-      const answers = await Promise.all(verbs.map((verb) => user.requestJson('POST', `${path}/${verb}`)))
-      for (const { status } of answers) expect([200, 409]).toContain(status)
-      await user.requestOrThrow('POST', `${path}/resume`)
-      await user.waitForSandbox(id, 'RUNNING')
-      await user.requestOrThrow('POST', `${path}/pause`)
-      expect((await user.getSandbox(id))?.status).toBe('PAUSED')
-      const ends = await Promise.all([1, 2, 3].map(() => user.requestJson('DELETE', path)))
-      expect(ends.map(({ status }) => status)).toContain(200)
-      for (const { status } of ends) expect([200, 404]).toContain(status)
-      await server.waitUntilGone(id)
-    },
-  )
+  test('concurrent requests end in the state of the last one', longTimeout, async () => {
+    const { id } = await user.startRunningSandbox()
+    const path = `/api/v1/sandboxes/${id}`
+    const verbs = Array.from({ length: 12 }, (_, n) => (n % 2 === 0 ? 'pause' : 'resume'))
+    const answers = await Promise.all(verbs.map((verb) => user.requestJson('POST', `${path}/${verb}`)))
+    for (const { status } of answers) expect([200, 409]).toContain(status)
+    await user.requestOrThrow('POST', `${path}/resume`)
+    await user.waitForSandbox(id, 'RUNNING')
+    await user.requestOrThrow('POST', `${path}/pause`)
+    expect((await user.getSandbox(id))?.status).toBe('PAUSED')
+    const ends = await Promise.all([1, 2, 3].map(() => user.requestJson('DELETE', path)))
+    expect(ends.map(({ status }) => status)).toContain(200)
+    for (const { status } of ends) expect([200, 404]).toContain(status)
+    await server.waitUntilGone(id)
+  })
 
-  test('an unknown spec is refused, a body is not read, and an Idempotency-Key makes one sandbox of many requests', async () => {
+  test('an unknown spec is refused, a body is ignored, and many requests with one Idempotency-Key create one sandbox', async () => {
     const unknown = await user.requestJson('POST', '/api/v1/sandboxes?sandbox_spec_id=unknown')
     expect(unknown.status).toBe(422)
     expect(unknown.body).toMatchObject({ detail: [{ loc: ['query', 'sandbox_spec_id'] }] })
@@ -247,7 +231,7 @@ describe('the life of a sandbox', () => {
     await other.requestOrThrow('DELETE', `/api/v1/sandboxes/${theirs.body.id}`)
   })
 
-  test('one that cannot start is in ERROR and says why; pause is refused, resume tries again, delete works', async () => {
+  test('a sandbox that cannot start is ERROR with the reason; pause is refused, resume retries, delete works', async () => {
     const { id } = await user.requestOrThrow<SandboxInfo>('POST', '/api/v1/sandboxes?sandbox_spec_id=failing')
     const failed = await user.waitForSandbox(id, 'ERROR')
     expect(failed).toMatchObject({ session_api_key: null, exposed_urls: null })
@@ -262,7 +246,7 @@ describe('the life of a sandbox', () => {
   }, 60_000)
 })
 
-test('secrets are looked up with the session key of a running sandbox of their owner, and with no other', async () => {
+test('secrets can be read with the session key of a running sandbox of their owner, and with no other', async () => {
   const ann = await createUser(server)
   const [mine, other] = [await ann.startRunningSandbox(), await user.startRunningSandbox()]
   await ann.requestOrThrow('POST', '/api/v1/secrets', {
@@ -302,7 +286,7 @@ test('secrets are looked up with the session key of a running sandbox of their o
 }, 120_000)
 
 test(
-  'as many sandboxes run as may: one more is refused, a paused one counts no more',
+  'at the limit of running sandboxes one more is refused, and a paused one does not count',
   longTimeout,
   async () => {
     await using small = await openSandboxServer({ env: { SLIPWAY_MAX_SANDBOXES: '1' } })

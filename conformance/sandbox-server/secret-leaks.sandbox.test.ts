@@ -459,7 +459,7 @@ async function expectEntitledAccess(sandbox: string): Promise<void> {
   expect((await ann.requestJson('GET', me)).status).toBe(401)
 }
 
-test('no secret is found anywhere: in no answer, log, file, task, event or list of processes', async () => {
+test('no reply, log, file, task, event or process list contains a secret', async () => {
   await storeSecrets()
   const ids = await runConversationsWithSecrets()
   const [first] = await ann.get<({ sandbox_id: string } | null)[]>(`${base}?ids=${ids[0]}`)
@@ -517,7 +517,7 @@ test('no secret is found anywhere: in no answer, log, file, task, event or list 
   }).toEqual({ answers: [], log: [], running: {}, stopped: {}, processes: [] })
 }, 300_000)
 
-test('the search finds a secret in each form that it looks for', () => {
+test('the search finds a secret in each encoding', () => {
   const value = plantSecret('sanity')
   const text = Buffer.from(`abc ${value} def`)
   const forms = [0, 1, 2].map((shift) => text.subarray(shift).toString('base64'))

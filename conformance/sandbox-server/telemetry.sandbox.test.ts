@@ -8,7 +8,7 @@ import { createUser, openSandboxServer, textModel } from '../support/sandbox-ser
 
 const privateMessage = 'a message that nobody else may see'
 
-test('a start is seen in the metrics and the audit, by those who may see it', {
+test('a start appears in metrics and audit, for authorized callers', {
   timeout: 120_000,
 }, async () => {
   const directory = await mkdtemp(join(tmpdir(), 'slipway-sandbox-telemetry-'))

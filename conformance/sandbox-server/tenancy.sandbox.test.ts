@@ -210,7 +210,7 @@ async function readAllResources(user: User): Promise<unknown> {
   }
 }
 
-test('every route that names something treats what is another user’s as if it were not there', async () => {
+test('every route treats an object of another user as unknown', async () => {
   const before = await readAllResources(ann)
   expect(identifyingOperations.length).toBeGreaterThan(35)
   for (const operation of identifyingOperations) {
@@ -235,7 +235,7 @@ test('every route that names something treats what is another user’s as if it 
   expect(await readAllResources(ann)).toEqual(before)
 }, 60_000)
 
-test('what a start names must be the caller’s own', async () => {
+test('a start may only name objects of the caller', async () => {
   const base = '/api/v1/app-conversations'
   const before = await readAllResources(ann)
   await bea.setModel(textModel)
@@ -260,7 +260,7 @@ test('what a start names must be the caller’s own', async () => {
 })
 
 describe('lists', () => {
-  test('show nothing of others', async () => {
+  test('contain nothing of other users', async () => {
     for (const { path, tag } of operations.filter(({ method }) => method === 'GET')) {
       if (
         path.includes('{') ||
@@ -278,7 +278,7 @@ describe('lists', () => {
   })
 })
 
-test('a session key of one sandbox writes nothing into the conversations of another', async () => {
+test('a session key of one sandbox cannot write into the conversations of another', async () => {
   const before = await readAllResources(ann)
   const { session_api_key } = await bea.startRunningSandbox()
   const headers = { 'x-session-api-key': String(session_api_key), 'content-type': 'application/json' }
@@ -322,7 +322,7 @@ test('a session key of one sandbox writes nothing into the conversations of anot
   expect(await readAllResources(ann)).toEqual(before)
 }, 60_000)
 
-test('every route asks for its scope, and those of administrators for an administrator', async () => {
+test('every route requires its scope, and admin routes an administrator', async () => {
   const admin = administrator(server)
   const [reader, writer, both, boss] = [
     await createUserKey(server, 'admin', { scopes: ['read'] }),
@@ -349,7 +349,7 @@ test('every route asks for its scope, and those of administrators for an adminis
   expect(await readAllResources(ann)).toEqual(before)
 }, 60_000)
 
-test('a key works from its first moment to its last, and not after it was revoked or its user removed', async () => {
+test('a key works from its start to its expiry, and not after it is revoked or its user removed', async () => {
   const user = await createUser(server)
   const hour = 3_600_000
   const at = (ms: number) => new Date(Date.now() + ms).toISOString()
@@ -371,7 +371,7 @@ test('a key works from its first moment to its last, and not after it was revoke
   expect(server.output()).not.toContain(key)
 })
 
-test('a key of one organisation sees nothing of another, for the same user', async () => {
+test('a key of one organisation gives no access to another, for the same user', async () => {
   const admin = administrator(server)
   const user = await createUser(server)
   const keys: User[] = []

@@ -28,7 +28,7 @@ async function saveProfile(more: object = {}): Promise<string> {
   return name
 }
 
-wireCase('GET /api/agent-profiles', 'is never empty, and names the active one', async () => {
+wireCase('GET /api/agent-profiles', 'is never empty, and names the active profile', async () => {
   const { profiles, active_agent_profile_id } = await listProfiles()
   expect(profiles.length).toBeGreaterThan(0)
   for (const profile of profiles)
@@ -40,19 +40,23 @@ wireCase('GET /api/agent-profiles', 'is never empty, and names the active one', 
   expect([null, ...profiles.map(({ id }) => id)]).toContain(active_agent_profile_id)
 })
 
-wireCase('GET /api/agent-profiles/{name}', 'is one with all its members; unknown is 404', async () => {
-  const name = await saveProfile()
-  expect(await wire.requestOrThrow('GET', url(name))).toMatchObject({
-    name,
-    profile: { name, agent_kind: 'openhands', llm_profile_ref: 'none-such', disabled_skills: [] },
-  })
-  await wire.requestOrThrow('DELETE', url(name))
-  expect(await wire.requestStatus('GET', url(name))).toBe(404)
-})
+wireCase(
+  'GET /api/agent-profiles/{name}',
+  'returns a profile with all its members; unknown is 404',
+  async () => {
+    const name = await saveProfile()
+    expect(await wire.requestOrThrow('GET', url(name))).toMatchObject({
+      name,
+      profile: { name, agent_kind: 'openhands', llm_profile_ref: 'none-such', disabled_skills: [] },
+    })
+    await wire.requestOrThrow('DELETE', url(name))
+    expect(await wire.requestStatus('GET', url(name))).toBe(404)
+  },
+)
 
 wireCase(
   'POST /api/agent-profiles/{name}',
-  'keeps its id and counts revisions; refuses what it does not know',
+  'preserves the id and counts revisions; refuses unknown members',
   async () => {
     const name = uniqueName()
     const done = await wire.request('POST', url(name), { body })
@@ -68,7 +72,7 @@ wireCase(
   },
 )
 
-wireCase('DELETE /api/agent-profiles/{name}', 'is done once and again', async () => {
+wireCase('DELETE /api/agent-profiles/{name}', 'may be repeated', async () => {
   const name = await saveProfile()
   for (let times = 0; times < 2; times += 1)
     expect(await wire.requestOrThrow('DELETE', url(name))).toEqual({ name, message: expect.any(String) })
@@ -76,7 +80,7 @@ wireCase('DELETE /api/agent-profiles/{name}', 'is done once and again', async ()
 
 wireCase(
   'POST /api/agent-profiles/{name}/rename',
-  'moves it with its id; 404 unknown, 409 taken',
+  'renames it with its id; 404 unknown, 409 existing name',
   async () => {
     const [name, other, next] = [await saveProfile(), await saveProfile(), uniqueName()]
     const { id } = await getProfile(name)
@@ -90,7 +94,7 @@ wireCase(
   },
 )
 
-wireCase('POST /api/agent-profiles/{id}/activate', 'is by uuid; unknown is 404', async () => {
+wireCase('POST /api/agent-profiles/{id}/activate', 'selects by uuid; unknown is 404', async () => {
   const before = (await listProfiles()).active_agent_profile_id
   const name = await saveProfile()
   const { id } = await getProfile(name)
@@ -108,7 +112,7 @@ wireCase('POST /api/agent-profiles/{id}/activate', 'is by uuid; unknown is 404',
 
 wireCase(
   'POST /api/agent-profiles/{name}/materialize',
-  'says what is missing, and what a conversation would get',
+  'reports what is missing, and the settings of a new conversation',
   async () => {
     const name = await saveProfile()
     expect(await wire.requestOrThrow('POST', url(name, '/materialize'), { body: {} })).toMatchObject({

@@ -14,7 +14,7 @@ const spellings = (path: string) => [
 
 wireCase(
   'POST /api/conversations/{id}/generate_title',
-  'answers a title of the wanted length, and 404 for nobody',
+  'returns a title of the requested length, and 404 for an unknown conversation',
   async () => {
     const { id } = await wire.createFinished([finishStep(), { side: true, text: 'What was done here' }])
     const path = `/api/conversations/${id}/generate_title`
@@ -33,7 +33,7 @@ wireCase(
   },
 )
 
-wireCase('GET /api/git/changes/{path}', 'answers as with ?path=, in each spelling', async () => {
+wireCase('GET /api/git/changes/{path}', 'replies as with ?path=, in each spelling', async () => {
   const path = `${wire.directory}/a b/changes ü`
   await wire.runCommand(`${makeRepositoryCommand(path)} && echo two >> '${path}/tracked.txt'`)
   for (const spelling of spellings(path))
@@ -43,7 +43,7 @@ wireCase('GET /api/git/changes/{path}', 'answers as with ?path=, in each spellin
     ])
 })
 
-wireCase('GET /api/git/diff/{path}', 'answers as with ?path=, in each spelling', async () => {
+wireCase('GET /api/git/diff/{path}', 'replies as with ?path=, in each spelling', async () => {
   const path = `${wire.directory}/a b/diff ü`
   await wire.runCommand(`${makeRepositoryCommand(path)} && echo two >> '${path}/tracked.txt'`)
   for (const spelling of spellings(`${path}/tracked.txt`))
@@ -65,7 +65,7 @@ wireCase('POST /api/file/upload/{path}', 'stores the file, in each spelling', as
   }
 })
 
-wireCase('GET /api/file/download/{path}', 'answers the bytes, in each spelling', async () => {
+wireCase('GET /api/file/download/{path}', 'returns the bytes, in each spelling', async () => {
   const path = `${wire.directory}/down ü/file.bin`
   await wire.upload(path, bytes)
   for (const spelling of spellings(path)) {

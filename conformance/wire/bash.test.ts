@@ -41,30 +41,34 @@ async function waitForOutput(id: string): Promise<BashEvent[]> {
   }
 }
 
-wireCase('POST /api/bash/start_bash_command', 'answers at once, and its output comes by order', async () => {
-  const command = await startCommand({
-    command: 'echo out; echo err >&2; exit 7',
-    cwd: wire.directory,
-    timeout: 20,
-  })
-  expect(command).toMatchObject({
-    id: expect.any(String),
-    kind: 'BashCommand',
-    command: 'echo out; echo err >&2; exit 7',
-    cwd: wire.directory,
-    timeout: 20,
-    timestamp: expect.stringMatching(/(Z|\+00:00)$/),
-  })
-  const outputs = await waitForOutput(command.id)
-  expect(outputs.map(({ order }) => order)).toEqual(outputs.map((_, n) => n))
-  expect(outputs.map(({ stdout }) => stdout ?? '').join('')).toBe('out\n')
-  expect(outputs.map(({ stderr }) => stderr ?? '').join('')).toBe('err\n')
-  expect(outputs.at(-1)?.exit_code).toBe(7)
-})
+wireCase(
+  'POST /api/bash/start_bash_command',
+  'returns at once, and its output is numbered by order',
+  async () => {
+    const command = await startCommand({
+      command: 'echo out; echo err >&2; exit 7',
+      cwd: wire.directory,
+      timeout: 20,
+    })
+    expect(command).toMatchObject({
+      id: expect.any(String),
+      kind: 'BashCommand',
+      command: 'echo out; echo err >&2; exit 7',
+      cwd: wire.directory,
+      timeout: 20,
+      timestamp: expect.stringMatching(/(Z|\+00:00)$/),
+    })
+    const outputs = await waitForOutput(command.id)
+    expect(outputs.map(({ order }) => order)).toEqual(outputs.map((_, n) => n))
+    expect(outputs.map(({ stdout }) => stdout ?? '').join('')).toBe('out\n')
+    expect(outputs.map(({ stderr }) => stderr ?? '').join('')).toBe('err\n')
+    expect(outputs.at(-1)?.exit_code).toBe(7)
+  },
+)
 
 wireCase(
   'POST /api/bash/start_bash_command',
-  'has five minutes by default, and refuses what is no command',
+  'has a timeout of five minutes by default, and refuses an invalid command',
   async () => {
     expect(await startCommand({ command: 'true' })).toMatchObject({ timeout: 300, cwd: null })
     for (const body of [{}, { command: 5 }, { command: 'true', timeout: 'x' }])
@@ -94,22 +98,18 @@ wireCase(
   },
 )
 
-wireCase(
-  'POST /api/bash/execute_bash_command',
-  'answers all of the output in one, and the exit code',
-  async () => {
-    const body = { command: 'cd / && pwd && seq 1 200000 | tail -c 1200000; echo e >&2; exit 5', timeout: 30 }
-    const output = await wire.requestOrThrow<BashEvent>('POST', '/api/bash/execute_bash_command', { body })
-    expect(output).toMatchObject({ kind: 'BashOutput', exit_code: 5, stderr: 'e\n' })
-    expect(output.stdout?.startsWith('/\n')).toBe(true)
-    expect(output.stdout?.endsWith('199999\n200000\n')).toBe(true)
-    expect(output.stdout?.length).toBeGreaterThan(1_100_000)
-  },
-)
+wireCase('POST /api/bash/execute_bash_command', 'returns the whole output and the exit code', async () => {
+  const body = { command: 'cd / && pwd && seq 1 200000 | tail -c 1200000; echo e >&2; exit 5', timeout: 30 }
+  const output = await wire.requestOrThrow<BashEvent>('POST', '/api/bash/execute_bash_command', { body })
+  expect(output).toMatchObject({ kind: 'BashOutput', exit_code: 5, stderr: 'e\n' })
+  expect(output.stdout?.startsWith('/\n')).toBe(true)
+  expect(output.stdout?.endsWith('199999\n200000\n')).toBe(true)
+  expect(output.stdout?.length).toBeGreaterThan(1_100_000)
+})
 
 wireCase(
   'POST /api/bash/execute_bash_command',
-  'ends a command that takes too long, with its children',
+  'ends a command at its timeout, with its children',
   async () => {
     const output = await wire.requestOrThrow<BashEvent>('POST', '/api/bash/execute_bash_command', {
       body: { command: 'echo begun; sleep 300 & sleep 300', timeout: 1 },
@@ -118,21 +118,29 @@ wireCase(
   },
 )
 
-wireCase('GET /api/bash/bash_events/{event_id}', 'is one command or output; unknown is 404', async () => {
-  const command = await startCommand({ command: 'true' })
-  const [output] = await waitForOutput(command.id)
-  expect(await wire.requestOrThrow('GET', `/api/bash/bash_events/${command.id}`)).toEqual(command)
-  expect(await wire.requestOrThrow('GET', `/api/bash/bash_events/${output?.id}`)).toEqual(output)
-  expect(await wire.requestStatus('GET', `/api/bash/bash_events/${unknownId}`)).toBe(404)
-})
+wireCase(
+  'GET /api/bash/bash_events/{event_id}',
+  'returns one command or output; unknown is 404',
+  async () => {
+    const command = await startCommand({ command: 'true' })
+    const [output] = await waitForOutput(command.id)
+    expect(await wire.requestOrThrow('GET', `/api/bash/bash_events/${command.id}`)).toEqual(command)
+    expect(await wire.requestOrThrow('GET', `/api/bash/bash_events/${output?.id}`)).toEqual(output)
+    expect(await wire.requestStatus('GET', `/api/bash/bash_events/${unknownId}`)).toBe(404)
+  },
+)
 
-wireCase('GET /api/bash/bash_events/', 'answers several ids of a body, null for the missing', async () => {
-  const command = await startCommand({ command: 'true' })
-  const found = await wire.getWithBody('/api/bash/bash_events/', [command.id, unknownId])
-  expect(found).toEqual({ status: 200, body: [command, null] })
-})
+wireCase(
+  'GET /api/bash/bash_events/',
+  'returns the ids of a body in order, null for unknown ones',
+  async () => {
+    const command = await startCommand({ command: 'true' })
+    const found = await wire.getWithBody('/api/bash/bash_events/', [command.id, unknownId])
+    expect(found).toEqual({ status: 200, body: [command, null] })
+  },
+)
 
-wireCase('DELETE /api/bash/bash_events', 'clears what is done, and says how much that was', async () => {
+wireCase('DELETE /api/bash/bash_events', 'removes finished commands, and returns their number', async () => {
   await wire.runCommand('true')
   const { cleared_count } = await wire.requestOrThrow<{ cleared_count: number }>(
     'DELETE',

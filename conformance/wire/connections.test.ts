@@ -35,7 +35,7 @@ wireCase('GET /api/llm/provider-connections', 'lists them without their keys', a
 
 wireCase(
   'POST /api/llm/provider-connections',
-  'answers 201 without the key, and refuses what it does not know',
+  'returns 201 without the key, and refuses unknown members',
   async () => {
     const body = { display_name: 'x', api_key: 'connection-canary' }
     const done = await wire.request<Connection>('POST', url, { body })
@@ -60,7 +60,7 @@ wireCase(
 
 wireCase(
   'PATCH /api/llm/provider-connections/{id}',
-  'changes a part; 404 unknown, 422 empty or null',
+  'changes members; 404 unknown, 422 empty or null',
   async () => {
     const { id } = await createConnection()
     expect(
@@ -80,7 +80,7 @@ wireCase(
 
 wireCase(
   'DELETE /api/llm/provider-connections/{id}',
-  'answers the deleted one; 404 unknown, 409 while a profile refers to it',
+  'returns the deleted one; 404 unknown, 409 while a profile refers to it',
   async () => {
     const { id } = await createConnection()
     const name = `wire-${randomUUID().slice(0, 8)}`

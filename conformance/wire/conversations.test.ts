@@ -24,45 +24,41 @@ const request = (more: object = {}) => ({
 })
 const getInfo = (id: string) => wire.requestOrThrow<ConversationInfo>('GET', path(id))
 
-wireCase(
-  'POST /api/conversations',
-  'makes one with 201, and answers a known id with 200 and the same',
-  async () => {
-    const conversation_id = randomUUID()
-    const made = await wire.request<ConversationInfo>('POST', '/api/conversations', {
-      body: request({ conversation_id }),
-    })
-    expect(made).toMatchObject({
-      status: 201,
-      body: {
-        id: conversation_id,
-        execution_status: 'idle',
-        workspace: { working_dir: wire.directory, kind: 'LocalWorkspace' },
-        persistence_dir: expect.any(String),
-        confirmation_policy: { kind: 'NeverConfirm' },
-        max_iterations: 500,
-        stuck_detection: true,
-        security_analyzer: null,
-        stats: { usage_to_metrics: {} },
-        title: null,
-        tags: {},
-        agent: { kind: 'Agent', llm: { model: 'scripted/test' } },
-        client_tools: [],
-      },
-    })
-    const again = await wire.request<ConversationInfo>('POST', '/api/conversations', {
-      body: { conversation_id: conversation_id.replaceAll('-', ''), ...request() },
-    })
-    expect([again.status, again.body.id]).toEqual([200, conversation_id])
-    expect(
-      (await wire.request<ConversationInfo>('POST', '/api/conversations', { body: request() })).body.id,
-    ).toMatch(uuid)
-  },
-)
+wireCase('POST /api/conversations', 'creates one with 201, and returns a known id with 200', async () => {
+  const conversation_id = randomUUID()
+  const made = await wire.request<ConversationInfo>('POST', '/api/conversations', {
+    body: request({ conversation_id }),
+  })
+  expect(made).toMatchObject({
+    status: 201,
+    body: {
+      id: conversation_id,
+      execution_status: 'idle',
+      workspace: { working_dir: wire.directory, kind: 'LocalWorkspace' },
+      persistence_dir: expect.any(String),
+      confirmation_policy: { kind: 'NeverConfirm' },
+      max_iterations: 500,
+      stuck_detection: true,
+      security_analyzer: null,
+      stats: { usage_to_metrics: {} },
+      title: null,
+      tags: {},
+      agent: { kind: 'Agent', llm: { model: 'scripted/test' } },
+      client_tools: [],
+    },
+  })
+  const again = await wire.request<ConversationInfo>('POST', '/api/conversations', {
+    body: { conversation_id: conversation_id.replaceAll('-', ''), ...request() },
+  })
+  expect([again.status, again.body.id]).toEqual([200, conversation_id])
+  expect(
+    (await wire.request<ConversationInfo>('POST', '/api/conversations', { body: request() })).body.id,
+  ).toMatch(uuid)
+})
 
 wireCase(
   'POST /api/conversations',
-  'takes an agent without kind, a workspace of another kind, and nulls',
+  'accepts an agent without kind, a workspace of another kind, and nulls',
   async () => {
     const { status, body } = await wire.request<ConversationInfo>('POST', '/api/conversations', {
       body: {
@@ -82,7 +78,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations',
-  'keeps what it is given and shows it in the info, secrets never',
+  'stores the request and returns it in the info without secrets',
   async () => {
     const { body } = await wire.request<ConversationInfo>('POST', '/api/conversations', {
       body: request({
@@ -112,7 +108,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations',
-  'sends the first message and runs it, whatever its run says',
+  'sends the first message and runs it, with and without `run`',
   async () => {
     for (const run of [undefined, true, false]) {
       const message = {
@@ -129,7 +125,7 @@ wireCase(
   },
 )
 
-wireCase('POST /api/conversations', 'refuses what it cannot be, with 4xx and the place', async () => {
+wireCase('POST /api/conversations', 'refuses an invalid request with 4xx and the location', async () => {
   const bad: readonly [object, number][] = [
     [{}, 422],
     [{ agent: { kind: 'Agent', llm: scriptedModel([]) } }, 422],
@@ -151,7 +147,7 @@ wireCase('POST /api/conversations', 'refuses what it cannot be, with 4xx and the
     expect([body, await wire.requestStatus('POST', '/api/conversations', { body })]).toEqual([body, status])
 })
 
-wireCase('POST /api/conversations', 'takes settings in the place of an agent', async () => {
+wireCase('POST /api/conversations', 'accepts settings instead of an agent', async () => {
   const { status, body } = await wire.request<ConversationInfo>('POST', '/api/conversations', {
     body: {
       agent_settings: { agent_kind: 'openhands', llm: scriptedModel([finishStep()]), tools: [] },
@@ -164,7 +160,7 @@ wireCase('POST /api/conversations', 'takes settings in the place of an agent', a
   expect((await getInfo(body.id)).execution_status).toBe('finished')
 })
 
-wireCase('POST /api/conversations', 'takes all that the page sends, which is a lot', async () => {
+wireCase('POST /api/conversations', 'accepts the complete request of the web client', async () => {
   const secret = `WIRE_${randomUUID().slice(0, 8)}`
   await wire.requestOrThrow('PUT', '/api/settings/secrets', { body: { name: secret, value: 'page-canary' } })
   await wire.requestOrThrow('PATCH', '/api/settings', {
@@ -245,7 +241,7 @@ wireCase('POST /api/conversations', 'takes all that the page sends, which is a l
 
 wireCase(
   'POST /api/conversations',
-  'knows a parent and its children, additions to the prompt, and hooks',
+  'supports a parent and its children, additions to the prompt, and hooks',
   async () => {
     const parent = await wire.createIdle()
     const hooks = {
@@ -274,7 +270,7 @@ wireCase(
 
 wireCase(
   'GET /api/conversations/{id}',
-  'answers by either spelling of the id, 404 and 422 otherwise',
+  'accepts either spelling of the id, 404 and 422 otherwise',
   async () => {
     const { id } = await wire.createIdle()
     const long = await getInfo(id)
@@ -303,7 +299,7 @@ wireCase(
   },
 )
 
-wireCase('GET /api/conversations/{id}', 'counts what the model used', async () => {
+wireCase('GET /api/conversations/{id}', 'counts the usage of the model', async () => {
   const { id } = await wire.createFinished()
   expect(await getInfo(id)).toMatchObject({
     stats: {
@@ -324,7 +320,7 @@ wireCase('GET /api/conversations/{id}', 'counts what the model used', async () =
 
 wireCase(
   'GET /api/conversations',
-  'answers in the order asked for, null for the missing, 422 for too many',
+  'returns the requested order, null for unknown ids, 422 for too many',
   async () => {
     const [a, b] = [await wire.createIdle(), await wire.createIdle()]
     const found = await wire.requestOrThrow<(ConversationInfo | null)[]>('GET', '/api/conversations', {
@@ -336,7 +332,7 @@ wireCase(
   },
 )
 
-wireCase('GET /api/conversations/search', 'walks all in pages, each once, in each order', async () => {
+wireCase('GET /api/conversations/search', 'returns all in pages, each once, in each order', async () => {
   const made = [await wire.createIdle(), await wire.createIdle(), await wire.createIdle()].map(({ id }) => id)
   await wire.requestOrThrow('PATCH', path(String(made[0])), { body: { title: 'Touched' } })
   for (const sort_order of ['CREATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT', 'UPDATED_AT_DESC']) {
@@ -383,7 +379,7 @@ wireCase(
   },
 )
 
-wireCase('GET /api/conversations/count', 'is a bare number, of all or of one status', async () => {
+wireCase('GET /api/conversations/count', 'returns a bare number, of all or of one status', async () => {
   const before = await wire.requestOrThrow<number>('GET', '/api/conversations/count', {
     query: { status: 'finished' },
   })
@@ -409,7 +405,7 @@ wireCase('PATCH /api/conversations/{id}', 'sets the title and replaces the tags 
 
 wireCase(
   'DELETE /api/conversations/{id}',
-  'takes it out of everything at once, and leaves its folder',
+  'removes it from every list at once, and leaves its folder',
   async () => {
     const { id } = await wire.createFinished([bashStep(`touch '${wire.directory}/kept'`), finishStep()])
     expect(await wire.requestStatus('DELETE', path(id))).toBe(200)
@@ -421,7 +417,7 @@ wireCase(
   },
 )
 
-wireCase('DELETE /api/conversations/{id}', 'also ends one that runs', async () => {
+wireCase('DELETE /api/conversations/{id}', 'ends a running one too', async () => {
   const { id } = await wire.driver.createScripted([bashStep('sleep 300'), finishStep()])
   await wire.driver.waitForEvent(id, (event) => event.kind === 'ActionEvent')
   expect(await wire.requestStatus('DELETE', path(id))).toBe(200)
@@ -430,7 +426,7 @@ wireCase('DELETE /api/conversations/{id}', 'also ends one that runs', async () =
 
 wireCase(
   'POST /api/conversations/{id}/run',
-  'answers at once, 409 while it runs, 404 for nobody',
+  'returns at once, 409 during a run, 404 for an unknown conversation',
   async () => {
     const { id } = await wire.createIdle([{ ...finishStep(), delay_ms: 1_500 }])
     await wire.requestOrThrow('POST', path(id, '/events'), {
@@ -453,7 +449,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/pause',
-  'pauses what runs and what does not, and run goes on',
+  'pauses running and idle conversations, and run continues',
   async () => {
     const { id } = await wire.driver.createScripted([bashStep('sleep 1'), finishStep()])
     await wire.driver.waitForEvent(id, (event) => event.kind === 'ActionEvent')
@@ -475,7 +471,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/interrupt',
-  'ends a tool and a waiting model, and answers every call',
+  'ends a tool and a model call, and answers every call',
   async () => {
     const { id } = await wire.driver.createScripted([
       bashStep('sleep 300'),
@@ -500,7 +496,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/interrupt',
-  'ends also the step that a pause or the end of a goal lets go on',
+  'also ends a step that a pause or the end of a goal would let finish',
   async () => {
     for (const verb of ['/pause', '/goal/stop']) {
       const { id } = await wire.createIdle([
@@ -522,7 +518,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/secrets',
-  'reach commands that name them, are masked and not echoed',
+  'reach commands that name them, are redacted and never returned',
   async () => {
     const { id } = await wire.createIdle([
       bashStep('echo "[$WIRE_A|$WIRE_B|$WIRE_C]" | tee secrets.txt'),
@@ -548,32 +544,26 @@ wireCase(
   },
 )
 
-wireCase(
-  'POST /api/conversations/{id}/confirmation_policy',
-  'is in force from the next call on',
-  async () => {
-    const { id } = await wire.createIdle([bashStep('true'), finishStep()])
-    const policy = { kind: 'AlwaysConfirm' }
-    expect(await wire.requestOrThrow('POST', path(id, '/confirmation_policy'), { body: { policy } })).toEqual(
-      {
-        success: true,
-      },
-    )
-    expect((await getInfo(id)).confirmation_policy).toEqual(policy)
-    await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
-    await wire.driver.waitUntilIdle(id)
-    expect((await getInfo(id)).execution_status).toBe('waiting_for_confirmation')
-    for (const body of [{}, { policy: { kind: 'X' } }, { policy: null }])
-      expect(await wire.requestStatus('POST', path(id, '/confirmation_policy'), { body })).toBe(422)
-    expect(
-      await wire.requestStatus('POST', path(unknownId, '/confirmation_policy'), { body: { policy } }),
-    ).toBe(404)
-  },
-)
+wireCase('POST /api/conversations/{id}/confirmation_policy', 'applies from the next call on', async () => {
+  const { id } = await wire.createIdle([bashStep('true'), finishStep()])
+  const policy = { kind: 'AlwaysConfirm' }
+  expect(await wire.requestOrThrow('POST', path(id, '/confirmation_policy'), { body: { policy } })).toEqual({
+    success: true,
+  })
+  expect((await getInfo(id)).confirmation_policy).toEqual(policy)
+  await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
+  await wire.driver.waitUntilIdle(id)
+  expect((await getInfo(id)).execution_status).toBe('waiting_for_confirmation')
+  for (const body of [{}, { policy: { kind: 'X' } }, { policy: null }])
+    expect(await wire.requestStatus('POST', path(id, '/confirmation_policy'), { body })).toBe(422)
+  expect(
+    await wire.requestStatus('POST', path(unknownId, '/confirmation_policy'), { body: { policy } }),
+  ).toBe(404)
+})
 
 wireCase(
   'POST /api/conversations/{id}/security_analyzer',
-  'is an object or null, and must be there',
+  'is an object or null, and is required',
   async () => {
     const { id } = await wire.createIdle()
     const url = path(id, '/security_analyzer')
@@ -590,7 +580,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/ask_agent',
-  'answers a question and leaves the log as it was',
+  'answers a question and does not change the log',
   async () => {
     const { id } = await wire.createFinished([finishStep(), { side: true, text: 'Forty-two.' }])
     const before = await wire.driver.getEvents(id)
@@ -608,7 +598,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/condense',
-  'forgets, with a condenser; 4xx without, 404 for nobody',
+  'condenses with a condenser; 4xx without, 404 for an unknown conversation',
   async () => {
     const condenser = { kind: 'LLMSummarizingCondenser', max_size: 80, keep_first: 1, llm: scriptedModel([]) }
     const script = [...Array.from({ length: 6 }, (_, n) => bashStep(`echo ${n}`)), finishStep()]
@@ -631,7 +621,7 @@ wireCase(
 
 wireCase(
   'GET /api/conversations/{id}/agent_final_response',
-  'is empty before any, then the last',
+  'is empty at first, then the last response',
   async () => {
     const { id } = await wire.createIdle([{ text: 'First.' }, finishStep('Second.')])
     const response = () => wire.requestOrThrow('GET', path(id, '/agent_final_response'))
@@ -647,7 +637,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/fork',
-  'copies all, or up to an event, and both go on apart',
+  'copies everything or up to an event, and both continue independently',
   async () => {
     const { id } = await wire.createFinished([bashStep('true'), finishStep('Here.')], { tags: { a: '1' } })
     const source = await wire.driver.getEvents(id)
@@ -675,7 +665,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/fork',
-  'is 404 for what is not there and 409 for a taken id',
+  'is 404 for an unknown conversation and 409 for an existing id',
   async () => {
     const { id } = await wire.createFinished()
     expect(await wire.requestStatus('POST', path(unknownId, '/fork'), { body: {} })).toBe(404)
@@ -687,7 +677,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/navigate',
-  'goes back to an event, and the next message begins a branch',
+  'navigates to an event, and the next message starts a branch',
   async () => {
     const script = [{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }]
     const { id } = await wire.createIdle(script)
@@ -712,7 +702,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/navigate',
-  'takes null for the beginning; unknown is 404',
+  'accepts null for the beginning; unknown is 404',
   async () => {
     const { id } = await wire.createFinished()
     const start = await wire.requestOrThrow<ConversationInfo>('POST', path(id, '/navigate'), {
@@ -744,7 +734,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/switch_profile',
-  'goes on with the model of a profile; unknown is 404',
+  'continues with the model of a profile; unknown is 404',
   async () => {
     const name = `wire-${randomUUID().slice(0, 8)}`
     const llm = scriptedModel([{ text: 'zero' }, { text: 'From the profile.' }], {
@@ -768,7 +758,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/switch_llm',
-  'goes on with another model and the whole history',
+  'continues with another model and the whole history',
   async () => {
     const { id } = await wire.createFinished([{ text: 'Old.' }])
     const llm = {
@@ -791,7 +781,7 @@ wireCase('POST /api/conversations/{id}/switch_acp_model', 'is 400 for an ordinar
   expect(await wire.requestStatus('POST', path(id, '/switch_acp_model'), { body: { model: 'x' } })).toBe(400)
 })
 
-wireCase('POST /api/conversations/{id}/goal', 'runs again until the judge says it is complete', async () => {
+wireCase('POST /api/conversations/{id}/goal', 'runs until the judge finds the goal complete', async () => {
   const judge = (score: number, complete: boolean) => ({
     side: true,
     text: JSON.stringify({ score, complete, missing: complete ? '' : 'more of it' }),
@@ -822,7 +812,7 @@ wireCase('POST /api/conversations/{id}/goal', 'runs again until the judge says i
   expect(await wire.requestStatus('POST', path(unknownId, '/goal'), { body: { objective: 'x' } })).toBe(404)
 })
 
-wireCase('POST /api/conversations/{id}/goal/stop', 'is fine with a goal and without one', async () => {
+wireCase('POST /api/conversations/{id}/goal/stop', 'succeeds with and without a goal', async () => {
   const { id } = await wire.createIdle([{ ...finishStep(), delay_ms: 60_000 }])
   expect(await wire.requestStatus('POST', path(id, '/goal/stop'), { body: {} })).toBe(200)
   await wire.requestOrThrow('POST', path(id, '/goal'), { body: { objective: 'Never' } })
@@ -837,7 +827,7 @@ wireCase('POST /api/conversations/{id}/goal/resume', 'is 400 without a goal', as
   expect(await wire.requestStatus('POST', path(unknownId, '/goal/resume'), { body: {} })).toBe(404)
 })
 
-wireCase('GET /api/tools/', 'lists names, asked for with the slash and without', async () => {
+wireCase('GET /api/tools/', 'lists names, with and without a trailing slash', async () => {
   for (const spelling of ['/api/tools/', '/api/tools']) {
     const response = await fetch(`${wire.url}${spelling}`, { headers: wire.headers })
     expect([spelling, response.status]).toEqual([spelling, 200])

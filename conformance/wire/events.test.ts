@@ -32,7 +32,7 @@ async function createWithMessages(): Promise<string> {
 
 wireCase(
   'GET /api/conversations/{id}/events/search',
-  'walks all events in pages, in both directions',
+  'returns all events in pages, in both directions',
   async () => {
     const id = await createWithMessages()
     const all = await searchAll(id, { limit: '100' })
@@ -85,7 +85,7 @@ wireCase(
 
 wireCase(
   'GET /api/conversations/{id}/events/search',
-  'refuses bad limits, bounds and pages, and knows its conversation',
+  'refuses invalid limits, bounds and pages, and an unknown conversation',
   async () => {
     const { id } = await wire.createIdle()
     for (const limit of ['0', '101', '-1', 'x'])
@@ -114,7 +114,7 @@ wireCase('GET /api/conversations/{id}/events/search', 'has no null members, and 
 
 wireCase(
   'GET /api/conversations/{id}/events/count',
-  'is a bare number with the filters of search',
+  'returns a bare number, with the filters of search',
   async () => {
     const id = await createWithMessages()
     const count = (query: Record<string, string> = {}) =>
@@ -136,7 +136,7 @@ wireCase(
 
 wireCase(
   'GET /api/conversations/{id}/events/{event_id}',
-  'is the event of the search, 404 for an unknown id',
+  'returns the event of the search, 404 for an unknown id',
   async () => {
     const { id } = await wire.createFinished()
     for (const event of (await search(id)).items)
@@ -148,7 +148,7 @@ wireCase(
 
 wireCase(
   'GET /api/conversations/{id}/events',
-  'answers ids of the query in order, null for the missing',
+  'returns the ids of the query in order, null for unknown ones',
   async () => {
     const id = await createWithMessages()
     const [a, b] = (await search(id, { kind: 'MessageEvent', limit: '2' })).items
@@ -160,14 +160,14 @@ wireCase(
   },
 )
 
-wireCase('GET /api/conversations/{id}/events', 'answers ids of a body', async () => {
+wireCase('GET /api/conversations/{id}/events', 'returns the ids of a body', async () => {
   const id = await createWithMessages()
   const [a] = (await search(id, { kind: 'MessageEvent', limit: '1' })).items
   const found = await wire.getWithBody(path(id), [a?.id, 'none'])
   expect(found).toMatchObject({ status: 200, body: [{ id: a?.id }, null] })
 })
 
-wireCase('POST /api/conversations/{id}/events', 'stores a message, and runs only when asked to', async () => {
+wireCase('POST /api/conversations/{id}/events', 'stores a message, and runs only with `run`', async () => {
   const { id } = await wire.createIdle()
   expect(await wire.requestOrThrow('POST', path(id), messageRequest('Wait.'))).toEqual({ success: true })
   expect((await wire.driver.getInfo(id)).execution_status).toBe('idle')
@@ -186,7 +186,7 @@ wireCase('POST /api/conversations/{id}/events', 'stores a message, and runs only
 
 wireCase(
   'POST /api/conversations/{id}/events',
-  'takes images and any text, and refuses what is no message',
+  'accepts images and any text, and refuses an invalid message',
   async () => {
     const { id } = await wire.createIdle()
     const pixel =
@@ -220,7 +220,7 @@ const createWaitingForConfirmation = async (script: readonly unknown[]) => {
 
 wireCase(
   'POST /api/conversations/{id}/events/respond_to_confirmation',
-  'accepted: the action is done and the run goes on',
+  'accepted: the action is executed and the run continues',
   async () => {
     const id = await createWaitingForConfirmation([
       bashStep(`touch '${wire.directory}/accepted'`),
@@ -236,7 +236,7 @@ wireCase(
 
 wireCase(
   'POST /api/conversations/{id}/events/respond_to_confirmation',
-  'rejected: every action is answered, nothing is done, idle',
+  'rejected: every action is answered, none is executed, and the conversation is idle',
   async () => {
     const script = [
       toolCallsStep(

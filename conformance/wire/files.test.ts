@@ -14,7 +14,7 @@ async function download(path: string) {
   }
 }
 
-wireCase('POST /api/file/upload', 'stores byte for byte, makes folders, and replaces', async () => {
+wireCase('POST /api/file/upload', 'stores byte for byte, creates folders, and replaces files', async () => {
   const bytes = Uint8Array.from({ length: 300_000 }, (_, n) => (n * 7919) % 256)
   const path = `${wire.directory}/deep/er/ö b.bin`
   expect(await wire.upload(path, bytes)).toMatchObject({ status: 200, body: { success: true } })
@@ -39,18 +39,14 @@ wireCase(
   },
 )
 
-wireCase(
-  'GET /api/file/download',
-  'is octet-stream whatever the name says, so that JSON stays bytes',
-  async () => {
-    await wire.upload(`${wire.directory}/data.json`, '{ "a" : 1 }')
-    expect(await download(`${wire.directory}/data.json`)).toMatchObject({
-      status: 200,
-      type: 'application/octet-stream',
-    })
-    expect((await download(`${wire.directory}/data.json`)).bytes.toString()).toBe('{ "a" : 1 }')
-  },
-)
+wireCase('GET /api/file/download', 'is octet-stream for any name, so that JSON stays bytes', async () => {
+  await wire.upload(`${wire.directory}/data.json`, '{ "a" : 1 }')
+  expect(await download(`${wire.directory}/data.json`)).toMatchObject({
+    status: 200,
+    type: 'application/octet-stream',
+  })
+  expect((await download(`${wire.directory}/data.json`)).bytes.toString()).toBe('{ "a" : 1 }')
+})
 
 wireCase(
   'GET /api/file/download',
@@ -64,7 +60,7 @@ wireCase(
 
 wireCase(
   'POST /api/file/create_directory',
-  'makes it with parents, again too, at both places, by query and by body',
+  'creates it with parents, may be repeated, on both routes, by query and by body',
   async () => {
     for (const [n, mount] of ['/api/file/create_directory', '/file/create_directory'].entries()) {
       const byQuery = `${wire.directory}/made${n}/a/b`
@@ -84,7 +80,7 @@ wireCase(
   },
 )
 
-wireCase('GET /api/file/home', 'names an absolute home, favourites and locations', async () => {
+wireCase('GET /api/file/home', 'returns an absolute home directory, favourites and locations', async () => {
   const body = await wire.requestOrThrow<{ home: string; favorites: object[]; locations: object[] }>(
     'GET',
     '/api/file/home',
@@ -96,7 +92,7 @@ wireCase('GET /api/file/home', 'names an absolute home, favourites and locations
 
 wireCase(
   'GET /api/file/search_subdirs',
-  'lists folders in pages, without case, hidden ones on demand',
+  'lists folders in pages, ignoring case, hidden ones on request',
   async () => {
     const path = `${wire.directory}/listed`
     await wire.runCommand(`mkdir -p '${path}'/{b,A,c,.hidden} && touch '${path}/file'`)

@@ -24,15 +24,19 @@ wireCase('GET /v1/models', 'has one for each profile', async () => {
   })
 })
 
-wireCaseWithKey('GET /v1/models', 'takes the key in either form, and is closed without', async (key) => {
-  const bearer = { isAnonymous: true, headers: { authorization: `Bearer ${key}` } }
-  expect(await wire.requestStatus('GET', '/v1/models', bearer)).toBe(200)
-  expect(await wire.requestStatus('GET', '/v1/models', { isAnonymous: true })).toBe(401)
-})
+wireCaseWithKey(
+  'GET /v1/models',
+  'accepts the key in either header, and refuses requests without',
+  async (key) => {
+    const bearer = { isAnonymous: true, headers: { authorization: `Bearer ${key}` } }
+    expect(await wire.requestStatus('GET', '/v1/models', bearer)).toBe(200)
+    expect(await wire.requestStatus('GET', '/v1/models', { isAnonymous: true })).toBe(401)
+  },
+)
 
 wireCase(
   'POST /v1/chat/completions',
-  'answers, and goes on with the conversation that the header names',
+  'replies, and continues the conversation that the header names',
   async () => {
     const name = await createModel([{ text: 'One.' }, { text: 'Two.' }])
     const first = await completeChat({ model: name, messages: userMessages('Count.') })
@@ -67,7 +71,7 @@ wireCase('POST /v1/chat/completions', 'streams chunks and ends with DONE', async
   expect(chunks.map((chunk) => chunk.choices?.[0]?.delta?.content ?? '').join('')).toBe('Word by word.')
 })
 
-wireCase('POST /v1/chat/completions', 'refuses unknown models and what is no request', async () => {
+wireCase('POST /v1/chat/completions', 'refuses unknown models and invalid requests', async () => {
   expect(await completeChat({ model: 'openhands_none-such', messages: userMessages('x') })).toMatchObject({
     status: 404,
   })

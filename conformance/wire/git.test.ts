@@ -22,7 +22,7 @@ const getDiff = (path: string, query: Record<string, string> = {}) =>
 
 wireCase(
   'GET /api/git/changes',
-  'tells added, updated and deleted files, sorted, whatever their names',
+  'lists added, updated and deleted files, sorted, with any names',
   async () => {
     const path = await createRepository(
       `printf 'x' > gone.txt && printf 'y' > 'ä b.txt' && ${commitCommand('more')} && printf 'two\\n' >> tracked.txt && rm gone.txt && echo n > 'new ü.txt'`,
@@ -36,26 +36,22 @@ wireCase(
   },
 )
 
-wireCase(
-  'GET /api/git/changes',
-  'is [] where there is no repository, and 400 for a ref that is none',
-  async () => {
-    const plain = `${wire.directory}/plain`
-    await wire.runCommand(`mkdir -p '${plain}'`)
-    expect(await getChanges(plain)).toEqual([])
-    expect(
-      await wire.requestStatus('GET', '/api/git/changes', {
-        query: { path: await createRepository(), ref: 'no-such' },
-      }),
-    ).toBe(400)
-    const unborn = `${wire.directory}/unborn`
-    await wire.runCommand(`git init -q '${unborn}' && echo x > '${unborn}/first.txt'`)
-    expect(await getChanges(unborn)).toEqual([{ status: 'ADDED', path: 'first.txt' }])
-    expect(await wire.requestStatus('GET', '/api/git/changes')).toBe(422)
-  },
-)
+wireCase('GET /api/git/changes', 'is [] without a repository, and 400 for an invalid ref', async () => {
+  const plain = `${wire.directory}/plain`
+  await wire.runCommand(`mkdir -p '${plain}'`)
+  expect(await getChanges(plain)).toEqual([])
+  expect(
+    await wire.requestStatus('GET', '/api/git/changes', {
+      query: { path: await createRepository(), ref: 'no-such' },
+    }),
+  ).toBe(400)
+  const unborn = `${wire.directory}/unborn`
+  await wire.runCommand(`git init -q '${unborn}' && echo x > '${unborn}/first.txt'`)
+  expect(await getChanges(unborn)).toEqual([{ status: 'ADDED', path: 'first.txt' }])
+  expect(await wire.requestStatus('GET', '/api/git/changes')).toBe(422)
+})
 
-wireCase('GET /api/git/diff', 'answers both sides: changed, new, deleted', async () => {
+wireCase('GET /api/git/diff', 'returns both sides: changed, new, deleted', async () => {
   const path = await createRepository(`printf 'two\\n' >> tracked.txt && echo n > new.txt`)
   for (const query of [{}, { ref: 'HEAD' }])
     expect(await getDiff(`${path}/tracked.txt`, query)).toEqual({ modified: 'one\ntwo\n', original: 'one\n' })
@@ -71,7 +67,7 @@ wireCase('GET /api/git/diff', 'answers both sides: changed, new, deleted', async
 
 wireCase(
   'GET /api/git/diff',
-  'is null on both sides without a repository, 400 where it cannot be',
+  'is null on both sides without a repository, 400 for an invalid path',
   async () => {
     const plain = `${wire.directory}/no repository`
     await wire.runCommand(`mkdir -p '${plain}' && echo x > '${plain}/file.txt'`)
@@ -87,7 +83,7 @@ wireCase(
   },
 )
 
-wireCase('GET /api/git/commits', 'lists the newest first, with their number bounded', async () => {
+wireCase('GET /api/git/commits', 'lists the newest first, up to a limit', async () => {
   const path = await createRepository(
     `echo 2 > b && ${commitCommand('second')} && echo 3 > c && ${commitCommand('third')}`,
   )
@@ -107,7 +103,7 @@ wireCase('GET /api/git/commits', 'lists the newest first, with their number boun
     expect(await wire.requestStatus('GET', '/api/git/commits', { query: { path, limit } })).toBe(422)
 })
 
-wireCase('GET /api/git/commits/{sha}/changes', 'are those of one commit', async () => {
+wireCase('GET /api/git/commits/{sha}/changes', 'are the changes of one commit', async () => {
   const path = await createRepository(`echo 2 > b && rm tracked.txt && ${commitCommand('second')}`)
   const sha = (await wire.runCommand(`git -C '${path}' rev-parse HEAD`)).trim()
   expect(await wire.requestOrThrow('GET', `/api/git/commits/${sha}/changes`, { query: { path } })).toEqual([

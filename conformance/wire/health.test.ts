@@ -4,28 +4,28 @@ import { openWireServer, sessionKey, unknownId, wireCase, wireCaseWithKey } from
 const wire = openWireServer()
 const anonymous = { isAnonymous: true }
 
-wireCase('GET /alive', 'says ok without a key', async () => {
+wireCase('GET /alive', 'is ok without a key', async () => {
   expect(await wire.request('GET', '/alive', anonymous)).toMatchObject({
     status: 200,
     body: { status: 'ok' },
   })
 })
 
-wireCase('GET /health', 'says ok without a key', async () => {
+wireCase('GET /health', 'is ok without a key', async () => {
   expect(await wire.request('GET', '/health', anonymous)).toMatchObject({
     status: 200,
     body: { status: 'ok' },
   })
 })
 
-wireCase('GET /ready', 'says ready without a key', async () => {
+wireCase('GET /ready', 'is ready without a key', async () => {
   expect(await wire.request('GET', '/ready', anonymous)).toMatchObject({
     status: 200,
     body: { status: 'ready' },
   })
 })
 
-wireCase('GET /server_info', 'names a version that the clients take, and what it can', async () => {
+wireCase('GET /server_info', 'has a version that the clients accept, and the features', async () => {
   const { status, body } = await wire.request<{ version: string; usable_tools: string[] }>(
     'GET',
     '/server_info',
@@ -48,7 +48,7 @@ wireCase('GET /server_info', 'names a version that the clients take, and what it
   expect(body.usable_tools).toEqual(expect.arrayContaining(['terminal', 'file_editor', 'task_tracker']))
 })
 
-wireCase('GET /', 'is the server info, or leads to a page', async () => {
+wireCase('GET /', 'is the server info, or redirects to a page', async () => {
   const { status, type, headers } = await wire.request('GET', '/', anonymous)
   if (status >= 300 && status < 400) expect(headers.get('location')).toMatch(/^\//)
   else expect([status, /json|html/.test(type)]).toEqual([200, true])
@@ -70,16 +70,12 @@ wireCase('GET /redoc', 'is a page', async () => {
   expect([status, /<html/i.test(text)]).toEqual([200, true])
 })
 
-wireCase(
-  'GET /openapi.json',
-  'describes every operation of the suite that has no path of its own inside',
-  async () => {
-    const { status, body } = await wire.request<{ openapi: string; paths: object }>('GET', '/openapi.json')
-    expect([status, body.openapi]).toEqual([200, expect.stringMatching(/^3\.1\./)])
-    for (const path of ['/api/conversations', '/api/bash/execute_bash_command', '/api/settings'])
-      expect(body.paths).toHaveProperty([path])
-  },
-)
+wireCase('GET /openapi.json', 'describes every operation of the suite without a nested path', async () => {
+  const { status, body } = await wire.request<{ openapi: string; paths: object }>('GET', '/openapi.json')
+  expect([status, body.openapi]).toEqual([200, expect.stringMatching(/^3\.1\./)])
+  for (const path of ['/api/conversations', '/api/bash/execute_bash_command', '/api/settings'])
+    expect(body.paths).toHaveProperty([path])
+})
 
 wireCaseWithKey('ALL authentication', 'is asked for on all of /api, and told in one form', async () => {
   const paths = [
@@ -156,7 +152,7 @@ wireCase('ALL errors', 'have a detail; what fails validation has its place', asy
   expect(broken.body).toHaveProperty('detail')
 })
 
-test('a key never stands in an answer to a wrong one', async () => {
+test('no reply to a wrong key contains a key', async () => {
   const canary = 'wrong-key-canary'
   const { body, headers } = await wire.request('POST', '/api/conversations', {
     headers: { 'x-session-api-key': canary },

@@ -18,7 +18,7 @@ wireCase('POST /api/hooks', 'reads the hooks of a project in both spellings', as
   }
 })
 
-wireCase('POST /api/hooks', 'is null where there are none, also where there is no folder', async () => {
+wireCase('POST /api/hooks', 'is null without hooks, also without a folder', async () => {
   for (const body of [{ project_dir: wire.directory }, { project_dir: `${wire.directory}/nothing` }])
     expect(await wire.requestOrThrow('POST', '/api/hooks', { body })).toEqual({ hook_config: null })
   expect(await wire.requestStatus('POST', '/api/hooks', { body: { project_dir: 5 } })).toBe(422)

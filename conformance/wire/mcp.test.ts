@@ -35,45 +35,41 @@ wireCase('POST /api/mcp/test', 'connects to a program, lists its tools and calls
   expect(body).not.toHaveProperty('error')
 })
 
-wireCase(
-  'POST /api/mcp/test',
-  'answers 200 with what went wrong, and 422 for what is no request',
-  async () => {
-    const failing = [
-      { type: 'stdio', command: '/nothing/there', args: [], env: { TOKEN: 'mcp-canary' } },
-      { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { authorization: 'mcp-canary' } },
-    ]
-    for (const server of failing) {
-      const { status, body } = await wire.request('POST', '/api/mcp/test', { body: { server, timeout: 5 } })
-      expect([status, body]).toEqual([200, expect.objectContaining({ ok: false, error: expect.any(String) })])
-      expect(body).toMatchObject({ error_kind: expect.stringMatching(/^(timeout|connection|unknown)$/) })
-      expect(JSON.stringify(body)).not.toContain('mcp-canary')
-    }
-    const server = failing[0]
-    for (const body of [
-      {},
-      { server: 5 },
-      { server, timeout: 0 },
-      { server, timeout: 121 },
-      { server, name: '' },
-    ])
-      expect([body, await wire.requestStatus('POST', '/api/mcp/test', { body })]).toEqual([body, 422])
-  },
-)
+wireCase('POST /api/mcp/test', 'returns 200 with the error, and 422 for an invalid request', async () => {
+  const failing = [
+    { type: 'stdio', command: '/nothing/there', args: [], env: { TOKEN: 'mcp-canary' } },
+    { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { authorization: 'mcp-canary' } },
+  ]
+  for (const server of failing) {
+    const { status, body } = await wire.request('POST', '/api/mcp/test', { body: { server, timeout: 5 } })
+    expect([status, body]).toEqual([200, expect.objectContaining({ ok: false, error: expect.any(String) })])
+    expect(body).toMatchObject({ error_kind: expect.stringMatching(/^(timeout|connection|unknown)$/) })
+    expect(JSON.stringify(body)).not.toContain('mcp-canary')
+  }
+  const server = failing[0]
+  for (const body of [
+    {},
+    { server: 5 },
+    { server, timeout: 0 },
+    { server, timeout: 121 },
+    { server, name: '' },
+  ])
+    expect([body, await wire.requestStatus('POST', '/api/mcp/test', { body })]).toEqual([body, 422])
+})
 
-wireCase('POST /api/mcp/oauth/start', 'answers 200 with a job or with what went wrong', async () => {
+wireCase('POST /api/mcp/oauth/start', 'returns 200 with a job or with the error', async () => {
   const server = { type: 'http', url: 'http://127.0.0.1:9/mcp' }
   const body = await wire.requestOrThrow('POST', '/api/mcp/oauth/start', { body: { server, timeout: 5 } })
   expect(body).toHaveProperty('ok', expect.any(Boolean))
 })
 
-wireCase('GET /api/mcp/oauth/status/{job}', 'of an unknown job is 404, or not ok', async () => {
+wireCase('GET /api/mcp/oauth/status/{job}', 'is 404 for an unknown job, or not ok', async () => {
   const { status, body } = await wire.request('GET', `/api/mcp/oauth/status/${unknownId}`)
   if (status === 200) expect(body).toMatchObject({ ok: false })
   else expect(status).toBe(404)
 })
 
-wireCase('POST /api/mcp/oauth/callback/{job}', 'of an unknown job is 404, or not ok', async () => {
+wireCase('POST /api/mcp/oauth/callback/{job}', 'is 404 for an unknown job, or not ok', async () => {
   const { status, body } = await wire.request('POST', `/api/mcp/oauth/callback/${unknownId}`, {
     body: { callback_url: 'http://127.0.0.1/?code=x' },
   })

@@ -52,7 +52,7 @@ wireCase('POST /api/plugins', 'lists the plugins of a project with their skills 
 
 wireCase(
   'POST /api/plugins/install',
-  'installs from a folder, 409 the second time, 400 for nothing, 422 for no request',
+  'installs from a folder; 409 the second time, 400 for an empty folder, 422 for an invalid request',
   async () => {
     const { name, source } = await createPluginFolder()
     const done = await wire.requestOrThrow('POST', '/api/plugins/install', { body: { source } })
@@ -69,21 +69,21 @@ wireCase(
   },
 )
 
-wireCase('GET /api/plugins/installed', 'lists what is installed', async () => {
+wireCase('GET /api/plugins/installed', 'lists installed ones', async () => {
   const { name } = await installPlugin()
   const { plugins } = await wire.requestOrThrow<Plugins>('GET', '/api/plugins/installed')
   expect(plugins.map((plugin) => plugin.name)).toContain(name)
   await wire.requestOrThrow('DELETE', `/api/plugins/installed/${name}`)
 })
 
-wireCase('GET /api/plugins/installed/{name}', 'is one, or 404', async () => {
+wireCase('GET /api/plugins/installed/{name}', 'returns one, or 404', async () => {
   const { name } = await installPlugin()
   expect(await wire.requestOrThrow('GET', `/api/plugins/installed/${name}`)).toMatchObject({ name })
   await wire.requestOrThrow('DELETE', `/api/plugins/installed/${name}`)
   expect(await wire.requestStatus('GET', `/api/plugins/installed/${name}`)).toBe(404)
 })
 
-wireCase('PATCH /api/plugins/installed/{name}', 'switches it off and on, or is 404', async () => {
+wireCase('PATCH /api/plugins/installed/{name}', 'disables and enables it, or is 404', async () => {
   const { name } = await installPlugin()
   const url = `/api/plugins/installed/${name}`
   for (const enabled of [false, true])
@@ -100,7 +100,7 @@ wireCase('DELETE /api/plugins/installed/{name}', 'removes it, or is 404', async 
   expect(await wire.requestStatus('DELETE', `/api/plugins/installed/${name}`)).toBe(404)
 })
 
-wireCase('POST /api/plugins/installed/{name}/refresh', 'fetches it again, or is 404', async () => {
+wireCase('POST /api/plugins/installed/{name}/refresh', 'refreshes it, or is 404', async () => {
   const { name } = await installPlugin()
   expect(await wire.requestOrThrow('POST', `/api/plugins/installed/${name}/refresh`)).toMatchObject({
     message: expect.any(String),
@@ -110,13 +110,13 @@ wireCase('POST /api/plugins/installed/{name}/refresh', 'fetches it again, or is 
   expect(await wire.requestStatus('POST', `/api/plugins/installed/${name}/refresh`)).toBe(404)
 })
 
-wireCase('GET /api/plugins/marketplace', 'is a list', async () => {
+wireCase('GET /api/plugins/marketplace', 'returns a list', async () => {
   expect(await wire.requestOrThrow('GET', '/api/plugins/marketplace')).toMatchObject({
     plugins: expect.any(Array),
   })
 })
 
-wireCase('GET /api/canvas-extensions/installed', 'is a list', async () => {
+wireCase('GET /api/canvas-extensions/installed', 'returns a list', async () => {
   const body = await wire.requestOrThrow('GET', '/api/canvas-extensions/installed')
   expect(body).toMatchObject({ canvas_extensions: expect.any(Array) })
 })

@@ -25,7 +25,7 @@ async function saveProfile(more: object = {}): Promise<string> {
   return name
 }
 
-wireCase('GET /api/profiles', 'lists them with what they name, without their keys', async () => {
+wireCase('GET /api/profiles', 'lists them with their members, without their keys', async () => {
   const name = await saveProfile()
   const body = await listProfiles()
   expect(body.profiles.find((profile) => profile.name === name)).toMatchObject({
@@ -40,7 +40,7 @@ wireCase('GET /api/profiles', 'lists them with what they name, without their key
 
 wireCase(
   'GET /api/profiles/{name}',
-  'has a null key unless it is exposed; 404 unknown, 400 bad header',
+  'has a null key unless it is exposed; 404 unknown, 400 invalid header',
   async () => {
     const name = await saveProfile()
     const plain = await wire.requestOrThrow('GET', url(name))
@@ -63,7 +63,7 @@ wireCase(
 
 wireCase(
   'POST /api/profiles/{name}',
-  'answers 201, replaces, leaves secrets out when told to, 422 for a bad name',
+  'returns 201, replaces, omits secrets on request, 422 for an invalid name',
   async () => {
     const name = uniqueName()
     const done = await wire.request('POST', url(name), { body: { llm, include_secrets: false } })
@@ -85,7 +85,7 @@ wireCase(
 
 wireCase(
   'POST /api/profiles/{name}/validate',
-  'says whether a model answers, saves nothing, and never shows the key',
+  'reports whether a model replies, saves nothing, and never returns the key',
   async () => {
     const name = uniqueName()
     const working = { llm: scriptedModel([finishStep()]), include_secrets: true }
@@ -115,7 +115,7 @@ wireCase(
 
 wireCase(
   'DELETE /api/profiles/{name}',
-  'is done once and again; 409 while an agent profile refers to it',
+  'may be repeated; 409 while an agent profile refers to it',
   async () => {
     const name = await saveProfile()
     const agent = uniqueName()
@@ -131,7 +131,7 @@ wireCase(
 
 wireCase(
   'POST /api/profiles/{name}/rename',
-  'moves it with all that refers to it; 404 unknown, 409 taken',
+  'renames it with all references; 404 unknown, 409 existing name',
   async () => {
     const [name, other, next, agent] = [await saveProfile(), await saveProfile(), uniqueName(), uniqueName()]
     const before = await listProfiles()
@@ -161,7 +161,7 @@ wireCase(
   },
 )
 
-wireCase('POST /api/profiles/{name}/activate', 'makes the settings use its model; 404 unknown', async () => {
+wireCase('POST /api/profiles/{name}/activate', 'sets the model of the settings; 404 unknown', async () => {
   const name = await saveProfile({ model: 'openai/activated' })
   const body = await wire.requestOrThrow('POST', url(name, '/activate'), { body: {} })
   expect(body).toEqual({ name, message: expect.any(String), llm_applied: true })

@@ -31,7 +31,7 @@ afterAll(async () => {
     })
 })
 
-wireCase('GET /api/settings', 'has the settings of agents and conversations, masked', async () => {
+wireCase('GET /api/settings', 'has the settings of agents and conversations, redacted', async () => {
   await patchSettings({ agent_settings_diff: { llm: { model: 'openai/wire', api_key: 'settings-canary' } } })
   const settings = await getSettings()
   expect(settings).toMatchObject({
@@ -47,7 +47,7 @@ wireCase('GET /api/settings', 'has the settings of agents and conversations, mas
 
 wireCase(
   'GET /api/settings',
-  'exposes secrets when asked: sealed or plain; other values are 400',
+  'exposes secrets on request: sealed or plain; other values are 400',
   async () => {
     await patchSettings({
       agent_settings_diff: { llm: { model: 'openai/wire', api_key: 'settings-canary' } },
@@ -64,7 +64,7 @@ wireCase(
   },
 )
 
-wireCase('GET /api/settings', 'a sealed key that is sent back is the key', async () => {
+wireCase('GET /api/settings', 'accepts a sealed key in place of the key', async () => {
   await patchSettings({ agent_settings_diff: { llm: { model: 'openai/wire', api_key: 'settings-canary' } } })
   const token = (await getSettings('encrypted')).agent_settings.llm.api_key
   await patchSettings({ agent_settings_diff: { llm: { api_key: 'another' } } })
@@ -78,7 +78,7 @@ wireCase('GET /api/settings', 'a sealed key that is sent back is the key', async
   expect(JSON.stringify(made.body)).not.toContain('settings-canary')
 })
 
-wireCase('PATCH /api/settings', 'merges, null deletes, the answer is that of GET', async () => {
+wireCase('PATCH /api/settings', 'merges, null deletes, the reply is that of GET', async () => {
   const done = await patchSettings({
     conversation_settings_diff: { max_iterations: 77 },
     misc_settings_diff: { wire: { a: 1, b: { c: [1, 2] } } },
@@ -95,7 +95,7 @@ wireCase('PATCH /api/settings', 'merges, null deletes, the answer is that of GET
 
 wireCase(
   'PATCH /api/settings',
-  'is 400 for nothing, 422 for what cannot be, and changes nothing then',
+  'is 400 for an empty request, 422 for an invalid one, and then changes nothing',
   async () => {
     const before = await getSettings('plaintext')
     expect((await patchSettings({})).status).toBe(400)
@@ -147,26 +147,32 @@ wireCase('GET /api/settings/conversation-schema', 'has sections of fields', asyn
 const mcpPath = (key: string) => `/api/settings/mcp/${key}`
 const server = { command: 'true', env: { TOKEN: 'settings-canary' } }
 
-wireCase('POST /api/settings/mcp/{key}', 'adds a server with 201, masked; a taken key is 409', async () => {
-  const key = uniqueSecretName()
-  const done = await wire.request<Settings>('POST', mcpPath(key), { body: server })
-  expect([done.status, done.body]).toEqual([
-    201,
-    expect.objectContaining({
-      agent_settings: expect.objectContaining({
-        mcp_config: expect.objectContaining({ [key]: expect.objectContaining({ command: 'true' }) }),
+wireCase(
+  'POST /api/settings/mcp/{key}',
+  'adds a server with 201, redacted; an existing key is 409',
+  async () => {
+    const key = uniqueSecretName()
+    const done = await wire.request<Settings>('POST', mcpPath(key), { body: server })
+    expect([done.status, done.body]).toEqual([
+      201,
+      expect.objectContaining({
+        agent_settings: expect.objectContaining({
+          mcp_config: expect.objectContaining({ [key]: expect.objectContaining({ command: 'true' }) }),
+        }),
       }),
-    }),
-  ])
-  expect(JSON.stringify(done.body)).not.toContain('settings-canary')
-  expect(await wire.requestStatus('POST', mcpPath(key), { body: server })).toBe(409)
-  expect(
-    await wire.requestStatus('POST', mcpPath(uniqueSecretName()), { body: { command: 'true', unknown: 1 } }),
-  ).toBe(422)
-  await wire.requestOrThrow('DELETE', mcpPath(key))
-})
+    ])
+    expect(JSON.stringify(done.body)).not.toContain('settings-canary')
+    expect(await wire.requestStatus('POST', mcpPath(key), { body: server })).toBe(409)
+    expect(
+      await wire.requestStatus('POST', mcpPath(uniqueSecretName()), {
+        body: { command: 'true', unknown: 1 },
+      }),
+    ).toBe(422)
+    await wire.requestOrThrow('DELETE', mcpPath(key))
+  },
+)
 
-wireCase('PATCH /api/settings/mcp/{key}', 'changes a part; unknown is 404', async () => {
+wireCase('PATCH /api/settings/mcp/{key}', 'changes members; unknown is 404', async () => {
   const key = uniqueSecretName()
   await wire.requestOrThrow('POST', mcpPath(key), { body: server })
   const { agent_settings } = await wire.requestOrThrow<Settings>('PATCH', mcpPath(key), {
@@ -198,7 +204,7 @@ wireCase('GET /api/settings/secrets', 'lists names and descriptions, never value
 
 wireCase(
   'GET /api/settings/secrets/{name}',
-  'is the raw value as text; 404 unknown, 422 no name',
+  'returns the raw value as text; 404 unknown, 422 invalid name',
   async () => {
     const name = uniqueSecretName()
     await putSecret({ name, value: '{"ä": 1}\n' })
@@ -213,7 +219,7 @@ wireCase(
 
 wireCase(
   'GET /api/settings/secrets/{name}',
-  'is where a secret of a conversation may point, by a relative address too',
+  "may be the address of a conversation's secret, also a relative one",
   async () => {
     const name = uniqueSecretName()
     await putSecret({ name, value: 'looked-up-canary' })
@@ -241,7 +247,7 @@ wireCase(
   },
 )
 
-wireCase('PUT /api/settings/secrets', 'keeps and replaces; a bad name is 422', async () => {
+wireCase('PUT /api/settings/secrets', 'stores and replaces; an invalid name is 422', async () => {
   const name = uniqueSecretName()
   for (const value of ['one', 'two']) {
     const done = await putSecret({ name, value, description: 'd' })
@@ -253,7 +259,7 @@ wireCase('PUT /api/settings/secrets', 'keeps and replaces; a bad name is 422', a
     expect([bad, (await putSecret({ name: bad, value: 'secret-canary' })).status]).toEqual([bad, 422])
 })
 
-wireCase('DELETE /api/settings/secrets/{name}', 'says deleted; unknown is 404', async () => {
+wireCase('DELETE /api/settings/secrets/{name}', 'returns deleted; unknown is 404', async () => {
   const name = uniqueSecretName()
   await putSecret({ name, value: 'x' })
   expect(await wire.requestOrThrow('DELETE', `/api/settings/secrets/${name}`)).toEqual({ deleted: true })

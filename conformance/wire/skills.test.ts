@@ -33,7 +33,7 @@ async function installSkill(): Promise<{ name: string; source: string }> {
 
 wireCase(
   'POST /api/skills',
-  'lists the skills of a project with what they say, and counts their sources',
+  'lists the skills of a project with their contents, and counts their sources',
   async () => {
     const project_dir = `${wire.directory}/project`
     await wire.upload(`${project_dir}/.agents/skills/wire-one/SKILL.md`, skillText('wire-one'))
@@ -55,22 +55,26 @@ wireCase(
   },
 )
 
-wireCase('POST /api/skills', 'takes a relative folder that is not there, and an empty request', async () => {
-  for (const body of [
-    { ...projectOnly, load_user: true, project_dir: 'workspace/project' },
-    { ...projectOnly, project_dir: null },
-  ]) {
-    const { status, body: found } = await wire.request<Skills>('POST', '/api/skills', { body })
-    expect([status, Array.isArray(found.skills), typeof found.sources]).toEqual([200, true, 'object'])
-  }
-})
+wireCase(
+  'POST /api/skills',
+  'accepts a relative folder that does not exist, and an empty request',
+  async () => {
+    for (const body of [
+      { ...projectOnly, load_user: true, project_dir: 'workspace/project' },
+      { ...projectOnly, project_dir: null },
+    ]) {
+      const { status, body: found } = await wire.request<Skills>('POST', '/api/skills', { body })
+      expect([status, Array.isArray(found.skills), typeof found.sources]).toEqual([200, true, 'object'])
+    }
+  },
+)
 
-wireCase('POST /api/skills', 'refuses what is no request', async () => {
+wireCase('POST /api/skills', 'refuses an invalid request', async () => {
   for (const body of [{ load_public: 'perhaps' }, []])
     expect(await wire.requestStatus('POST', '/api/skills', { body })).toBe(422)
 })
 
-wireCase('POST /api/skills/sync', 'says what became of it, also without a network', async () => {
+wireCase('POST /api/skills/sync', 'reports the result, also without a network', async () => {
   const body = await wire.requestOrThrow('POST', '/api/skills/sync')
   expect(body).toMatchObject({
     status: expect.stringMatching(/^(success|error)$/),
@@ -107,7 +111,7 @@ wireCase(
 
 wireCase(
   'POST /api/skills/install',
-  'is 400 for what cannot be fetched and 422 for what is no request',
+  'is 400 for an unreachable source and 422 for an invalid request',
   async () => {
     expect(
       await wire.requestStatus('POST', '/api/skills/install', {
@@ -124,7 +128,7 @@ wireCase(
   },
 )
 
-wireCase('GET /api/skills/installed', 'lists what is installed', async () => {
+wireCase('GET /api/skills/installed', 'lists installed ones', async () => {
   const { name } = await installSkill()
   const { skills } = await wire.requestOrThrow<Skills>('GET', '/api/skills/installed')
   expect(skills.find((skill) => skill.name === name)).toMatchObject({
@@ -134,7 +138,7 @@ wireCase('GET /api/skills/installed', 'lists what is installed', async () => {
   await wire.requestOrThrow('DELETE', `/api/skills/installed/${name}`)
 })
 
-wireCase('GET /api/skills/installed/{name}', 'is one, or 404', async () => {
+wireCase('GET /api/skills/installed/{name}', 'returns one, or 404', async () => {
   const { name } = await installSkill()
   expect(await wire.requestOrThrow('GET', `/api/skills/installed/${name}`)).toMatchObject({ name })
   await wire.requestOrThrow('DELETE', `/api/skills/installed/${name}`)
@@ -143,7 +147,7 @@ wireCase('GET /api/skills/installed/{name}', 'is one, or 404', async () => {
 
 wireCase(
   'PATCH /api/skills/installed/{name}',
-  'switches it off and on; what is off is not loaded',
+  'disables and enables it; a disabled one is not loaded',
   async () => {
     const { name } = await installSkill()
     const url = `/api/skills/installed/${name}`
@@ -159,31 +163,27 @@ wireCase(
   },
 )
 
-wireCase('DELETE /api/skills/installed/{name}', 'removes it; what is not there is 404', async () => {
+wireCase('DELETE /api/skills/installed/{name}', 'removes it; an unknown one is 404', async () => {
   const { name } = await installSkill()
   const url = `/api/skills/installed/${name}`
   expect(await wire.requestOrThrow('DELETE', url)).toMatchObject({ message: expect.any(String) })
   expect(await wire.requestStatus('DELETE', url)).toBe(404)
 })
 
-wireCase(
-  'POST /api/skills/installed/{name}/refresh',
-  'fetches it again; what is not there is 404',
-  async () => {
-    const { name, source } = await installSkill()
-    await wire.upload(`${source}/SKILL.md`, skillText(name, 'Do it better.'))
-    const body = await wire.requestOrThrow<Json>('POST', `/api/skills/installed/${name}/refresh`)
-    expect(body).toMatchObject({ message: expect.any(String), skill: { name } })
-    const { skills } = await wire.requestOrThrow<Skills>('POST', '/api/skills', {
-      body: { ...projectOnly, load_user: true },
-    })
-    expect(skills.find((skill) => skill.name === name)?.content).toContain('Do it better.')
-    await wire.requestOrThrow('DELETE', `/api/skills/installed/${name}`)
-    expect(await wire.requestStatus('POST', `/api/skills/installed/${name}/refresh`)).toBe(404)
-  },
-)
+wireCase('POST /api/skills/installed/{name}/refresh', 'refreshes it; an unknown one is 404', async () => {
+  const { name, source } = await installSkill()
+  await wire.upload(`${source}/SKILL.md`, skillText(name, 'Do it better.'))
+  const body = await wire.requestOrThrow<Json>('POST', `/api/skills/installed/${name}/refresh`)
+  expect(body).toMatchObject({ message: expect.any(String), skill: { name } })
+  const { skills } = await wire.requestOrThrow<Skills>('POST', '/api/skills', {
+    body: { ...projectOnly, load_user: true },
+  })
+  expect(skills.find((skill) => skill.name === name)?.content).toContain('Do it better.')
+  await wire.requestOrThrow('DELETE', `/api/skills/installed/${name}`)
+  expect(await wire.requestStatus('POST', `/api/skills/installed/${name}/refresh`)).toBe(404)
+})
 
-wireCase('GET /api/skills/marketplace', 'is a list', async () => {
+wireCase('GET /api/skills/marketplace', 'returns a list', async () => {
   expect(await wire.requestOrThrow('GET', '/api/skills/marketplace')).toMatchObject({
     skills: expect.any(Array),
   })

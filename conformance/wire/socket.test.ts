@@ -43,7 +43,7 @@ function connectionResult(
 
 wireCase(
   'WS /sockets/events/{id}',
-  'sends a snapshot of the state first, also before anything has happened',
+  'sends a snapshot of the state first, also for an empty log',
   async () => {
     const { id } = await wire.createIdle()
     await using client = openSocket(id)
@@ -66,30 +66,26 @@ wireCase(
   },
 )
 
-wireCase(
-  'WS /sockets/events/{id}',
-  'sends every event as it is stored, in order, as search has it',
-  async () => {
-    const { id } = await wire.createIdle([bashStep('echo live'), finishStep()])
-    await using client = openSocket(id)
-    await client.waitUntil((events) => events.some(isSnapshot))
-    await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, {
-      body: { content: 'Go.', run: true },
-    })
-    await client.waitUntil((events) =>
-      events.some(({ key, value }) => key === 'execution_status' && value === 'finished'),
-    )
-    const { items } = await wire.requestOrThrow<{ items: ApiEvent[] }>(
-      'GET',
-      `/api/conversations/${id}/events/search`,
-    )
-    const ids = new Set(items.map(({ id }) => id))
-    expect(client.events().filter((event) => ids.has(event.id))).toEqual(items)
-    for (const event of client.events()) expect(event.kind).toMatch(/Event|Action|Observation|Condensation/)
-  },
-)
+wireCase('WS /sockets/events/{id}', 'sends every stored event in order, as search returns it', async () => {
+  const { id } = await wire.createIdle([bashStep('echo live'), finishStep()])
+  await using client = openSocket(id)
+  await client.waitUntil((events) => events.some(isSnapshot))
+  await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, {
+    body: { content: 'Go.', run: true },
+  })
+  await client.waitUntil((events) =>
+    events.some(({ key, value }) => key === 'execution_status' && value === 'finished'),
+  )
+  const { items } = await wire.requestOrThrow<{ items: ApiEvent[] }>(
+    'GET',
+    `/api/conversations/${id}/events/search`,
+  )
+  const ids = new Set(items.map(({ id }) => id))
+  expect(client.events().filter((event) => ids.has(event.id))).toEqual(items)
+  for (const event of client.events()) expect(event.kind).toMatch(/Event|Action|Observation|Condensation/)
+})
 
-wireCase('WS /sockets/events/{id}', 'has every frame as text, one JSON document each', async () => {
+wireCase('WS /sockets/events/{id}', 'sends every frame as text, one JSON document each', async () => {
   const { id } = await wire.createFinished()
   const socket = new WebSocket(eventSocketUrl(id, '?resend_mode=all'), { headers: wire.headers })
   const [data, isBinary] = await once(socket, 'message')
@@ -99,7 +95,7 @@ wireCase('WS /sockets/events/{id}', 'has every frame as text, one JSON document 
 
 wireCase(
   'WS /sockets/events/{id} authentication',
-  'takes the key from the query, the header or the first frame',
+  'accepts the key in the query, the header or the first frame',
   async () => {
     const { id } = await wire.createIdle()
     const query = sessionKey === undefined ? '' : `?session_api_key=${sessionKey}`
@@ -135,28 +131,24 @@ wireCaseWithKey(
 
 wireCaseWithKey(
   'WS /sockets/events/{id} authentication',
-  'lets go of who says nothing for ten seconds',
+  'closes after ten seconds without a first frame',
   async () => {
     const { id } = await wire.createIdle()
     expect(await connectionResult(eventSocketUrl(id))).toBe(4001)
   },
 )
 
-wireCase(
-  'WS /sockets/events/{id} authentication',
-  'ignores an auth frame on a socket that is open already',
-  async () => {
-    const { id } = await wire.createIdle()
-    await using client = openSocket(id)
-    await client.waitUntil((events) => events.some(isSnapshot))
-    client.socket.send(authFrame())
-    client.socket.send(messageFrame('after'))
-    await client.waitUntil((events) => events.some(({ kind }) => kind === 'MessageEvent'))
-    const kinds = client.events().map(({ kind }) => kind)
-    expect(kinds.some((kind) => /Error/.test(kind))).toBe(false)
-    await wire.driver.waitUntilIdle(id)
-  },
-)
+wireCase('WS /sockets/events/{id} authentication', 'ignores an auth frame on an open socket', async () => {
+  const { id } = await wire.createIdle()
+  await using client = openSocket(id)
+  await client.waitUntil((events) => events.some(isSnapshot))
+  client.socket.send(authFrame())
+  client.socket.send(messageFrame('after'))
+  await client.waitUntil((events) => events.some(({ kind }) => kind === 'MessageEvent'))
+  const kinds = client.events().map(({ kind }) => kind)
+  expect(kinds.some((kind) => /Error/.test(kind))).toBe(false)
+  await wire.driver.waitUntilIdle(id)
+})
 
 wireCase(
   'WS /sockets/events/{id} resend',
@@ -175,7 +167,7 @@ wireCase(
 
 wireCase(
   'WS /sockets/events/{id} resend',
-  'since: from the given moment on, inclusive; without a moment nothing',
+  'since: from a timestamp on, inclusive; without a timestamp nothing',
   async () => {
     const { id } = await wire.createFinished([bashStep('true'), finishStep()])
     const history = await wire.driver.getEvents(id)
@@ -192,7 +184,7 @@ wireCase(
 
 wireCase(
   'WS /sockets/events/{id} resend',
-  'joins history and what comes live without a gap or a repeat',
+  'joins history and live events without a gap or a repeat',
   async () => {
     const script = Array.from({ length: 12 }, (_, n) => ({ ...bashStep(`echo ${n}`), delay_ms: 30 }))
     const { id } = await wire.driver.createScripted([...script, finishStep()])
@@ -214,7 +206,7 @@ wireCase(
 
 wireCase(
   'WS /sockets/events/{id} refusals',
-  'closes 4004 where there is no conversation, and refuses bad parameters',
+  'closes with 4004 for an unknown conversation, and refuses invalid parameters',
   async () => {
     expect(await connectionResult(eventSocketUrl(unknownId), wire.headers)).toBe(4004)
     const { id } = await wire.createIdle()
@@ -226,7 +218,7 @@ wireCase(
   },
 )
 
-wireCase('WS /sockets/events/{id} messages', 'come in as user messages and start a run', async () => {
+wireCase('WS /sockets/events/{id} messages', 'are user messages and start a run', async () => {
   const { id } = await wire.createIdle([finishStep('Heard.')])
   await using client = openSocket(id)
   await client.waitUntil((events) => events.some(isSnapshot))
@@ -248,7 +240,7 @@ wireCase('WS /sockets/events/{id} messages', 'come in as user messages and start
 
 wireCase(
   'WS /sockets/events/{id} messages',
-  'that are none are told to the sender, stored nowhere, and the socket goes on',
+  'that are invalid are reported to the sender, never stored, and the socket stays open',
   async () => {
     const { id } = await wire.createIdle()
     await using client = openSocket(id)
@@ -312,7 +304,7 @@ wireCase('WS /sockets/events/{id} frames', 'stay below 1 MiB; REST has the whole
 
 wireCase(
   'WS /sockets/events/{id} deltas',
-  'come while a streaming model speaks, and are stored nowhere',
+  'are sent while a streaming model generates, and are never stored',
   async () => {
     const llm = { ...scriptedModel([{ text: 'One two three four five.', delta_ms: 5 }]), stream: true }
     const { id } = await wire.driver.create({ llm })
@@ -332,7 +324,7 @@ wireCase(
 
 wireCase(
   'WS /sockets/bash-events',
-  'sends commands and their output to every socket, and takes commands',
+  'sends commands and their output to every socket, and accepts commands',
   async () => {
     const query = sessionKey === undefined ? '' : `?session_api_key=${sessionKey}`
     await using a = new SocketClient(socketUrl(`/sockets/bash-events${query}`), {})
@@ -360,7 +352,7 @@ wireCase(
   },
 )
 
-wireCase('WS /sockets/bash-events', 'resends what there is when asked to', async () => {
+wireCase('WS /sockets/bash-events', 'resends the history on request', async () => {
   await wire.runCommand('echo before-the-socket')
   for (const query of ['?resend_mode=all', '?resend_all=true']) {
     await using client = new SocketClient(socketUrl(`/sockets/bash-events${query}`), wire.headers)

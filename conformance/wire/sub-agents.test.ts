@@ -28,7 +28,7 @@ wireCase('POST /api/sub-agents', 'lists the built-in ones, and those of a projec
 
 wireCase(
   'POST /api/sub-agents',
-  'leaves out what is not wanted, and takes a folder that is not there',
+  'omits agents on request, and accepts a folder that does not exist',
   async () => {
     const none = { load_user: false, load_project: false, load_builtin: false }
     expect(await wire.requestOrThrow('POST', '/api/sub-agents', { body: none })).toEqual({ agents: [] })

@@ -87,7 +87,7 @@ wireCase('POST /api/auth/workspace-session', 'sets a cookie that opens files', a
 
 wireCaseWithKey(
   'POST /api/auth/workspace-session',
-  'the cookie opens nothing else, and no other cookie does',
+  'opens only workspace files, and no other cookie does',
   async () => {
     const { id } = await createWithFiles()
     const { headers } = await wire.request('POST', '/api/auth/workspace-session')
@@ -104,7 +104,7 @@ wireCaseWithKey(
 
 wireCase(
   'DELETE /api/auth/workspace-session',
-  'is exactly 204 without a content type, and takes the cookie away',
+  'is 204 without a content type, and removes the cookie',
   async () => {
     const { status, type, headers } = await wire.request('DELETE', '/api/auth/workspace-session')
     expect([status, type]).toEqual([204, ''])
@@ -114,14 +114,14 @@ wireCase(
   },
 )
 
-wireCase('GET /api/vscode/url', 'is a url or null, or says that it is not there', async () => {
+wireCase('GET /api/vscode/url', 'is a url or null, or reports that there is none', async () => {
   const { status, body } = await wire.request('GET', '/api/vscode/url')
   expect([200, 503]).toContain(status)
   if (status === 200) expect(body).toHaveProperty('url')
   else expect(body).toHaveProperty('detail')
 })
 
-wireCase('GET /api/vscode/status', 'says whether there is one and whether it runs', async () => {
+wireCase('GET /api/vscode/status', 'reports whether it exists and runs', async () => {
   expect(await wire.requestOrThrow('GET', '/api/vscode/status')).toMatchObject({
     running: expect.any(Boolean),
     enabled: expect.any(Boolean),

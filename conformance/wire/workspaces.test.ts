@@ -23,7 +23,7 @@ wireCase('GET /api/workspaces', 'has two lists in camel case', async () => {
   expect([Array.isArray(body.workspaces), Array.isArray(body.workspaceParents)]).toEqual([true, true])
 })
 
-wireCase('POST /api/workspaces', 'adds, each path once, and answers both lists', async () => {
+wireCase('POST /api/workspaces', 'adds each path once, and returns both lists', async () => {
   const one = await createFolder()
   const workspaces = [{ ...one, parentPath: wire.directory }]
   for (let times = 0; times < 2; times += 1) {
@@ -40,7 +40,7 @@ wireCase('POST /api/workspaces', 'adds, each path once, and answers both lists',
 
 wireCase(
   'DELETE /api/workspaces',
-  'takes one off the list by its path, and not off the disk; unknown is 404',
+  'removes one from the list by its path, not from disk; unknown is 404',
   async () => {
     const one = await createFolder()
     await wire.requestOrThrow('POST', '/api/workspaces', { body: { workspaces: [one] } })
@@ -64,14 +64,18 @@ wireCase('POST /api/workspaces/parents', 'adds a folder of workspaces, once', as
   await wire.requestOrThrow('DELETE', '/api/workspaces/parents', { query: { path: one.path } })
 })
 
-wireCase('DELETE /api/workspaces/parents', 'takes one off the list by its path; unknown is 404', async () => {
-  const one = await createFolder()
-  await wire.requestOrThrow('POST', '/api/workspaces/parents', { body: { parents: [one] } })
-  expect(await wire.requestStatus('DELETE', '/api/workspaces/parents', { query: { path: one.path } })).toBe(
-    200,
-  )
-  expect((await getWorkspaces()).workspaceParents.map(({ path }) => path)).not.toContain(one.path)
-  expect(await wire.requestStatus('DELETE', '/api/workspaces/parents', { query: { path: one.path } })).toBe(
-    404,
-  )
-})
+wireCase(
+  'DELETE /api/workspaces/parents',
+  'removes one from the list by its path; unknown is 404',
+  async () => {
+    const one = await createFolder()
+    await wire.requestOrThrow('POST', '/api/workspaces/parents', { body: { parents: [one] } })
+    expect(await wire.requestStatus('DELETE', '/api/workspaces/parents', { query: { path: one.path } })).toBe(
+      200,
+    )
+    expect((await getWorkspaces()).workspaceParents.map(({ path }) => path)).not.toContain(one.path)
+    expect(await wire.requestStatus('DELETE', '/api/workspaces/parents', { query: { path: one.path } })).toBe(
+      404,
+    )
+  },
+)

@@ -52,7 +52,7 @@ beforeAll(async () => {
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
 test.each([{}, { SLIPWAY_ISOLATION: 'none' }])(
-  'the demo of sandboxes succeeds, says how they are kept apart, and leaves nothing behind (%j)',
+  'the sandbox demo succeeds, reports the isolation, and leaves nothing behind (%j)',
   async (env) => {
     const { child, temporary, end, stderr } = await spawnDemo(env)
     const stdout = await text(must(child.stdout, 'stdout'))
@@ -94,7 +94,7 @@ test.each([
   await expectNothingLeft(temporary)
 })
 
-test('when its reader leaves, the demo leaves nothing behind', async () => {
+test('with a closed pipe the demo leaves nothing behind', async () => {
   const { child, temporary, end } = await spawnDemo()
   await waitForOutput(child, 'READY')
   child.stdout?.destroy()
@@ -102,7 +102,7 @@ test('when its reader leaves, the demo leaves nothing behind', async () => {
   await expectNothingLeft(temporary)
 })
 
-test('when its sandbox dies, the demo says that it failed and leaves nothing behind', async () => {
+test('when its sandbox crashes, the demo reports the failure and leaves nothing behind', async () => {
   const { child, temporary, end, stderr } = await spawnDemo()
   await waitForOutput(child, 'READY')
   for (const id of (await findProcesses(temporary)) ?? []) {

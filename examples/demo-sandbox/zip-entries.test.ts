@@ -19,7 +19,7 @@ test('the files of a zip are listed with their names and sizes', async () => {
   expect(listZipEntries(await createZip([]))).toEqual([])
 })
 
-test('what is no zip, or half of one, is refused', async () => {
+test('a file that is not a zip, or a truncated one, is refused', async () => {
   const zip = await createZip([{ name: 'a', input: randomBytes(1_000) }])
   for (const bytes of [Buffer.alloc(0), randomBytes(500).fill(0, 0, 1), zip.subarray(0, -30)])
     expect(() => listZipEntries(bytes)).toThrow(Error)

@@ -141,7 +141,7 @@ async function send(one: (typeof operations)[number], valid: ValidRequest): Prom
   return answer
 }
 
-test('a valid request of each operation gets through, and is answered as its document says', {
+test('a valid request of each operation succeeds, and the reply conforms to the document', {
   timeout: 120_000,
 }, async () => {
   const made: Record<string, string> = {}
@@ -185,7 +185,9 @@ const jsonMostly = fc.oneof(
 describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as const))(
   '%s',
   (_, { path, method, operation }) => {
-    test('answers random and malformed requests as its document says', { timeout: 120_000 }, async () => {
+    test('replies to random and malformed requests conform to the document', {
+      timeout: 120_000,
+    }, async () => {
       const type = operation.requestBody?.content['application/json'] === undefined ? contentType : jsonMostly
       await fc.assert(
         fc.asyncProperty(

@@ -84,7 +84,7 @@ const userActionArbitrary = fc.record({
 })
 type UserAction = { readonly verb: string; readonly delayMs: number; readonly pick: number }
 
-test('random agents and random users leave logs that keep their laws', {
+test('random agents and random users leave consistent logs', {
   timeout: 60_000 + runs * 5_000,
 }, async () => {
   const program = fc.record({
@@ -201,7 +201,7 @@ function findViolations(events: readonly ApiEvent[], status: string): string[] {
   return violations
 }
 
-test('random agents are killed with their server at random moments, and nothing of their logs is torn', {
+test('after kills of the server at random moments the logs of random agents are complete', {
   timeout: 120_000,
 }, async () => {
   const scripts = fc.sample(fc.array(modelTurnArbitrary, { minLength: 4, maxLength: 12 }), {

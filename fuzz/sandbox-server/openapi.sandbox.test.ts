@@ -143,7 +143,9 @@ function namesKnownValue(path: string): boolean {
 describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as const))(
   '%s',
   (_, { path, method, operation }) => {
-    test('answers random and malformed requests as its document says', { timeout: 120_000 }, async () => {
+    test('replies to random and malformed requests conform to the document', {
+      timeout: 120_000,
+    }, async () => {
       await fc.assert(
         fc.asyncProperty(
           filledPath(path),
@@ -176,7 +178,7 @@ describe.each(operations.map((one) => [`${one.method} ${one.path}`, one] as cons
   },
 )
 
-test('nothing that is relayed to a sandbox answers 500', { timeout: 120_000 }, async () => {
+test('no relayed request answers 500', { timeout: 120_000 }, async () => {
   const method = fc.constantFrom('GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS', 'TRACE')
   const name = fc.oneof(fc.constantFrom('agent', 'worker_1', 'x', ''), oddText.map(pathSegment))
   const rest = fc.array(
@@ -201,7 +203,7 @@ test('nothing that is relayed to a sandbox answers 500', { timeout: 120_000 }, a
   )
 })
 
-test('after all of it everything that was there is there, and the server has logged no mistake of its own', async () => {
+test('afterwards all objects still exist, and the server has logged no internal error', async () => {
   const admin = administrator(fixture.server)
   expect((await admin.getConversation(String(knownValues.conversation_id?.[0])))?.id).toBe(
     knownValues.conversation_id?.[0],

@@ -3,7 +3,7 @@ import { rewriteDeclarationImports } from './client-package.ts'
 import { toJavaScript } from './command-package.ts'
 import { isReleased } from './files.ts'
 
-test('a source of the command becomes JavaScript on the same lines, its imports paths that are there', () => {
+test('a source of the command becomes JavaScript on the same lines, its imports existing paths', () => {
   const source = [
     "import { Secret, type Log } from '@slipway/protocol'",
     "import { textsOf } from '@slipway/protocol/message-texts'",
@@ -29,7 +29,7 @@ test('a source of the command becomes JavaScript on the same lines, its imports 
   ])
 })
 
-test('declarations of the client name nothing that has to be installed', () => {
+test('declarations of the client import no other package', () => {
   const text = [
     "import type { RouteName } from './route-types.ts'",
     "import { agentRoutes } from '@slipway/protocol'",

@@ -16,7 +16,7 @@ interface Acknowledged {
 /** Kills of one directory; then a new one begins, because what has to be read again grows with each. */
 const roundsPerDirectory = 20
 
-test(`nothing acknowledged is lost, doubled or torn over ${rounds} kills of a writing server`, {
+test(`nothing acknowledged is lost, duplicated or torn over ${rounds} kills of a writing server`, {
   timeout: 60_000 + rounds * 10_000,
 }, async () => {
   for (let left = rounds; left > 0; left -= roundsPerDirectory)

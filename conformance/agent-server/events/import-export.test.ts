@@ -29,7 +29,7 @@ test('an export is the import, byte for byte, odd spacing and numbers included',
   expect((await api.export(id)).toString()).toBe(odd)
 })
 
-test('the answer is 201 with the id and the number of events', async () => {
+test('an import returns 201 with the id and the number of events', async () => {
   const conversation_id = randomUUID()
   const meta = {
     conversation_id: conversation_id.toUpperCase().replaceAll('-', ''),
@@ -47,7 +47,7 @@ test('the answer is 201 with the id and the number of events', async () => {
   })
 })
 
-test('into a conversation that exists the events are appended, and the same import again changes nothing', async () => {
+test('an import into an existing conversation appends, and a repeat changes nothing', async () => {
   const id = await api.import(toJsonLines(messageLine('a', '2026-01-01T00:00:00Z', 'one')))
   const more = toJsonLines({ conversation_id: id }, messageLine('b', '2026-01-01T00:00:01Z', 'two'))
   expect(await post(more)).toEqual({ status: 201, body: { conversation_id: id, imported: 1 } })
@@ -55,7 +55,7 @@ test('into a conversation that exists the events are appended, and the same impo
   expect((await api.searchAll(id)).map((event) => event.id)).toEqual(['a', 'b'])
 })
 
-test('an event without id or timestamp gets them, strictly after its predecessor', async () => {
+test('an event without id or timestamp receives them, strictly after its predecessor', async () => {
   const id = await api.import(
     toJsonLines(pause, '{"kind":"PauseEvent"}', '{"kind":"PauseEvent","source":"user"}'),
   )
@@ -83,16 +83,21 @@ test.each([
     messageLine('x', '2026-01-01', 'y').replace('"text":"y"', '"text":7'),
     ['llm_message', 'content', 0, 'text'],
   ],
-])('%s is refused with its line and place, and nothing of the import stays', async (_, line, place) => {
-  const conversation_id = randomUUID()
-  const { status, body } = await post(toJsonLines({ conversation_id }, pause, line, '{"kind":"PauseEvent"}'))
-  expect(status).toBe(422)
-  expect(body.detail[0]?.loc).toEqual(['body', 3, ...place])
-  expect(body.detail[0]?.msg).toMatch(/^line 3: /)
-  expect((await api.requestJson(`/api/conversations/${conversation_id}`)).status).toBe(404)
-})
+])(
+  '%s is refused with its line and location, and nothing of the import is stored',
+  async (_, line, place) => {
+    const conversation_id = randomUUID()
+    const { status, body } = await post(
+      toJsonLines({ conversation_id }, pause, line, '{"kind":"PauseEvent"}'),
+    )
+    expect(status).toBe(422)
+    expect(body.detail[0]?.loc).toEqual(['body', 3, ...place])
+    expect(body.detail[0]?.msg).toMatch(/^line 3: /)
+    expect((await api.requestJson(`/api/conversations/${conversation_id}`)).status).toBe(404)
+  },
+)
 
-test('a refused import leaves a conversation that exists as it was', async () => {
+test('a refused import does not change an existing conversation', async () => {
   const id = await api.import(toJsonLines(pause))
   const many = Array.from({ length: 1500 }, (_, i) => ({
     id: `n${i}`,
@@ -111,7 +116,7 @@ test('the same id with other content is 409 with the line', async () => {
   expect(JSON.stringify(body)).toContain('line 2')
 })
 
-test('unknown kinds, members and timestamps are refused, and kept as they are with unknown=keep', async () => {
+test('unknown kinds, members and timestamps are refused by default, and stored unchanged with unknown=keep', async () => {
   const newer = toJsonLines(
     '{"kind":"NewEvent","id":"1","timestamp":"2026-01-01T00:00:00Z","source":"hook","parent_id":null}',
     '{"kind":"PauseEvent","id":"2","timestamp":"half past ten","more":[1]}',
@@ -127,7 +132,7 @@ test('unknown kinds, members and timestamps are refused, and kept as they are wi
   expect((await post(toJsonLines(pause), '?unknown=drop')).status).toBe(422)
 })
 
-test('export has a first line that an import understands with meta, and is a gzip file with gzip', async () => {
+test('export with meta begins with a line that an import accepts, and with gzip it is a gzip file', async () => {
   const id = await api.import(toJsonLines({ title: 'T', tags: { a: 'b' } }, pause))
   const meta = await (await api.fetch(`/api/conversations/${id}/export?meta=true`)).text()
   expect(meta).toBe(toJsonLines({ conversation_id: id, title: 'T', tags: { a: 'b' } }, pause))
@@ -136,13 +141,13 @@ test('export has a first line that an import understands with meta, and is a gzi
   expect((await api.requestJson(`/api/conversations/${randomUUID()}/export`)).status).toBe(404)
 })
 
-test('an empty import makes an empty conversation, and blank lines are passed over', async () => {
+test('an empty import creates an empty conversation, and blank lines are skipped', async () => {
   const id = await api.import('')
   expect(await api.search(id)).toEqual({ items: [], next_page_id: null })
   expect(await api.count(await api.import(`\n${pause}\n\n  \n`))).toBe(1)
 })
 
-test('an import keeps the last status of its log, but nothing runs in it', async () => {
+test('an imported conversation has the last status of its log, and nothing runs in it', async () => {
   const status = (value: string) => ({
     id: value,
     timestamp: '2026-01-01T00:00:00Z',

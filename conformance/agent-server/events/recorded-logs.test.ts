@@ -13,7 +13,7 @@ if (folder === undefined) {
 
 const { api } = await openAgentFixture()
 
-test.skipIf(folder === undefined)('the folder of recorded logs holds some', () => {
+test.skipIf(folder === undefined)('the folder of recorded logs is not empty', () => {
   expect(files.length).toBeGreaterThan(0)
 })
 
@@ -43,7 +43,7 @@ test.each(files)(
 )
 
 test.each(files.filter((file) => !/^(swe|tab)-/.test(file)))(
-  '%s is refused by a strict import with a place, or taken whole',
+  '%s is refused by a strict import with a location, or imported completely',
   async (file) => {
     const bytes = readFileSync(join(String(folder), file))
     const { status, body } = await api.requestJson<{ detail?: { loc: unknown[] }[] }>(

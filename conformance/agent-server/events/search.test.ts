@@ -43,7 +43,7 @@ test('order is by instant, then by arrival; descending is the exact reverse', as
   expect(ids(await api.searchAll(id, { sort_order: 'TIMESTAMP_DESC' }))).toEqual(['d', 'e', 'b', 'a', 'c'])
 })
 
-test('a walk with any limit gives every event once, and next_page_id is null exactly at the end', async () => {
+test('a walk with any limit returns every event once, and next_page_id is null exactly at the end', async () => {
   const id = await api.import(unorderedLog)
   for (const limit of ['1', '2', '3', '4', '5', '100']) {
     for (const sort_order of ['TIMESTAMP', 'TIMESTAMP_DESC']) {
@@ -74,7 +74,7 @@ test('an event id as page_id means "start at this event", in both orders and wit
   expect(ids(await api.searchAll(id, { page_id: 'b', kind: 'PauseEvent' }))).toEqual(['e'])
 })
 
-test('any other page_id is refused at its place, also one of another conversation', async () => {
+test('any other page_id is refused with its location, also one of another conversation', async () => {
   const id = await api.import(unorderedLog)
   const other = await api.import(unorderedLog)
   const foreign = String((await api.search(other, { limit: '1' })).next_page_id)
@@ -88,7 +88,7 @@ test('any other page_id is refused at its place, also one of another conversatio
   expect((await api.search(id, { page_id: '' })).items).toHaveLength(5)
 })
 
-test('kind takes the short name in exact case, and the last part of a dotted or namespaced one', async () => {
+test('kind accepts the short name in exact case, and the last part of a dotted or namespaced one', async () => {
   const id = await api.import(unorderedLog)
   for (const kind of [
     'PauseEvent',
@@ -105,7 +105,7 @@ test('kind takes the short name in exact case, and the last part of a dotted or 
   expect((await api.search(id, { kind: '' })).items).toHaveLength(5)
 })
 
-test('source is exact; an event without one is found under the default of its kind', async () => {
+test('source is exact; an event without one has the default source of its kind', async () => {
   const id = await api.import(unorderedLog)
   expect(ids(await api.searchAll(id, { source: 'user' }))).toEqual(['c', 'a', 'e'])
   expect(ids(await api.searchAll(id, { source: 'environment' }))).toEqual(['b'])
@@ -133,7 +133,7 @@ test('timestamps compare as instants, lower bound included, upper bound not', as
   expect(await before('0001-01-01T00:00:00Z')).toEqual([])
 })
 
-test('a plus that arrived as a blank in front of an offset is understood', async () => {
+test('a plus sign that arrived as a space before an offset is accepted', async () => {
   const id = await api.import(unorderedLog)
   const raw = await api.requestJson<{ items: ApiEvent[] }>(
     searchPath(id, '?timestamp__gte=2026-03-01T12:00:00.5+02:00'),
@@ -154,7 +154,7 @@ test.each([
   ['limit', '1.5', 'int'],
   ['limit', '99999999999999999999', 'less_than_equal'],
   ['sort_order', 'DOWN', 'enum'],
-])('%s=%s is refused at its place', async (name, value, type) => {
+])('%s=%s is refused with its location', async (name, value, type) => {
   const id = await api.import(unorderedLog)
   const { status, body } = await api.requestJson(searchPath(id, `?${new URLSearchParams({ [name]: value })}`))
   expect(status).toBe(422)
@@ -180,7 +180,7 @@ test('an unknown conversation is 404 with detail, and an id that is no UUID is 4
   expect(body).toMatchObject({ detail: [{ loc: ['path', 'conversation_id'] }] })
 })
 
-test('a conversation id is understood in any case, with and without dashes', async () => {
+test('a conversation id is accepted in any case, with and without dashes', async () => {
   const id = await api.import(unorderedLog)
   for (const spelling of [
     id,
@@ -280,7 +280,7 @@ test('body combines with the other filters', async () => {
   expect(ids(await api.searchAll(id, { body: 'hello', kind: 'AgentErrorEvent' }))).toEqual([])
 })
 
-test('count takes the same filters and answers a bare number', async () => {
+test('count accepts the same filters and returns a bare number', async () => {
   const id = await api.import(unorderedLog)
   expect(await api.count(id)).toBe(5)
   expect(await api.count(id, { kind: 'PauseEvent' })).toBe(2)
@@ -289,7 +289,7 @@ test('count takes the same filters and answers a bare number', async () => {
   expect((await api.requestJson(`/api/conversations/${id}/events/count?timestamp__lt=x`)).status).toBe(422)
 })
 
-test('single and batch get answer the stored bytes, null for what is missing', async () => {
+test('single and batch get return the stored bytes, null for a missing event', async () => {
   const id = await api.import(unorderedLog)
   const line = unorderedLog.split('\n')[1]
   const single = await api.fetch(`/api/conversations/${id}/events/b`)
@@ -305,7 +305,7 @@ test('single and batch get answer the stored bytes, null for what is missing', a
   expect((await api.requestJson(`/api/conversations/${id}/events`)).status).toBe(422)
 })
 
-test('a walk gives every event that was there once, while others append', async () => {
+test('a walk returns every existing event once, while others append', async () => {
   const id = await api.import(
     toJsonLines(
       ...Array.from({ length: 60 }, (_, i) =>

@@ -53,7 +53,7 @@ const threeMessages = toJsonLines(
   messageLine('c', '2026-01-01T00:00:03Z', 'three'),
 )
 
-test('the first frame is the state, and then comes what is new', async () => {
+test('the first frame is the state, then new events follow', async () => {
   const id = await api.import(threeMessages)
   await using client = new FrameClient(socketPath(id))
   const [state] = await client.events(1)
@@ -83,7 +83,7 @@ test.each([
   ['?resend_mode=since&after_timestamp=2026-01-01T00:00:02.000001Z', ['c']],
   ['?resend_mode=since', []],
   ['', []],
-])('%s sends again what it asks for, before what is new', async (query, again) => {
+])('%s sends the requested history before new events', async (query, again) => {
   const id = await api.import(threeMessages)
   await using client = new FrameClient(socketPath(id, query))
   await client.waitForFrames(1)
@@ -130,7 +130,7 @@ test.each([
   expect(status).toBe(403)
 })
 
-test('a message over the socket is stored and comes back; an auth frame is ignored; a bad frame gets an error event', async () => {
+test('a message over the socket is stored and sent; an auth frame is ignored; an invalid frame is answered by an error event', async () => {
   const id = await api.import(threeMessages)
   await using client = new FrameClient(socketPath(id))
   await client.waitForFrames(1)
@@ -163,7 +163,7 @@ test('deleting the conversation closes its sockets with 4004', async () => {
   expect((await client.closed).code).toBe(4004)
 })
 
-test('an imported event of more than a frame is slimmed on the legacy socket only', async () => {
+test('an imported event above the frame limit is shrunk on the legacy socket only', async () => {
   const large = {
     id: 'large',
     timestamp: '2026-01-01T00:00:00Z',
@@ -226,7 +226,7 @@ async function readServerSentEvents(
   return found
 }
 
-test('server-sent events carry position and stored event, from after or Last-Event-ID, and end when the conversation rests', async () => {
+test('server-sent events carry position and stored event, from after or Last-Event-ID, and end when the conversation is idle', async () => {
   const id = await api.import(threeMessages)
   const stored = threeMessages.trimEnd().split('\n')
   const stream = `/api/conversations/${id}/events/stream`
@@ -239,7 +239,7 @@ test('server-sent events carry position and stored event, from after or Last-Eve
   expect(await readServerSentEvents(`${stream}?until=idle&after=3`)).toEqual([])
 })
 
-test('a stream that stays open gets what is appended later', async () => {
+test('an open stream receives later events', async () => {
   const id = await api.import(threeMessages)
   const events = readServerSentEvents(`/api/conversations/${id}/events/stream?after=3`, {}, 1)
   await sendMessage(id, 'later')
@@ -254,7 +254,7 @@ test.each([
   ['?after=x', {}, ['query', 'after']],
   ['?until=later', {}, ['query', 'until']],
   ['', { 'last-event-id': 'x' }, ['header', 'last-event-id']],
-])('a stream with %s %j is refused at its place', async (query, headers, loc) => {
+])('a stream with %s %j is refused with its location', async (query, headers, loc) => {
   const id = await api.import(threeMessages)
   const answer = await api.requestJson(`/api/conversations/${id}/events/stream${query}`, { headers })
   expect(answer).toMatchObject({ status: 422, body: { detail: [{ loc }] } })
@@ -266,7 +266,7 @@ test('a stored event with a carriage return between its members stays one event'
   expect(JSON.parse(String(event?.data))).toMatchObject({ id: 'a', kind: 'PauseEvent' })
 })
 
-test('every transport replays the export, wherever it starts and whoever appends meanwhile', async () => {
+test('every transport replays the export from any position, while others append', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 0, max: 12 }),

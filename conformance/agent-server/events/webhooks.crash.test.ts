@@ -51,7 +51,7 @@ async function openReceiver() {
   }
 }
 
-test('however often the server is killed, a receiver has in the end what the export has', async () => {
+test('after any number of kills the receiver has the events of the export', async () => {
   await using far = await openReceiver()
   await using server = await OwnAgentServer.open({
     sessionKey: key,

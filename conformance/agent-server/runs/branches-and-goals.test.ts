@@ -24,7 +24,7 @@ async function navigate(id: string, event_id: string | null): Promise<Conversati
   return body as ConversationInfo
 }
 
-test('a conversation goes on from another event: everything stays, and what counts is the branch', async () => {
+test('a conversation continues from another event: every event stays, and the branch decides', async () => {
   const { id } = await driver.createScripted([{ text: 'First.' }, { text: 'Second.' }])
   const first = await driver.waitUntilIdle(id)
   await driver.sendMessage(id, 'And then?')
@@ -61,7 +61,7 @@ test('a conversation goes on from another event: everything stays, and what coun
   expect(await navigate(id, second.at(-1)?.id ?? '')).toMatchObject({ leaf_event_id: second.at(-1)?.id })
 })
 
-test('to go elsewhere is refused for what is not there, and while it runs', async () => {
+test('navigation to an unknown event, and during a run, is refused', async () => {
   const { id } = await driver.createScripted([{ text: 'Late.', delay_ms: 2_000 }])
   await driver.waitForEvent(id, (event) => eventLabel(event) === 'execution_status=running')
   expect((await driver.post(id, 'navigate', { event_id: null })).status).toBe(409)
@@ -78,7 +78,7 @@ test('to go elsewhere is refused for what is not there, and while it runs', asyn
   expect((await driver.post(id, 'navigate')).body).toMatchObject({ leaf_event_id: null })
 })
 
-test('what waits for confirmation is answered before the branch is left, and is not done when it is come back to', async () => {
+test('pending actions are answered before the branch is left, and are not executed after a return', async () => {
   const { id } = await driver.create(
     { llm: scriptedModel([bashStep('touch done-elsewhere'), { text: 'Seen.' }]) },
     { confirmation_policy: { kind: 'AlwaysConfirm' }, initial_message: { content: 'Begin.' } },
@@ -98,7 +98,7 @@ test('what waits for confirmation is answered before the branch is left, and is 
   expect(events.some(({ kind }) => kind === 'ObservationEvent')).toBe(false)
 })
 
-test('a fork of a branched log has the branch that was active, and its end', async () => {
+test('a fork of a branched log has the active branch and its end', async () => {
   const { id } = await driver.createScripted([{ text: 'First.' }, { text: 'Second.' }])
   const first = await driver.waitUntilIdle(id)
   await driver.sendMessage(id, 'And then?')
@@ -152,7 +152,7 @@ async function create(
   })
 }
 
-test('newer members are there for those who ask for them when they create a conversation, and in its forks', async () => {
+test('a conversation that is created with the newer wire has the newer members, and so have its forks', async () => {
   const initial = { initial_message: { content: 'Begin.' } }
   expect(await create('next')).toMatchObject({
     status: 422,
@@ -173,7 +173,7 @@ test('newer members are there for those who ask for them when they create a conv
     expect(event.parent_id).toEqual(expect.any(String))
 })
 
-test('a server can be set to the newer members for all, and the header goes before that', async () => {
+test('a setting enables the newer wire for all conversations, and the header takes precedence', async () => {
   await using own = await OwnAgentServer.open({ env: { SLIPWAY_WIRE: 'current' } })
   const { api, driver } = own
   const { id } = await driver.createScripted([{ text: 'Hello.' }])
@@ -189,7 +189,7 @@ test('a server can be set to the newer members for all, and the header goes befo
 test.each([
   [undefined, 'ConversationErrorEvent'],
   ['current', 'ServerErrorEvent'],
-])('a bad frame is answered behind the first snapshot, in the wire %s by a %s', async (wire, kind) => {
+])('an invalid frame is answered after the first snapshot, in the wire %s by a %s', async (wire, kind) => {
   const { body } = await create(wire)
   await using client = driver.openSocket(`/sockets/events/${body.id}`)
   client.socket.on('open', () => client.socket.send('no json'))
@@ -199,7 +199,7 @@ test.each([
   expect(await driver.getEvents(body.id)).toEqual([])
 })
 
-test('a page may ask for the newer members', async () => {
+test('a web page may request the newer wire', async () => {
   const response = await api.fetch('/api/conversations', {
     method: 'OPTIONS',
     headers: { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' },
@@ -207,7 +207,7 @@ test('a page may ask for the newer members', async () => {
   expect(response.headers.get('access-control-allow-headers')).toContain('x-slipway-wire')
 })
 
-test('a goal is pursued over the interface, and its verbs refuse what cannot be', async () => {
+test('a goal runs through the API, and invalid requests for it are refused', async () => {
   const { id } = await driver.create({
     llm: scriptedModel([{ text: 'Half.' }, { text: 'Whole.' }, goalVerdict(false), goalVerdict(true)]),
   })
@@ -227,7 +227,7 @@ test('a goal is pursued over the interface, and its verbs refuse what cannot be'
     expect((await driver.post(unknown, verb, verb === 'goal' ? { objective: 'x' } : {})).status).toBe(404)
 })
 
-test('a goal is refused while something runs', async () => {
+test('a goal is refused during a run', async () => {
   const { id } = await driver.createScripted([{ text: 'Late.', delay_ms: 2_000 }])
   await driver.waitForEvent(id, (event) => eventLabel(event) === 'execution_status=running')
   expect((await driver.post(id, 'goal', { objective: 'x' })).status).toBe(409)
@@ -235,14 +235,14 @@ test('a goal is refused while something runs', async () => {
   await driver.waitUntilIdle(id)
 })
 
-test('the models of our agents are not switched as those of other programs', async () => {
+test('switching the model of an ACP agent is refused for our agents', async () => {
   const { body } = await create(undefined)
   expect((await driver.post(body.id, 'switch_acp_model', { model: 'm' })).status).toBe(400)
   expect((await driver.post(randomUUID(), 'switch_acp_model', { model: 'm' })).status).toBe(404)
   expect((await driver.post(body.id, 'switch_acp_model', {})).status).toBe(422)
 })
 
-test('a list of conversations, and their number, can be narrowed to tags', async () => {
+test('lists and counts of conversations filter by tags', async () => {
   const mark = randomUUID().replaceAll('-', '')
   const ids: string[] = []
   for (const tags of [{ team: mark, colour: "o'red" }, { team: mark, colour: 'blue:1' }, { team: 'other' }])
@@ -266,7 +266,7 @@ test('a list of conversations, and their number, can be narrowed to tags', async
   expect(idle.body).toBe(2)
 })
 
-test('before a sandbox is frozen what runs is paused, and nothing of it is cut off', async () => {
+test('before a sandbox is frozen, runs are paused and their steps complete', async () => {
   await using own = await OwnAgentServer.open()
   const { id } = await own.driver.createScripted([bashStep('sleep 1; echo whole'), finishStep()])
   await own.driver.waitForEvent(id, ({ kind }) => kind === 'ActionEvent')
@@ -279,7 +279,7 @@ test('before a sandbox is frozen what runs is paused, and nothing of it is cut o
   expect(JSON.stringify(result)).toContain('whole')
 })
 
-test('however large an agent is, the snapshot comes first, each frame is below a MiB, and a run ends with status and snapshot', async () => {
+test('with a large agent the snapshot comes first, each frame is below 1 MiB, and a run ends with status and snapshot', async () => {
   const secrets = Object.fromEntries(Array.from({ length: 8_000 }, (_, at) => [`NAME_${at}`, `value-${at}`]))
   const client_tools = Array.from({ length: 2_000 }, (_, at) => ({
     name: `tool_${at}`,
@@ -318,7 +318,7 @@ test('however large an agent is, the snapshot comes first, each frame is below a
   })
 })
 
-test('the skills of an agent are shown to those who ask for them, without secrets, and are in no list otherwise', async () => {
+test('the skills of an agent are returned on request, without secrets, and no list contains them otherwise', async () => {
   const skills = [
     { name: 'long', content: 'x'.repeat(100_000) },
     { name: 'leaky', content: 'Use the-canary-value for it.' },

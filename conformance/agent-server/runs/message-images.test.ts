@@ -44,7 +44,7 @@ async function expectSmaller(url: string | undefined) {
   expect((width ?? 0) / (height ?? 1)).toBeCloseTo(1_100 / 800, 1)
 }
 
-test('with a new conversation, over REST and over the socket a large image becomes small enough for an event', {
+test('a large image is shrunk to fit an event: in a new conversation, over REST and over the socket', {
   timeout: 60_000,
 }, async () => {
   const { id, answer } = await create(imageMessage(largeImageUrl))
@@ -79,7 +79,7 @@ test('with a new conversation, over REST and over the socket a large image becom
   for (const url of images) await expectSmaller(url)
 })
 
-test('an image that cannot be read is refused with its place, and no conversation is made for it', async () => {
+test('an unreadable image is refused with its location, and no conversation is created for it', async () => {
   const { id, answer } = await create(imageMessage(brokenImageUrl))
   const fault = { msg: 'The image is broken', type: 'value_error' }
   const place = ['content', 0, 'image_urls', 0]

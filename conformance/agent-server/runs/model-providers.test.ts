@@ -56,7 +56,7 @@ async function expectNextMessageAnswered(id: string): Promise<ApiEvent[]> {
 const lastLabels = (events: readonly ApiEvent[]) => events.slice(-2).map(eventLabel)
 
 test.each(allProviders)(
-  'a run with tools over the %s interface: every call is answered, and what was used is counted',
+  'a run with tools over the %s interface: every call has a result, and usage is counted',
   async (provider) => {
     const { id, events } = await runReplies(
       [
@@ -113,7 +113,7 @@ test.each(allProviders)('an image of a message reaches the model over the %s int
   expect(JSON.stringify(events.find(({ kind }) => kind === 'MessageEvent'))).toContain(png)
 })
 
-test.each(allProviders)('a provider that is busy for a moment is asked again (%s)', async (provider) => {
+test.each(allProviders)('a busy provider is retried (%s)', async (provider) => {
   const busy = errorReply(
     429,
     { error: { message: 'Too many requests', type: 'rate_limit_error' } },
@@ -127,7 +127,7 @@ test.each(allProviders)('a provider that is busy for a moment is asked again (%s
 })
 
 test.each(allProviders)(
-  'a provider that fails for good ends the run with its words (%s)',
+  'a permanent failure of the provider ends the run with its message (%s)',
   async (provider) => {
     const { id, events } = await runReplies(
       [errorReply(500, { error: { message: 'The lights are out.' } })],
@@ -144,7 +144,7 @@ test.each(allProviders)(
   },
 )
 
-test('a key that is refused is told as such, without the key, and not tried again', async () => {
+test('a refused key is reported without the key, and not retried', async () => {
   const { id, events } = await runReplies([
     errorReply(401, { error: { message: 'Incorrect API key provided: sk-far' } }),
   ])
@@ -158,7 +158,7 @@ test('a key that is refused is told as such, without the key, and not tried agai
 })
 
 test.each(allProviders)(
-  'an answer that is cut off leaves nothing half: asked again or an error, and the next message goes on (%s)',
+  'a truncated reply leaves nothing incomplete: it is retried or an error, and the next message works (%s)',
   async (provider) => {
     const cut =
       (chunks: number): ScriptedReply =>
@@ -179,7 +179,7 @@ test.each(allProviders)(
   },
 )
 
-test.each(allProviders)('an answer that is no JSON ends the run (%s)', async (provider) => {
+test.each(allProviders)('a reply that is not JSON ends the run (%s)', async (provider) => {
   const garbage: ScriptedReply = (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.end('data: {"id": "x", "choices": [{"delta": {"con\n\n')
@@ -197,7 +197,7 @@ test.each(allProviders)('an answer that is no JSON ends the run (%s)', async (pr
 })
 
 test.each(allProviders)(
-  'an unknown tool and bad arguments are answered with what is wrong, and the model goes on (%s)',
+  'an unknown tool and invalid arguments are answered with the error, and the model continues (%s)',
   async (provider) => {
     const { events } = await runReplies(
       [
@@ -226,7 +226,7 @@ test.each(allProviders)(
 )
 
 test.each(['chat', 'compatible', 'anthropic', 'responses'] as const)(
-  'arguments that do not parse are kept as they came and answered (%s)',
+  'arguments that do not parse are stored unchanged and answered (%s)',
   async (provider) => {
     const broken = '{"command": "echo \u0001 unfinished'
     const { id, events } = await runReplies(
@@ -242,7 +242,7 @@ test.each(['chat', 'compatible', 'anthropic', 'responses'] as const)(
   },
 )
 
-test('an answer that does not come in time is given up, asked again, and told as a timeout', async () => {
+test('a late reply is aborted, retried, and reported as a timeout', async () => {
   const silent: ScriptedReply = () => {}
   const stalled: ScriptedReply = (response, asked) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -257,7 +257,7 @@ test('an answer that does not come in time is given up, asked again, and told as
   await expectNextMessageAnswered(id)
 })
 
-test('an empty answer is asked again; one that stays empty ends in an error', async () => {
+test('an empty reply is retried; one that stays empty ends in an error', async () => {
   const { events } = await runReplies([{}, {}, finishReply()])
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
   const { id, events: empty } = await runReplies([{}])
@@ -265,7 +265,7 @@ test('an empty answer is asked again; one that stays empty ends in an error', as
   await expectNextMessageAnswered(id)
 })
 
-test('a provider that is not there is told as such', async () => {
+test('an unreachable provider is reported', async () => {
   const llm = { base_url: 'http://127.0.0.1:9/v1' }
   const { events } = await runReplies([finishReply()], { llm })
   expect(lastLabels(events)).toEqual([
@@ -318,7 +318,7 @@ test.each(contextOverflowReplies)(
 )
 
 test.each(contextOverflowReplies)(
-  'with a condenser it is made shorter and asked again (%s)',
+  'with a condenser the prompt is condensed and sent again (%s)',
   async (provider, overflow) => {
     const steps = Array.from({ length: 6 }, (_, n) => terminalReply(`echo step ${n}`))
     mockProvider.replyWithoutTools = { text: 'Steps zero to three were done.' }
@@ -339,7 +339,7 @@ test.each(contextOverflowReplies)(
   },
 )
 
-test('a prompt that stays too long whatever is forgotten ends in an error instead of going round', async () => {
+test('a prompt that stays too long after condensation ends in an error, not in a loop', async () => {
   const [, overflow] = contextOverflowReplies[0] ?? ['', {}]
   const { id, events } = await runReplies(
     [...Array.from({ length: 6 }, (_, n) => terminalReply(`echo ${n}`)), overflow],
@@ -356,7 +356,7 @@ test('a prompt that stays too long whatever is forgotten ends in an error instea
   await expectNextMessageAnswered(id)
 })
 
-test('another model answers when the first cannot', async () => {
+test('a fallback model replies when the first one fails', async () => {
   const fallback = { ...mockProvider.llm('anthropic'), usage_id: 'second' }
   const first: ScriptedReply = (response, asked) =>
     asked.path.includes('/messages')
@@ -369,7 +369,7 @@ test('another model answers when the first cannot', async () => {
   expect(Object.keys(usage_to_metrics)).toEqual(['second'])
 })
 
-test('a conversation that is interrupted while the provider is silent lets go of the line', async () => {
+test('an interrupt closes the connection to a silent provider', async () => {
   let closed = false
   const hang: ScriptedReply = (response) =>
     response.on('close', () => {
@@ -391,7 +391,7 @@ test('a conversation that is interrupted while the provider is silent lets go of
   await expectNextMessageAnswered(id)
 })
 
-test('a model can be changed from one interface to another in mid-conversation', async () => {
+test('a conversation can switch to a model of another interface', async () => {
   const { id } = await runReplies([{ text: 'I look.', ...terminalReply('echo one') }, { text: 'One.' }], {
     provider: 'anthropic',
   })

@@ -23,7 +23,7 @@ const hasLabel = (what: string) => (event: ApiEvent) => eventLabel(event) === wh
 const isRunning = hasLabel('execution_status=running')
 const secondsSince = (from: number) => (performance.now() - from) / 1000
 
-test('pause lets the tool end, begins nothing further, and run goes on with the rest', async () => {
+test('pause lets the tool end and starts nothing else, and run continues with the rest', async () => {
   const { id } = await driver.createScripted([
     toolCallsStep(
       toolCall('terminal', { command: 'sleep 1; echo one' }),
@@ -48,7 +48,7 @@ test('pause lets the tool end, begins nothing further, and run goes on with the 
   expect(findLogIssues(events)).toEqual([])
 })
 
-test('pause during a call of the model keeps its answer and does not act on it', async () => {
+test('pause during a model call stores the reply and does not act on it', async () => {
   const { id } = await driver.createScripted([{ ...bashStep('echo late'), delay_ms: 700 }, finishStep()])
   await driver.waitForEvent(id, isRunning)
   await driver.post(id, 'pause')
@@ -62,7 +62,7 @@ test('pause during a call of the model keeps its answer and does not act on it',
   expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
-test('interrupt during a call of the model is at once, and nothing of the answer is kept', async () => {
+test('interrupt during a model call is immediate, and nothing of the reply is stored', async () => {
   const { id } = await driver.createScripted([
     { ...finishStep('Never.'), delay_ms: 30_000 },
     finishStep('Now.'),
@@ -79,7 +79,7 @@ test('interrupt during a call of the model is at once, and nothing of the answer
   expect(body).toEqual({ response: 'Now.' })
 })
 
-test('interrupt during a tool ends it soon, answers its call once, and the terminal works on', async () => {
+test('interrupt during a tool ends it soon, answers its call once, and the terminal stays usable', async () => {
   const { id } = await driver.createScripted([
     bashStep('echo $$; sleep 60'),
     bashStep('echo back'),
@@ -102,7 +102,7 @@ test('interrupt during a tool ends it soon, answers its call once, and the termi
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
 })
 
-test('pauses, interrupts, runs and messages from all sides at once leave a log without a fault that still goes on', async () => {
+test('concurrent pauses, interrupts, runs and messages leave a consistent log, and the conversation can continue', async () => {
   // More than can be done in this time, however slow the machine is: the script must not end before the last interrupt.
   const steps = Array.from({ length: 4_000 }, (_, n) => ({ ...bashStep(`echo ${n}`), delay_ms: 20 }))
   const { id } = await driver.createScripted(steps, { max_iterations: 4_000, stuck_detection: false })
@@ -126,7 +126,7 @@ test('pauses, interrupts, runs and messages from all sides at once leave a log w
   expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
-test('a confirmation is waited for as a whole; accepted it is done, and said twice it changes nothing', async () => {
+test('all actions wait for one confirmation; accepted they are executed, and a repeat changes nothing', async () => {
   const { id } = await driver.createScripted(
     [
       toolCallsStep(
@@ -168,7 +168,7 @@ test('rejected actions are answered with the reason, and the conversation is idl
   expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
-test('a message in place of a confirmation rejects what waits', async () => {
+test('a message instead of a confirmation rejects the pending actions', async () => {
   const { id } = await driver.createScripted([bashStep('echo no'), finishStep()], {
     confirmation_policy: { kind: 'AlwaysConfirm' },
   })
@@ -182,7 +182,7 @@ test('a message in place of a confirmation rejects what waits', async () => {
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
 })
 
-test('policy and analyzer can be changed in mid-conversation and are told', async () => {
+test('policy and analyzer can be changed during a conversation and are returned', async () => {
   const { id } = await driver.createScripted([
     toolCallsStep(toolCall('terminal', { command: 'echo a', security_risk: 'LOW' })),
     'One.',
@@ -208,7 +208,7 @@ test('policy and analyzer can be changed in mid-conversation and are told', asyn
   expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
-test('a secret is in the environment of the command that names it, and its value is hidden in what comes back', async () => {
+test('a secret is in the environment of the command that names it, and its value is redacted in the output', async () => {
   const value = `value-${randomUUID()}`
   const later = `later-${randomUUID()}`
   const { id } = await driver.createScripted(
@@ -237,7 +237,7 @@ test('a secret is in the environment of the command that names it, and its value
   })
 })
 
-test('a question beside the conversation leaves no event but counts as used', async () => {
+test('a side question leaves no event and counts as usage', async () => {
   const llm = scriptedModel([finishStep(), { text: 'Aside.', side: true }])
   const { id } = await driver.create({ llm }, { initial_message: { content: 'Begin.' } })
   const events = await driver.waitUntilIdle(id)
@@ -250,7 +250,7 @@ test('a question beside the conversation leaves no event but counts as used', as
   expect((await driver.getInfo(id)).execution_status).toBe('finished')
 })
 
-test('a question that the model does not answer says why', async () => {
+test('a side question without a reply reports the reason', async () => {
   const error = { code: 'LLMAuthenticationError', detail: 'No such key.' }
   const { id } = await driver.create({ llm: scriptedModel([{ error }, { error, side: true }]) })
   const { status, body } = await driver.post(id, 'ask_agent', { question: 'How is it?' })
@@ -258,7 +258,7 @@ test('a question that the model does not answer says why', async () => {
   expect([400, 409, 502, 503]).toContain(status)
 })
 
-test('condense without a condenser is 409; with one the middle is summed up, and the run goes on', async () => {
+test('condense without a condenser is 409; with one the middle is summarised, and the run continues', async () => {
   const none = await driver.createScripted([finishStep()])
   await driver.waitUntilIdle(none.id)
   expect((await driver.post(none.id, 'condense')).status).toBe(409)
@@ -286,7 +286,7 @@ test('condense without a condenser is 409; with one the middle is summed up, and
   expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
-test('a title can be written at any time, by another model too, no longer than asked', async () => {
+test('a title can be generated at any time, by another model too, within the requested length', async () => {
   const { id } = await driver.createScripted([finishStep()])
   await driver.waitUntilIdle(id)
   const own = await driver.post(id, 'generate_title')
@@ -297,7 +297,7 @@ test('a title can be written at any time, by another model too, no longer than a
   expect((await driver.post(id, 'generate_title', { max_length: 0 })).status).toBe(422)
 })
 
-test('switch_llm goes on with another model, which stays after more messages', async () => {
+test('switch_llm continues with another model, which stays after more messages', async () => {
   const { id } = await driver.createScripted(['From the first.'])
   await driver.waitUntilIdle(id)
   const llm = scriptedModel(['x', 'From the second.', 'Again the second.'], {
@@ -322,7 +322,7 @@ test('switch_llm goes on with another model, which stays after more messages', a
   expect((await driver.post(id, 'switch_llm', { llm: {} })).status).toBe(422)
 })
 
-test('switch_profile takes the model of a profile; one that is not there is not found', async () => {
+test('switch_profile uses the model of a profile; an unknown profile is 404', async () => {
   const { id } = await driver.createScripted(['One.'])
   await driver.waitUntilIdle(id)
   const unknown = await driver.post(id, 'switch_profile', { profile_name: 'nobody' })
@@ -338,7 +338,7 @@ test('switch_profile takes the model of a profile; one that is not there is not 
   expect((await driver.getInfo(id)).agent).toMatchObject({ llm: { usage_id: `profile:${name}` } })
 })
 
-test('maps of texts stay maps of texts where their secrets are hidden, and addresses lose their keys', async () => {
+test('redacted maps of texts stay maps of texts, and addresses lose their keys', async () => {
   const { agent } = await driver.create({
     llm: scriptedModel([], { extra_headers: { 'x-team': 'sk-header-1' } }),
     tools: [{ name: 'terminal', params: { env: { A: 'sk-tool-1' } } }],
@@ -359,7 +359,7 @@ test('maps of texts stay maps of texts where their secrets are hidden, and addre
   })
 })
 
-test('a fork has the same events byte for byte, the settings, and a title; it goes on by itself', async () => {
+test('a fork has the same events byte for byte, the settings, and a title; it is independent', async () => {
   const { id } = await driver.createScripted(
     [bashStep('echo one'), finishStep('First.'), finishStep('Second.')],
     {
@@ -413,7 +413,7 @@ test('a fork at an event ends there; a call without a result is answered, and th
   expect((await driver.waitUntilIdle(forkId)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
-test('a fork of a conversation that runs leaves it running, and answers what it had not done', async () => {
+test('a fork of a running conversation leaves it running, and answers the open calls of the copy', async () => {
   const { id } = await driver.createScripted([bashStep('sleep 1'), finishStep()])
   await driver.waitForEvent(id, hasLabel('ActionEvent:terminal'))
   const fork = (await driver.post(id, 'fork')).body as ConversationInfo
@@ -427,14 +427,14 @@ test('a fork of a conversation that runs leaves it running, and answers what it 
   expect((await driver.waitUntilIdle(fork.id)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
-test('a fork takes metrics along when asked', async () => {
+test('a fork copies metrics on request', async () => {
   const { id } = await driver.createScripted([finishStep()])
   await driver.waitUntilIdle(id)
   const { body } = await driver.post(id, 'fork', { reset_metrics: false })
   expect((body as ConversationInfo).metrics).toEqual((await driver.getInfo(id)).metrics)
 })
 
-test('deleted while it runs, a conversation is gone with its processes, its files and its sockets', async () => {
+test('deleting a running conversation ends its processes, files and sockets', async () => {
   const mark = `slipway-deleted-${randomUUID()}`
   const info = await driver.createScripted([bashStep(`exec -a ${mark} sleep 300`), finishStep()])
   await driver.waitForEvent(info.id, hasLabel('ActionEvent:terminal'))
@@ -452,7 +452,7 @@ test('deleted while it runs, a conversation is gone with its processes, its file
   expect(await driver.getEvents(info.id)).toEqual([])
 })
 
-test('while a conversation is deleted over and over, nothing else fails', async () => {
+test('repeated deletes of a conversation cause no other failure', async () => {
   const id = randomUUID()
   const statuses = new Set<number>()
   for (let round = 0; round < 8; round++) {
@@ -475,7 +475,7 @@ test('while a conversation is deleted over and over, nothing else fails', async 
   expect([...statuses].filter((status) => ![200, 201, 404, 409].includes(status))).toEqual([])
 })
 
-test('an idempotent message that is sent again is stored and run once', async () => {
+test('a repeated message with an Idempotency-Key is stored and run once', async () => {
   const { id } = await driver.create({ llm: scriptedModel(['One.', 'Two.']) })
   const send = () =>
     api.requestJson(`/api/conversations/${id}/events`, {
@@ -491,7 +491,7 @@ test('an idempotent message that is sent again is stored and run once', async ()
   expect(events.filter(hasLabel('message:agent'))).toHaveLength(1)
 })
 
-test('hooks of the request decide over tools and the end of a run', async () => {
+test('hooks of the request control tools and the end of a run', async () => {
   await writeFile(join(directory, 'deny.sh'), 'cat > /dev/null; echo "not allowed here" >&2; exit 2\n')
   const hook_config = {
     pre_tool_use: [{ matcher: 'terminal', hooks: [{ command: `sh ${join(directory, 'deny.sh')}` }] }],

@@ -50,7 +50,7 @@ async function waitForProcessesToEnd(mark: string): Promise<string[]> {
 }
 
 test.each(['SIGKILL', 'SIGTERM'] as const)(
-  '%s during a tool: its call is answered once, the conversation is paused, and run goes on to the end',
+  '%s during a tool: its call is answered once, the conversation is paused, and run continues to the end',
   async (signal) => {
     const mark = `slipway-crash-${randomUUID()}`
     const { id } = await driver.createScripted([
@@ -92,7 +92,7 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
 )
 
 test.each(['SIGKILL', 'SIGTERM'] as const)(
-  '%s during a call of the model: nothing of it is kept, and run asks again',
+  '%s during a model call: nothing of it is stored, and run calls the model again',
   async (signal) => {
     await using far = await MockProvider.open()
     far.replies = [
@@ -118,7 +118,7 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
   },
 )
 
-test('a confirmation that is waited for is waited for after a kill too, and can be given', async () => {
+test('a pending confirmation is still pending after a kill, and can be answered', async () => {
   const begin = { initial_message: { content: 'Begin.' }, confirmation_policy: { kind: 'AlwaysConfirm' } }
   const script = [
     toolCallsStep(toolCall('terminal', { command: 'echo a' }), toolCall('terminal', { command: 'echo b' })),
@@ -142,7 +142,7 @@ test('a confirmation that is waited for is waited for after a kill too, and can 
   expect(other.at(-1)).toMatchObject({ value: 'idle' })
 })
 
-test('a deadline of a confirmation runs on over a kill', async () => {
+test('the deadline of a confirmation continues over a kill', async () => {
   const { id } = await driver.createScripted([bashStep('echo a'), finishStep()], {
     confirmation_policy: { kind: 'AlwaysConfirm', deadline_seconds: 2 },
   })
@@ -152,7 +152,7 @@ test('a deadline of a confirmation runs on over a kill', async () => {
   expect(findLogIssues(events)).toEqual([])
 })
 
-test('what was set in mid-conversation is there after a kill: policy, model, secrets, title', async () => {
+test('changes during a conversation survive a kill: policy, model, secrets, title', async () => {
   const secret = `value-${randomUUID()}`
   const { id } = await driver.createScripted(['One.'])
   await driver.waitUntilIdle(id)
@@ -177,7 +177,7 @@ test('what was set in mid-conversation is there after a kill: policy, model, sec
   expect(JSON.stringify(events)).not.toContain(secret)
 })
 
-test('with another key the secrets are gone, and the conversation goes on without them', async () => {
+test('with another key the secrets are unreadable, and the conversation continues without them', async () => {
   await restart('SIGTERM', { SLIPWAY_SECRET_KEY: 'one key for the secrets' })
   const mcp_config = {
     off: { url: 'http://127.0.0.1:9/?token=t0', headers: { Authorization: 'Bearer t1' }, disabled: true },
@@ -198,7 +198,7 @@ test('with another key the secrets are gone, and the conversation goes on withou
   expect((await driver.post(id, 'fork')).status).toBe(201)
 })
 
-test('a fork that is killed on its way is whole or not there', { timeout: 60_000 }, async () => {
+test('a fork that is killed is complete or absent', { timeout: 60_000 }, async () => {
   const line = (n: number) =>
     JSON.stringify({
       id: `e${n}`,
@@ -222,7 +222,7 @@ test('a fork that is killed on its way is whole or not there', { timeout: 60_000
   }
 })
 
-test(`over ${rounds} kills at random moments every call has one result, nothing is doubled, and all runs end`, {
+test(`over ${rounds} kills at random moments every call has one result, nothing is duplicated, and all runs end`, {
   timeout: 60_000 + rounds * 20_000,
 }, async () => {
   const script = Array.from({ length: 150 * (rounds + 1) }, (_, n) => ({

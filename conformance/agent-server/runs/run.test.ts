@@ -33,7 +33,7 @@ const makeDirectory = async (name: string) => {
 const git = (cwd: string, ...args: string[]) =>
   execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@localhost', ...args], { cwd }).toString()
 
-test('an initial message is run: the events of a whole run stand in their order, each once', async () => {
+test('an initial message starts a run: its events are in order, each once', async () => {
   const { id } = await driver.createScripted([
     { text: 'I look.', ...bashStep('echo "in $(pwd)"') },
     toolCallsStep(toolCall('think', { thought: 'enough' })),
@@ -74,7 +74,7 @@ test('an initial message is run: the events of a whole run stand in their order,
   expect(collectTexts(observation)).toContain(`in ${directory}`)
 })
 
-test('an answer without a call ends a run too, and is the final response', async () => {
+test('a reply without a call ends a run too, and is the final response', async () => {
   const { id } = await driver.createScripted(['It is 42.'])
   expect((await driver.waitUntilIdle(id)).map(eventLabel)).toEqual([
     'SystemPromptEvent',
@@ -87,7 +87,7 @@ test('an answer without a call ends a run too, and is the final response', async
   expect(body).toEqual({ response: 'It is 42.' })
 })
 
-test('create with a known id answers 200 and says nothing again', async () => {
+test('create with a known id returns 200 and repeats no message', async () => {
   const conversation_id = randomUUID()
   const first = await driver.createScripted([finishStep()], { conversation_id })
   await driver.waitUntilIdle(first.id)
@@ -100,7 +100,7 @@ test('create with a known id answers 200 and says nothing again', async () => {
   expect(said).toHaveLength(1)
 })
 
-test('two creates with one id at the same time make one conversation that is begun once', async () => {
+test('two concurrent creates with one id create one conversation and start it once', async () => {
   const conversation_id = randomUUID()
   const both = await Promise.all(
     [1, 2, 3].map(() =>
@@ -115,7 +115,7 @@ test('two creates with one id at the same time make one conversation that is beg
   expect(events.filter(({ kind }) => kind === 'MessageEvent')).toHaveLength(1)
 })
 
-test('agent_settings describe an agent: tools of their own, condenser, and no secret in the answer', async () => {
+test('agent_settings describe an agent: its own tools, condenser, and no secret in the reply', async () => {
   const { status, body } = (await api.sendJson('POST', '/api/conversations', {
     agent_settings: {
       llm: { ...scriptedModel([bashStep('echo hi'), finishStep()]), api_key: 'sk-of-settings-1' },
@@ -165,7 +165,7 @@ test.each([
     ['body', 'parent_conversation_id'],
   ],
   [{ agent: { llm: scriptedModel([]) }, plugins: [{ source: 'x' }] }, ['body', 'plugins', 0, 'source']],
-])('a conversation that cannot be (%j) is refused at its place', async (body, place) => {
+])('an invalid create request (%j) is refused with its location', async (body, place) => {
   const workspace = { working_dir: directory }
   const answer = (await api.sendJson('POST', '/api/conversations', { workspace, ...body })) as {
     status: number
@@ -174,7 +174,7 @@ test.each([
   expect([answer.status, answer.body.detail[0]?.loc.slice(0, place.length)]).toEqual([422, place])
 })
 
-test('a tool with parameters that it cannot take ends the run with an error that says so', async () => {
+test('a tool with invalid parameters ends the run with an error that names them', async () => {
   const tools = [{ name: 'terminal', params: { no_change_timeout_seconds: 'soon' } }]
   const answer = await driver.tryCreate(
     { llm: scriptedModel([finishStep()]), tools },
@@ -197,7 +197,7 @@ test('an unknown agent profile is not found', async () => {
   expect(status).toBe(404)
 })
 
-test('a directory of no repository becomes one, one inside a repository stays as it is', async () => {
+test('a directory outside a repository becomes one, one inside a repository does not change', async () => {
   const outer = join(unrelatedDirectory, 'deep')
   const first = await driver.create({ llm: scriptedModel([]) }, { workspace: { working_dir: outer } })
   expect(first.workspace).toEqual({ working_dir: outer, kind: 'LocalWorkspace' })
@@ -217,7 +217,7 @@ test('a relative working directory is made absolute', async () => {
   await rm(workspace.working_dir, { recursive: true, force: true })
 })
 
-test('a working directory that cannot be made is refused at its place', async () => {
+test('a working directory that cannot be created is refused with its location', async () => {
   await writeFile(join(directory, 'a-file'), '')
   const answer = await driver.tryCreate(
     { llm: scriptedModel([]) },
@@ -229,7 +229,7 @@ test('a working directory that cannot be made is refused at its place', async ()
   })
 })
 
-test('with worktree the agent works in a tree of its own, and the repository stays as it was', async () => {
+test('with worktree the agent works in a worktree, and the repository does not change', async () => {
   const repository = await makeDirectory('repo-with-commit')
   git(repository, 'init', '--quiet')
   await writeFile(join(repository, 'file'), 'one\n')
@@ -252,7 +252,7 @@ test('with worktree the agent works in a tree of its own, and the repository sta
   expect(none.workspace.working_dir).toBe(working_dir)
 })
 
-test('a conversation answers every member of its wire form, with what it has used', async () => {
+test('a conversation has every member of its wire form, and its usage', async () => {
   const { id } = await driver.createScripted([bashStep('true'), finishStep()], {
     tags: { team: 'x' },
     secrets: { TOKEN_A: { kind: 'StaticSecret', value: 'tok-of-info-1', description: 'for A' } },
@@ -305,7 +305,7 @@ test('a conversation answers every member of its wire form, with what it has use
   })
 })
 
-test('one event says as many tokens as its parts: metrics are the sum over usage ids', async () => {
+test('metrics are the sum over usage ids', async () => {
   const llm = scriptedModel(
     [
       { ...bashStep('true'), usage: { prompt_tokens: 100, completion_tokens: 10 } },
@@ -324,7 +324,7 @@ test('one event says as many tokens as its parts: metrics are the sum over usage
   expect((info.metrics as { accumulated_cost: number }).accumulated_cost).toBeCloseTo(0.307 + 0.33)
 })
 
-test('a message with run runs, one without waits; run beside a run is 409, run when finished changes nothing', async () => {
+test('a message with run starts a run, one without does not; run during a run is 409, run when finished changes nothing', async () => {
   const { id } = await driver.create({
     llm: scriptedModel([{ ...bashStep('true'), delay_ms: 700 }, finishStep(), 'More.']),
   })
@@ -350,7 +350,7 @@ test('a message with run runs, one without waits; run beside a run is 409, run w
   ])
 })
 
-test('a message while it runs is answered by the same run', async () => {
+test('a message during a run is answered by the same run', async () => {
   const { id } = await driver.createScripted([
     { ...bashStep('true'), delay_ms: 500 },
     'One.',
@@ -366,7 +366,7 @@ test('a message while it runs is answered by the same run', async () => {
   expect(findLogIssues(events)).toEqual([])
 })
 
-test('messages from many at once are each stored once and all of them answered', async () => {
+test('concurrent messages are each stored once and all answered', async () => {
   const { id } = await driver.create({
     llm: scriptedModel(Array.from({ length: 60 }, (_, n) => `Answer ${n}.`)),
   })
@@ -399,7 +399,7 @@ const verbs: readonly (readonly [string, string, object | undefined])[] = [
   ['DELETE', '', undefined],
 ]
 
-test('what is asked of a conversation that is not there is not found', async () => {
+test('requests for an unknown conversation are 404', async () => {
   const id = randomUUID()
   for (const [method, verb, body] of verbs) {
     const path = `/api/conversations/${id}${verb === '' ? '' : `/${verb}`}`
@@ -421,7 +421,7 @@ test('an imported conversation has no agent: 409 where one is needed, and nothin
   }
 })
 
-test('the socket shows a run in order: ready, events as they are stored, then one full_state when it is over', async () => {
+test('the socket shows a run in order: ready, events as they are stored, then one full_state at its end', async () => {
   const { id } = await driver.create({ llm: scriptedModel([bashStep('true'), finishStep()]) })
   await using client = driver.openSocket(`/sockets/events/${id}`)
   const [ready] = await client.waitUntil((events) => events.length > 0)
@@ -447,7 +447,7 @@ test('the socket shows a run in order: ready, events as they are stored, then on
   await client.waitUntil((events) => events.filter(isOver).length >= 2)
 })
 
-test('the state after a pause and after an interrupt comes to the socket too', async () => {
+test('the socket sends the state after a pause and after an interrupt too', async () => {
   const { id } = await driver.create({ llm: scriptedModel([{ ...finishStep(), delay_ms: 20_000 }]) })
   await using client = driver.openSocket(`/sockets/events/${id}`)
   const paused = (count: number) => (events: readonly ApiEvent[]) =>
@@ -462,7 +462,7 @@ test('the state after a pause and after an interrupt comes to the socket too', a
   await client.waitUntil(paused(2))
 })
 
-test('a message over the socket is run, whether it says so or not', async () => {
+test('a message over the socket starts a run, with and without `run`', async () => {
   const { id } = await driver.create({ llm: scriptedModel([finishStep('From the socket.')]) })
   await using client = driver.openSocket(`/sockets/events/${id}`)
   await client.waitUntil((events) => events.length > 0)
@@ -477,7 +477,7 @@ const deltas = (events: readonly ApiEvent[]) =>
   events.filter(({ kind }) => kind === 'StreamingDeltaEvent').map(({ content = '' }) => content)
 
 test.each([0, 2])(
-  'pieces of an answer come to a socket when the model streams, complete when it keeps up (%i ms)',
+  'a socket receives deltas of a streaming model, all of them when it keeps up (%i ms)',
   async (delta_ms) => {
     const { id } = await driver.create({ llm: scriptedModel([{ text: words, delta_ms }], { stream: true }) })
     await using client = driver.openSocket(`/sockets/events/${id}`)
@@ -491,7 +491,7 @@ test.each([0, 2])(
   },
 )
 
-test('without llm.stream the plain socket has no pieces, the resumable one has them as hints', async () => {
+test('without llm.stream the plain socket receives no deltas, the resumable one receives them as hints', async () => {
   const { id } = await driver.create({ llm: scriptedModel([{ text: words, delta_ms: 2 }]) })
   await using plain = driver.openSocket(`/sockets/events/${id}`)
   await plain.waitUntil((events) => events.length > 0)
@@ -508,7 +508,7 @@ test('without llm.stream the plain socket has no pieces, the resumable one has t
   expect(positions).toEqual(positions.map((_, at) => at + 1))
 })
 
-test('a title is found in the background and stays when somebody gave one', async () => {
+test('a title is generated in the background, and never replaces a title of the user', async () => {
   const llm = scriptedModel([finishStep(), { text: '"About beginnings"', side: true }])
   const { id } = await driver.create({ llm }, { autotitle: true, initial_message: { content: 'Begin.' } })
   const events = await driver.waitUntilIdle(id)
@@ -525,7 +525,7 @@ test('a title is found in the background and stays when somebody gave one', asyn
   expect((await driver.getInfo(id)).title).toBe('Mine')
 })
 
-test('a run that has no more steps ends in an error with the number', async () => {
+test('a run at its step limit ends in an error with the limit', async () => {
   const { id } = await driver.createScripted(
     Array.from({ length: 9 }, (_, n) => bashStep(`echo ${n}`)),
     { max_iterations: 3 },
@@ -539,7 +539,7 @@ test('a run that has no more steps ends in an error with the number', async () =
   expect((await driver.waitUntilIdle(id)).filter(({ kind }) => kind === 'ObservationEvent')).toHaveLength(6)
 })
 
-test('an agent that goes in circles is stuck, and a new message sets it free', async () => {
+test('an agent in a loop is stuck, and a new message continues it', async () => {
   const { id } = await driver.createScripted([
     ...Array.from({ length: 4 }, () => bashStep('echo same')),
     finishStep(),
@@ -574,7 +574,7 @@ test('fifty conversations at once are all finished, each with its own results', 
   console.log(`fifty conversations: ${Math.round(performance.now() - started)} ms`)
 })
 
-test('a tool of the client is told to the model, its call is answered at once, and the client sends what came of it', async () => {
+test('a client tool is offered to the model, its call is answered at once, and the client sends the result', async () => {
   const parameters = { type: 'object', properties: { token: { type: 'string' } }, required: ['token'] }
   const client_tools = [{ name: 'show_panel', description: 'Shows a panel.', parameters }]
   const script = [
@@ -599,7 +599,7 @@ test('a tool of the client is told to the model, its call is answered at once, a
   expect(answer?.observation).toMatchObject({ is_error: false, kind: 'ClientToolObservation' })
 })
 
-test('a conversation names those that work for it', async () => {
+test('a conversation lists its sub-conversations', async () => {
   const { id } = await driver.create({ llm: scriptedModel([]) })
   const child = await driver.create({ llm: scriptedModel([]) }, { parent_conversation_id: id })
   expect(await driver.getInfo(id)).toMatchObject({ sub_conversation_ids: [child.id] })

@@ -78,7 +78,7 @@ const taskResults = (events: readonly ApiEvent[]) =>
     Reflect.get(Object(observation), 'kind') === 'TaskObservation' ? [Object(observation)] : [],
   )
 
-test('agents are listed: those of a project, and those that come with the server', async () => {
+test('agents are listed: those of a project, and the built-in ones', async () => {
   const list = async (body: object) =>
     (await api.sendJson('POST', '/api/sub-agents', body)) as { status: number; body: { agents: ApiEvent[] } }
   const project = join(directory, 'project')
@@ -104,7 +104,7 @@ test('agents are listed: those of a project, and those that come with the server
   expect(bad).toMatchObject({ status: 422, body: { detail: [{ loc: ['body', 'project_dir'] }] } })
 })
 
-test('a task is a conversation of its own, found from its parent; its events are served to all who read', async () => {
+test('a task is a conversation of its own, linked from its parent; its events are served on every transport', async () => {
   expect((await api.requestJson<string[]>('/api/tools/')).body).toContain('task_tool_set')
   await createProfile('helper', [bashStep('echo made > by-helper'), finishStep('It is made.')])
   const parent = await driver.create(
@@ -150,7 +150,7 @@ test('a task is a conversation of its own, found from its parent; its events are
   expect(taskResults(found.body.items)).toHaveLength(1)
 })
 
-test('a log with tasks is exported, taken back by who asks for what is newer, and by nobody else', async () => {
+test('a log with tasks is exported, and imported only with unknown=keep', async () => {
   await createProfile('helper', [finishStep('It is done.')])
   const { id } = await createParent([taskStep('helper'), finishStep('Done.')], {
     agent_definitions: [agentDefinition('helper')],
@@ -175,7 +175,7 @@ test('a log with tasks is exported, taken back by who asks for what is newer, an
   expect(fork.body).toMatchObject({ sub_conversation_ids: [] })
 })
 
-test('agents come with plugins too, and many tasks of one answer keep their order', async () => {
+test('plugins contain agents too, and several tasks of one reply stay in order', async () => {
   const plugin = join(directory, 'plugin')
   await mkdir(join(plugin, '.plugin'), { recursive: true })
   await mkdir(join(plugin, 'agents'))
@@ -209,7 +209,7 @@ test('agents come with plugins too, and many tasks of one answer keep their orde
   expect(JSON.stringify(events[0])).toContain('- plugged')
 })
 
-test('a child writes its events in the form that its parent was created with', async () => {
+test('a child has the wire of its parent', async () => {
   await createProfile('helper', [finishStep('It is done.')])
   for (const wire of ['seed', 'current']) {
     const response = await api.fetch('/api/conversations', {
@@ -235,7 +235,7 @@ test('a child writes its events in the form that its parent was created with', a
   }
 })
 
-test('a conversation that did not ask for the tool has nothing of it', async () => {
+test('a conversation without the tool has no trace of it', async () => {
   const { id } = await driver.createScripted([taskStep('general-purpose'), finishStep('Done.')], {
     agent_definitions: [agentDefinition('helper')],
   })
@@ -245,7 +245,7 @@ test('a conversation that did not ask for the tool has nothing of it', async () 
   expect(await listChildren(id)).toEqual([])
 })
 
-test('definitions of a request are checked, each fault with its place', async () => {
+test('agent definitions of a request are validated, each issue with its location', async () => {
   const { status, body } = await driver.tryCreate(
     { llm: scriptedModel([]) },
     {
@@ -261,7 +261,7 @@ test('definitions of a request are checked, each fault with its place', async ()
   expect(places).toEqual(['body.agent_definitions.1.max_budget_per_run', 'body.agent_definitions.2.name'])
 })
 
-test('what a child is about to do is confirmed in the child', async () => {
+test('actions of a child are confirmed in the child', async () => {
   await createProfile('asker', [bashStep('touch by-asker'), finishStep('It is done.')])
   const { id } = await createParent([taskStep('asker'), finishStep('Done.')], {
     agent_definitions: [agentDefinition('asker', { permission_mode: 'always_confirm' })],
@@ -276,7 +276,7 @@ test('what a child is about to do is confirmed in the child', async () => {
   expect(existsSync(join(directory, 'by-asker'))).toBe(true)
 })
 
-test('a server that is killed in mid-task answers the call, pauses both, and nothing is done twice', async () => {
+test('after a kill during a task the call is answered, both conversations are paused, and nothing is done twice', async () => {
   const name = `killed-${randomUUID()}`
   await createProfile('worker', [
     bashStep(`echo x >> ${name}; sleep 300`),
@@ -302,7 +302,7 @@ test('a server that is killed in mid-task answers the call, pauses both, and not
   expect(await readFile(join(directory, name), 'utf8')).toBe('x\n')
 })
 
-test('killed at any moment, a server finds parents and children whole, and their work goes on', async () => {
+test('after a kill at any moment parents and children are consistent, and their work continues', async () => {
   for (const name of ['left', 'right'])
     await createProfile(name, [
       ...['1', '2', '3'].map((at) => bashStep(`echo ${at}; sleep 0.1`)),
@@ -339,7 +339,7 @@ test('killed at any moment, a server finds parents and children whole, and their
   }
 })
 
-test('with a conversation its tasks are deleted, and nothing of them stays', async () => {
+test('deleting a conversation deletes its tasks completely', async () => {
   await createProfile('helper', [finishStep('It is done.')])
   const { id } = await createParent([taskStep('helper'), finishStep('Done.')], {
     agent_definitions: [agentDefinition('helper')],
