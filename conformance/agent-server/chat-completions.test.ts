@@ -24,7 +24,7 @@ interface Completion {
   readonly error_id?: string
 }
 
-/** Saves a profile whose model plays a script, and answers the id of the model. */
+/** Saves a profile with a scripted model, and returns the id of the model. */
 async function createModel(script: readonly unknown[]): Promise<string> {
   const name = `p${randomUUID().slice(0, 8)}`
   const llm = { model: 'scripted/x', script }
@@ -37,7 +37,7 @@ function userMessage(content: unknown) {
   return { role: 'user', content }
 }
 
-/** Asks as a program would that knows OpenAI's interface only. */
+/** Sends a request like a client that knows OpenAI's interface only. */
 async function completeChat(
   body: unknown,
   headers: Readonly<Record<string, string>> = {},
@@ -58,7 +58,7 @@ function completionText({ choices }: Completion): string | undefined {
   return choices[0]?.message.content
 }
 
-/** What a model was asked, as the log of its conversation has it. */
+/** The requests of a model, as the log of its conversation has them. */
 async function conversationLog(id: string): Promise<string> {
   return JSON.stringify(await api.searchAll(id))
 }
@@ -88,7 +88,7 @@ test('each profile is a model; the key works in either header, and without a key
       },
     ])
   }
-  // Elsewhere a bearer is no key.
+  // Other routes do not accept a bearer.
   const elsewhere = await fetch(`${server.url}/api/profiles`, { headers: { authorization: `Bearer ${key}` } })
   expect(elsewhere.status).toBe(401)
 })
@@ -124,7 +124,7 @@ test('a message starts a conversation, and the header continues it', async () =>
   expect(second.headers.get(idHeader)).toBe(conversation)
   const again = await parseCompletion(second)
   expect(completionText(again)).toBe('Ann.')
-  // A conversation has its own history: only what is new goes into it.
+  // A conversation has its own history: only the new message is added.
   const said = (await api.searchAll(conversation)).filter(
     ({ kind, source }) => kind === 'MessageEvent' && source === 'user',
   )
@@ -229,7 +229,7 @@ test('a stream of an agent that uses tools sends each step and ends with the rep
   ])
   const response = await completeChat({ model: id, messages: [userMessage('Look.')], stream: true })
   const raw = await response.clone().text()
-  // While nothing is said the connection is kept alive.
+  // Comments keep a silent connection alive.
   expect(raw).toContain(': beat\n\n')
   expect(joinChunks(await readSseData(response))).toBe('I look.\n\nI looked.\n\nIt is there.')
 })

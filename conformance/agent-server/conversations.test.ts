@@ -19,7 +19,7 @@ interface Info {
 const request = {
   agent: {
     kind: 'Agent',
-    // Nobody listens there: a run ends in an error, and nothing leaves this machine.
+    // A port without a listener: a run ends in an error, and no request leaves this machine.
     llm: {
       model: 'openai/m',
       base_url: 'http://127.0.0.1:9/v1',

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { startAgentServer } from '../support/agent-server.ts'
 
-/** A server that is started without its settings and gets them over HTTP (wire 1.21). */
+/** A server that starts without its settings and receives them over HTTP (wire 1.21). */
 
 const initKey = 'init-key-of-the-control-plane'
 const deferredEnv = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: initKey }
@@ -224,7 +224,7 @@ test('a server answers on a Unix socket, and removes it on exit', async () => {
   await rm(data, { recursive: true })
 })
 
-/** The status with which an upgrade is refused. */
+/** The status of a refused upgrade. */
 async function upgradeStatus(socket: WebSocket): Promise<number> {
   socket.on('error', () => {})
   const [, response] = await once(socket, 'unexpected-response')

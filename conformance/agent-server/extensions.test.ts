@@ -39,7 +39,7 @@ function git(path: string, ...args: string[]): string {
 const skillText = (name: string, more = '') =>
   `---\nname: ${name}\ndescription: About ${name}.\n${more}---\nDo ${name}.\n`
 
-/** A repository with a marketplace: a plugin, a skill, and a plugin elsewhere. */
+/** A repository with a marketplace: a plugin, a skill, and a remote plugin. */
 async function createMarketplace(path: string): Promise<void> {
   await writeFixture(`${path}/.claude-plugin/marketplace.json`, {
     name: 'theirs',
@@ -505,7 +505,7 @@ test('a plugin that cannot be fetched is an error of the conversation, and its p
   await server.stop()
   expect(findLeaks(server.output())).toEqual([])
   const files = await readdir(fixturePath('data'), { recursive: true, withFileTypes: true })
-  // What a plugin has written down itself is in its own file, and in no other.
+  // A plugin's own secrets are in its own file, and in no other.
   for (const file of files.filter((entry) => entry.isFile() && entry.name !== '.mcp.json')) {
     expect(findLeaks(await readFile(join(file.parentPath, file.name))), file.name).toEqual([])
   }

@@ -4,7 +4,7 @@ import { OwnAgentServer } from '../support/agent-fixture.ts'
 import { errorReply, MockProvider, providers, type ScriptedReply } from '../support/mock-provider.ts'
 
 const key = `cnry+/=&<${randomBytes(9).toString('base64')}`
-/** Every answer. */
+/** All replies. */
 let responses = ''
 const mockProvider = await MockProvider.open()
 const server = await OwnAgentServer.open({ env: { SLIPWAY_LOG_LEVEL: 'debug', SLIPWAY_MAX_PROFILES: '2' } })
@@ -25,7 +25,7 @@ async function send(method: string, path: string, body?: unknown) {
   return { status: response.status, json: JSON.parse(text) }
 }
 
-/** Tries the far model with the key; `play` is how it answers. */
+/** Validates the mock provider's model with the key; `reply` is its reply. */
 async function validateWithReply(reply: ScriptedReply, more: object = {}) {
   mockProvider.replyWithoutTools = reply
   mockProvider.requests.length = 0
@@ -36,7 +36,9 @@ async function validateWithReply(reply: ScriptedReply, more: object = {}) {
   return json
 }
 
-/** Each form in which the key could be said back; base64 of texts that it stands in, as far as it is the key's own. */
+/**
+ * Each encoding in which the key could be returned; of base64 texts, the part that depends on the key alone.
+ */
 function encodedForms(value: string, isWhole = false): string[] {
   const bytes = Buffer.from(value)
   const shifted = [0, 1, 2].map((n) => Buffer.concat([Buffer.alloc(n, 'x'), bytes]).toString('base64'))
@@ -62,7 +64,7 @@ test('a model that replies is valid, for each interface; one token is requested 
     const body = JSON.stringify(mockProvider.requests[0]?.body)
     const [, limit] =
       /"(?:max_tokens|max_completion_tokens|max_output_tokens|maxOutputTokens)":(\d+)/.exec(body) ?? []
-    // The least that the Responses interface takes.
+    // The minimum of the Responses interface.
     expect(limit).toBe(provider === 'responses' ? '16' : '1')
   }
   expect((await send('GET', '/any.name-1')).status).toBe(404)

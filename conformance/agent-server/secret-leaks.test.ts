@@ -6,7 +6,7 @@ import { OwnAgentServer } from '../support/agent-fixture.ts'
 import { findLeaks, plantedSecrets, plantSecret } from '../support/canaries.ts'
 import { MockProvider, type ScriptedReply } from '../support/mock-provider.ts'
 
-/** Every answer that a caller got. */
+/** All replies to callers. */
 let responses = ''
 const server = await OwnAgentServer.open({
   env: {
@@ -27,7 +27,7 @@ afterAll(async () => {
   await mockProvider[Symbol.asyncDispose]()
 })
 
-/** A model whose settings hold a secret in every place that takes one. */
+/** A model with a secret in every setting that accepts one. */
 function modelWithSecrets(location: string, more: object = {}): object {
   return mockProvider.llm('compatible', {
     api_key: plantSecret(`${location}-api-key`),
@@ -45,7 +45,7 @@ function modelWithSecrets(location: string, more: object = {}): object {
   })
 }
 
-/** A provider that refuses and says all that it was sent. */
+/** A provider that refuses, and repeats the request in its error. */
 const echoingReply: ScriptedReply = (response, { headers, body }) => {
   const { api_token } = body
   const message = `Refused: ${JSON.stringify(headers)} ${JSON.stringify({ api_token })}`
@@ -57,7 +57,7 @@ const terminalReply = (command: string): ScriptedReply => ({
   calls: [{ name: 'terminal', arguments: { command } }],
 })
 
-/** An MCP server over its standard streams that gives away what it knows. */
+/** An MCP server over standard streams that returns its secrets. */
 const mcpServer = `
 import { createInterface } from 'node:readline'
 const say = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
@@ -75,13 +75,13 @@ const multiline = () => `-----BEGIN KEY-----\n${plantSecret('line-two')}\n-----E
 const clients: SocketClient[] = []
 const frames = () => clients.flatMap((client) => client.frames)
 
-/** Conversations that meet secrets in every way; resolves when nothing runs any more. */
+/** Runs conversations that use secrets in every way; resolves when all are idle. */
 async function runConversationsWithSecrets(): Promise<string[]> {
   await writeFile(join(directory, 'mcp.mjs'), mcpServer)
   await writeFile(join(directory, 'notes.txt'), `the file says ${plantSecret('static')}\n`)
   const ids: string[] = []
 
-  // A run with all kinds of secrets, tools that print them, and a model that says them in pieces.
+  // A run with all kinds of secrets, tools that print them, and a model that splits them over deltas.
   mockProvider.bodyForGet = plantSecret('lookup')
   mockProvider.replyWithoutTools = { text: `A title with ${plantSecret('static')}` }
   mockProvider.replies = [
@@ -190,7 +190,7 @@ async function runConversationsWithSecrets(): Promise<string[]> {
   await driver.post(id, 'generate_title', { llm: modelWithSecrets('title') })
   await driver.post(id, 'condense')
 
-  // Changes on the way, with a provider that echoes what it gets, in the run and after it.
+  // Changes during and after a run, with a provider that echoes its requests.
   await driver.post(id, 'secrets', {
     secrets: {
       LATER: plantSecret('later'),
@@ -220,7 +220,7 @@ async function runConversationsWithSecrets(): Promise<string[]> {
   await driver.waitUntilIdle(id)
   ids.push(((await driver.post(id, 'fork')).body as { id: string }).id)
 
-  // MCP servers that do not start and say why.
+  // MCP servers that fail to start with a message.
   const broken = [
     {
       url: `${mockProvider.url}/mcp?api_key=${plantSecret('bad-mcp-query')}`,
@@ -267,7 +267,7 @@ async function runConversationsWithSecrets(): Promise<string[]> {
   return ids
 }
 
-/** Requests that are refused, with secrets in them. */
+/** Invalid requests with secrets in them. */
 async function sendRejectedRequests(): Promise<void> {
   const llm = modelWithSecrets('refused')
   const workspace = { working_dir: directory }
@@ -317,7 +317,7 @@ async function listFiles(path: string): Promise<string[]> {
   return entries.flatMap((entry) => (entry.isFile() ? [join(entry.parentPath, entry.name)] : []))
 }
 
-/** Pieces of an answer one after another, as somebody would put them together. */
+/** The deltas of replies, concatenated. */
 function joinDeltas(texts: readonly string[]): string {
   const deltas = texts.map((text) => JSON.parse(text)).map((frame) => frame.hint ?? frame)
   const pieces = deltas.filter(({ kind }) => kind === 'StreamingDeltaEvent')
@@ -366,7 +366,7 @@ test('no file, reply, frame or log contains a secret', { timeout: 120_000 }, asy
   const shown = frames()
   for (const client of clients) await client[Symbol.asyncDispose]()
 
-  // The far side was told what it needs, so the secrets were really in use.
+  // The provider received its secrets, so they were really in use.
   const told = JSON.stringify(mockProvider.requests.map(({ headers }) => headers))
   for (const place of [
     'main-api-key',
@@ -405,7 +405,7 @@ async function findLeaksInFiles(): Promise<Record<string, string[]>> {
   return all
 }
 
-// The environment that a process was started with can be read by every process of its user.
+// Every process of a user can read the environment with which another was started.
 test("the server's own keys are redacted in the output of a command", async () => {
   const { id } = await driver.create(
     {

@@ -27,7 +27,7 @@ const requestJson = async (
   return { status: response.status, body: isJson ? JSON.parse(text) : text }
 }
 
-/** Everything that is kept in a folder. */
+/** All bytes stored in a folder. */
 async function readStoredBytes(data: string): Promise<string> {
   const files = (await readdir(data, { recursive: true, withFileTypes: true })).filter((file) =>
     file.isFile(),

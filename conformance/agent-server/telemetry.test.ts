@@ -23,7 +23,7 @@ interface Span {
   readonly attributes: readonly { readonly key: string; readonly value: Readonly<Record<string, unknown>> }[]
 }
 
-/** Takes traces by OTLP over HTTP. */
+/** Receives traces by OTLP over HTTP. */
 async function openOtlpReceiver() {
   const spans: Span[] = []
   const keys = new Set<string | undefined>()
@@ -50,7 +50,7 @@ async function createDirectory() {
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }
 
-/** A conversation that runs a command and finishes; answers its id. */
+/** Runs a conversation with one command to its end; returns its id. */
 async function runConversation(
   api: AgentServerApi,
   directory: string,

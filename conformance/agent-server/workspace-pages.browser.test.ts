@@ -8,12 +8,14 @@ import { type Browser, chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
 
-/** A page of a workspace in a real browser: what it may load, and what it may not do with the user's server. */
+/**
+ * A page of a workspace in a real browser: what it can load, and what it cannot do with the user's server.
+ */
 const chromiumPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(
   existsSync,
 )
 
-/** What the page finds out about itself, sent to whoever shows it. */
+/** The page's own results, sent to the page that embeds it. */
 const probeScript = `
 const found = { origin: self.origin, classic: window.classic, module: window.fromModule, image: picture.naturalWidth,
   colour: getComputedStyle(document.body).color }

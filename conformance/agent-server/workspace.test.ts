@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { OwnAgentServer, openAgentFixture } from '../support/agent-fixture.ts'
 
-/** Commands and files beside the conversations, as clients use them: everything over HTTP, also the looking afterwards. */
+/** Commands and files, as clients use them: everything over HTTP, the checks included. */
 const { server, api, driver, directory } = await openAgentFixture()
 
 interface Output {
@@ -40,7 +40,7 @@ async function searchBashEvents(query: Readonly<Record<string, string>>) {
   return body
 }
 
-/** As clients wait: by asking for what is new until there is an exit code. */
+/** Waits like clients do: polls new events until there is an exit code. */
 async function waitForOutput(commandId: string): Promise<Output[]> {
   const outputs: Output[] = []
   for (;;) {

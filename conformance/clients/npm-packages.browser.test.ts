@@ -13,9 +13,10 @@ import {
 } from '../support/npm-packages.ts'
 
 /**
- * The packages that `npm run release` makes, installed by npm into an empty folder and run from there. `SLIPWAY_INSTALLED=1`
- * runs the whole wire suite against the installed server and wants npm to be able to install; without it a few parts do, and
- * where npm reaches no registry the tests say so and are skipped.
+ * The packages of `npm run release`, installed by npm into an empty folder and run from there.
+ * `SLIPWAY_INSTALLED=1` runs the whole wire suite against the installed server and requires that npm can
+ * install; without it a few parts run, and where npm reaches no registry the tests are skipped with a
+ * message.
  */
 const root = resolve(import.meta.dirname, '../..')
 const isThorough = process.env.SLIPWAY_INSTALLED === '1'
@@ -161,7 +162,10 @@ packageTest(
   },
 )
 
-/** What the client does in Node and in a page: makes a conversation, follows it to its end, answers the kinds. */
+/**
+ * A program of the client for Node and a page: creates a conversation, follows it to its end, returns the
+ * kinds.
+ */
 const clientScript = (url: string, directory: string) => `
 const client = new Client({ url: ${JSON.stringify(url)}, sessionApiKey: ${JSON.stringify(sessionKey)} })
 const llm = { model: 'scripted/test', script: [{ text: 'From the packaged client.' }] }

@@ -7,8 +7,9 @@ import { bashStep, finishStep } from '../support/agent-driver.ts'
 import { makeRepositoryCommand, openWireServer, sessionKey, unknownId } from '../wire/wire-server.ts'
 
 /**
- * The published client, unmodified, against the server: what its own integration tests demand, restated. It looks for
- * WebSockets with a bare `require`, which an ES module does not have, so it is loaded after that is there.
+ * The published client, unmodified, against the server: the demands of its own integration tests, restated.
+ * It loads WebSocket with a bare `require`, which an ES module does not have, so `require` is defined before
+ * it is loaded.
  */
 const wire = openWireServer()
 const packages = async () => ({
@@ -31,7 +32,7 @@ const agent = (script: readonly unknown[], more: object = {}): AgentBase => ({
 })
 const uniqueName = () => `ts-${randomUUID().slice(0, 8)}`
 
-/** Waits until something holds. */
+/** Waits until a condition holds. */
 async function waitFor(condition: () => boolean | Promise<boolean>): Promise<void> {
   for (let elapsedMs = 0; !(await condition()); elapsedMs += 50) {
     if (elapsedMs > 25_000) throw new Error('it did not come')
@@ -147,7 +148,7 @@ test('pending actions are accepted or rejected', async () => {
     finishStep(),
   ])
   await conversation.setConfirmationPolicy({ kind: 'AlwaysConfirm' })
-  // Its cache of the state shows the old one for two seconds.
+  // The client caches the state for two seconds.
   await conversation.state.refresh()
   expect(await conversation.state.getConfirmationPolicy()).toMatchObject({ kind: 'AlwaysConfirm' })
   await conversation.sendMessage('Begin.')
@@ -249,7 +250,7 @@ test('questions, secrets, analyzers, condensing, goals and interrupts', async ()
 
 test('a goal is pursued until it is judged complete, and the conversation gets a title', async () => {
   const judged = { side: true, text: JSON.stringify({ score: 1, complete: true, missing: '' }) }
-  // The judge and the title are asked beside each other.
+  // The judge and the title are requested concurrently.
   const { conversation, events } = await openConversation([finishStep('Counted.'), judged, judged])
   await conversation.startGoal('Count to three', 3)
   const last = () => events.findLast((event) => 'key' in event && event.key === 'goal')

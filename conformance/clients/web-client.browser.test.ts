@@ -78,7 +78,7 @@ afterAll(async () => {
 })
 
 let failedStep: string | undefined
-/** The tests go on from one another, like a person's day: after one that fails the others are not tried. */
+/** The tests depend on each other: after a failure the others are skipped. */
 const userStep = (promise: string, work: () => Promise<void>) =>
   test.skipIf(skipReasons.length > 0)(
     `${name}: ${promise}${skipSuffix}`,
@@ -110,7 +110,7 @@ userStep('the first page asks for the key, refuses a wrong one, and lets the rig
 userStep('a model is set up: settings, its profile and the profile of the agent are saved', async () => {
   await user.clickButton('Confirm preferences')
   await user.clickButton('Next')
-  // The form is made anew when the settings arrive, and shows the basic view again.
+  // The form is rendered again when the settings arrive, and shows the basic view.
   const isAdvanced = async () => {
     await user.byTestId('sdk-section-advanced-toggle').click()
     return await user.byTestId('llm-custom-model-input').isVisible()
@@ -170,7 +170,7 @@ userStep('actions wait for confirmation, are done when it is given and not when 
 })
 
 userStep('files are shown, and what changed since the last commit', async () => {
-  // The page keeps what it has read of the workspace until it is loaded again.
+  // The page caches the workspace until it is reloaded.
   await user.page.reload()
   await user.waitForText('You said no, so I stop.')
   await user.byTestId('right-panel-toggle').click()

@@ -13,7 +13,10 @@ import {
   waitFor,
 } from '../support/sandbox-server/user.ts'
 
-/** Conversations in containers, from outside: on each engine what they promise on any backend, and what only containers can show. */
+/**
+ * Conversations in containers, from outside: on each engine the promises of every backend, and those that
+ * only containers have.
+ */
 
 const limit = { timeout: 300_000 }
 
@@ -60,7 +63,8 @@ function defineEngineTests(name: string, engine: TestEngine): void {
       await waitUntilIngested(context, id, sandbox)
       const before = await waitForTicks(sandbox, 3)
 
-      // Everything stands still, also when the server has died and come again, and what was said is read all the same.
+      // Everything is paused, also after a crash and restart of the server, and the history is readable
+      // meanwhile.
       await timed('a pause', user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/pause`))
       const from = Date.now()
       expect((await engineServer.container(sandbox_id)).State).toBe('paused')
@@ -81,10 +85,10 @@ function defineEngineTests(name: string, engine: TestEngine): void {
       const after = await waitForTicks(again, before.length + 3)
       expect(after.slice(0, before.length)).toEqual(before)
       expect(after.filter(({ atMs }) => atMs > from && atMs < to)).toEqual([])
-      // The same shell: it was not started again.
+      // The same shell: it was not restarted.
       expect(new Set(after.map(({ pid }) => pid)).size).toBe(1)
 
-      // What happens while there is no server comes home later.
+      // Events that occur without a server are ingested later.
       await server.stop('SIGKILL')
       await postInSandbox(again, `/api/conversations/${id}/events`, {
         content: 'Nobody hears this.',
@@ -99,7 +103,7 @@ function defineEngineTests(name: string, engine: TestEngine): void {
       await waitUntilIngested(context, id, again)
       await runInSandbox(again, `echo kept > ${sandbox.working_dir}/kept && sync`)
 
-      // Its end from outside is told and not hidden: nothing is started again by itself.
+      // A kill from outside is reported, and nothing is restarted.
       await engineServer.kill(sandbox_id)
       const broken = await user.waitForSandbox(sandbox_id, 'ERROR')
       expect(broken).toMatchObject({ session_api_key: null, exposed_urls: null })
@@ -161,7 +165,7 @@ function defineEngineTests(name: string, engine: TestEngine): void {
           : undefined,
       )
       await user.waitForMessage(id, 'By the relay.')
-      // Without the key of the sandbox nobody is let in.
+      // Without the key of the sandbox every request is refused.
       expect(
         (await fetch(`${server.url}/sandboxes/${sandbox_id}/agent/api/conversations/count`)).status,
       ).toBe(401)
@@ -233,13 +237,13 @@ interface TestContext {
   readonly user: User
 }
 
-/** A shell that writes down, ten times a second, who it is and when it is. */
+/** A shell that writes its process id and the time ten times a second. */
 const tickingCommand = command(
   `(while :; do echo "$BASHPID $(date +%s%3N)" >> ticks; sleep 0.1; done) >/dev/null 2>&1 & echo It has begun`,
 )
 const textSteps = Array.from({ length: 9 }, (_, n) => ({ text: `Answer ${n}.` }))
 
-/** A conversation whose model plays a script, in a sandbox of its own. */
+/** Starts a conversation with a scripted model in a sandbox of its own. */
 async function createConversation(
   { user }: TestContext,
   script: readonly object[],
@@ -251,7 +255,7 @@ async function createConversation(
   return await user.createConversation(request)
 }
 
-/** The ticks that there are, as soon as they are more than `count`. */
+/** The ticks, as soon as there are more than `count`. */
 async function waitForTicks(sandbox: SandboxInfo, count: number): Promise<{ pid: number; atMs: number }[]> {
   return await waitFor('it counts', async () => {
     const text = await runInSandbox(sandbox, `cat ${sandbox.working_dir}/ticks`)

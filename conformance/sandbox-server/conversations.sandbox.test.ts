@@ -16,7 +16,7 @@ import {
   waitFor,
 } from '../support/sandbox-server/user.ts'
 
-/** Conversations in sandboxes, from outside: what their routes promise. */
+/** Conversations in sandboxes, from outside: the promises of their routes. */
 
 const base = '/api/v1/app-conversations'
 const statuses = [
@@ -33,7 +33,7 @@ const statuses = [
 let fixture: SandboxServerFixture
 let server: SandboxServer
 let ann: User
-/** One of Ann's, for the tests that do it no harm. */
+/** A conversation of Ann's, for tests that do not change it. */
 let sharedSandbox: SandboxInfo
 beforeAll(async () => {
   fixture = await openSandboxServer()
@@ -83,7 +83,7 @@ describe('a start', () => {
     expect((await ann.get<ListPage<StartTask>>(search)).items).toEqual([last])
     await ann.waitForMessage(hex, 'Begin.')
     await ann.requestOrThrow('DELETE', `${base}/${hex}`)
-    // A conversation that was alone in it takes its sandbox along.
+    // A conversation that was alone in its sandbox deletes the sandbox too.
     await server.waitUntilGone(String(last?.sandbox_id))
     expect((await ann.get<ListPage<StartTask>>(search)).items).toEqual([])
   }, 90_000)
@@ -247,7 +247,7 @@ describe('a message', () => {
     await goneTests(id, sandbox_id)
   }, 90_000)
 
-  /** A sandbox that is gone leaves the conversation behind, which can be given another one. */
+  /** A conversation outlives its sandbox, and can start in another one. */
   async function goneTests(id: string, sandbox_id: string): Promise<void> {
     const before = await ann.get<number>(`/api/v1/conversation/${id}/events/count`)
     await ann.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox_id}`)
@@ -311,7 +311,7 @@ describe('a message', () => {
     expect((await userTexts(id)).filter((text) => text.startsWith('Later'))).toEqual(
       taken.map((_, n) => `Later ${n}.`),
     )
-    // What is left while it stands still is delivered when it goes on.
+    // Messages that are queued while it is paused are delivered after the resume.
     await ann.requestOrThrow('POST', `/api/v1/sandboxes/${ready.sandbox_id}/pause`)
     expect((await leave(id, 'While it stood still.')).body).toMatchObject({ position: 1 })
     await ann.requestOrThrow('POST', `/api/v1/sandboxes/${ready.sandbox_id}/resume`)
@@ -331,7 +331,7 @@ describe('a message', () => {
     const id = randomUUID()
     for (const path of [`${base}/${id}/send-message`, `/api/v1/conversations/${id}/pending-messages`]) {
       const answer = await ann.requestJson('POST', path, body)
-      // An empty text is a message of no text; what there is to answer is that the conversation is not there.
+      // An empty text is a valid message; the error is that the conversation does not exist.
       expect([path, answer.status]).toEqual([path, 'content' in body && body.content === '' ? 404 : 422])
     }
   })
@@ -405,7 +405,8 @@ describe('a conversation', () => {
     })
     expect(await ann.sendMessage(id, 'Who speaks?')).toMatchObject({ status: 200 })
     await ann.waitForMessage(id, 'The other one speaks.')
-    // What the agent server said before the change may come home after it; what it says next corrects that.
+    // A report of the agent server from before the change may be ingested after it; the next report corrects
+    // it.
     await expect
       .poll(() => ann.getConversation(id), { timeout: 30_000 })
       .toMatchObject({ llm_model: 'scripted/other' })
@@ -453,7 +454,7 @@ test('lists of hundreds, many with one timestamp, are walked completely in every
   const headers = { 'x-session-api-key': String(session_api_key), 'content-type': 'application/json' }
   await Promise.all(
     ids.map(async (id, n) => {
-      // Some have one time, some one title, and some need care to sort.
+      // Some have the same time, some the same title, and some titles are hard to sort.
       const created_at = `2026-01-0${1 + (n % 3)}T00:00:00Z`
       const title = n % 5 === 0 ? 'Same' : n % 7 === 0 ? `ß${n}` : `Title ${n}`
       const body = JSON.stringify({ id, title, created_at, updated_at: created_at, execution_status: 'idle' })
@@ -501,7 +502,7 @@ interface Info {
   readonly workspace: { readonly working_dir: string }
 }
 
-/** A conversation as its agent server tells it. */
+/** A conversation as its agent server reports it. */
 async function getAgentConversation<T>(id: string): Promise<{ status: number; body: T }> {
   const { sandbox_id } = (await ann.getConversation(id)) ?? { sandbox_id: '' }
   const response = await fetchInSandbox(`/api/conversations/${id}`, await ann.getSandbox(sandbox_id))
@@ -535,7 +536,7 @@ async function runInSharedSandbox(command: string): Promise<void> {
   expect(ran).toMatchObject({ exit_code: 0 })
 }
 
-/** What the user has said in a conversation, in order. */
+/** The user's messages in a conversation, in order. */
 async function userTexts(id: string): Promise<string[]> {
   const events = await ann.listAll<{ llm_message: { content: { text: string }[] } }>(
     `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent&source__eq=user`,

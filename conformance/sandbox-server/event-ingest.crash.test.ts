@@ -21,7 +21,7 @@ async function postInSandbox<T>(sandbox: SandboxInfo, path: string, body: unknow
   return JSON.parse(text)
 }
 
-/** Imports a log into the agent server and answers the conversation's id. */
+/** Imports a log into the agent server and returns the conversation's id. */
 async function importLog(sandbox: SandboxInfo, count: number, sizeBytes: number): Promise<string> {
   const begin = Date.parse('2026-01-01T00:00:00Z')
   const events = Array.from({ length: count }, (_, at) => {
@@ -38,7 +38,7 @@ async function importLog(sandbox: SandboxInfo, count: number, sizeBytes: number)
   return JSON.parse(text).conversation_id
 }
 
-/** Creates a conversation on the agent server itself; with a script it begins to play it. */
+/** Creates a conversation on the agent server itself; with a script it starts a run. */
 async function createConversation(sandbox: SandboxInfo, script?: readonly unknown[]): Promise<string> {
   const { working_dir } = sandbox
   const request = {
@@ -50,7 +50,7 @@ async function createConversation(sandbox: SandboxInfo, script?: readonly unknow
   return (await postInSandbox<{ id: string }>(sandbox, '/api/conversations', request)).id
 }
 
-/** Writes messages into a conversation until the work is over; answers how many. */
+/** Writes messages into a conversation until the work is over; returns their number. */
 async function writeMessagesDuring(
   sandbox: SandboxInfo,
   ids: readonly string[],
@@ -104,13 +104,13 @@ async function waitForEqualLogs(
     )
     expect(status).toBe(200)
     const there = await exportFromSandbox(sandbox, id)
-    // Not `toBe`: a difference of megabytes takes minutes to be shown.
+    // Not `toBe`: it takes minutes to print a difference of megabytes.
     expect(body.length).toBe(there.length)
     expect(body === there).toBe(true)
   }
 }
 
-/** Bytes of memory of the agent server of a sandbox: now, and the most that there were. */
+/** Memory of the agent server of a sandbox in bytes: now, and its peak. */
 async function agentServerMemory(
   server: SandboxServer,
   sandbox: SandboxInfo,
@@ -162,7 +162,7 @@ test(
     await using server = await SandboxServer.open()
     const box = await server.startRunningSandbox()
     await server.stop()
-    // It lives elsewhere from now on, and what the sandbox knows as its address is the flaky way.
+    // The server moves to another port, and the proxy that injects faults gets its address.
     const port = await freePort()
     await using way = await FaultProxy.open(server.port, () => `http://127.0.0.1:${port}`)
     const weathers: Fault[] = [
@@ -176,7 +176,7 @@ test(
       'slow',
     ]
     let turn = 0
-    // Each comes for sure; in between it is clear half of the time.
+    // Each fault occurs; half of the requests in between have none.
     way.nextFault = () => (turn++ % 2 === 0 ? (weathers[(turn >> 1) % weathers.length] ?? 'clear') : 'clear')
     await server.moveTo(port)
     const runs = [
@@ -206,7 +206,7 @@ test(
   async () => {
     await using server = await SandboxServer.open()
     const box = await server.startRunningSandbox()
-    // Logs like those that follow, so that what they cost by themselves is not counted.
+    // Logs like the following ones, so that their own cost is not counted.
     const begun: string[] = []
     for (let count = 0; count < 2; count++) begun.push(await importLog(box, 4_000, 4_000))
     await waitForEqualLogs(server, box, begun)
@@ -221,7 +221,7 @@ test(
     await server.start()
     await waitForEqualLogs(server, box, [...runs, ...logs])
     const after = await agentServerMemory(server, box)
-    // More than 190 MiB were behind; caches, and what waits for the garbage collector, may grow.
+    // The backlog is more than 190 MiB; caches and garbage may grow.
     expect(after.most - before.most).toBeLessThan(160 * mebibyte)
   },
   limitMs,
@@ -252,7 +252,7 @@ test(
         execution_status: 'finished',
       },
     ])
-    // Its history stays when its sandbox goes.
+    // Its history outlives its sandbox.
     const text = await exportFromSandbox(box, id)
     await server.requestJson('DELETE', `/api/v1/sandboxes/${box.id}`)
     await server.waitUntilGone(box.id)
@@ -331,7 +331,7 @@ test(
       `/api/v1/app-conversations?ids=${id}`,
     )
     expect(body[0]?.title).not.toBe('forged')
-    // Neither does one whose sandbox is gone, and nobody else sees the history.
+    // A deleted sandbox cannot write either, and no other user reads the history.
     await server.requestJson('DELETE', `/api/v1/sandboxes/${box.id}`)
     const late = {
       method: 'POST',

@@ -16,12 +16,12 @@ import {
   waitFor,
 } from '../support/sandbox-server/user.ts'
 
-/** Sandboxes without a network, from outside: all that goes in and out goes through two Unix sockets. */
+/** Sandboxes without a network, from outside: all traffic passes through two Unix sockets. */
 
 const limit = { timeout: 120_000 }
 const textSteps = Array.from({ length: 9 }, (_, n) => ({ text: `Answer ${n}.` }))
 
-/** A server of the host that no sandbox may get anybody to talk to: it counts who comes. */
+/** A server of the host that no sandbox may reach through a proxy: it counts connections. */
 interface Decoy {
   readonly path: string
   count: number
@@ -54,7 +54,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true })
 }, 120_000)
 
-/** Says how many have connected, after each. Answers where it listens, on a path or on a port of loopback. */
+/** Replies with the number of connections. Returns where it listens, on a path or on a port of loopback. */
 async function listenAndCount(onConnection: (count: number) => void, path?: string): Promise<number> {
   let count = 0
   const one = createServer((socket) => {
@@ -69,7 +69,7 @@ async function listenAndCount(onConnection: (count: number) => void, path?: stri
   return typeof address === 'object' ? (address?.port ?? 0) : 0
 }
 
-/** An agent server, as far as anybody asks, in whose place there is a link to a socket of the host every other moment. */
+/** A fake agent server that keeps replacing its socket with a link to a socket of the host. */
 function symlinkSwapServer(target: string): string {
   return `
     const fs = require('node:fs')
@@ -93,7 +93,7 @@ function symlinkSwapServer(target: string): string {
     })`
 }
 
-/** Without bubblewrap there are no such sandboxes. */
+/** Such sandboxes require bubblewrap. */
 async function requireBubblewrap(context: TestContext): Promise<void> {
   const { backends } = await user.get<{ backends: { isolation: { kind: string } }[] }>('/server_info')
   context.skip(backends[0]?.isolation.kind !== 'namespaces', 'bubblewrap does not work here')
@@ -168,7 +168,7 @@ test(
     await server.start()
     expect(await user.sendMessage(id, 'And now?')).toMatchObject({ status: 200 })
     await user.waitForMessage(id, 'Answer 1.')
-    // Its end is a new start, with a socket of its own again.
+    // After a resume it has a new socket.
     await runInSandbox(box, `(sleep 0.2; kill -9 $PPID) >/dev/null 2>&1 &`).catch(() => undefined)
     await user.waitForSandbox(sandbox_id, 'ERROR')
     expect(await readlink(name)).toBe(decoy.path)

@@ -12,7 +12,7 @@ import {
   waitFor,
 } from '../support/sandbox-server/user.ts'
 
-/** Conversations of a day, and saved models: what is counted, and what is given back. */
+/** Daily conversations and saved models: what counts, and what is returned. */
 
 interface QuotaStatus {
   readonly daily_limit: number | null
@@ -69,14 +69,14 @@ test(
     expect(String(refused?.message)).toContain('2')
     expect(Date.parse(reset_at) % 86_400_000).toBe(0)
     expect(Date.parse(reset_at)).toBeGreaterThan(Date.now())
-    // A conversation that is there is not counted again, nor refused.
+    // An existing conversation is neither counted again nor refused.
     const ready = await waitFor('both are READY', async () => {
       const tasks = await user.listAll<StartTask>(`${base}/start-tasks/search`, 10)
       return tasks.length === 2 && tasks.every((task) => task.status === 'READY') ? tasks : undefined
     })
     const again = await user.startConversation({ conversation_id: ready[0]?.app_conversation_id })
     expect(again.at(-1)?.status).toBe('READY')
-    // Deleting gives nothing back.
+    // Deleting returns nothing.
     await user.requestOrThrow('DELETE', `${base}/${ready[0]?.app_conversation_id}`)
     expect((await getQuotaStatus(user)).used_today).toBe(2)
   },
@@ -91,7 +91,7 @@ test('a failed start returns its quota slot, a refused one uses none', longTimeo
     expect((await user.requestJson('POST', base, { sandbox_spec_id: 'nobody' })).status).toBe(422)
     expect((await user.startConversation({ sandbox_id: 'sb-nobody' })).at(-1)?.status).toBe('ERROR')
     expect((await user.startConversation({ sandbox_spec_id: 'failing' })).at(-1)?.status).toBe('ERROR')
-    // A task has ended before its slot is given back.
+    // A task ends before its slot is returned.
     await waitFor('the slots are given back', async () => {
       const { used_today, remaining } = await getQuotaStatus(user)
       return used_today === 1 && remaining === 1 ? true : undefined

@@ -19,8 +19,9 @@ import { findProcesses } from '../support/sandbox-server/process-resources.ts'
 import { type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 
 /**
- * How often the server is killed at a random moment. From 100 on it is killed at every step of the warm pool too, and at every commit
- * of a conversation; otherwise at those steps that only the pool has, and at some of the commits.
+ * How often the server is killed at a random moment. From 100 on it is killed at every step of the warm pool
+ * too, and at every commit of a conversation; otherwise at the steps that only the pool has, and at some of
+ * the commits.
  */
 const kills = Number(process.env.SLIPWAY_SANDBOX_KILLS ?? 3)
 const isThorough = kills >= 100
@@ -83,13 +84,16 @@ test(
   limitMs,
 )
 
-/** Kills the server so long after it was started; nothing when it has ended by then. */
+/** Kills the server this long after its start, unless it has ended by then. */
 async function killAfter(server: SandboxServer, ms: number): Promise<void> {
   await sleep(ms)
   if (server.isRunning) server.signal('SIGKILL')
 }
 
-/** Who of a sandbox is killed: its agent server, what it is walled in by, the shell beside it, or all at once. */
+/**
+ * Which processes of a sandbox are killed: its agent server, the wrapper around it, the shell beside it, or
+ * all at once.
+ */
 const processMatchers: Readonly<Record<string, (command: string) => boolean>> = {
   'agent server': (command) => command.startsWith(process.execPath),
   wrapper: (command) => command.startsWith('/usr/bin/bwrap') || command.startsWith('bwrap'),
@@ -97,7 +101,7 @@ const processMatchers: Readonly<Record<string, (command: string) => boolean>> = 
   everything: () => true,
 }
 
-/** Answers how many there were. */
+/** Returns how many there were. */
 async function killProcesses(server: SandboxServer, sandbox: SandboxInfo, target: string): Promise<number> {
   const processes = await findProcesses(join(server.data, 'sandboxes', sandbox.id))
   const killed = processes.filter(({ command }) => processMatchers[target]?.(command))
@@ -105,7 +109,7 @@ async function killProcesses(server: SandboxServer, sandbox: SandboxInfo, target
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // It has gone with another one.
+      // It ended with another one.
     }
   }
   return killed.length
@@ -122,7 +126,7 @@ test(
     for (const victim of Object.keys(processMatchers)) {
       for (const isDown of [false, true]) {
         if (isDown) await server.stop('SIGKILL')
-        // Where nothing walls it in, there is no wrapper.
+        // Without isolation there is no wrapper.
         const count = await killProcesses(server, known.sandbox, victim)
         if (isDown) await server.start()
         if (count === 0 && victim === 'wrapper') continue

@@ -10,7 +10,7 @@ import {
   type User,
 } from '../support/sandbox-server/user.ts'
 
-/** Repositories, setup scripts, hooks and what is told of them when they fail. */
+/** Repositories, setup scripts, hooks, and the reports of their failures. */
 
 const token = 'ghp-a-token-of-nobody-0123456789'
 let fixture: SandboxServerFixture

@@ -5,7 +5,7 @@ import { openReverseProxy } from '../support/reverse-proxy.ts'
 import type { SandboxInfo } from '../support/sandbox-server/server.ts'
 import { createUser, openSandboxServer, textModel } from '../support/sandbox-server/user.ts'
 
-/** A sandbox server below a path of somebody else's address, and its sandboxes through it. */
+/** A sandbox server below a path of a reverse proxy, and its sandboxes through it. */
 
 const longTimeout = { timeout: 120_000 }
 
@@ -41,7 +41,7 @@ test.each([
     const url = String(agent?.url)
     const key = { 'x-session-api-key': String(sandbox.session_api_key) }
 
-    // Requests: with the key of the sandbox alone, and in both directions as they are.
+    // Requests with the key of the sandbox only, unchanged in both directions.
     expect(await (await fetch(`${url}/api/conversations/count`, { headers: key })).json()).toBe(0)
     for (const headers of [{}, { authorization: `Bearer ${user.key}` }, { 'x-session-api-key': 'x' }])
       expect((await fetch(`${url}/api/conversations/count`, { headers })).status).toBe(401)
@@ -60,7 +60,7 @@ test.each([
     expect((await fetch(`${front.url}/sandboxes/${sandbox.id}/nothing/x`, { headers: key })).status).toBe(404)
     expect((await fetch(`${front.url}/sandboxes/sb-nobody/agent/alive`, { headers: key })).status).toBe(404)
 
-    // A conversation of the client's own, and its WebSocket.
+    // A conversation of the published client, and its WebSocket.
     const conversation = await user.createConversation({ sandbox_id: sandbox.id })
     expect(conversation.conversation_url).toBe(`${url}/api/conversations/${conversation.id}`)
     const socketUrl = `${url.replace('http', 'ws')}/sockets/events/${conversation.id}`
@@ -72,11 +72,11 @@ test.each([
     )
     expect(JSON.stringify(events)).toContain('Through the proxy.')
     await using refused = new SocketClient(socketUrl, { 'x-session-api-key': 'x' })
-    // A socket that is refused is closed at once, or after it was opened with nothing said.
+    // A refused socket is closed at once, or after its opening without a frame.
     await new Promise((resolve) => refused.socket.once('close', resolve))
     expect(refused.frames).toEqual([])
 
-    // One that is paused is not resumed by a request, and its socket ends or stands still.
+    // A request never resumes a paused sandbox, and its socket ends or stays silent.
     await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox.id}/pause`)
     const paused = await fetch(`${url}/alive`, { headers: key })
     expect(paused.status).toBe(409)
@@ -86,7 +86,7 @@ test.each([
     await user.waitForSandbox(sandbox.id, 'RUNNING')
     expect((await fetch(`${url}/alive`, { headers: key })).status).toBe(200)
 
-    // What anybody says is seen from inside: no key of this server's users.
+    // Requests as the sandbox receives them: without keys of this server's users.
     const ran = await fetch(`${url}/api/bash/execute_bash_command`, {
       method: 'POST',
       headers: { ...key, 'content-type': 'application/json' },

@@ -11,7 +11,7 @@ import {
   waitFor,
 } from '../support/sandbox-server/user.ts'
 
-/** Sandboxes and their specs, from outside: what their routes promise. */
+/** Sandboxes and their specs, from outside: the promises of their routes. */
 
 const longTimeout = { timeout: 120_000 }
 const specs = [
@@ -87,7 +87,7 @@ describe('lists', () => {
       expect(body).toMatchObject({ detail: [{ loc: ['query', 'limit'] }] })
     }
     expect((await caller.requestJson('GET', `${path}?page_id=`)).status).toBe(200)
-    // A page that nobody gave out is refused or empty.
+    // An invented page id is refused or an empty page.
     const { status, body } = await caller.requestJson<ListPage<unknown>>(
       'GET',
       `${path}?page_id=%F0%9F%98%80`,
@@ -301,7 +301,7 @@ test(
     const second = await ann.startRunningSandbox()
     expect((await ann.requestJson('POST', `/api/v1/sandboxes/${first.id}/resume`)).status).toBe(429)
     await ann.requestOrThrow('DELETE', `/api/v1/sandboxes/${second.id}`)
-    // What is being removed may count until it has gone.
+    // A sandbox that is being removed may count until it is gone.
     await waitFor('there is room again', async () =>
       (await ann.requestJson('POST', `/api/v1/sandboxes/${first.id}/resume`)).status === 200
         ? true

@@ -17,7 +17,10 @@ import {
 } from '../support/sandbox-server/user.ts'
 import { StaticGitHost } from '../support/static-git-host.ts'
 
-/** Secrets in every place that takes one, and nowhere else afterwards. What agent servers do with theirs is in `canary.test.ts`. */
+/**
+ * Plants secrets in every place that accepts one, and searches everything else for them.
+ * `conformance/agent-server/secret-leaks.test.ts` does the same for agent servers.
+ */
 
 let directory: string
 let server: SandboxServer
@@ -25,7 +28,9 @@ let mockProvider: MockProvider
 let git: StaticGitHost
 let ann: User
 let processes: ProcessListScanner
-/** Every answer of the server, with the request; without the session keys that an owner is told, and without new API keys. */
+/**
+ * Every reply of the server, with the request; without the session keys for owners, and without new API keys.
+ */
 const responses: string[] = []
 
 beforeAll(async () => {
@@ -95,7 +100,7 @@ function recordResponses(recorded: SandboxServer): void {
   }
 }
 
-/** Of much the end is told, so what is short comes last. */
+/** Of a long output only the end is reported, so short texts come last. */
 const leakySetupScript = `find / -name login -newer .git/HEAD -exec cat {} + 2>/dev/null
 cat /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n'
 git config --list --show-origin
@@ -107,7 +112,7 @@ printf %s "$API_TOKEN" | od -An -tx1 -v | tr -d ' \\n'; echo
 exit 3
 `
 
-/** A model whose settings hold a secret in every place that takes one. */
+/** A model with a secret in every setting that accepts one. */
 function modelWithSecrets(location: string, more: object = {}): object {
   return mockProvider.llm('compatible', {
     api_key: plantSecret(`${location}-api-key`),
@@ -123,7 +128,7 @@ function modelWithSecrets(location: string, more: object = {}): object {
   })
 }
 
-/** A provider that refuses and says all that it was sent. */
+/** A provider that refuses, and repeats the request in its error. */
 const echoingReply: ScriptedReply = (response, { headers, body }) => {
   const message = `Refused: ${JSON.stringify(headers)} ${JSON.stringify({ api_token: body.api_token })}`
   response.writeHead(401, { 'content-type': 'application/json' })
@@ -216,7 +221,7 @@ function startRequest(more: object = {}): object {
   }
 }
 
-/** Conversations that meet secrets in every way; answers their ids. */
+/** Runs conversations that use secrets in every way; returns their ids. */
 async function runConversationsWithSecrets(): Promise<string[]> {
   mockProvider.bodyForGet = plantSecret('lookup')
   mockProvider.replyWithoutTools = { text: 'A title' }
@@ -228,14 +233,14 @@ async function runConversationsWithSecrets(): Promise<string[]> {
   const first = await ann.createConversation(startRequest({ plugins: [] }))
   await ann.waitForMessage(first.id, 'aloud')
 
-  // A model that refuses, and says to whom.
+  // A model that refuses, and names the key in its error.
   mockProvider.replies = [echoingReply]
   const refused = await ann.createConversation(startRequest({ sandbox_id: first.sandbox_id, plugins: [] }))
   await waitForConversationError(refused.id)
   await ann.requestOrThrow('POST', `${base}/${refused.id}/switch_profile`, { profile_name: 'canary' })
   await ann.sendMessage(refused.id, 'Once more.')
   await waitForConversationError(refused.id)
-  // Somebody who has set nothing gets the model of the server.
+  // A user without settings has the model of the server.
   const bob = await createUser(server)
   plantedSecrets.set('other-key', bob.key)
   const { id } = await bob.createConversation(startRequest({ plugins: [] }))
@@ -253,7 +258,7 @@ async function waitForConversationError(id: string, user = ann): Promise<void> {
   })
 }
 
-/** Starts that fail or nearly do. */
+/** Starts that fail, or almost. */
 async function startWithRepositories(sandbox: string): Promise<string> {
   for (const [provider, place] of [
     ['gitlab', 'gitlab'],
@@ -276,14 +281,14 @@ async function startWithRepositories(sandbox: string): Promise<string> {
   })
   const last = (await ann.startConversation({ ...startBody, plugins: [] })).at(-1)
   expect(last).toMatchObject({ status: 'READY' })
-  // The script was run and printed much.
+  // The script ran and printed much.
   expect(last?.detail).toMatch(/setup\.sh failed with exit code 3/)
   return String(last?.app_conversation_id)
 }
 
 const base = '/api/v1/app-conversations'
 
-/** Requests that are refused, with secrets in them. */
+/** Invalid requests with secrets in them. */
 async function sendRejectedRequests(): Promise<void> {
   const llm = modelWithSecrets('refused')
   const bodies: readonly (readonly [string, unknown])[] = [
@@ -365,7 +370,7 @@ async function sendRejectedRequests(): Promise<void> {
   await sendWrongKeys()
 }
 
-/** Keys that are none, in every place for one. */
+/** Invalid keys, in every place for one. */
 async function sendWrongKeys(): Promise<void> {
   const wrong = plantSecret('wrong-key')
   for (const headers of [
@@ -391,7 +396,7 @@ async function sendWrongKeys(): Promise<void> {
   await new Promise((resolve) => socket.once('error', resolve).once('close', resolve))
 }
 
-/** Everything that can be looked at. */
+/** Everything that can be read. */
 async function readEverything(ids: readonly string[], sandboxes: readonly string[]): Promise<void> {
   for (const path of [
     '/api/v1/settings',
@@ -421,7 +426,7 @@ async function readEverything(ids: readonly string[], sandboxes: readonly string
   }
 }
 
-/** Secrets in the files of the data directory, by file; what is in the sandboxes' own folders is theirs. */
+/** Secrets in the files of the data directory, by file, except in the sandboxes' own folders. */
 async function findLeaksInFiles(): Promise<Record<string, string[]>> {
   const all: Record<string, string[]> = {}
   for (const entry of await readdir(server.data, { withFileTypes: true })) {
@@ -437,7 +442,7 @@ async function findLeaksInFiles(): Promise<Record<string, string[]>> {
   return all
 }
 
-/** Where a sandbox is entitled to its owner's secrets, and who else is. */
+/** Where a sandbox may read its owner's secrets, and where not. */
 async function expectEntitledAccess(sandbox: string): Promise<void> {
   const box = await ann.waitForSandbox(sandbox, 'RUNNING')
   const headers = { 'x-session-api-key': String(box.session_api_key) }
@@ -467,7 +472,7 @@ test('no reply, log, file, task, event or process list contains a secret', async
   ids.push(await startWithRepositories(sandbox))
   await expectEntitledAccess(sandbox)
 
-  // One that ends by itself and prints all that it knows, as a sandbox and as the sandbox of a start.
+  // A sandbox that ends by itself and prints everything it knows, alone and in a start.
   const { id: crashing } = await ann.requestOrThrow<{ id: string }>(
     'POST',
     '/api/v1/sandboxes?sandbox_spec_id=crashing',
@@ -494,7 +499,7 @@ test('no reply, log, file, task, event or process list contains a secret', async
   const running = await findLeaksInFiles()
   await server.stop()
 
-  // The secrets were really in use, and the list of processes was really looked at.
+  // The secrets were really in use, and the process list was really read.
   const told = JSON.stringify(mockProvider.requests.map(({ headers, body }) => [headers, body.api_token]))
   for (const place of [
     'settings-api-key',

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createUser, openSandboxServer, textModel } from '../support/sandbox-server/user.ts'
 
-/** What a sandbox server tells of what it does, and to whom. */
+/** Metrics, traces and audit of a sandbox server, and who may read them. */
 
 const privateMessage = 'a message that nobody else may see'
 
@@ -18,7 +18,7 @@ test('a start appears in metrics and audit, for authorized callers', {
       env: {
         SLIPWAY_AUDIT_LOG: audit,
         SLIPWAY_EXPOSE: 'relay',
-        // Nobody is there: traces are lost, and nothing else is.
+        // No receiver listens: traces are lost, and nothing else is.
         OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
       },
     })
@@ -79,7 +79,7 @@ test('a start appears in metrics and audit, for authorized callers', {
       status: 200,
     }
     expect(lines).toContainEqual(expect.objectContaining(relayed))
-    // What sandboxes report of themselves is no act of anybody.
+    // Reports of sandboxes about themselves have no audit entry.
     expect(lines.filter(({ route }) => String(route).startsWith('/api/v1/webhooks'))).toEqual([])
     const secrets = [privateMessage, user.key, server.key, String(sandbox.session_api_key)]
     for (const [where, seen] of Object.entries({ metrics, audit: text }))

@@ -17,8 +17,8 @@ import {
 } from '../support/sandbox-server/user.ts'
 
 /**
- * Who may see and do what. The table of routes is the OpenAPI document, so a route that is added is tested without anybody
- * thinking of it: what is somebody else's answers each of them as if it were not there.
+ * Who may read and do what. The table of routes is the OpenAPI document, so a new route is tested
+ * automatically: each route treats an object of another user as unknown.
  */
 
 interface Operation {
@@ -43,7 +43,7 @@ interface Parameter {
   readonly name: string
 }
 
-/** What is asked with; bodies are such that nothing but the ids can be wrong about them. */
+/** Requests whose only possible error is an id. */
 interface OwnedResources {
   readonly sandbox: string
   readonly conversation: string
@@ -69,7 +69,7 @@ const bodies: Readonly<Record<string, object>> = {
   'PUT /api/admin/quota/users/{user_id}/quota': { daily_conversation_limit: 1 },
   'PATCH /api/admin/users/{user_id}': { name: 'Taken over' },
 }
-/** Where the query is what names something. */
+/** Routes whose query names an object. */
 const identifyingQueries: Readonly<Record<string, (things: OwnedResources) => string>> = {
   'GET /api/v1/sandboxes': ({ sandbox }) => `id=${sandbox}`,
   'GET /api/v1/app-conversations': ({ conversation }) => `ids=${conversation}`,
@@ -81,16 +81,16 @@ const identifyingQueries: Readonly<Record<string, (things: OwnedResources) => st
   'GET /api/v1/app-conversations/start-tasks/count': ({ conversation }) =>
     `conversation_id__eq=${conversation}`,
   'GET /api/v1/conversation/{conversation_id}/events': ({ event }) => `id=${event}`,
-  // Specs are everybody's.
+  // Specs are public.
   'GET /api/v1/sandbox-specs': () => 'id=process',
   'GET /api/v1/app-conversations/{conversation_id}/files': () => 'path=.',
   'GET /api/v1/app-conversations/{conversation_id}/git/changes': () => 'path=.',
   'GET /api/v1/app-conversations/{conversation_id}/git/diff': () => 'path=a',
 }
-/** Queries that name nothing of anybody. */
+/** Queries that name no object of a user. */
 const harmlessQueryNames =
   /^(?:page_id|limit|sort_order|file_path|path|ref|(?:kind|source)(?:__eq)?|body|gzip|meta|(?:title|name)__contains|(?:timestamp|created_at|updated_at)__(?:gte|lt)|include_sub_conversations|expose_secrets|sandbox_spec_id)$/
-/** Making a profile of one's own under any name is no trespass. */
+/** A user may create a profile of any name. */
 const creatingRoutes = ['POST /api/v1/settings/profiles/{name}']
 
 let fixture: SandboxServerFixture
@@ -109,7 +109,7 @@ afterAll(async () => {
   await fixture?.[Symbol.asyncDispose]()
 }, 120_000)
 
-/** One of everything. */
+/** Creates one object of each kind. */
 async function createResources(user: User): Promise<OwnedResources> {
   await user.setModel(textModel)
   const task = (await user.startConversation({ title: 'Mine', initial_message: { content: 'Of mine.' } })).at(
@@ -184,18 +184,18 @@ const identifyingOperations = operations.filter(
       query.some((name) => !harmlessQueryNames.test(name))),
 )
 
-/** An answer without the ids that it was asked with. */
+/** A reply without the ids of its request. */
 function withoutIds(value: unknown, resources: OwnedResources): string {
   return Object.values(resources).reduce((text, id) => text.replaceAll(id, '*'), JSON.stringify(value))
 }
 
-/** What Ann has, in full. */
+/** All objects of Ann. */
 async function readAllResources(user: User): Promise<unknown> {
   const { sandbox, conversation, task } = annsResources
   const [keys, info] = [await user.get<object[]>('/api/keys'), await user.getConversation(conversation)]
   return {
     keys: keys.map((key) => ({ ...key, last_used_at: null })),
-    // What its agent server says of it may be on its way still.
+    // A report of its agent server may still be under way.
     info: { ...info, execution_status: null, metrics: null, updated_at: null },
     sandboxes: await user.listAll('/api/v1/sandboxes/search', 100),
     sandbox: await user.getSandbox(sandbox),
@@ -226,7 +226,7 @@ test('every route treats an object of another user as unknown', async () => {
       missing.status,
       withoutIds(missing.body, absent),
     ])
-    // Nothing that could be wrong about the request but the ids.
+    // The ids are the only possible error of the request.
     expect([name, foreign.status]).not.toEqual([name, 422])
     if (operation.method !== 'GET' && operation.tag !== 'admin' && !creatingRoutes.includes(name))
       expect([name, [200, 404].includes(foreign.status)]).toEqual([name, true])
@@ -296,7 +296,7 @@ test('a session key of one sandbox cannot write into the conversations of anothe
     expect(await post(`events/${id}`, [event])).toBe(401)
     expect(await post('conversations', { id, title: 'Taken over', execution_status: 'idle' })).toBe(401)
   }
-  // Keys of people are none of sandboxes, and the other way round.
+  // Keys of users are not keys of sandboxes, and vice versa.
   const asPerson = { authorization: `Bearer ${session_api_key}` }
   expect((await server.requestJson('GET', '/api/v1/users/me', undefined, { headers: asPerson })).status).toBe(
     401,

@@ -5,7 +5,7 @@ import { makeRepositoryCommand, openWireServer, unknownId, wireCase } from './wi
 const wire = openWireServer()
 const bytes = Uint8Array.from({ length: 2_000 }, (_, n) => (n * 31) % 256)
 
-/** The spellings in which clients put an absolute path behind a slash. */
+/** The spellings in which clients append an absolute path to a route. */
 const spellings = (path: string) => [
   encodeURIComponent(path),
   path.split('/').map(encodeURIComponent).join('/'),

@@ -23,7 +23,7 @@ const startCommand = (body: object) =>
 const searchEvents = (query: Record<string, string>) =>
   wire.requestOrThrow<BashPage>('GET', '/api/bash/bash_events/search', { query })
 
-/** As the clients wait: by what is new since the last order. */
+/** Waits like the clients: polls by order. */
 async function waitForOutput(id: string): Promise<BashEvent[]> {
   const found: BashEvent[] = []
   for (;;) {

@@ -22,7 +22,7 @@ async function searchAll(id: string, query: Record<string, string>): Promise<Api
   return found
 }
 
-/** A conversation with twelve messages that nobody answered. */
+/** A conversation with twelve unanswered messages. */
 async function createWithMessages(): Promise<string> {
   const { id } = await wire.createIdle()
   for (let n = 0; n < 12; n += 1)

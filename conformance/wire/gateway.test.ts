@@ -6,7 +6,7 @@ import { openWireServer, wireCase, wireCaseWithKey } from './wire-server.ts'
 const wire = openWireServer()
 const header = 'x-openhands-serverconversation-id'
 
-/** The name of a model that plays a script. */
+/** The name of a scripted model. */
 async function createModel(script: readonly unknown[]): Promise<string> {
   const name = `wire-${randomUUID().slice(0, 8)}`
   await wire.requestOrThrow('POST', `/api/profiles/${name}`, { body: { llm: scriptedModel(script) } })

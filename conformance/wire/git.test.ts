@@ -4,7 +4,7 @@ import { makeRepositoryCommand, openWireServer, wireCase } from './wire-server.t
 const wire = openWireServer()
 let number = 0
 
-/** A repository with one commit, and what `more` does to it in the shell. */
+/** A repository with one commit, changed by the shell commands `more`. */
 async function createRepository(more = 'true'): Promise<string> {
   number += 1
   const path = `${wire.directory}/repository ${number}`

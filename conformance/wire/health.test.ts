@@ -33,7 +33,7 @@ wireCase('GET /server_info', 'has a version that the clients accept, and the fea
   )
   expect(status).toBe(200)
   const [, major, minor] = /^(\d+)\.(\d+)\.\d+$/.exec(body.version) ?? []
-  // The newest floor of any client feature is 1.37.
+  // The newest minimum version of any client feature is 1.37.
   expect(Number(major) * 1000 + Number(minor)).toBeGreaterThanOrEqual(1037)
   expect(body).toMatchObject({
     uptime: expect.any(Number),
@@ -54,7 +54,7 @@ wireCase('GET /', 'is the server info, or redirects to a page', async () => {
   else expect([status, /json|html/.test(type)]).toEqual([200, true])
 })
 
-/** Follows what leads on, as browsers do. */
+/** Follows redirects, like browsers. */
 async function fetchPage(path: string) {
   const response = await fetch(`${wire.url}${path}`, { headers: wire.headers })
   return { status: response.status, text: await response.text() }

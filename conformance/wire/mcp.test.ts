@@ -3,7 +3,7 @@ import { openWireServer, unknownId, wireCase } from './wire-server.ts'
 
 const wire = openWireServer()
 
-/** A server of the protocol over standard input and output, with one tool. */
+/** An MCP server over standard input and output, with one tool. */
 const mcpServerScript = `
 process.stdin.setEncoding('utf8')
 let rest = ''

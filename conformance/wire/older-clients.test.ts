@@ -9,7 +9,7 @@ import {
 import type { ApiEvent } from '../support/agent-server-api.ts'
 import { makeRepositoryCommand, openWireServer, sessionKey, wireCase } from './wire-server.ts'
 
-/** Clients of other ages: a third-party one, the page and the app server of 2025, automation. */
+/** Older clients: a third-party one, the web client and the app server of 2025, automation. */
 const wire = openWireServer()
 const path = (id: string, rest = '') => `/api/conversations/${id}${rest}`
 const openSocket = (id: string, query: string, headers: Record<string, string> = {}) =>
@@ -96,7 +96,7 @@ wireCase('ALL A.3 third-party client', 'asks for commands from a page id that it
       query,
     },
   )
-  // From there or after it, never from the start of everything.
+  // From that position or after it, never from the beginning.
   expect(items.every(({ id }) => id === output.id)).toBe(true)
 })
 

@@ -8,7 +8,7 @@ interface Plugins {
   readonly plugins: readonly { readonly name: string; readonly [member: string]: unknown }[]
 }
 
-/** A folder with a plugin that has one skill; its name is new each time. */
+/** Creates a folder with a plugin that has one skill; the name is unique. */
 async function createPluginFolder(at = wire.directory): Promise<{ name: string; source: string }> {
   const name = `wire-${randomUUID().slice(0, 8)}`
   const source = `${at}/${name}`

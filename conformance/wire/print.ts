@@ -5,8 +5,9 @@ import { join, resolve } from 'node:path'
 import { type Requirement, requirements } from './requirements.ts'
 
 /**
- * `node conformance/wire/print.ts [--json]`: runs the wire suite and prints what became of each row. With `SLIPWAY_URL` (and
- * `SLIPWAY_SESSION_API_KEY`) against that server, otherwise against the working tree. Ends with 1 when a row does not pass.
+ * `node conformance/wire/print.ts [--json]`: runs the wire suite and prints the result of each row. With
+ * `SLIPWAY_URL` (and `SLIPWAY_SESSION_API_KEY`) against that server, otherwise against the working tree.
+ * Exits with 1 when a row does not pass.
  */
 type Outcome = 'pass' | 'fail' | 'skip' | 'none'
 

@@ -13,13 +13,13 @@ import type { ApiEvent, EventPage } from '../support/agent-server-api.ts'
 import { openWireServer, sessionKey, unknownId, wireCase } from './wire-server.ts'
 
 /**
- * The remote conversation and the remote workspace of the Python SDK, call by call in its order. It validates every event
- * against closed models: one unknown kind or member in a page ends its synchronisation.
+ * The remote conversation and the remote workspace of the Python SDK, call by call in its order. It validates
+ * every event against closed models: one unknown kind or member in a page ends its synchronisation.
  */
 const wire = openWireServer()
 const path = (id: string, rest = '') => `/api/conversations/${id}${rest}`
 
-/** The request as it makes it: everything said, defaults and nulls too. */
+/** The request of the SDK: every member, defaults and nulls included. */
 const request = (script: readonly unknown[], more: object = {}) => ({
   agent: {
     kind: 'Agent',
@@ -69,7 +69,7 @@ const request = (script: readonly unknown[], more: object = {}) => ({
 const create = async (script: readonly unknown[], more: object = {}) =>
   await wire.requestOrThrow<ConversationInfo>('POST', '/api/conversations', { body: request(script, more) })
 
-/** Every page, as it synchronises. */
+/** Every page, like its synchronisation. */
 async function fetchHistory(id: string): Promise<ApiEvent[]> {
   const found: ApiEvent[] = []
   for (let page_id: string | null = null; ; ) {
@@ -92,7 +92,9 @@ const isFinalState = (event: ApiEvent) =>
   event.key === 'full_state' &&
   (event.value as ConversationInfo).execution_status !== 'running'
 
-/** Its socket: opened without a key, which comes as the first frame; ready with the first state update of any key. */
+/**
+ * Its socket: opened without a key, which is the first frame; ready with the first state update of any key.
+ */
 async function connect(id: string): Promise<SocketClient> {
   const client = new SocketClient(`${wire.url.replace(/^http/, 'ws')}/sockets/events/${id}`, {})
   client.socket.on('open', () =>
@@ -124,7 +126,7 @@ wireCase(
       'stats',
     ])
       expect([member, info[member]]).toEqual([member, expect.anything()])
-    // It validates the agent against its own closed unions: what it did not send must not come back.
+    // It validates the agent against its own closed unions: the reply must not add members.
     expect(info.agent).toMatchObject({
       condenser: null,
       critic: null,

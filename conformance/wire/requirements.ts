@@ -1,7 +1,8 @@
 /**
- * What existing clients ask of an agent server, row by row: section, priority, method, path, what. The method of sockets is WS,
- * that of what is said over more than one operation is ALL. P0: the main path of a client breaks without it; P1: one of its
- * features does. `rows.test.ts` holds the cases to this list, `print.ts` prints it with what passes.
+ * The requirements of existing clients on an agent server, row by row: section, priority, method, path,
+ * promise. The method of sockets is WS, that of promises about several operations is ALL. P0: without it the
+ * main path of a client breaks; P1: one of its features breaks. `requirements.test.ts` compares the cases
+ * with this list, `print.ts` prints it with the results.
  */
 const requirementTable = [
   ['health', 'P0', 'GET', '/alive', 'the process lives; no key'],
@@ -257,7 +258,7 @@ type ToRequirementId<R> = R extends readonly [
   ? `${M} ${P}`
   : never
 
-/** How a case names its row: method and path. */
+/** The id by which a case names its row: method and path. */
 export type RequirementId = ToRequirementId<(typeof requirementTable)[number]>
 
 export interface Requirement {

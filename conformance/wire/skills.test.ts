@@ -17,7 +17,7 @@ const projectOnly = { load_public: false, load_user: false, load_project: true, 
 const skillText = (name: string, body = 'Do it well.') =>
   `---\nname: ${name}\ndescription: A skill of a test.\n---\n\n${body}\n`
 
-/** A folder with one skill, as it is installed from; its name is new each time. */
+/** Creates a folder with one skill to install; the name is unique. */
 async function createSkillFolder(): Promise<{ name: string; source: string }> {
   const name = `wire-${randomUUID().slice(0, 8)}`
   const source = `${wire.directory}/${name}`

@@ -23,7 +23,7 @@ const isSnapshot = (event: ApiEvent) =>
   event.kind === 'ConversationStateUpdateEvent' && event.key === 'full_state'
 const messageFrame = (text: string) => JSON.stringify({ role: 'user', content: [{ type: 'text', text }] })
 
-/** How a socket ends that is opened so: the status of a refused upgrade, or the close code. */
+/** How a socket with these options ends: the status of a refused upgrade, or the close code. */
 function connectionResult(
   url: string,
   headers: Record<string, string> = {},

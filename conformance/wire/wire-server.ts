@@ -9,20 +9,21 @@ import { AgentServerApi } from '../support/agent-server-api.ts'
 import type { RequirementId } from './requirements.ts'
 
 /**
- * The wire suite: what existing clients ask, case by case. Its only inputs are `SLIPWAY_URL` and `SLIPWAY_SESSION_API_KEY`;
- * without a URL it starts the working tree with a key. What it assumes of a server that somebody else started: it listens on
- * loopback of this machine or forwards to one, tools may write below the temporary folder, the scripted model is there, and
- * nobody else changes its settings meanwhile: run it with `--no-file-parallelism` then. It puts back what it changed.
+ * The wire suite: the requests of existing clients, case by case. Its only inputs are `SLIPWAY_URL` and
+ * `SLIPWAY_SESSION_API_KEY`; without a URL it starts the working tree with a key. It assumes of an external
+ * server that it listens on loopback of this machine or forwards to one, that tools may write below the
+ * temporary folder, that the scripted model is there, and that no other client changes its settings
+ * meanwhile: then run it with `--no-file-parallelism`. It restores what it changes.
  */
 export const sessionKey =
   process.env.SLIPWAY_URL === undefined ? 'wire-key-1' : process.env.SLIPWAY_SESSION_API_KEY
 
-/** A case of a row. The name begins with the row, so that a report can be read row by row. */
+/** A case of a row. Its name begins with the row, so a report can be read row by row. */
 export function wireCase(requirement: RequirementId, promise: string, run: () => Promise<void>): void {
   test(`[${requirement}] ${promise}`, { timeout: 40_000 }, run)
 }
 
-/** The same of a promise about keys: skipped where the server that somebody else started has none. */
+/** A case about keys: skipped with an external server without keys. */
 export function wireCaseWithKey(
   requirement: RequirementId,
   promise: string,
@@ -35,7 +36,7 @@ export function wireCaseWithKey(
 
 export interface WireResponse<T = unknown> {
   readonly status: number
-  /** JSON as a value when the content type says so, otherwise text. */
+  /** Parsed JSON where the content type is JSON, otherwise text. */
   readonly body: T
   readonly type: string
   readonly headers: Headers
@@ -49,7 +50,7 @@ export interface RequestOptions {
   readonly isAnonymous?: boolean
 }
 
-/** Everything that the cases of a file work with; there while they run. */
+/** The server of a file of cases, open while they run. */
 export class WireServer {
   url = ''
   /** An empty folder on the server's machine. */
@@ -85,7 +86,10 @@ export class WireServer {
     await this.#stop()
   }
 
-  /** As the published clients ask: a JSON content type also where there is no body; the answer read by its content type. */
+  /**
+   * Sends a request like the published clients: with a JSON content type also without a body; parses the
+   * reply by its content type.
+   */
   async request<T = unknown>(
     method: string,
     path: string,
@@ -131,7 +135,7 @@ export class WireServer {
     return { status: response.statusCode ?? 0, body: JSON.parse(Buffer.concat(chunks).toString()) }
   }
 
-  /** The body of an answer; throws when the status is not 2xx. */
+  /** The body of a reply; throws when the status is not 2xx. */
   async requestOrThrow<T = Json>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
     const { status, body } = await this.request<T>(method, path, options)
     if (status < 200 || status > 299) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(body)}`)
@@ -142,7 +146,7 @@ export class WireServer {
     return (await this.request(method, path, options)).status
   }
 
-  /** What a command of the server's machine prints; throws when it fails. */
+  /** The output of a command on the server's machine; throws when it fails. */
   async runCommand(command: string): Promise<string> {
     const body = await this.requestOrThrow<{
       exit_code: number
@@ -153,7 +157,7 @@ export class WireServer {
     return body.stdout ?? ''
   }
 
-  /** A conversation that has done a run of the script to its end. */
+  /** Creates a conversation and runs the script to its end. */
   async createFinished(
     script: readonly unknown[] = [finishStep('Done.')],
     more: object = {},
@@ -163,7 +167,7 @@ export class WireServer {
     return info
   }
 
-  /** A conversation that has not begun. */
+  /** Creates a conversation without a run. */
   async createIdle(
     script: readonly unknown[] = [finishStep('Done.')],
     more: object = {},
@@ -178,12 +182,12 @@ export class WireServer {
   }
 }
 
-/** A JSON object, of which a case looks at this and that. */
+/** A JSON object of which a case reads some members. */
 export type Json = Readonly<Record<string, unknown>>
 
 export const unknownId = '00000000-0000-4000-8000-000000000000'
 
-/** The server of a file of cases, from before the first to after the last. */
+/** Opens the server before the first case of a file and closes it after the last. */
 export function openWireServer(): WireServer {
   const wire = new WireServer()
   beforeAll(() => wire.open(), 60_000)
@@ -191,7 +195,7 @@ export function openWireServer(): WireServer {
   return wire
 }
 
-/** A folder with a repository: one commit with `tracked.txt`, as shell. */
+/** Shell commands that create a repository: one commit with `tracked.txt`. */
 export function makeRepositoryCommand(path: string): string {
   const git = `git -C '${path}' -c user.name=t -c user.email=t@localhost -c commit.gpgsign=false`
   return `mkdir -p '${path}' && git init -q '${path}' && printf 'one\\n' > '${path}/tracked.txt' && ${git} add . && ${git} commit -qm first`

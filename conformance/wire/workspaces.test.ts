@@ -10,7 +10,7 @@ interface Lists {
 }
 
 const getWorkspaces = () => wire.requestOrThrow<Lists>('GET', '/api/workspaces')
-/** One that is there, with a name of its own. */
+/** Creates a folder with a unique name. */
 async function createFolder() {
   const id = randomUUID()
   const path = `${wire.directory}/${id}`

@@ -3,17 +3,17 @@ import { expect, test } from 'vitest'
 import { OwnAgentServer } from '../../support/agent-fixture.ts'
 import { type AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
-/** How often the server is killed in the middle of its work. */
+/** How often the server is killed while it works. */
 const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)
 const importSize = 1200
 
-/** What callers were told, and what the log must therefore hold. */
+/** What was acknowledged to callers, and so must be in the log. */
 interface Acknowledged {
   readonly texts: Set<string>
   readonly imports: Set<string>
 }
 
-/** Kills of one directory; then a new one begins, because what has to be read again grows with each. */
+/** Kills with one directory; then a new one, because the time to verify grows with each kill. */
 const roundsPerDirectory = 20
 
 test(`nothing acknowledged is lost, duplicated or torn over ${rounds} kills of a writing server`, {
@@ -39,7 +39,7 @@ async function runCrashRounds(count: number): Promise<void> {
   expect(acknowledged.texts.size).toBeGreaterThan(count)
 }
 
-/** Messages to all conversations and imports beside them, until the server is gone. */
+/** Sends messages to all conversations and imports logs, until the server is killed. */
 async function writeUntilKilled(
   api: AgentServerApi,
   conversations: readonly string[],

@@ -93,14 +93,14 @@ function eventText(event: ApiEvent): string {
   return JSON.stringify(event)
 }
 
-/** Microseconds, read another way than the server does. */
+/** Microseconds, computed independently of the server's code. */
 function toMicroseconds(timestamp: string): number {
   const zoned = /Z$|[+-]\d\d:\d\d$/.test(timestamp) ? timestamp : `${timestamp}Z`
   const digits = /\.(\d+)/.exec(zoned)?.[1] ?? ''
   return Date.parse(zoned.replace(/\.\d+/, '')) * 1000 + Number(digits.slice(0, 6).padEnd(6, '0'))
 }
 
-/** The texts that `body` looks at, read another way than the server does. */
+/** The texts that `body` searches, computed independently of the server's code. */
 function searchableTexts(event: ApiEvent): string[] {
   if (event.kind !== 'MessageEvent') return []
   const llm = event.llm_message as { content?: { text?: string }[]; reasoning_content?: string | null }

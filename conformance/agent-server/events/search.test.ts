@@ -14,7 +14,7 @@ const pause = (id: string, timestamp: string, more: object = {}) => ({
 })
 const searchPath = (id: string, query = '') => `/api/conversations/${id}/events/search${query}`
 
-/** Ties and disorder: by time it reads c a b e d. */
+/** Ties and disorder: in order of time it is c a b e d. */
 const unorderedLog = toJsonLines(
   pause('a', '2026-03-01T10:00:00.000002Z'),
   {

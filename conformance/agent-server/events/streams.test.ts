@@ -7,7 +7,7 @@ import { type ApiEvent, messageLine, toJsonLines } from '../../support/agent-ser
 
 const { server, api } = await openAgentFixture()
 
-/** A client that keeps every frame and can wait for a number of them. */
+/** A client that records every frame and can wait for a number of them. */
 class FrameClient {
   readonly frames: string[] = []
   readonly socket: WebSocket

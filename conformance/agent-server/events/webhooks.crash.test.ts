@@ -9,7 +9,10 @@ import { messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 const kills = 3
 const key = 'session-key-of-the-server'
 
-/** A receiver that keeps what it takes, answers now and then that it has not, and is told when it has taken so many requests. */
+/**
+ * A receiver that stores events, sometimes reports a failure after storing, and can wait for a number of
+ * requests.
+ */
 async function openReceiver() {
   const logs = new Map<string, string[]>()
   const infos: Record<string, unknown>[] = []
@@ -34,7 +37,7 @@ async function openReceiver() {
     }
     requestCount += 1
     if (requestCount === waiter?.count) waiter.done()
-    // It has taken every fifth, and says that it has not.
+    // Every fifth request is stored and reported as failed.
     response.writeHead(requestCount % 5 === 0 ? 500 : 200).end('{}')
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -42,7 +45,7 @@ async function openReceiver() {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/v1/webhooks`,
     logs,
     infos,
-    /** When so many more requests are taken. */
+    /** Resolves after this many more requests. */
     more: (count: number) => new Promise<void>((done) => (waiter = { count: requestCount + count, done })),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()

@@ -57,7 +57,7 @@ test('a conversation continues from another event: every event stays, and the br
   expect(anew.map(eventLabel)).toEqual(
     expect.arrayContaining(['SystemPromptEvent', 'message:user', 'message:agent']),
   )
-  // Forward again, to the branch that was left.
+  // Forward again, to the first branch.
   expect(await navigate(id, second.at(-1)?.id ?? '')).toMatchObject({ leaf_event_id: second.at(-1)?.id })
 })
 
@@ -272,7 +272,7 @@ test('before a sandbox is frozen, runs are paused and their steps complete', asy
   await own.driver.waitForEvent(id, ({ kind }) => kind === 'ActionEvent')
   const answer = await own.api.fetch('/api/conversations/prepare-for-sandbox-pause', { method: 'POST' })
   expect([answer.status, await answer.text(), answer.headers.get('content-type')]).toEqual([204, '', null])
-  // What is not durable now is gone.
+  // Data that is not durable yet is lost.
   await own.restart('SIGKILL')
   expect((await own.driver.getInfo(id)).execution_status).toBe('paused')
   const [result] = (await own.driver.getEvents(id)).filter(({ kind }) => kind === 'ObservationEvent')

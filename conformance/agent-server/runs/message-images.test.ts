@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import WebSocket from 'ws'
 import { openAgentFixture } from '../../support/agent-fixture.ts'
 
-/** Images that are too large for an event, on every way on which a message comes in. */
+/** Images that are too large for an event, on every way by which a message arrives. */
 const { server, api, directory } = await openAgentFixture()
 const raw = { width: 1_100, height: 800, channels: 3 } as const
 const png = await sharp(randomBytes(1_100 * 800 * 3), { raw })
@@ -28,7 +28,7 @@ async function create(message?: object) {
   return { id, answer }
 }
 
-/** The images of the messages of a user, each of which has one. */
+/** The images of the user's messages; each message has one. */
 async function storedImages(id: string): Promise<string[]> {
   const { items } = await api.search(id, { kind: 'MessageEvent', source: 'user', limit: '100' })
   return items.map((event) => {

@@ -30,7 +30,7 @@ const finishReply = (message = 'Done.'): ModelReply => ({
 })
 const allProviders = Object.keys(providers) as Provider[]
 
-/** Runs a conversation over plays and answers its events. */
+/** Runs a conversation with these replies and returns its events. */
 async function runReplies(
   replies: ScriptedReply[],
   options: { provider?: Provider; llm?: object; agent?: object } = {},
@@ -41,7 +41,7 @@ async function runReplies(
   return { id, events: await driver.waitUntilIdle(id) }
 }
 
-/** Whatever has happened, the next message is answered. */
+/** Checks that the next message is answered, whatever happened before. */
 async function expectNextMessageAnswered(id: string): Promise<ApiEvent[]> {
   const before = (await driver.getEvents(id)).length
   mockProvider.replies = [terminalReply('echo on'), finishReply('After all.')]
@@ -220,7 +220,7 @@ test.each(allProviders)(
     expect(events[3]).not.toHaveProperty('action')
     expect(events[3]).toMatchObject({ tool_call: { name: 'no_such_tool' } })
     expect(collectTexts(events[4])).toContain('no_such_tool')
-    // Both errors are in the last question, so that the model knows.
+    // Both errors are in the last request, so the model knows them.
     expect(JSON.stringify(mockProvider.requests[2]?.body)).toContain('no_such_tool')
   },
 )

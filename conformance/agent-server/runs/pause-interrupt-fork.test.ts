@@ -103,7 +103,8 @@ test('interrupt during a tool ends it soon, answers its call once, and the termi
 })
 
 test('concurrent pauses, interrupts, runs and messages leave a consistent log, and the conversation can continue', async () => {
-  // More than can be done in this time, however slow the machine is: the script must not end before the last interrupt.
+  // More steps than even a fast machine completes in this time: the script must not end before the last
+  // interrupt.
   const steps = Array.from({ length: 4_000 }, (_, n) => ({ ...bashStep(`echo ${n}`), delay_ms: 20 }))
   const { id } = await driver.createScripted(steps, { max_iterations: 4_000, stuck_detection: false })
   const answers = await Promise.all(
@@ -505,7 +506,7 @@ test('hooks of the request control tools and the end of a run', async () => {
   expect(events.at(-1)).toMatchObject({ value: 'finished' })
 })
 
-/** Processes whose command line holds a mark. */
+/** Processes whose command line contains a mark. */
 async function findProcesses(mark: string): Promise<string[]> {
   const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
   const lines = await Promise.all(

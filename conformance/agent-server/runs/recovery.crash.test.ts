@@ -36,7 +36,7 @@ async function restart(signal: NodeJS.Signals, env: Readonly<Record<string, stri
 
 const hasLabel = (what: string) => (event: ApiEvent) => eventLabel(event) === what
 
-/** Processes whose command line holds a mark, in the end: those that are told to go need a moment. */
+/** Processes whose command line contains a mark, after some time for stopping processes to end. */
 async function waitForProcessesToEnd(mark: string): Promise<string[]> {
   for (let attempt = 0; ; attempt++) {
     const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
@@ -65,7 +65,7 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
     await driver.waitForEvent(id, (event) => collectTexts(event).includes(mark))
     await sleep(500)
     await restart(signal)
-    // The terminal of the shell hung up with the server, and what ran in it has gone with it.
+    // The shell's terminal closed with the server, and its processes ended with it.
     expect(await waitForProcessesToEnd(mark)).toEqual([])
     expect((await driver.getInfo(id)).execution_status).toBe('paused')
     const events = await driver.getEvents(id)
@@ -112,7 +112,7 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
     const ended = await driver.waitUntilIdle(id)
     expect(ended.at(-1)).toMatchObject({ value: 'finished' })
     expect(far.requests).toHaveLength(3)
-    // The key was sealed, and is there again.
+    // The key was sealed and is restored.
     expect(far.requests[2]?.headers.authorization).toBe('Bearer sk-far')
     expect(findLogIssues(ended)).toEqual([])
   },

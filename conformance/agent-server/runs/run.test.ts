@@ -21,7 +21,7 @@ import { openAgentFixture } from '../../support/agent-fixture.ts'
 import type { ApiEvent } from '../../support/agent-server-api.ts'
 
 const { api, driver, directory } = await openAgentFixture()
-/** In no repository, also after other tests. */
+/** Outside any repository, also after other tests. */
 const unrelatedDirectory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-run-')))
 afterAll(async () => await rm(unrelatedDirectory, { recursive: true, force: true }))
 

@@ -30,7 +30,7 @@ async function restart(signal: NodeJS.Signals): Promise<void> {
   ;({ api, driver } = server)
 }
 
-/** A profile whose model plays a script, by the name of the agent that has it. */
+/** Creates a profile with a scripted model, named after its agent. */
 async function createProfile(name: string, script: readonly unknown[], more: object = {}): Promise<void> {
   const body = { llm: scriptedModel(script, more), include_secrets: true }
   const { status } = await api.sendJson('POST', `/api/profiles/${name}`, body)
@@ -46,7 +46,7 @@ const agentDefinition = (name: string, more: object = {}) => ({
 const taskStep = (subagent_type: string, more: object = {}) =>
   toolCallsStep(toolCall('task', { prompt: 'Do it.', subagent_type, ...more }))
 
-/** A conversation that has the task tool and plays a script from its first message on. */
+/** Creates a conversation with the task tool and a script that starts with its first message. */
 async function createParent(script: readonly unknown[], more: object = {}): Promise<ConversationInfo> {
   return await driver.create(
     { llm: scriptedModel(script), tools: [{ name: 'task_tool_set' }] },
@@ -354,7 +354,7 @@ test('deleting a conversation deletes its tasks completely', async () => {
 
 test('secrets of definitions and of children are in no file, no log line and no answer', async () => {
   const secret = plantSecret('secret')
-  // What is not registered as a secret of this conversation could still be one of its definitions.
+  // A text that is no secret of this conversation could still be in one of its definitions.
   await writeFile(join(directory, 'notes.txt'), plantSecret('mcp-env'))
   const script = [bashStep('echo "it is $TOKEN, $(cat notes.txt)"'), finishStep('It is said.')]
   await createProfile('keeper', script, { api_key: plantSecret('profile-key') })
