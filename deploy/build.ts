@@ -6,8 +6,8 @@ import Docker from 'dockerode'
 import { createBuildContext, readVersion } from './context.ts'
 
 /**
- * `npm run image -- [--tag slipway-agent-server] [--base <image>] [--engine-socket <path>]...`: builds the image of the agent
- * server through the API that Docker and Podman share, in each of the engines.
+ * `npm run image -- [--tag slipway-agent-server] [--base <image>] [--engine-socket <path>]...`: builds the
+ * image of the agent server through the API that Docker and Podman share, in each of the engines.
  */
 const { values } = parseArgs({
   options: {

@@ -36,7 +36,9 @@ export function findViolations(sources: readonly Source[]): string[] {
   ]
 }
 
-/** Tests, contracts, benches, the fixtures and fakes in `testing/` folders, and the programs of the READMEs. */
+/**
+ * Tests, contracts, benches, the fixtures and fakes in `testing/` folders, and the programs of the READMEs.
+ */
 function isTest(file: string): boolean {
   return /\.(test|contract|bench)\.ts$|\/testing\/|^examples\/readme\//.test(file)
 }

@@ -22,7 +22,9 @@ const sourceWords = new Set(
 const prose = (page: string) => read(page).replaceAll(/^```[\s\S]*?^```$/gm, '')
 const codeSpans = (page: string) => [...prose(page).matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code)
 
-/** Links and spans name a file from the root, from the page, from `src` beside it, or by the end of its path. */
+/**
+ * Links and spans name a file from the root, from the page, from `src` beside it, or by the end of its path.
+ */
 function fileExists(page: string, path: string): boolean {
   const name = normalize(path).replace(/\/$/, '')
   const places = ['.', dirname(page), join(dirname(page), 'src')].map((place) => join(root, place, name))

@@ -12,14 +12,17 @@ export const packageImports: Readonly<Record<string, readonly string[]>> = {
   examples: ['shared', 'protocol', 'client', 'agent-server', 'sandbox-server', 'cli'],
 }
 
-/** Packages that a package may load by `import()` only: `slipway demo` runs an example, and examples use the command's toolkit. */
+/**
+ * Packages that a package may load by `import()` only: `slipway demo` runs an example, and examples use the
+ * command's toolkit.
+ */
 export const lazyImports: Readonly<Record<string, readonly string[]>> = {
   cli: ['examples'],
 }
 
 /**
- * The subpaths by which a package may be imported; the others have one front door (''). A worker thread imports `message-texts`
- * alone, because the schemas would cost it more memory than its work.
+ * The subpaths by which a package may be imported; the others have one front door (''). A worker thread
+ * imports `message-texts` alone, because the schemas would cost it more memory than its work.
  */
 export const frontDoors: Readonly<Record<string, readonly string[]>> = {
   shared: ['async', 'collections', 'fs', 'json', 'metrics', 'redaction', 'url'],
@@ -31,7 +34,10 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
 /** Most source files in one folder, tests not counted. */
 export const maxFiles = 20
 
-/** One library, one place: the folders (from `packages/`, or `examples/`) in which a module may be imported. Tests are free. */
+/**
+ * One library, one place: the folders (from `packages/`, or `examples/`) in which a module may be imported.
+ * Tests are free.
+ */
 export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'lru-cache': ['shared/src/collections/'],
   zod: ['protocol/', 'agent-server/src/config/config.ts', 'sandbox-server/src/config/config.ts'],

@@ -9,8 +9,8 @@ import { atLeast, information, type MeasuredPair, type ResultRow } from '../supp
 const groupSize = 100
 
 /**
- * Durable appends of events of about 1 kB, a hundred callers at a time: at least 0.5 of a bare `node:sqlite` loop
- * that inserts the same rows into the same tables, with the same indexes, pragmas and group size.
+ * Durable appends of events of about 1 kB, a hundred callers at a time: at least 0.5 of a bare `node:sqlite`
+ * loop that inserts the same rows into the same tables, with the same indexes, pragmas and group size.
  */
 export async function append(bench: BenchContext): Promise<ResultRow[]> {
   const events = [...generateLog({ count: bench.isQuick ? 500 : 20_000, words: 110 })]

@@ -186,7 +186,7 @@ async function expectFinished(server: Server, agent: string, steps: number): Pro
   }
   const isRight = (output: string, n: number) => n % 2 === 0 || output.startsWith(`this is step ${n}`)
   if (isDeepStrictEqual(actual, expected) && outputs.every(isRight)) return
-  throw new Error(`an agent is not done as it should be: ${JSON.stringify({ ...actual, outputs })}`)
+  throw new Error(`an agent has an unexpected result: ${JSON.stringify({ ...actual, outputs })}`)
 }
 
 interface Page {

@@ -122,7 +122,7 @@ class SocketConversation implements AsyncDisposable {
     await postJson(this.#server, path, { role: 'user', content: question, run: true })
     const state: { value: { execution_status: string } } = JSON.parse(await over)
     if (state.value.execution_status !== 'finished')
-      throw new Error('the run is not finished when it is over')
+      throw new Error('the run has ended without the status finished')
     return must(firstMs, 'an answer')
   }
 

@@ -52,7 +52,7 @@ export const sandboxBenchmarks: Readonly<Record<string, Benchmark>> = {
     },
     whyUnavailable: async () => {
       const { socket, image } = testEngine()
-      const hint = 'no engine: `.ci/engines npm run bench -- sandboxes` starts one'
+      const hint = 'no container engine: `.ci/engines npm run bench -- sandboxes` starts one'
       return socket === '' || image === '' ? hint : undefined
     },
   },

@@ -121,7 +121,7 @@ async function measureRun(
   const done = await fixture.countObservations(conversation.id, before)
   const { status, view } = conversation.state
   if (status !== 'finished' || done !== batch) {
-    throw new Error(`the run has ended ${status} after ${done} steps`)
+    throw new Error(`the run ended as ${status} after ${done} steps`)
   }
   const { condenser } = conversation.settings.agent
   if (condenser?.kind !== 'NoOpCondenser' && view.size > maxView + 2) throw new Error('nothing was condensed')

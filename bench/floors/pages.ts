@@ -20,7 +20,7 @@ function page(start: number): Buffer {
   const pieces: Buffer[] = [open]
   for (const row of rows.iterate(first + start)) {
     const body: unknown = Reflect.get(row, 1)
-    if (!(body instanceof Uint8Array)) throw new Error('a body is no blob')
+    if (!(body instanceof Uint8Array)) throw new Error('a body is not a blob')
     if (pieces.length > 1) pieces.push(comma)
     pieces.push(Buffer.from(body.buffer, body.byteOffset, body.byteLength))
   }

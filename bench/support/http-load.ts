@@ -62,7 +62,7 @@ function runConnection(load: LoadRequest, run: LoadProgress): Promise<void> {
         const end = head.indexOf('\r\n\r\n')
         if (end === -1) return
         const length = bodyLength(head.slice(0, end))
-        if (length === undefined) return socket.destroy(new Error(`not expected: ${head.slice(0, 500)}`))
+        if (length === undefined) return socket.destroy(new Error(`unexpected reply: ${head.slice(0, 500)}`))
         run.bytes += length
         remainingBytes = length - (head.length - end - 4)
         head = ''

@@ -128,7 +128,7 @@ export class ControlPlane implements AsyncDisposable {
   async #waitFor(condition: () => boolean, what: string): Promise<void> {
     const deadline = performance.now() + timeoutMs
     while (!condition()) {
-      if (performance.now() > deadline) throw new Error(`it does not come true that ${what}`)
+      if (performance.now() > deadline) throw new Error(`timed out: ${what}`)
       await sleep(pollMs)
     }
   }

@@ -87,7 +87,7 @@ packageTest(
 
 packageTest('the demo runs to its end', async ({ directory, command }) => {
   const { code, output } = await runProgram(process.execPath, [command, 'demo', '--fast'], { cwd: directory })
-  expect([code, output]).toEqual([0, expect.stringContaining('That was it')])
+  expect([code, output]).toEqual([0, expect.stringContaining('Done')])
 })
 
 test.skipIf(skipReason !== undefined || !isThorough)(
@@ -102,7 +102,7 @@ test.skipIf(skipReason !== undefined || !isThorough)(
         cwd: installation.directory,
       },
     )
-    expect([code, output]).toEqual([0, expect.stringContaining('That was it')])
+    expect([code, output]).toEqual([0, expect.stringContaining('Done')])
   },
 )
 

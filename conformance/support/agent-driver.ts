@@ -53,7 +53,9 @@ export class AgentDriver {
     this.#directory = options.directory
   }
 
-  /** Creates a conversation with the terminal; `agent` replaces members of the agent, `more` of the request. */
+  /**
+   * Creates a conversation with the terminal; `agent` replaces members of the agent, `more` of the request.
+   */
   async create(agent: object, more: object = {}): Promise<ConversationInfo> {
     const { status, body } = await this.tryCreate(agent, more)
     if (status !== 201) throw new Error(`create answered ${status}: ${JSON.stringify(body)}`)
@@ -114,7 +116,7 @@ export class AgentDriver {
       if (events.some(isExpected)) return events
       await sleep(30)
     }
-    throw new Error(`the event did not come: ${JSON.stringify((await this.getEvents(id)).map(eventLabel))}`)
+    throw new Error(`the event did not arrive: ${JSON.stringify((await this.getEvents(id)).map(eventLabel))}`)
   }
 
   openSocket(path: string): SocketClient {
@@ -165,13 +167,13 @@ export function findLogIssues(
 ): string[] {
   const issues: string[] = []
   const ids = new Set(events.map(({ id }) => id))
-  if (ids.size !== events.length) issues.push('an id stands twice')
+  if (ids.size !== events.length) issues.push('an id occurs twice')
   const actions = events.filter(({ kind }) => kind === 'ActionEvent')
   const results = events.filter(({ kind }) =>
     ['ObservationEvent', 'UserRejectObservation', 'AgentErrorEvent'].includes(kind),
   )
   const callIds = actions.map(({ tool_call_id }) => tool_call_id)
-  if (new Set(callIds).size !== callIds.length) issues.push('a call stands twice')
+  if (new Set(callIds).size !== callIds.length) issues.push('a call occurs twice')
   for (const id of callIds) {
     const count = results.filter(({ tool_call_id }) => tool_call_id === id).length
     if (count !== 1 && !(options.mayWait && count === 0)) issues.push(`call ${id} has ${count} results`)

@@ -35,7 +35,9 @@ export interface OwnAgentServerOptions {
   readonly onResponse?: ResponseObserver
 }
 
-/** A server of the working tree with a data directory of its own, which a test can stop, kill and start again. */
+/**
+ * A server of the working tree with a data directory of its own, which a test can stop, kill and start again.
+ */
 export class OwnAgentServer implements AsyncDisposable {
   /** The data directory; no symbolic link. */
   readonly data: string

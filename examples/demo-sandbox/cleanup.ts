@@ -37,7 +37,7 @@ export async function removeSandboxes(
     })
   } catch {
     const left = await findProcesses(stage.root)
-    printNote(`These processes of the demo could not be ended: ${left?.join(', ') ?? 'nobody knows which'}.`)
+    printNote(`These processes of the demo could not be stopped: ${left?.join(', ') ?? 'unknown'}.`)
   }
 }
 

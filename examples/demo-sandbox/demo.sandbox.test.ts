@@ -66,11 +66,11 @@ test.each([{}, { SLIPWAY_ISOLATION: 'none' }])(
       'RUNNING',
     ])
       expect(stdout).toContain(state)
-    expect(stdout).toMatch(/its file says (\d+), and 1\.5 s later \1\n/)
+    expect(stdout).toMatch(/its file contains (\d+), and 1\.5 s later \1\n/)
     expect(stdout).toMatch(/\d+ {2}meta\.json\n/)
     expect(stdout).toContain('0 processes, 0 directories of sandboxes')
     const isApart = /namespaces: its own view/.test(stdout)
-    expect(stdout).toContain(isApart ? 'from inside it does not' : 'there are no walls')
+    expect(stdout).toContain(isApart ? 'invisible inside the sandbox' : 'no isolation')
     if (env.SLIPWAY_ISOLATION === 'none') expect(isApart).toBe(false)
     expect(stdout).not.toContain('\u001b')
     expect(stdout).not.toContain('sk-slipway-')

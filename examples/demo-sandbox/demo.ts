@@ -32,8 +32,10 @@ export async function sandboxDemoCommand(options: SandboxDemoOptions): Promise<v
   const signal = AbortSignal.any([options.signal, hangUpSignal()])
   await runOnTemporaryServer({ ...options, root, signal })
   await rm(root, { recursive: true, force: true })
-  await print(`\n${paint('bold', 'That was it')}\n`)
-  await print('The server is gone now, with all data. Start your own with "npx slipway sandbox-server",\n')
+  await print(`\n${paint('bold', 'Done')}\n`)
+  await print(
+    'The server is stopped and its data removed. Start your own with "npx slipway sandbox-server",\n',
+  )
   await print('then "npx slipway app --help" and "npx slipway sandbox --help".\n')
 }
 
@@ -43,10 +45,10 @@ export async function sandboxDemoCommand(options: SandboxDemoOptions): Promise<v
  */
 function hangUpSignal(): AbortSignal {
   const hangUp = new AbortController()
-  process.on('SIGHUP', () => hangUp.abort(new Error('The terminal is gone.')))
+  process.on('SIGHUP', () => hangUp.abort(new Error('The terminal is closed.')))
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => undefined)
   process.stdout.removeAllListeners('error')
-  process.stdout.on('error', () => hangUp.abort(new Error('Nobody reads any more.')))
+  process.stdout.on('error', () => hangUp.abort(new Error('The output is closed.')))
   return hangUp.signal
 }
 

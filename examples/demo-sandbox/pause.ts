@@ -19,7 +19,7 @@ export async function showPause(
 ): Promise<void> {
   const { client, signal } = stage
   const params = { sandbox_id: pair.sandbox }
-  await printHeading(stage, 'Time stands still')
+  await printHeading(stage, 'Pause: the processes are frozen')
   const before = await pollUntil('the loop counts', signal, async () => {
     const count = await readCounter(stage, pair)
     return count >= 5 ? count : undefined
@@ -32,10 +32,10 @@ export async function showPause(
   const first = await readCounterFile(stage)
   await sleep(pauseCheckMs, undefined, { signal })
   const second = await readCounterFile(stage)
-  await print(`its file says ${first}, and ${pauseCheckMs / 1000} s later ${second}\n`)
-  verify(first > 0 && first === second, `nothing counts in a paused sandbox (${first}, ${second})`)
+  await print(`its file contains ${first}, and ${pauseCheckMs / 1000} s later ${second}\n`)
+  verify(first > 0 && first === second, `a paused sandbox does not count (${first}, ${second})`)
   await showHistory(stage, pair, events)
-  await printHeading(stage, 'It goes on where it was')
+  await printHeading(stage, 'Resume: the processes continue')
   await printCommand(`npx slipway sandbox resume ${pair.sandbox}`)
   const resumedAt = Date.now()
   await client.call('resumeSandbox', { params, signal })
@@ -45,7 +45,7 @@ export async function showPause(
     const count = await readCounter(stage, pair)
     return count > second ? count : undefined
   })
-  await print(`and the loop has counted to ${after}: the same process, not a new one\n`)
+  await print(`and the loop has counted to ${after}: the same process as before\n`)
 }
 
 /** The ingested history can be read while the sandbox is paused. */
@@ -56,10 +56,10 @@ async function showHistory(
 ): Promise<void> {
   const { client, signal } = stage
   const params = { conversation_id: conversation }
-  await printHeading(stage, 'Its history is there meanwhile')
+  await printHeading(stage, 'Its history is readable meanwhile')
   await printCommand(`npx slipway app tail ${conversation} --until-idle`)
   const count = await client.call('countHomeEvents', { params, query: {}, signal })
-  verify(count >= events.length, `all ${events.length} events are at home (${count})`)
+  verify(count >= events.length, `all ${events.length} events are ingested (${count})`)
   await print(`${count} events\n`)
   await printCommand(`npx slipway app download ${conversation}`)
   const response = await client.open('downloadAppConversation', { params, signal })
@@ -77,7 +77,7 @@ export async function showEnd(
   { conversation }: SandboxConversation,
 ): Promise<void> {
   const { client, signal } = stage
-  await printHeading(stage, 'The end: nothing is left')
+  await printHeading(stage, 'The removal: nothing is left')
   const before = await findLeftovers(stage)
   verify(before.processes !== 0 && before.directories > 0, 'a sandbox has processes and a directory')
   await print(formatLeftovers(before))

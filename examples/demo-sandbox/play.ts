@@ -35,7 +35,7 @@ export async function runSandboxDemo(stage: SandboxDemoContext): Promise<void> {
 async function showStart(stage: SandboxDemoContext): Promise<SandboxConversation> {
   const { client, isFast, signal, root } = stage
   await printHeading(stage, 'A conversation in a sandbox of its own')
-  await print('The model plays a script, its shell is real. Each state of the start as it comes:\n')
+  await print('The model is scripted, its shell is real. Each state of the start, live:\n')
   const secretFile = join(root, 'outside', 'secret')
   await writeFile(secretFile, `${outsideText}\n`, { mode: 0o644 })
   const llm = { model: 'scripted/demo', script: buildScript(secretFile, isFast) }
@@ -57,7 +57,7 @@ async function showStart(stage: SandboxDemoContext): Promise<SandboxConversation
 /** The isolation that the server reports. */
 async function showIsolation(stage: SandboxDemoContext, { sandbox }: SandboxConversation): Promise<void> {
   const { client, signal } = stage
-  await printHeading(stage, 'How it is kept apart here')
+  await printHeading(stage, 'Its isolation on this machine')
   await printCommand('npx slipway sandboxes')
   const [info] = await client.call('getSandboxes', { query: { id: [sandbox] }, signal })
   verify(info?.status === 'RUNNING', `the sandbox runs (${info?.status})`)
@@ -79,7 +79,7 @@ function formatLimits({ resources, isolation }: SandboxInfo): string {
 }
 
 const isolationTexts: Readonly<Record<SandboxInfo['isolation']['kind'], string>> = {
-  none: 'no isolation: processes like any other',
+  none: 'no isolation: ordinary processes',
   namespaces: 'namespaces: its own view of files, processes and users',
   container: 'a container',
 }
@@ -89,17 +89,17 @@ async function showAgentRun(
   stage: SandboxDemoContext,
   pair: SandboxConversation,
 ): Promise<readonly PositionedEvent[]> {
-  await printHeading(stage, 'The agent at work: its events come home to the server')
+  await printHeading(stage, 'The agent at work: its events are ingested by the server')
   const events = await printRun(stage, pair, 0)
   const isVisible = events.some(({ text }) => text.includes(outsideText))
   const { client, signal } = stage
   const [info] = await client.call('getSandboxes', { query: { id: [pair.sandbox] }, signal })
   const isApart = info?.isolation.kind !== 'none'
-  verify(isVisible !== isApart, `files of this machine are ${isApart ? 'not ' : ''}seen from inside`)
+  verify(isVisible !== isApart, `files of this machine are ${isApart ? 'not ' : ''}visible from inside`)
   await print(
     isApart
-      ? 'The file that it tried to read exists on this machine; from inside it does not.\n'
-      : 'It could read a file of this machine: without bubblewrap or Docker there are no walls.\n',
+      ? 'The file that it tried to read exists on this machine and is invisible inside the sandbox.\n'
+      : 'Warning: no isolation. Install bubblewrap or use Docker to separate sandboxes from this machine.\n',
   )
   return events
 }
@@ -110,7 +110,7 @@ async function showFollowUp(
   after: number,
 ): Promise<void> {
   const { client, signal } = stage
-  await printHeading(stage, 'The conversation goes on')
+  await printHeading(stage, 'The conversation continues')
   await printCommand(`npx slipway app send ${pair.conversation} "${question}" --follow`)
   const params = { conversation_id: pair.conversation }
   await client.call('sendAppMessage', { params, body: { content: question }, signal })

@@ -37,5 +37,5 @@ function findEndRecord(zip: Buffer): number {
   ) {
     if (zip.readUInt32LE(offset) === endSignature) return offset
   }
-  throw new Error('this is no zip')
+  throw new Error('not a zip')
 }

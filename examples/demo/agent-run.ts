@@ -26,10 +26,10 @@ const prices = { input_cost_per_token: 3e-6, output_cost_per_token: 15e-6 }
 export async function showAgentRun(stage: DemoContext): Promise<DemoRun> {
   const { client, workspace, model, signal } = stage
   const name = model?.name ?? 'scripted/demo'
-  await printHeading(stage, 'An agent at work, as it comes')
+  await printHeading(stage, 'An agent at work, live')
   if (model === undefined) {
     await print(
-      'The model plays a script; its tools, its files and its shell are real. LLM_MODEL names another.\n',
+      'The model is scripted; its tools, files and shell are real. LLM_MODEL selects another model.\n',
     )
   }
   await printCommand(`npx slipway run "${task.slice(0, 40)}..." --model ${name} --workspace ${workspace}`)
@@ -78,9 +78,9 @@ async function followAgentRun(stage: DemoContext, id: string): Promise<DemoRun> 
     if (execution_status === 'waiting_for_confirmation') isRejected = !(await answerConfirmation(stage, id))
     else if (execution_status !== 'running') break
   }
-  await print(`${pieces} pieces of text came before their events, ${events.length} events are in the log.\n`)
+  await print(`${pieces} text deltas arrived before their events; the log has ${events.length} events.\n`)
   if (!isRejected) await verifyRun(stage, { id, events })
-  else verify(existsSync(join(workspace, 'build')), 'what is rejected is not done')
+  else verify(existsSync(join(workspace, 'build')), 'a rejected action is not executed')
   return { id, events }
 }
 
@@ -90,8 +90,9 @@ async function answerConfirmation(
   id: string,
 ): Promise<boolean> {
   const actions = await listPendingActions(client, id, signal)
-  verify(actions.length > 0, 'what waits for an answer can be seen')
-  if (model === undefined) verify(existsSync(join(workspace, 'build')), 'nothing is done before the answer')
+  verify(actions.length > 0, 'pending actions are listed')
+  if (model === undefined)
+    verify(existsSync(join(workspace, 'build')), 'no action is executed before the confirmation')
   const shouldPrompt = isAsking || (model !== undefined && isInteractive())
   const answer = shouldPrompt ? await promptForConfirmation(actions, signal) : ({ accept: true } as const)
   const accept = answer?.accept === true
@@ -110,7 +111,7 @@ async function verifyRun(stage: DemoContext, { id, events }: DemoRun): Promise<v
   if (model !== undefined && status !== 'finished') {
     throw new Problem(
       'bad_request',
-      `${model.name} did not finish: ${status}. Without LLM_MODEL a script is played.`,
+      `${model.name} did not finish: ${status}. Without LLM_MODEL the demo uses a scripted model.`,
     )
   }
   verify(status === 'finished', 'the run finishes')
@@ -120,7 +121,7 @@ async function verifyRun(stage: DemoContext, { id, events }: DemoRun): Promise<v
   )
   if (model === undefined) await verifyScriptedRun(stage, { id, events })
   const { response } = await client.call('finalResponse', { params, signal })
-  verify(model !== undefined || response === finalMessage, 'the last answer is the message of the finish')
+  verify(model !== undefined || response === finalMessage, 'the final response is the message of the finish')
   const fileText = await readFile(join(workspace, 'duration.mjs'), 'utf8').catch(() => undefined)
   verify(
     model !== undefined || fileText?.includes('Math.floor(seconds / 3600)') === true,
@@ -140,13 +141,13 @@ async function verifyScriptedRun({ workspace }: DemoContext, { events }: DemoRun
   )
   verify(codes.join() === '1,0,0', `the test fails, then passes, then build is removed (exit codes ${codes})`)
   verify(!results.some((result) => result?.is_error === true), 'no tool fails')
-  verify(!existsSync(join(workspace, 'build')), 'the directory is removed after the answer')
+  verify(!existsSync(join(workspace, 'build')), 'the directory is removed after the confirmation')
   const states = events.flatMap(({ event }) => {
     const { key, value } = asObject(event)
     return key === 'execution_status' ? [value] : []
   })
   verify(
     states.join() === 'running,waiting_for_confirmation,running,finished',
-    `it asks exactly once (${states})`,
+    `it waits for confirmation exactly once (${states})`,
   )
 }

@@ -22,7 +22,7 @@ export interface DemoRun {
 
 /** Throws with the name of the promise when a check fails. */
 export function verify(isTrue: boolean, words: string): asserts isTrue {
-  if (!isTrue) throw new Error(`The demo does not do what it promises: ${words}`)
+  if (!isTrue) throw new Error(`A check of the demo has failed: ${words}`)
 }
 
 export async function printHeading(

@@ -24,14 +24,16 @@ export async function demoCommand(options: {
   readonly signal: AbortSignal
 }): Promise<void> {
   if (options.isAsking && !isInteractive())
-    throw new Problem('bad_request', 'There is no terminal to ask on.')
+    throw new Problem('bad_request', 'There is no terminal for confirmation prompts.')
   const root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-demo-')))
   // On exit, because a crash of the server ends this process before any other clean-up.
   process.once('exit', () => rmSync(root, { recursive: true, force: true }))
   const url = await runOnTemporaryServer(options, root)
   await rm(root, { recursive: true, force: true })
-  await print(`\n${paint('bold', 'That was it')}\n`)
-  await print(`The API was at ${url}/api, its page at ${url}/docs. Both are gone now, with all data.\n`)
+  await print(`\n${paint('bold', 'Done')}\n`)
+  await print(
+    `The API was at ${url}/api, its page at ${url}/docs. The server is stopped and its data removed.\n`,
+  )
   await print('Start your own with "npx slipway serve", then "npx slipway run --help".\n')
 }
 
@@ -46,7 +48,7 @@ async function runOnTemporaryServer(
   const abort = new AbortController()
   const signal = AbortSignal.any([abort.signal, options.signal])
   // The terminal is closed: stop everything. A stand-alone server would continue.
-  process.once('SIGHUP', () => abort.abort(new Error('The terminal is gone.')))
+  process.once('SIGHUP', () => abort.abort(new Error('The terminal is closed.')))
   const ready = Promise.withResolvers<string>()
   const server = { host: '127.0.0.1', port: 0, data: join(root, 'data'), env: demoEnvironment(config, root) }
   const serving = serve({ ...server, signal: abort.signal, ready: ready.resolve })

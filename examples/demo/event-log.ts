@@ -32,9 +32,9 @@ async function showSearches(stage: DemoContext, { id, events }: DemoRun): Promis
   const userCount = events.filter(({ event }) => event.source === 'user').length
   const searches: [title: string, flags: string, query: SearchQuery, expected: number][] = [
     ['What did the agent do?', '--kind ActionEvent', { kind: 'ActionEvent' }, actionCount],
-    ['What did people say?', '--source user', { source: 'user' }, userCount],
+    ['What did users write?', '--source user', { source: 'user' }, userCount],
     [
-      'Who spoke of Αθήνα? In any case',
+      'Who mentioned Αθήνα? In any case',
       '--body "BÜROS IN ŁÓDŹ UND ΑΘΉΝΑ"',
       { body: 'BÜROS IN ŁÓDŹ UND ΑΘΉΝΑ' },
       1,
@@ -48,7 +48,7 @@ async function showSearches(stage: DemoContext, { id, events }: DemoRun): Promis
     const { limit: _, ...filter } = query
     const count = await client.call('countEvents', { params: { conversation_id: id }, query: filter, signal })
     verify(items.length === Math.min(100, expected), `the search finds ${expected} events (${items.length})`)
-    verify(count === expected, `the count says ${expected} (${count})`)
+    verify(count === expected, `the count is ${expected} (${count})`)
   }
 }
 
@@ -71,9 +71,9 @@ async function showPaging(stage: DemoContext, { id, events }: DemoRun): Promise<
   } while (next !== undefined)
   const count = await client.call('countEvents', { params: { conversation_id: id }, signal })
   const inOrder = collected.toReversed().every((item, at) => item === events[at]?.text)
-  verify(collected.length === count && count === events.length, `the walk sees all ${count} events`)
-  verify(inOrder, 'the pages hold what the stream brought, in its order')
-  await print(`${collected.length} events, each once, the same bytes as the stream brought.\n`)
+  verify(collected.length === count && count === events.length, `the walk returns all ${count} events`)
+  verify(inOrder, 'the pages have the events of the stream, in its order')
+  await print(`${collected.length} events, each once, the same bytes as in the stream.\n`)
 }
 
 async function showExport(stage: DemoContext, { id, events }: DemoRun): Promise<void> {
@@ -81,7 +81,7 @@ async function showExport(stage: DemoContext, { id, events }: DemoRun): Promise<
   await printCommand(`npx slipway export ${id} | wc`)
   const bytes = await readExport(stage, id)
   const streamed = Buffer.from(events.map(({ text }) => `${text}\n`).join(''))
-  verify(bytes.equals(streamed), 'the export is what the stream brought')
+  verify(bytes.equals(streamed), 'the export has the bytes of the stream')
   await print(`${bytes.length} bytes, ${events.length} lines, one event each.\n`)
 }
 
@@ -89,7 +89,7 @@ async function showExport(stage: DemoContext, { id, events }: DemoRun): Promise<
 async function showImport(stage: DemoContext): Promise<void> {
   const { client, signal } = stage
   const file = relative(process.cwd(), samplePath) || samplePath
-  await printHeading(stage, 'Bring in a log with every kind of event, and get the same bytes back')
+  await printHeading(stage, 'Import a log with every kind of event, and export the same bytes')
   await printCommand(`npx slipway import ${file}`)
   const { conversation_id, imported } = await client.importEvents(
     toReadableStream(createReadStream(samplePath)),
@@ -99,7 +99,7 @@ async function showImport(stage: DemoContext): Promise<void> {
   )
   await printCommand(`npx slipway export ${conversation_id} | cmp - ${file}`)
   const original = await readFile(samplePath)
-  verify((await readExport(stage, conversation_id)).equals(original), 'what went in comes out')
+  verify((await readExport(stage, conversation_id)).equals(original), 'the export is identical to the import')
   const lines = original.toString('utf8').trimEnd().split('\n')
   verify(lines.length === imported, 'every line is stored')
   const kinds = new Set(lines.map((line) => JSON.parse(line).kind))

@@ -77,7 +77,7 @@ async function expectAllDeclarations(types: string): Promise<void> {
     const sources = (await listFiles(join(root, 'packages', name, 'src'))).filter(isReleased)
     const made = await listFiles(join(types, name, 'src'))
     const missing = sources.filter((path) => !made.includes(path.replace(/\.ts$/, '.d.ts')))
-    if (missing.length > 0) throw new Error(`There are no declarations of ${name}: ${missing.join(', ')}`)
+    if (missing.length > 0) throw new Error(`No declarations of ${name}: ${missing.join(', ')}`)
   }
 }
 

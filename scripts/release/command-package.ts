@@ -65,7 +65,7 @@ function collectDependencies(): Record<string, string> {
       if (library.startsWith('@slipway/')) continue
       const other = all.get(library)
       if (other !== undefined && other !== range)
-        throw new Error(`${library} is wanted as ${other} and ${range}`)
+        throw new Error(`${library} has two ranges: ${other} and ${range}`)
       all.set(library, range)
     }
   }

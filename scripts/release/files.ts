@@ -27,7 +27,9 @@ export function readPackage(folder: string): PackageInfo {
   return { name, version, dependencies, exports }
 }
 
-/** The file of each front door, from the root: `@slipway/shared/url` is `packages/shared/src/url/index.ts`. */
+/**
+ * The file of each front door, from the root: `@slipway/shared/url` is `packages/shared/src/url/index.ts`.
+ */
 export const frontDoors: ReadonlyMap<string, string> = new Map(
   packageFolders.flatMap((folder) => {
     const { name, exports } = readPackage(folder)

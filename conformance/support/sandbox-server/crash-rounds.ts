@@ -188,7 +188,9 @@ export async function waitUntilSettled(server: SandboxServer, id: string): Promi
     const sandbox = await server.getSandbox(id)
     if (sandbox !== undefined && sandbox.status !== 'STARTING') return sandbox
   }
-  throw new Error(`the sandbox ${id} does not come to rest: ${JSON.stringify(await server.getSandbox(id))}`)
+  throw new Error(
+    `the sandbox ${id} does not reach its desired state: ${JSON.stringify(await server.getSandbox(id))}`,
+  )
 }
 
 /** The row and the backend agree: one agent server that answers, or one that is paused. */

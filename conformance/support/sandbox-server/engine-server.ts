@@ -96,7 +96,7 @@ export class EngineSandboxServer implements AsyncDisposable {
       left = await this.resources(id)
       if (left.length === 0) return
     }
-    throw new Error(`it is still there:\n${left.join('\n')}`)
+    throw new Error(`still there:\n${left.join('\n')}`)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

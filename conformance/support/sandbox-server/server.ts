@@ -121,7 +121,7 @@ export class SandboxServer implements AsyncDisposable {
   async start(
     options: { readonly env?: Readonly<Record<string, string>>; readonly program?: ServerProgram } = {},
   ): Promise<void> {
-    if (this.isRunning) throw new Error('it runs already')
+    if (this.isRunning) throw new Error('it is running already')
     const child = this.#spawn(options)
     this.#child = child
     let printed = ''
@@ -274,7 +274,7 @@ export class SandboxServer implements AsyncDisposable {
       if (left.length === 0) return
       if (!this.isRunning) break
     }
-    throw new Error(`it is still there:\n${left.join('\n')}`)
+    throw new Error(`still there:\n${left.join('\n')}`)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -282,7 +282,7 @@ export class SandboxServer implements AsyncDisposable {
       await this.#removeAll()
       await this.stop()
       const left = await this.listResources()
-      if (left.length > 0) throw new Error(`after the server has ended there is left:\n${left.join('\n')}`)
+      if (left.length > 0) throw new Error(`left after the end of the server:\n${left.join('\n')}`)
     } finally {
       await this.stop('SIGKILL')
       await this.#cleanUp()

@@ -83,7 +83,7 @@ export class User {
     const last = (await this.startConversation(request)).at(-1)
     if (last?.status !== 'READY') throw new Error(`the start ended with ${JSON.stringify(last)}`)
     const found = await this.getConversation(String(last.app_conversation_id))
-    if (found === undefined) throw new Error('a conversation that is READY is not there')
+    if (found === undefined) throw new Error('a READY conversation does not exist')
     return found
   }
 
@@ -200,5 +200,5 @@ export async function waitFor<T>(what: string, find: () => Promise<T | undefined
     const found = await find()
     if (found !== undefined) return found
   }
-  throw new Error(`it did not happen that ${what}`)
+  throw new Error(`timed out: ${what}`)
 }
