@@ -367,7 +367,7 @@ test('no file, reply, frame or log contains a secret', { timeout: 120_000 }, asy
   for (const client of clients) await client[Symbol.asyncDispose]()
 
   // The provider received its secrets, so they were really in use.
-  const told = JSON.stringify(mockProvider.requests.map(({ headers }) => headers))
+  const reported = JSON.stringify(mockProvider.requests.map(({ headers }) => headers))
   for (const place of [
     'main-api-key',
     'main-header',
@@ -377,7 +377,7 @@ test('no file, reply, frame or log contains a secret', { timeout: 120_000 }, asy
     'title-api-key',
     'settings-api-key',
   ])
-    expect([place, told.includes(plantSecret(place))]).toEqual([place, true])
+    expect([place, reported.includes(plantSecret(place))]).toEqual([place, true])
 
   const running = await findLeaksInFiles()
   await server.stop()

@@ -96,11 +96,11 @@ describe.runIf(chromiumPath !== undefined)('a page of a workspace', { timeout: 1
           const text = await (await fetch(`${server}${path}/secret.txt`, include)).text()
           const frame = document.createElement('iframe')
           frame.src = `${server}${path}/page.html`
-          const told = new Promise((resolve) => {
+          const reported = new Promise((resolve) => {
             addEventListener('message', ({ data }) => resolve(data), { once: true })
           })
           document.body.append(frame)
-          return { status: session.status, text, found: await told }
+          return { status: session.status, text, found: await reported }
         },
         { server, path, headers },
       )

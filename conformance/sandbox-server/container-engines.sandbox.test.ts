@@ -158,7 +158,7 @@ function defineEngineTests(name: string, engine: TestEngine): void {
       socket.on('message', (data) => void frames.push(String(data)))
       await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
       await postInSandbox(sandbox, `/api/conversations/${id}/events`, { content: 'By the relay.', run: true })
-      await waitFor('it is told on the socket', async () =>
+      await waitFor('the socket sends it', async () =>
         frames.some((frame) => frame.includes('By the relay.')) &&
         frames.some((frame) => frame.includes('Answer 0.'))
           ? true
@@ -289,7 +289,7 @@ async function exportIngestedLog({ server, user }: TestContext, id: string): Pro
 
 /** Waits until the server has every byte of the log that is in the sandbox. */
 async function waitUntilIngested(context: TestContext, id: string, sandbox: SandboxInfo): Promise<void> {
-  await waitFor('all of it is home', async () => {
+  await waitFor('all events are ingested', async () => {
     const sourceLog = await (await fetchInSandbox(sandbox, `/api/conversations/${id}/export`)).text()
     return sourceLog !== '' && sourceLog === (await exportIngestedLog(context, id)) ? true : undefined
   })

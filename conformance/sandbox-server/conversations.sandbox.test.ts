@@ -60,10 +60,10 @@ describe('a start', () => {
     let text = ''
     for await (const chunk of response.body ?? []) {
       text += decoder.decode(chunk, { stream: true })
-      const told = [...text.matchAll(/"id":"(\w{32})"[^\n]*?"status":"(\w+)"/g)].at(-1)
-      const [kept] = await ann.get<StartTask[]>(`${base}/start-tasks?ids=${told?.[1]}`)
-      expect(statuses.indexOf(String(kept?.status))).toBeGreaterThanOrEqual(
-        statuses.indexOf(String(told?.[2])),
+      const reported = [...text.matchAll(/"id":"(\w{32})"[^\n]*?"status":"(\w+)"/g)].at(-1)
+      const [stored] = await ann.get<StartTask[]>(`${base}/start-tasks?ids=${reported?.[1]}`)
+      expect(statuses.indexOf(String(stored?.status))).toBeGreaterThanOrEqual(
+        statuses.indexOf(String(reported?.[2])),
       )
     }
     const tasks: StartTask[] = JSON.parse(text)
@@ -298,8 +298,8 @@ describe('a message', () => {
       })
     const answers = []
     for (let n = 0; n < 12; n++) answers.push(await leave(`task-${task.id}`, `Later ${n}.`))
-    const taken = answers.filter(({ status }) => status === 201)
-    expect(taken[0]?.body).toMatchObject({ queued: true, position: 1 })
+    const accepted = answers.filter(({ status }) => status === 201)
+    expect(accepted[0]?.body).toMatchObject({ queued: true, position: 1 })
     for (const { status } of answers) expect([201, 429]).toContain(status)
     expect(answers[10]?.status).toBe(429)
     const ready = await waitFor('it is READY', async () => {
@@ -307,9 +307,9 @@ describe('a message', () => {
       return found?.status === 'READY' ? found : undefined
     })
     const id = String(ready.app_conversation_id)
-    await ann.waitForMessage(id, `Later ${taken.length - 1}.`)
+    await ann.waitForMessage(id, `Later ${accepted.length - 1}.`)
     expect((await userTexts(id)).filter((text) => text.startsWith('Later'))).toEqual(
-      taken.map((_, n) => `Later ${n}.`),
+      accepted.map((_, n) => `Later ${n}.`),
     )
     // Messages that are queued while it is paused are delivered after the resume.
     await ann.requestOrThrow('POST', `/api/v1/sandboxes/${ready.sandbox_id}/pause`)

@@ -131,10 +131,10 @@ test(
     const url = `${server.url}/sandboxes/${sandbox_id}/agent`
     expect(box.exposed_urls).toEqual([{ name: 'AGENT_SERVER', url, port: server.port }])
     const there = await (await fetchInSandbox(box, `/api/conversations/${id}/export`)).text()
-    await waitFor('all of it is home', async () => ((await exportLog(id)) === there ? true : undefined))
+    await waitFor('all events are ingested', async () => ((await exportLog(id)) === there ? true : undefined))
     const frames = await collectFrames(`${url}/sockets/events/${id}?after=0`, String(box.session_api_key))
     await user.sendMessage(id, 'Do you hear me?')
-    await waitFor('the answer is told on the socket', async () =>
+    await waitFor('the socket sends the reply', async () =>
       frames.some((frame) => frame.includes('Answer 0.')) ? true : undefined,
     )
 

@@ -84,8 +84,8 @@ test(
 
 test('a failed start returns its quota slot, a refused one uses none', longTimeout, async () => {
   const user = await createUserWithModel()
-  const kept = (await user.startRunningSandbox()).id
-  expect((await user.startConversation({ sandbox_id: kept })).at(-1)?.status).toBe('READY')
+  const sandboxId = (await user.startRunningSandbox()).id
+  expect((await user.startConversation({ sandbox_id: sandboxId })).at(-1)?.status).toBe('READY')
   for (let n = 0; n < 3; n++) {
     expect((await user.requestJson('POST', base, { llm_profile: 'nobody' })).status).toBe(422)
     expect((await user.requestJson('POST', base, { sandbox_spec_id: 'nobody' })).status).toBe(422)
@@ -103,8 +103,8 @@ test('a failed start returns its quota slot, a refused one uses none', longTimeo
   await waitFor('the slot is given back', async () =>
     (await getQuotaStatus(user)).used_today === 1 ? true : undefined,
   )
-  expect((await user.startConversation({ sandbox_id: kept })).at(-1)?.status).toBe('READY')
-  expect((await user.requestJson('POST', base, { sandbox_id: kept })).status).toBe(429)
+  expect((await user.startConversation({ sandbox_id: sandboxId })).at(-1)?.status).toBe('READY')
+  expect((await user.requestJson('POST', base, { sandbox_id: sandboxId })).status).toBe(429)
 })
 
 test('the limit of a user precedes that of the organisation, and that precedes the server’s', async () => {

@@ -92,8 +92,8 @@ test.each([
       headers: { ...key, 'content-type': 'application/json' },
       body: JSON.stringify({ command: 'cat /proc/self/environ /data/*.log 2>/dev/null | tr "\\0" "\\n"' }),
     })
-    const told = await ran.text()
-    for (const secret of [user.key, place.server.key]) expect(told).not.toContain(secret)
+    const reported = await ran.text()
+    for (const secret of [user.key, place.server.key]) expect(reported).not.toContain(secret)
     await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox.id}`)
     expect((await fetch(`${url}/alive`, { headers: key })).status).toBe(404)
     expect(front.requests.every((line) => line.includes(' /some/where/'))).toBe(true)

@@ -91,7 +91,7 @@ function recordResponses(recorded: SandboxServer): void {
     const isNewKey = init?.method === 'POST' && /\/keys$/.test(path) && copy.status === 201
     const shown = isNewKey
       ? ''
-      : text.replaceAll(/"session_api_key":"([^"]+)"/g, '"session_api_key":"(told)"')
+      : text.replaceAll(/"session_api_key":"([^"]+)"/g, '"session_api_key":"(reported)"')
     responses.push(`${init?.method ?? 'GET'} ${path} ${copy.status} ${[...copy.headers].join(' ')}\n${shown}`)
     for (const [, key] of text.matchAll(/"session_api_key":"([^"]+)"/g))
       if (![...plantedSecrets.values()].includes(String(key)))
@@ -252,7 +252,7 @@ async function runConversationsWithSecrets(): Promise<string[]> {
 }
 
 async function waitForConversationError(id: string, user = ann): Promise<void> {
-  await waitFor('its end has come home', async () => {
+  await waitFor('the end of the run is ingested', async () => {
     const path = `/api/v1/conversation/${id}/events/search?kind__eq=ConversationErrorEvent`
     return (await user.get<ListPage<unknown>>(path)).items.length > 0 ? true : undefined
   })
@@ -500,7 +500,7 @@ test('no reply, log, file, task, event or process list contains a secret', async
   await server.stop()
 
   // The secrets were really in use, and the process list was really read.
-  const told = JSON.stringify(mockProvider.requests.map(({ headers, body }) => [headers, body.api_token]))
+  const reported = JSON.stringify(mockProvider.requests.map(({ headers, body }) => [headers, body.api_token]))
   for (const place of [
     'settings-api-key',
     'settings-header',
@@ -508,7 +508,7 @@ test('no reply, log, file, task, event or process list contains a secret', async
     'settings-body',
     'profile-api-key',
   ])
-    expect([place, told.includes(plantSecret(place))]).toEqual([place, true])
+    expect([place, reported.includes(plantSecret(place))]).toEqual([place, true])
   expect(processes.scannedCount).toBeGreaterThan(5_000)
   expect(plantedSecrets.size).toBeGreaterThan(60)
   const tasks = responses.filter((text) => text.includes('start-tasks/search'))

@@ -694,8 +694,9 @@ wireCase(
     expect(moved).toMatchObject({ status: 200, body: { id, leaf_event_id: target } })
     expect((await getInfo(id)).leaf_event_id).toBe(target)
     const third = await say('c')
-    const kept = third.filter(({ kind }) => kind === 'MessageEvent').map(({ id }) => id)
-    for (const event of second.filter(({ kind }) => kind === 'MessageEvent')) expect(kept).toContain(event.id)
+    const messageIds = third.filter(({ kind }) => kind === 'MessageEvent').map(({ id }) => id)
+    for (const event of second.filter(({ kind }) => kind === 'MessageEvent'))
+      expect(messageIds).toContain(event.id)
     expect((await getInfo(id)).leaf_event_id).toBe(third.at(-1)?.id)
   },
 )

@@ -77,7 +77,7 @@ wireCase('GET /openapi.json', 'describes every operation of the suite without a 
     expect(body.paths).toHaveProperty([path])
 })
 
-wireCaseWithKey('ALL authentication', 'is asked for on all of /api, and told in one form', async () => {
+wireCaseWithKey('ALL authentication', 'is required on all of /api, with one form of error', async () => {
   const paths = [
     '/api/conversations/search',
     `/api/conversations/${unknownId}`,

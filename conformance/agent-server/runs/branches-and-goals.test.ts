@@ -33,11 +33,11 @@ test('a conversation continues from another event: every event stays, and the br
   await using client = driver.openSocket(`/sockets/events/${id}`)
   await client.waitUntil((events) => events.length > 0)
   const info = await navigate(id, answer)
-  const told = await client.waitUntil(
+  const reported = await client.waitUntil(
     (events) => events.filter((event) => event.key === 'full_state').length > 1,
   )
-  expect(told.slice(1).map(({ key }) => key)).toEqual(['execution_status', 'leaf_event_id', 'full_state'])
-  expect(told.at(-1)?.value).toMatchObject({ leaf_event_id: answer, head_is_empty: false })
+  expect(reported.slice(1).map(({ key }) => key)).toEqual(['execution_status', 'leaf_event_id', 'full_state'])
+  expect(reported.at(-1)?.value).toMatchObject({ leaf_event_id: answer, head_is_empty: false })
   expect(info).toMatchObject({ leaf_event_id: answer, execution_status: 'idle' })
   expect(info.last_user_message_id).toBe(first.find(({ source }) => source === 'user')?.id)
   expect((await driver.getInfo(id)).leaf_event_id).toBe(answer)
@@ -310,8 +310,8 @@ test('with a large agent the snapshot comes first, each frame is below 1 MiB, an
     workspace: { working_dir: directory },
     agent: { kind: 'Agent', llm: { model: 'scripted/test' } },
   })
-  const kept = events.filter(({ key }) => key !== 'stats').map(eventLabel)
-  expect(kept.slice(-3)).toEqual(['message:agent', 'execution_status=finished', 'full_state'])
+  const labels = events.filter(({ key }) => key !== 'stats').map(eventLabel)
+  expect(labels.slice(-3)).toEqual(['message:agent', 'execution_status=finished', 'full_state'])
   expect(events.at(-1)?.value).toMatchObject({
     head_is_empty: false,
     leaf_event_id: (await driver.getEvents(id)).at(-1)?.id,

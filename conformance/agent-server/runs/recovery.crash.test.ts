@@ -162,10 +162,10 @@ test('changes during a conversation survive a kill: policy, model, secrets, titl
     usage_id: 'second',
   })
   await driver.post(id, 'switch_llm', { llm })
-  await api.sendJson('PATCH', `/api/conversations/${id}`, { title: 'Kept' })
+  await api.sendJson('PATCH', `/api/conversations/${id}`, { title: 'Stored' })
   await restart('SIGKILL')
   expect(await driver.getInfo(id)).toMatchObject({
-    title: 'Kept',
+    title: 'Stored',
     confirmation_policy: { kind: 'AlwaysConfirm' },
   })
   await driver.sendMessage(id, 'More.')
@@ -216,9 +216,9 @@ test('a fork that is killed is complete or absent', { timeout: 60_000 }, async (
     )
     await sleep(30 + round * 150)
     await restart('SIGKILL')
-    const told = await fork
+    const reported = await fork
     const { status, body } = await api.requestJson<number>(`/api/conversations/${id}/events/count`)
-    if (told === 201 || status !== 404) expect([round, status, body]).toEqual([round, 200, 20_000])
+    if (reported === 201 || status !== 404) expect([round, status, body]).toEqual([round, 200, 20_000])
   }
 })
 

@@ -582,11 +582,11 @@ test('a client tool is offered to the model, its call is answered at once, and t
     toolCallsStep(toolCall('show_panel', { token: 'x' })),
     finishStep(),
   ]
-  const { id, client_tools: kept } = await driver.create(
+  const { id, client_tools: storedTools } = await driver.create(
     { llm: scriptedModel(script) },
     { client_tools, initial_message: { content: 'Begin.' } },
   )
-  expect(kept).toMatchObject([{ name: 'show_panel', parameters }])
+  expect(storedTools).toMatchObject([{ name: 'show_panel', parameters }])
   const events = await driver.waitUntilIdle(id)
   expect(findLogIssues(events)).toEqual([])
   expect(events[0]?.tools).toContainEqual(

@@ -166,9 +166,9 @@ test('a log with tasks is exported, and imported only with unknown=keep', async 
     })
   }
   expect((await take('')).status).toBe(422)
-  const kept = await take('?unknown=keep')
-  expect(kept.status).toBe(201)
-  const { conversation_id } = (await kept.json()) as { conversation_id: string }
+  const accepted = await take('?unknown=keep')
+  expect(accepted.status).toBe(201)
+  const { conversation_id } = (await accepted.json()) as { conversation_id: string }
   expect((await api.export(conversation_id)).equals(bytes)).toBe(true)
   const fork = await driver.post(id, 'fork', {})
   expect(fork.status).toBe(201)

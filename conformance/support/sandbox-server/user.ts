@@ -119,7 +119,7 @@ export class User {
   /** Waits until a message with this text is ingested. */
   async waitForMessage(conversation: string, text: string): Promise<void> {
     const path = `/api/v1/conversation/${conversation}/events/search?body=${encodeURIComponent(text)}`
-    await waitFor(`"${text}" comes home`, async () => {
+    await waitFor(`"${text}" is ingested`, async () => {
       const { items } = await this.get<ListPage<unknown>>(path)
       return items.length > 0 ? true : undefined
     })
