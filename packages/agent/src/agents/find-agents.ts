@@ -30,9 +30,8 @@ export interface FoundAgents {
 }
 
 /**
- * The agents of a directory: its Markdown files, without subdirectories, by name. Files are bounded (256 KiB
- * each, 200 agents), links may not leave `within` (default: the directory), and invalid ones are skipped and
- * reported. Empty when the directory is missing. Never rejects.
+ * The agents of a directory: its Markdown files, without subdirectories, by name; empty when it is missing.
+ * Links may not leave `within` (default: the directory). Skips and reports invalid files. Never rejects.
  */
 export async function readAgentDefinitions(
   directory: string,
@@ -54,10 +53,7 @@ export async function readAgentDefinitions(
   return found
 }
 
-/**
- * The agents of a project, a home directory, plugins (by their directories) and this server. The first of a
- * name wins, in this order. Never rejects.
- */
+/** The agents of project, home directory, plugins and server; the first of a name wins. Never rejects. */
 export async function findAgents(from: FindAgentsOptions): Promise<FoundAgents> {
   const found = new AgentCollector()
   const { project, homeDirectory, plugins = [], isBuiltin = false } = from

@@ -32,10 +32,7 @@ const members = new Set([
 const mcpConfigAliases = ['mcp_servers', 'mcpServers']
 const example = /<example>([\s\S]*?)<\/example>/g
 
-/**
- * Reads an agent from the text of its file (wire 6.13): YAML front matter, then the system prompt. Lists may
- * be texts with commas. Never throws; an issue is a sentence that begins with a verb.
- */
+/** Reads an agent from the text of its file (wire 6.13). An issue is a sentence that begins with a verb. */
 export async function parseAgent(
   from: AgentFile,
 ): Promise<{ readonly agent: AgentDefinition } | { readonly issue: string }> {

@@ -26,8 +26,8 @@ import type { UsageStats } from './state/usage-stats.ts'
 import { Titles } from './titles.ts'
 
 /**
- * An open conversation: the fold of its log, the runtime of its agent, and the one loop that runs it. Methods
- * resolve when their effect is durable; a run that they start goes on in the background.
+ * An open conversation: state, runtime and agent loop. Methods resolve when their effect is durable; a run
+ * that they start continues in the background.
  */
 export class Conversation implements AsyncDisposable {
   readonly id: string
@@ -109,17 +109,14 @@ export class Conversation implements AsyncDisposable {
 
   /**
    * Stores a user message with the skills that it activates and what hooks add. Rejects actions that have not
-   * started, and makes a finished or stuck conversation idle. `id` makes a repeat harmless: the same message
-   * is stored once; another message under the same id is a Problem `conflict`. `run` starts a run, also while
-   * another one ends.
+   * started, and makes a finished or stuck conversation idle. A repeat under the same `id` is stored once;
+   * another message under it is a Problem `conflict`. `run` starts a run, also while another one ends.
    */
   async send(message: SendMessageRequest, id?: string): Promise<void> {
     await this.#track(this.#messages.send(message, { id }))
   }
 
-  /**
-   * Starts a run; a Problem `conflict` while one is active. Does nothing when the conversation is finished.
-   */
+  /** Starts a run unless it is finished; a Problem `conflict` while one is active. */
   async run(): Promise<void> {
     await this.#runs.run()
   }
@@ -140,9 +137,8 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Continues from another event, or from the beginning (null); removes nothing. Actions without a result on
-   * the branch that is left get an error, and the conversation is idle. Problems: `not_found` for an unknown
-   * event, `conflict` during a run.
+   * Continues from another event, or from the beginning (null); removes nothing. The conversation is idle
+   * then. Problems: `not_found` for an unknown event, `conflict` during a run.
    */
   async navigate(eventId: string | null): Promise<void> {
     await this.#runs.navigate(eventId)
@@ -190,17 +186,14 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Adds a plugin or replaces the one of the same name; the model sees it with the next step. Problems:
-   * `conflict` during a run, `bad_request` when the plugin cannot be loaded.
+   * Adds or replaces a plugin; the model sees it with the next step. Problems: `conflict` during a run,
+   * `bad_request` when the plugin cannot be loaded.
    */
   async loadPlugin(source: ExtensionSource): Promise<void> {
     await this.#track(this.#configuration.loadPlugin(source))
   }
 
-  /**
-   * Asks the model about the conversation without writing an event. A Problem `unavailable` when it gives no
-   * answer.
-   */
+  /** Asks the model without writing an event. A Problem `unavailable` when it gives no answer. */
   async askSideQuestion(question: string, signal: AbortSignal): Promise<string> {
     return await askSideQuestion(question, { context: this.#context, runtimes: this.#runtimes }, signal)
   }

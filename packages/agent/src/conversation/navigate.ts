@@ -21,10 +21,7 @@ export function stopEvents(now: ConversationState, reason: string): EventDraft[]
   return [...answers, ...endGoalEvents(now), statusUpdate('paused')]
 }
 
-/**
- * Moves the leaf to the event of this id, null for none; actions without a result on the old branch get an
- * error.
- */
+/** Moves the leaf to an event, null for none; actions without a result on the old branch get an error. */
 export function navigateEvents(now: ConversationState, value: string | null): EventDraft[] {
   const idle = transition(now.status, 'navigate')
   return [
@@ -41,8 +38,8 @@ export function closeAbandonedActions(now: ConversationState): EventDraft[] {
 }
 
 /**
- * The target of navigating to an event: the event itself, or for a leaf move its target (null for the
- * beginning). A Problem `not_found` when there is no such event.
+ * The event to navigate to; for a leaf move its target (null for the beginning). A Problem `not_found` when
+ * there is no such event.
  */
 export async function resolveNavigateTarget(
   log: EventLog,

@@ -241,10 +241,7 @@ export class RunControl {
     if (state.position - checkpoints.position >= events) void this.saveCheckpoint()
   }
 
-  /**
-   * Aborts the current step, also after a pause, and appends what `decide` returns before the next step
-   * begins.
-   */
+  /** Aborts the step, also after a pause, and appends `decide`'s events before the next step. */
   async #abortStep(decide: (now: ConversationState) => readonly EventDraft[]): Promise<void> {
     const context = this.#context
     const written = context.append((now) => {

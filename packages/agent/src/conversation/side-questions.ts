@@ -7,10 +7,7 @@ import { replyText } from './view/content-blocks.ts'
 const instruction =
   'Answer the following question about this conversation briefly and in words only, without calling a tool:'
 
-/**
- * Asks the model about the conversation without writing an event. A Problem `unavailable` when it gives no
- * answer.
- */
+/** A Problem `unavailable` when the model gives no answer. */
 export async function askSideQuestion(
   question: string,
   { context, runtimes }: { readonly context: ConversationContext; readonly runtimes: RuntimeLoader },

@@ -6,10 +6,7 @@ const promptLength = 1000
 const instruction =
   'Give the conversation that begins with the following message a title. Answer with the title alone: a few words in the language of the message, without quotes, of at most'
 
-/**
- * A title of at most `maxLength` characters for a conversation that begins with `text`: the model's, or the
- * truncated text when the model gives none.
- */
+/** A title for a conversation that begins with `text`: the model's, else the truncated text. */
 export async function generateTitle(
   text: string,
   options: { readonly model: Model | undefined; readonly maxLength?: number },

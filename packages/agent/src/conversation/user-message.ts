@@ -17,10 +17,7 @@ export function textRequest(
   return { role: 'user', content, sender: undefined, extended_content: undefined, ...members }
 }
 
-/**
- * The event of a message as it was sent, with the skills that it activates and what hooks and the agent's
- * context add.
- */
+/** The event of a message, with what skills, hooks and the agent's context add. */
 export function userMessageEvent(
   message: SendMessageRequest,
   options: {
@@ -51,10 +48,7 @@ export function userMessageEvent(
   }
 }
 
-/**
- * A Problem `conflict` unless both have the same text. Compares redacted texts: a secret may have become
- * known between.
- */
+/** A Problem `conflict` unless both have the same redacted text: a secret may have become known between. */
 export function assertSameMessage(stored: LogEvent, draft: EventDraft, secrets: Secrets): void {
   if (stored.kind === 'MessageEvent') {
     const comparable = (llm_message: unknown, sender: unknown) =>

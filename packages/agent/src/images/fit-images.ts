@@ -30,7 +30,7 @@ const shrinkMutex = new Mutex()
 
 /**
  * Shrinks an image to at most `maxBytes`: as JPEG, or as WebP with an alpha channel; of an animation the
- * first picture. Deterministic. Never rejects: no image, a broken one, or too many pixels is a failure.
+ * first picture. Never rejects.
  */
 export async function shrinkImage(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
   return await shrinkMutex.runExclusive(() => shrink(bytes, maxBytes))
@@ -72,10 +72,7 @@ type FitResult =
   | { readonly kind: 'shrunk'; readonly url: string; readonly original: Buffer }
   | { readonly kind: 'failure'; readonly failure: string }
 
-/**
- * Shrinks the largest of some data URLs, each as little as needed, to `maxChars` characters in total. Never
- * rejects.
- */
+/** Shrinks the largest of some data URLs to `maxChars` characters in total. Never rejects. */
 export async function fitImages(urls: readonly string[], maxChars: number): Promise<FitResult[]> {
   const fitted: FitResult[] = urls.map((url) => ({ kind: 'same', url }))
   if (urls.reduce((sum, { length }) => sum + length, 0) <= maxChars) return fitted

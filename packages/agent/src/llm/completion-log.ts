@@ -7,10 +7,7 @@ import type { ModelReply, ModelRequest } from './model.ts'
 const maxImage = 1000
 const omittedText = '<left out>'
 
-/**
- * Adds a completion log to a reply when the settings ask for it: without secrets, encrypted reasoning and
- * most image data.
- */
+/** Adds a completion log, without secrets and encrypted reasoning, when the settings ask for it. */
 export function attachCompletionLog(
   reply: ModelReply,
   options: {

@@ -45,11 +45,7 @@ export interface ModelReply {
   readonly kind: 'reply'
   /** The provider's id of the response, or a generated one. */
   readonly responseId: string
-  /**
-   * Role `assistant`: `content` (texts), `tool_calls` (`arguments` the JSON text exactly as received, also
-   * when it does not parse; `origin` by the interface used), `reasoning_content`, `thinking_blocks` with
-   * signatures, `responses_reasoning_item`.
-   */
+  /** Role `assistant`. The `arguments` of its calls are exactly as received, also when they do not parse. */
   readonly message: Message
   readonly usage: TokenUsage
   /** Dollars; 0 when no price is known. */

@@ -5,10 +5,7 @@ const perCall = 8
 const perImage = 1000
 const known = new WeakMap<Message, number>()
 
-/**
- * Estimates the tokens of messages for any model, rather too high than too low. The count of a message is
- * cached, so it must not change.
- */
+/** Estimates tokens for any model, rather too high than too low. Caches by message, so it must not change. */
 export function countTokens(messages: readonly Message[]): number {
   return messages.reduce((sum, message) => sum + messageTokens(message), 0)
 }
@@ -46,10 +43,7 @@ function reasoningTokens({ reasoning_content, thinking_blocks, responses_reasoni
   return textTokens(reasoning_content ?? '') + encrypted / 8
 }
 
-/**
- * The first letter of a word counts most, signs a half, runs of blanks little; a letter beyond ASCII counts a
- * half or one.
- */
+/** The first letter of a word counts most, signs a half, runs of blanks little. */
 export function textTokens(text: string): number {
   let tokens = 0
   let before: CharacterKind = 'blank'

@@ -5,9 +5,7 @@ export function killProcessGroup(pid: number | undefined, signal: NodeJS.Signals
   if (pid !== undefined) sendSignal(-pid, signal)
 }
 
-/**
- * The foreground process group of a session's terminal. Undefined without /proc or without such a process.
- */
+/** The foreground process group of a session's terminal; undefined without /proc. */
 export async function foregroundProcessGroup(leader: number): Promise<number | undefined> {
   const group = Number((await readProcStat(leader))?.[5])
   return group > 0 ? group : undefined
@@ -49,10 +47,8 @@ async function isReadingTerminal(pid: number): Promise<boolean> {
 }
 
 /**
- * Kills a session: the process group of its leader and, with /proc, each process of the session and each one
- * whose environment contains `marker` (children in sessions of their own). Resolves when none is left, or
- * after 8 rounds when processes start faster than they are found. Not reached: another session without the
- * marker, and other users.
+ * Kills a session: the process group of its leader and, with /proc, each process of the session or with
+ * `marker` in its environment (children in other sessions). Resolves when none is left, or after 8 rounds.
  */
 export async function killSession(leader: number, marker: string): Promise<void> {
   killProcessGroup(leader)
@@ -115,8 +111,7 @@ async function scanProcesses(): Promise<readonly ProcessInfo[]> {
 }
 
 /**
- * The fields of /proc/<pid>/stat after the name: state, parent, group, session, terminal, foreground group,
- * ...
+ * The fields of /proc/<pid>/stat after the name: state, parent, group, session, terminal, foreground group.
  */
 async function readProcStat(pid: number): Promise<string[] | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined)

@@ -7,13 +7,9 @@ export const maxTimerMs = 2 ** 31 - 1
 export interface StreamProcessOptions {
   /** Unique among all servers; ASCII. */
   readonly name: string
-  /**
-   * Milliseconds until SIGTERM is sent to the process group, and a second later SIGKILL. Default: no limit.
-   */
+  /** Milliseconds until SIGTERM to the process group, and a second later SIGKILL; default none. */
   readonly timeoutMs?: number | undefined
-  /**
-   * Called for each piece of output. Reading pauses until a returned promise resolves; it must not reject.
-   */
+  /** Reading pauses until a returned promise resolves; it must not reject. */
   onOutput(stream: 'stdout' | 'stderr', bytes: Buffer): Promise<void> | void
 }
 
@@ -36,9 +32,8 @@ interface StartedProcess {
 
 /**
  * Passes on the output of a process until it ends. After a timeout (SIGTERM first, unless `graceMs` is 0) and
- * on abort, `kill` ends the process and all that it started. Background processes may hold the streams open:
- * output is awaited while more comes, at most a second; later output is read and dropped. Rejects when the
- * process cannot be started.
+ * on abort, `kill` ends it and all that it started. While background processes hold the streams open, output
+ * is awaited for at most a second. Rejects when the process cannot be started.
  */
 export async function streamProcess(
   child: StartedProcess,
@@ -116,10 +111,7 @@ class ProcessOutput {
     stderr?.on('data', (bytes: Buffer) => this.#handleData('stderr', bytes))
   }
 
-  /**
-   * Resolves after 50 ms without output, at most after a second; time in which reading is paused does not
-   * count.
-   */
+  /** Resolves after 50 ms without output, at most after a second in which reading is not paused. */
   async waitUntilQuiet(): Promise<void> {
     for (let round = 0; round < 20; ) {
       const previousCount = this.#byteCount
@@ -132,10 +124,7 @@ class ProcessOutput {
     }
   }
 
-  /**
-   * Drops further output, but reads it: a background process must neither block nor end because of a full
-   * pipe.
-   */
+  /** Drops further output, but reads it, so that a background process does not block. */
   detach(): void {
     this.#onOutput = undefined
     for (const stream of this.#streams) stream.resume()

@@ -45,12 +45,9 @@ const commandEnvPrefix = 'SLIPWAY_COMMAND='
 
 /**
  * A directory, its files and its processes: the only place of this package that starts processes. Each
- * process leads its own process group, which is killed as a whole. Processes see `env` and no other variable
- * of the server.
- *
- * Path confinement holds for the agent's file tools, not for the agent's processes: a process of the same
- * user reads and writes everywhere, and may put a link into a path between `resolve` and its use. Isolation
- * needs a container or a separate user.
+ * process leads its own process group, which is killed as a whole, and sees `env` and no other variable. Path
+ * confinement holds for the agent's file tools, not for its processes: isolation needs a container or a
+ * separate user.
  */
 export class Workspace implements AsyncDisposable {
   /** Absolute, without symbolic links. */
@@ -99,10 +96,9 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
-   * The real path of a file or directory that may be read or written; it need not exist yet. Relative paths
-   * start at the workspace's directory. Callers use the returned path, not the requested one. Rejects with
-   * PathNotAllowedError for a path with a NUL byte, one outside the workspace and one that cannot be
-   * resolved.
+   * The real path of a file or directory that may be read or written; it need not exist yet. Callers use it
+   * instead of the requested one. Rejects with PathNotAllowedError for a path with a NUL byte, one outside
+   * the workspace and one that cannot be resolved.
    */
   async resolve(path: string, intent: 'read' | 'write'): Promise<string> {
     if (path.includes('\0')) throw new PathNotAllowedError('The path contains a NUL byte.')
@@ -124,9 +120,8 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
-   * Runs a program to its end, then kills the rest of its process group. Never rejects because of the
-   * program; one that cannot be started exits with 127 and the reason in `stderr`. When background processes
-   * hold its streams open, it waits while more output comes, at most a second.
+   * Runs a program to its end, then kills the rest of its process group. One that cannot be started exits
+   * with 127 and the reason in `stderr`. Waits at most a second for output of background processes.
    */
   async run(
     command: string,
@@ -159,8 +154,8 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
-   * Starts a program; its process group is killed when the workspace is closed. A program that cannot be
-   * started emits `error` (listening is optional); invalid arguments (a NUL byte, too long) throw.
+   * Starts a program; its process group is killed when the workspace is closed. Emits `error` when it cannot
+   * be started (listening is optional); invalid arguments (a NUL byte, too long) throw.
    */
   spawn(
     command: string,
@@ -185,9 +180,8 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
-   * Runs a program without input to its end and streams its output. Its background processes go on until the
-   * workspace is closed; their later output is dropped. After a timeout or an abort no process of it is left.
-   * Rejects when it cannot be started.
+   * Runs a program without input to its end and streams its output. Its background processes live until the
+   * workspace is closed; after a timeout or an abort none is left. Rejects when it cannot be started.
    */
   async runStreaming(
     command: string,
@@ -228,8 +222,8 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
-   * Starts a program on a new terminal, as the leader of its session. Raw bytes: `onData` gives Buffers typed
-   * as text. Processes of the terminal carry a marker in their environment, by which `close` finds them.
+   * Starts a program on a new terminal, as the leader of its session. `onData` gives Buffers typed as text.
+   * Processes of the terminal carry a marker in their environment, by which `close` finds them.
    */
   async openTerminal(
     command: string,

@@ -29,15 +29,9 @@ export interface StoredTask {
   readonly subagent: string
 }
 
-/**
- * The conversations of tasks, for their parent. They are ordinary conversations with logs of their own,
- * listed in the parent's `sub_conversation_ids`. Implemented by the owner of the conversations.
- */
+/** The conversations of tasks, for their parent: ordinary ones, listed in its `sub_conversation_ids`. */
 export interface ChildConversations {
-  /**
-   * Creates one durably. Problems: `conflict` when tasks are nested too deep, `not_found` when the parent is
-   * gone.
-   */
+  /** Durable. Problems: `conflict` when tasks are nested too deep, `not_found` without the parent. */
   create(
     parent: string,
     child: { readonly task: StoredTask; readonly title: string; readonly settings: ResolvedSettings },

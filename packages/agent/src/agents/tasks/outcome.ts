@@ -10,10 +10,7 @@ const stoppedText = 'The conversation that this task was for was stopped.'
 const pollMs = 50
 const maxPolls = 100
 
-/**
- * Resolves when a child is idle and waits for no confirmation, which the user gives in the child's own
- * conversation. `deleting` when it is gone.
- */
+/** Resolves when a child is idle and waits for no confirmation; with `deleting` when it is gone. */
 export async function waitForChild(
   child: ChildConversation,
   log: EventLog,

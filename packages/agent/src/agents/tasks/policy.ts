@@ -33,9 +33,8 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
 }
 
 /**
- * The confirmation policy of a task. It asks wherever the parent's policy asks, in the conversation of the
- * task; `permission_mode` can only add confirmation. An agent that asks about risky actions needs an
- * analyzer: without confirmation otherwise, that is the model.
+ * The confirmation policy of a task: at least the parent's, `permission_mode` only adds confirmation. An
+ * agent that asks about risky actions needs an analyzer: without confirmation otherwise, that is the model.
  */
 export function taskPolicy(
   parent: { readonly policy: ConfirmationPolicy; readonly analyzer: SecurityAnalyzer | null },

@@ -40,8 +40,7 @@ export function agentIssue({ name, tools }: AgentDefinition): string | undefined
 
 /**
  * The settings of a task's conversation, or why there are none. From its parent: workspace, secrets, tool
- * hooks, always-on skills, and at least its confirmation. From the definition: model, tools, prompt, skills,
- * servers and limits. It can give tasks itself only when the definition names that tool.
+ * hooks, always-on skills and at least its confirmation; everything else from the definition.
  */
 export async function taskSettings(
   parent: TaskParent,
@@ -115,10 +114,7 @@ function taskToolSpec(name: string, known: readonly ToolSpec[]): ToolSpec {
   return { name, params: known.find((spec) => findTool(spec.name) === open)?.params ?? {} }
 }
 
-/**
- * The always-on skills of the parent and the skills that the definition names. `disabled_skills` excludes all
- * others in the same places.
- */
+/** The parent's always-on skills and those that the definition names; disables all others. */
 async function taskContext(
   parent: TaskParent,
   { skills, system_prompt }: AgentDefinition,

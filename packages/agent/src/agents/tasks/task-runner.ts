@@ -68,8 +68,8 @@ type StartedTask = RunningTask | { readonly issue: string }
 
 /**
  * The tasks that a conversation gives to other agents. Each has a conversation of its own, a child, which
- * works in the same workspace and stops with its parent: an interrupt interrupts it, a pause pauses it. After
- * a crash the parent's call gets an error, the child is paused, and its task can be resumed.
+ * works in the same workspace and is interrupted and paused with its parent. A task can be resumed, also
+ * after a crash.
  */
 export class TaskRunner implements TaskExecutor {
   readonly #options: TaskRunnerOptions

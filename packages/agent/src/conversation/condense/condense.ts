@@ -27,8 +27,7 @@ export function tokenLimit(condenser: SummarizingCondenser, reader: Model): numb
 
 /**
  * Whether to condense the view before the next request to `model`. `hard`: the request is impossible
- * otherwise (condensing was requested, or the view has too many tokens); `soft`: it is advisable (too many
- * events).
+ * otherwise.
  */
 export function condenseNeed(options: {
   readonly view: View
@@ -75,12 +74,11 @@ const requestShare = 0.75
 const defaultContextWindow = 100_000
 
 /**
- * Makes the Condensation of a view. Summarises a middle block of whole units; when that is no progress and
- * `isHard`, all but the first events and the user's latest message. Each Condensation makes the view smaller
- * and never forgets a system prompt, the latest user message, or calls without a result. The view may grow
- * meanwhile. A request that is too long for the summariser is shortened and repeated. Failures are values:
+ * Makes the Condensation of a view, which the view may outgrow meanwhile. Summarises a middle block of whole
+ * units; when that is no progress and `isHard`, all but the first events and the user's latest message. It
+ * never forgets a system prompt, the latest user message, or calls without a result. Failures:
  * `NothingToForget` (soft only; try again with more events), `LLMContextWindowExceedError` when nothing
- * helps, or the model's own.
+ * helps, or the model's.
  */
 export async function condense(options: CondenseOptions, signal: AbortSignal): Promise<CondenseResult> {
   const { view, isHard } = options
@@ -107,9 +105,7 @@ function planCondensation(events: readonly ViewEvent[], options: CondenseOptions
   return plan ?? (isHard ? planReset(events, keep_first) : undefined)
 }
 
-/**
- * Half of the limit, or of the present size when that is less: a provider may count more tokens than we do.
- */
+/** Half of the limit or of the present size: a provider may count more tokens than we do. */
 function targetTokens(limit: number | undefined, present: number): number {
   return Math.floor(Math.min(limit ?? present, present) / 2)
 }

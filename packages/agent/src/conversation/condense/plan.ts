@@ -1,9 +1,7 @@
 import { isUserMessage, type ViewEvent } from '../view/log-event.ts'
 import { groupUnits, type ViewUnit } from '../view/view-units.ts'
 
-/**
- * The events to forget, in the order of the view, and the place of their summary in the view without them.
- */
+/** The events to forget, in order, and the place of their summary in the view without them. */
 export interface CondensePlan {
   readonly forgotten: readonly ViewEvent[]
   readonly offset: number
@@ -20,8 +18,8 @@ export interface CondenseTarget {
 }
 
 /**
- * Forgets a block in the middle, between the first events and the longest end of the view that fits the
- * target (at least the last unit). Undefined when that is no progress.
+ * Forgets a block between the first events and the longest end of the view that fits the target (at least the
+ * last unit). Undefined when that is no progress.
  */
 export function planMiddle(
   events: readonly ViewEvent[],

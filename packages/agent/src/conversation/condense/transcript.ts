@@ -83,10 +83,7 @@ function fit(entries: readonly TranscriptEntry[], chars: number): TranscriptEntr
   return included.map(({ heading, text }) => ({ heading, text: truncateMiddle(text, share) }))
 }
 
-/**
- * The largest bound for each length so that the bounded lengths sum to at most `total`; infinite when all
- * fit.
- */
+/** The largest bound for which the bounded lengths sum to at most `total`; infinite when all fit. */
 export function fairShare(lengths: readonly number[], total: number): number {
   let left = total
   const sorted = lengths.toSorted((a, b) => a - b)

@@ -18,10 +18,7 @@ interface RiskInput {
   readonly predictedRisk: SecurityRisk
 }
 
-/**
- * The risk of an action for its event, UNKNOWN without an analyzer. Later decisions follow from the event
- * alone, also after a restart.
- */
+/** The risk of an action for its event, from which later decisions follow; UNKNOWN without an analyzer. */
 export async function assess(
   analyzer: SecurityAnalyzer | null | undefined,
   call: RiskInput,
@@ -51,8 +48,8 @@ function riskFromAnnotations({ definition: { annotations } }: Tool): SecurityRis
 }
 
 /**
- * Whether the pending actions need confirmation: as a whole, when any of them does. Approved actions and a
- * single finish or think need none. A tool that only reads counts as LOW when its risk is UNKNOWN.
+ * Whether any pending action needs confirmation. Approved actions and a single finish or think need none. A
+ * tool that only reads counts as LOW when its risk is UNKNOWN.
  */
 export function requiresConfirmation(
   policy: ConfirmationPolicy,

@@ -7,9 +7,7 @@ interface ConfirmationWait {
   readonly limitMs: number
 }
 
-/**
- * Rejects pending actions after a time limit. One wait at a time; its timer does not keep the process alive.
- */
+/** Rejects pending actions after a time limit. Its timer does not keep the process alive. */
 export class ConfirmationDeadline {
   /** Milliseconds. */
   readonly #now: () => number

@@ -15,8 +15,8 @@ interface FoundText {
 
 /**
  * The agent's last answer on the active branch: the message of its newest `finish` call (empty for an invalid
- * call) or its newest message, whichever is later; empty when there is neither. A new question does not
- * change it. Reads the log from its end, and no action that is older than the newest message.
+ * call) or its newest message, whichever is later; else empty. Reads the log from its end, and no action that
+ * is older than the newest message.
  */
 export async function finalResponse(
   log: EventLog,

@@ -44,10 +44,7 @@ const plainStateKeys: unknown[] = [
   'leaf_event_id',
 ]
 
-/**
- * Removes secrets from the texts of an event. Identifiers (kinds, ids, tool names, statuses) stay, even if a
- * secret is a word as common as `user`.
- */
+/** Removes secrets from the texts of an event; identifiers stay, even if a secret is a word like `user`. */
 export function redactEvent(draft: EventDraft, secrets: Secrets): EventDraft {
   if (!secrets.hasValues) return draft
   const entries = Object.entries(draft).map(([name, value]) => [

@@ -1,8 +1,6 @@
 import type { ModelDelta } from '../../llm/model.ts'
 
-/**
- * Data that is sent and never stored; losing it does no harm: deltas of a reply, usage, and the end of a run.
- */
+/** Sent and never stored; losing it does no harm: deltas of a reply, usage, and the end of a run. */
 export type TransientUpdate =
   | ({
       readonly kind: 'delta'

@@ -26,9 +26,8 @@ export interface ConversationWriterOptions {
 }
 
 /**
- * The only writer of a conversation. Each write waits for the one before it, is decided with the state at
- * that time, and is applied to the state before the next one is decided. When the leaf moves, the state is
- * computed again along the branch to the leaf.
+ * The only writer of a conversation. Each write is decided with the state after the write before it. When the
+ * leaf moves, the state is computed again along the branch to the leaf.
  */
 export class ConversationWriter {
   readonly conversation: string
@@ -74,9 +73,8 @@ export class ConversationWriter {
   }
 
   /**
-   * Appends what `decide` returns for the current state, nothing for undefined. Returns the stored events.
-   * While an import holds the conversation it waits when `isPatient`, otherwise rejects with a Problem
-   * `busy`.
+   * Appends what `decide` returns and returns the stored events. While an import holds the conversation it
+   * waits when `isPatient`, otherwise rejects with a Problem `busy`.
    */
   write(
     decide: (state: ConversationState) => WriteDecision | undefined | Promise<WriteDecision | undefined>,

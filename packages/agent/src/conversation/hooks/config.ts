@@ -13,8 +13,7 @@ export interface LoadedHooks {
 }
 
 /**
- * The hooks of a project (`.openhands/hooks.json`), else those of the home directory. An invalid file is
- * skipped and reported. Never rejects.
+ * The hooks of a project, else those of the home directory. Skips and reports invalid files. Never rejects.
  */
 export async function loadHooks(directory: string, homeDirectory?: string): Promise<LoadedHooks> {
   const issues: string[] = []

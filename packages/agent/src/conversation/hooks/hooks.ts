@@ -41,9 +41,7 @@ export interface HooksOptions {
   readonly recordsExecutions?: boolean
 }
 
-/**
- * The combined result of an event's hooks. Texts have at most 10,000 characters each and may contain secrets.
- */
+/** The combined result of an event's hooks. Its texts are bounded and may contain secrets. */
 export interface HookVerdict {
   readonly isBlocked: boolean
   /** Of the first hook that blocked or wants to stop. */
@@ -51,22 +49,16 @@ export interface HookVerdict {
   readonly additionalContext: readonly string[]
   /** A hook ends the run (`"continue": false`). */
   readonly shouldStop: boolean
-  /**
-   * A sentence for each hook that failed, also in the background since the last event. A failed hook changes
-   * nothing.
-   */
+  /** A sentence for each hook that failed, also in the background since the last event. */
   readonly failures: readonly string[]
-  /**
-   * A HookExecutionEvent for each hook that has ended, also in the background; empty unless they are
-   * recorded.
-   */
+  /** A HookExecutionEvent for each hook that has ended, also in the background, if recorded. */
   readonly events: readonly EventDraft[]
 }
 
 /**
- * The hooks of one conversation: programs (and questions to a model) that see an event and may block it. They
- * run one after another in the workspace until one blocks or stops, except after a tool, where all run. A
- * hook that fails or takes too long blocks nothing.
+ * The hooks of a conversation: programs and questions to a model that see an event and may block it. They run
+ * one after another until one blocks or stops; after a tool, all run. A hook that fails or times out blocks
+ * nothing.
  */
 export class Hooks {
   readonly #options: HooksOptions

@@ -100,10 +100,7 @@ function trimmedText(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? ellipsize(value.trim(), maxText) : undefined
 }
 
-/**
- * Whether a matcher selects a tool: `*` and an empty one select all, a regular expression selects by the
- * whole name, any other text is a name. Undefined when the regular expression is invalid.
- */
+/** Whether a matcher (`*`, empty, a name or a regular expression) selects a tool; undefined when invalid. */
 export function matchesTool(matcher: string, tool: string): boolean | undefined {
   if (matcher === '' || matcher === '*') return true
   if (!/[\\^$.*+?()[\]{}|]/.test(matcher)) return matcher === tool

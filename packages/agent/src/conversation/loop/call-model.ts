@@ -28,10 +28,7 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   else if (result.kind === 'reply') await appendReply(result, { ...scope, positionAtRequest }, signal)
 }
 
-/**
- * Publishes the deltas of one reply. Holds back the beginning of a possible secret until it is redacted or
- * ruled out.
- */
+/** Publishes the deltas of one reply. Holds back a possible beginning of a secret. */
 class DeltaPublisher {
   readonly #context: ConversationContext
   readonly #isStreamRequested: boolean

@@ -20,8 +20,7 @@ export interface ExecuteActionsOptions {
 
 /**
  * Executes the pending actions; actions on the same resource run one after another. Results are appended in
- * the order of the calls, each as soon as the results before it are there, and only for calls that still have
- * none. No action starts after the run has been stopped.
+ * the order of the calls, as early as possible. No action starts after the run has been stopped.
  */
 export async function executePendingActions(
   options: ExecuteActionsOptions,

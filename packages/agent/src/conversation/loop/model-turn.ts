@@ -10,9 +10,7 @@ import { replyText } from '../view/content-blocks.ts'
 
 /** What a reply of the model means for the conversation. */
 export interface ModelTurn {
-  /**
-   * `calls`: actions to execute; `text`: an answer; `empty`, `refusal`: a message asks the model to continue.
-   */
+  /** `empty` and `refusal` come with a message that asks the model to continue. */
   readonly kind: 'calls' | 'text' | 'empty' | 'refusal'
   readonly events: readonly EventDraft[]
 }
@@ -31,9 +29,8 @@ export interface ModelTurnOptions {
 }
 
 /**
- * The events of a reply (spec 2.2, 6): completion log and token ids, then either a MessageEvent or one
- * ActionEvent for each tool call, with a common `llm_response_id`, and the errors of invalid calls. Calls
- * after a finish are dropped.
+ * The events of a reply (spec 2.2, 6): completion log and token ids, then a MessageEvent or an ActionEvent
+ * for each tool call, and the errors of invalid calls. Calls after a finish are dropped.
  */
 export async function eventsFromModelTurn(reply: ModelReply, options: ModelTurnOptions): Promise<ModelTurn> {
   const { message } = reply

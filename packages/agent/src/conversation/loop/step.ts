@@ -17,8 +17,7 @@ export interface StepInput {
 }
 
 /**
- * The next step by the state alone: first every call gets its result, then the model answers, and when
- * nothing waits any more the run is over.
+ * The next step by the state alone: every call gets its result, then the model answers, then the run is over.
  */
 export function nextStep(state: ConversationState, input: StepInput): Step {
   const pending = state.openActions()

@@ -20,9 +20,7 @@ export interface OpenConversationOptions {
   readonly store: ConversationStore
   /** Selects the members and kinds of its events; default `seed`. */
   readonly wire?: WireVersion
-  /**
-   * Where it publishes transient updates; listeners may subscribe before it opens and stay after it closes.
-   */
+  /** Listeners may subscribe before it opens and stay after it closes. */
   readonly transientUpdates?: TransientUpdates
 }
 

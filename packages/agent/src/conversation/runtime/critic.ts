@@ -53,10 +53,7 @@ function endsWithFinish(events: readonly CriticEvent[]): boolean {
   return isRecord(action) && action.kind === 'FinishAction'
 }
 
-/**
- * Whether the repository has changes, untracked files, or a commit since the first of the events. Undefined
- * without a repository.
- */
+/** Whether the repository has changes or a commit since the first event; undefined without a repository. */
 async function hasRepositoryChanges(
   { workspace, events }: CriticInput,
   signal: AbortSignal,
@@ -91,8 +88,8 @@ async function git(
 }
 
 /**
- * POST to `server_url` with `{model, message, events}` as JSON (the newest events that fit into 4 MiB; the
- * key as a bearer token). The response is `{score, message?, metadata?}` with a score from 0 to 1.
+ * POST to `server_url` with `{model, message, events}` as JSON (the newest events that fit into 4 MiB). The
+ * response is `{score, message?, metadata?}` with a score from 0 to 1.
  */
 async function requestCritic(
   critic: Extract<Critic, { kind: 'APIBasedCritic' }>,

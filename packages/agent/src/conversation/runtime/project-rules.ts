@@ -1,10 +1,7 @@
 import type { Action, TextContent } from '@slipway/protocol'
 import type { SkillSet } from '../../skills/skill-set.ts'
 
-/**
- * The rules of a project for single files. Each is shown once, with the result of the first action on such a
- * file.
- */
+/** The rules of a project for files, each shown once, with the first result of an action on such a file. */
 export class ProjectRules {
   readonly #skills: () => SkillSet
   readonly #shown = new Set<string>()

@@ -110,10 +110,7 @@ export class RuntimeLoader {
     }
   }
 
-  /**
-   * Stores the pinned versions of the plugins; writes a new system prompt when a plugin was added after the
-   * old one.
-   */
+  /** Stores the plugins' pinned versions; announces later plugins by a new system prompt. */
   async #savePlugins(runtime: AgentRuntime): Promise<void> {
     const { settings } = this.#context
     const { plugins = [] } = settings.current

@@ -2,10 +2,7 @@ import { leafEventIdKey } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { searchEvents } from './search-events.ts'
 
-/**
- * A state update at `position` that moves the leaf: the events behind it follow the event at `target` (0:
- * none).
- */
+/** An update at `position` that moves the leaf: the events behind it follow that at `target` (0: none). */
 export interface LeafMove {
   readonly position: number
   readonly target: number
@@ -30,8 +27,7 @@ export function leafPosition(head: number, moves: readonly LeafMove[]): number {
 
 /**
  * The segments of the branch that ends at `leaf`, in order. An event follows the one before it in the log
- * unless an update between them moves the leaf; that update is on no branch. `moves` are in order of
- * position.
+ * unless an update between them moves the leaf; that update is on no branch. `moves` are in order.
  */
 export function branchSegments(leaf: number, moves: readonly LeafMove[]): BranchSegment[] {
   const segments: BranchSegment[] = []
@@ -45,8 +41,8 @@ export function branchSegments(leaf: number, moves: readonly LeafMove[]): Branch
 }
 
 /**
- * Position of the event to which an update at `position` moves the leaf; undefined when it names no earlier
- * event and so moves nothing. An update that names another leaf move has the target of that move.
+ * The position to which an update at `position` moves the leaf; undefined when it names no earlier event and
+ * moves nothing. An update that names another leaf move has that move's target.
  */
 export function leafMoveTarget(
   named: { readonly position: number } | undefined,

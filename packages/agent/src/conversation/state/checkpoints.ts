@@ -18,8 +18,8 @@ const maxViewed = 20_000
 const nearest = 1_000
 
 /**
- * The saved states of a conversation: the newest, and earlier ones at distances that grow with their age, so
- * that going back by some events reads about as many. All of them may be deleted.
+ * The saved states of a conversation, at distances that grow with their age, so that going back by some
+ * events reads about as many. All of them may be deleted.
  */
 export class Checkpoints {
   #all: readonly Checkpoint[]
@@ -48,8 +48,8 @@ export class Checkpoints {
 }
 
 /**
- * Drops a checkpoint when the gap between its neighbours is at most the age of the newer one. So no remaining
- * gap is, and the age of every second checkpoint doubles.
+ * Drops a checkpoint when the gap between its neighbours is at most the age of the newer one: the age of
+ * every second checkpoint doubles.
  */
 function thinCheckpoints(position: number, all: readonly Checkpoint[]): Checkpoint[] {
   let newer = position

@@ -63,19 +63,15 @@ const sharedMembers = [
 const maxRecentIds = 64
 
 /**
- * The fold of a log: what the conversation is doing, which actions have no result, whether anything waits for
- * the model, and what the model sees. It depends on the events alone. Status, policy, analyzer and goal
- * follow the whole log; the rest follows the active branch.
+ * The fold of a log; it depends on the events alone. Status, policy, analyzer and goal follow the whole log;
+ * the rest follows the active branch.
  */
 export class ConversationState {
   position = 0
   /** The id of the event that the next one follows; undefined when it follows none. */
   leafId: string | undefined
   leafMoves: LeafMove[] = []
-  /**
-   * The leaf was moved, and the members that follow the branch still belong to another one (see
-   * ConversationWriter).
-   */
+  /** The leaf was moved, and the members that follow the branch are those of another one. */
   needsBranchReplay = false
   /** Pending actions at positions below this one were left on another branch and are not executed. */
   abandonedBelow = 0

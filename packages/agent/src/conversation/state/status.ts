@@ -4,9 +4,9 @@ import { type ExecutionStatus, Problem } from '@slipway/protocol'
 export type Command = 'run' | 'send' | 'accept' | 'reject' | 'pause' | 'interrupt' | 'navigate'
 
 /**
- * The status after a command, `same` when nothing changes, or `refused` (409). The loop itself leads from
- * `running` to `finished`, `idle` (nothing to answer), `waiting_for_confirmation`, `stuck` or `error`, and
- * after a restart to `paused`.
+ * The status after a command, `same` or `refused` (409). The loop itself leads from `running` to `finished`,
+ * `idle` (nothing to answer), `waiting_for_confirmation`, `stuck` or `error`, and after a restart to
+ * `paused`.
  */
 export const transitions: {
   readonly [S in ExecutionStatus]: Readonly<Record<Command, ExecutionStatus | 'same' | 'refused'>>

@@ -24,8 +24,8 @@ interface ActionRecord {
 }
 
 /**
- * Detects an agent that repeats itself, from the actions, results and messages since the user's latest
- * message. Polling is no repetition: the same action with another result each time.
+ * Detects an agent that repeats itself since the user's latest message. Polling is no repetition: the same
+ * action with another result each time.
  */
 export class StuckDetector {
   #steps: ActionRecord[] = []
@@ -41,9 +41,8 @@ export class StuckDetector {
   }
 
   /**
-   * `stuck`: a pattern has reached its threshold (four members of the thresholds; `alternating_pattern`
-   * counts from 4). `nudge`: the same action has failed `action_error` times, and the agent got no message
-   * about it; one more failure is `stuck`.
+   * `stuck`: a pattern has reached its threshold (`alternating_pattern`: at least 4). `nudge`: the same
+   * action has failed `action_error` times without a message about it; one more failure is `stuck`.
    */
   detect(thresholds: StuckThresholds): 'no' | 'nudge' | 'stuck' {
     const { action_observation, action_error, monologue, alternating_pattern } = thresholds

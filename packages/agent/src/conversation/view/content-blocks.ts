@@ -95,8 +95,8 @@ function nonEmpty(blocks: ContentBlock[], text: string): ContentBlock[] {
 const noteChars = 60
 
 /**
- * A text of at most `max` characters: the beginning and the end of a longer one, with a note between them of
- * how much is omitted, if it fits. Splits no character.
+ * A text of at most `max` characters: beginning and end of a longer one, with a note between them if it fits.
+ * Splits no character.
  */
 export function truncateMiddle(text: string, max: number): string {
   if (text.length <= max) return text

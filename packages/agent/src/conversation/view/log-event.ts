@@ -1,9 +1,6 @@
 import type { Event } from '@slipway/protocol'
 
-/**
- * An event in the log. An imported log may hold events of a known kind with members of another shape; the
- * view reads them without failing.
- */
+/** An event in the log. Imported events of a known kind may have members of another shape. */
 export type LogEvent = Event & { readonly id: string }
 
 const viewKinds = [

@@ -11,9 +11,8 @@ export const defaultMaxMessageChars = 30_000
  * assistant message, exactly as received, with the thought and reasoning of its first action; their results
  * follow in the order of the calls, then the messages that stood between. Calls without a result and results
  * without a call are left out; a turn that loses all its calls keeps its thought as a text without reasoning.
- * An agent's empty message is left out, a user's says that it is empty. Texts of messages and results are cut
- * in the middle to `maxMessageChars`; system prompt, reasoning and arguments are not. A message is the same
- * object each time.
+ * Texts of messages and results are cut in the middle to `maxMessageChars`. A message is the same object each
+ * time.
  */
 export class Projection {
   readonly maxMessageChars: number

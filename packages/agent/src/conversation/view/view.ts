@@ -7,11 +7,9 @@ export type { LogEvent, ViewEvent } from './log-event.ts'
 const summarySuffix = '-summary'
 
 /**
- * The part of a log that the model sees (spec 2.3), as a fold of the events in order of position. A
- * Condensation removes the events that it names, and inserts a CondensationSummaryEvent with id `<its
- * id>-summary`, which a later one may forget. A second SystemPromptEvent replaces the first. A state update
- * `last_user_message_id` moves that message to the end, because the model had not seen it. A repeated id is
- * ignored.
+ * The part of a log that the model sees (spec 2.3), as a fold of its events. A Condensation removes events
+ * and inserts a CondensationSummaryEvent `<its id>-summary`. A second SystemPromptEvent replaces the first. A
+ * state update `last_user_message_id` moves that message to the end, because the model had not seen it.
  */
 export class View {
   #events: ViewEvent[] = []
@@ -39,10 +37,7 @@ export class View {
     return this.#ids.has(id)
   }
 
-  /**
-   * The messages for the model (see `Projection`), with at most `maxMessageChars` a text. Unchanged messages
-   * are the same objects as before.
-   */
+  /** The messages for the model (see `Projection`); unchanged ones are the same objects. */
   messages(maxMessageChars: number = defaultMaxMessageChars): readonly Message[] {
     if (this.#projection.maxMessageChars !== maxMessageChars) {
       this.#projection = new Projection(maxMessageChars)

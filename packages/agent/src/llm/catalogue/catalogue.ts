@@ -41,9 +41,7 @@ export function catalogue(): Catalogue {
   }
 }
 
-/**
- * The list also has names of families, of regions, and of resellers, which the provider itself does not know.
- */
+/** The list also has families, regions and resellers, which the provider itself does not know. */
 function isSoldBy(provider: string, name: string): boolean {
   switch (provider) {
     case 'openai':

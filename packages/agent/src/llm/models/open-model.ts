@@ -74,10 +74,7 @@ class FallbackModel implements Model {
     return { kind: 'failure', code, detail: redactDetail(detail, this.#secrets) }
   }
 
-  /**
-   * Tries the fallbacks in order until one has replied or begun to. Otherwise the failure is that of the
-   * first model.
-   */
+  /** Tries the fallbacks until one replies or begins to; else the first model's failure. */
   async #fallBack(options: {
     readonly request: ModelRequest
     readonly signal: AbortSignal
@@ -135,10 +132,7 @@ function open(llm: Llm, secrets: Secrets, environment: ModelEnvironment): ModelS
   return new RemoteModelSource(llm, route, secrets, environment)
 }
 
-/**
- * Another model may succeed when this one is missing, busy or refuses access, but not when the request is
- * invalid.
- */
+/** Another model may succeed when this one is missing, busy or refuses access; not an invalid request. */
 function canFallBack({ code, isRetryable }: ProviderFailure): boolean {
   return isRetryable || code === 'LLMAuthenticationError' || code === 'LLMRateLimitError'
 }

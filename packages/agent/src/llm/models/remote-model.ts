@@ -114,10 +114,7 @@ export class RemoteModelSource implements ModelSource {
   }
 }
 
-/**
- * Milliseconds before the next attempt: what the provider asks for, else exponential backoff within the
- * bounds.
- */
+/** Milliseconds before the next attempt: as the provider asks, else bounded exponential backoff. */
 function waitMs(llm: Llm, { retryAfterMs }: ProviderFailure, attempt: number): number {
   const most = llm.retry_max_wait * 1000
   if (retryAfterMs !== undefined) return Math.min(retryAfterMs, most)

@@ -18,7 +18,7 @@ import { buildReply } from './build-reply.ts'
 /**
  * One turn of a script; all members are optional. `text` (or `thought`) is sent word by word, `delta_ms`
  * apart, `delay_ms` after the request; `error` fails instead. Entries with `side: true` reply to requests
- * beside the agent loop (titles, summaries, judgements); the others do not.
+ * beside the agent loop (titles, summaries, judgements) alone.
  */
 interface ScriptEntry {
   readonly text: string
@@ -42,8 +42,7 @@ const permanentCodes: readonly string[] = [
 ]
 
 /**
- * A model that replies from `llm.script`. It starts at the entry after the number of replies in its first
- * request, so a reopened conversation continues where it was.
+ * A model that replies from `llm.script`, from the entry after the number of replies in its first request on.
  */
 export class ScriptedModelSource implements ModelSource {
   readonly #llm: Llm

@@ -72,9 +72,7 @@ function toolOptions({ tools }: ModelRequest, { api }: ModelRoute): NonNullable<
   }))
 }
 
-/**
- * Bedrock cannot forbid tools, and its library drops the calls of the history when the tools are left out.
- */
+/** Bedrock cannot forbid tools, and its library drops the history's calls without tools. */
 function toolChoice({ toolChoice }: ModelRequest, { api }: ModelRoute): Pick<SdkCallOptions, 'toolChoice'> {
   return toolChoice === 'none' && api !== 'bedrock' ? { toolChoice: { type: 'none' } } : {}
 }
@@ -168,8 +166,7 @@ function budgetThinking({ api }: ModelRoute, budgetTokens: number): ReasoningOpt
 }
 
 /**
- * Whether another model began this turn: a Claude with a token budget rejects tool calls without its own
- * reasoning before them.
+ * Whether another model began this turn: a Claude with a token budget rejects calls without its reasoning.
  */
 function hasUnsignedToolCalls(messages: readonly Message[]): boolean {
   const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)

@@ -14,8 +14,8 @@ const hostedProviders: readonly string[] = ['openrouter', 'deepseek', 'groq', 'm
 const placeholderKey = 'none'
 
 /**
- * The library's model for a route, or why there is none. Loads the provider's library. Sets every option that
- * a library would otherwise read from the environment.
+ * The library's model for a route, or why there is none. Sets every option that the library would otherwise
+ * read from the environment.
  */
 export async function openProvider(options: {
   readonly llm: Llm

@@ -33,9 +33,9 @@ export function providerOptionsKey({ api, provider }: ModelRoute): string {
 }
 
 /**
- * Converts messages into the library's prompt. Pure. Tool calls and results keep their ids and order;
- * arguments that are not a JSON object become an empty one, because servers reject them. Content that a
- * provider does not accept in one place goes to the nearest that it does.
+ * Converts messages into the library's prompt. Arguments that are not a JSON object become an empty one,
+ * because servers reject them. Content that a provider does not accept in one place goes to the nearest that
+ * it does.
  */
 export function toPrompt(messages: readonly Message[], projection: PromptOptions): SdkPrompt {
   return new PromptBuilder(messages, projection).prompt()
@@ -76,10 +76,7 @@ class PromptBuilder {
     return this.#prompt
   }
 
-  /**
-   * Each text is a message of its own where cache marks exist; other servers may reject a second system
-   * message.
-   */
+  /** One message for each text where cache marks exist; other servers may reject a second one. */
   #system(message: Message): void {
     const texts = message.content.filter((part) => part.type === 'text').filter(({ text }) => text !== '')
     if (['anthropic', 'bedrock'].includes(this.#route.api)) {

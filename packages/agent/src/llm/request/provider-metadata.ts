@@ -1,16 +1,13 @@
 import type { Message } from '@slipway/protocol'
 
 /**
- * What a provider wants back with an answer and our messages have no place for. It travels as a redacted
- * thinking block whose data is `<owner>:<kind>:<index>:<value>`; the index is that of the text or the tool
- * call it belongs to. Data without an owner's prefix is Anthropic's own: base64, in which no colon stands.
+ * What a provider wants back and our messages have no place for. It travels as a redacted thinking block
+ * whose data is `<owner>:<kind>:<index>:<value>`; the index is that of the text or tool call it belongs to.
+ * Data without an owner's prefix is Anthropic's own: base64, in which no colon stands.
  */
 export interface ProviderMetadata {
   readonly owner: 'google' | 'openai' | 'openrouter' | 'bedrock'
-  /**
-   * `text`, `call`: a signature or phase of that part; `item`: a reasoning item before that tool call; `end`,
-   * `details`: of the whole reply.
-   */
+  /** `text`, `call`: a signature or phase of that part; `item`: a reasoning item before that call. */
   readonly kind: 'text' | 'call' | 'item' | 'end' | 'details'
   readonly index: number
   readonly value: string

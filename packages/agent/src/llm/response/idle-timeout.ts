@@ -3,10 +3,7 @@ import { raceAbort } from '@slipway/shared/async'
 /** The longest time that a timer supports. */
 const maxTimerMs = 2 ** 31 - 1
 
-/**
- * The signal of one request: aborts with its parent, or after an idle time without `touch`. Call `stop` after
- * the request.
- */
+/** The signal of one request: aborts with its parent, or after an idle time without `touch`. */
 export class IdleTimeout {
   readonly #controller = new AbortController()
   readonly #parent: AbortSignal

@@ -18,9 +18,7 @@ export type StreamResult =
   | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly hasBegun: boolean }
   | { readonly kind: 'aborted' }
 
-/**
- * Sends one request and reads its stream. Resolves as soon as the signal aborts, whatever the library does.
- */
+/** Sends one request and reads its stream. Resolves as soon as the signal aborts. */
 export async function streamResponse(
   model: SdkModel,
   options: SdkCallOptions,
