@@ -1,4 +1,5 @@
 import { type AgentDefinition, type AgentLevel, agentDefinition, validationIssues } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import { parseFrontMatter } from '../skills/front-matter.ts'
 import { normalizeText } from '../skills/skill.ts'
 
@@ -12,22 +13,9 @@ export interface AgentFile {
 }
 
 /** Front matter members of an agent; all others are metadata. */
-const members = new Set([
-  'name',
-  'description',
-  'model',
-  'color',
-  'tools',
-  'skills',
-  'when_to_use_examples',
-  'hooks',
-  'permission_mode',
-  'max_iteration_per_run',
-  'max_budget_per_run',
-  'mcp_config',
-  'profile_store_dir',
-  'condenser',
-])
+const members = new Set(Object.keys(agentDefinition.shape)).difference(
+  new Set(['level', 'source', 'system_prompt', 'metadata']),
+)
 /** Other spellings of `mcp_config`. */
 const mcpConfigAliases = ['mcp_servers', 'mcpServers']
 const example = /<example>([\s\S]*?)<\/example>/g
@@ -68,7 +56,10 @@ function candidate(
     when_to_use_examples:
       typeof examples === 'string' ? [examples] : (examples ?? extractExamples(description)),
     mcp_config: own.mcp_config ?? servers,
-    metadata: { ...Object.fromEntries(others), ...objectOrEmpty(frontMatter.metadata) },
+    metadata: {
+      ...Object.fromEntries(others),
+      ...(isRecord(frontMatter.metadata) ? frontMatter.metadata : {}),
+    },
   }
 }
 
@@ -85,8 +76,4 @@ function parseList(value: unknown): unknown {
 function extractExamples(description: unknown): string[] {
   if (typeof description !== 'string') return []
   return [...description.matchAll(example)].map(([, text = '']) => text.trim()).filter((text) => text !== '')
-}
-
-function objectOrEmpty(value: unknown): object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {}
 }

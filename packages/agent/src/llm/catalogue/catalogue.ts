@@ -1,7 +1,10 @@
 import { findProvider } from '@pydantic/genai-prices'
 import { isOpenaiName, providerNames } from '../route.ts'
 import { pricedProviders } from './prices.ts'
-import { verifiedModels } from './verified-models.ts'
+import verifiedModelNames from './verified-models.json' with { type: 'json' }
+
+/** The models that clients offer first, by provider, the best first: made for agents that call tools. */
+const verifiedModels: Readonly<Record<string, readonly string[]>> = verifiedModelNames
 
 /** Azure's names are those of the user's own deployments; `google` is another name of `gemini`. */
 const listed = new Map([...pricedProviders].filter(([name]) => name !== 'azure' && name !== 'google'))
