@@ -1,4 +1,4 @@
-import { isRecord, parseJson } from '@slipway/shared/json'
+import { asRecord, parseJson } from '@slipway/shared/json'
 
 /** What an error of the library, of the network or of a stream says. */
 export interface ErrorFacts {
@@ -102,10 +102,6 @@ function retryAfter(headers: Record<string, unknown>, inner: Record<string, unkn
     if (seconds >= 0) return seconds * 1000
   }
   return undefined
-}
-
-function asRecord(value: unknown): Record<string, unknown> {
-  return isRecord(value) ? value : {}
 }
 
 function asArray(value: unknown): readonly unknown[] {

@@ -1,12 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Llm } from '@slipway/protocol'
+import type { Secrets } from '../secrets/secrets.ts'
 import type { ProviderFailure } from './failures.ts'
-import type { ModelReply, ModelRequest } from './model.ts'
+import type { ModelEnvironment, ModelReply, ModelRequest } from './model.ts'
 
 /** The result of a request after retries and before fallbacks. `hasBegun`: deltas were passed on. */
 export type SourceResult =
   | { readonly kind: 'reply'; readonly reply: ModelReply }
   | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly hasBegun: boolean }
   | { readonly kind: 'aborted' }
+
+export interface SourceOptions {
+  readonly llm: Llm
+  /** The secrets of the model's settings. */
+  readonly secrets: Secrets
+  readonly environment: ModelEnvironment
+}
 
 /** Source of replies: a provider, or a script. */
 export interface ModelSource {

@@ -1,3 +1,3 @@
-export { isRecord, parseJson } from './json.ts'
+export { asRecord, isRecord, parseJson, parseJsonObject } from './json.ts'
 export { mergePatch, restoreRedacted } from './merge-patch.ts'
 export { ownMember, renameMember, withoutMember } from './own-member.ts'

@@ -11,3 +11,14 @@ export function parseJson(text: string): unknown {
     return undefined
   }
 }
+
+/** The value if it is a JSON object, else an empty one. */
+export function asRecord(value: unknown): Record<string, unknown> {
+  return isRecord(value) ? value : {}
+}
+
+/** The JSON object of a text; undefined for any other text. */
+export function parseJsonObject(text: string): Record<string, unknown> | undefined {
+  const value = parseJson(text)
+  return isRecord(value) ? value : undefined
+}

@@ -1,5 +1,5 @@
 import type { HookConfig, HookEvent } from '@slipway/protocol'
-import { isRecord, parseJson } from '@slipway/shared/json'
+import { parseJsonObject } from '@slipway/shared/json'
 import { ellipsize } from '../../skills/skill.ts'
 import type { ProcessResult } from '../../workspace/workspace.ts'
 
@@ -89,11 +89,6 @@ function resultFromOutput(stdout: string): HookResult {
     shouldStop: parsed.continue === false,
     failure: undefined,
   }
-}
-
-function parseJsonObject(json: string): Readonly<Record<string, unknown>> | undefined {
-  const value = parseJson(json)
-  return isRecord(value) ? value : undefined
 }
 
 function trimmedText(value: unknown): string | undefined {

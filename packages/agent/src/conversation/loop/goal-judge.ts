@@ -1,5 +1,5 @@
 import { type GoalState, type GoalVerdict, goalVerdict } from '@slipway/protocol'
-import { isRecord, parseJson } from '@slipway/shared/json'
+import { parseJsonObject } from '@slipway/shared/json'
 import type { ModelReply } from '../../llm/model.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
@@ -35,8 +35,7 @@ function judgePrompt({ objective }: GoalState): string {
 
 /** Models leave out members, exceed the range of the score, or list what is missing. */
 function parseVerdict(text: string): GoalVerdict {
-  const value = parseJson(text.slice(text.indexOf('{'), text.lastIndexOf('}') + 1))
-  const parsed = isRecord(value) ? value : {}
+  const parsed = parseJsonObject(text.slice(text.indexOf('{'), text.lastIndexOf('}') + 1)) ?? {}
   const complete = parsed.complete === true
   const score = typeof parsed.score === 'number' ? Math.max(0, Math.min(1, parsed.score)) : complete ? 1 : 0
   const list = Array.isArray(parsed.missing) ? parsed.missing : [parsed.missing]

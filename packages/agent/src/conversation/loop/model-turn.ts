@@ -1,5 +1,5 @@
 import type { Message, MessageToolCall, SecurityAnalyzer, SecurityRisk, TextContent } from '@slipway/protocol'
-import { isRecord, parseJson } from '@slipway/shared/json'
+import { parseJsonObject } from '@slipway/shared/json'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
 import { parseToolCall } from '../../tools/calls/parse-call.ts'
@@ -51,8 +51,8 @@ export async function eventsFromModelTurn(reply: ModelReply, options: ModelTurnO
 export function finalText({ message, stop }: ModelReply): string | undefined {
   const finish = message.tool_calls?.find(({ name }) => name === 'finish')
   if (finish !== undefined) {
-    const args = parseJson(finish.arguments)
-    return isRecord(args) && 'message' in args ? String(args.message) : ''
+    const args = parseJsonObject(finish.arguments)
+    return args !== undefined && 'message' in args ? String(args.message) : ''
   }
   if ((message.tool_calls ?? []).length > 0 || stop === 'refusal') return undefined
   const text = replyText({ message })

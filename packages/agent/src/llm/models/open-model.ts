@@ -9,6 +9,8 @@ import { countTokens } from '../tokens.ts'
 import { RemoteModelSource } from './remote-model.ts'
 import { ScriptedModelSource } from './scripted-model.ts'
 
+/** The name of a profile, or the settings of a model. */
+type FallbackName = string | Record<string, unknown>
 type FindProfile = (name: string) => Promise<Llm | undefined>
 
 /**
@@ -54,7 +56,7 @@ class FallbackModel implements Model {
     if (result.kind === 'aborted') return result
     const failure = this.#publicFailure(result.failure)
     if (result.hasBegun || !canFallBack(result.failure)) return failure
-    return await this.#fallBack({ request, signal, failure })
+    return await this.#fallBack(failure, request, signal)
   }
 
   /** Never rejects: internal errors are failures of the model too. */
@@ -75,12 +77,7 @@ class FallbackModel implements Model {
   }
 
   /** Tries the fallbacks until one replies or begins to; else the first model's failure. */
-  async #fallBack(options: {
-    readonly request: ModelRequest
-    readonly signal: AbortSignal
-    readonly failure: ModelFailure
-  }): Promise<ModelResult> {
-    const { request, signal, failure } = options
+  async #fallBack(failure: ModelFailure, request: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
     const names = this.llm.fallback_strategy?.fallback_llms ?? []
     const others: string[] = []
     for (const [index, name] of names.entries()) {
@@ -102,10 +99,7 @@ class FallbackModel implements Model {
   }
 
   /** Opened once; a missing profile is looked up again at the next failure. */
-  async #openFallback(
-    index: number,
-    name: string | Record<string, unknown>,
-  ): Promise<FallbackModel | undefined> {
+  async #openFallback(index: number, name: FallbackName): Promise<FallbackModel | undefined> {
     const known = this.#fallbacks.get(index)
     if (known !== undefined) return known
     const settings = await this.#resolveFallback(name)
@@ -115,7 +109,7 @@ class FallbackModel implements Model {
     return model
   }
 
-  async #resolveFallback(name: string | Record<string, unknown>): Promise<Llm | undefined> {
+  async #resolveFallback(name: FallbackName): Promise<Llm | undefined> {
     if (typeof name !== 'string') return llmSchema.safeParse(name).data
     try {
       return await this.#findProfile?.(name)
@@ -126,10 +120,10 @@ class FallbackModel implements Model {
 }
 
 function open(llm: Llm, secrets: Secrets, environment: ModelEnvironment): ModelSource | ProviderFailure {
-  if (llm.model.startsWith('scripted/')) return new ScriptedModelSource(llm, secrets, environment)
+  if (llm.model.startsWith('scripted/')) return new ScriptedModelSource({ llm, secrets, environment })
   const route = resolveRoute(llm)
   if ('issue' in route) return { code: 'LLMBadRequestError', detail: route.issue, isRetryable: false }
-  return new RemoteModelSource(llm, route, secrets, environment)
+  return new RemoteModelSource({ llm, route, secrets, environment })
 }
 
 /** Another model may succeed when this one is missing, busy or refuses access; not an invalid request. */

@@ -1,17 +1,20 @@
 import { randomBytes } from 'node:crypto'
-import type { Llm, Message } from '@slipway/protocol'
-import { isRecord } from '@slipway/shared/json'
-import type { Secrets } from '../../secrets/secrets.ts'
+import type { Message } from '@slipway/protocol'
+import { asRecord } from '@slipway/shared/json'
 import type { ProviderFailure } from '../failures.ts'
 import {
   type ModelDelta,
-  type ModelEnvironment,
   type ModelFailureCode,
   type ModelReply,
   type ModelRequest,
   modelFailureCodes,
 } from '../model.ts'
-import { type ModelSource, type SourceResult, sleepUntilAborted } from '../model-source.ts'
+import {
+  type ModelSource,
+  type SourceOptions,
+  type SourceResult,
+  sleepUntilAborted,
+} from '../model-source.ts'
 import { countTokens } from '../tokens.ts'
 import { buildReply } from './build-reply.ts'
 
@@ -32,6 +35,11 @@ interface ScriptEntry {
   readonly usage: Record<string, unknown>
 }
 
+interface IndexedEntry {
+  readonly entry: ScriptEntry
+  readonly index: string
+}
+
 const scriptEndEntry = readEntry({ text: 'The script is over.' })
 const defaultSideEntry = readEntry({ text: 'Scripted answer.' })
 const permanentCodes: readonly string[] = [
@@ -45,41 +53,37 @@ const permanentCodes: readonly string[] = [
  * A model that replies from `llm.script`, from the entry after the number of replies in its first request on.
  */
 export class ScriptedModelSource implements ModelSource {
-  readonly #llm: Llm
-  readonly #secrets: Secrets
-  readonly #environment: ModelEnvironment
+  readonly #options: SourceOptions
   readonly #turns: readonly ScriptEntry[]
   readonly #sides: readonly ScriptEntry[]
   #next: number | undefined
   #nextSide = 0
 
-  constructor(llm: Llm, secrets: Secrets, environment: ModelEnvironment) {
-    this.#llm = llm
-    this.#secrets = secrets
-    this.#environment = environment
-    const entries = (llm.script ?? []).map(readEntry)
+  constructor(options: SourceOptions) {
+    this.#options = options
+    const entries = (options.llm.script ?? []).map(readEntry)
     this.#turns = entries.filter(({ isSide }) => !isSide)
     this.#sides = entries.filter(({ isSide }) => isSide)
   }
 
   get contextWindow(): number | undefined {
-    return this.#llm.max_input_tokens
+    return this.#options.llm.max_input_tokens
   }
 
   async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
-    const { now } = this.#environment
-    const started = now()
-    const { entry, index } = this.#nextEntry(request)
+    const started = this.#options.environment.now()
+    const next = this.#nextEntry(request)
+    const { entry } = next
     await sleepUntilAborted(entry.delayMs, signal)
     if (signal.aborted) return { kind: 'aborted' }
     if (entry.error !== undefined)
       return { kind: 'failure', failure: scriptedFailure(entry.error), hasBegun: false }
     await emitDeltas(entry, request.onDelta, signal)
     if (signal.aborted) return { kind: 'aborted' }
-    return { kind: 'reply', reply: this.#toReply({ entry, index, request, started }) }
+    return { kind: 'reply', reply: this.#toReply(next, request, started) }
   }
 
-  #nextEntry(request: ModelRequest): { entry: ScriptEntry; index: string } {
+  #nextEntry(request: ModelRequest): IndexedEntry {
     if (request.tools.length === 0 || request.toolChoice === 'none') {
       const at = this.#nextSide++
       return { entry: this.#sides[at] ?? defaultSideEntry, index: `side-${at}` }
@@ -89,18 +93,9 @@ export class ScriptedModelSource implements ModelSource {
     return { entry: this.#turns[at] ?? scriptEndEntry, index: String(at) }
   }
 
-  #toReply({
-    entry,
-    index,
-    request,
-    started,
-  }: {
-    readonly entry: ScriptEntry
-    readonly index: string
-    readonly request: ModelRequest
-    readonly started: number
-  }): ModelReply {
-    const nowMs = this.#environment.now()
+  #toReply({ entry, index }: IndexedEntry, request: ModelRequest, started: number): ModelReply {
+    const { llm, secrets, environment } = this.#options
+    const nowMs = environment.now()
     // The index alone would repeat in conversations with different beginnings.
     const id = `${index}-${randomBytes(3).toString('hex')}`
     const message = assistantMessage(entry, id)
@@ -109,8 +104,8 @@ export class ScriptedModelSource implements ModelSource {
       return typeof value === 'number' ? value : otherwise
     }
     return buildReply({
-      llm: this.#llm,
-      secrets: this.#secrets,
+      llm,
+      secrets,
       request,
       responseId: `scripted-${id}`,
       message,
@@ -201,10 +196,6 @@ function readError(error: Record<string, unknown>): NonNullable<ScriptEntry['err
     code: modelFailureCodes.find((code) => code === error.code) ?? 'LLMError',
     detail: asText(error.detail) || 'The script says that this fails.',
   }
-}
-
-function asRecord(value: unknown): Record<string, unknown> {
-  return isRecord(value) ? value : {}
 }
 
 function asText(value: unknown): string {

@@ -1,12 +1,10 @@
 import type { Llm } from '@slipway/protocol'
 import type { ProviderFailure } from '../failures.ts'
+import { findIdleTimeout } from '../response/idle-timeout.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
 import type { SdkModel } from './sdk-types.ts'
 
 type Fetch = typeof fetch
-
-/** Called for each chunk of a response body, by the abort signal of the request. */
-export type ActivityCallbacks = WeakMap<AbortSignal, () => void>
 
 /** Hosted providers, which need a key. */
 const hostedProviders: readonly string[] = ['openrouter', 'deepseek', 'groq', 'mistral', 'xai']
@@ -17,37 +15,39 @@ const placeholderKey = 'none'
  * The library's model for a route, or why there is none. Sets every option that the library would otherwise
  * read from the environment.
  */
-export async function openProvider(options: {
-  readonly llm: Llm
-  readonly route: ModelRoute
-  readonly fetch: Fetch
-  readonly activity: ActivityCallbacks
-}): Promise<SdkModel | ProviderFailure> {
-  const { llm, route } = options
+export async function openProvider(
+  llm: Llm,
+  route: ModelRoute,
+  plainFetch: Fetch,
+): Promise<SdkModel | ProviderFailure> {
   const failure = findMissingKey(llm, route)
   if (failure !== undefined) return failure
-  const fetch = wrapFetch(options)
-  const common = { fetch, headers: llm.extra_headers ?? {} }
+  const common = {
+    fetch: wrapFetch(plainFetch, createBodyEdit(llm, route)),
+    headers: llm.extra_headers ?? {},
+    apiKey: llm.api_key ?? placeholderKey,
+  }
   switch (route.api) {
     case 'chat':
     case 'responses':
-      return await (route.provider === 'azure' ? azure : openai)(llm, route, common)
+      return await (route.provider === 'azure' ? azure(llm, route, common) : openai(route, common))
     case 'anthropic': {
       const { createAnthropic } = await import('@ai-sdk/anthropic')
       const baseURL = route.baseUrl ?? 'https://api.anthropic.com/v1'
-      return createAnthropic({ ...common, baseURL, apiKey: llm.api_key ?? placeholderKey })(route.name)
+      return createAnthropic({ ...common, baseURL })(route.name)
     }
     case 'google': {
       const { createGoogle } = await import('@ai-sdk/google')
       const baseURL = route.baseUrl ?? 'https://generativelanguage.googleapis.com/v1beta'
-      return createGoogle({ ...common, baseURL, apiKey: llm.api_key ?? placeholderKey })(route.name)
+      return createGoogle({ ...common, baseURL })(route.name)
     }
     case 'bedrock':
       return await bedrock(llm, route, common)
     case 'compatible': {
       const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
+      const { apiKey: _, ...options } = common
       return createOpenAICompatible({
-        ...common,
+        ...options,
         ...(llm.api_key === undefined ? {} : { apiKey: llm.api_key }),
         name: 'openaiCompatible',
         baseURL: route.baseUrl ?? '',
@@ -60,12 +60,13 @@ export async function openProvider(options: {
 interface Common {
   readonly fetch: Fetch
   readonly headers: Record<string, string>
+  readonly apiKey: string
 }
 
-async function openai(llm: Llm, route: ModelRoute, common: Common): Promise<SdkModel> {
+async function openai(route: ModelRoute, common: Common): Promise<SdkModel> {
   const { createOpenAI } = await import('@ai-sdk/openai')
   const baseURL = route.baseUrl ?? 'https://api.openai.com/v1'
-  const provider = createOpenAI({ ...common, baseURL, apiKey: llm.api_key ?? placeholderKey })
+  const provider = createOpenAI({ ...common, baseURL })
   return route.api === 'responses' ? provider.responses(route.name) : provider.chat(route.name)
 }
 
@@ -77,7 +78,6 @@ async function azure(llm: Llm, route: ModelRoute, common: Common): Promise<SdkMo
   const useDeploymentBasedUrls = route.api === 'chat' && !isVersioned
   const provider = createAzure({
     ...common,
-    apiKey: llm.api_key ?? placeholderKey,
     baseURL: /\/openai(\/v1)?$/.test(base) ? base : `${base}/openai`,
     useDeploymentBasedUrls,
     apiVersion: llm.api_version ?? (useDeploymentBasedUrls ? '2024-12-01-preview' : 'v1'),
@@ -125,33 +125,21 @@ function missingKeyFailure(members: string): ProviderFailure {
 }
 
 /** Does not follow redirects: keys go to no other host. */
-function wrapFetch(options: {
-  llm: Llm
-  route: ModelRoute
-  fetch: Fetch
-  activity: ActivityCallbacks
-}): Fetch {
-  const { fetch, activity } = options
-  const edit = createBodyEdit(options.llm, options.route)
+function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined): Fetch {
   return async (input, init) => {
     const body = edit !== undefined && typeof init?.body === 'string' ? edit(init.body) : init?.body
     const response = await fetch(input, { ...init, ...(body == null ? {} : { body }), redirect: 'manual' })
-    const touch = init?.signal ? activity.get(init.signal) : undefined
-    touch?.()
-    if (touch === undefined || response.body === null) return response
-    return new Response(notifyOnChunk(response.body, touch), response)
-  }
-}
-
-function notifyOnChunk(body: ReadableStream<Uint8Array<ArrayBuffer>>, touch: () => void) {
-  return body.pipeThrough(
-    new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+    const idleTimeout = findIdleTimeout(init?.signal)
+    idleTimeout?.touch()
+    if (idleTimeout === undefined || response.body === null) return response
+    const touchOnChunk = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
       transform(chunk, controller) {
-        touch()
+        idleTimeout.touch()
         controller.enqueue(chunk)
       },
-    }),
-  )
+    })
+    return new Response(response.body.pipeThrough(touchOnChunk), response)
+  }
 }
 
 /** Edits request bodies where the library has no option; undefined for most models. */

@@ -226,19 +226,9 @@ test('what one provider thought is not sent to another', () => {
       { type: 'redacted_thinking', data: 'anthropic-data' },
       { type: 'thinking', thinking: 'unsigned' },
       googleThoughtBlock('Hm.', 'google-signature'),
-      encodeProviderMetadata({ owner: 'google', kind: 'text', index: 0, value: 'google-text' }),
-      encodeProviderMetadata({
-        owner: 'openrouter',
-        kind: 'details',
-        index: 0,
-        value: '{"details":[{"a":"router-details"}]}',
-      }),
-      encodeProviderMetadata({
-        owner: 'openai',
-        kind: 'item',
-        index: 0,
-        value: '{"id":"i","encrypted_content":"openai-item"}',
-      }),
+      encodeProviderMetadata('google', 'text', 0, 'google-text'),
+      encodeProviderMetadata('openrouter', 'details', 0, '{"details":[{"a":"router-details"}]}'),
+      encodeProviderMetadata('openai', 'item', 0, '{"id":"i","encrypted_content":"openai-item"}'),
     ],
     responses_reasoning_item: { id: 'rs', summary: [], encrypted_content: 'openai-first' },
   })

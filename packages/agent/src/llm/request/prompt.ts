@@ -1,7 +1,7 @@
 import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipway/protocol'
-import { isRecord, parseJson } from '@slipway/shared/json'
+import { parseJsonObject } from '@slipway/shared/json'
 import type { ModelRoute, ProviderApi } from '../route.ts'
-import { type FilePart, type ImageSupport, imageParts, type UserPart } from './images.ts'
+import { type ImageSupport, imageParts, type UserPart } from './images.ts'
 import { anthropicBlocks, decodeProviderMetadata, googleThoughts } from './provider-metadata.ts'
 import type { ProviderOptions, SdkMessage, SdkPrompt } from './sdk-types.ts'
 
@@ -37,8 +37,8 @@ export function providerOptionsKey({ api, provider }: ModelRoute): string {
  * because servers reject them. Content that a provider does not accept in one place goes to the nearest that
  * it does.
  */
-export function toPrompt(messages: readonly Message[], projection: PromptOptions): SdkPrompt {
-  return new PromptBuilder(messages, projection).prompt()
+export function toPrompt(messages: readonly Message[], options: PromptOptions): SdkPrompt {
+  return new PromptBuilder(messages, options).prompt()
 }
 
 class PromptBuilder {
@@ -257,10 +257,7 @@ class PromptBuilder {
     const texts = parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
     if (files.length === 0) return { type: 'text', value: texts.join('\n') }
     if (acceptsImagesInResults(this.#route.api)) {
-      return {
-        type: 'content',
-        value: parts.map((part) => (part.type === 'text' ? text(part.text) : file(part))),
-      }
+      return { type: 'content', value: parts }
     }
     this.#pendingImages.push(
       text(`Images of the result of the call ${message.tool_call_id ?? ''}:`),
@@ -308,15 +305,6 @@ function acceptsImagesInResults(api: ProviderApi): boolean {
 
 function text(value: string): { type: 'text'; text: string } {
   return { type: 'text', text: value }
-}
-
-function file({ data, mediaType }: FilePart): FilePart {
-  return { type: 'file', data, mediaType }
-}
-
-function parseJsonObject(text: string): Record<string, unknown> | undefined {
-  const value = parseJson(text)
-  return isRecord(value) ? { ...value } : undefined
 }
 
 /** A reasoning item that was carried; a log from elsewhere may hold anything there. */

@@ -19,7 +19,12 @@ const googleThoughtPrefix = 'google:thought:'
 
 type ThinkingBlock = Message['thinking_blocks'][number]
 
-export function encodeProviderMetadata({ owner, kind, index, value }: ProviderMetadata): ThinkingBlock {
+export function encodeProviderMetadata(
+  owner: ProviderMetadata['owner'],
+  kind: ProviderMetadata['kind'],
+  index: number,
+  value: string,
+): ThinkingBlock {
   return { type: 'redacted_thinking', data: `${owner}:${kind}:${index}:${value}` }
 }
 

@@ -1,4 +1,4 @@
-import { isRecord } from '@slipway/shared/json'
+import { asRecord } from '@slipway/shared/json'
 import type { ModelDelta } from '../model.ts'
 import type { SdkFinish, SdkMetadata, SdkStreamPart } from '../request/sdk-types.ts'
 
@@ -30,18 +30,14 @@ export class ResponseAccumulator {
   responseId: string | undefined
   finish: SdkFinish | undefined
   error: unknown
+  /** A part of the reply has arrived, so the request must not be repeated. */
+  hasBegun = false
   readonly #open = new Map<string, ResponsePart>()
   readonly #onDelta: ((delta: ModelDelta) => void) | undefined
-  #hasBegun = false
   #callsBegun = 0
 
   constructor(onDelta: ((delta: ModelDelta) => void) | undefined) {
     this.#onDelta = onDelta
-  }
-
-  /** A part of the reply has arrived, so the request must not be repeated. */
-  get hasBegun(): boolean {
-    return this.#hasBegun
   }
 
   get isEmpty(): boolean {
@@ -63,7 +59,7 @@ export class ResponseAccumulator {
         this.#end(part)
         break
       case 'tool-input-start':
-        this.#hasBegun = true
+        this.hasBegun = true
         this.#callsBegun += 1
         break
       case 'tool-call':
@@ -101,7 +97,7 @@ export class ResponseAccumulator {
     mergeMetadata(piece, part.providerMetadata)
     if (part.delta === '') return
     piece.text += part.delta
-    this.#hasBegun = true
+    this.hasBegun = true
     this.#onDelta?.(type === 'text' ? { content: part.delta } : { reasoning_content: part.delta })
   }
 
@@ -112,7 +108,7 @@ export class ResponseAccumulator {
   }
 
   #call(part: Extract<SdkStreamPart, { type: 'tool-call' }>): void {
-    this.#hasBegun = true
+    this.hasBegun = true
     // A tool that the provider ran itself needs no result.
     if (part.providerExecuted === true) return
     const { toolCallId: id, toolName: name, input, providerMetadata = {} } = part
@@ -156,8 +152,4 @@ function mergeMetadata(piece: ResponsePart, metadata: SdkMetadata | undefined): 
 
 function numbers(value: unknown): number[] {
   return Array.isArray(value) ? value.filter((one): one is number => typeof one === 'number') : []
-}
-
-function asRecord(value: unknown): Record<string, unknown> {
-  return isRecord(value) ? value : {}
 }

@@ -30,14 +30,11 @@ export function assistantMessage(
     thinking_blocks: [
       ...thinkingBlocks(reasoningParts, route),
       ...signatureBlocks(response, texts, route),
-      ...items.slice(1).map(({ item, callsBefore }) =>
-        encodeProviderMetadata({
-          owner: 'openai',
-          kind: 'item',
-          index: callsBefore,
-          value: JSON.stringify(item),
-        }),
-      ),
+      ...items
+        .slice(1)
+        .map(({ item, callsBefore }) =>
+          encodeProviderMetadata('openai', 'item', callsBefore, JSON.stringify(item)),
+        ),
       ...openRouterBlocks(response),
     ],
     ...(first === undefined ? {} : { responses_reasoning_item: first.item }),
@@ -47,6 +44,7 @@ export function assistantMessage(
 /** Why the response ended; undefined when it is incomplete. */
 export function stopReason({ finish, calls }: ResponseAccumulator): ModelReply['stop'] | undefined {
   const reason = finish?.finishReason
+  const completed = calls.length > 0 ? 'tool_calls' : 'stop'
   switch (reason?.unified) {
     case 'length':
       return 'length'
@@ -54,11 +52,10 @@ export function stopReason({ finish, calls }: ResponseAccumulator): ModelReply['
       return 'refusal'
     case 'stop':
     case 'tool-calls':
-      return calls.length > 0 ? 'tool_calls' : 'stop'
+      return completed
     case 'other':
       // A reason that is unknown to the library ends a reply; a missing reason does not.
-      if (reason.raw === undefined) return undefined
-      return calls.length > 0 ? 'tool_calls' : 'stop'
+      return reason.raw === undefined ? undefined : completed
     default:
       return undefined
   }
@@ -89,7 +86,7 @@ function thinkingBlocks(reasoningParts: readonly ResponsePart[], route: ModelRou
     const { signature, redactedData, redactedContent, thoughtSignature } = ownMetadata(piece.metadata, route)
     if (typeof redactedData === 'string') return [{ type: 'redacted_thinking', data: redactedData }]
     if (typeof redactedContent === 'string')
-      return [encodeProviderMetadata({ owner: 'bedrock', kind: 'details', index: 0, value: redactedContent })]
+      return [encodeProviderMetadata('bedrock', 'details', 0, redactedContent)]
     if (typeof thoughtSignature === 'string') return [googleThoughtBlock(piece.text, thoughtSignature)]
     if (typeof signature === 'string') return [{ type: 'thinking', thinking: piece.text, signature }]
     return []
@@ -105,15 +102,13 @@ function signatureBlocks(
   if (route.api === 'responses') {
     return texts.flatMap((piece, index) => {
       const { phase } = ownMetadata(piece.metadata, route)
-      return typeof phase === 'string'
-        ? [encodeProviderMetadata({ owner: 'openai', kind: 'text', index, value: phase })]
-        : []
+      return typeof phase === 'string' ? [encodeProviderMetadata('openai', 'text', index, phase)] : []
     })
   }
   const google = (kind: 'text' | 'call' | 'end', index: number, metadata: SdkMetadata): ThinkingBlock[] => {
     const { thoughtSignature } = ownMetadata(metadata, route)
     if (typeof thoughtSignature !== 'string') return []
-    return [encodeProviderMetadata({ owner: 'google', kind, index, value: thoughtSignature })]
+    return [encodeProviderMetadata('google', kind, index, thoughtSignature)]
   }
   const ends = response.parts.filter(({ type, text }) => type === 'text' && text === '')
   return [
@@ -142,14 +137,7 @@ function reasoningItems(
 
 function openRouterBlocks({ reasoningDetails }: ResponseAccumulator): ThinkingBlock[] {
   if (reasoningDetails.length === 0) return []
-  return [
-    encodeProviderMetadata({
-      owner: 'openrouter',
-      kind: 'details',
-      index: 0,
-      value: JSON.stringify({ details: reasoningDetails }),
-    }),
-  ]
+  return [encodeProviderMetadata('openrouter', 'details', 0, JSON.stringify({ details: reasoningDetails }))]
 }
 
 function ownMetadata(metadata: SdkMetadata, route: ModelRoute): Record<string, unknown> {

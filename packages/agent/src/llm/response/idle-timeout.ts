@@ -2,60 +2,47 @@ import { raceAbort } from '@slipway/shared/async'
 
 /** The longest time that a timer supports. */
 const maxTimerMs = 2 ** 31 - 1
+const timeouts = new WeakMap<AbortSignal, IdleTimeout>()
+
+/** The idle timeout of a request, by its signal. */
+export function findIdleTimeout(signal: AbortSignal | null | undefined): IdleTimeout | undefined {
+  return signal ? timeouts.get(signal) : undefined
+}
 
 /** The signal of one request: aborts with its parent, or after an idle time without `touch`. */
 export class IdleTimeout {
+  readonly signal: AbortSignal
+  isTimedOut = false
   readonly #controller = new AbortController()
-  readonly #parent: AbortSignal
   readonly #timer: NodeJS.Timeout | undefined
-  #isTimedOut = false
 
   /** `idleMs` undefined: no limit. */
   constructor(parent: AbortSignal, idleMs: number | undefined) {
-    this.#parent = parent
-    parent.addEventListener('abort', this.#abort, { once: true })
-    if (parent.aborted) this.#abort()
+    this.signal = AbortSignal.any([parent, this.#controller.signal])
+    timeouts.set(this.signal, this)
     if (idleMs === undefined) return
-    this.#timer = setTimeout(
-      () => {
-        this.#isTimedOut = true
-        this.#abort()
-      },
-      Math.min(idleMs, maxTimerMs),
-    )
+    const onIdle = () => {
+      this.isTimedOut = true
+      this.stop()
+    }
+    this.#timer = setTimeout(onIdle, Math.min(idleMs, maxTimerMs))
   }
 
-  get signal(): AbortSignal {
-    return this.#controller.signal
-  }
-
-  /** The idle time has aborted it. */
-  get isTimedOut(): boolean {
-    return this.#isTimedOut
-  }
-
-  readonly touch = (): void => {
+  touch(): void {
     if (!this.signal.aborted) this.#timer?.refresh()
   }
 
-  /** Stops listening to the parent and aborts the request if it is still active. */
+  /** Aborts the request if it is still active. Call it after the request. */
   stop(): void {
     clearTimeout(this.#timer)
-    this.#parent.removeEventListener('abort', this.#abort)
-    this.#abort()
+    this.#controller.abort()
   }
 
   /** The result of a promise; undefined as soon as the signal aborts. */
   async race<T>(promise: PromiseLike<T>): Promise<T | undefined> {
-    const { signal } = this
-    return await raceAbort(Promise.resolve(promise), signal).catch((error: unknown) => {
-      if (signal.aborted) return undefined
+    return await raceAbort(Promise.resolve(promise), this.signal).catch((error: unknown) => {
+      if (this.signal.aborted) return undefined
       throw error
     })
-  }
-
-  readonly #abort = (): void => {
-    clearTimeout(this.#timer)
-    this.#controller.abort()
   }
 }

@@ -6,7 +6,6 @@ import {
   truncatedStreamFailure,
 } from '../failures.ts'
 import type { ModelDelta, ModelReply } from '../model.ts'
-import type { ActivityCallbacks } from '../request/open-provider.ts'
 import type { SdkCallOptions, SdkModel } from '../request/sdk-types.ts'
 import { ResponseAccumulator } from './accumulator.ts'
 import { stopReason } from './assistant-message.ts'
@@ -22,24 +21,31 @@ export type StreamResult =
 export async function streamResponse(
   model: SdkModel,
   options: SdkCallOptions,
-  setting: {
+  {
+    signal,
+    idleMs,
+    onDelta,
+  }: {
     readonly signal: AbortSignal
     /** Milliseconds without data until it fails; undefined: no limit. */
     readonly idleMs: number | undefined
-    readonly activity: ActivityCallbacks
     readonly onDelta: ((delta: ModelDelta) => void) | undefined
   },
 ): Promise<StreamResult> {
-  const { signal, idleMs, activity, onDelta } = setting
   const idleTimeout = new IdleTimeout(signal, idleMs)
   const response = new ResponseAccumulator(onDelta)
-  activity.set(idleTimeout.signal, idleTimeout.touch)
   let failure: ProviderFailure | undefined
   let isOpen = false
   try {
     const opened = await idleTimeout.race(model.doStream({ ...options, abortSignal: idleTimeout.signal }))
     isOpen = true
-    if (opened !== undefined) await readStream(opened.stream, { watch: idleTimeout, received: response })
+    const reader = opened?.stream.getReader()
+    while (reader !== undefined && response.error === undefined) {
+      const next = await idleTimeout.race(reader.read())
+      if (next === undefined || next.done) break
+      idleTimeout.touch()
+      response.add(next.value)
+    }
   } catch (error) {
     failure = isOpen ? streamFailure(error) : classifyFailure(error)
   }
@@ -49,23 +55,6 @@ export async function streamResponse(
   return failure === undefined
     ? toStreamResult(response)
     : { kind: 'failure', failure, hasBegun: response.hasBegun }
-}
-
-async function readStream(
-  stream: Awaited<ReturnType<SdkModel['doStream']>>['stream'],
-  {
-    watch: idleTimeout,
-    received: response,
-  }: { readonly watch: IdleTimeout; readonly received: ResponseAccumulator },
-): Promise<void> {
-  const reader = stream.getReader()
-  for (;;) {
-    const next = await idleTimeout.race(reader.read())
-    if (next === undefined || next.done) return
-    idleTimeout.touch()
-    response.add(next.value)
-    if (response.error !== undefined) return
-  }
 }
 
 function toStreamResult(response: ResponseAccumulator): StreamResult {
