@@ -5,84 +5,74 @@ import type {
   SecretSource,
   SecurityAnalyzer,
 } from '@slipway/protocol'
-import { redact } from '@slipway/shared/redaction'
+import { redact, redactedText } from '@slipway/shared/redaction'
 import { addPluginsToAgent } from '../plugins/agent-with-plugins.ts'
 import { loadPluginOrProblem } from '../plugins/extensions.ts'
+import type { ConversationParts } from './conversation-parts.ts'
 import { stateUpdate } from './events/event-drafts.ts'
-import type { RunControl } from './run-control.ts'
-import type { ConversationContext } from './runtime/conversation-context.ts'
-import type { RuntimeLoader } from './runtime/runtime-loader.ts'
-
-const redactedValue = '**********'
-
-interface ConfigurationParts {
-  readonly context: ConversationContext
-  readonly runtimes: RuntimeLoader
-  readonly runs: RunControl
-}
 
 /** Changes of an open conversation's settings. */
-export class Configuration {
-  readonly #parts: ConfigurationParts
 
-  constructor(parts: ConfigurationParts) {
-    this.#parts = parts
-  }
+export async function setPolicy(parts: ConversationParts, policy: ConfirmationPolicy): Promise<void> {
+  await parts.context.settings.change(
+    (now) => ({ ...now, confirmation_policy: policy }),
+    () => [stateUpdate('confirmation_policy', policy)],
+  )
+  await parts.runtimes.tasks?.syncPolicy()
+  parts.runs.scheduleDeadline()
+}
 
-  async setPolicy(policy: ConfirmationPolicy): Promise<void> {
-    await this.#parts.context.settings.change(
-      (now) => ({ ...now, confirmation_policy: policy }),
-      () => [stateUpdate('confirmation_policy', policy)],
-    )
-    await this.#parts.runtimes.tasks?.syncPolicy()
-    this.#parts.runs.scheduleDeadline()
-  }
+export async function setAnalyzer(
+  { context, runtimes }: ConversationParts,
+  analyzer: SecurityAnalyzer | null,
+): Promise<void> {
+  await context.settings.change(
+    (now) => ({ ...now, security_analyzer: analyzer ?? undefined }),
+    () => [stateUpdate('security_analyzer', analyzer)],
+  )
+  await runtimes.tasks?.syncPolicy()
+}
 
-  async setAnalyzer(analyzer: SecurityAnalyzer | null): Promise<void> {
-    await this.#parts.context.settings.change(
-      (now) => ({ ...now, security_analyzer: analyzer ?? undefined }),
-      () => [stateUpdate('security_analyzer', analyzer)],
-    )
-    await this.#parts.runtimes.tasks?.syncPolicy()
-  }
+export async function addSecrets(
+  { context: { secrets, settings } }: ConversationParts,
+  added: Readonly<Record<string, SecretSource>>,
+): Promise<void> {
+  secrets.add(added)
+  await settings.change((now) => ({ ...now, secrets: { ...now.secrets, ...added } }))
+}
 
-  async addSecrets(added: Readonly<Record<string, SecretSource>>): Promise<void> {
-    const { secrets, settings } = this.#parts.context
-    secrets.add(added)
-    await settings.change((now) => ({ ...now, secrets: { ...now.secrets, ...added } }))
-  }
+export async function switchModel({ context, runtimes }: ConversationParts, llm: Llm): Promise<void> {
+  const { secrets, settings } = context
+  const agent = { ...settings.current.agent, llm }
+  secrets.addValuesFrom(llm)
+  await settings.change(
+    (now) => ({ ...now, agent: { ...now.agent, llm } }),
+    () => [stateUpdate('agent', redact(agent, redactedText))],
+  )
+  const runtime = await runtimes.opened()
+  runtime?.switchModel(llm)
+}
 
-  async switchModel(llm: Llm): Promise<void> {
-    const { secrets, settings } = this.#parts.context
-    const agent = { ...settings.current.agent, llm }
-    secrets.addValuesFrom(llm)
-    await settings.change(
-      (now) => ({ ...now, agent: { ...now.agent, llm } }),
-      () => [stateUpdate('agent', redact(agent, redactedValue))],
-    )
-    const runtime = await this.#parts.runtimes.opened()
-    runtime?.switchModel(llm)
-  }
-
-  async loadPlugin(source: ExtensionSource): Promise<void> {
-    const { runtimes, runs } = this.#parts
-    const { state, deps, secrets, settings, closing } = this.#parts.context
-    runs.assertIdle(state)
-    const runtime = await runtimes.open()
-    const { extensions } = runtime
-    const loaded = await loadPluginOrProblem(deps.extensions, source, closing.signal)
-    secrets.addValuesFrom(loaded.plugin.servers)
-    await settings.change(
-      (now) => ({ ...now, plugins: [...extensions.pinnedWith(loaded)] }),
-      (now) => {
-        runs.assertIdle(now)
-        const agent = addPluginsToAgent(settings.current.agent, [loaded.plugin, ...extensions.plugins])
-        return [stateUpdate('agent', redact(agent, redactedValue))]
-      },
-      async () => {
-        extensions.add(loaded)
-        await runtime.reload(closing.signal)
-      },
-    )
-  }
+export async function loadPlugin(
+  { context, runtimes, runs }: ConversationParts,
+  source: ExtensionSource,
+): Promise<void> {
+  const { state, deps, secrets, settings, closing } = context
+  runs.assertIdle(state)
+  const runtime = await runtimes.open()
+  const { extensions } = runtime
+  const loaded = await loadPluginOrProblem(deps.extensions, source, closing.signal)
+  secrets.addValuesFrom(loaded.plugin.servers)
+  await settings.change(
+    (now) => ({ ...now, plugins: [...extensions.pinnedWith(loaded)] }),
+    (now) => {
+      runs.assertIdle(now)
+      const agent = addPluginsToAgent(settings.current.agent, [loaded.plugin, ...extensions.plugins])
+      return [stateUpdate('agent', redact(agent, redactedText))]
+    },
+    async () => {
+      extensions.add(loaded)
+      await runtime.reload(closing.signal)
+    },
+  )
 }

@@ -6,11 +6,12 @@ import type {
   SecurityAnalyzer,
   SendMessageRequest,
 } from '@slipway/protocol'
-import { Configuration } from './configuration.ts'
+import { addSecrets, loadPlugin, setAnalyzer, setPolicy, switchModel } from './configuration.ts'
+import type { ConversationParts } from './conversation-parts.ts'
 import type { TransientUpdates } from './events/transient-updates.ts'
-import { Goals } from './goals.ts'
-import { endGoalEvents } from './loop/goal.ts'
-import { Messages } from './messages.ts'
+import { resumeGoal, stopGoal } from './goals.ts'
+import { endGoalEvents, newGoal } from './loop/goal.ts'
+import { sendMessage } from './messages.ts'
 import { restartedText, stopEvents } from './navigate.ts'
 import { RunControl } from './run-control.ts'
 import {
@@ -24,6 +25,7 @@ import type { ResolvedSettings } from './state/resolved-settings.ts'
 import type { ConversationState } from './state/state.ts'
 import type { UsageStats } from './state/usage-stats.ts'
 import { Titles } from './titles.ts'
+import { textRequest } from './user-message.ts'
 
 /**
  * An open conversation: state, runtime and agent loop. Methods resolve when their effect is durable; a run
@@ -32,30 +34,16 @@ import { Titles } from './titles.ts'
 export class Conversation implements AsyncDisposable {
   readonly id: string
   readonly transientUpdates: TransientUpdates
-  readonly #context: ConversationContext
-  readonly #runtimes: RuntimeLoader
-  readonly #runs: RunControl
-  readonly #titles: Titles
-  readonly #messages: Messages
-  readonly #configuration: Configuration
-  readonly #goals: Goals
+  readonly #parts: ConversationParts
   /** Requests that are not durable yet. */
   #pendingRequests = 0
 
   private constructor(context: ConversationContext) {
     this.id = context.id
     this.transientUpdates = context.transientUpdates
-    this.#context = context
     const runtimes = new RuntimeLoader(context)
     const runs = new RunControl(context, runtimes)
-    const titles = new Titles(context, runtimes)
-    const messages = new Messages({ context, runtimes, runs, titles })
-    this.#runtimes = runtimes
-    this.#runs = runs
-    this.#titles = titles
-    this.#messages = messages
-    this.#configuration = new Configuration({ context, runtimes, runs })
-    this.#goals = new Goals({ context, runtimes, runs, messages })
+    this.#parts = { context, runtimes, runs, titles: new Titles(context, runtimes) }
   }
 
   /**
@@ -68,43 +56,43 @@ export class Conversation implements AsyncDisposable {
     await context.append((now) =>
       now.status === 'running' ? stopEvents(now, restartedText) : endGoalEvents(now),
     )
-    conversation.#runs.scheduleDeadline()
+    conversation.#parts.runs.scheduleDeadline()
     return conversation
   }
 
   get state(): ConversationState {
-    return this.#context.state
+    return this.#parts.context.state
   }
 
   get settings(): ResolvedSettings {
-    return this.#context.settings.current
+    return this.#parts.context.settings.current
   }
 
   get stats(): UsageStats {
-    return this.#context.stats
+    return this.#parts.context.stats
   }
 
   get policy(): ConfirmationPolicy {
-    return this.#context.settings.policy
+    return this.#parts.context.settings.policy
   }
 
   get analyzer(): SecurityAnalyzer | null {
-    return this.#context.settings.analyzer
+    return this.#parts.context.settings.analyzer
   }
 
   /** True while closing it would interrupt something. */
   get isBusy(): boolean {
-    return this.#runs.isActive || this.#pendingRequests > 0 || this.state.goal?.active === true
+    return this.#parts.runs.isActive || this.#pendingRequests > 0 || this.state.goal?.active === true
   }
 
   /** True while a run is active or about to begin. */
   get isRunning(): boolean {
-    return this.#runs.isActive || this.state.status === 'running'
+    return this.#parts.runs.isActive || this.state.status === 'running'
   }
 
   /** Resolves when no run is active. */
   async waitUntilIdle(): Promise<void> {
-    await this.#runs.waitUntilIdle()
+    await this.#parts.runs.waitUntilIdle()
   }
 
   /**
@@ -113,27 +101,27 @@ export class Conversation implements AsyncDisposable {
    * another message under it is a Problem `conflict`. `run` starts a run, also while another one ends.
    */
   async send(message: SendMessageRequest, id?: string): Promise<void> {
-    await this.#track(this.#messages.send(message, { id }))
+    await this.#track(sendMessage(this.#parts, message, { id }))
   }
 
   /** Starts a run unless it is finished; a Problem `conflict` while one is active. */
   async run(): Promise<void> {
-    await this.#runs.run()
+    await this.#parts.runs.run()
   }
 
   /** Approves or rejects all pending actions. Does nothing when none waits for confirmation. */
   async resolveConfirmation(options: { readonly accept: boolean; readonly reason: string }): Promise<void> {
-    await this.#runs.resolveConfirmation(options)
+    await this.#parts.runs.resolveConfirmation(options)
   }
 
   /** Stops the run after the current model call or tools. */
   async pause(): Promise<void> {
-    await this.#runs.pause()
+    await this.#parts.runs.pause()
   }
 
   /** Cancels the current model call and tools; actions without a result get an error. */
   async interrupt(): Promise<void> {
-    await this.#runs.interrupt()
+    await this.#parts.runs.interrupt()
   }
 
   /**
@@ -141,12 +129,12 @@ export class Conversation implements AsyncDisposable {
    * then. Problems: `not_found` for an unknown event, `conflict` during a run.
    */
   async navigate(eventId: string | null): Promise<void> {
-    await this.#runs.navigate(eventId)
+    await this.#parts.runs.navigate(eventId)
   }
 
   /** Condenses the history, during a run at its next step. A Problem `conflict` when that is impossible. */
   async condense(): Promise<void> {
-    await this.#runs.condense()
+    await this.#parts.runs.condense()
   }
 
   /**
@@ -154,35 +142,36 @@ export class Conversation implements AsyncDisposable {
    * `conflict` during a run or while another goal is active.
    */
   async startGoal(objective: string, maxIterations: number): Promise<void> {
-    await this.#track(this.#goals.start(objective, maxIterations))
+    const goal = newGoal(objective, maxIterations)
+    await this.#track(sendMessage(this.#parts, textRequest(objective, { run: true }), { goal }))
   }
 
   /** Ends the goal and pauses its run. Does nothing without an active goal. */
   async stopGoal(): Promise<void> {
-    await this.#goals.stop()
+    await stopGoal(this.#parts)
   }
 
   /** Continues an interrupted goal. Problems: `conflict` during a run, `bad_request` when there is none. */
   async resumeGoal(): Promise<void> {
-    await this.#goals.resume()
+    await resumeGoal(this.#parts)
   }
 
   async setPolicy(policy: ConfirmationPolicy): Promise<void> {
-    await this.#configuration.setPolicy(policy)
+    await setPolicy(this.#parts, policy)
   }
 
   async setAnalyzer(analyzer: SecurityAnalyzer | null): Promise<void> {
-    await this.#configuration.setAnalyzer(analyzer)
+    await setAnalyzer(this.#parts, analyzer)
   }
 
   /** Adds secrets for the tool calls that follow. */
   async addSecrets(secrets: Readonly<Record<string, SecretSource>>): Promise<void> {
-    await this.#configuration.addSecrets(secrets)
+    await addSecrets(this.#parts, secrets)
   }
 
   /** Continues the same history with another model. */
   async switchModel(llm: Llm): Promise<void> {
-    await this.#configuration.switchModel(llm)
+    await switchModel(this.#parts, llm)
   }
 
   /**
@@ -190,12 +179,12 @@ export class Conversation implements AsyncDisposable {
    * `bad_request` when the plugin cannot be loaded.
    */
   async loadPlugin(source: ExtensionSource): Promise<void> {
-    await this.#track(this.#configuration.loadPlugin(source))
+    await this.#track(loadPlugin(this.#parts, source))
   }
 
   /** Asks the model without writing an event. A Problem `unavailable` when it gives no answer. */
   async askSideQuestion(question: string, signal: AbortSignal): Promise<string> {
-    return await askSideQuestion(question, { context: this.#context, runtimes: this.#runtimes }, signal)
+    return await askSideQuestion(this.#parts, question, signal)
   }
 
   /** A title from the model; does not store it. */
@@ -203,14 +192,14 @@ export class Conversation implements AsyncDisposable {
     options: { readonly llm?: Llm; readonly maxLength: number },
     signal: AbortSignal,
   ): Promise<string> {
-    return await this.#titles.generate(options, signal)
+    return await this.#parts.titles.generate(options, signal)
   }
 
   /** Stops the run and releases everything. Writes nothing when the conversation `isDeleted`. */
   async close({ isDeleted = false }: { readonly isDeleted?: boolean } = {}): Promise<void> {
-    await this.#runs.close({ isDeleted })
-    await this.#runtimes.close({ isDeleted })
-    if (!isDeleted) await this.#runs.saveCheckpoint()
+    await this.#parts.runs.close({ isDeleted })
+    await this.#parts.runtimes.close({ isDeleted })
+    if (!isDeleted) await this.#parts.runs.saveCheckpoint()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,7 +1,6 @@
 import { Problem } from '@slipway/protocol'
+import type { ConversationParts } from './conversation-parts.ts'
 import { textMessage } from './events/event-drafts.ts'
-import type { ConversationContext } from './runtime/conversation-context.ts'
-import type { RuntimeLoader } from './runtime/runtime-loader.ts'
 import { replyText } from './view/content-blocks.ts'
 
 const instruction =
@@ -9,8 +8,8 @@ const instruction =
 
 /** A Problem `unavailable` when the model gives no answer. */
 export async function askSideQuestion(
+  { context, runtimes }: ConversationParts,
   question: string,
-  { context, runtimes }: { readonly context: ConversationContext; readonly runtimes: RuntimeLoader },
   signal: AbortSignal,
 ): Promise<string> {
   const { secrets, closing } = context
