@@ -48,7 +48,7 @@ export async function readAgentDefinitions(
   const found = new AgentCollector()
   if (isTruncated) found.issues.push(`${directory}: has too many entries; not all were read`)
   for (const name of [...files, ...others].filter(isAgentFile).sort()) {
-    found.add(await readAgent(join(directory, name), { level, within: root }))
+    found.addAll(await readAgent(join(directory, name), { level, within: root }))
   }
   return found
 }
@@ -77,13 +77,10 @@ let builtinCache: Promise<readonly AgentDefinition[]> | undefined
 export function builtinAgents(): Promise<readonly AgentDefinition[]> {
   builtinCache ??= Promise.all(
     builtinNames.map(async (name) => {
-      const read = await readAgent(join(import.meta.dirname, 'builtin', `${name}.md`), {
-        level: 'builtin',
-        within: '/',
-      })
-      if (read === undefined || 'issue' in read)
-        throw new Error(`the agent ${name} of this server cannot be read`)
-      return { ...read.agent, source: undefined }
+      const path = join(import.meta.dirname, 'builtin', `${name}.md`)
+      const [agent] = (await readAgent(path, { level: 'builtin', within: '/' })).agents
+      if (agent === undefined) throw new Error(`the agent ${name} of this server cannot be read`)
+      return { ...agent, source: undefined }
     }),
   )
   return builtinCache
@@ -96,12 +93,6 @@ class AgentCollector implements FoundAgents {
 
   get agents(): readonly AgentDefinition[] {
     return [...this.#agents.values()]
-  }
-
-  add(read: Awaited<ReturnType<typeof readAgent>>): void {
-    if (read === undefined) return
-    if ('issue' in read) this.issues.push(read.issue)
-    else this.#add(read.agent)
   }
 
   addAll({ agents, issues }: FoundAgents): void {
@@ -119,18 +110,15 @@ class AgentCollector implements FoundAgents {
 async function readAgent(
   path: string,
   { level, within }: { readonly level: AgentLevel; readonly within: string },
-): Promise<{ readonly agent: AgentDefinition } | { readonly issue: string } | undefined> {
+): Promise<FoundAgents> {
   const file = await readSmallFile(path, { maxBytes, within })
-  if (file === undefined) return undefined
-  if ('issue' in file) return { issue: `${path}: ${file.issue}` }
-  if (file.isTruncated) return { issue: `${path}: is larger than 256 KiB` }
-  const parsed = await parseAgent({
-    text: file.text,
-    name: basename(path, extname(path)),
-    level,
-    source: path,
-  })
-  return 'issue' in parsed ? { issue: `${path}: ${parsed.issue}` } : parsed
+  if (file === undefined) return { agents: [], issues: [] }
+  const failed = (issue: string) => ({ agents: [], issues: [`${path}: ${issue}`] })
+  if ('issue' in file) return failed(file.issue)
+  if (file.isTruncated) return failed('is larger than 256 KiB')
+  const name = basename(path, extname(path))
+  const parsed = await parseAgent({ text: file.text, name, level, source: path })
+  return 'issue' in parsed ? failed(parsed.issue) : { agents: [parsed.agent], issues: [] }
 }
 
 function isAgentFile(name: string): boolean {

@@ -9,6 +9,13 @@ const lookupTimeoutMs = 10_000
 /** At least eight characters without a space, with a digit: not `application/json` or `production`. */
 const secretPattern = /^(?=\S*\d)\S{8,}$/
 
+interface SecretsOptions {
+  readonly fetch?: typeof fetch
+  readonly now?: () => number
+  /** The value of a secret that the server itself stores, by its URL path. */
+  readonly resolveServerSecret?: ((url: string) => Promise<string | undefined>) | undefined
+}
+
 /**
  * The secrets of one conversation. Values leave in two ways only: `findMentioned` for the environment of a
  * command that names them, and `expand` for the arguments of an MCP call.
@@ -18,22 +25,10 @@ export class Secrets {
   readonly #values = new Map<string, string>()
   readonly #failedAt = new Map<string, number>()
   readonly #redactor = new Redactor({ mark: secretPlaceholder, forms: textForms })
-  readonly #fetch: typeof fetch
-  readonly #resolveServerSecret: (url: string) => Promise<string | undefined>
-  readonly #now: () => number
+  readonly #options: SecretsOptions
 
-  constructor(
-    sources: Readonly<Record<string, SecretSource>> = {},
-    options: {
-      readonly fetch?: typeof fetch
-      readonly now?: () => number
-      /** The value of a secret that the server itself stores, by its URL path. */
-      readonly resolveServerSecret?: (url: string) => Promise<string | undefined>
-    } = {},
-  ) {
-    this.#fetch = options.fetch ?? fetch
-    this.#resolveServerSecret = options.resolveServerSecret ?? (async () => undefined)
-    this.#now = options.now ?? Date.now
+  constructor(sources: Readonly<Record<string, SecretSource>> = {}, options: SecretsOptions = {}) {
+    this.#options = options
     this.add(sources)
   }
 
@@ -125,7 +120,7 @@ export class Secrets {
 
   /** Read each time: it costs nothing and may change. Earlier values stay redacted. */
   async #serverValue(name: string, url: string): Promise<string | undefined> {
-    const value = await this.#resolveServerSecret(url).catch(() => undefined)
+    const value = await this.#options.resolveServerSecret?.(url).catch(() => undefined)
     if (value === undefined) this.#values.delete(name)
     else if (value !== this.#values.get(name)) this.#setValue(name, value)
     return value
@@ -137,17 +132,18 @@ export class Secrets {
     if (source?.kind === 'LookupSecret' && !URL.canParse(source.url))
       return await this.#serverValue(name, source.url)
     if (known !== undefined || source?.kind !== 'LookupSecret') return known
+    const { fetch: fetchUrl = fetch, now = Date.now } = this.#options
     const failedAt = this.#failedAt.get(name)
-    if (failedAt !== undefined && this.#now() - failedAt < retryMs) return undefined
+    if (failedAt !== undefined && now() - failedAt < retryMs) return undefined
     try {
-      const response = await this.#fetch(source.url, {
+      const response = await fetchUrl(source.url, {
         headers: source.headers,
         signal: AbortSignal.timeout(lookupTimeoutMs),
       })
       if (!response.ok) throw new Error(`status ${response.status}`)
       this.#setValue(name, (await response.text()).trim())
     } catch {
-      this.#failedAt.set(name, this.#now())
+      this.#failedAt.set(name, now())
     }
     return this.#values.get(name)
   }

@@ -9,6 +9,16 @@ import { killByEnvironment, killProcessGroup, killSession } from './processes.ts
 import { PathNotAllowedError, resolveRealPath } from './resolve-path.ts'
 import { type ExitStatus, type StreamProcessOptions, streamProcess } from './stream-process.ts'
 
+export interface WorkspaceOptions {
+  /** Must exist. */
+  readonly directory: string
+  readonly env: Readonly<Record<string, string>>
+  /** Directories outside it that may be read; they need not exist yet. */
+  readonly readable?: readonly string[]
+  /** Restrict file access to these; default true. */
+  readonly isConfined?: boolean
+}
+
 /** A program on a terminal of its own. */
 export interface Terminal {
   readonly pty: IPty
@@ -63,32 +73,21 @@ export class Workspace implements AsyncDisposable {
   #hasStreamed = false
   #isClosed = false
 
-  private constructor(
-    directory: string,
-    options: {
-      readonly env: Readonly<Record<string, string>>
-      readonly readable: readonly string[]
-      readonly isConfined: boolean
-    },
-  ) {
+  private constructor({ directory, env, readable, isConfined }: Required<WorkspaceOptions>) {
     this.directory = directory
-    this.env = options.env
-    this.#readablePaths = options.readable
-    this.#isConfined = options.isConfined
+    this.env = env
+    this.#readablePaths = readable
+    this.#isConfined = isConfined
   }
 
-  /**
-   * The directory must exist. `readable`: directories outside it that may be read; they need not exist yet.
-   * `isConfined` (default true) restricts file access to these.
-   */
-  static async open(options: {
-    readonly directory: string
-    readonly env: Readonly<Record<string, string>>
-    readonly readable?: readonly string[]
-    readonly isConfined?: boolean
-  }): Promise<Workspace> {
-    const { directory, env, readable = [], isConfined = true } = options
-    return new Workspace(await realpath(directory), {
+  static async open({
+    directory,
+    env,
+    readable = [],
+    isConfined = true,
+  }: WorkspaceOptions): Promise<Workspace> {
+    return new Workspace({
+      directory: await realpath(directory),
       env,
       readable: await Promise.all(readable.map((path) => resolveRealPath(resolve(path)))),
       isConfined,

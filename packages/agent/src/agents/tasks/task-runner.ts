@@ -22,7 +22,8 @@ const pausedText = 'The task was paused with this conversation before it was don
 const titleLength = 100
 
 /** The conversation that gives the tasks, as it is now. */
-export interface TaskHost extends Pick<TaskParent, 'settings' | 'policy' | 'analyzer'> {
+export interface TaskHost {
+  readonly settings: Pick<TaskParent, 'policy' | 'analyzer'> & { readonly current: TaskParent['settings'] }
   redact(text: string): string
   /** Reports the total use of a task, counted under `task:<id>`; `isOver` when the task stops for now. */
   onUsage(task: string, stats: UsageStats, isOver: boolean): Promise<void>
@@ -90,7 +91,7 @@ export class TaskRunner implements TaskExecutor {
   static open(options: TaskRunnerOptions): TaskRunner | undefined {
     const { childConversations } = options.deps
     const taskTool = findTool('task_tool_set')
-    const { tools, include_default_tools } = options.host.settings.agent
+    const { tools, include_default_tools } = options.host.settings.current.agent
     const names = [...tools.map(({ name }) => name), ...include_default_tools]
     if (childConversations === undefined || !names.some((name) => findTool(name) === taskTool))
       return undefined
@@ -113,7 +114,7 @@ export class TaskRunner implements TaskExecutor {
       isBuiltin: true,
     })
     const agents = new Map<string, AgentDefinition>()
-    for (const agent of [...(host.settings.agent_definitions ?? []), ...found.agents])
+    for (const agent of [...(host.settings.current.agent_definitions ?? []), ...found.agents])
       if (!agents.has(agent.name)) agents.set(agent.name, agent)
     const all = [...agents.values()]
     const isBrowsing = (await availableToolNames()).includes('browser_tool_set')
@@ -208,7 +209,7 @@ export class TaskRunner implements TaskExecutor {
 
   async #getParent(): Promise<TaskParent> {
     const { parent: id, host, hooks, skills, deps } = this.#options
-    const { settings, policy, analyzer } = host
+    const { current: settings, policy, analyzer } = host.settings
     return { id, settings, policy, analyzer, hooks: await hooks(), findProfile: deps.findProfile, skills }
   }
 
@@ -279,7 +280,7 @@ export class TaskRunner implements TaskExecutor {
 
   /** Applies the parent's current policy. */
   async #syncTaskPolicy({ child, definition }: RunningTask): Promise<void> {
-    const { policy, analyzer } = taskPolicy(this.#options.host, definition?.permission_mode)
+    const { policy, analyzer } = taskPolicy(this.#options.host.settings, definition?.permission_mode)
     if (!isJsonEqual(policy, child.policy)) await child.setPolicy(policy)
     if (!isJsonEqual(analyzer, child.analyzer)) await child.setAnalyzer(analyzer)
   }

@@ -23,64 +23,36 @@ const internal = createClassification('internal', 'none')
 /** For a failed call: the agent sees it and goes on. */
 export const toolCallFailure = createClassification('agent_action', 'retry')
 
-const byCode: Readonly<Record<string, ErrorClassification>> = {
-  LLMAuthenticationError: auth,
-  ACPAuthRequired: auth,
-  LLMRateLimitError: rateLimit,
-  MaxBudgetReached: quota,
-  LLMBadRequestError: config,
-  ACPInitError: config,
-  ACPSpawnError: config,
-  InvalidSettings: config,
-  LLMContextWindowExceedError: toolCallFailure,
-  LLMContextWindowTooSmallError: toolCallFailure,
-  LLMMalformedConversationHistoryError: toolCallFailure,
-  MaxIterationsReached: createClassification('agent_action', 'none'),
-  ConversationOwnershipLostError: createClassification('agent_action', 'none'),
-  TypeError: internal,
-  RangeError: internal,
-  ReferenceError: internal,
-  SyntaxError: internal,
-  EvalError: internal,
-  URIError: internal,
-  AggregateError: internal,
-  KeyError: internal,
-  ValueError: internal,
-}
+type Rule = readonly [pattern: RegExp, is: ErrorClassification]
 
-const byPhrase: readonly (readonly [phrase: RegExp, is: ErrorClassification])[] = [
-  [
-    /(invalid|incorrect|wrong|missing|no) (api[ _-]?)?key|api[ _-]?key (is )?(invalid|missing)|unauthori[sz]ed/i,
-    auth,
-  ],
-  [
-    /quota|billing|insufficient (funds|credit|balance)|credit balance|exceeded your (current )?(budget|plan)/i,
-    quota,
-  ],
-  [/rate[ -]?limit|too many requests/i, rateLimit],
-  [
-    /provider (is )?not (found|known|provided)|unknown provider|model .*(not found|does not exist)|unknown model/i,
-    config,
-  ],
-  [
-    /time[d]?[ -]?out|\b50[0-4]\b|service unavailable|bad gateway|overloaded|connection (refused|reset)/i,
-    transient,
-  ],
+const byCode: readonly Rule[] = [
+  [/^(LLMAuthenticationError|ACPAuthRequired)$/, auth],
+  [/^LLMRateLimitError$/, rateLimit],
+  [/^MaxBudgetReached$/, quota],
+  [/^(LLMBadRequestError|ACPInitError|ACPSpawnError|InvalidSettings)$/, config],
+  [/^LLM(ContextWindowExceed|ContextWindowTooSmall|MalformedConversationHistory)Error$/, toolCallFailure],
+  [/^(MaxIterationsReached|ConversationOwnershipLostError)$/, createClassification('agent_action', 'none')],
+  [/^(Type|Range|Reference|Syntax|Eval|URI|Aggregate|Key|Value)Error$/, internal],
 ]
 
-const transientCodes: ReadonlySet<string> = new Set([
-  'LLMTimeoutError',
-  'LLMServiceUnavailableError',
-  'LLMNoResponseError',
-  'MCPTimeoutError',
-])
+const byPhrase: readonly Rule[] = [
+  [/(invalid|incorrect|wrong|missing|no) (api[ _-]?)?key|api[ _-]?key (is )?(invalid|missing)/i, auth],
+  [/unauthori[sz]ed/i, auth],
+  [/quota|billing|insufficient (funds|credit|balance)|credit balance/i, quota],
+  [/exceeded your (current )?(budget|plan)/i, quota],
+  [/rate[ -]?limit|too many requests/i, rateLimit],
+  [/provider (is )?not (found|known|provided)|unknown provider/i, config],
+  [/model .*(not found|does not exist)|unknown model/i, config],
+  [/time[d]?[ -]?out|\b50[0-4]\b|service unavailable|bad gateway|overloaded/i, transient],
+  [/connection (refused|reset)/i, transient],
+]
+
+const transientCodes = /^(LLMTimeoutError|LLMServiceUnavailableError|LLMNoResponseError|MCPTimeoutError)$/
 
 /** Classifies by the code of a ConversationErrorEvent, then by its detail. */
 export function classifyError(code: string, detail: string): ErrorClassification {
-  if (Object.hasOwn(byCode, code)) return byCode[code] ?? unknown
-  const found = byPhrase.find(([phrase]) => phrase.test(detail))
-  if (found !== undefined) return found[1]
-  return transientCodes.has(code) ? transient : unknown
+  const rule = byCode.find(([codes]) => codes.test(code)) ?? byPhrase.find(([phrase]) => phrase.test(detail))
+  return rule?.[1] ?? (transientCodes.test(code) ? transient : unknown)
 }
 
 const unknown = createClassification('unknown', 'none')

@@ -7,12 +7,6 @@ import { getMember } from '../view/content-blocks.ts'
 /** A finish is usually near the end of the log. */
 const firstPage = 10
 
-interface FoundText {
-  readonly instant: Instant
-  readonly position: number
-  readonly text: string
-}
-
 /**
  * The agent's last answer on the active branch: the message of its newest `finish` call (empty for an invalid
  * call) or its newest message, whichever is later; else empty. Reads the log from its end, and no action that
@@ -24,23 +18,20 @@ export async function finalResponse(
   signal?: AbortSignal,
 ): Promise<string> {
   const branch = await readBranch(log, conversation)
-  const message = await findNewestMessageText(log, conversation, branch)
-  const finish = await findNewestFinish(log, { conversation, branch, since: message?.instant, signal })
-  if (message === undefined || finish === undefined) return (message ?? finish)?.text ?? ''
-  const isLater = finish.instant - message.instant || finish.position - message.position
-  return isLater > 0 ? finish.text : message.text
-}
-
-async function findNewestMessageText(
-  log: EventLog,
-  conversation: string,
-  branch: Branch,
-): Promise<FoundText | undefined> {
-  const item = await findNewestMessage(log, { conversation, branch, source: 'agent' })
-  if (item === undefined) return undefined
-  const event: unknown = JSON.parse(item.bytes.toString())
-  const text = contentText(getMember(getMember(event, 'llm_message'), 'content'))
-  return { instant: eventInstant(event), position: item.position, text }
+  const message = await findNewestMessage(log, { conversation, branch, source: 'agent' })
+  const messageEvent: unknown = message && JSON.parse(message.bytes.toString())
+  const since = eventInstant(messageEvent)
+  const timestamp__gte = message && since
+  const query = { kind: 'ActionEvent', sort_order: 'TIMESTAMP_DESC', timestamp__gte } as const
+  for await (const { bytes, position } of searchEvents(log, conversation, query, firstPage)) {
+    signal?.throwIfAborted()
+    const finish = branch.has(position) ? parseFinishEvent(bytes) : undefined
+    if (finish === undefined) continue
+    const isLater = message === undefined || (eventInstant(finish) - since || position - message.position) > 0
+    if (isLater) return finishText(finish)
+    break
+  }
+  return contentText(getMember(getMember(messageEvent, 'llm_message'), 'content'))
 }
 
 /** The newest message of a source on a branch. */
@@ -56,25 +47,6 @@ export async function findNewestMessage(
   const query = { kind: 'MessageEvent', source, sort_order: 'TIMESTAMP_DESC' } as const
   for await (const event of searchEvents(log, conversation, query, 1))
     if (branch.has(event.position)) return event
-  return undefined
-}
-
-async function findNewestFinish(
-  log: EventLog,
-  options: {
-    readonly conversation: string
-    readonly branch: Branch
-    readonly since: Instant | undefined
-    readonly signal: AbortSignal | undefined
-  },
-): Promise<FoundText | undefined> {
-  const { conversation, branch, since, signal } = options
-  const query = { kind: 'ActionEvent', sort_order: 'TIMESTAMP_DESC', timestamp__gte: since } as const
-  for await (const { bytes, position } of searchEvents(log, conversation, query, firstPage)) {
-    signal?.throwIfAborted()
-    const event = branch.has(position) ? parseFinishEvent(bytes) : undefined
-    if (event !== undefined) return { instant: eventInstant(event), position, text: finishText(event) }
-  }
   return undefined
 }
 

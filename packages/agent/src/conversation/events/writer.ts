@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { type ExecutionStatus, Problem } from '@slipway/protocol'
+import { Mutex } from '@slipway/shared/async'
 import type { AppendOptions, EventDraft, EventLog, StoredEvent } from '@slipway/storage'
 import { branchSegments, isLeafUpdate, leafMoveTarget, leafPosition } from '../state/branch.ts'
 import { type Checkpoint, restoreState } from '../state/checkpoints.ts'
@@ -12,6 +13,8 @@ export interface WriteDecision {
   /** Changes of the conversation's record in the same transaction; the status follows from the events. */
   readonly record?: Omit<NonNullable<AppendOptions['record']>, 'status'>
 }
+
+type Decide = (state: ConversationState) => WriteDecision | undefined | Promise<WriteDecision | undefined>
 
 const batch = 500
 const busyMs = 100
@@ -32,23 +35,19 @@ export interface ConversationWriterOptions {
 export class ConversationWriter {
   readonly conversation: string
   readonly #log: EventLog
-  readonly #redact: (draft: EventDraft) => EventDraft
-  readonly #format: NonNullable<ConversationWriterOptions['format']>
-  readonly #checkpoints: () => readonly Checkpoint[]
+  readonly #options: ConversationWriterOptions
+  readonly #mutex = new Mutex()
   #state: ConversationState
-  #lastWrite: Promise<unknown> = Promise.resolve()
 
   private constructor(
     conversation: string,
     log: EventLog,
-    options: ConversationWriterOptions & { readonly state: ConversationState },
+    { state, ...options }: ConversationWriterOptions & { readonly state: ConversationState },
   ) {
     this.conversation = conversation
     this.#log = log
-    this.#state = options.state
-    this.#redact = options.redact ?? ((draft) => draft)
-    this.#format = options.format ?? ((draft) => draft)
-    this.#checkpoints = options.checkpoints ?? (() => [])
+    this.#state = state
+    this.#options = options
   }
 
   /** Reads the log to its end, from the newest checkpoint or from the start. */
@@ -58,11 +57,9 @@ export class ConversationWriter {
     options: ConversationWriterOptions = {},
   ): Promise<ConversationWriter> {
     const [newest] = options.checkpoints?.() ?? []
-    const state = newest && (await restoreState(conversation, log, newest))
-    const writer = new ConversationWriter(conversation, log, {
-      ...options,
-      state: state ?? new ConversationState(),
-    })
+    const saved = newest && (await restoreState(conversation, log, newest))
+    const state = saved ?? new ConversationState()
+    const writer = new ConversationWriter(conversation, log, { ...options, state })
     await writer.#catchUp()
     return writer
   }
@@ -77,18 +74,13 @@ export class ConversationWriter {
    * waits when `isPatient`, otherwise rejects with a Problem `busy`.
    */
   write(
-    decide: (state: ConversationState) => WriteDecision | undefined | Promise<WriteDecision | undefined>,
-    options: { readonly isPatient?: boolean } = {},
+    decide: Decide,
+    { isPatient = false }: { readonly isPatient?: boolean } = {},
   ): Promise<readonly LogEvent[]> {
-    const written = this.#lastWrite.then(() => this.#write(decide, options.isPatient ?? false))
-    this.#lastWrite = written.catch(() => undefined)
-    return written
+    return this.#mutex.runExclusive(() => this.#write(decide, isPatient))
   }
 
-  async #write(
-    decide: (state: ConversationState) => WriteDecision | undefined | Promise<WriteDecision | undefined>,
-    isPatient: boolean,
-  ): Promise<readonly LogEvent[]> {
+  async #write(decide: Decide, isPatient: boolean): Promise<readonly LogEvent[]> {
     for (;;) {
       if (this.#state.needsBranchReplay) await this.#replayBranch()
       const decision = await decide(this.#state)
@@ -106,9 +98,10 @@ export class ConversationWriter {
   async #append({ events, record }: WriteDecision): Promise<StoredEvent[]> {
     const status = lastStatus(events)
     const change = { ...record, ...(status === undefined ? {} : { status }) }
+    const { redact = (draft) => draft, format = (draft) => draft } = this.#options
     let { leafId } = this.#state
     const drafts = events.map((event) => {
-      const draft = this.#format(this.#redact(event), leafId)
+      const draft = format(redact(event), leafId)
       leafId = isLeafUpdate(draft) ? leafEventId(draft) : draft.id
       return draft
     })
@@ -204,9 +197,9 @@ export class ConversationWriter {
   async #findCheckpoint(
     isOnBranch: (position: number) => boolean,
   ): Promise<{ readonly state: ConversationState; readonly leaf: number } | undefined> {
-    const found = this.#checkpoints().find(
-      ({ position, state }) => isOnBranch(position) && leafPosition(position, state.moves) === position,
-    )
+    const found = this.#options
+      .checkpoints?.()
+      .find(({ position, state }) => isOnBranch(position) && leafPosition(position, state.moves) === position)
     const state = found && (await restoreState(this.conversation, this.#log, found))
     return state && { state, leaf: found.position }
   }

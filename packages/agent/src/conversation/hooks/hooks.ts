@@ -185,22 +185,15 @@ export class Hooks {
   }
 
   #hookInput({ event, payload }: HookCall): Readonly<Record<string, unknown>> {
-    const {
-      tool_name = null,
-      tool_input = null,
-      tool_response = null,
-      message = null,
-      metadata = {},
-    } = payload
     return {
       event_type: hookEventNames[event],
-      tool_name,
-      tool_input,
-      tool_response,
-      message,
+      tool_name: payload.tool_name ?? null,
+      tool_input: payload.tool_input ?? null,
+      tool_response: payload.tool_response ?? null,
+      message: payload.message ?? null,
       session_id: this.#options.conversation,
       working_dir: this.#options.workspace.directory,
-      metadata,
+      metadata: payload.metadata ?? {},
     }
   }
 
@@ -212,12 +205,8 @@ export class Hooks {
       ...(payload.tool_name === undefined ? {} : { TOOL_NAME: payload.tool_name.replaceAll('\0', '') }),
     }
     const entries = Object.entries(members)
-    return Object.fromEntries(
-      entries.flatMap(([name, value]) => [
-        [`OPENHANDS_${name}`, value],
-        [`SLIPWAY_${name}`, value],
-      ]),
-    )
+    const prefixed = (prefix: string) => entries.map(([name, value]) => [`${prefix}_${name}`, value])
+    return Object.fromEntries([...prefixed('OPENHANDS'), ...prefixed('SLIPWAY')])
   }
 
   /** Prompt hooks and agent hooks; the latter get no tools. */

@@ -14,12 +14,12 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   progress.steps++
   const { view, position: positionAtRequest } = context.state
   const { model } = runtime
-  const deltas = new DeltaPublisher(context, model.llm.stream)
+  const deltas = createDeltaPublisher(context, model.llm.stream)
   const result = await model.generate(
     {
       messages: view.messages(model.llm.max_message_chars),
       tools: runtime.modelTools,
-      onDelta: (delta) => deltas.add(delta),
+      onDelta: deltas.add,
     },
     signal,
   )
@@ -29,36 +29,27 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
 }
 
 /** Publishes the deltas of one reply. Holds back a possible beginning of a secret. */
-class DeltaPublisher {
-  readonly #context: ConversationContext
-  readonly #isStreamRequested: boolean
-  readonly #text
-  readonly #reasoning
-
-  constructor(context: ConversationContext, isStreamRequested: boolean) {
-    this.#context = context
-    this.#isStreamRequested = isStreamRequested
-    this.#text = context.secrets.stream()
-    this.#reasoning = context.secrets.stream()
+function createDeltaPublisher(
+  { secrets, transientUpdates, publish }: ConversationContext,
+  isStreamRequested: boolean,
+) {
+  const text = secrets.stream()
+  const reasoning = secrets.stream()
+  const send = (member: keyof ModelDelta, piece: string) => {
+    if (piece !== '') publish({ kind: 'delta', isStreamRequested, [member]: piece })
   }
-
-  add({ content, reasoning_content }: ModelDelta): void {
-    if (!this.#context.transientUpdates.hasListeners) return
-    if (reasoning_content !== undefined)
-      this.#publish('reasoning_content', this.#reasoning.add(reasoning_content))
-    if (content === undefined) return
-    this.#publish('reasoning_content', this.#reasoning.end())
-    this.#publish('content', this.#text.add(content))
-  }
-
-  end(): void {
-    this.#publish('reasoning_content', this.#reasoning.end())
-    this.#publish('content', this.#text.end())
-  }
-
-  #publish(member: keyof ModelDelta, text: string): void {
-    if (text === '') return
-    this.#context.publish({ kind: 'delta', isStreamRequested: this.#isStreamRequested, [member]: text })
+  return {
+    add({ content, reasoning_content }: ModelDelta): void {
+      if (!transientUpdates.hasListeners) return
+      if (reasoning_content !== undefined) send('reasoning_content', reasoning.add(reasoning_content))
+      if (content === undefined) return
+      send('reasoning_content', reasoning.end())
+      send('content', text.add(content))
+    },
+    end(): void {
+      send('reasoning_content', reasoning.end())
+      send('content', text.end())
+    },
   }
 }
 

@@ -102,7 +102,7 @@ function collectSecrets(
   { redactedValues = [], resolveServerSecret }: ConversationDeps,
 ): Secrets {
   const sources = { ...settings.agent.agent_context?.secrets, ...settings.secrets }
-  const secrets = new Secrets(sources, resolveServerSecret === undefined ? {} : { resolveServerSecret })
+  const secrets = new Secrets(sources, { resolveServerSecret })
   secrets.addValuesFrom(settings.agent)
   secrets.addValuesFrom(settings.agent_definitions)
   for (const value of redactedValues) secrets.addValue(value)

@@ -92,15 +92,7 @@ export class RuntimeLoader {
   #taskHost(): TaskHost {
     const { secrets, settings, stats } = this.#context
     return {
-      get settings() {
-        return settings.current
-      },
-      get policy() {
-        return settings.policy
-      },
-      get analyzer() {
-        return settings.analyzer
-      },
+      settings,
       redact: (text) => secrets.redact(text),
       onUsage: async (task, usage, isOver) => {
         stats.replace(`task:${task}`, usage)

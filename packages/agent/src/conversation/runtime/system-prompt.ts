@@ -74,19 +74,8 @@ export function userMessageSuffix(context: AgentContext | undefined): TextConten
   return suffix === undefined || suffix.trim() === '' ? [] : [textBlock(suffix)]
 }
 
-type PromptName =
-  | 'system'
-  | 'planning'
-  | 'interactive'
-  | 'terminal'
-  | 'tasks'
-  | 'browser'
-  | 'risk'
-  | 'finish'
-  | 'answer'
-
 /** Prompts by the file names in requests; any other name means the first. */
-const promptVariants: Readonly<Record<string, readonly PromptName[]>> = {
+const promptVariants: Readonly<Record<string, readonly string[]>> = {
   'system_prompt.j2': ['system'],
   'system_prompt_interactive.j2': ['system', 'interactive'],
   'system_prompt_planning.j2': ['planning'],
@@ -96,7 +85,7 @@ function staticPrompt(filename: string, tools: readonly Tool[]): string {
   const kinds = new Set(tools.map(({ definition }) => definition.kind))
   const canChange = tools.some(({ definition }) => definition.annotations?.readOnlyHint !== true)
   const own = Object.hasOwn(promptVariants, filename) ? promptVariants[filename] : undefined
-  const prompts: readonly (PromptName | false)[] = [
+  const prompts: readonly (string | false)[] = [
     ...(own ?? ['system']),
     kinds.has('TerminalTool') && 'terminal',
     kinds.has('TaskTrackerTool') && 'tasks',
@@ -107,9 +96,9 @@ function staticPrompt(filename: string, tools: readonly Tool[]): string {
   return prompts.flatMap((prompt) => (prompt === false ? [] : [readPrompt(prompt)])).join('\n\n')
 }
 
-const promptCache = new Map<PromptName, string>()
+const promptCache = new Map<string, string>()
 
-function readPrompt(prompt: PromptName): string {
+function readPrompt(prompt: string): string {
   const known = promptCache.get(prompt)
   if (known !== undefined) return known
   const found = readFileSync(join(import.meta.dirname, 'prompts', `${prompt}.md`), 'utf8').trim()

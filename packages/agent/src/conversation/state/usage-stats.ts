@@ -42,19 +42,8 @@ export class UsageStats {
 
   /** Replaces the usage under an id by the total of other statistics. */
   replace(usageId: string, other: UsageStats): void {
-    const all = [...other.#metrics.values()]
-    const [first] = all
-    if (first === undefined) return
-    const total = emptyMetrics(first.model_name)
-    for (const metrics of all) {
-      total.accumulated_cost += metrics.accumulated_cost
-      const usage = metrics.accumulated_token_usage
-      if (usage !== null) total.accumulated_token_usage = addUsage(total.accumulated_token_usage, usage)
-      for (const row of metrics.costs) appendBounded(total.costs, row)
-      for (const row of metrics.response_latencies) appendBounded(total.response_latencies, row)
-      for (const row of metrics.token_usages) appendBounded(total.token_usages, row)
-    }
-    this.#metrics.set(usageId, total)
+    const total = totalMetrics([...other.#metrics.values()])
+    if (total !== undefined) this.#metrics.set(usageId, total)
   }
 
   /** Dollars over all usage ids. */
@@ -63,32 +52,40 @@ export class UsageStats {
   }
 
   /** For REST, with the newest rows of single replies. */
-  toJSON(): { usage_to_metrics: Record<string, unknown> } {
+  toJSON(): { usage_to_metrics: Record<string, UsageMetrics> } {
     return { usage_to_metrics: Object.fromEntries(this.#metrics) }
   }
 
   /** For sockets, without rows of single replies. */
   snapshot(): { usage_to_metrics: Record<string, unknown> } {
-    const short = [...this.#metrics].map(
-      ([id, { costs: _, response_latencies: __, token_usages: ___, ...rest }]) => [id, rest] as const,
-    )
+    const short = [...this.#metrics].map(([id, metrics]) => [id, withoutRows(metrics)] as const)
     return { usage_to_metrics: Object.fromEntries(short) }
   }
 }
 
 /** All usage ids together, or null when there are none (wire: ConversationInfo.metrics). */
 export function combineMetrics(stats: UsageStats): Record<string, unknown> | null {
-  const all: UsageMetrics[] = Object.values(stats.toJSON().usage_to_metrics) as UsageMetrics[]
-  if (all.length === 0) return null
-  return {
-    model_name: all[0]?.model_name ?? 'default',
-    accumulated_cost: stats.cost,
-    max_budget_per_task: null,
-    accumulated_token_usage: all.reduce<TokenUsage | null>(
-      (total, { accumulated_token_usage: usage }) => (usage === null ? total : addUsage(total, usage)),
-      null,
-    ),
+  const total = totalMetrics(Object.values(stats.toJSON().usage_to_metrics))
+  return total === undefined ? null : withoutRows(total)
+}
+
+function totalMetrics(all: readonly UsageMetrics[]): UsageMetrics | undefined {
+  const [first] = all
+  if (first === undefined) return undefined
+  const total = emptyMetrics(first.model_name)
+  for (const metrics of all) {
+    total.accumulated_cost += metrics.accumulated_cost
+    const usage = metrics.accumulated_token_usage
+    if (usage !== null) total.accumulated_token_usage = addUsage(total.accumulated_token_usage, usage)
+    for (const row of metrics.costs) appendBounded(total.costs, row)
+    for (const row of metrics.response_latencies) appendBounded(total.response_latencies, row)
+    for (const row of metrics.token_usages) appendBounded(total.token_usages, row)
   }
+  return total
+}
+
+function withoutRows({ costs: _, response_latencies: __, token_usages: ___, ...rest }: UsageMetrics) {
+  return rest
 }
 
 function emptyMetrics(model: string): UsageMetrics {

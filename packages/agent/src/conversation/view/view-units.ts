@@ -5,7 +5,7 @@ type ActionEvent = LogEventOf<'ActionEvent'>
 /** A call and its result. */
 export interface CallWithResult {
   readonly action: ActionEvent
-  readonly result?: ResultEvent
+  result?: ResultEvent
 }
 
 /** Events that can only be shown or forgotten together. `first` and `last` are indexes into the view. */
@@ -14,9 +14,9 @@ export type ViewUnit = Batch | Single
 /** The calls of one turn, in order, with their results wherever they stand. */
 export interface Batch {
   readonly kind: 'batch'
-  readonly calls: readonly CallWithResult[]
+  readonly calls: CallWithResult[]
   readonly first: number
-  readonly last: number
+  last: number
 }
 
 /** Any other event, including a result without its call. */
@@ -27,13 +27,6 @@ export interface Single {
   readonly last: number
 }
 
-interface OpenBatch {
-  readonly kind: 'batch'
-  readonly calls: { action: ActionEvent; result?: ResultEvent }[]
-  readonly first: number
-  last: number
-}
-
 /**
  * The units of a view in the order of their first events. A result belongs to the action that it names,
  * otherwise to the newest earlier batch with an open call of its call id: providers reuse ids. A second
@@ -42,7 +35,7 @@ interface OpenBatch {
 export function groupUnits(events: readonly ViewEvent[]): ViewUnit[] {
   const units: ViewUnit[] = []
   const calls = new CallIndex()
-  let batch: OpenBatch | undefined
+  let batch: Batch | undefined
   events.forEach((event, index) => {
     if (event.kind === 'ActionEvent') {
       if (batch === undefined || !belongsToBatch(event, batch)) {
@@ -62,8 +55,8 @@ export function groupUnits(events: readonly ViewEvent[]): ViewUnit[] {
 }
 
 interface Slot {
-  readonly batch: OpenBatch
-  readonly call: { action: ActionEvent; result?: ResultEvent }
+  readonly batch: Batch
+  readonly call: CallWithResult
 }
 
 /** The calls so far, by action id and by call id. */
@@ -71,7 +64,7 @@ class CallIndex {
   readonly #byAction = new Map<string, Slot>()
   readonly #byCall = new Map<string, Slot[]>()
 
-  add(action: ActionEvent, batch: OpenBatch): void {
+  add(action: ActionEvent, batch: Batch): void {
     const slot = { batch, call: { action } }
     batch.calls.push(slot.call)
     this.#byAction.set(action.id, slot)
@@ -102,7 +95,7 @@ class CallIndex {
  * Only the first action of a turn carries a thought, so an action with a thought after results begins another
  * turn, even under the same response id (some writers reuse it).
  */
-function belongsToBatch(action: ActionEvent, batch: OpenBatch): boolean {
+function belongsToBatch(action: ActionEvent, batch: Batch): boolean {
   if (batch.calls[0]?.action.llm_response_id !== action.llm_response_id) return false
   return batch.calls.every(({ result }) => result === undefined) || !hasThought(action)
 }

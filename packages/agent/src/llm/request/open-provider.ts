@@ -1,7 +1,7 @@
 import type { Llm } from '@slipway/protocol'
 import type { ProviderFailure } from '../failures.ts'
-import { findIdleTimeout } from '../response/idle-timeout.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
+import { findIdleTimeout } from './idle-timeout.ts'
 import type { SdkModel } from './sdk-types.ts'
 
 type Fetch = typeof fetch

@@ -6,10 +6,10 @@ import {
   truncatedStreamFailure,
 } from '../failures.ts'
 import type { ModelDelta, ModelReply } from '../model.ts'
+import { IdleTimeout } from '../request/idle-timeout.ts'
 import type { SdkCallOptions, SdkModel } from '../request/sdk-types.ts'
 import { ResponseAccumulator } from './accumulator.ts'
 import { stopReason } from './assistant-message.ts'
-import { IdleTimeout } from './idle-timeout.ts'
 
 export type StreamResult =
   | { readonly kind: 'response'; readonly response: ResponseAccumulator; readonly stop: ModelReply['stop'] }
