@@ -16,9 +16,7 @@ const builtinNames = ['general-purpose', 'code-explorer', 'bash-runner', 'web-re
 export interface FindAgentsOptions {
   readonly project?: string | undefined
   readonly homeDirectory?: string | undefined
-  /** Directories of plugins. */
   readonly plugins?: readonly string[]
-  /** Include the agents of this server. */
   readonly isBuiltin?: boolean
 }
 
@@ -38,10 +36,8 @@ export async function readAgentDefinitions(
   options: { readonly level: AgentLevel; readonly within?: string } = { level: 'plugin' },
 ): Promise<FoundAgents> {
   const { level, within } = options
-  const [folder, root] = await Promise.all([
-    realPathOrUndefined(directory),
-    realPathOrUndefined(within ?? directory),
-  ])
+  const paths = [directory, within ?? directory]
+  const [folder, root] = await Promise.all(paths.map((path) => realpath(path).catch(() => undefined)))
   if (folder === undefined || root === undefined) return { agents: [], issues: [] }
   if (!isWithin(root, folder)) return { agents: [], issues: [`${directory}: leads out of the workspace`] }
   const { files, others, isTruncated } = await listFolder(folder, maxEntries)
@@ -73,7 +69,6 @@ export async function findAgents(from: FindAgentsOptions): Promise<FoundAgents> 
 
 let builtinCache: Promise<readonly AgentDefinition[]> | undefined
 
-/** The agents of this server, read once. */
 export function builtinAgents(): Promise<readonly AgentDefinition[]> {
   builtinCache ??= Promise.all(
     builtinNames.map(async (name) => {
@@ -86,7 +81,6 @@ export function builtinAgents(): Promise<readonly AgentDefinition[]> {
   return builtinCache
 }
 
-/** Agents by name, the first of a name, and issues. */
 class AgentCollector implements FoundAgents {
   readonly #agents = new Map<string, AgentDefinition>()
   readonly issues: string[] = []
@@ -124,8 +118,4 @@ async function readAgent(
 function isAgentFile(name: string): boolean {
   const lower = name.toLowerCase()
   return lower.endsWith('.md') && lower !== 'readme.md'
-}
-
-async function realPathOrUndefined(path: string): Promise<string | undefined> {
-  return await realpath(path).catch(() => undefined)
 }

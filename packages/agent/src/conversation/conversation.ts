@@ -90,7 +90,6 @@ export class Conversation implements AsyncDisposable {
     return this.#parts.runs.isActive || this.state.status === 'running'
   }
 
-  /** Resolves when no run is active. */
   async waitUntilIdle(): Promise<void> {
     await this.#parts.runs.waitUntilIdle()
   }

@@ -144,10 +144,8 @@ export class RunControl {
     // What the last step still writes belongs to the branch that is left.
     if (context.state.status !== 'running') await this.#waitBriefly(this.waitUntilIdle())
     await context.append(async (now) => {
-      const value =
-        eventId === null
-          ? null
-          : await resolveNavigateTarget(context.deps.log, { id: context.id, eventId, now })
+      const { id, deps } = context
+      const value = eventId === null ? null : await resolveNavigateTarget(deps.log, { id, eventId, now })
       if (now.status === 'running' || this.isActive)
         throw new Problem('conflict', 'The conversation is running. Pause the run before navigating.')
       return navigateEvents(now, value)
@@ -215,7 +213,8 @@ export class RunControl {
     this.#activity = work(AbortSignal.any([step.signal, closing.signal]))
       .catch((error: unknown) => {
         isBroken = true
-        deps.logLine('error', 'a run ended unexpectedly', { conversation: id, reason: errorText(error) })
+        const reason = error instanceof Error ? error.message : String(error)
+        deps.logLine('error', 'a run ended unexpectedly', { conversation: id, reason })
       })
       .then(() => {
         this.#activity = undefined
@@ -268,8 +267,4 @@ function runOutcome({ status }: ConversationState): WorkOutcome {
 /** The run goes on now or after a confirmation. */
 function isRunUnfinished({ status }: ConversationState): boolean {
   return status === 'running' || status === 'waiting_for_confirmation'
-}
-
-function errorText(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -26,7 +26,6 @@ export function userMessageEvent(
     /** Names of the skills that earlier messages activated. */
     readonly activatedSkills: ReadonlySet<string>
     readonly agentContext: AgentContext | undefined
-    /** Texts of hooks. */
     readonly additionalContext: readonly string[]
   },
 ): EventDraft {
@@ -62,7 +61,6 @@ export function assertSameMessage(stored: LogEvent, draft: EventDraft, secrets: 
   throw new Problem('conflict', 'The idempotency key was used with another message.')
 }
 
-/** The texts of a message, a line each. */
 export function messageText({ content = [] }: { readonly content?: readonly object[] | undefined }): string {
   return content.flatMap((part) => ('text' in part ? [String(part.text)] : [])).join('\n')
 }

@@ -66,7 +66,6 @@ async function shrink(bytes: Buffer, maxBytes: number): Promise<ShrinkResult> {
   }
 }
 
-/** The result for the image of a data URL. */
 type FitResult =
   | { readonly kind: 'same'; readonly url: string }
   | { readonly kind: 'shrunk'; readonly url: string; readonly original: Buffer }

@@ -12,7 +12,6 @@ export type SourceResult =
 
 export interface SourceOptions {
   readonly llm: Llm
-  /** The secrets of the model's settings. */
   readonly secrets: Secrets
   readonly environment: ModelEnvironment
 }

@@ -90,8 +90,11 @@ export interface ModelEnvironment {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
-/** Opens a model by its settings. `findProfile` finds the settings that a fallback names. */
+/** Finds the settings that a fallback names. */
+export type FindProfile = (name: string) => Promise<Llm | undefined>
+
+/** Opens a model by its settings. */
 export type OpenModel = (
   llm: Llm,
-  options?: Partial<ModelEnvironment> & { readonly findProfile?: (name: string) => Promise<Llm | undefined> },
+  options?: Partial<ModelEnvironment> & { readonly findProfile?: FindProfile | undefined },
 ) => Model

@@ -1,13 +1,10 @@
 import type { Llm } from '@slipway/protocol'
 
-/** The interface that a provider speaks. */
 export type ProviderApi = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedrock' | 'compatible'
 
-/** How to reach a model. */
 export interface ModelRoute {
   /** The prefix of the model's name, or a guess: `openai`, `anthropic`, `openrouter`, ... */
   readonly provider: string
-  /** The name of the model at its provider. */
   readonly name: string
   readonly api: ProviderApi
   /** Undefined: the provider's own. */
@@ -45,7 +42,6 @@ export function providerNames(): readonly string[] {
   return [...own, ...[...compatibleServers.keys()].filter((name) => !prefixAliases.includes(name))]
 }
 
-/** Whether a name is one of OpenAI's own models. */
 export function isOpenaiName(name: string): boolean {
   return openaiNames.test(name)
 }
@@ -87,7 +83,6 @@ function splitModelName(llm: Llm): { provider: string; name: string } {
   return { provider: prefix, name: model }
 }
 
-/** The provider of a bare name. */
 function guess(name: string): string {
   if (isOpenaiName(name)) return 'openai'
   if (name.startsWith('claude-')) return 'anthropic'

@@ -56,7 +56,6 @@ export class Secrets {
     }
   }
 
-  /** Names and descriptions, for the model. */
   list(): readonly { readonly name: string; readonly description: string | undefined }[] {
     return [...this.#sources].map(([name, { description }]) => ({ name, description }))
   }
@@ -103,7 +102,6 @@ export class Secrets {
     return this.#redactor.redactJson(value)
   }
 
-  /** Whether there is anything to redact. */
   get hasValues(): boolean {
     return this.#redactor.hasValues
   }

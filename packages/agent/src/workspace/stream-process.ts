@@ -1,9 +1,8 @@
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { maxTimerMs } from '@slipway/shared/async'
 import { killProcessGroup } from './processes.ts'
 
-/** Longest delay of a timer. */
-export const maxTimerMs = 2 ** 31 - 1
 export interface StreamProcessOptions {
   /** Unique among all servers; ASCII. */
   readonly name: string

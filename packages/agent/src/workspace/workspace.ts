@@ -41,13 +41,10 @@ export interface RunOptions extends ProcessOptions {
   readonly maxBytes?: number
 }
 
-export interface ProcessResult {
-  /** Null when a signal ended it. */
-  readonly exitCode: number | null
+export interface ProcessResult extends Omit<ExitStatus, 'signal'> {
   readonly stdout: Buffer
   readonly stderr: Buffer
   readonly isTruncated: boolean
-  readonly isTimedOut: boolean
 }
 
 /** Variable that marks the processes of `runStreaming`: `<marker of the workspace>/<name>`. */
@@ -131,7 +128,7 @@ export class Workspace implements AsyncDisposable {
     const { input, timeoutMs, maxBytes = 10 * 1024 * 1024 } = options
     const stdout = new BoundedBuffer(maxBytes)
     const stderr = new BoundedBuffer(maxBytes)
-    let exit: Pick<ExitStatus, 'exitCode' | 'isTimedOut'> = { exitCode: 127, isTimedOut: false }
+    let exit: Omit<ExitStatus, 'signal'> = { exitCode: 127, isTimedOut: false }
     try {
       const child = this.spawn(command, args, options)
       child.stdin?.end(input ?? '')
@@ -143,13 +140,9 @@ export class Workspace implements AsyncDisposable {
     } catch (error) {
       stderr.append(Buffer.from(error instanceof Error ? error.message : String(error)))
     }
-    return {
-      exitCode: exit.exitCode,
-      stdout: stdout.bytes(),
-      stderr: stderr.bytes(),
-      isTruncated: stdout.isTruncated || stderr.isTruncated,
-      isTimedOut: exit.isTimedOut,
-    }
+    const { exitCode, isTimedOut } = exit
+    const isTruncated = stdout.isTruncated || stderr.isTruncated
+    return { exitCode, stdout: stdout.bytes(), stderr: stderr.bytes(), isTruncated, isTimedOut }
   }
 
   /**

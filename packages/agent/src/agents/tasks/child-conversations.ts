@@ -25,7 +25,6 @@ export interface ChildConversation {
 export interface StoredTask {
   /** `task_00000001`, counted by the parent. */
   readonly id: string
-  /** Name of the agent. */
   readonly subagent: string
 }
 

@@ -66,7 +66,6 @@ export async function stopChild(child: ChildConversation): Promise<void> {
   }
 }
 
-/** The result of a task for its parent. */
 export async function taskOutcome(
   end: {
     readonly child: ChildConversation
@@ -93,12 +92,8 @@ export async function taskOutcome(
 }
 
 async function lastError(log: EventLog, id: string) {
-  const page = await log.search(id, {
-    kind: 'ConversationErrorEvent',
-    limit: 1,
-    sort_order: 'TIMESTAMP_DESC',
-  })
-  const [item] = page.items
+  const query = { kind: 'ConversationErrorEvent', limit: 1, sort_order: 'TIMESTAMP_DESC' } as const
+  const [item] = (await log.search(id, query)).items
   if (item === undefined) return undefined
   const event: Extract<Event, { kind: 'ConversationErrorEvent' }> = JSON.parse(item.bytes.toString())
   return event

@@ -17,13 +17,11 @@ import { isAlwaysOn, type LoadedSkill } from '../../skills/skill.ts'
 import { findTool } from '../../tools/registry.ts'
 import { taskPolicy } from './policy.ts'
 
-/** The conversation that gives a task, as it is now. */
 export interface TaskParent {
   readonly id: string
   readonly settings: ResolvedSettings
   readonly policy: ConfirmationPolicy
   readonly analyzer: SecurityAnalyzer | null
-  /** The hooks that it works with. */
   readonly hooks: HookConfig | undefined
   readonly findProfile: ((name: string) => Promise<Llm | undefined>) | undefined
   /** The skills that a context asks for. */
@@ -150,7 +148,6 @@ function toContextSkill({ name, content, description, source }: LoadedSkill): Sk
   return { name, content, description, source, ...plain }
 }
 
-/** Whether the parent has skills of this origin. */
 function parentHasOrigin(
   { origin }: LoadedSkill,
   { load_project_skills, load_user_skills }: AgentContext,

@@ -47,21 +47,17 @@ export interface TaskRunnerOptions {
   readonly deps: TaskDeps
   /** The workspace, absolute. */
   readonly directory: string
-  /** Directories of the plugins that are loaded now. */
   plugins(): readonly string[]
-  /** The hooks that the parent works with. */
   hooks(): Promise<HookConfig | undefined>
   /** The skills that a context asks for. */
   skills: TaskParent['skills']
 }
 
-/** A task with its conversation. */
 interface RunningTask {
   readonly task: StoredTask
   readonly child: ChildConversation
   /** Undefined when a resumed task's agent no longer exists. */
   readonly definition: AgentDefinition | undefined
-  /** Why it was stopped. */
   reason?: string
 }
 
@@ -79,7 +75,6 @@ export class TaskRunner implements TaskExecutor {
   #agents: ReadonlyMap<string, AgentDefinition> = new Map()
   #offeredAgents: readonly AgentDefinition[] = []
   #lastNumber: Promise<number> | undefined
-  /** How often the parent was paused. */
   #pauseCount = 0
 
   private constructor(options: TaskRunnerOptions, children: ChildConversations) {
@@ -230,6 +225,7 @@ export class TaskRunner implements TaskExecutor {
     { prompt, pauses }: { readonly prompt: string; readonly pauses: number },
     signal: AbortSignal,
   ): Promise<TaskResult> {
+    const { log } = this.#options.deps
     const { task, child } = work
     const before = child.stats.cost
     let stopping: Promise<void> | undefined
@@ -249,7 +245,11 @@ export class TaskRunner implements TaskExecutor {
       // Stopped before its run began.
       if (signal.aborted) await stopChild(child)
       else if (this.#pauseCount !== pauses) await pauseTask(work)
-      return { task_id: task.id, subagent: task.subagent, ...(await this.#waitForOutcome(work, signal)) }
+      const status = await waitForChild(child, log, signal)
+      signal.throwIfAborted()
+      // The reason may have been set during the wait.
+      const outcome = await taskOutcome({ child, log, status, reason: work.reason }, signal)
+      return { task_id: task.id, subagent: task.subagent, ...outcome }
     } finally {
       signal.removeEventListener('abort', stop)
       await stopping
@@ -257,15 +257,6 @@ export class TaskRunner implements TaskExecutor {
       this.#running.delete(task.id)
       await this.#options.host.onUsage(task.id, child.stats, true).catch(() => undefined)
     }
-  }
-
-  async #waitForOutcome(work: RunningTask, signal: AbortSignal) {
-    const { log } = this.#options.deps
-    const { child } = work
-    const status = await waitForChild(child, log, signal)
-    signal.throwIfAborted()
-    // The reason may have been set during the wait.
-    return await taskOutcome({ child, log, status, reason: work.reason }, signal)
   }
 
   /** Reports usage, and stops a task that is over its budget. */

@@ -59,7 +59,6 @@ export type CondenseResult =
 export interface CondenseOptions {
   readonly view: View
   readonly condenser: SummarizingCondenser
-  /** The model that summarises. */
   readonly model: Model
   /** The model that reads the view; default: the one that summarises. */
   readonly reader?: Model
@@ -70,7 +69,6 @@ export interface CondenseOptions {
 const maxSummaryChars = 20_000
 /** Share of the summariser's window for the request. */
 const requestShare = 0.75
-/** For models whose window is unknown. */
 const defaultContextWindow = 100_000
 
 /**
@@ -95,9 +93,7 @@ function planCondensation(events: readonly ViewEvent[], options: CondenseOptions
   const target = {
     keepFirst: keep_first,
     maxEvents: Math.floor((isHard ? Math.min(events.length, max_size) : max_size) / 2),
-    maxTokens: isHard
-      ? targetTokens(tokenLimit(condenser, reader), countViewTokens(view, reader))
-      : undefined,
+    maxTokens: isHard ? targetTokens(condenser, reader, countViewTokens(view, reader)) : undefined,
     // A summary replaces one event.
     minForgotten: Math.max(2, Math.ceil(minimum_progress * events.length)),
   }
@@ -106,8 +102,8 @@ function planCondensation(events: readonly ViewEvent[], options: CondenseOptions
 }
 
 /** Half of the limit or of the present size: a provider may count more tokens than we do. */
-function targetTokens(limit: number | undefined, present: number): number {
-  return Math.floor(Math.min(limit ?? present, present) / 2)
+function targetTokens(condenser: SummarizingCondenser, reader: Model, present: number): number {
+  return Math.floor(Math.min(tokenLimit(condenser, reader) ?? present, present) / 2)
 }
 
 async function summarize(
@@ -142,13 +138,9 @@ function condenseResult(plan: CondensePlan, reply: ModelReply, model: Model): Co
     const why = reply.stop === 'refusal' ? 'the model refused.' : 'the model answered without a text.'
     return condenseFailure('LLMNoResponseError', `${summaryFailed} ${why}`, replies)
   }
-  if (!isSmaller(plan, summary, model)) {
-    return condenseFailure(
-      'LLMContextWindowExceedError',
-      'The summary is no shorter than what it sums up.',
-      replies,
-    )
-  }
+  const tooLong = 'The summary is no shorter than what it sums up.'
+  if (!isSmaller(plan, summary, model))
+    return condenseFailure('LLMContextWindowExceedError', tooLong, replies)
   const draft = {
     kind: 'Condensation',
     source: 'environment',
@@ -173,12 +165,10 @@ function isSmaller({ forgotten }: CondensePlan, summary: string, model: Model): 
   return now < before
 }
 
-const nothingToForget: CondenseResult = {
-  kind: 'failure',
-  code: 'NothingToForget',
-  detail: 'Nothing can be forgotten yet without losing what was said last.',
-  replies: [],
-}
+const nothingToForget = condenseFailure(
+  'NothingToForget',
+  'Nothing can be forgotten yet without losing what was said last.',
+)
 
 function cannotShrink({ view, condenser, model, reader = model }: CondenseOptions): CondenseResult {
   const limit = tokenLimit(condenser, reader)

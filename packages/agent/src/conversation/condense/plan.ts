@@ -13,7 +13,6 @@ export interface CondenseTarget {
   readonly maxEvents: number
   /** Most tokens of the view afterwards without its summary; undefined: no bound. */
   readonly maxTokens: number | undefined
-  /** Least number of events to forget. */
   readonly minForgotten: number
 }
 

@@ -13,14 +13,14 @@ interface TranscriptEntry {
   readonly text: string
 }
 
+type Transcript = readonly TranscriptEntry[]
+
 export interface SummaryInput {
-  /** The events to forget, in order. */
   readonly forgotten: readonly ViewEvent[]
   /** The user's latest message when it comes after the summary though it stood among the forgotten events. */
   readonly latestUserMessage: ViewEvent | undefined
 }
 
-/** Most characters of an entry. */
 const maxEntryChars = 10_000
 /** Shorter entries say nothing; then there are fewer of them. */
 const minEntryChars = 200
@@ -69,7 +69,7 @@ function messageText({ content, tool_calls }: Message): string {
 }
 
 /** Cuts the longest entries first, then drops the oldest, but never a summary. */
-function fit(entries: readonly TranscriptEntry[], chars: number): TranscriptEntry[] {
+function fit(entries: Transcript, chars: number): Transcript {
   const room = Math.max(1, Math.floor(chars / minEntryChars))
   const newest = entries.slice(-room)
   const dropped = entries.slice(0, Math.max(0, entries.length - room))
@@ -77,13 +77,8 @@ function fit(entries: readonly TranscriptEntry[], chars: number): TranscriptEntr
   const left = dropped.length - summaries.length
   const note = { heading: 'Note', text: `${left} older entries are left out here.` }
   const included = [...summaries, ...(left === 0 ? [] : [note]), ...newest]
-  const share = Math.min(
-    maxEntryChars,
-    fairShare(
-      included.map(({ heading, text }) => heading.length + text.length),
-      chars,
-    ),
-  )
+  const lengths = included.map(({ heading, text }) => heading.length + text.length)
+  const share = Math.min(maxEntryChars, fairShare(lengths, chars))
   return included.map(({ heading, text }) => ({ heading, text: truncateMiddle(text, share) }))
 }
 
@@ -99,10 +94,7 @@ export function fairShare(lengths: readonly number[], total: number): number {
   return Number.POSITIVE_INFINITY
 }
 
-function summaryMessages(
-  entries: readonly TranscriptEntry[],
-  latestEntries: readonly TranscriptEntry[],
-): Message[] {
+function summaryMessages(entries: Transcript, latestEntries: Transcript): Message[] {
   const record = `The record, oldest first:\n\n${entries.map(formatEntry).join('\n\n')}`
   const orientation = `For orientation, the user's latest message. It stays in the agent's view, right after your summary; say what has been done about it:\n\n${latestEntries.map(formatEntry).join('\n\n')}`
   const parts = latestEntries.length === 0 ? [record] : [record, orientation]

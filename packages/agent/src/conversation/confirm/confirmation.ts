@@ -14,7 +14,6 @@ import type { PendingAction } from '../state/state.ts'
 interface RiskInput {
   readonly tool: Tool
   readonly action: Action
-  /** The risk that the model stated. */
   readonly predictedRisk: SecurityRisk
 }
 
@@ -41,7 +40,6 @@ export async function assess(
   }
 }
 
-/** The risk of a tool by its annotations. */
 function riskFromAnnotations({ definition: { annotations } }: Tool): SecurityRisk {
   if (annotations?.readOnlyHint) return 'LOW'
   return annotations?.openWorldHint === false ? 'LOW' : 'MEDIUM'

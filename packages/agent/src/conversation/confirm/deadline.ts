@@ -1,6 +1,5 @@
-const maxTimerMs = 2 ** 31 - 1
+import { maxTimerMs } from '@slipway/shared/async'
 
-/** A wait for confirmation. */
 interface ConfirmationWait {
   /** When it began, in milliseconds. */
   readonly since: number

@@ -74,7 +74,6 @@ export function failureEvents(code: string, detail: string): EventDraft[] {
   ]
 }
 
-/** A message of one text. */
 export function textMessage(role: 'system' | 'user', text: string): Message {
   return { role, content: [{ type: 'text', text, cache_prompt: false }], thinking_blocks: [] }
 }

@@ -34,7 +34,6 @@ export async function finalResponse(
   return contentText(getMember(getMember(messageEvent, 'llm_message'), 'content'))
 }
 
-/** The newest message of a source on a branch. */
 export async function findNewestMessage(
   log: Pick<EventLog, 'search'>,
   options: {

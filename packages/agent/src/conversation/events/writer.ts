@@ -7,7 +7,6 @@ import { type Checkpoint, restoreState } from '../state/checkpoints.ts'
 import { ConversationState } from '../state/state.ts'
 import type { LogEvent } from '../view/view.ts'
 
-/** Events to append. */
 export interface WriteDecision {
   readonly events: readonly EventDraft[]
   /** Changes of the conversation's record in the same transaction; the status follows from the events. */
@@ -20,7 +19,6 @@ const batch = 500
 const busyMs = 100
 
 export interface ConversationWriterOptions {
-  /** Removes secrets from a draft. */
   readonly redact?: (draft: EventDraft) => EventDraft
   /** The last change of a draft before it is stored behind the event `leafId`. */
   readonly format?: (draft: EventDraft, leafId: string | undefined) => EventDraft

@@ -5,7 +5,6 @@ import { type HookDefinition, type HookPayload, type HookResult, hookEventNames 
 /** Most characters of a hook's output, and of its input as JSON. */
 const maxCharacters = 50_000
 
-/** One hook, asked about one event. */
 export interface HookCall {
   readonly event: HookEvent
   readonly payload: HookPayload

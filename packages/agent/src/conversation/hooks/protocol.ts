@@ -19,7 +19,6 @@ export interface HookPayload {
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** The result of one hook. */
 export interface HookResult {
   readonly isBlocked: boolean
   readonly reason: string | undefined

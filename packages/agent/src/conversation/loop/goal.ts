@@ -9,7 +9,6 @@ export function assertCanStartGoal({ status, goal }: ConversationState): void {
   if (goal?.active) throw new Problem('conflict', 'The conversation pursues a goal already.')
 }
 
-/** A new goal, in its first round. */
 export function newGoal(objective: string, max_iterations: number): GoalState {
   return { active: true, status: 'running', iteration: 1, max_iterations, objective, verdict: null }
 }

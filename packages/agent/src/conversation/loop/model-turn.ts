@@ -1,4 +1,4 @@
-import type { Message, MessageToolCall, SecurityAnalyzer, SecurityRisk, TextContent } from '@slipway/protocol'
+import type { Message, MessageToolCall, SecurityAnalyzer, TextContent } from '@slipway/protocol'
 import { parseJsonObject } from '@slipway/shared/json'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
@@ -66,12 +66,8 @@ async function toolCallEvents(reply: ModelReply, options: ModelTurnOptions): Pro
     const read = parseToolCall(toolCall, options.tools)
     const { tool_call } = read
     const isCall = read.kind === 'call'
-    const security_risk: SecurityRisk = isCall
-      ? await assess(options.analyzer, {
-          tool: read.tool,
-          action: read.action,
-          predictedRisk: read.security_risk,
-        })
+    const security_risk = isCall
+      ? await assess(options.analyzer, { ...read, predictedRisk: read.security_risk })
       : 'UNKNOWN'
     done.push({
       kind: 'ActionEvent',
@@ -125,16 +121,9 @@ function agentMessageEvent(reply: ModelReply): EventDraft {
 
 function completionLogEvents({ completionLog, model, usageId }: ModelReply): EventDraft[] {
   if (completionLog === undefined) return []
-  return [
-    {
-      kind: 'LLMCompletionLogEvent',
-      source: 'environment',
-      filename: completionLog.filename,
-      log_data: completionLog.data,
-      model_name: model,
-      usage_id: usageId,
-    },
-  ]
+  const { filename, data: log_data } = completionLog
+  const members = { filename, log_data, model_name: model, usage_id: usageId }
+  return [{ kind: 'LLMCompletionLogEvent', source: 'environment', ...members }]
 }
 
 function tokenEvents({ tokenIds }: ModelReply): EventDraft[] {

@@ -5,7 +5,6 @@ import type { ConversationState } from '../state/state.ts'
 
 const start = { steps: 0, refusals: 0, refinements: 0, failedCondenseSize: 0, hasOverflowed: false }
 
-/** The counters of one run. */
 export class RunProgress {
   steps = start.steps
   /** Refused replies in a row. */
@@ -38,7 +37,6 @@ export class RunProgress {
   }
 }
 
-/** What one step of the agent loop works with. */
 export interface StepScope {
   readonly context: ConversationContext
   readonly runtime: AgentRuntime

@@ -3,7 +3,6 @@ import type { Tool } from '../../tools/core/tool.ts'
 import { requiresConfirmation } from '../confirm/confirmation.ts'
 import type { ConversationState } from '../state/state.ts'
 
-/** The next step of the loop. */
 export type Step = 'ask' | 'act' | 'condense' | 'conclude' | 'stuck' | 'nudge' | 'limit' | 'think'
 
 export interface StepInput {
@@ -11,7 +10,6 @@ export interface StepInput {
   readonly tools: ReadonlyMap<string, Tool>
   /** Undefined: no stuck detection. */
   readonly thresholds: StuckThresholds | undefined
-  /** Steps left in this run. */
   readonly stepsLeft: number
   readonly mustCondense: boolean
 }

@@ -123,10 +123,8 @@ export class AgentRuntime {
     const [hooks, tools] = await Promise.all([hooksLoading, openAgentTools(settings, toolContext)])
     for (const issue of [...loaded.issues, ...hooks.issues, ...extensions.issues])
       deps.logLine('warn', 'a file of the project was skipped', { conversation: id, issue })
-    const projectHooks = hooks.config
-    return new AgentRuntime({
-      ...{ context, settings, toolContext, projectHooks, extensions, tasks, skills, tools },
-    })
+    const loadedParts = { projectHooks: hooks.config, extensions, tasks, skills, tools }
+    return new AgentRuntime({ context, settings, toolContext, ...loadedParts })
   }
 
   /** What plugins and the server add. */
@@ -181,11 +179,7 @@ export class AgentRuntime {
 
   openModel(llm: Llm): Model {
     const { openModel, findProfile, monitor, now } = this.#parts.context.deps
-    const options = {
-      now: () => now() / 1000,
-      ...(findProfile === undefined ? {} : { findProfile }),
-    }
-    return instrumentModel(openModel(llm, options), monitor)
+    return instrumentModel(openModel(llm, { now: () => now() / 1000, findProfile }), monitor)
   }
 
   switchModel(llm: Llm): void {

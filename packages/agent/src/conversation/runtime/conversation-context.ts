@@ -50,7 +50,6 @@ export interface ConversationContext {
   appendWithUsage(decide: Decide): Promise<void>
   /** Adds the use of a model beside the agent loop, stores and publishes the statistics. */
   recordUsage(reply: ModelReply, usageId: string): Promise<void>
-  /** Stores the usage statistics. */
   saveUsage(): Promise<void>
   publishUsage(): void
 }

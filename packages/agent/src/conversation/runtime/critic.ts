@@ -1,5 +1,7 @@
 import type { Critic, CriticResult } from '@slipway/protocol'
+import { maxTimerMs } from '@slipway/shared/async'
 import { isRecord } from '@slipway/shared/json'
+import { BoundedBuffer } from '../../workspace/bounded-buffer.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 
 const maxRequestBytes = 4 * 1024 * 1024
@@ -58,11 +60,8 @@ async function hasRepositoryChanges(
   { workspace, events }: CriticInput,
   signal: AbortSignal,
 ): Promise<boolean | undefined> {
-  const changes = await git(
-    workspace,
-    ['status', '--porcelain', '--untracked-files=normal', '--', '.'],
-    signal,
-  )
+  const status = ['status', '--porcelain', '--untracked-files=normal', '--', '.']
+  const changes = await git(workspace, status, signal)
   if (changes === undefined) return undefined
   const since = events.find(({ timestamp }) => timestamp !== undefined)?.timestamp
   if (changes !== '' || since === undefined) return changes !== ''
@@ -96,6 +95,7 @@ async function requestCritic(
   input: CriticInput,
   signal: AbortSignal,
 ): Promise<CriticResult | undefined> {
+  const timeout = AbortSignal.timeout(Math.min(Math.ceil(critic.timeout * 1000), maxTimerMs))
   try {
     const response = await fetch(critic.server_url, {
       method: 'POST',
@@ -110,10 +110,7 @@ async function requestCritic(
         events: newestEvents(input.events),
       }),
       redirect: 'error',
-      signal: AbortSignal.any([
-        signal,
-        AbortSignal.timeout(Math.min(Math.ceil(critic.timeout * 1000), 2 ** 31 - 1)),
-      ]),
+      signal: AbortSignal.any([signal, timeout]),
     })
     if (!response.ok) {
       await response.body?.cancel()
@@ -136,14 +133,12 @@ function newestEvents(events: readonly CriticEvent[]): readonly CriticEvent[] {
 }
 
 async function readJsonBody(response: Response): Promise<unknown> {
-  const chunks: Uint8Array[] = []
-  let size = 0
+  const body = new BoundedBuffer(maxResponseBytes)
   for await (const chunk of response.body ?? []) {
-    size += chunk.length
-    if (size > maxResponseBytes) return undefined
-    chunks.push(chunk)
+    body.append(Buffer.from(chunk))
+    if (body.isTruncated) return undefined
   }
-  return JSON.parse(Buffer.concat(chunks).toString('utf8'))
+  return JSON.parse(body.bytes().toString('utf8'))
 }
 
 function parseCriticResult(value: unknown): CriticResult | undefined {

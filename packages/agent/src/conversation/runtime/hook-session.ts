@@ -12,7 +12,6 @@ interface HookSessionOptions {
   readonly askModel: AskModel
 }
 
-/** The hooks of a loaded conversation. */
 export class HookSession {
   readonly #options: HookSessionOptions
   #hooks: Hooks
@@ -31,7 +30,6 @@ export class HookSession {
     return verdict
   }
 
-  /** Replaces the hooks by those of the current configuration. */
   async reload(): Promise<void> {
     const before = this.#hooks
     this.#hooks = this.#open()

@@ -18,7 +18,6 @@ export interface WorkOutcome {
   readonly modelUsage?: { readonly usage: TokenUsage; readonly cost: number } | undefined
 }
 
-/** Called when work begins. */
 export type RunMonitor = (work: MonitoredWork) => {
   /** Runs the work; monitored work that begins inside belongs to it. */
   within<T>(work: () => T): T

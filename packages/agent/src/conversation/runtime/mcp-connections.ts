@@ -14,11 +14,9 @@ interface McpConnectionsOptions {
   servers(): Readonly<Record<string, McpServer>>
   /** The servers of this conversation alone; only these must start. */
   requiredServers(): Readonly<Record<string, McpServer>>
-  /** Called when the tools of a connected server change. */
   onChange(): void
 }
 
-/** The connections of a conversation to MCP servers. */
 export class McpConnections {
   readonly #options: McpConnectionsOptions
   readonly #connected = new Set<string>()

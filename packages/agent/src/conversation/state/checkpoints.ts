@@ -2,7 +2,6 @@ import type { EventLog, Snapshot } from '@slipway/storage'
 import type { LogEvent } from '../view/view.ts'
 import { ConversationState, type SavedState } from './state.ts'
 
-/** A saved state and its position. */
 export interface Checkpoint {
   readonly position: number
   readonly state: SavedState

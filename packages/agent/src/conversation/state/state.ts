@@ -15,7 +15,6 @@ import { type LogEvent, View } from '../view/view.ts'
 import { type LeafMove, leafPosition } from './branch.ts'
 import { StuckDetector } from './stuck-detector.ts'
 
-/** An action that has no result yet. */
 export interface PendingAction {
   /** Of its ActionEvent. */
   readonly id: string
@@ -151,7 +150,6 @@ export class ConversationState {
     return this.pendingActions().filter(({ position }) => position < this.abandonedBelow)
   }
 
-  /** Pending actions in order. */
   pendingActions(): PendingAction[] {
     return [...this.pending.values()]
   }

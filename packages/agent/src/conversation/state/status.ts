@@ -1,6 +1,5 @@
 import { type ExecutionStatus, Problem } from '@slipway/protocol'
 
-/** Commands of callers. */
 export type Command = 'run' | 'send' | 'accept' | 'reject' | 'pause' | 'interrupt' | 'navigate'
 
 /**

@@ -7,7 +7,6 @@ export function textBlock(text: string): TextContent {
   return { cache_prompt: false, type: 'text', text }
 }
 
-/** The text of a model's reply. */
 export function replyText({ message }: { readonly message: Message }, separator = ''): string {
   return message.content.map((part) => (part.type === 'text' ? part.text : '')).join(separator)
 }

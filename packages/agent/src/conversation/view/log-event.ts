@@ -14,13 +14,11 @@ const viewKinds = [
 ] as const
 const kinds: ReadonlySet<string> = new Set(viewKinds)
 
-/** An event of one or several kinds. */
 export type LogEventOf<K extends Event['kind']> = Extract<LogEvent, { kind: K }>
 
 /** An event that the model sees. */
 export type ViewEvent = LogEventOf<(typeof viewKinds)[number]>
 
-/** The result of a call. */
 export type ResultEvent = LogEventOf<'ObservationEvent' | 'AgentErrorEvent' | 'UserRejectObservation'>
 
 export function isViewEvent(event: LogEvent): event is ViewEvent {

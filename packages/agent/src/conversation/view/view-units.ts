@@ -2,7 +2,6 @@ import { isResult, type LogEventOf, type ResultEvent, type ViewEvent } from './l
 
 type ActionEvent = LogEventOf<'ActionEvent'>
 
-/** A call and its result. */
 export interface CallWithResult {
   readonly action: ActionEvent
   result?: ResultEvent
@@ -59,7 +58,6 @@ interface Slot {
   readonly call: CallWithResult
 }
 
-/** The calls so far, by action id and by call id. */
 class CallIndex {
   readonly #byAction = new Map<string, Slot>()
   readonly #byCall = new Map<string, Slot[]>()

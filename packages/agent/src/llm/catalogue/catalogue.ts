@@ -13,7 +13,6 @@ const listed = new Map([...pricedProviders].filter(([name]) => name !== 'azure' 
 const nonChatModels =
   /embed|whisper|moderation|transcribe|realtime|audio|speech|voice|voxtral|sonic|-tts|-image|image-|-live|ocr|guard|titan|^ft:|\.ft-|^(?:ada|babbage|curie|davinci)$|^text-|^computer-use$|-vision-preview$/
 
-/** The known models. */
 export interface Catalogue {
   /** The prefixes of model names, sorted. */
   providers(): string[]

@@ -2,7 +2,15 @@ import { type Llm, llm as llmSchema, type Message } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
 import { llmSecrets } from '../credentials.ts'
 import { classifyFailure, type ProviderFailure, redactDetail } from '../failures.ts'
-import type { Model, ModelEnvironment, ModelFailure, ModelRequest, ModelResult, OpenModel } from '../model.ts'
+import type {
+  FindProfile,
+  Model,
+  ModelEnvironment,
+  ModelFailure,
+  ModelRequest,
+  ModelResult,
+  OpenModel,
+} from '../model.ts'
 import { type ModelSource, type SourceResult, sleepUntilAborted } from '../model-source.ts'
 import { resolveRoute } from '../route.ts'
 import { countTokens } from '../tokens.ts'
@@ -11,7 +19,6 @@ import { ScriptedModelSource } from './scripted-model.ts'
 
 /** The name of a profile, or the settings of a model. */
 type FallbackName = string | Record<string, unknown>
-type FindProfile = (name: string) => Promise<Llm | undefined>
 
 /**
  * Opens a model. Loads and sends nothing before the first request; invalid settings make each request fail.

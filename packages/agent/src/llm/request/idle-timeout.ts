@@ -1,7 +1,5 @@
-import { raceAbort } from '@slipway/shared/async'
+import { maxTimerMs, raceAbort } from '@slipway/shared/async'
 
-/** The longest time that a timer supports. */
-const maxTimerMs = 2 ** 31 - 1
 const timeouts = new WeakMap<AbortSignal, IdleTimeout>()
 
 /** The idle timeout of a request, by its signal. */

@@ -14,7 +14,6 @@ const mediaTypeByExtension: Readonly<Record<string, string>> = {
   bmp: 'image/bmp',
 }
 
-/** The images that a model accepts. */
 export interface ImageSupport {
   readonly hasVision: boolean
   /** False: only as data (Bedrock). */

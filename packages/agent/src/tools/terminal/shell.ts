@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { maxTimerMs } from '@slipway/shared/async'
 import { makeDirectory } from '@slipway/shared/fs'
 import { foregroundProcessGroup, isAwaitingInput, killProcessGroup } from '../../workspace/processes.ts'
-import { maxTimerMs } from '../../workspace/stream-process.ts'
 import type { Terminal, Workspace } from '../../workspace/workspace.ts'
 import { Screen } from './screen.ts'
 import {
