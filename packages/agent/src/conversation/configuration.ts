@@ -37,7 +37,7 @@ export async function addSecrets(
   { context: { secrets, settings } }: ConversationParts,
   added: Readonly<Record<string, SecretSource>>,
 ): Promise<void> {
-  secrets.add(added)
+  secrets.addSources(added)
   await settings.change((now) => ({ ...now, secrets: { ...now.secrets, ...added } }))
 }
 

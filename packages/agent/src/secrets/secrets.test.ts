@@ -87,7 +87,7 @@ test('a stream holds back no more than what may become a value', () => {
 
 test('a secret that is replaced stays hidden, and the new one is hidden too', () => {
   const secrets = createSecrets({ A: 'first-value' })
-  secrets.add({ A: secretSource.parse('second-value') })
+  secrets.addSources({ A: secretSource.parse('second-value') })
   expect(secrets.redact('first-value second-value')).toBe(`${secretPlaceholder} ${secretPlaceholder}`)
 })
 

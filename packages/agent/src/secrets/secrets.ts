@@ -20,20 +20,20 @@ interface SecretsOptions {
  * The secrets of one conversation. Values leave in two ways only: `findMentioned` for the environment of a
  * command that names them, and `expand` for the arguments of an MCP call.
  */
-export class Secrets {
+export class Secrets extends Redactor {
   readonly #sources = new Map<string, SecretSource>()
   readonly #values = new Map<string, string>()
   readonly #failedAt = new Map<string, number>()
-  readonly #redactor = new Redactor({ mark: secretPlaceholder, forms: textForms })
   readonly #options: SecretsOptions
 
   constructor(sources: Readonly<Record<string, SecretSource>> = {}, options: SecretsOptions = {}) {
+    super({ mark: secretPlaceholder, forms: textForms })
     this.#options = options
-    this.add(sources)
+    this.addSources(sources)
   }
 
   /** Adds sources; one of the same name is replaced. Its old value stays redacted. */
-  add(sources: Readonly<Record<string, SecretSource>>): void {
+  addSources(sources: Readonly<Record<string, SecretSource>>): void {
     for (const [name, source] of Object.entries(sources)) {
       this.#sources.set(name, source)
       this.#values.delete(name)
@@ -46,7 +46,7 @@ export class Secrets {
 
   /** Redacts a value that is not a secret of the conversation, such as the key of a model. */
   addValue(value: string): void {
-    this.#redactor.add(value)
+    this.add(value)
   }
 
   /** Redacts the keys, tokens and passwords of a configuration, and texts in it that look like one. */
@@ -92,28 +92,9 @@ export class Secrets {
     await Promise.all([...this.#sources.keys()].map((name) => this.#resolveValue(name)))
   }
 
-  /** The text with the placeholder in the place of each known value. */
-  redact(text: string): string {
-    return this.#redactor.redact(text)
-  }
-
-  /** A copy of a JSON value with every text redacted, names of members included. */
-  redactJson<V>(value: V): V {
-    return this.#redactor.redactJson(value)
-  }
-
-  get hasValues(): boolean {
-    return this.#redactor.hasValues
-  }
-
-  /** Redacts a text that arrives in pieces; see `Redactor.stream`. */
-  stream(): { add(text: string): string; end(): string } {
-    return this.#redactor.stream()
-  }
-
   #setValue(name: string, value: string): void {
     this.#values.set(name, value)
-    this.#redactor.add(value)
+    this.add(value)
   }
 
   /** Read each time: it costs nothing and may change. Earlier values stay redacted. */

@@ -157,12 +157,10 @@ function parentHasOrigin(
 }
 
 /** Tool hooks of the parent apply to its tasks; its other hooks concern the conversation with the user. */
-function taskHooks(parentHooks: HookConfig | undefined, own: HookConfig | undefined): HookConfig {
-  const none = hookConfig.parse({})
-  const base = own ?? none
+function taskHooks(parent = hookConfig.parse({}), own = hookConfig.parse({})): HookConfig {
   return {
-    ...base,
-    pre_tool_use: [...(parentHooks ?? none).pre_tool_use, ...base.pre_tool_use],
-    post_tool_use: [...(parentHooks ?? none).post_tool_use, ...base.post_tool_use],
+    ...own,
+    pre_tool_use: [...parent.pre_tool_use, ...own.pre_tool_use],
+    post_tool_use: [...parent.post_tool_use, ...own.post_tool_use],
   }
 }

@@ -26,11 +26,23 @@ export function planMiddle(
   tokensOf: (unit: ViewUnit) => number,
 ): CondensePlan | undefined {
   const layout = viewLayout(events)
+  const { units, boundaries, protectedIndexes } = layout
+  const { maxEvents, maxTokens = Number.POSITIVE_INFINITY } = target
   const head = headEnd(layout, events, target.keepFirst)
-  const last = layout.boundaries.lastIndexOf(true, events.length - 1)
-  const fits = createFitCheck(layout, target, tokensOf)
+  const last = boundaries.lastIndexOf(true, events.length - 1)
+  const countedUnits = target.maxTokens === undefined ? [] : units
+  const tokens = new Map(countedUnits.map((unit) => [unit.first, tokensOf(unit)]))
+  // The view without the forgettable events from `head` to `end`, with a summary in their place.
+  let eventsLeft = events.length + 1
+  let tokensLeft = tokens.values().reduce((sum, value) => sum + value, 0)
   let end = head
-  while (end < last && !(layout.boundaries[end] && fits(head, end))) end++
+  while (end < last && !(boundaries[end] && eventsLeft <= maxEvents && tokensLeft <= maxTokens)) {
+    if (!protectedIndexes.has(end)) {
+      eventsLeft--
+      tokensLeft -= tokens.get(end) ?? 0
+    }
+    end++
+  }
   const plan = createPlan(events, layout, { head, end })
   return plan !== undefined && plan.forgotten.length >= target.minForgotten ? plan : undefined
 }
@@ -81,34 +93,6 @@ function headEnd(layout: ViewLayout, events: readonly ViewEvent[], keepFirst: nu
   const isLed = events[0]?.kind === 'SystemPromptEvent'
   const head = layout.boundaries.lastIndexOf(true, Math.min(keepFirst, events.length))
   return Math.max(head, isLed ? 1 : 0)
-}
-
-/** Whether the view fits the target without the forgettable events from `head` to `end`. */
-function createFitCheck(layout: ViewLayout, target: CondenseTarget, tokensOf: (unit: ViewUnit) => number) {
-  const size = layout.boundaries.length - 1
-  const { maxEvents, maxTokens } = target
-  const tokens = new Map<number, number>()
-  if (maxTokens !== undefined) for (const unit of layout.units) tokens.set(unit.first, tokensOf(unit))
-  const total = [...tokens.values()].reduce((sum, value) => sum + value, 0)
-  const isProtected = (index: number) => layout.protectedIndexes.has(index)
-  const eventsBefore = runningSum(size, (index) => (isProtected(index) ? 0 : 1))
-  const tokensBefore = runningSum(size, (index) => (isProtected(index) ? 0 : (tokens.get(index) ?? 0)))
-  return (head: number, end: number): boolean => {
-    const events = size - (sumAt(eventsBefore, end) - sumAt(eventsBefore, head)) + 1
-    const left = total - (sumAt(tokensBefore, end) - sumAt(tokensBefore, head))
-    return events <= maxEvents && left <= (maxTokens ?? Number.POSITIVE_INFINITY)
-  }
-}
-
-/** Sums of the values before each index, up to `size`. */
-function runningSum(size: number, value: (index: number) => number): number[] {
-  const sums = [0]
-  for (let index = 0; index < size; index++) sums.push(sumAt(sums, index) + value(index))
-  return sums
-}
-
-function sumAt(sums: readonly number[], index: number): number {
-  return sums[index] ?? 0
 }
 
 /** A plan needs more events than earlier summaries, so that the number of other events shrinks each time. */

@@ -60,27 +60,21 @@ export class AgentLoop {
     const runtime = await this.#prepareRuntime(signal)
     if (signal.aborted) return
     const context = this.#context
+    const { writer, deps } = context
+    const limit = runtime.settings.agent.tool_concurrency_limit
     const scope = this.#scope(runtime)
     const next = (now: ConversationState) => this.#nextStep(now, runtime)
     const append = (step: Step, events: readonly EventDraft[]) =>
       context.appendPatiently((now) => (next(now) === step ? events : []))
+    const limitText = `Agent reached maximum iterations limit (${context.settings.current.max_iterations}).`
     const steps: Record<Step, () => Promise<unknown>> = {
       ask: () => append('ask', [statusUpdate('waiting_for_confirmation')]),
-      act: () =>
-        executePendingActions(
-          {
-            writer: context.writer,
-            runtime,
-            limit: runtime.settings.agent.tool_concurrency_limit,
-            monitor: context.deps.monitor,
-          },
-          signal,
-        ),
+      act: () => executePendingActions({ writer, runtime, limit, monitor: deps.monitor }, signal),
       condense: () => condenseStep(scope, signal),
       conclude: () => conclude(scope, signal),
       stuck: () => append('stuck', [statusUpdate('stuck')]),
       nudge: () => append('nudge', [userMessage('environment', nudge)]),
-      limit: () => append('limit', this.#iterationLimitEvents()),
+      limit: () => append('limit', failureEvents('MaxIterationsReached', limitText)),
       think: () => callModel(scope, signal),
     }
     await steps[next(context.state)]()
@@ -100,14 +94,6 @@ export class AgentLoop {
       stepsLeft: max_iterations - this.#progress.steps,
       mustCondense: this.#progress.condenseNeed(state, runtime) !== 'no',
     })
-  }
-
-  #iterationLimitEvents(): EventDraft[] {
-    const { max_iterations } = this.#context.settings.current
-    return failureEvents(
-      'MaxIterationsReached',
-      `Agent reached maximum iterations limit (${max_iterations}).`,
-    )
   }
 
   async #appendFailure(error: unknown): Promise<void> {

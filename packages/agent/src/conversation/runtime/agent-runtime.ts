@@ -41,10 +41,14 @@ export class AgentRuntime {
   /** The settings at the time it was opened. */
   readonly settings: ResolvedSettings
   readonly workspace: Workspace
+  /** What plugins and the server add. */
+  readonly extensions: ConversationExtensions
+  /** The tasks for other agents; undefined where none can be given. */
+  readonly tasks: TaskRunner | undefined
   readonly hooks: HookSession
   readonly rules = new ProjectRules(() => this.#skills)
   readonly evaluateWithCritic: EvaluateWithCritic | undefined
-  readonly #parts: RuntimeParts
+  readonly #context: ConversationContext
   readonly #mcp: McpConnections
   #tools: ReadonlyMap<string, Tool>
   #model: Model
@@ -54,8 +58,10 @@ export class AgentRuntime {
   private constructor(parts: RuntimeParts) {
     const { context, settings, toolContext, projectHooks, extensions, skills, tools } = parts
     const { agent } = settings
-    this.#parts = parts
+    this.#context = context
     this.settings = settings
+    this.extensions = extensions
+    this.tasks = parts.tasks
     this.workspace = toolContext.workspace
     this.#skills = skills
     this.#tools = tools
@@ -127,16 +133,6 @@ export class AgentRuntime {
     return new AgentRuntime({ context, settings, toolContext, ...loadedParts })
   }
 
-  /** What plugins and the server add. */
-  get extensions(): ConversationExtensions {
-    return this.#parts.extensions
-  }
-
-  /** The tasks for other agents; undefined where none can be given. */
-  get tasks(): TaskRunner | undefined {
-    return this.#parts.tasks
-  }
-
   get skills(): SkillSet {
     return this.#skills
   }
@@ -178,7 +174,7 @@ export class AgentRuntime {
   }
 
   openModel(llm: Llm): Model {
-    const { openModel, findProfile, monitor, now } = this.#parts.context.deps
+    const { openModel, findProfile, monitor, now } = this.#context.deps
     return instrumentModel(openModel(llm, { now: () => now() / 1000, findProfile }), monitor)
   }
 
@@ -189,7 +185,7 @@ export class AgentRuntime {
   /** Applies changed extensions: skills, hooks and servers, which `connect` starts. Running work goes on. */
   async reload(signal: AbortSignal): Promise<void> {
     const { settings, extensions, workspace } = this
-    const { id, deps, secrets } = this.#parts.context
+    const { id, deps, secrets } = this.#context
     const { skills, issues } = await loadSkills(
       {
         directory: workspace.directory,
@@ -233,12 +229,9 @@ export class AgentRuntime {
   }
 }
 
-async function openAgentTools(
-  { agent, client_tools = [] }: ResolvedSettings,
-  context: ToolContext,
-): Promise<ReadonlyMap<string, Tool>> {
+function openAgentTools({ agent, client_tools = [] }: ResolvedSettings, context: ToolContext) {
   const filter = agent.filter_tools_regex
-  return await openTools({
+  return openTools({
     specs: agent.tools,
     defaults: agent.include_default_tools,
     context,

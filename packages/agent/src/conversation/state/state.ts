@@ -224,22 +224,12 @@ export class ConversationState {
         this.#closeByCallId(event.tool_call_id)
         return
       case 'CondensationRequest':
-        this.isCondensationRequested = true
-        return
       case 'Condensation':
-        this.isCondensationRequested = false
+        this.isCondensationRequested = event.kind === 'CondensationRequest'
         return
       case 'ConversationStateUpdateEvent':
         this.#applyStateUpdate(event, position)
-        return
-      default:
-        return
     }
-  }
-
-  #resetStuckDetector(): void {
-    this.stuckDetector = new StuckDetector()
-    this.#recentIds = []
   }
 
   #message(event: Extract<LogEvent, { kind: 'MessageEvent' }>, position: number): void {
@@ -297,7 +287,10 @@ export class ConversationState {
       if (this.status === 'waiting_for_confirmation' && status.data === 'running')
         this.approvedBelow = position
       // Running it again is a request to try again.
-      if (this.status === 'stuck' && status.data === 'running') this.#resetStuckDetector()
+      if (this.status === 'stuck' && status.data === 'running') {
+        this.stuckDetector = new StuckDetector()
+        this.#recentIds = []
+      }
       this.status = status.data
       this.statusSince = timestamp
     } else if (key === 'goal') {

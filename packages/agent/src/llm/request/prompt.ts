@@ -256,9 +256,8 @@ class PromptBuilder {
     const files = parts.filter((part) => part.type === 'file')
     const texts = parts.flatMap((part) => (part.type === 'text' ? [part.text] : []))
     if (files.length === 0) return { type: 'text', value: texts.join('\n') }
-    if (acceptsImagesInResults(this.#route.api)) {
-      return { type: 'content', value: parts }
-    }
+    const { api } = this.#route
+    if (api !== 'chat' && api !== 'compatible') return { type: 'content', value: parts }
     this.#pendingImages.push(
       text(`Images of the result of the call ${message.tool_call_id ?? ''}:`),
       ...files,
@@ -297,10 +296,6 @@ class PromptBuilder {
     const key = this.#route.api === 'compatible' && 'thoughtSignature' in own ? 'google' : this.#key
     return { providerOptions: { [key]: own } }
   }
-}
-
-function acceptsImagesInResults(api: ProviderApi): boolean {
-  return api !== 'chat' && api !== 'compatible'
 }
 
 function text(value: string): { type: 'text'; text: string } {
