@@ -50,13 +50,9 @@ export function userMessageEvent(
 /** A Problem `conflict` unless both have the same redacted text: a secret may have become known between. */
 export function assertSameMessage(stored: LogEvent, draft: EventDraft, secrets: Secrets): void {
   if (stored.kind === 'MessageEvent') {
-    const comparable = (llm_message: unknown, sender: unknown) =>
+    const comparable = ({ llm_message, sender }: Readonly<Record<string, unknown>>) =>
       redactEvent({ kind: 'MessageEvent', source: 'user', llm_message, sender: sender ?? null }, secrets)
-    const [one, other] = [
-      comparable(stored.llm_message, stored.sender),
-      comparable(draft.llm_message, draft.sender),
-    ]
-    if (isDeepStrictEqual(one, other)) return
+    if (isDeepStrictEqual(comparable(stored), comparable(draft))) return
   }
   throw new Problem('conflict', 'The idempotency key was used with another message.')
 }

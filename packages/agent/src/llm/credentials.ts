@@ -9,14 +9,8 @@ const secretName = /auth|credential|key|password|secret|session|token/i
 /** The secrets in the settings of a model: keys, header values, passwords in the address. */
 export function llmSecrets(llm: Llm): Secrets {
   const secrets = new Secrets()
-  for (const value of [
-    llm.api_key,
-    llm.aws_access_key_id,
-    llm.aws_secret_access_key,
-    llm.aws_session_token,
-  ]) {
-    if (value !== undefined) redactForms(secrets, value)
-  }
+  const keys = [llm.api_key, llm.aws_access_key_id, llm.aws_secret_access_key, llm.aws_session_token]
+  for (const value of keys) if (value !== undefined) redactForms(secrets, value)
   for (const value of [...headerValues(llm), ...urlValues(llm.base_url), ...extraValues(llm)]) {
     if (value.length >= minLength) redactForms(secrets, value)
   }

@@ -20,7 +20,7 @@ const config = createClassification('config', 'settings')
 const transient = createClassification('transient', 'retry')
 const internal = createClassification('internal', 'none')
 
-/** For a failed call: the agent sees it and goes on. */
+/** For a failed call: the agent sees it and continues. */
 export const toolCallFailure = createClassification('agent_action', 'retry')
 
 type Rule = readonly [pattern: RegExp, is: ErrorClassification]

@@ -208,6 +208,5 @@ function leafEventId({ value }: EventDraft): string | undefined {
 }
 
 function lastStatus(events: readonly EventDraft[]): ExecutionStatus | undefined {
-  const updates = events.filter(({ key }) => key === 'execution_status')
-  return updates.at(-1)?.value as ExecutionStatus | undefined
+  return events.findLast(({ key }) => key === 'execution_status')?.value as ExecutionStatus | undefined
 }

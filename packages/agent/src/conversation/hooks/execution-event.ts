@@ -15,9 +15,9 @@ export interface HookCall {
 export function hookExecutionEvent(
   { event, payload, hook }: HookCall,
   hookInput: object,
-  answer: HookResult,
+  result: HookResult,
 ): EventDraft {
-  const { isBlocked, reason, additionalContext, failure, end } = answer
+  const { isBlocked, reason, additionalContext, failure, end } = result
   return {
     kind: 'HookExecutionEvent',
     source: 'hook',

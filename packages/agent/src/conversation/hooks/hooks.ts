@@ -72,7 +72,7 @@ export class Hooks {
 
   /** Rejects only when aborted, which kills the running hook. */
   async run(event: HookEvent, payload: HookPayload, signal: AbortSignal): Promise<HookVerdict> {
-    const answers: HookResult[] = []
+    const results: HookResult[] = []
     const events: EventDraft[] = []
     for (const hook of this.#matchingHooks(event, payload.tool_name)) {
       signal.throwIfAborted()
@@ -81,15 +81,15 @@ export class Hooks {
         this.#start(call)
         continue
       }
-      const answer = await this.#runHook(call, signal)
-      events.push(...this.#createExecutionEvents(call, answer))
+      const result = await this.#runHook(call, signal)
+      events.push(...this.#createExecutionEvents(call, result))
       if (signal.aborted) this.#executionEvents.push(...events)
       signal.throwIfAborted()
-      answers.push(answer)
-      if (answer.failure !== undefined) this.#addFailure(call, answer.failure)
-      if (event !== 'post_tool_use' && (answer.isBlocked || answer.shouldStop)) break
+      results.push(result)
+      if (result.failure !== undefined) this.#addFailure(call, result.failure)
+      if (event !== 'post_tool_use' && (result.isBlocked || result.shouldStop)) break
     }
-    return this.#combineResults(answers, events)
+    return this.#combineResults(results, events)
   }
 
   /** Waits for the hooks in the background for the grace period, then kills them. */
@@ -100,16 +100,16 @@ export class Hooks {
     this.#closing.abort()
   }
 
-  #combineResults(answers: readonly HookResult[], events: readonly EventDraft[]): HookVerdict {
+  #combineResults(results: readonly HookResult[], events: readonly EventDraft[]): HookVerdict {
     const [failures, executions] = [this.#failures, this.#executionEvents]
     this.#failures = []
     this.#executionEvents = []
     return {
       events: [...executions, ...events],
-      isBlocked: answers.some(({ isBlocked }) => isBlocked),
-      reason: answers.find(({ isBlocked, shouldStop }) => isBlocked || shouldStop)?.reason,
-      additionalContext: answers.flatMap(({ additionalContext }) => additionalContext ?? []),
-      shouldStop: answers.some(({ shouldStop }) => shouldStop),
+      isBlocked: results.some(({ isBlocked }) => isBlocked),
+      reason: results.find(({ isBlocked, shouldStop }) => isBlocked || shouldStop)?.reason,
+      additionalContext: results.flatMap(({ additionalContext }) => additionalContext ?? []),
+      shouldStop: results.some(({ shouldStop }) => shouldStop),
       failures,
     }
   }
@@ -130,9 +130,9 @@ export class Hooks {
       this.#addFailure(call, `was not started: ${maxBackground} hooks run in the background already`)
       return
     }
-    const running = this.#runHook(call, this.#closing.signal).then((answer) => {
-      const { failure } = answer
-      this.#executionEvents.push(...this.#createExecutionEvents(call, answer))
+    const running = this.#runHook(call, this.#closing.signal).then((result) => {
+      const { failure } = result
+      this.#executionEvents.push(...this.#createExecutionEvents(call, result))
       if (this.#executionEvents.length > maxBackground) this.#executionEvents.shift()
       if (failure !== undefined && !this.#closing.signal.aborted) this.#addFailure(call, failure)
       this.#background.delete(running)
@@ -140,8 +140,8 @@ export class Hooks {
     this.#background.add(running)
   }
 
-  #createExecutionEvents(call: HookCall, answer: HookResult): EventDraft[] {
-    return this.#options.recordsExecutions ? [hookExecutionEvent(call, this.#hookInput(call), answer)] : []
+  #createExecutionEvents(call: HookCall, result: HookResult): EventDraft[] {
+    return this.#options.recordsExecutions ? [hookExecutionEvent(call, this.#hookInput(call), result)] : []
   }
 
   #addFailure({ event, hook }: HookCall, failure: string): void {

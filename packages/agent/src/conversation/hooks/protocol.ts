@@ -69,8 +69,8 @@ export function resultFromExit(exit: ProcessResult, timeoutSeconds: number): Hoo
 }
 
 /** The decision in a model's reply to a prompt hook, or a failure. */
-export function resultFromDecision(answer: string): HookResult {
-  const parsed = parseJsonObject(answer.slice(answer.indexOf('{'), answer.lastIndexOf('}') + 1))
+export function resultFromDecision(reply: string): HookResult {
+  const parsed = parseJsonObject(reply.slice(reply.indexOf('{'), reply.lastIndexOf('}') + 1))
   if (parsed?.decision !== 'allow' && parsed?.decision !== 'deny')
     return failedResult('the model gave no decision in the form that was asked for')
   return { ...emptyResult, isBlocked: parsed.decision === 'deny', reason: trimmedText(parsed.reason) }

@@ -9,7 +9,7 @@ export type CondenseStepResult =
   | { readonly kind: 'done' }
   | { readonly kind: 'failed'; readonly detail: string }
 
-/** Condenses the view. A failure ends the run when the run cannot go on without it. */
+/** Condenses the view. A failure ends the run when the run depends on it. */
 export async function condenseStep(
   { context, runtime, progress }: StepScope,
   signal: AbortSignal,

@@ -124,7 +124,7 @@ async function executeAction(
   }
 }
 
-/** Rejects when the work goes on after the signal's abort for longer than the grace period. */
+/** Rejects when the work outlives the signal's abort by the grace period. */
 async function withAbortGrace<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const grace = new AbortController()
   let timer: NodeJS.Timeout | undefined

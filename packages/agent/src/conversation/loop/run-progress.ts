@@ -21,7 +21,7 @@ export class RunProgress {
     Object.assign(this, start)
   }
 
-  /** `soft`: the run goes on when condensing fails. */
+  /** `soft`: the run continues when condensing fails. */
   condenseNeed(state: ConversationState, runtime: AgentRuntime): 'no' | 'soft' | 'hard' {
     const condenser = findSummarizingCondenser(runtime.settings.agent.condenser)
     if (condenser === undefined) return 'no'

@@ -182,7 +182,7 @@ export class AgentRuntime {
     this.#model = this.openModel(llm)
   }
 
-  /** Applies changed extensions: skills, hooks and servers, which `connect` starts. Running work goes on. */
+  /** Applies changed extensions: skills, hooks and servers, which `connect` starts. Running work continues. */
   async reload(signal: AbortSignal): Promise<void> {
     const { settings, extensions, workspace } = this
     const { id, deps, secrets } = this.#context

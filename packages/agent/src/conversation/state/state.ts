@@ -145,7 +145,7 @@ export class ConversationState {
     return this.pendingActions().filter(({ position }) => position > this.abandonedBelow)
   }
 
-  /** Pending actions that were left on another branch; they get an error before this branch goes on. */
+  /** Pending actions that were left on another branch; they get an error before this branch continues. */
   abandonedActions(): PendingAction[] {
     return this.pendingActions().filter(({ position }) => position < this.abandonedBelow)
   }

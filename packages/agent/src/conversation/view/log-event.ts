@@ -21,8 +21,8 @@ export type ViewEvent = LogEventOf<(typeof viewKinds)[number]>
 
 export type ResultEvent = LogEventOf<'ObservationEvent' | 'AgentErrorEvent' | 'UserRejectObservation'>
 
-export function isViewEvent(event: LogEvent): event is ViewEvent {
-  return kinds.has(event.kind)
+export function isViewEvent(event: LogEvent | undefined): event is ViewEvent {
+  return event !== undefined && kinds.has(event.kind)
 }
 
 export function isResult(event: LogEvent): event is ResultEvent {

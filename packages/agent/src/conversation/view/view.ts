@@ -58,13 +58,13 @@ export class View {
     get: (ids: readonly string[]) => Promise<readonly (LogEvent | undefined)[]>,
   ): Promise<View> {
     const found = await get(saved)
-    const summarised = saved.filter((_, index) => !isVisible(found[index]))
+    const summarised = saved.filter((_, index) => !isViewEvent(found[index]))
     const condensations = await get(summarised.map((id) => id.slice(0, -summarySuffix.length)))
     const summaries = new Map(summarised.map((id, index) => [id, summaryEvent(condensations[index], id)]))
     const view = new View()
     saved.forEach((id, index) => {
       const event = found[index]
-      const visibleEvent = isVisible(event) ? event : summaries.get(id)
+      const visibleEvent = isViewEvent(event) ? event : summaries.get(id)
       if (visibleEvent === undefined) throw new Error('a saved view names an event that is not in the log')
       view.#append(visibleEvent)
     })
@@ -102,10 +102,6 @@ export class View {
     this.#events = remaining
     this.#messages = undefined
   }
-}
-
-function isVisible(event: LogEvent | undefined): event is ViewEvent {
-  return event !== undefined && isViewEvent(event)
 }
 
 function summaryEvent(

@@ -1,4 +1,5 @@
 import type { ImageContent } from '@slipway/protocol'
+import { decodePercent } from '@slipway/shared/url'
 import type { SdkMessage } from './sdk-types.ts'
 
 export type UserPart = Extract<SdkMessage, { role: 'user' }>['content'][number]
@@ -45,10 +46,10 @@ function dataPart(url: string): FilePart | undefined {
   const [mediaType = '', ...marks] = url.slice('data:'.length, comma).split(';')
   if (!mediaType.startsWith('image/')) return undefined
   const body = url.slice(comma + 1)
-  try {
-    const data = marks.includes('base64') ? body : Buffer.from(decodeURIComponent(body)).toString('base64')
-    return { type: 'file', mediaType, data: { type: 'data', data } }
-  } catch {
-    return undefined
-  }
+  const data = marks.includes('base64') ? body : toBase64(decodePercent(body))
+  return data === undefined ? undefined : { type: 'file', mediaType, data: { type: 'data', data } }
+}
+
+function toBase64(text: string | undefined): string | undefined {
+  return text && Buffer.from(text).toString('base64')
 }
