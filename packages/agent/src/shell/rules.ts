@@ -23,7 +23,12 @@ const destructiveGit: readonly RegExp[] = [
 const destructiveSql =
   /\b(?:drop\s+(?:database|schema|table|user)|truncate\s+(?:table\s+)?\w|delete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb|dropDatabase)/i
 const destructiveCode =
-  /rm\s+-\w*[rf]\w*\s+["']?(?:\/|~|\$HOME)(?:["'*\s;)]|$)|(?:rmtree|rmSync|rm_rf|remove_tree)\s*\(\s*["'](?:\/|~|\/(?:etc|usr|home|root|var|bin|boot))["'/]|(?:exec|eval)\s*\([\s\S]*(?:b64decode|base64|fromCharCode|decompress|urlopen|requests\.get|atob)|\/dev\/(?:sd|nvme|mem)|pty\.spawn|socket[\s\S]*dup2/i
+  /rm\s+-\w*[rf]\w*\s+["']?(?:\/|~|\$HOME)(?:["'*\s;)]|$)|(?:rmtree|rmSync|rm_rf|remove_tree)\s*\(\s*["'](?:\/|~|\/(?:etc|usr|home|root|var|bin|boot))["'/]|\/dev\/(?:sd|nvme|mem)|pty\.spawn/i
+/** Destructive in this order. Two patterns, because one with a gap takes quadratic time. */
+const destructiveSequences = [
+  [/(?:exec|eval)\s*\(/i, /b64decode|base64|fromCharCode|decompress|urlopen|requests\.get|atob/i],
+  [/socket/i, /dup2/i],
+] as const
 const reachingCode =
   /\b(?:rmtree|unlink|rmdir|rmSync|removedirs|os\.remove|system|subprocess|child_process|execSync|spawn|popen|urlopen|urllib|requests|http\.client|socket|fetch|axios|fs\.rm|qx)\b|https?:\/\//i
 
@@ -260,7 +265,11 @@ const awkRisk: Rule = ({ args }) => {
 }
 
 function textRisk(text: string): SecurityRisk {
-  if (destructiveCode.test(text)) return 'HIGH'
+  const isSequence = ([first, second]: readonly [RegExp, RegExp]) => {
+    const found = first.exec(text)
+    return found !== null && second.test(text.slice(found.index + found[0].length))
+  }
+  if (destructiveCode.test(text) || destructiveSequences.some(isSequence)) return 'HIGH'
   return reachingCode.test(text) ? 'MEDIUM' : 'LOW'
 }
 
