@@ -1,38 +1,40 @@
 import { invalidInput, type ToolSpec, toolDefinitions, toolName } from '@slipway/protocol'
 import type { Tool, ToolContext, ToolFactory } from './core/tool.ts'
 
-// Modules are loaded by the first conversation that uses them: some import large libraries.
-const openBrowser: ToolFactory = async (context, params) =>
-  await (await import('./browser/tools.ts')).openBrowser(context, params)
+type OpenTools = (...to: Parameters<ToolFactory>) => Promise<readonly Tool[]>
+
+/** By registry name. The first conversation that uses a tool loads it: some import large libraries. */
+const loadFactory: Readonly<Record<string, () => Promise<ToolFactory>>> = {
+  terminal: async () => (await import('./terminal/terminal.ts')).openTerminal,
+  file_editor: async () => (await import('./files/file-editor.ts')).openFileEditor,
+  planning_file_editor: async () => (await import('./files/file-editor.ts')).openPlanningFileEditor,
+  task_tracker: async () => (await import('./tasks/task-tracker.ts')).openTaskTracker,
+  glob: async () => (await import('./search/glob.ts')).openGlob,
+  grep: async () => (await import('./search/grep.ts')).openGrep,
+  edit: async () => (await import('./files/edit.ts')).openEdit,
+  write_file: async () => (await import('./files/edit.ts')).openWriteFile,
+  read_file: async () => (await import('./files/read-file.ts')).openReadFile,
+  list_directory: async () => (await import('./files/read-file.ts')).openListDirectory,
+  browser_tool_set: async () => (await import('./browser/tools.ts')).openBrowser,
+  finish: async () => (await import('./core/builtin.ts')).openFinish,
+  think: async () => (await import('./core/builtin.ts')).openThink,
+  task_tool_set: async () => (await import('./tasks/task.ts')).openTask,
+}
 
 const toolKinds = Object.keys(toolDefinitions)
 const browserToolNames = toolKinds.filter((kind) => /^Browser.*Tool$/.test(kind)).map(toolName)
 
-/** Factories by registry name. A single browser tool has a factory too, with a browser of its own. */
-export const registry: ReadonlyMap<string, ToolFactory> = new Map<string, ToolFactory>([
-  ['terminal', async (...to) => (await import('./terminal/terminal.ts')).openTerminal(...to)],
-  ['file_editor', async (...to) => (await import('./files/file-editor.ts')).openFileEditor(...to)],
-  [
-    'planning_file_editor',
-    async (...to) => (await import('./files/planning-file-editor.ts')).openPlanningFileEditor(...to),
-  ],
-  ['task_tracker', async (...to) => (await import('./tasks/task-tracker.ts')).openTaskTracker(...to)],
-  ['glob', async (...to) => (await import('./search/glob.ts')).openGlob(...to)],
-  ['grep', async (...to) => (await import('./search/grep.ts')).openGrep(...to)],
-  ['edit', async (...to) => (await import('./files/edit.ts')).openEdit(...to)],
-  ['write_file', async (...to) => (await import('./files/edit.ts')).openWriteFile(...to)],
-  ['read_file', async (...to) => (await import('./files/read-file.ts')).openReadFile(...to)],
-  ['list_directory', async (...to) => (await import('./files/read-file.ts')).openListDirectory(...to)],
-  ['browser_tool_set', openBrowser],
-  ...browserToolNames.map((name) => [name, singleBrowserTool(name)] as const),
-  ['finish', async (...to) => (await import('./builtin/finish.ts')).openFinish(...to)],
-  ['think', async (...to) => (await import('./builtin/think.ts')).openThink(...to)],
-  ['task_tool_set', async (...to) => (await import('./tasks/task.ts')).openTask(...to)],
-])
-
-function singleBrowserTool(name: string): ToolFactory {
-  return async (context, params) => (await openBrowser(context, params)).filter((tool) => tool.name === name)
-}
+/** By registry name. A single browser tool has an entry too, with a browser of its own. */
+export const registry: ReadonlyMap<string, OpenTools> = new Map(
+  Object.entries(loadFactory).flatMap(([name, load]): [string, OpenTools][] => {
+    const open: OpenTools = async (...to) => [await (await load())(...to)].flat()
+    const openOne = (one: string): [string, OpenTools] => [
+      one,
+      async (...to) => (await open(...to)).filter((tool) => tool.name === one),
+    ]
+    return [[name, open], ...(name === 'browser_tool_set' ? browserToolNames.map(openOne) : [])]
+  }),
+)
 
 /** Class names (`TerminalTool`) -> registry names. */
 const aliases: ReadonlyMap<string, string> = new Map([
@@ -42,7 +44,7 @@ const aliases: ReadonlyMap<string, string> = new Map([
 ])
 
 /** The factory of a registry name or a class name; undefined when there is no such tool. */
-export function findTool(name: string): ToolFactory | undefined {
+export function findTool(name: string): OpenTools | undefined {
   return registry.get(registryName(name))
 }
 
@@ -74,13 +76,13 @@ export async function openTools(options: {
 }): Promise<ReadonlyMap<string, Tool>> {
   const { specs, defaults, context, filter, extra = [] } = options
   /** Each factory is called once: all browser tools share a browser. */
-  const families = new Map<ToolFactory, readonly Tool[]>()
+  const families = new Map<OpenTools, readonly Tool[]>()
   const open = async (
     { name, params }: ToolSpec,
     location: readonly (string | number)[],
   ): Promise<Tool[]> => {
     const resolvedName = registryName(name)
-    const factory = isBrowserTool(resolvedName) ? openBrowser : registry.get(resolvedName)
+    const factory = registry.get(isBrowserTool(resolvedName) ? 'browser_tool_set' : resolvedName)
     if (factory === undefined)
       throw invalidInput([...location, 'name'], `There is no such tool. Available: ${toolNames().join(', ')}`)
     const family = families.get(factory) ?? (await factory(context, params))

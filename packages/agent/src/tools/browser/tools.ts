@@ -7,6 +7,7 @@ import {
   toolDefinitions,
   toolName,
 } from '@slipway/protocol'
+import { toolDescription } from '../core/define-tool.ts'
 import type { Tool, ToolAction, ToolFactory } from '../core/tool.ts'
 import type { BrowserCommand } from './command.ts'
 import { readContent } from './content.ts'
@@ -20,79 +21,27 @@ import { closeTab, listTabs, switchTab } from './tab-actions.ts'
 type BrowserAction = Extract<Action, { kind: `Browser${string}Action` }>
 type BrowserActionKind = Exclude<BrowserAction['kind'], 'BrowserAction'>
 
-/** A tool: its description for the model, and its command. */
-interface BrowserToolSpec<K extends BrowserActionKind> {
-  readonly description: string
-  readonly createCommand: (action: ToolAction<K>, session: BrowserSession) => BrowserCommand
-}
+type CreateCommand<K extends BrowserActionKind> = (
+  action: ToolAction<K>,
+  session: BrowserSession,
+) => BrowserCommand
 
-const toolSpecs: { readonly [K in BrowserActionKind]: BrowserToolSpec<K> } = {
-  BrowserNavigateAction: {
-    description:
-      'Opens an http or https address in the current tab of the browser, or in a new tab with new_tab. Answers when the page is there, with its address and title; read it with browser_get_state or browser_get_content.',
-    createCommand: ({ url, new_tab }) => navigate(url, new_tab),
-  },
-  BrowserClickAction: {
-    description:
-      'Clicks an element by its index in the last answer of browser_get_state. With new_tab a link opens in a new tab, which becomes the current one. When the page changed since, read its state again.',
-    createCommand: ({ index, new_tab }) => click(index, new_tab),
-  },
-  BrowserTypeAction: {
-    description:
-      'Puts a text into an input by its index in the last answer of browser_get_state; what stood there is replaced. In a one-line input a line break at the end of the text presses Enter. In a select it chooses the option with that label or value.',
-    createCommand: ({ index, text }) => type(index, text),
-  },
-  BrowserScrollAction: {
-    description:
-      'Scrolls the page of the current tab up or down by nearly one screen. The state of the page then lists what has come into view.',
-    createCommand: ({ direction }) => scroll(direction),
-  },
-  BrowserGetStateAction: {
-    description:
-      'Shows the current tab as JSON: address, title, the tabs with their ids, what is above and below the view, and the elements that can be clicked or typed into, each with its index. The indexes are good until the next call of this tool or until the page changes. include_screenshot adds a picture of what is in view.',
-    createCommand: ({ include_screenshot }) => readState(include_screenshot),
-  },
-  BrowserGetContentAction: {
-    description:
-      'Reads the text of the current page as Markdown. Long pages come in parts of 30000 characters: go on with start_from_char as the end of each part says. extract_links keeps the addresses of links.',
-    createCommand: ({ start_from_char, extract_links }, session) =>
-      readContent(session, start_from_char, extract_links),
-  },
-  BrowserGoBackAction: {
-    description: 'Goes back to the page before in the history of the current tab.',
-    createCommand: () => goBack,
-  },
-  BrowserListTabsAction: {
-    description: 'Lists the open tabs: id of 4 characters, address, title, and which one is current.',
-    createCommand: () => listTabs,
-  },
-  BrowserSwitchTabAction: {
-    description: 'Makes another tab the current one, by its id of 4 characters.',
-    createCommand: ({ tab_id }) => switchTab(tab_id),
-  },
-  BrowserCloseTabAction: {
-    description: 'Closes a tab by its id of 4 characters.',
-    createCommand: ({ tab_id }) => closeTab(tab_id),
-  },
-  BrowserGetStorageAction: {
-    description:
-      'Reads the cookies and the local storage of the browser as JSON, in the form that browser_set_storage takes.',
-    createCommand: () => getStorage,
-  },
-  BrowserSetStorageAction: {
-    description:
-      'Replaces all cookies and local storage of the browser by storage_state: an object with the lists cookies and origins, as browser_get_storage gives it.',
-    createCommand: ({ storage_state }) => setStorage(storage_state),
-  },
-  BrowserStartRecordingAction: {
-    description:
-      'Begins to record what happens in the browser (actions, pages, tabs, dialogs, errors of pages) into JSON files.',
-    createCommand: (_, session) => startRecording(session),
-  },
-  BrowserStopRecordingAction: {
-    description: 'Ends the recording and says where its files are.',
-    createCommand: (_, session) => stopRecording(session),
-  },
+const commands: { readonly [K in BrowserActionKind]: CreateCommand<K> } = {
+  BrowserNavigateAction: ({ url, new_tab }) => navigate(url, new_tab),
+  BrowserClickAction: ({ index, new_tab }) => click(index, new_tab),
+  BrowserTypeAction: ({ index, text }) => type(index, text),
+  BrowserScrollAction: ({ direction }) => scroll(direction),
+  BrowserGetStateAction: ({ include_screenshot }) => readState(include_screenshot),
+  BrowserGetContentAction: ({ start_from_char, extract_links }, session) =>
+    readContent(session, start_from_char, extract_links),
+  BrowserGoBackAction: () => goBack,
+  BrowserListTabsAction: () => listTabs,
+  BrowserSwitchTabAction: ({ tab_id }) => switchTab(tab_id),
+  BrowserCloseTabAction: ({ tab_id }) => closeTab(tab_id),
+  BrowserGetStorageAction: () => getStorage,
+  BrowserSetStorageAction: ({ storage_state }) => setStorage(storage_state),
+  BrowserStartRecordingAction: (_, session) => startRecording(session),
+  BrowserStopRecordingAction: (_, session) => stopRecording(session),
 }
 
 /**
@@ -101,7 +50,7 @@ const toolSpecs: { readonly [K in BrowserActionKind]: BrowserToolSpec<K> } = {
  * row) and `navigation_timeout_seconds` (60, until a page begins to answer). Throws a Problem for an invalid
  * one.
  */
-export const openBrowser: ToolFactory = (context, params) => {
+export function openBrowser(...[context, params]: Parameters<ToolFactory>): readonly Tool[] {
   const limits = {
     actionMs: readTimeoutMs(params, 'action_timeout_seconds', 300),
     shortMs: readTimeoutMs(params, 'short_timeout_seconds', 30),
@@ -112,7 +61,7 @@ export const openBrowser: ToolFactory = (context, params) => {
     throw new Problem('invalid', 'The parameter executable_path of the browser tools should be a path')
   const session = new BrowserSession(context, limits, executable)
   // The keys of the table are its kinds.
-  const kinds = Object.keys(toolSpecs) as BrowserActionKind[]
+  const kinds = Object.keys(commands) as BrowserActionKind[]
   return kinds.map((kind) => createBrowserTool(kind, session))
 }
 
@@ -127,18 +76,18 @@ function readTimeoutMs(
 }
 
 function createBrowserTool<K extends BrowserActionKind>(kind: K, session: BrowserSession): Tool {
-  const spec: BrowserToolSpec<K> = toolSpecs[kind]
+  const createCommand: CreateCommand<K> = commands[kind]
   // The kinds of a tool and of its action differ in their last word.
   const definition = toolDefinitions[kind.replace(/Action$/, 'Tool') as BrowserToolKind]
   const name = toolName(definition.kind)
   const tool: Tool<ToolAction<K>> = {
     name,
-    definition: { ...definition, description: spec.description },
+    definition: { ...definition, description: toolDescription(name) },
     parameters: actionParameters(kind),
     parse: (args) => parseAction(kind, args),
     resources: () => ['browser'],
     run: (action, signal) =>
-      session.run(recordedAction(name, action), spec.createCommand(action, session), signal),
+      session.run(recordedAction(name, action), createCommand(action, session), signal),
     close: () => session.close(),
   }
   return tool

@@ -1,7 +1,7 @@
 import type { MessageToolCall } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openThink } from '../builtin/think.ts'
+import { openThink } from '../core/builtin.ts'
 import type { Tool, ToolFactory } from '../core/tool.ts'
 import { openFileEditor } from '../files/file-editor.ts'
 import { openGlob } from '../search/glob.ts'

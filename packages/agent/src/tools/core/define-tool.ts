@@ -13,69 +13,64 @@ import { type Tool, type ToolAction, textBlock } from './tool.ts'
 import { failureText } from './tool-failure.ts'
 import { truncateMiddle } from './truncate.ts'
 
-type BuiltinToolKind = Exclude<ToolDefinition['kind'], 'MCPToolDefinition'>
+/** `Grep` for `GrepTool`, `GrepAction` and `GrepObservation`. */
+type BaseKind<K> = K extends `${infer N}Tool`
+  ? `${N}Action` | `${N}Observation` extends Action['kind'] | Observation['kind']
+    ? N
+    : never
+  : never
 
-type ObservationKind = Observation['kind']
 /** The members of an observation that are not common to all. */
-type ObservationMembers<R extends ObservationKind> = Omit<
-  Extract<Observation, { kind: R }>,
+type ObservationMembers<N extends string> = Omit<
+  Extract<Observation, { kind: `${N}Observation` }>,
   'kind' | 'content' | 'is_error'
 >
-type ToolResult<R extends ObservationKind> = ObservationMembers<R> & {
+type ToolResult<N extends string> = ObservationMembers<N> & {
   readonly content: string | Observation['content']
   readonly is_error?: boolean
 }
 
-interface ToolImplementation<K extends Action['kind'], R extends ObservationKind> {
-  readonly tool: BuiltinToolKind
-  /** Folder with the description for the model, `<registry name with dashes>.md`. */
-  readonly directory: string
-  readonly action: K
-  readonly observation: R
-  resources(action: ToolAction<K>): readonly string[]
-  run(action: ToolAction<K>, signal: AbortSignal): Promise<ToolResult<R>>
+interface ToolImplementation<N extends BaseKind<ToolDefinition['kind']>> {
+  readonly kind: N
+  /** Default: none. */
+  resources?(action: ToolAction<`${N}Action`>): readonly string[]
+  run(action: ToolAction<`${N}Action`>, signal: AbortSignal): Promise<ToolResult<N>>
   /** Rejects an action that its schema accepts: the reason, for the model. */
-  check?(action: ToolAction<K>): string | undefined
+  check?(action: ToolAction<`${N}Action`>): string | undefined
   /**
    * The observation of an expected failure (a refused path, an unreadable file); `content` is the reason
    * unless given.
    */
   failureMembers(
-    action: ToolAction<K>,
+    action: ToolAction<`${N}Action`>,
     reason: string,
-  ): ObservationMembers<R> & Partial<Pick<ToolResult<R>, 'content'>>
+  ): ObservationMembers<N> & Partial<Pick<ToolResult<N>, 'content'>>
   close?(): Promise<void>
 }
 
 /** A built-in tool from its protocol schemas. An expected failure of `run` becomes an observation. */
-export function defineTool<K extends Action['kind'], R extends ObservationKind>(
-  implementation: ToolImplementation<K, R>,
-): Tool<ToolAction<K>> {
-  const name = toolName(implementation.tool)
-  const observation = (result: ToolResult<R>) => {
-    const { content, is_error = false } = result
+export function defineTool<N extends BaseKind<ToolDefinition['kind']>>(
+  implementation: ToolImplementation<N>,
+): Tool<ToolAction<`${N}Action`>> {
+  const { kind, resources, check, close } = implementation
+  const name = toolName(kind)
+  const actionKind = `${kind}Action` as `${N}Action`
+  const definition = toolDefinitions[`${kind}Tool` as keyof typeof toolDefinitions]
+  const observation = ({ content, is_error = false, ...members }: ToolResult<N>) => {
     const blocks = typeof content === 'string' ? [textBlock(content)] : content
     // The compiler does not recombine what Omit removed.
-    return {
-      ...result,
-      content: blocks,
-      is_error,
-      kind: implementation.observation,
-    } as unknown as Observation
+    return { ...members, content: blocks, is_error, kind: `${kind}Observation` } as unknown as Observation
   }
   return {
     name,
-    definition: {
-      ...toolDefinitions[implementation.tool],
-      description: toolDescription(implementation.directory, name),
-    },
-    parameters: actionParameters(implementation.action),
+    definition: { ...definition, description: toolDescription(name) },
+    parameters: actionParameters(actionKind),
     parse: (args) => {
-      const parsed = parseAction(implementation.action, args)
-      const issue = 'action' in parsed ? implementation.check?.(parsed.action) : undefined
+      const parsed = parseAction(actionKind, args)
+      const issue = 'action' in parsed ? check?.(parsed.action) : undefined
       return issue === undefined ? parsed : { error: issue }
     },
-    resources: (action) => implementation.resources(action),
+    resources: (action) => resources?.(action) ?? [],
     run: async (action, signal) => {
       try {
         signal.throwIfAborted()
@@ -83,26 +78,22 @@ export function defineTool<K extends Action['kind'], R extends ObservationKind>(
       } catch (error) {
         const reason = signal.aborted ? undefined : failureText(error)
         if (reason === undefined) throw error
+        // A reason may contain a path or a pattern of any length.
+        const content = truncateMiddle(reason, 16_000, ({ chars }) => `[${chars} characters left out.]`)
         const members = implementation.failureMembers(action, reason)
-        return observation({ content: truncateReason(reason), ...members, is_error: true })
+        return observation({ content, ...members, is_error: true })
       }
     },
-    close: async () => await implementation.close?.(),
+    close: async () => await close?.(),
   }
-}
-
-/** A reason may contain a path or a pattern of any length. */
-function truncateReason(reason: string): string {
-  return truncateMiddle(reason, 16_000, ({ chars }) => `[${chars} characters left out.]`)
 }
 
 const descriptionCache = new Map<string, string>()
 
-/** The text for the model, from `<name with dashes>.md` in the folder of the tool. */
-export function toolDescription(directory: string, name: string): string {
-  const cached = descriptionCache.get(name)
-  if (cached !== undefined) return cached
-  const text = readFileSync(join(directory, `${name.replaceAll('_', '-')}.md`), 'utf8').trim()
+/** The text for the model, from `descriptions/<name with dashes>.md`. */
+export function toolDescription(name: string): string {
+  const file = join(import.meta.dirname, '../descriptions', `${name.replaceAll('_', '-')}.md`)
+  const text = descriptionCache.get(name) ?? readFileSync(file, 'utf8').trim()
   descriptionCache.set(name, text)
   return text
 }

@@ -46,7 +46,7 @@ export interface Tool<A extends Action = Action> {
 export type ToolFactory = (
   context: ToolContext,
   params: Readonly<Record<string, unknown>>,
-) => readonly Tool[] | Promise<readonly Tool[]>
+) => Tool | readonly Tool[] | Promise<Tool | readonly Tool[]>
 
 /** A TextContent of the wire. */
 export function textBlock(value: string): { cache_prompt: false; type: 'text'; text: string } {

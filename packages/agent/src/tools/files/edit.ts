@@ -27,12 +27,9 @@ import {
 import { countLines, textForEvent } from './lines.ts'
 
 /** Replaces a text that occurs as often as expected; an empty old text creates the file. */
-export const openEdit: ToolFactory = ({ workspace }) => [
+export const openEdit: ToolFactory = ({ workspace }) =>
   defineTool({
-    directory: import.meta.dirname,
-    tool: 'EditTool',
-    action: 'EditAction',
-    observation: 'EditObservation',
+    kind: 'Edit',
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
     run: async (action) => {
       const real = await workspace.resolve(action.file_path, 'write')
@@ -46,8 +43,7 @@ export const openEdit: ToolFactory = ({ workspace }) => [
       is_new_file: false,
       replacements_made: 0,
     }),
-  }),
-]
+  })
 
 async function createNewFile({ file_path, new_string }: ToolAction<'EditAction'>, real: string) {
   const bytes = checkFileSize(file_path, encodeText({ ...utf8Format, text: new_string }))
@@ -102,12 +98,9 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string) {
 }
 
 /** Writes a whole file and creates missing directories. */
-export const openWriteFile: ToolFactory = ({ workspace }) => [
+export const openWriteFile: ToolFactory = ({ workspace }) =>
   defineTool({
-    directory: import.meta.dirname,
-    tool: 'WriteFileTool',
-    action: 'WriteFileAction',
-    observation: 'WriteFileObservation',
+    kind: 'WriteFile',
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
     run: async ({ file_path, content }) => {
       const real = await workspace.resolve(file_path, 'write')
@@ -127,8 +120,7 @@ export const openWriteFile: ToolFactory = ({ workspace }) => [
       file_path: null,
       is_new_file: false,
     }),
-  }),
-]
+  })
 
 async function writeContent(
   path: string,

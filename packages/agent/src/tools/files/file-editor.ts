@@ -1,23 +1,67 @@
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
+import { makeDirectory } from '@slipway/shared/fs'
+import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
-import type { ToolFactory } from '../core/tool.ts'
-import { FileEditor, failedEditorResult } from './editor.ts'
+import { createFile, fileMutex, lstatIfExists } from '../core/file-access.ts'
+import type { ToolContext, ToolFactory } from '../core/tool.ts'
+import { ToolFailure } from '../core/tool-failure.ts'
+import { type EditorCommand, FileEditor, failedEditorResult } from './editor.ts'
+
+const planHeadings = [
+  '# Plan',
+  '## Goal',
+  '## What is there',
+  '## Approach',
+  '## Steps',
+  '## How it is checked',
+  '## Risks and open questions',
+]
 
 /** Views, creates and edits files by absolute path; the last ten edits of each file can be undone. */
-export const openFileEditor: ToolFactory = (context) => {
+export const openFileEditor: ToolFactory = (context) =>
+  defineTool({ kind: 'FileEditor', ...editorMembers(context) })
+
+/** Views any file and changes only the plan. Parameter `plan_path`: path of the plan in the workspace. */
+export const openPlanningFileEditor: ToolFactory = (context, { plan_path }) => {
+  const configuredPath = typeof plan_path === 'string' ? plan_path : undefined
+  const prepare = (command: EditorCommand) => preparePlan(command, context.workspace, configuredPath)
+  return defineTool({ kind: 'PlanningFileEditor', ...editorMembers(context, prepare) })
+}
+
+function editorMembers(context: ToolContext, prepare?: (command: EditorCommand) => Promise<void>) {
   const editor = new FileEditor(context)
-  return [
-    defineTool({
-      directory: import.meta.dirname,
-      tool: 'FileEditorTool',
-      action: 'FileEditorAction',
-      observation: 'FileEditorObservation',
-      resources: ({ path }) => [`file:${resolve(context.workspace.directory, path)}`],
-      run: async (action, signal) => ({
-        ...(await editor.run(action, signal)),
-        kind: 'FileEditorObservation',
-      }),
-      failureMembers: failedEditorResult,
-    }),
-  ]
+  return {
+    resources: ({ path }: EditorCommand) => [`file:${resolve(context.workspace.directory, path)}`],
+    run: async (command: EditorCommand, signal: AbortSignal) => {
+      await prepare?.(command)
+      return await editor.run(command, signal)
+    },
+    failureMembers: failedEditorResult,
+  }
+}
+
+/** Refuses changes of other files; creates the plan with its headings if it does not exist. */
+async function preparePlan(
+  { command, path }: EditorCommand,
+  workspace: Workspace,
+  configuredPath: string | undefined,
+): Promise<void> {
+  const plan = await resolvePlanPath(workspace, configuredPath)
+  const isPlan = (await workspace.resolve(path, command === 'view' ? 'read' : 'write')) === plan
+  if (!isPlan && command !== 'view')
+    throw new ToolFailure(`Only the plan may be changed, and it is ${plan}; every other file can be viewed.`)
+  if (!isPlan) return
+  await fileMutex.runExclusive(plan, async () => {
+    await makeDirectory(dirname(plan))
+    if (command !== 'create' && (await lstatIfExists(plan)) === undefined)
+      await createFile(plan, Buffer.from(`${planHeadings.join('\n\n')}\n`))
+  })
+}
+
+/** `PLAN.md` at the root of the workspace if it exists, otherwise in `.agents_tmp`. */
+async function resolvePlanPath(workspace: Workspace, configuredPath: string | undefined): Promise<string> {
+  if (configuredPath !== undefined) return await workspace.resolve(configuredPath, 'write')
+  const rootPlan = await workspace.resolve('PLAN.md', 'write')
+  if (await lstatIfExists(rootPlan)) return rootPlan
+  return await workspace.resolve('.agents_tmp/PLAN.md', 'write')
 }

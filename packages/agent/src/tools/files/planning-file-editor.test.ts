@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import type { Tool } from '../core/tool.ts'
 import { ToolFixtures } from '../testing/fixtures.ts'
-import { openPlanningFileEditor } from './planning-file-editor.ts'
+import { openPlanningFileEditor } from './file-editor.ts'
 
 let fixtures: ToolFixtures
 let tool: Tool

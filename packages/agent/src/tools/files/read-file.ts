@@ -14,12 +14,9 @@ const maxEntries = 500
 const defaultLimit = 1000
 
 /** Reads a text file or some of its lines. */
-export const openReadFile: ToolFactory = ({ workspace }) => [
+export const openReadFile: ToolFactory = ({ workspace }) =>
   defineTool({
-    directory: import.meta.dirname,
-    tool: 'ReadFileTool',
-    action: 'ReadFileAction',
-    observation: 'ReadFileObservation',
+    kind: 'ReadFile',
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
     run: async ({ file_path, offset, limit }) => {
       const real = await workspace.resolve(file_path, 'read')
@@ -39,8 +36,7 @@ export const openReadFile: ToolFactory = ({ workspace }) => [
       file_content: '',
       is_truncated: false,
     }),
-  }),
-]
+  })
 
 function selectLines(fullText: string, offset: number, limit: number) {
   const total = countLines(fullText)
@@ -68,13 +64,9 @@ function selectLines(fullText: string, offset: number, limit: number) {
 }
 
 /** Lists a directory, hidden entries too. */
-export const openListDirectory: ToolFactory = (context) => [
+export const openListDirectory: ToolFactory = (context) =>
   defineTool({
-    directory: import.meta.dirname,
-    tool: 'ListDirectoryTool',
-    action: 'ListDirectoryAction',
-    observation: 'ListDirectoryObservation',
-    resources: () => [],
+    kind: 'ListDirectory',
     run: async ({ dir_path, recursive }, signal) => {
       const real = await context.workspace.resolve(dir_path, 'read')
       if ((await lstatIfExists(real)) === undefined)
@@ -105,8 +97,7 @@ export const openListDirectory: ToolFactory = (context) => [
       total_count: 0,
       is_truncated: false,
     }),
-  }),
-]
+  })
 
 /** An entry for the wire and as a line for the model. */
 async function describeEntry(entry: DirectoryEntry) {

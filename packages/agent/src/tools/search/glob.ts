@@ -8,13 +8,9 @@ import { formatMatches, limitMatches } from './matches.ts'
 import { findFiles } from './ripgrep.ts'
 
 /** Finds files by a pattern of their path, the newest first. */
-export const openGlob: ToolFactory = ({ workspace }) => [
+export const openGlob: ToolFactory = ({ workspace }) =>
   defineTool({
-    directory: import.meta.dirname,
-    tool: 'GlobTool',
-    action: 'GlobAction',
-    observation: 'GlobObservation',
-    resources: () => [],
+    kind: 'Glob',
     run: async (action, signal) => {
       const { directory, pattern } = await resolveSearch(action, workspace)
       const includesHidden = /(^|[/{,])\.[^/]/.test(pattern)
@@ -37,8 +33,7 @@ export const openGlob: ToolFactory = ({ workspace }) => [
       search_path: path ?? workspace.directory,
       truncated: false,
     }),
-  }),
-]
+  })
 
 /**
  * Directory and pattern to search; the directory of an absolute pattern is the part before the first

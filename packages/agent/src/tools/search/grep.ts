@@ -8,13 +8,9 @@ import { formatMatches, limitMatches } from './matches.ts'
 import { fileMatches, findFiles, type SearchResult } from './ripgrep.ts'
 
 /** Finds the files in which a regular expression matches, the newest first. */
-export const openGrep: ToolFactory = ({ workspace }) => [
+export const openGrep: ToolFactory = ({ workspace }) =>
   defineTool({
-    directory: import.meta.dirname,
-    tool: 'GrepTool',
-    action: 'GrepAction',
-    observation: 'GrepObservation',
-    resources: () => [],
+    kind: 'Grep',
     run: async (action, signal) => {
       const searchPath = await workspace.resolve(action.path ?? '.', 'read')
       const result = await searchFiles(searchPath, action, { workspace, signal })
@@ -39,8 +35,7 @@ export const openGrep: ToolFactory = ({ workspace }) => [
       include_pattern: include ?? null,
       truncated: false,
     }),
-  }),
-]
+  })
 
 async function searchFiles(
   searchPath: string,

@@ -15,23 +15,18 @@ const statusMarks = { todo: '[ ]', in_progress: '[>]', done: '[x]' } as const
 /** Stores the task list of a conversation in TASKS.json in its directory. */
 export const openTaskTracker: ToolFactory = ({ directory }) => {
   const file = join(directory, 'TASKS.json')
-  return [
-    defineTool({
-      directory: import.meta.dirname,
-      tool: 'TaskTrackerTool',
-      action: 'TaskTrackerAction',
-      observation: 'TaskTrackerObservation',
-      resources: () => ['task_tracker'],
-      run: async ({ command, task_list: newTasks }) => {
-        if (command === 'plan') await saveTasks(file, directory, newTasks)
-        const task_list = command === 'plan' ? newTasks : await loadTasks(file)
-        const rendered = renderTasks(task_list, command)
-        const { text } = await truncateOutput(rendered, { directory, tool: 'task_tracker', maxChars: 50_000 })
-        return { content: text, command, task_list }
-      },
-      failureMembers: ({ command }) => ({ command, task_list: [] }),
-    }),
-  ]
+  return defineTool({
+    kind: 'TaskTracker',
+    resources: () => ['task_tracker'],
+    run: async ({ command, task_list: newTasks }) => {
+      if (command === 'plan') await saveTasks(file, directory, newTasks)
+      const task_list = command === 'plan' ? newTasks : await loadTasks(file)
+      const rendered = renderTasks(task_list, command)
+      const { text } = await truncateOutput(rendered, { directory, tool: 'task_tracker', maxChars: 50_000 })
+      return { content: text, command, task_list }
+    },
+    failureMembers: ({ command }) => ({ command, task_list: [] }),
+  })
 }
 
 async function saveTasks(file: string, directory: string, tasks: TaskList): Promise<void> {

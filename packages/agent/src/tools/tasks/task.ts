@@ -11,7 +11,7 @@ import {
 } from '@slipway/protocol'
 import { toolDescription } from '../core/define-tool.ts'
 import type { TaskResult } from '../core/task-executor.ts'
-import { type Tool, type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
+import { type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
 
 const maxChars = 50_000
@@ -28,12 +28,12 @@ const noAgentsResult: TaskResult = {
  */
 export const openTask: ToolFactory = async (context) => {
   await context.tasks?.load()
-  const tool: Tool = {
+  return {
     name: 'task',
     // The kinds of this tool are open by design; the unions list the closed ones.
     definition: {
       ...taskTool,
-      description: toolDescription(import.meta.dirname, 'task'),
+      description: toolDescription('task'),
     } as unknown as ToolDefinition,
     parameters: taskParameters(),
     parse: (args) => {
@@ -47,7 +47,6 @@ export const openTask: ToolFactory = async (context) => {
       return (await createObservation(result, context)) as unknown as Observation
     },
   }
-  return [tool]
 }
 
 /** The agent's last message is the first block; how to resume the task is a second one. */

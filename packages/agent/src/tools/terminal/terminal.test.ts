@@ -56,9 +56,7 @@ async function openTestTerminal(params: Record<string, unknown> = {}) {
     TOKEN: { kind: 'StaticSecret', value: secretValue, description: undefined },
     UNUSED: { kind: 'StaticSecret', value: 'never-named', description: undefined },
   })
-  const tool = (
-    await openTerminal({ workspace, secrets, directory: conversationDirectory }, params)
-  )[0] as Tool
+  const tool = (await openTerminal({ workspace, secrets, directory: conversationDirectory }, params)) as Tool
   const close = async () => {
     await tool.close?.()
     await workspace[Symbol.asyncDispose]()

@@ -15,20 +15,15 @@ type Action = ToolAction<'TerminalAction'>
  */
 export const openTerminal: ToolFactory = (context, params) => {
   const session = new TerminalSession(context, parseParams(params))
-  return [
-    defineTool({
-      directory: import.meta.dirname,
-      tool: 'TerminalTool',
-      action: 'TerminalAction',
-      observation: 'TerminalObservation',
-      check: actionIssue,
-      resources: () => ['terminal:session'],
-      run: async (action, signal) => toolResult(context, action, await session.run(action, signal)),
-      failureMembers: (action, reason) =>
-        toolResult(context, action, { note: reason, isError: true, exitCode: null }),
-      close: () => session.close(),
-    }),
-  ]
+  return defineTool({
+    kind: 'Terminal',
+    check: actionIssue,
+    resources: () => ['terminal:session'],
+    run: async (action, signal) => toolResult(context, action, await session.run(action, signal)),
+    failureMembers: (action, reason) =>
+      toolResult(context, action, { note: reason, isError: true, exitCode: null }),
+    close: () => session.close(),
+  })
 }
 
 function parseParams(params: Readonly<Record<string, unknown>>): TerminalParams {

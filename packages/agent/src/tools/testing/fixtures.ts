@@ -34,7 +34,7 @@ export class ToolFixtures implements AsyncDisposable {
   }
 
   async tool(open: ToolFactory, params: Readonly<Record<string, unknown>> = {}): Promise<Tool> {
-    return must((await open(this.context, params))[0], 'a tool')
+    return must([await open(this.context, params)].flat()[0], 'a tool')
   }
 
   /**
