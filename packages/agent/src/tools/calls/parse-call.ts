@@ -38,38 +38,35 @@ export function parseToolCall(tool_call: MessageToolCall, tools: ReadonlyMap<str
   const failed = (error: string): ParsedCall => ({ kind: 'error', error, tool_call })
   const received = parseArguments(tool_call)
   if ('error' in received) return failed(received.error)
-  const { name, args: namedArgs } = repairCall(tool_call.name, received.args, new Set(tools.keys())) ?? {
-    name: tool_call.name,
-    args: received.args,
-  }
+  const named = repairCall(tool_call.name, received.args, new Set(tools.keys()))
+  const { name, args: namedArgs } = named ?? { name: tool_call.name, args: received.args }
   const tool = tools.get(name)
-  if (tool === undefined) return failed(toolNotFound(name, tools))
+  const available = [...tools.keys()].map((known) => `'${known}'`).join(', ')
+  if (tool === undefined) return failed(`Tool '${shortName(name)}' not found. Available: [${available}]`)
   const typedArgs = repairTypes(namedArgs, tool.parameters)
   const { args, security_risk, summary, normalizedArgs } = extractCommonParameters(typedArgs, tool.parameters)
   const risk = isReadOnly(tool) ? 'UNKNOWN' : parseRisk(security_risk)
-  if (risk === undefined) return failed(invalidRisk(name))
+  const prefix = `Error validating the arguments of tool '${name}':`
+  if (risk === undefined) return failed(`${prefix} security_risk has to be LOW, MEDIUM or HIGH.`)
   const parsed = tool.parse(args)
-  if ('error' in parsed) return failed(`Error validating the arguments of tool '${name}': ${parsed.error}`)
+  if ('error' in parsed) return failed(`${prefix} ${parsed.error}`)
+  const json = JSON.stringify(normalizedArgs)
+  const isSame = name === tool_call.name && received.isValidJson && json === JSON.stringify(received.args)
   return {
     kind: 'call',
     tool,
     action: parsed.action,
     security_risk: risk,
     summary,
-    tool_call: repairedCall(tool_call, { name, args: normalizedArgs, received }),
+    tool_call: isSame ? tool_call : { ...tool_call, name, arguments: json },
   }
 }
 
-interface ReceivedArguments {
-  readonly args: Args
-  /** Whether the text was valid JSON as received. */
-  readonly isValidJson: boolean
-}
-
+/** `isValidJson`: the text was valid JSON as received. */
 function parseArguments({
   name,
   arguments: json,
-}: MessageToolCall): ReceivedArguments | { readonly error: string } {
+}: MessageToolCall): { readonly args: Args; readonly isValidJson: boolean } | { readonly error: string } {
   const prefix = `Error parsing the arguments of tool '${shortName(name)}':`
   // Some providers send an empty text for a call without arguments.
   if (json.trim() === '') return { args: {}, isValidJson: false }
@@ -79,28 +76,6 @@ function parseArguments({
   if (repairedJson === undefined) return { error: `${prefix} they are not valid JSON.` }
   if (!isRecord(repairedJson.value)) return { error: `${prefix} they have to be a JSON object.` }
   return { args: repairedJson.value, isValidJson: repairedJson.isValidJson }
-}
-
-/** The call to store: unchanged unless something was repaired. */
-function repairedCall(
-  call: MessageToolCall,
-  {
-    name,
-    args,
-    received,
-  }: { readonly name: string; readonly args: Args; readonly received: ReceivedArguments },
-): MessageToolCall {
-  const json = JSON.stringify(args)
-  const isSame = name === call.name && received.isValidJson && json === JSON.stringify(received.args)
-  return isSame ? call : { ...call, name, arguments: json }
-}
-
-function toolNotFound(name: string, tools: ReadonlyMap<string, Tool>): string {
-  return `Tool '${shortName(name)}' not found. Available: [${[...tools.keys()].map((known) => `'${known}'`).join(', ')}]`
-}
-
-function invalidRisk(name: string): string {
-  return `Error validating the arguments of tool '${name}': security_risk has to be LOW, MEDIUM or HIGH.`
 }
 
 function shortName(name: string): string {
@@ -132,13 +107,11 @@ export function extractCommonParameters(
   readonly normalizedArgs: Args
 } {
   const properties = schemaProperties(parameters)
-  const isToolParameter = (name: string) => Object.hasOwn(properties, name)
-  const riskName = isToolParameter('security_risk')
+  const names = Object.keys(input).filter((name) => !Object.hasOwn(properties, name))
+  const riskName = Object.hasOwn(properties, 'security_risk')
     ? undefined
-    : Object.hasOwn(input, 'security_risk')
-      ? 'security_risk'
-      : Object.keys(input).find((name) => !isToolParameter(name) && isRiskName(name))
-  const summaryName = isToolParameter('summary') || !Object.hasOwn(input, 'summary') ? undefined : 'summary'
+    : (names.find((name) => name === 'security_risk') ?? names.find(isRiskName))
+  const summaryName = names.find((name) => name === 'summary')
   const entries = Object.entries(input)
   const summary = summaryName === undefined ? undefined : input[summaryName]
   return {

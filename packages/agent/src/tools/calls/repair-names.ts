@@ -28,20 +28,16 @@ export function repairCall(name: string, args: Args, known: ReadonlySet<string>)
 }
 
 function guessCall(name: string, args: Args): NamedCall | undefined {
-  if (editorNames.has(name)) {
-    const call = { name: 'file_editor', args }
-    return addEditorCommand(call.name, args) ?? call
-  }
-  const shellCommand = getCommand(args)
+  if (editorNames.has(name)) return addEditorCommand('file_editor', args) ?? { name: 'file_editor', args }
+  const shellCommand = [args.command, args.cmd].find((command) => typeof command === 'string')
   if (shellNames.has(name)) return terminalCall(args, shellCommand)
   if (bareCommands.has(name) && hasNoOwnArguments(args)) return terminalCall(args, name)
   if (name === 'reset' && hasNoOwnArguments(args))
     return { name: 'terminal', args: { ...args, command: '', reset: true } }
-  if (commandPrefixes.has(name) && shellCommand !== undefined)
-    return terminalCall(
-      args,
-      shellCommand.split(/\s/, 1)[0] === name ? shellCommand : `${name} ${shellCommand}`,
-    )
+  if (commandPrefixes.has(name) && shellCommand !== undefined) {
+    const isPrefixed = shellCommand.split(/\s/, 1)[0] === name
+    return terminalCall(args, isPrefixed ? shellCommand : `${name} ${shellCommand}`)
+  }
   if (name === 'grep' && typeof args.pattern === 'string') return grepCall(args, args.pattern)
   return undefined
 }
@@ -53,11 +49,6 @@ function terminalCall(args: Args, command: string | undefined): NamedCall {
   return { name: 'terminal', args: { command, ...others } }
 }
 
-function getCommand({ command, cmd }: Args): string | undefined {
-  if (typeof command === 'string') return command
-  return typeof cmd === 'string' ? cmd : undefined
-}
-
 function hasNoOwnArguments(args: Args): boolean {
   return Object.keys(args).every((name) => commonParameters.some((other) => other === name))
 }
@@ -66,10 +57,8 @@ function grepCall(args: Args, pattern: string): NamedCall {
   const include = typeof args.include === 'string' ? [`--include=${shellQuote(args.include)}`] : []
   const path = typeof args.path === 'string' && args.path !== '' ? args.path : '.'
   const command = ['grep -rnIE', ...include, '-e', shellQuote(pattern), '--', shellQuote(path)].join(' ')
-  const commonArgs = Object.fromEntries(
-    commonParameters.flatMap((name) => (name in args ? [[name, args[name]]] : [])),
-  )
-  return { name: 'terminal', args: { command, ...commonArgs } }
+  const commonArgs = commonParameters.filter((name) => name in args).map((name) => [name, args[name]])
+  return { name: 'terminal', args: { command, ...Object.fromEntries(commonArgs) } }
 }
 
 function shellQuote(word: string): string {
@@ -80,11 +69,7 @@ function shellQuote(word: string): string {
 function addEditorCommand(name: string, args: Args): NamedCall | undefined {
   const isEditor = name === 'file_editor' || name === 'planning_file_editor'
   if (!isEditor || args.command != null || typeof args.path !== 'string') return undefined
-  return { name, args: { ...args, command: inferEditorCommand(args) } }
-}
-
-function inferEditorCommand(args: Args): string {
-  if (args.old_str != null) return 'str_replace'
-  if (args.insert_line != null) return 'insert'
-  return args.file_text != null ? 'create' : 'view'
+  const markers = { old_str: 'str_replace', insert_line: 'insert', file_text: 'create' }
+  const [, command = 'view'] = Object.entries(markers).find(([member]) => args[member] != null) ?? []
+  return { name, args: { ...args, command } }
 }

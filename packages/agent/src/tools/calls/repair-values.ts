@@ -70,17 +70,13 @@ function repairValue(value: unknown, schema: Json): unknown {
 
 function decodeString(text: string, types: ReadonlySet<string>): unknown {
   const word = text.trim()
-  const repairedJson = repairJson(/^(true|false|null)$/i.test(word) ? word.toLowerCase() : word)
-  if (repairedJson === undefined) return text
-  const { value } = repairedJson
-  return valueTypes(value).some((type) => types.has(type)) ? value : text
+  const repaired = repairJson(/^(true|false|null)$/i.test(word) ? word.toLowerCase() : word)
+  return repaired && valueTypes(repaired.value).some((type) => types.has(type)) ? repaired.value : text
 }
 
 function valueTypes(value: unknown): readonly string[] {
-  if (value === null) return ['null']
-  if (Array.isArray(value)) return ['array']
-  if (typeof value === 'number') return Number.isInteger(value) ? ['integer', 'number'] : ['number']
-  return [typeof value]
+  if (Number.isInteger(value)) return ['integer', 'number']
+  return [value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value]
 }
 
 /** The types that a schema allows; empty when it allows any. */

@@ -88,27 +88,12 @@ export async function replaceFile(real: string, bytes: Uint8Array, newMode = 0o6
   const oldStats = await lstatIfExists(real)
   if (oldStats !== undefined) assertWritable(real, oldStats)
   const temporary = join(dirname(real), `.slipway-${randomBytes(8).toString('hex')}.tmp`)
-  const file = await open(temporary, 'wx', oldStats === undefined ? newMode : 0o600)
+  await createFile(temporary, bytes, oldStats ?? newMode)
   try {
-    await writeAndSync(file, bytes, oldStats)
     await rename(temporary, real)
   } catch (error) {
     await unlink(temporary).catch(() => {})
     throw error
-  }
-}
-
-async function writeAndSync(file: FileHandle, bytes: Uint8Array, oldStats: Stats | undefined): Promise<void> {
-  try {
-    await file.writeFile(bytes)
-    if (oldStats !== undefined) {
-      // Without permission the owner changes, as with any editor.
-      await file.chown(oldStats.uid, oldStats.gid).catch(() => {})
-      await file.chmod(oldStats.mode & 0o7777)
-    }
-    await file.sync()
-  } finally {
-    await file.close()
   }
 }
 
@@ -129,17 +114,32 @@ export function checkFileSize(path: string, bytes: Buffer): Buffer {
   )
 }
 
-/** Creates a file; rejects with ToolFailure when the path exists. */
-export async function createFile(real: string, bytes: Uint8Array): Promise<void> {
-  const file = await open(real, 'wx').catch((error: unknown) => {
+/**
+ * Creates a file with a mode less the umask, or with the mode and owner of another; rejects with ToolFailure
+ * when the path exists.
+ */
+export async function createFile(
+  real: string,
+  bytes: Uint8Array,
+  like: number | Stats = 0o666,
+): Promise<void> {
+  const file = await open(real, 'wx', typeof like === 'number' ? like : 0o600).catch((error: unknown) => {
     if (errorCode(error) === 'EEXIST') throw new ToolFailure(`${real} is already there.`)
     throw error
   })
   try {
-    await writeAndSync(file, bytes, undefined)
+    await file.writeFile(bytes)
+    if (typeof like !== 'number') {
+      // Without permission the owner changes, as with any editor.
+      await file.chown(like.uid, like.gid).catch(() => {})
+      await file.chmod(like.mode & 0o7777)
+    }
+    await file.sync()
   } catch (error) {
     await unlink(real).catch(() => {})
     throw error
+  } finally {
+    await file.close()
   }
 }
 

@@ -16,18 +16,8 @@ export function failureText(error: unknown): string | undefined {
   return `The system refused it: ${getSystemErrorMessage(error.errno)} (${error.code}).`
 }
 
-interface SystemError extends Error {
-  readonly code: string
-  readonly errno: number
-}
-
-function isSystemError(error: unknown): error is SystemError {
-  return (
-    error instanceof Error &&
-    'syscall' in error &&
-    'code' in error &&
-    typeof error.code === 'string' &&
-    'errno' in error &&
-    typeof error.errno === 'number'
-  )
+function isSystemError(error: unknown): error is Error & { readonly code: string; readonly errno: number } {
+  if (!(error instanceof Error)) return false
+  const { syscall, code, errno }: NodeJS.ErrnoException = error
+  return syscall !== undefined && typeof code === 'string' && typeof errno === 'number'
 }

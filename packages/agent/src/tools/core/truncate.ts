@@ -22,13 +22,12 @@ export async function truncateOutput(
   const { directory, tool, maxChars } = options
   if (text.length <= maxChars) return { text }
   const savedTo = await saveOutput(text, directory, tool)
-  const readOn = savedTo === undefined ? '' : ` The whole output is in ${savedTo}: read on there from line`
   const truncated = truncateMiddle(text, maxChars, ({ firstLine, chars }) =>
     savedTo === undefined
       ? `[${chars} characters left out, from line ${firstLine}.]`
-      : `[${chars} characters left out.${readOn} ${firstLine}.]`,
+      : `[${chars} characters left out. The whole output is in ${savedTo}: read on there from line ${firstLine}.]`,
   )
-  return savedTo === undefined ? { text: truncated } : { text: truncated, savedTo }
+  return { text: truncated, ...(savedTo !== undefined && { savedTo }) }
 }
 
 async function saveOutput(text: string, directory: string, tool: string): Promise<string | undefined> {

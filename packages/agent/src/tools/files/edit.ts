@@ -24,7 +24,7 @@ import {
   type TextFile,
   utf8Format,
 } from './encoding.ts'
-import { countLines, textForEvent } from './lines.ts'
+import { countLines, pluralize, textForEvent } from './lines.ts'
 
 /** Replaces a text that occurs as often as expected; an empty old text creates the file. */
 export const openEdit: ToolFactory = ({ workspace }) =>
@@ -33,16 +33,11 @@ export const openEdit: ToolFactory = ({ workspace }) =>
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
     run: async (action) => {
       const real = await workspace.resolve(action.file_path, 'write')
-      const result = await fileMutex.runExclusive(real, () =>
+      return await fileMutex.runExclusive(real, () =>
         action.old_string === '' ? createNewFile(action, real) : replaceInFile(action, real),
       )
-      return { content: result.message, ...result.members }
     },
-    failureMembers: () => ({
-      file_path: null,
-      is_new_file: false,
-      replacements_made: 0,
-    }),
+    failureMembers: () => ({ file_path: null, is_new_file: false, replacements_made: 0 }),
   })
 
 async function createNewFile({ file_path, new_string }: ToolAction<'EditAction'>, real: string) {
@@ -54,14 +49,12 @@ async function createNewFile({ file_path, new_string }: ToolAction<'EditAction'>
   await makeDirectory(dirname(real))
   await createFile(real, bytes)
   return {
-    message: `Created ${file_path}.`,
-    members: {
-      file_path: real,
-      is_new_file: true,
-      replacements_made: 0,
-      old_content: null,
-      new_content: textForEvent(new_string),
-    },
+    content: `Created ${file_path}.`,
+    file_path: real,
+    is_new_file: true,
+    replacements_made: 0,
+    old_content: null,
+    new_content: textForEvent(new_string),
   }
 }
 
@@ -80,20 +73,16 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string) {
     throw new ToolFailure(
       `The old text occurs ${count} times in ${file_path}, but ${expectedCount} were expected. Add lines around it, or expect ${count}.`,
     )
-  const newFile: TextFile = {
-    ...oldFile,
-    text: oldFile.text.replaceAll(oldText, () => normalizeLineEnds(new_string, oldFile)),
-  }
+  const newText = normalizeLineEnds(new_string, oldFile)
+  const newFile = { ...oldFile, text: oldFile.text.replaceAll(oldText, () => newText) }
   await replaceFile(real, checkFileSize(file_path, encodeText(newFile)))
   return {
-    message: `Changed ${file_path} in ${count} place${count === 1 ? '' : 's'}.`,
-    members: {
-      file_path: real,
-      is_new_file: false,
-      replacements_made: count,
-      old_content: textForEvent(restoreLineEnds(oldFile)),
-      new_content: textForEvent(restoreLineEnds(newFile)),
-    },
+    content: `Changed ${file_path} in ${pluralize(count, 'place')}.`,
+    file_path: real,
+    is_new_file: false,
+    replacements_made: count,
+    old_content: textForEvent(restoreLineEnds(oldFile)),
+    new_content: textForEvent(restoreLineEnds(newFile)),
   }
 }
 
@@ -102,47 +91,35 @@ export const openWriteFile: ToolFactory = ({ workspace }) =>
   defineTool({
     kind: 'WriteFile',
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
-    run: async ({ file_path, content }) => {
-      const real = await workspace.resolve(file_path, 'write')
-      const { isNew, old: oldContent } = await fileMutex.runExclusive(real, () =>
-        writeContent(file_path, real, content),
-      )
-      const verb = isNew ? 'Created' : 'Replaced'
-      return {
-        content: `${verb} ${file_path}: ${countLines(content)} lines.`,
-        file_path: real,
-        is_new_file: isNew,
-        old_content: textForEvent(oldContent),
-        new_content: textForEvent(content),
-      }
+    run: async (action) => {
+      const real = await workspace.resolve(action.file_path, 'write')
+      return await fileMutex.runExclusive(real, () => writeContent(action, real))
     },
-    failureMembers: () => ({
-      file_path: null,
-      is_new_file: false,
-    }),
+    failureMembers: () => ({ file_path: null, is_new_file: false }),
   })
 
-async function writeContent(
-  path: string,
-  real: string,
-  content: string,
-): Promise<{ isNew: boolean; old: string | undefined }> {
+async function writeContent({ file_path, content }: ToolAction<'WriteFileAction'>, real: string) {
   const stats = await lstatIfExists(real)
   // A file that is too large to read may still be replaced.
-  const bytes =
-    stats !== undefined && stats.size > maxFileBytes ? undefined : (await readFileIfExists(real))?.bytes
-  const oldFile = bytes === undefined ? undefined : decodeText(bytes)
-  const encoded = checkFileSize(path, encodeLike(content, oldFile))
+  const old = stats !== undefined && stats.size > maxFileBytes ? undefined : await readFileIfExists(real)
+  const oldFile = old && decodeText(old.bytes)
+  const encoded = checkFileSize(file_path, encodeLike(content, oldFile))
   await makeDirectory(dirname(real))
   await replaceFile(real, encoded)
-  return { isNew: stats === undefined, old: oldFile === undefined ? undefined : restoreLineEnds(oldFile) }
+  return {
+    content: `${stats === undefined ? 'Created' : 'Replaced'} ${file_path}: ${countLines(content)} lines.`,
+    file_path: real,
+    is_new_file: stats === undefined,
+    old_content: textForEvent(oldFile && restoreLineEnds(oldFile)),
+    new_content: textForEvent(content),
+  }
 }
 
 /**
  * In the encoding of the old content if it can express the new one, else in UTF-8; line ends are unchanged.
  */
 function encodeLike(content: string, oldFile: TextFile | undefined): Buffer {
-  const isPossible = oldFile?.encoding !== 'latin-1' || isLatin1(content)
-  const encoding = oldFile === undefined || !isPossible ? utf8Format.encoding : oldFile.encoding
-  return encodeText({ text: content, encoding, lineEnd: '\n' })
+  const { encoding } = oldFile ?? utf8Format
+  const isPossible = encoding !== 'latin-1' || isLatin1(content)
+  return encodeText({ ...utf8Format, text: content, ...(isPossible && { encoding }) })
 }

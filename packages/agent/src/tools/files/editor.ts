@@ -14,8 +14,8 @@ import { ToolFailure } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { EditHistory } from './edit-history.ts'
 import { decodeText, encodeText, requireText, restoreLineEnds, utf8Format } from './encoding.ts'
-import { countLines, numberLines, printableName, snippetAround, textForEvent } from './lines.ts'
-import { listDirectory } from './listing.ts'
+import { countLines, numberLines, pluralize, snippetAround, textForEvent } from './lines.ts'
+import { entryLabel, listDirectory } from './listing.ts'
 import { readImage } from './read-image.ts'
 import { changedRange, insertAfterLine, replaceUnique } from './text-changes.ts'
 
@@ -49,15 +49,9 @@ export class FileEditor {
     await this.#assertAbsolute(command.path)
     if (command.command === 'view') return await this.#view(command, signal)
     const real = await this.#context.workspace.resolve(command.path, 'write')
-    return await fileMutex.runExclusive(real, async () => {
-      switch (command.command) {
-        case 'create':
-          return await this.#create(command, real)
-        case 'undo_edit':
-          return await this.#undo(command, real)
-        default:
-          return await this.#edit(command, real)
-      }
+    return await fileMutex.runExclusive(real, () => {
+      if (command.command === 'create') return this.#create(command, real)
+      return command.command === 'undo_edit' ? this.#undo(command, real) : this.#edit(command, real)
     })
   }
 
@@ -83,31 +77,23 @@ export class FileEditor {
       const note = image.isShrunk ? ', made smaller' : ''
       return editorResult(command, { content: [textBlock(`The image ${path}${note}:`), image.image] })
     }
-    return editorResult(command, {
-      content: [textBlock(viewText(path, requireText(path, bytes).text, range ?? undefined))],
-    })
+    const text = viewText(path, requireText(path, bytes).text, range ?? undefined)
+    return editorResult(command, { content: [textBlock(text)] })
   }
 
   async #listing(path: string, real: string, signal: AbortSignal): Promise<string> {
     const { entries, hiddenCount } = await listDirectory(real, { levels: 2, includesHidden: false }, signal)
-    const lines = entries
-      .slice(0, maxListedEntries)
-      .map(
-        (entry) => `${printableName(entry.path)}${entry.isDirectory ? '/' : entry.isLink ? ' (link)' : ''}`,
-      )
-    const omittedCount = entries.length - lines.length
-    const listing = [
+    const lines = [
       `${path} has these entries, two levels deep:`,
-      ...lines,
-      ...(omittedCount > 0
-        ? [`[${omittedCount} more are left out. View a directory below to see what is in it.]`]
-        : []),
-      ...(hiddenCount > 0
-        ? [`[${hiddenCount} hidden ones, with a dot in front of the name, are left out.]`]
-        : []),
-    ].join('\n')
+      ...entries.slice(0, maxListedEntries).map(entryLabel),
+    ]
+    const omittedCount = entries.length - maxListedEntries
+    if (omittedCount > 0)
+      lines.push(`[${omittedCount} more are left out. View a directory below to see what is in it.]`)
+    if (hiddenCount > 0)
+      lines.push(`[${hiddenCount} hidden ones, with a dot in front of the name, are left out.]`)
     const { directory } = this.#context
-    return (await truncateOutput(listing, { directory, tool: 'file_editor', maxChars })).text
+    return (await truncateOutput(lines.join('\n'), { directory, tool: 'file_editor', maxChars })).text
   }
 
   async #create(command: EditorCommand, real: string): Promise<EditorResult> {
@@ -139,7 +125,7 @@ export class FileEditor {
       await rollback()
       throw error
     }
-    const message = `${command.path} is changed. These are the lines around it now:\n${snippetAround(text, { from, to, maxChars: maxChars - 1000 })}`
+    const message = `${command.path} is changed.${surroundings(text, { from, to })}`
     return editorResult(command, {
       content: [textBlock(message)],
       old_content: textForEvent(restoreLineEnds(oldFile)),
@@ -154,17 +140,17 @@ export class FileEditor {
     const current = await readFileIfExists(real)
     await replaceFile(real, version.bytes)
     await version.remove()
-    const oldFile = current === undefined ? undefined : decodeText(current.bytes)
+    const oldFile = current && decodeText(current.bytes)
     const newFile = decodeText(version.bytes)
     const snippetText =
       oldFile === undefined || newFile === undefined
         ? ''
-        : ` These are the lines around it now:\n${snippetAround(newFile.text, { ...changedRange(oldFile.text, newFile.text), maxChars: maxChars - 1000 })}`
+        : surroundings(newFile.text, changedRange(oldFile.text, newFile.text))
     return editorResult(command, {
       content: [textBlock(`The last edit of ${command.path} is undone.${snippetText}`)],
       prev_exist: current !== undefined,
-      old_content: oldFile === undefined ? null : textForEvent(restoreLineEnds(oldFile)),
-      new_content: newFile === undefined ? null : textForEvent(restoreLineEnds(newFile)),
+      old_content: textForEvent(oldFile && restoreLineEnds(oldFile)),
+      new_content: textForEvent(newFile && restoreLineEnds(newFile)),
     })
   }
 }
@@ -179,6 +165,10 @@ function editorResult(
   result: Partial<EditorResult> & Pick<EditorResult, 'content'>,
 ): EditorResult {
   return { command, path, prev_exist: true, old_content: null, new_content: null, ...result }
+}
+
+function surroundings(text: string, range: { readonly from: number; readonly to: number }): string {
+  return ` These are the lines around it now:\n${snippetAround(text, { ...range, maxChars: maxChars - 1000 })}`
 }
 
 function viewText(path: string, text: string, range: readonly number[] | undefined): string {
@@ -206,8 +196,4 @@ function resolveLineRange(
     throw new ToolFailure(`view_range ends with line ${last}, before its beginning at line ${first}.`)
   if (last > total) return { first, last: total, note: `\n[The file ends with line ${total}.]` }
   return { first, last: last === -1 ? total : last, note: '' }
-}
-
-function pluralize(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`
 }

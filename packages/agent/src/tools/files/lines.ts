@@ -21,22 +21,15 @@ export function lineNumberAt(text: string, at: number): number {
   return countOccurrences(text.slice(0, at), '\n') + 1
 }
 
-interface NumberingOptions {
-  /** First and last line, from 1, inclusive. */
-  readonly first: number
-  readonly last: number
-  readonly maxChars: number
-  /** Between number and line. */
-  readonly separator: string
-  /** How to see the omitted lines. */
-  readonly hint: string
-}
-
-/** Lines prefixed by their numbers; the middle is omitted if too long. */
+/**
+ * The lines from `first` to `last` (from 1, inclusive), prefixed by their numbers and `separator`; the middle
+ * is omitted if too long. `hint`: how to see the omitted lines.
+ */
 export function numberLines(
   text: string,
-  { first, last, maxChars, separator, hint }: NumberingOptions,
+  options: { first: number; last: number; maxChars: number; separator: string; hint: string },
 ): string {
+  const { first, last, maxChars, separator, hint } = options
   const start = lineOffset(text, first)
   const end = lineOffset(text.slice(start), last - first + 2) + start
   const lines = text.slice(start, end)
@@ -67,13 +60,12 @@ export function snippetAround(
   const around = 4
   const first = Math.max(1, lineNumberAt(text, from) - around)
   const last = Math.min(countLines(text), lineNumberAt(text, to) + around)
-  return numberLines(text, {
-    first,
-    last,
-    maxChars,
-    separator: '\t',
-    hint: 'View the file to see all of it.',
-  })
+  const hint = 'View the file to see all of it.'
+  return numberLines(text, { first, last, maxChars, separator: '\t', hint })
+}
+
+export function pluralize(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`
 }
 
 /** A file name for the model: one line without control characters, quoted when it had some. */

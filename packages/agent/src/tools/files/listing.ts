@@ -1,6 +1,7 @@
 import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { failureText } from '../core/tool-failure.ts'
+import { printableName } from './lines.ts'
 
 /** After this many entries no further directory is opened. */
 const maxKnownEntries = 100_000
@@ -58,6 +59,11 @@ export async function listDirectory(
   }
   await visit(Buffer.from(directory), '', 1)
   return { entries, hiddenCount, isComplete }
+}
+
+/** The path for the model, with what it is. */
+export function entryLabel({ path, isDirectory, isLink }: DirectoryEntry): string {
+  return printableName(path) + (isDirectory ? '/' : isLink ? ' (link)' : '')
 }
 
 async function readEntries(directory: Buffer, isRoot: boolean): Promise<Dirent<Buffer>[]> {

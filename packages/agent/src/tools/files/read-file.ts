@@ -2,12 +2,12 @@ import { lstat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists, readExistingFile } from '../core/file-access.ts'
-import type { ToolContext, ToolFactory } from '../core/tool.ts'
+import type { ToolFactory } from '../core/tool.ts'
 import { failureText, ToolFailure } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { requireText } from './encoding.ts'
-import { countLines, limitForEvent, lineOffset, numberLines, printableName } from './lines.ts'
-import { type DirectoryEntry, listDirectory } from './listing.ts'
+import { countLines, limitForEvent, lineOffset, numberLines } from './lines.ts'
+import { type DirectoryEntry, entryLabel, listDirectory } from './listing.ts'
 
 const maxChars = 50_000
 const maxEntries = 500
@@ -21,82 +21,71 @@ export const openReadFile: ToolFactory = ({ workspace }) =>
     run: async ({ file_path, offset, limit }) => {
       const real = await workspace.resolve(file_path, 'read')
       const file = requireText(file_path, (await readExistingFile(real)).bytes)
-      const selection = selectLines(file.text, offset ?? 0, limit ?? defaultLimit)
-      return {
-        content: selection.message,
-        file_path: real,
-        file_content: selection.content,
-        is_truncated: selection.isTruncated,
-        lines_shown: selection.total === 0 ? null : [selection.first, selection.last],
-        total_lines: selection.total,
-      }
+      return { file_path: real, ...selectLines(file.text, offset ?? 0, limit ?? defaultLimit) }
     },
-    failureMembers: ({ file_path }) => ({
-      file_path,
-      file_content: '',
-      is_truncated: false,
-    }),
+    failureMembers: ({ file_path }) => ({ file_path, file_content: '', is_truncated: false }),
   })
 
 function selectLines(fullText: string, offset: number, limit: number) {
-  const total = countLines(fullText)
-  if (total === 0 && offset === 0)
-    return { message: 'The file is empty.', content: '', isTruncated: false, first: 0, last: 0, total }
-  if (offset >= total)
+  const total_lines = countLines(fullText)
+  if (total_lines === 0 && offset === 0)
+    return {
+      content: 'The file is empty.',
+      file_content: '',
+      is_truncated: false,
+      lines_shown: null,
+      total_lines,
+    }
+  if (offset >= total_lines)
     throw new ToolFailure(
-      `The offset is ${offset}, but the file has ${total} lines (offsets 0 to ${total - 1}).`,
+      `The offset is ${offset}, but the file has ${total_lines} lines (offsets 0 to ${total_lines - 1}).`,
     )
-  const [first, last] = [offset + 1, Math.min(total, offset + limit)]
+  const [first, last] = [offset + 1, Math.min(total_lines, offset + limit)]
   const start = lineOffset(fullText, first)
-  const content = fullText.slice(start, start + lineOffset(fullText.slice(start), last - offset + 1))
+  const text = fullText.slice(start, start + lineOffset(fullText.slice(start), last - offset + 1))
   const hint = 'Use offset and limit to see a part.'
   const body = numberLines(fullText, { first, last, maxChars: maxChars - 200, separator: '  ', hint })
-  const continuation = last < total ? `\n[${total - last} lines follow; the next offset is ${last}.]` : ''
-  const isTruncated = content.length > maxChars
+  const continuation =
+    last < total_lines ? `\n[${total_lines - last} lines follow; the next offset is ${last}.]` : ''
   return {
-    message: body + continuation,
-    content: isTruncated ? content.slice(0, maxChars) : content,
-    isTruncated: isTruncated || last - first + 1 < total,
-    first,
-    last,
-    total,
+    content: body + continuation,
+    file_content: text.slice(0, maxChars),
+    is_truncated: text.length > maxChars || last - first + 1 < total_lines,
+    lines_shown: [first, last],
+    total_lines,
   }
 }
 
 /** Lists a directory, hidden entries too. */
-export const openListDirectory: ToolFactory = (context) =>
+export const openListDirectory: ToolFactory = ({ workspace, directory }) =>
   defineTool({
     kind: 'ListDirectory',
     run: async ({ dir_path, recursive }, signal) => {
-      const real = await context.workspace.resolve(dir_path, 'read')
+      const real = await workspace.resolve(dir_path, 'read')
       if ((await lstatIfExists(real)) === undefined)
         throw new ToolFailure(`There is no directory ${dir_path}.`)
       const levels = recursive ? 2 : 1
       const listing = await listDirectory(real, { levels, includesHidden: true }, signal)
       const described = await Promise.all(listing.entries.slice(0, maxEntries).map(describeEntry))
       const entries = limitForEvent(
-        described.flatMap(({ entry }) => entry ?? []),
+        described.map(({ entry }) => entry),
         maxEntries,
       )
       const omittedCount = listing.entries.length - entries.length
-      const message = await listingText(dir_path, described.slice(0, entries.length), {
-        omittedCount,
-        context,
-      })
+      const lines = described.slice(0, entries.length).map(({ line }) => line)
+      if (omittedCount > 0)
+        lines.push(`[${omittedCount} more are left out. List a directory below, or use glob.]`)
+      const output = lines.length === 0 ? `${dir_path} is empty.` : [`${dir_path}:`, ...lines].join('\n')
+      const { text } = await truncateOutput(output, { directory, tool: 'list_directory', maxChars })
       return {
-        content: message,
+        content: text,
         dir_path: real,
         entries,
         total_count: listing.entries.length,
         is_truncated: omittedCount > 0 || !listing.isComplete,
       }
     },
-    failureMembers: () => ({
-      dir_path: null,
-      entries: [],
-      total_count: 0,
-      is_truncated: false,
-    }),
+    failureMembers: () => ({ dir_path: null, entries: [], total_count: 0, is_truncated: false }),
   })
 
 /** An entry for the wire and as a line for the model. */
@@ -109,23 +98,9 @@ async function describeEntry(entry: DirectoryEntry) {
   const modified_time = new Date(stats?.mtimeMs ?? 0).toISOString()
   const size = stats?.size ?? 0
   const path = entry.rawPath.toString('utf8')
-  const label = printableName(entry.path) + (isDirectory ? '/' : entry.isLink ? ' (link)' : '')
-  const line = isDirectory ? label : `${label}  ${size} bytes`
+  const line = entryLabel(entry) + (isDirectory ? '' : `  ${size} bytes`)
   return {
     entry: { name, path, is_directory: isDirectory, size, modified_time },
     line: `${line}  ${modified_time.slice(0, 19)}Z`,
   }
-}
-
-async function listingText(
-  path: string,
-  entries: readonly { readonly line: string }[],
-  { omittedCount, context }: { readonly omittedCount: number; readonly context: ToolContext },
-): Promise<string> {
-  if (entries.length === 0 && omittedCount === 0) return `${path} is empty.`
-  const omission =
-    omittedCount > 0 ? [`[${omittedCount} more are left out. List a directory below, or use glob.]`] : []
-  const listing = [`${path}:`, ...entries.map(({ line }) => line), ...omission].join('\n')
-  const { directory } = context
-  return (await truncateOutput(listing, { directory, tool: 'list_directory', maxChars })).text
 }

@@ -4,7 +4,7 @@ import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists } from '../core/file-access.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
-import { formatMatches, limitMatches } from './matches.ts'
+import { limitMatches } from './matches.ts'
 import { findFiles } from './ripgrep.ts'
 
 /** Finds files by a pattern of their path, the newest first. */
@@ -15,17 +15,9 @@ export const openGlob: ToolFactory = ({ workspace }) =>
       const { directory, pattern } = await resolveSearch(action, workspace)
       const includesHidden = /(^|[/{,])\.[^/]/.test(pattern)
       const result = await findFiles(workspace, { directory, glob: pattern, includesHidden }, signal)
-      const { matches: files, truncated } = limitMatches(directory, result)
-      return {
-        content:
-          files.length === 0
-            ? `No file below ${directory} matches ${action.pattern}.`
-            : formatMatches(files, truncated, 'pattern'),
-        files,
-        pattern: action.pattern,
-        search_path: directory,
-        truncated,
-      }
+      const none = `No file below ${directory} matches ${action.pattern}.`
+      const { matches, ...shown } = limitMatches(directory, result, { none, narrower: 'pattern' })
+      return { ...shown, files: matches, pattern: action.pattern, search_path: directory }
     },
     failureMembers: ({ pattern, path }) => ({
       files: [],
@@ -44,20 +36,21 @@ async function resolveSearch(
   workspace: Workspace,
 ): Promise<{ directory: string; pattern: string }> {
   if (pattern.trim() === '') throw new ToolFailure('The pattern is empty. Give one such as **/*.ts.')
-  if (!isAbsolute(pattern))
-    return {
-      directory: await resolveDirectory(path ?? '.', workspace),
-      pattern: pattern.replace(/^(\.\/)+/, ''),
-    }
+  if (!isAbsolute(pattern)) {
+    const directory = await resolveDirectory(path ?? '.', workspace)
+    return { directory, pattern: pattern.replace(/^(\.\/)+/, '') }
+  }
   const parts = pattern.split(sep)
   const wildcardIndex = parts.findIndex((part) => /[*?[{]/.test(part))
-  const base = wildcardIndex === -1 ? dirname(pattern) : parts.slice(0, wildcardIndex).join(sep) || sep
-  const remainder = wildcardIndex === -1 ? basename(pattern) : parts.slice(wildcardIndex).join(sep)
   // Without the leading slash, a name would match at any depth.
-  return {
-    directory: await resolveDirectory(base, workspace),
-    pattern: wildcardIndex === -1 ? sep + remainder : remainder,
-  }
+  if (wildcardIndex === -1)
+    return {
+      directory: await resolveDirectory(dirname(pattern), workspace),
+      pattern: sep + basename(pattern),
+    }
+  const base = parts.slice(0, wildcardIndex).join(sep) || sep
+  const directory = await resolveDirectory(base, workspace)
+  return { directory, pattern: parts.slice(wildcardIndex).join(sep) }
 }
 
 async function resolveDirectory(path: string, workspace: Workspace): Promise<string> {

@@ -4,7 +4,7 @@ import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists } from '../core/file-access.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
-import { formatMatches, limitMatches } from './matches.ts'
+import { limitMatches } from './matches.ts'
 import { fileMatches, findFiles, type SearchResult } from './ripgrep.ts'
 
 /** Finds the files in which a regular expression matches, the newest first. */
@@ -14,18 +14,15 @@ export const openGrep: ToolFactory = ({ workspace }) =>
     run: async (action, signal) => {
       const searchPath = await workspace.resolve(action.path ?? '.', 'read')
       const result = await searchFiles(searchPath, action, { workspace, signal })
-      const { matches, truncated } = limitMatches(result.directory, result)
       const filterNote = action.include ? ` among the files ${action.include}` : ''
       return {
-        content:
-          matches.length === 0
-            ? `No file in ${searchPath}${filterNote} matches ${action.pattern}.`
-            : formatMatches(matches, truncated, 'pattern or directory'),
-        matches,
+        ...limitMatches(result.directory, result, {
+          none: `No file in ${searchPath}${filterNote} matches ${action.pattern}.`,
+          narrower: 'pattern or directory',
+        }),
         pattern: action.pattern,
         search_path: searchPath,
         include_pattern: action.include ?? null,
-        truncated,
       }
     },
     failureMembers: ({ pattern, path, include }) => ({

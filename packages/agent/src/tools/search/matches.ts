@@ -2,19 +2,19 @@ import { join } from 'node:path'
 import { limitForEvent, printableName } from '../files/lines.ts'
 import type { SearchResult } from './ripgrep.ts'
 
-const maxFiles = 100
-
-/** The absolute paths of the newest found files that fit into an event, and whether others are omitted. */
-export function limitMatches(directory: string, { files, isComplete }: SearchResult) {
-  const matches = limitForEvent(
-    files.map((path) => join(directory, path)),
-    maxFiles,
-  )
-  return { matches, truncated: matches.length < files.length || !isComplete }
-}
-
-/** The matches for the model, one a line; `narrower`: what to narrow to see others. */
-export function formatMatches(matches: readonly string[], truncated: boolean, narrower: string): string {
+/**
+ * The newest found files that fit into an event, as absolute paths and as text for the model. `none`: the
+ * text without matches; `narrower`: what to narrow to see others.
+ */
+export function limitMatches(
+  directory: string,
+  { files, isComplete }: SearchResult,
+  { none, narrower }: { readonly none: string; readonly narrower: string },
+) {
+  const paths = files.map((path) => join(directory, path))
+  const matches = limitForEvent(paths, 100)
+  const truncated = matches.length < files.length || !isComplete
   const note = `[Only the newest ${matches.length} are listed; use a narrower ${narrower} for others.]`
-  return [...matches.map(printableName), ...(truncated ? [note] : [])].join('\n')
+  const lines = [...matches.map(printableName), ...(truncated ? [note] : [])]
+  return { matches, truncated, content: matches.length === 0 ? none : lines.join('\n') }
 }

@@ -33,9 +33,9 @@ export async function findFiles(
   signal: AbortSignal,
 ): Promise<SearchResult> {
   const { directory, glob, regex, includesHidden } = search
-  assertArgument(glob, regex)
   const mode = regex === undefined ? ['--files'] : matchArguments(regex)
-  const globArguments = glob === undefined ? [] : ['--glob', glob.startsWith('!') ? `\\${glob}` : glob]
+  const globArguments =
+    glob === undefined ? [] : ['--glob', argument(glob.startsWith('!') ? `\\${glob}` : glob)]
   const hiddenArguments = includesHidden ? ['--hidden'] : []
   const runList = (args: readonly string[]) =>
     runRipgrep(workspace, { directory, args: [...hiddenArguments, ...args, '--glob', '!.git', './'] }, signal)
@@ -58,25 +58,19 @@ export async function fileMatches(
   { directory, name, regex }: { readonly directory: string; readonly name: string; readonly regex: string },
   signal: AbortSignal,
 ): Promise<boolean> {
-  assertArgument(regex)
-  const { files } = await runRipgrep(
-    workspace,
-    { directory, args: [...matchArguments(regex), `./${name}`] },
-    signal,
-  )
-  return files.length > 0
+  const args = [...matchArguments(regex), `./${name}`]
+  return (await runRipgrep(workspace, { directory, args }, signal)).files.length > 0
 }
 
 function matchArguments(regex: string): readonly string[] {
-  return ['--files-with-matches', '--ignore-case', '-e', regex]
+  return ['--files-with-matches', '--ignore-case', '-e', argument(regex)]
 }
 
 /** Refuses texts that cannot be program arguments. */
-function assertArgument(...texts: readonly (string | undefined)[]): void {
-  if (texts.some((text) => text?.includes('\0')))
-    throw new ToolFailure('The pattern contains a NUL character.')
-  if (texts.some((text) => text !== undefined && text.length > 30_000))
-    throw new ToolFailure('The pattern is too long.')
+function argument(text: string): string {
+  if (text.includes('\0')) throw new ToolFailure('The pattern contains a NUL character.')
+  if (text.length > 30_000) throw new ToolFailure('The pattern is too long.')
+  return text
 }
 
 let ripgrepPath: Promise<string> | undefined
@@ -91,10 +85,10 @@ async function runRipgrep(
     ({ rgPath }) => rgPath,
     () => 'rg',
   )
-  const options = ['--no-config', '--no-messages', '--null']
+  const allArgs = ['--no-config', '--no-messages', '--null', ...args]
   const exit = await workspace.run(
     await ripgrepPath,
-    [...options, ...args],
+    allArgs,
     { cwd: directory, timeoutMs, maxBytes },
     signal,
   )
@@ -111,10 +105,7 @@ async function runRipgrep(
   return { files: paths.map((path) => path.replace(/^\.\//, '')), isComplete: !exit.isTruncated }
 }
 
-/**
- * Exit codes: 0 found, 1 nothing found, 2 an error; unreadable files are such an error too, without a
- * message.
- */
+/** Exit codes: 0 found, 1 nothing found, 2 an error; for unreadable files it has no message. */
 function failureReason({ exitCode, stdout, stderr }: ProcessResult): string | undefined {
   if (exitCode === 0 || exitCode === 1) return undefined
   const message = stderr.toString('utf8').trim().slice(0, 2000)
