@@ -7,19 +7,11 @@ type Rule = (call: ShellCall) => SecurityRisk
 const installSubcommands =
   /^(?:i|install|add|ci|update|upgrade|up|get|sync|remove|uninstall|rm|purge|autoremove|dlx|create|exec|x|publish|link|global|tool|dist-upgrade|full-upgrade|-S\w*|-R\w*|-U\w*)$/
 const remoteGitCommands = /^(?:clone|fetch|pull|ls-remote|remote|submodule|lfs|send-email)$/
-const destructiveGit: readonly RegExp[] = [
-  /^reset .*--hard/,
-  /^clean .*-\w*[fdx]/,
-  /^(?:checkout|restore) (?:.* )?(?:--|\.)(?: |$)/,
-  /^restore /,
-  /^branch .*-(?:D|-delete)/,
-  /^tag .*-d/,
-  /^stash (?:drop|clear)/,
-  /^(?:rebase|rm|filter-branch|filter-repo|update-ref|gc|prune|worktree remove)(?: |$)/,
-  /^reflog (?:expire|delete)/,
-  /^commit .*--amend/,
-  /^config .*(?:--global|--system)/,
-]
+const destructiveGit =
+  /^(?:reset .*--hard|clean .*-\w*[fdx]|(?:checkout|restore) (?:.* )?(?:--|\.)(?: |$)|restore |branch .*-(?:D|-delete)|tag .*-d|stash (?:drop|clear)|(?:rebase|rm|filter-branch|filter-repo|update-ref|gc|prune|worktree remove)(?: |$)|reflog (?:expire|delete)|commit .*--amend|config .*(?:--global|--system))/
+const forcedPush =
+  /^(?:--force(?:-with-lease|-if-includes)?(?:=.*)?|-[a-z]*f[a-z]*|--mirror|--delete|-d|--prune|[+:].+)$/
+const hijackingGitOption = /^core\.(?:sshCommand|fsmonitor|pager|hooksPath)=|^alias\.[^=]*=!/
 const destructiveSql =
   /\b(?:drop\s+(?:database|schema|table|user)|truncate\s+(?:table\s+)?\w|delete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb|dropDatabase)/i
 const destructiveCode =
@@ -32,13 +24,32 @@ const destructiveSequences = [
 const reachingCode =
   /\b(?:rmtree|unlink|rmdir|rmSync|removedirs|os\.remove|system|subprocess|child_process|execSync|spawn|popen|urlopen|urllib|requests|http\.client|socket|fetch|axios|fs\.rm|qx)\b|https?:\/\//i
 
-const constantRisk =
-  (risk: SecurityRisk): Rule =>
-  () =>
-    risk
-const low = constantRisk('LOW')
-const medium = constantRisk('MEDIUM')
-const high = constantRisk('HIGH')
+interface Patterns {
+  readonly high?: RegExp
+  readonly medium?: RegExp
+  readonly low?: RegExp
+}
+
+/** The greatest risk whose pattern matches, else `otherwise`. `texts`: what a pattern is matched with. */
+function byPattern(
+  texts: (call: ShellCall) => readonly string[],
+  { high, medium, low }: Patterns,
+  otherwise: SecurityRisk,
+): Rule {
+  return (call) => {
+    const matches = (pattern: RegExp | undefined) =>
+      pattern !== undefined && texts(call).some((text) => pattern.test(text))
+    return matches(high) ? 'HIGH' : matches(medium) ? 'MEDIUM' : matches(low) ? 'LOW' : otherwise
+  }
+}
+
+/** By the arguments, each alone. */
+const byArgument = (patterns: Patterns, otherwise: SecurityRisk = 'LOW') =>
+  byPattern(({ args }) => args, patterns, otherwise)
+
+/** By all arguments as one text. */
+const byCommandLine = (patterns: Patterns, otherwise: SecurityRisk = 'MEDIUM') =>
+  byPattern(({ args }) => [args.join(' ')], patterns, otherwise)
 
 /** Programs that use the network. */
 const networkPrograms = new Set(
@@ -50,6 +61,9 @@ const networkPrograms = new Set(
 /** Interpreters of program texts. */
 export const interpreterPrograms =
   /^(?:(?:ba|da|z|k|a|fi|c|tc|rba)?sh|pypy\d?|python[\d.]*|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|tsx|php[\d.]*|lua[\d.]*|luajit|osascript|pwsh|tclsh|expect|Rscript)$/
+
+const diskPrograms =
+  'wipefs blkdiscard sgdisk sfdisk fdisk cfdisk parted badblocks hdparm cryptsetup mkswap pvremove vgremove lvremove'
 
 /** Programs that decode unreadable data. */
 const decoderPrograms =
@@ -96,17 +110,9 @@ export function isCatastrophe(call: ShellCall): boolean {
 export function writesRawDisk({ name, args, writes }: ShellCall): boolean {
   if (writes.some(isDiskDevice) || name.startsWith('mkfs')) return true
   if (name === 'dd') return args.some((arg) => arg.startsWith('of=') && isDiskDevice(arg.slice(3)))
-  if (
-    /^(?:wipefs|blkdiscard|sgdisk|sfdisk|fdisk|cfdisk|parted|badblocks|hdparm|nvme|cryptsetup|mkswap|pvremove|vgremove|lvremove)$/.test(
-      name,
-    )
-  )
+  if (name === 'nvme' || diskPrograms.split(' ').includes(name))
     return !args.some((arg) => /^(?:-l|--list|-p|print|--help|--version|status|luksDump|-I|list)$/.test(arg))
-  return (
-    /^(?:tee|cp|mv|install|shred|truncate|cat)$/.test(name) &&
-    args.some((arg) => isDiskDevice(arg)) &&
-    name !== 'cat'
-  )
+  return /^(?:tee|cp|mv|install|shred|truncate)$/.test(name) && args.some(isDiskDevice)
 }
 
 function isRecursive(args: readonly string[]): boolean {
@@ -118,12 +124,9 @@ function findRoot(args: readonly string[]): string {
 }
 
 function isDeletingFind({ args }: ShellCall): boolean {
-  return (
-    args.includes('-delete') ||
-    args.some(
-      (arg, at) => /^-(?:exec|ok)/.test(arg) && /(?:^|\/)(?:rm|shred|unlink|dd)$/.test(args[at + 1] ?? ''),
-    )
-  )
+  const isDeletion = (arg: string, at: number) =>
+    /^-(?:exec|ok)/.test(arg) && /(?:^|\/)(?:rm|shred|unlink|dd)$/.test(args[at + 1] ?? '')
+  return args.includes('-delete') || args.some(isDeletion)
 }
 
 /** For programs that write the file of their last argument. */
@@ -140,29 +143,13 @@ const gitRisk: Rule = ({ args }) => {
   while (args[index]?.startsWith('-')) index += /^-[cC]$/.test(args[index] ?? '') ? 2 : 1
   const rest = args.slice(index)
   const [command = ''] = rest
-  if (command === 'push') {
-    const isForced = rest.some((arg) =>
-      /^(?:--force(?:-with-lease|-if-includes)?(?:=.*)?|-[a-z]*f[a-z]*|--mirror|--delete|-d|--prune|[+:].+)$/.test(
-        arg,
-      ),
-    )
-    return isForced ? 'HIGH' : 'MEDIUM'
-  }
+  if (command === 'push') return rest.some((arg) => forcedPush.test(arg)) ? 'HIGH' : 'MEDIUM'
   const commandLine = rest.join(' ')
-  if (
-    args
-      .slice(0, index)
-      .some((arg) => /^core\.(?:sshCommand|fsmonitor|pager|hooksPath)=|^alias\.[^=]*=!/.test(arg))
-  )
-    return 'HIGH'
+  if (args.slice(0, index).some((arg) => hijackingGitOption.test(arg))) return 'HIGH'
   if (command === 'remote' && /^remote(?: -v| --verbose| show| get-url.*)?$/.test(commandLine)) return 'LOW'
-  if (remoteGitCommands.test(command) || destructiveGit.some((pattern) => pattern.test(commandLine)))
-    return 'MEDIUM'
+  if (remoteGitCommands.test(command) || destructiveGit.test(commandLine)) return 'MEDIUM'
   return 'LOW'
 }
-
-const packageManagerRisk: Rule = ({ args }) =>
-  args.some((arg) => installSubcommands.test(arg)) ? 'MEDIUM' : 'LOW'
 
 const killRisk: Rule = ({ args }) => {
   if (args.length === 1 && /^(?:-l|-L|--list|-0)$/.test(args[0] ?? '')) return 'LOW'
@@ -184,58 +171,26 @@ const chownRisk: Rule = ({ args }) =>
     ? 'HIGH'
     : 'MEDIUM'
 
-const dockerRisk: Rule = ({ args }) => {
-  const commandLine = args.join(' ')
-  if (
-    /--privileged|--pid[= ]host|--cap-add|--security-opt|docker\.sock|(?:-v|--volume|--mount)[= ](?:\S*=)?\/(?::|etc|root|home:)/.test(
-      commandLine,
-    )
-  )
-    return 'HIGH'
-  if (/\bprune\b.*(?:-a|--all|--volumes)|volume rm|system prune/.test(commandLine)) return 'HIGH'
-  return /^(?:ps|images|logs|inspect|version|info|stats|top|port|diff|history|compose (?:ps|logs|config))\b/.test(
-    commandLine,
-  )
-    ? 'LOW'
-    : 'MEDIUM'
-}
+const dockerRisk = byCommandLine({
+  high: /--privileged|--pid[= ]host|--cap-add|--security-opt|docker\.sock|(?:-v|--volume|--mount)[= ](?:\S*=)?\/(?::|etc|root|home:)|\bprune\b.*(?:-a|--all|--volumes)|volume rm|system prune/,
+  low: /^(?:ps|images|logs|inspect|version|info|stats|top|port|diff|history|compose (?:ps|logs|config))\b/,
+})
 
-const cloudRisk: Rule = ({ name, args }) => {
-  const commandLine = args.join(' ')
-  if (/\b(?:destroy|delete|delete-\S+|terminate-\S+|rb|purge|uninstall|drain|wipe)\b/.test(commandLine))
-    return 'HIGH'
+const cloudRisk: Rule = (call) => {
+  const commandLine = call.args.join(' ')
   if (/\brm\b/.test(commandLine) && /recursive|-r\b/.test(commandLine)) return 'HIGH'
-  if (name === 'terraform' && /-auto-approve/.test(commandLine)) return 'HIGH'
-  return /^(?:version|--version|help|--help|fmt|validate|config (?:view|get-contexts|current-context))\b/.test(
-    commandLine,
-  )
-    ? 'LOW'
-    : 'MEDIUM'
+  if (call.name === 'terraform' && /-auto-approve/.test(commandLine)) return 'HIGH'
+  return cloudCommandRisk(call)
 }
+const cloudCommandRisk = byCommandLine({
+  high: /\b(?:destroy|delete|delete-\S+|terminate-\S+|rb|purge|uninstall|drain|wipe)\b/,
+  low: /^(?:version|--version|help|--help|fmt|validate|config (?:view|get-contexts|current-context))\b/,
+})
 
-const sqlRisk: Rule = ({ args, input }) =>
-  destructiveSql.test(`${args.join(' ')} ${input ?? ''}`) ? 'HIGH' : 'LOW'
-
-const serviceRisk: Rule = ({ args }) => {
-  const commandLine = args.join(' ')
-  if (/\b(?:poweroff|reboot|halt|kexec|rescue|emergency|isolate|suspend|hibernate)\b/.test(commandLine))
-    return 'HIGH'
-  if (
-    /\b(?:stop|disable|mask|kill)\b.*(?:firewall|ufw|apparmor|auditd|selinux|fail2ban|iptables|nftables|ssh|rsyslog|falco|clamav)/.test(
-      commandLine,
-    )
-  )
-    return 'HIGH'
-  return /^(?:--user )?(?:status|is-active|is-enabled|list-\S+|show|cat)\b/.test(commandLine)
-    ? 'LOW'
-    : 'MEDIUM'
-}
-
-/** HIGH when it provides a shell. */
-const netcatRisk: Rule = ({ args }) =>
-  args.some((arg) => /^(?:-[a-zA-Z]*[ec]|--exec|--sh-exec)$/.test(arg) || /^(?:exec|system):/i.test(arg))
-    ? 'HIGH'
-    : 'MEDIUM'
+const serviceRisk = byCommandLine({
+  high: /\b(?:poweroff|reboot|halt|kexec|rescue|emergency|isolate|suspend|hibernate)\b|\b(?:stop|disable|mask|kill)\b.*(?:firewall|ufw|apparmor|auditd|selinux|fail2ban|iptables|nftables|ssh|rsyslog|falco|clamav)/,
+  low: /^(?:--user )?(?:status|is-active|is-enabled|list-\S+|show|cat)\b/,
+})
 
 const httpClientRisk: Rule = ({ args, writes }) => {
   const urls = args.filter(
@@ -273,11 +228,6 @@ function textRisk(text: string): SecurityRisk {
   return reachingCode.test(text) ? 'MEDIUM' : 'LOW'
 }
 
-const firewallRisk: Rule = ({ args }) => {
-  const commandLine = args.join(' ')
-  return /^(?:-t \w+ )?(?:-L|-S|--list|list|status|show)/.test(commandLine) ? 'LOW' : 'HIGH'
-}
-
 /** By name, without a version suffix. */
 const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ...rulesFor('rm shred srm', (call) =>
@@ -306,22 +256,25 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ...rulesFor('chmod', chmodRisk),
   ...rulesFor('chown chgrp setfacl chattr', chownRisk),
   ...rulesFor('git', gitRisk),
-  ...rulesFor('sudo doas su pkexec runuser', medium),
+  ...rulesFor(
+    'sudo doas su pkexec runuser npx bunx uvx ping dig nslookup host traceroute whois nmap',
+    'MEDIUM',
+  ),
   ...rulesFor('kill pkill killall', killRisk),
-  ...rulesFor('killall5', high),
   ...rulesFor(
     'apt apt-get aptitude dnf yum zypper apk pacman brew port snap flatpak pip pipx npm yarn pnpm bun gem cargo go uv poetry pdm conda mamba composer bundle cpan cpanm luarocks opam mix stack cabal nuget dotnet rustup nvm asdf choco winget',
-    packageManagerRisk,
+    byArgument({ medium: installSubcommands }),
   ),
-  ...rulesFor('dpkg rpm', ({ args }) =>
-    args.some((arg) => /^-(?:[iUFe]|-install|-erase|-purge|P|r)$/.test(arg)) ? 'MEDIUM' : 'LOW',
-  ),
-  ...rulesFor('npx bunx uvx', medium),
+  ...rulesFor('dpkg rpm', byArgument({ medium: /^-(?:[iUFe]|-install|-erase|-purge|P|r)$/ })),
   ...rulesFor('curl wget aria2c fetch http https xh lynx w3m links', httpClientRisk),
-  ...rulesFor('nc ncat netcat socat', netcatRisk),
+  // HIGH when it provides a shell.
+  ...rulesFor(
+    'nc ncat netcat socat',
+    byArgument({ high: /^(?:-[a-zA-Z]*[ec]|--exec|--sh-exec)$|^(?i:exec|system):/ }, 'MEDIUM'),
+  ),
   ...rulesFor(
     'telnet ftp lftp tftp ssh scp sftp sshfs mosh mail sendmail mutt ngrok cloudflared ssh-copy-id',
-    medium,
+    'MEDIUM',
   ),
   ...rulesFor('rsync', (call) =>
     isCatastrophe(call)
@@ -330,39 +283,38 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
         ? 'MEDIUM'
         : fileWriterRisk(call),
   ),
-  ...rulesFor('ping dig nslookup host traceroute whois nmap', medium),
   ...rulesFor('docker podman nerdctl', dockerRisk),
   ...rulesFor(
     'kubectl helm terraform tofu aws gcloud gsutil az doctl heroku flyctl vercel netlify gh glab pulumi ansible ansible-playbook rclone',
     cloudRisk,
   ),
-  ...rulesFor('psql mysql mariadb sqlite3 mongo mongosh redis-cli clickhouse-client cqlsh', sqlRisk),
-  ...rulesFor('dropdb dropuser', high),
+  ...rulesFor(
+    'psql mysql mariadb sqlite3 mongo mongosh redis-cli clickhouse-client cqlsh',
+    byPattern(({ args, input = '' }) => [`${args.join(' ')} ${input}`], { high: destructiveSql }, 'LOW'),
+  ),
   ...rulesFor('systemctl service launchctl rc-service', serviceRisk),
-  ...rulesFor('shutdown reboot halt poweroff kexec telinit', high),
-  ...rulesFor('init', ({ args }) => (/^[06sS]$/.test(args[0] ?? '') ? 'HIGH' : 'LOW')),
+  ...rulesFor('shutdown reboot halt poweroff kexec telinit killall5 dropdb dropuser security', 'HIGH'),
+  ...rulesFor(
+    'init',
+    byPattern(({ args }) => args.slice(0, 1), { high: /^[06sS]$/ }, 'LOW'),
+  ),
   ...rulesFor(
     'setenforce csrutil spctl visudo passwd chpasswd useradd adduser usermod userdel deluser groupadd groupmod gpasswd insmod rmmod modprobe setcap',
-    high,
+    'HIGH',
   ),
-  ...rulesFor('iptables ip6tables nft ufw firewall-cmd', firewallRisk),
-  ...rulesFor('sysctl', ({ args }) =>
-    args.some((arg) => arg.includes('=') || arg === '-w') ? 'HIGH' : 'LOW',
-  ),
-  ...rulesFor('crontab', ({ args }) =>
-    args.includes('-r') ? 'HIGH' : args.includes('-l') ? 'LOW' : 'MEDIUM',
-  ),
-  ...rulesFor('at batch mount umount swapoff losetup ip ifconfig route hostnamectl timedatectl', medium),
-  ...rulesFor('awk gawk mawk nawk', awkRisk),
-  ...rulesFor('history', ({ args }) => (args.some((arg) => /^-\w*[cw]/.test(arg)) ? 'MEDIUM' : 'LOW')),
-  ...rulesFor('security', high),
   ...rulesFor(
-    'wipefs blkdiscard sgdisk sfdisk fdisk cfdisk parted badblocks hdparm cryptsetup mkswap pvremove vgremove lvremove',
-    (call) => (writesRawDisk(call) ? 'HIGH' : 'LOW'),
+    'iptables ip6tables nft ufw firewall-cmd',
+    byCommandLine({ low: /^(?:-t \w+ )?(?:-L|-S|--list|list|status|show)/ }, 'HIGH'),
   ),
-  ...rulesFor('echo printf cat ls pwd cd test [ true false :', low),
+  ...rulesFor('sysctl', byArgument({ high: /=|^-w$/ })),
+  ...rulesFor('crontab', byArgument({ high: /^-r$/, low: /^-l$/ }, 'MEDIUM')),
+  ...rulesFor('at batch mount umount swapoff losetup ip ifconfig route hostnamectl timedatectl', 'MEDIUM'),
+  ...rulesFor('awk gawk mawk nawk', awkRisk),
+  ...rulesFor('history', byArgument({ medium: /^-\w*[cw]/ })),
+  ...rulesFor(diskPrograms, (call) => (writesRawDisk(call) ? 'HIGH' : 'LOW')),
+  ...rulesFor('echo printf cat ls pwd cd test [ true false :', 'LOW'),
 ])
 
-function rulesFor(list: string, rule: Rule): [string, Rule][] {
-  return list.split(' ').map((name) => [name, rule])
+function rulesFor(list: string, rule: Rule | SecurityRisk): [string, Rule][] {
+  return list.split(' ').map((name) => [name, typeof rule === 'string' ? () => rule : rule])
 }

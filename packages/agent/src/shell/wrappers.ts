@@ -4,51 +4,41 @@ export function hasScriptFile(args: readonly string[]): boolean {
   return !args.includes('-s') && args.some((arg, at) => !/^[-+]/.test(arg) && !isValue(at))
 }
 
-/** Programs that run the program in their arguments -> their options with a value. */
-const wrappers: ReadonlyMap<string, RegExp> = new Map([
-  ['sudo', /^-[ugpCDhRrTtU]$/],
-  ['doas', /^-[uC]$/],
-  ['env', /^-[uCS]$/],
-  ['command', /^$/],
-  ['builtin', /^$/],
-  ['exec', /^-a$/],
-  ['nohup', /^$/],
-  ['nice', /^-n$/],
-  ['ionice', /^-[cnp]$/],
-  ['chrt', /^$/],
-  ['time', /^-[fo]$/],
-  ['timeout', /^-[ks]$/],
-  ['stdbuf', /^-[ioe]$/],
-  ['setsid', /^$/],
-  ['unbuffer', /^$/],
-  ['strace', /^-[eopsPESu]$/],
-  ['busybox', /^$/],
-  ['toybox', /^$/],
-  ['coproc', /^$/],
-  ['xargs', /^-[aEdILnPsi]$/],
-  ['chroot', /^$/],
-  ['unshare', /^$/],
-])
-/** Number of words before the program. */
-const leadingWords: ReadonlyMap<string, number> = new Map([
-  ['timeout', 1],
-  ['chroot', 1],
-  ['chrt', 1],
-])
+/** Programs that run the program in their arguments -> the letters of their options with a value. */
+const wrappers: Readonly<Record<string, string>> = {
+  sudo: 'ugpCDhRrTtU',
+  doas: 'uC',
+  env: 'uCS',
+  exec: 'a',
+  nice: 'n',
+  ionice: 'cnp',
+  time: 'fo',
+  timeout: 'ks',
+  stdbuf: 'ioe',
+  strace: 'eopsPESu',
+  xargs: 'aEdILnPsi',
+}
+const plainWrappers = /^(?:command|builtin|nohup|chrt|setsid|unbuffer|busybox|toybox|coproc|chroot|unshare)$/
+/** They have one word before the program. */
+const hasLeadingWord = /^(?:timeout|chroot|chrt)$/
 
 /** The programs, with arguments, that a call runs. */
 export function wrappedPrograms(name: string, args: readonly string[]): string[][] {
   if (name === 'find' || name === 'fd') return findPrograms(args)
-  const optionsWithValue = wrappers.get(name)
+  const optionsWithValue = Object.hasOwn(wrappers, name)
+    ? wrappers[name]
+    : plainWrappers.test(name)
+      ? ''
+      : undefined
   if (optionsWithValue === undefined) return []
   if (name === 'command' && /^-[vV]/.test(args[0] ?? '')) return []
   let at = 0
   while (at < args.length && (args[at]?.startsWith('-') || isVariableAssignment(name, args[at]))) {
     const option = args[at] ?? ''
-    at += optionsWithValue.test(option) ? 2 : 1
+    at += option.length === 2 && optionsWithValue.includes(option.slice(1)) ? 2 : 1
     if (option === '--') break
   }
-  at += leadingWords.get(name) ?? 0
+  if (hasLeadingWord.test(name)) at++
   while (isVariableAssignment(name, args[at])) at++
   return at < args.length ? [args.slice(at)] : []
 }
