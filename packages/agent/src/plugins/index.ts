@@ -1,5 +1,4 @@
-export { describeSkill } from '../skills/describe.ts'
-export { loadCollection, loadSkillFolder } from '../skills/directories.ts'
+export { describeSkill, loadCollection, loadSkillFolder } from '../skills/directories.ts'
 export { PluginLoadError } from './extensions.ts'
 export { fetchSource } from './fetch-source.ts'
 export { readMarketplace } from './marketplace.ts'

@@ -3,10 +3,10 @@ import { basename, join } from 'node:path'
 import { type HookConfig, type McpServer, pluginManifest } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
 import { SkillCollector } from '../skills/collector.ts'
-import { loadSkillsBelow, readSkillText } from '../skills/directories.ts'
-import { type LoadedSkill, normalizeText, toSingleLine } from '../skills/skill.ts'
+import { parseFrontMatter } from '../skills/front-matter.ts'
+import { SkillReader } from '../skills/reader.ts'
+import { createSkill, type LoadedSkill, maxDescription, normalizeText, toSingleLine } from '../skills/skill.ts'
 import { listFolder } from '../skills/walk.ts'
-import { parseCommand } from './command.ts'
 import { type PluginContext, readHooks, readServers } from './hooks-and-servers.ts'
 import { readFirstJson, readManifest } from './read-json.ts'
 import { isGitFolder } from './source.ts'
@@ -17,7 +17,6 @@ const maxFiles = 1_000
 const maxEntries = 2_000
 const maxFolders = 200
 const maxDepth = 8
-const maxDescription = 1024
 
 /** A plugin of a folder. It is untrusted; its texts are bounded. */
 export interface Plugin {
@@ -77,37 +76,58 @@ async function readSkills(parts: PluginContext, signal: AbortSignal): Promise<Lo
   const collector = new SkillCollector([])
   const base = { directory: root, origin: 'plugin', within: root } as const
   for (const folder of resolveFolders(parts, 'skills', members.skills)) {
-    await loadSkillsBelow(base, folder, collector, signal)
+    await new SkillReader(base, collector, signal).readFolders([folder], false)
   }
   for (const folder of resolveFolders(parts, 'commands', members.commands)) {
     signal.throwIfAborted()
-    await addCommands(parts, folder, collector)
+    await addCommands(parts, folder, collector, new SkillReader(base, collector))
   }
   const { skills, issues } = collector.result()
   parts.issues.push(...issues)
   return skills.map((skill) => ({ ...skill, content: substituteRoot(skill.content, root) }))
 }
 
-async function addCommands(parts: PluginContext, folder: string, collector: SkillCollector): Promise<void> {
-  const { root, name } = parts
-  const commandDirectory = join(root, folder)
-  const real = await realpath(commandDirectory).catch(() => undefined)
+async function addCommands(
+  { root, name: plugin }: PluginContext,
+  folder: string,
+  collector: SkillCollector,
+  reader: SkillReader,
+): Promise<void> {
+  const real = await realpath(join(root, folder)).catch(() => undefined)
   if (real === undefined || !isWithin(root, real)) return
   const { files } = await listFolder(real, maxEntries)
   for (const file of files.sort()) {
     if (!file.toLowerCase().endsWith('.md') || file.toLowerCase() === 'readme.md') continue
     const path = join(real, file)
-    const text = await readSkillText({ directory: root, origin: 'plugin', within: root }, path, collector)
+    const text = await reader.readText(path)
     if (text === undefined) continue
-    const read = await parseCommand({
-      text: normalizeText(text),
-      file: path,
-      plugin: name,
-      name: basename(file, file.slice(-3)),
-    })
+    const read = await parseCommand(normalizeText(text), { name: basename(file, file.slice(-3)), plugin, path })
     if ('issue' in read) collector.addIssue(`${folder}/${file}: ${read.issue}`)
-    else collector.add(read.skill)
+    else collector.add(read)
   }
+}
+
+/** A command as a skill that a user starts by `/name`, or by `/plugin:name` at the start of a message. */
+async function parseCommand(
+  text: string,
+  { name, plugin, path }: { readonly name: string; readonly plugin: string; readonly path: string },
+): Promise<LoadedSkill | { readonly issue: string }> {
+  if (!/^[\w][\w.-]{0,63}$/.test(name)) return { issue: 'has a name that no command can have' }
+  const matter = await parseFrontMatter(text)
+  if ('issue' in matter) return matter
+  const { description, 'argument-hint': hint } = matter.members
+  return createSkill({
+    name: `${plugin}:${name}`,
+    content: matter.body.trim(),
+    description: typeof description === 'string' ? toSingleLine(description, maxDescription) : undefined,
+    commands: [`/${name}`],
+    inputs:
+      typeof hint === 'string' ? [{ name: 'arguments', description: toSingleLine(hint, maxDescription) }] : [],
+    isModelInvocable: false,
+    origin: 'plugin',
+    source: `${plugin}/commands/${name}.md`,
+    file: path,
+  })
 }
 
 /** The default folder, and those that the manifest names. */
@@ -124,19 +144,15 @@ function resolveFolders(parts: PluginContext, defaultFolder: string, configured:
 
 async function listFiles(root: string, signal: AbortSignal): Promise<string[]> {
   const found: string[] = []
-  const queue: { readonly path: string; readonly depth: number }[] = [{ path: '', depth: 0 }]
-  for (let folders = 0; queue.length > 0 && folders < maxFolders && found.length < maxFiles; folders++) {
+  const queue = [{ path: '', depth: 0 }]
+  let remainingFolders = maxFolders
+  for (const { path, depth } of queue) {
+    if (remainingFolders-- === 0 || found.length >= maxFiles) break
     signal.throwIfAborted()
-    const { path, depth } = queue.shift() ?? { path: '', depth: 0 }
-    const { files, folders: inner } = await listFolder(join(root, path), maxEntries)
+    const { files, folders } = await listFolder(join(root, path), maxEntries)
     found.push(...files.map((file) => join(path, file)))
-    if (depth >= maxDepth) continue
-    queue.push(
-      ...inner
-        .filter((name) => !isGitFolder(name))
-        .sort()
-        .map((name) => ({ path: join(path, name), depth: depth + 1 })),
-    )
+    const inner = depth < maxDepth ? folders.filter((name) => !isGitFolder(name)).sort() : []
+    queue.push(...inner.map((name) => ({ path: join(path, name), depth: depth + 1 })))
   }
   return found.sort().slice(0, maxFiles)
 }

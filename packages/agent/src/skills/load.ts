@@ -2,9 +2,10 @@ import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type AgentContext, agentContext } from '@slipway/protocol'
 import { type LoadedSkills, SkillCollector } from './collector.ts'
-import { loadSkillDirectories, readSkillText } from './directories.ts'
+import { skillDirectories } from './directories.ts'
+import { SkillReader } from './reader.ts'
 import { createSkill, type LoadedSkill, normalizeText, skillFromRequest } from './skill.ts'
-import { listFolder, type SkillRoot } from './walk.ts'
+import { listFolder } from './walk.ts'
 
 const maxRootEntries = 50_000
 
@@ -55,12 +56,10 @@ export async function loadSkills(options: LoadSkillsOptions, signal: AbortSignal
   for (const skill of additions?.plugins ?? []) collector.add(skill)
   if (context.load_project_skills) await loadProjectSkills(directory, collector, signal)
   for (const skill of additions?.installed ?? []) collector.add(skill)
-  if (context.load_user_skills && homeDirectory !== undefined)
-    await loadSkillDirectories(
-      { directory: homeDirectory, origin: 'user', within: undefined },
-      collector,
-      signal,
-    )
+  if (context.load_user_skills && homeDirectory !== undefined) {
+    const root = { directory: homeDirectory, origin: 'user', within: undefined } as const
+    await new SkillReader(root, collector, signal).readFolders(skillDirectories)
+  }
   for (const skill of additions?.others ?? []) collector.add(skill)
   if (context.load_public_skills && additions?.hasPublic !== true)
     collector.addIssue('load_public_skills: this server has no catalogue of public skills; none were loaded')
@@ -74,24 +73,17 @@ async function loadProjectSkills(
 ): Promise<void> {
   const root = await realpath(directory).catch(() => undefined)
   if (root === undefined) return
-  const base: SkillRoot = { directory: root, origin: 'project', within: root }
+  const reader = new SkillReader({ directory: root, origin: 'project', within: root }, collector, signal)
   const { files, others } = await listFolder(root, maxRootEntries)
   const names = [...files, ...others].sort()
   for (const [lower, name] of Object.entries(rootSkillFiles)) {
     signal.throwIfAborted()
     const file = names.find((one) => one.toLowerCase() === lower)
-    if (file !== undefined) await loadRootSkill(base, { file, name }, collector)
+    if (file === undefined) continue
+    const path = join(root, file)
+    const content = normalizeText((await reader.readText(path)) ?? '').trim()
+    if (content === '' || collector.hasContent(content)) continue
+    collector.add(createSkill({ name, content, origin: 'project', source: file, file: path }))
   }
-  await loadSkillDirectories(base, collector, signal)
-}
-
-async function loadRootSkill(
-  base: SkillRoot,
-  { file, name }: { readonly file: string; readonly name: string },
-  collector: SkillCollector,
-): Promise<void> {
-  const path = join(base.directory, file)
-  const content = normalizeText((await readSkillText(base, path, collector)) ?? '').trim()
-  if (content === '' || collector.hasContent(content)) return
-  collector.add(createSkill({ name, content, origin: base.origin, source: file, file: path }))
+  await reader.readFolders(skillDirectories)
 }

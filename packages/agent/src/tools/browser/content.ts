@@ -1,13 +1,12 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import { isInSurrogatePair } from '../core/truncate.ts'
+import { valueWithin } from '../core/value-within.ts'
 import { type BrowserCommand, failedResult } from './command.ts'
-import { queryFrame } from './page-state.ts'
+import { innerFrames, queryFrame } from './page-state.ts'
 import type { BrowserSession } from './session.ts'
 
 /** Characters of one part. */
 const partChars = 30_000
-const maxFrames = 20
 const frameMs = 3000
 
 /**
@@ -36,12 +35,9 @@ export function readContent(session: BrowserSession, start: number, withLinks: b
 
 async function pageText(page: Page, withLinks: boolean, signal: AbortSignal): Promise<string> {
   const command = withLinks ? 'text links' : 'text'
-  const innerFrames = page.frames().filter((frame) => frame !== page.mainFrame())
-  const frameTexts = innerFrames.slice(0, maxFrames).map(async (frame) => {
-    const answer = queryFrame<{ text: string }>(frame, command, AbortSignal.timeout(frameMs)).catch(
-      () => undefined,
-    )
-    const text = (await Promise.race([answer, delay(frameMs, undefined, { ref: false })]))?.text ?? ''
+  const frameTexts = innerFrames(page).map(async (frame) => {
+    const query = queryFrame<{ text: string }>(frame, command, AbortSignal.timeout(frameMs))
+    const { text = '' } = (await valueWithin(frameMs, query)) ?? {}
     return text === '' ? '' : `[Frame ${frame.url().slice(0, 200)}]\n\n${text}`
   })
   const main = await queryFrame<{ text: string }>(page.mainFrame(), command, signal)

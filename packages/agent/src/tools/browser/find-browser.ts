@@ -32,10 +32,6 @@ export async function isBrowserInstalled(path?: string): Promise<boolean> {
 
 /** Whether a path is an executable file. */
 export async function isExecutable(path: string): Promise<boolean> {
-  try {
-    await access(path, constants.X_OK)
-    return (await stat(path)).isFile()
-  } catch {
-    return false
-  }
+  const isAllowed = access(path, constants.X_OK).then(() => stat(path))
+  return await isAllowed.then((stats) => stats.isFile()).catch(() => false)
 }

@@ -1,7 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Browser, BrowserContext } from 'playwright-core'
 import { killProcessGroup } from '../../workspace/processes.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
+import { valueWithin } from '../core/value-within.ts'
 import { findBrowser, isExecutable } from './find-browser.ts'
 import { pageScript } from './page-script.ts'
 
@@ -84,7 +84,7 @@ async function closeBrowser(browser: Browser, pid: number | undefined): Promise<
     () => true,
     () => true,
   )
-  if (await Promise.race([isClosed, delay(closeMs, false, { ref: false })])) return
+  if (await valueWithin(closeMs, isClosed)) return
   killProcessGroup(pid)
-  await Promise.race([isClosed, delay(closeMs, false, { ref: false })])
+  await valueWithin(closeMs, isClosed)
 }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Locator, Page, Request } from 'playwright-core'
+import type { Page, Request } from 'playwright-core'
 import {
   type ActiveBrowser,
   type BrowserCommand,
@@ -7,8 +7,8 @@ import {
   failedResult,
   playwrightErrorText,
 } from './command.ts'
-import type { PageElement } from './page-script.ts'
-import { findElement, positionText, queryFrame, randomId } from './page-state.ts'
+import type { PageElement, ScrollPosition } from './page-script.ts'
+import { findElement, queryFrame, randomId } from './page-state.ts'
 import { pageTitle } from './tabs.ts'
 
 /** Time for an element to be present, enabled, still and not covered. */
@@ -61,12 +61,16 @@ async function openUrl(
 }
 
 async function arrivalText(page: Page, signal: AbortSignal): Promise<string> {
-  const isLoaded = await page.waitForLoadState('load', { timeout: loadMs, signal }).then(
-    () => true,
-    () => false,
+  const note = await page.waitForLoadState('load', { timeout: loadMs, signal }).then(
+    () => '',
+    () => ' It is still loading.',
   )
+  return `The page is ${await addressAndTitle(page)}.${note}`
+}
+
+async function addressAndTitle(page: Page): Promise<string> {
   const title = await pageTitle(page)
-  return `The page is ${page.url().slice(0, 2000)}${title === '' ? '' : ` ("${title}")`}.${isLoaded ? '' : ' It is still loading.'}`
+  return `${page.url().slice(0, 2000)}${title === '' ? '' : ` ("${title}")`}`
 }
 
 export function click(index: number, inNewTab: boolean): BrowserCommand {
@@ -79,33 +83,21 @@ export function click(index: number, inNewTab: boolean): BrowserCommand {
     const before = page.url()
     let isReady = true
     await actAndSettle(page, signal, async () => {
-      isReady = await waitUntilClickable(opened, locator, signal)
+      isReady = await locator.click({ trial: true, timeout: readyMs, signal }).then(
+        () => true,
+        (error: unknown) => {
+          if (opened.browser.isTimeout(error)) return false
+          throw error
+        },
+      )
       // No time limit: a click that was made must not be reported as failed.
-      await locator.click({
-        force: true,
-        timeout: 0,
-        modifiers: inNewTab ? ['ControlOrMeta'] : [],
-        signal,
-      })
+      const modifiers = inNewTab ? (['ControlOrMeta'] as const) : []
+      await locator.click({ force: true, timeout: 0, modifiers: [...modifiers], signal })
     })
     const warning = isReady
       ? ''
       : ' It was not ready for a click: something lay over it and may have got the click, or it moved or was disabled.'
     return { text: `Clicked ${elementName(element)}.${warning}${await navigationNote(page, before)}` }
-  }
-}
-
-async function waitUntilClickable(
-  { browser }: ActiveBrowser,
-  locator: Locator,
-  signal: AbortSignal,
-): Promise<boolean> {
-  try {
-    await locator.click({ trial: true, timeout: readyMs, signal })
-    return true
-  } catch (error) {
-    if (browser.isTimeout(error)) return false
-    throw error
   }
 }
 
@@ -159,14 +151,12 @@ function typeHint({ tag, options }: PageElement): string {
 export function scroll(direction: 'up' | 'down'): BrowserCommand {
   return async ({ tabs }, signal) => {
     const page = await tabs.current()
-    const position = await queryFrame<{ above: number; below: number }>(
-      page.mainFrame(),
-      `scroll ${randomId()} ${direction}`,
-      signal,
-    )
+    const query = `scroll ${randomId()} ${direction}`
+    const { above, below } = await queryFrame<ScrollPosition>(page.mainFrame(), query, signal)
     // Time for lazy content to begin loading.
     await delay(settleMs, undefined, { signal })
-    return { text: `Scrolled ${direction}. ${positionText(position)}` }
+    const position = `${above} pixels of the page are above what is in view, ${below} below.`
+    return { text: `Scrolled ${direction}. ${position}` }
   }
 }
 
@@ -205,9 +195,7 @@ async function waitForResponse(page: Page, request: Request, signal: AbortSignal
 
 async function navigationNote(page: Page, before: string): Promise<string> {
   if (page.isClosed()) return ' The tab is closed now.'
-  if (page.url() === before) return ''
-  const title = await pageTitle(page)
-  return ` The page is now ${page.url().slice(0, 2000)}${title === '' ? '' : ` ("${title}")`}.`
+  return page.url() === before ? '' : ` The page is now ${await addressAndTitle(page)}.`
 }
 
 function elementName({ index, tag, text, label, name, placeholder }: PageElement): string {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Frame, Locator, Page } from 'playwright-core'
+import { valueWithin } from '../core/value-within.ts'
 import {
   type ActiveBrowser,
   type BrowserCommand,
@@ -9,12 +9,11 @@ import {
   type PageState,
 } from './command.ts'
 import { selectorEngineName } from './launch.ts'
-import type { FrameState, PageElement, ScrollPosition } from './page-script.ts'
+import type { FrameState, PageElement } from './page-script.ts'
 import { pageTitle } from './tabs.ts'
 
 /** Characters of elements in one answer, all frames together. */
 const maxElementChars = 38_000
-const maxFrames = 20
 /** Time for an inner frame to answer; otherwise it is skipped. */
 const frameMs = 3000
 /** Base64 adds a third. */
@@ -45,20 +44,19 @@ export async function findElement(
   index: number,
 ): Promise<FoundElement | { failure: BrowserResult }> {
   const page = await tabs.current()
-  const stale = 'Read the state of the page with browser_get_state and use an index from there.'
-  if (pageState === undefined || pageState.page !== page)
-    return { failure: failedResult(`The elements of this tab have not been read. ${stale}`) }
+  const failed = (sentence: string) => {
+    const stale = 'Read the state of the page with browser_get_state and use an index from there.'
+    return { failure: failedResult(`${sentence} ${stale}`) }
+  }
+  if (pageState?.page !== page) return failed('The elements of this tab have not been read.')
   const entry = pageState.elements[index]
-  if (entry === undefined)
-    return { failure: failedResult(`There is no element with the index ${index}. ${stale}`) }
+  if (entry === undefined) return failed(`There is no element with the index ${index}.`)
   const locator = entry.frame.locator(`${selectorEngineName}=element ${pageState.id} ${entry.at}`)
   const isThere = !entry.frame.isDetached() && (await locator.count()) > 0
   const address = (signal: AbortSignal) =>
     queryFrame<string>(entry.frame, `link ${pageState.id} ${entry.at}`, signal)
   if (isThere) return { locator, element: entry.element, page, address }
-  return {
-    failure: failedResult(`The element ${index} is no longer on the page: it has changed since. ${stale}`),
-  }
+  return failed(`The element ${index} is no longer on the page: it has changed since.`)
 }
 
 /** Reads the state of the browser and the interactive elements, as JSON. */
@@ -81,18 +79,14 @@ export function readState(withScreenshot: boolean): BrowserCommand {
       tabs: await opened.tabs.list(),
       scroll: { pixels_above: main.scroll.above, pixels_below: main.scroll.below },
     }
-    const text = stateText(
-      header,
-      elements.map(({ element }) => element),
-      main.more + inner.more,
-    )
-    return { text, isJson: true, ...(picture === undefined ? {} : { screenshot: picture }) }
+    const text = stateText(header, elements, main.more + inner.more)
+    return { text, isJson: true, ...(picture !== undefined && { screenshot: picture }) }
   }
 }
 
-function stateText(header: object, elements: readonly PageElement[], more: number): string {
+function stateText(header: object, elements: PageState['elements'], more: number): string {
   const members = Object.entries(header).map(([name, value]) => `"${name}": ${JSON.stringify(value)}`)
-  const lines = elements.map((element) => JSON.stringify(element)).join(',\n')
+  const lines = elements.map(({ element }) => JSON.stringify(element)).join(',\n')
   members.push(`"elements": [${lines === '' ? '' : `\n${lines}\n`}]`)
   if (more > 0)
     members.push(
@@ -109,10 +103,7 @@ async function frameElements(
 ): Promise<{ elements: PageState['elements']; more: number }> {
   const elements: PageState['elements'][number][] = []
   let more = 0
-  for (const frame of page
-    .frames()
-    .filter((frame) => frame !== page.mainFrame())
-    .slice(0, maxFrames)) {
+  for (const frame of innerFrames(page)) {
     const state = await frameState(frame, `state ${id} ${Math.max(0, remainingChars)}`)
     for (const element of state?.elements ?? []) {
       elements.push({ frame, at: element.index, element: { ...element, frame: frame.url().slice(0, 200) } })
@@ -123,6 +114,14 @@ async function frameElements(
   return { elements, more }
 }
 
+/** At most 20. */
+export function innerFrames(page: Page): Frame[] {
+  return page
+    .frames()
+    .filter((frame) => frame !== page.mainFrame())
+    .slice(0, 20)
+}
+
 /** Undefined for a frame that is gone, invisible or does not answer. */
 async function frameState(frame: Frame, command: string): Promise<FrameState | undefined> {
   const read = async () => {
@@ -130,7 +129,7 @@ async function frameState(frame: Frame, command: string): Promise<FrameState | u
     if (box === null || box.width < 5 || box.height < 5) return undefined
     return await queryFrame<FrameState>(frame, command, AbortSignal.timeout(frameMs))
   }
-  return await Promise.race([read().catch(() => undefined), delay(frameMs, undefined, { ref: false })])
+  return await valueWithin(frameMs, read())
 }
 
 /** The viewport as base64 JPEG, small enough for an event; undefined when that is not possible. */
@@ -140,9 +139,4 @@ async function screenshot(page: Page, signal: AbortSignal): Promise<string | und
     if (bytes.length <= maxScreenshotBytes) return bytes.toString('base64')
   }
   return undefined
-}
-
-/** The scroll position as a sentence. */
-export function positionText({ above, below }: ScrollPosition): string {
-  return `${above} pixels of the page are above what is in view, ${below} below.`
 }

@@ -164,8 +164,8 @@ export class BrowserSession {
       kind: 'BrowserObservation',
       content: [textBlock(truncated.text)],
       is_error: outcome.isError ?? false,
-      ...(outcome.screenshot === undefined ? {} : { screenshot_data: outcome.screenshot }),
-      ...(saved === undefined ? {} : { full_output_save_dir: saved }),
+      ...(outcome.screenshot !== undefined && { screenshot_data: outcome.screenshot }),
+      ...(saved !== undefined && { full_output_save_dir: saved }),
     }
   }
 }

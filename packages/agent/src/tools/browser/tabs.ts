@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { BrowserContext, Dialog, Page } from 'playwright-core'
+import { valueWithin } from '../core/value-within.ts'
 import type { RecordedEvent } from './recording.ts'
 
 interface Tab {
@@ -60,9 +60,8 @@ export class Tabs {
   async open(): Promise<Page> {
     this.#openingCount++
     try {
-      const page = await this.#context.newPage()
-      this.#current = page
-      return page
+      this.#current = await this.#context.newPage()
+      return this.#current
     } finally {
       this.#openingCount--
     }
@@ -91,7 +90,7 @@ export class Tabs {
   async switchTo(page: Page): Promise<void> {
     this.#current = page
     // A page that hangs does not answer.
-    await Promise.race([page.bringToFront().catch(() => {}), delay(titleMs, undefined, { ref: false })])
+    await valueWithin(titleMs, page.bringToFront())
   }
 
   async close(page: Page): Promise<void> {
@@ -196,8 +195,7 @@ export class Tabs {
 }
 
 export async function pageTitle(page: Page): Promise<string> {
-  const title = page.title().catch(() => '')
-  return (await Promise.race([title, delay(titleMs, '', { ref: false })])).slice(0, 300)
+  return ((await valueWithin(titleMs, page.title())) ?? '').slice(0, 300)
 }
 
 function ignoreRejection(promise: Promise<unknown>): void {

@@ -9,14 +9,20 @@ import {
 } from '@slipway/protocol'
 import { toolDescription } from '../core/define-tool.ts'
 import type { Tool, ToolAction, ToolFactory } from '../core/tool.ts'
+import {
+  closeTab,
+  getStorage,
+  listTabs,
+  setStorage,
+  startRecording,
+  stopRecording,
+  switchTab,
+} from './actions.ts'
 import type { BrowserCommand } from './command.ts'
 import { readContent } from './content.ts'
 import { click, goBack, navigate, scroll, type } from './page-actions.ts'
 import { readState } from './page-state.ts'
-import { startRecording, stopRecording } from './recording-actions.ts'
 import { BrowserSession } from './session.ts'
-import { getStorage, setStorage } from './storage.ts'
-import { closeTab, listTabs, switchTab } from './tab-actions.ts'
 
 type BrowserAction = Extract<Action, { kind: `Browser${string}Action` }>
 type BrowserActionKind = Exclude<BrowserAction['kind'], 'BrowserAction'>
