@@ -5,7 +5,13 @@ import { isWithin } from '@slipway/shared/fs'
 import { SkillCollector } from '../skills/collector.ts'
 import { parseFrontMatter } from '../skills/front-matter.ts'
 import { SkillReader } from '../skills/reader.ts'
-import { createSkill, type LoadedSkill, maxDescription, normalizeText, toSingleLine } from '../skills/skill.ts'
+import {
+  createSkill,
+  type LoadedSkill,
+  maxDescription,
+  normalizeText,
+  toSingleLine,
+} from '../skills/skill.ts'
 import { listFolder } from '../skills/walk.ts'
 import { type PluginContext, readHooks, readServers } from './hooks-and-servers.ts'
 import { readFirstJson, readManifest } from './read-json.ts'
@@ -101,7 +107,11 @@ async function addCommands(
     const path = join(real, file)
     const text = await reader.readText(path)
     if (text === undefined) continue
-    const read = await parseCommand(normalizeText(text), { name: basename(file, file.slice(-3)), plugin, path })
+    const read = await parseCommand(normalizeText(text), {
+      name: basename(file, file.slice(-3)),
+      plugin,
+      path,
+    })
     if ('issue' in read) collector.addIssue(`${folder}/${file}: ${read.issue}`)
     else collector.add(read)
   }
@@ -122,7 +132,9 @@ async function parseCommand(
     description: typeof description === 'string' ? toSingleLine(description, maxDescription) : undefined,
     commands: [`/${name}`],
     inputs:
-      typeof hint === 'string' ? [{ name: 'arguments', description: toSingleLine(hint, maxDescription) }] : [],
+      typeof hint === 'string'
+        ? [{ name: 'arguments', description: toSingleLine(hint, maxDescription) }]
+        : [],
     isModelInvocable: false,
     origin: 'plugin',
     source: `${plugin}/commands/${name}.md`,

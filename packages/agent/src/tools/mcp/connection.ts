@@ -1,9 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Tool as ServerTool } from '@modelcontextprotocol/sdk/types.js'
 import type { McpServer } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import type { ToolContext } from '../core/tool.ts'
 import { McpConnectionError, resolveEndpoint } from './endpoint.ts'
-import type { CallResult, ServerTool } from './server-tool.ts'
+import type { CallResult } from './server-tool.ts'
 import { connect, type OpenConnection } from './transports.ts'
 
 const maxPages = 50
@@ -56,7 +57,7 @@ export class McpConnection {
   async call(tool: string, args: Record<string, unknown>, signal: AbortSignal): Promise<CallResult> {
     const { callMs } = this.#options
     try {
-      if (this.#current === undefined) await this.#reconnect(signal)
+      if (this.#current === undefined) await this.#reportChange(() => this.connect(signal))
     } catch (error) {
       signal.throwIfAborted()
       return { failure: `The MCP server ${this.name} cannot be reached: ${this.#errorDetail(error)}` }
@@ -121,9 +122,9 @@ export class McpConnection {
     await raceAbort(this.#connecting, signal)
   }
 
-  async #reconnect(signal: AbortSignal): Promise<void> {
+  async #reportChange(listTools: () => Promise<void>): Promise<void> {
     const before = JSON.stringify(this.tools)
-    await this.connect(signal)
+    await listTools()
     if (JSON.stringify(this.tools) !== before) this.#options.onChange()
   }
 
@@ -138,11 +139,11 @@ export class McpConnection {
         omitted.push(`the tool ${parsed.data.name.slice(0, 100)} was left out: its description is too long`)
       else tools.push(parsed.data)
     }
+    const pages = client.getServerCapabilities()?.tools === undefined ? 0 : maxPages
+    const timeout = this.#options.startMs + 60_000
     let cursor: string | undefined
-    for (let page = 0; page < maxPages && tools.length < maxTools; page++) {
-      if (client.getServerCapabilities()?.tools === undefined) break
+    for (let page = 0; page < pages && tools.length < maxTools; page++) {
       const params = cursor === undefined ? {} : { cursor }
-      const timeout = this.#options.startMs + 60_000
       const answer = await client.request({ method: 'tools/list', params }, ResultSchema, { signal, timeout })
       for (const tool of Array.isArray(answer.tools) ? answer.tools : []) addTool(tool)
       cursor = typeof answer.nextCursor === 'string' ? answer.nextCursor : undefined
@@ -166,20 +167,15 @@ export class McpConnection {
 
   /** Lists again until no change was announced meanwhile, at most once a second. */
   async #refresh(live: OpenConnection): Promise<void> {
-    while (
-      this.#isStale &&
-      (this.#current === live || this.#current === undefined) &&
-      !this.#lifetime.signal.aborted
-    ) {
+    const isUsable = () => (this.#current ?? live) === live && !this.#lifetime.signal.aborted
+    while (this.#isStale && isUsable()) {
       this.#isStale = false
-      const before = JSON.stringify(this.tools)
       try {
-        await this.#list(live, AbortSignal.timeout(this.#options.startMs))
+        await this.#reportChange(() => this.#list(live, AbortSignal.timeout(this.#options.startMs)))
       } catch {
         // The previous tools stay; the next call shows whether the server is still there.
         return
       }
-      if (JSON.stringify(this.tools) !== before) this.#options.onChange()
       await delay(refreshMs, undefined, { ref: false })
     }
   }
@@ -187,14 +183,12 @@ export class McpConnection {
   /** The text for a failed call; closes a broken connection. */
   async #handleCallError(live: OpenConnection, error: unknown): Promise<string> {
     const { McpError } = await import('@modelcontextprotocol/sdk/types.js')
-    const isAnswer = error instanceof McpError && this.#current === live
-    if (isAnswer) return `The MCP server ${this.name} refused the call: ${this.#errorDetail(error)}`
+    if (error instanceof McpError && this.#current === live)
+      return `The MCP server ${this.name} refused the call: ${this.#errorDetail(error)}`
     if (this.#current === live) this.#current = undefined
     const reason = live.failureReason()
     live.close().catch(() => {})
-    const detail = this.#errorDetail(
-      reason === undefined ? error : new McpConnectionError(reason, 'connection'),
-    )
+    const detail = this.#errorDetail(reason === undefined ? error : new Error(reason))
     return `The connection to the MCP server ${this.name} broke: ${detail}. The next call reconnects.`
   }
 

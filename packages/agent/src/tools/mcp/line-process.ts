@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { killProcessGroup } from '../../workspace/processes.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
+import { valueWithin } from '../core/value-within.ts'
 
 type Process = ReturnType<Workspace['spawn']>
 
@@ -71,7 +71,7 @@ export class LineProcess {
   async close(): Promise<void> {
     this.#process.stdin.end()
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-      await Promise.race([this.#ended.promise, delay(graceMs, undefined, { ref: false })])
+      await valueWithin(graceMs, this.#ended.promise)
       // The id of an empty process group may be reused.
       if (!this.#isClosed) killProcessGroup(this.#process.pid, signal)
     }
@@ -81,8 +81,7 @@ export class LineProcess {
   #splitLines(text: string): void {
     let from = 0
     for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', from)) {
-      this.#lineParts.push(text.slice(from, end))
-      const line = this.#lineParts.join('')
+      const line = this.#lineParts.join('') + text.slice(from, end)
       this.#lineParts = []
       this.#lineLength = 0
       from = end + 1

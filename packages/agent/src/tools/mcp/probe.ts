@@ -1,4 +1,5 @@
 import type { McpServer } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import { redactText } from '@slipway/shared/redaction'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
@@ -28,6 +29,7 @@ export type McpProbeResult =
     }
   | { readonly failure: string; readonly kind: 'timeout' | 'connection' | 'unknown' }
 
+const failureKinds = { settings: 'unknown', time: 'timeout', connection: 'connection' } as const
 const maxText = 50_000
 const maxFailure = 6000
 /** Minimum length of redacted environment and header values: a shorter one may be a common word. */
@@ -38,28 +40,24 @@ const minSecretLength = 8
  * only when the signal aborts, after everything has ended.
  */
 export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbeResult> {
-  const { server, call, timeoutMs, directory, environment, signal } = options
+  const { name, server, call, timeoutMs, directory, environment, signal } = options
   const secrets = collectSecrets(server)
   const redactAndCut = (text: string, max: number) => redactText(secrets.redact(text)).slice(0, max)
   await using workspace = await Workspace.open({ directory, env: environment })
   const context = { workspace, secrets, directory }
-  const timeoutSignal = AbortSignal.timeout(timeoutMs)
-  const connection = new McpConnection(options.name, {
-    server,
-    context,
-    startMs: timeoutMs,
-    callMs: timeoutMs,
-    onChange: () => {},
-  })
+  const timer = AbortSignal.timeout(timeoutMs)
+  const limits = { startMs: timeoutMs, callMs: timeoutMs }
+  const connection = new McpConnection(name, { server, context, ...limits, onChange: () => {} })
   try {
     await connection.connect(signal)
     const tools = connection.tools.map(({ name }) => redactAndCut(name, maxFailure))
     if (call === undefined) return { tools }
-    const result = await callTool(connection, call, { timer: timeoutSignal, signal })
+    const result = await callTool(connection, call, { timer, signal })
     return { tools, result: { ...result, text: redactAndCut(result.text, maxText) } }
   } catch (error) {
     signal.throwIfAborted()
-    return { failure: redactAndCut(errorMessage(error), maxFailure), kind: failureKind(error) }
+    const reason = error instanceof McpConnectionError ? error.reason : 'connection'
+    return { failure: redactAndCut(errorMessage(error), maxFailure), kind: failureKinds[reason] }
   } finally {
     await connection.close()
   }
@@ -75,35 +73,21 @@ function collectSecrets(server: McpServer): Secrets {
 
 async function callTool(
   connection: McpConnection,
-  call: NonNullable<McpProbeOptions['call']>,
-  { timer: timeoutSignal, signal }: { readonly timer: AbortSignal; readonly signal: AbortSignal },
+  { name, arguments: args }: NonNullable<McpProbeOptions['call']>,
+  { timer, signal }: { readonly timer: AbortSignal; readonly signal: AbortSignal },
 ): Promise<{ isError: boolean; text: string }> {
   try {
-    const outcome = await connection.call(
-      call.name,
-      { ...call.arguments },
-      AbortSignal.any([timeoutSignal, signal]),
-    )
+    const outcome = await connection.call(name, { ...args }, AbortSignal.any([timer, signal]))
     if ('failure' in outcome) return { isError: true, text: outcome.failure }
-    return { isError: getMember(outcome.result, 'isError') === true, text: resultText(outcome.result) }
+    const { content, isError } = isRecord(outcome.result) ? outcome.result : {}
+    const blocks: unknown[] = Array.isArray(content) ? content : []
+    const texts = blocks.map((block) => (isRecord(block) ? block.text : undefined))
+    return { isError: isError === true, text: texts.filter((text) => typeof text === 'string').join('\n') }
   } catch (error) {
     signal.throwIfAborted()
-    if (!timeoutSignal.aborted) throw error
+    if (!timer.aborted) throw error
     return { isError: true, text: 'The tool gave no answer in time.' }
   }
-}
-
-function resultText(result: unknown): string {
-  const content = getMember(result, 'content')
-  const blocks: unknown[] = Array.isArray(content) ? content : []
-  return blocks
-    .map((block) => getMember(block, 'text'))
-    .filter((text) => typeof text === 'string')
-    .join('\n')
-}
-
-function getMember(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 }
 
 function errorMessage(error: unknown): string {
@@ -113,10 +97,4 @@ function errorMessage(error: unknown): string {
     'code' in error && typeof error.code === 'number' && error.code >= 400 ? error.code : undefined
   const message = status === undefined ? error.message : `HTTP ${status}: ${error.message}`
   return error.cause instanceof Error ? `${message} (${error.cause.message})` : message
-}
-
-function failureKind(error: unknown): 'timeout' | 'connection' | 'unknown' {
-  if (!(error instanceof McpConnectionError)) return 'connection'
-  if (error.reason === 'settings') return 'unknown'
-  return error.reason === 'time' ? 'timeout' : 'connection'
 }

@@ -1,30 +1,11 @@
+import type { Tool as ServerTool } from '@modelcontextprotocol/sdk/types.js'
 import type { ToolDefinition } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import { type Tool, type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
 import { resultContent } from './result-content.ts'
 
-/** A tool as its server describes it; other members are preserved. */
-export interface ServerTool {
-  readonly name: string
-  readonly title?: string | undefined
-  readonly description?: string | undefined
-  /** JSON Schema of type object. */
-  readonly inputSchema: Readonly<Record<string, unknown>>
-  readonly annotations?:
-    | {
-        readonly title?: string | undefined
-        readonly readOnlyHint?: boolean | undefined
-        readonly destructiveHint?: boolean | undefined
-        readonly idempotentHint?: boolean | undefined
-        readonly openWorldHint?: boolean | undefined
-      }
-    | undefined
-}
-
 /** The server's answer as received, or why there is none. */
 export type CallResult = { readonly result: unknown } | { readonly failure: string }
-
-/** Calls a tool of a server; rejects only when the signal aborts. */
-type CallServerTool = (args: Record<string, unknown>, signal: AbortSignal) => Promise<CallResult>
 
 /** Names of a model's tools: letters, digits, `_` and `-`, at most 64. */
 const maxNameLength = 64
@@ -49,13 +30,13 @@ export function modelToolName(
 
 /**
  * A tool of an MCP server, under its name for the model. Names of secrets in the arguments are replaced by
- * their values; values in the results are redacted.
+ * their values; values in the results are redacted. `call` rejects only when the signal aborts.
  */
 export function createMcpTool(
   name: string,
   tool: ServerTool,
   context: ToolContext,
-  call: CallServerTool,
+  call: (args: Record<string, unknown>, signal: AbortSignal) => Promise<CallResult>,
 ): Tool<ToolAction<'MCPToolAction'>> {
   const observation = { kind: 'MCPToolObservation' as const, tool_name: name }
   return {
@@ -68,14 +49,13 @@ export function createMcpTool(
       // `expand` returns an object for an object.
       const args = (await context.secrets.expand(data)) as Record<string, unknown>
       const outcome = await call(args, signal)
-      if ('failure' in outcome)
-        return {
-          ...observation,
-          content: [textBlock(context.secrets.redact(outcome.failure))],
-          is_error: true,
-        }
-      const content = await resultContent(outcome.result, name, context)
-      return { ...observation, content, is_error: isError(outcome.result) }
+      if ('failure' in outcome) {
+        const content = [textBlock(context.secrets.redact(outcome.failure))]
+        return { ...observation, content, is_error: true }
+      }
+      const { result } = outcome
+      const content = await resultContent(result, name, context)
+      return { ...observation, content, is_error: isRecord(result) && result.isError === true }
     },
   }
 }
@@ -87,7 +67,7 @@ function createDefinition(name: string, tool: ServerTool): ToolDefinition {
     description: tool.description ?? tool.title ?? name,
     action_type: 'MCPToolAction',
     observation_type: 'MCPToolObservation',
-    ...(annotations === undefined ? {} : { annotations: withDefaults(annotations) }),
+    ...(annotations && { annotations: withDefaults(annotations) }),
     mcp_tool: { ...tool, name },
     title: annotations?.title ?? tool.title ?? name,
   }
@@ -95,15 +75,7 @@ function createDefinition(name: string, tool: ServerTool): ToolDefinition {
 
 /** With the defaults of the protocol, which assume the riskier behaviour. */
 function withDefaults(annotations: NonNullable<ServerTool['annotations']>) {
-  return {
-    title: annotations.title,
-    readOnlyHint: annotations.readOnlyHint ?? false,
-    destructiveHint: annotations.destructiveHint ?? true,
-    idempotentHint: annotations.idempotentHint ?? false,
-    openWorldHint: annotations.openWorldHint ?? true,
-  }
-}
-
-function isError(result: unknown): boolean {
-  return typeof result === 'object' && result !== null && 'isError' in result && result.isError === true
+  const { title, readOnlyHint = false, destructiveHint = true } = annotations
+  const { idempotentHint = false, openWorldHint = true } = annotations
+  return { title, readOnlyHint, destructiveHint, idempotentHint, openWorldHint }
 }

@@ -42,19 +42,14 @@ export async function openMcpServers(options: OpenMcpOptions): Promise<McpServer
   const rebuildTools = () => {
     tools = buildTools(connections, context, enabledServers.length > 1)
   }
-  const connections = enabledServers.map(
-    ([name, server]) =>
-      new McpConnection(name, {
-        server,
-        context,
-        startMs,
-        callMs: server.timeout === undefined ? callMs : server.timeout * 1000,
-        onChange: () => {
-          rebuildTools()
-          onChange?.()
-        },
-      }),
-  )
+  const onToolsChange = () => {
+    rebuildTools()
+    onChange?.()
+  }
+  const connections = enabledServers.map(([name, server]) => {
+    const ownMs = server.timeout === undefined ? callMs : server.timeout * 1000
+    return new McpConnection(name, { server, context, startMs, callMs: ownMs, onChange: onToolsChange })
+  })
   const details = await Promise.all(connections.map((connection) => connection.start(signal)))
   const close = async () => {
     await Promise.all(connections.map((connection) => connection.close()))

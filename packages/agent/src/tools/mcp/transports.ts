@@ -1,9 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { raceAbort } from '@slipway/shared/async'
 import { parseJson } from '@slipway/shared/json'
 import type { ToolContext } from '../core/tool.ts'
+import { valueWithin } from '../core/value-within.ts'
 import { McpConnectionError, type McpEndpoint } from './endpoint.ts'
 import { type BodyOutcome, createLimitedFetch } from './limited-fetch.ts'
 import { LineProcess } from './line-process.ts'
@@ -87,7 +87,7 @@ async function connectHttp(
   const { transport, terminate } = await httpTransport(url, kind, options)
   const client = await connectClient(transport, signal)
   const close = async () => {
-    await Promise.race([terminate().catch(() => {}), delay(1000, undefined, { ref: false })])
+    await valueWithin(1000, terminate())
     await client.close()
   }
   return { client, failureReason: () => failureReason, close }

@@ -10,19 +10,6 @@ const printableRun = /\P{Cc}+/uy
 
 type ParserState = 'text' | 'escape' | 'charset' | 'sequence' | 'string' | 'string-end'
 
-const c1Finals: Readonly<Record<string, string>> = {
-  '\x84': 'D',
-  '\x85': 'E',
-  '\x8e': 'N',
-  '\x8f': 'O',
-  '\x90': 'P',
-  '\x98': 'X',
-  '\x9b': '[',
-  '\x9d': ']',
-  '\x9e': '^',
-  '\x9f': '_',
-}
-
 /**
  * Terminal emulator for one line: removes escape codes and shows an overwritten line (a progress bar) in its
  * last state. Earlier lines never change. The text has no control characters but tabs and newlines and does
@@ -98,10 +85,10 @@ export class Screen {
   }
 
   #handleControl(char: string): void {
-    const final = c1Finals[char]
-    if (final !== undefined) {
+    if (isBetween(char, '\x80', '\x9f')) {
+      // A C1 control character is short for an escape and a letter.
       this.#state = 'escape'
-      this.#handleEscape(final)
+      this.#handleEscape(String.fromCharCode(char.charCodeAt(0) - 0x40))
     } else if (char === '\x1b') this.#state = 'escape'
     else if (char === '\n' || char === '\v' || char === '\f') this.#commit('\n')
     else if (char === '\r') this.#column = 0
