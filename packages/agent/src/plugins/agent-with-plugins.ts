@@ -28,23 +28,22 @@ export function addPluginsToAgent(agent: Agent, plugins: readonly Plugin[]): Age
 }
 
 function toRequestSkill(skill: LoadedSkill, content: string): Skill {
-  const { name, keywords, commands, paths, file, description, isAgentSkill, isModelInvocable } = skill
-  const trigger: Skill['trigger'] = isAlwaysOn(skill)
-    ? undefined
-    : commands.length > 0
-      ? { type: 'task', triggers: [...commands] }
-      : keywords.length > 0
-        ? { type: 'keyword', keywords: [...keywords] }
-        : paths.length > 0
-          ? { type: 'path', paths: [...paths] }
-          : undefined
+  const { name, file, description, isAgentSkill, isModelInvocable } = skill
   return {
     name,
     content,
-    trigger,
+    trigger: toTrigger(skill),
     source: file,
     description,
     is_agentskills_format: isAgentSkill,
     disable_model_invocation: !isModelInvocable,
   }
+}
+
+function toTrigger(skill: LoadedSkill): Skill['trigger'] {
+  const { keywords, commands, paths } = skill
+  if (isAlwaysOn(skill)) return undefined
+  if (commands.length > 0) return { type: 'task', triggers: [...commands] }
+  if (keywords.length > 0) return { type: 'keyword', keywords: [...keywords] }
+  return paths.length > 0 ? { type: 'path', paths: [...paths] } : undefined
 }

@@ -9,10 +9,7 @@ import {
 } from './extensions.ts'
 import type { Plugin } from './plugin.ts'
 
-interface LoadedPlugin {
-  readonly plugin: Plugin
-  readonly pinned: ExtensionSource
-}
+type LoadedPlugin = Awaited<ReturnType<ExtensionProvider['loadPlugin']>>
 
 /** The plugins of one loaded conversation, and the extensions that the server adds. */
 export class ConversationExtensions {

@@ -78,10 +78,9 @@ type GitSource = Extract<Source, { kind: 'git' }>
 
 async function fetchGit(
   source: GitSource,
-  options: FetchSourceOptions,
+  { into, environment }: FetchSourceOptions,
   signal: AbortSignal,
 ): Promise<string> {
-  const { into, environment } = options
   const directory = join(dirname(into), `.${basename(into)}-${randomUUID()}.git`)
   await makeDirectory(directory, 0o700)
   try {
@@ -93,7 +92,7 @@ async function fetchGit(
     await using workspace = await Workspace.open({ directory, env })
     const git = new GitRunner(workspace, signal)
     const commit = await receiveCommit(git, source)
-    await extract(git, { tree: `${commit}:${source.folder ?? ''}`, into }, signal)
+    await extract(git, `${commit}:${source.folder ?? ''}`, into, signal)
     return commit
   } finally {
     await rm(directory, { recursive: true, force: true })
@@ -143,22 +142,15 @@ interface TreeBlob {
   readonly mode: string
 }
 
-async function extract(
-  git: GitRunner,
-  { tree, into }: { readonly tree: string; readonly into: string },
-  signal: AbortSignal,
-): Promise<void> {
-  const listing = await git.run(['ls-tree', '-r', '-z', '--long', '--full-tree', tree], {
-    maxBytes: maxListBytes,
-  })
+async function extract(git: GitRunner, tree: string, into: string, signal: AbortSignal): Promise<void> {
+  const args = ['ls-tree', '-r', '-z', '--long', '--full-tree', tree]
+  const listing = await git.run(args, { maxBytes: maxListBytes })
   if (listing.exitCode !== 0) throw new InvalidTreeError('has no folder of this name')
   if (listing.isTruncated) throw new InvalidTreeError('has too many files')
   const writer = await FileTreeWriter.start(into)
   const blobs = parseTreeListing(listing.stdout)
   for (const { path, sizeBytes } of blobs) writer.reserve(path, sizeBytes)
-  for (const batch of batches(blobs)) {
-    await writeBatch(git, { batch, out: writer }, signal)
-  }
+  for (const batch of batches(blobs)) await writeBatch(git, batch, writer, signal)
   await writer.finish()
 }
 
@@ -203,7 +195,8 @@ function* batches(blobs: readonly TreeBlob[]): Generator<TreeBlob[]> {
 
 async function writeBatch(
   git: GitRunner,
-  { batch, out: writer }: { readonly batch: readonly TreeBlob[]; readonly out: FileTreeWriter },
+  batch: readonly TreeBlob[],
+  writer: FileTreeWriter,
   signal: AbortSignal,
 ): Promise<void> {
   const input = `${batch.map(({ id }) => id).join('\n')}\n`
@@ -212,20 +205,16 @@ async function writeBatch(
   const { exitCode, stdout } = await git.run(['cat-file', '--batch'], { input, maxBytes })
   if (exitCode !== 0) throw new InvalidTreeError('cannot be read')
   let at = 0
-  const files: { readonly path: string; readonly content: Buffer; readonly isExecutable: boolean }[] = []
+  const files: Parameters<FileTreeWriter['file']>[] = []
   for (const { path, sizeBytes, mode } of batch) {
     const start = stdout.indexOf(10, at) + 1
     at = start + sizeBytes + 1
     if (start === 0 || at > stdout.length) throw new InvalidTreeError('cannot be read')
     const content = stdout.subarray(start, start + sizeBytes)
     if (mode === '120000') writer.link(path, content.toString())
-    else files.push({ path, content, isExecutable: mode === '100755' })
+    else files.push([path, content, mode === '100755'])
   }
-  await forEachConcurrent(
-    files,
-    ({ path, content, isExecutable }) => writer.file(path, content, isExecutable),
-    signal,
-  )
+  await forEachConcurrent(files, (file) => writer.file(...file), signal)
 }
 
 /** Credentials are passed in the environment: every user of the machine can read command lines. */

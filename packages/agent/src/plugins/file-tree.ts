@@ -62,8 +62,7 @@ export class FileTreeWriter {
   }
 
   link(path: string, target: string): void {
-    assertPath(path)
-    if (++this.#files > treeLimits.files) throw new InvalidTreeError('has too many files')
+    this.reserve(path, 0)
     this.#links.set(path, target)
   }
 
@@ -164,10 +163,8 @@ async function copyFile(
   root: string,
   { path, sizeBytes }: ExpectedFile,
 ): Promise<void> {
-  await using file = await open(
-    join(root, path),
-    constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW,
-  )
+  const flags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW
+  await using file = await open(join(root, path), flags)
   const { size, mode } = await file.stat()
   if (size > sizeBytes) throw new InvalidTreeError(`changes while it is copied: ${displayedPath(path)}`)
   const content = Buffer.alloc(size)
@@ -178,12 +175,7 @@ async function copyFile(
 function assertPath(path: string): void {
   const parts = path.split('/')
   const isGood = (part: string) =>
-    part !== '' &&
-    part !== '.' &&
-    part !== '..' &&
-    part.length <= 255 &&
-    !isGitFolder(part) &&
-    !/[\p{Cc}\\]/u.test(part)
+    !['', '.', '..'].includes(part) && part.length <= 255 && !isGitFolder(part) && !/[\p{Cc}\\]/u.test(part)
   if (parts.length > treeLimits.depth || path.length > 2_000 || !parts.every(isGood))
     throw new InvalidTreeError(`holds a name that is not accepted: ${displayedPath(path)}`)
 }

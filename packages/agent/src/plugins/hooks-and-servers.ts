@@ -28,13 +28,13 @@ export async function readHooks(parts: PluginContext): Promise<HookConfig | unde
   const value = await readPart(parts, parts.members.hooks, 'hooks/hooks.json')
   if (value === undefined) return undefined
   const knownNames: ReadonlySet<string> = new Set(hookEvents)
-  const events = Object.entries(
-    isRecord(value) && isRecord(value.hooks) ? value.hooks : isRecord(value) ? value : {},
-  )
-  const knownEvents = events.filter(([event]) => knownNames.has(snakeCase(event)))
-  for (const [event] of events) {
-    if (!knownNames.has(snakeCase(event)) && event !== 'description')
-      parts.issues.push(`hooks: ${event.slice(0, 40)} is no event`)
+  const config = isRecord(value) ? value : {}
+  const events = Object.entries(isRecord(config.hooks) ? config.hooks : config)
+  const isKnown = ([event]: [string, unknown]) => knownNames.has(snakeCase(event))
+  const knownEvents = events.filter(isKnown)
+  for (const entry of events) {
+    if (!isKnown(entry) && entry[0] !== 'description')
+      parts.issues.push(`hooks: ${entry[0].slice(0, 40)} is no event`)
   }
   const result = hookConfig.safeParse(Object.fromEntries(knownEvents))
   if (result.success) return knownEvents.length === 0 ? undefined : addRootVariables(result.data, parts.root)

@@ -63,7 +63,8 @@ async function parseOffer(
     const folder = await resolveFolder(root, base, source)
     if (folder === undefined) return undefined
     const directory = join(root, folder)
-    const isSkill = !(await hasManifest(directory)) && (await pathExists(join(directory, 'SKILL.md')))
+    const skillFile = await lstat(join(directory, 'SKILL.md')).catch(() => undefined)
+    const isSkill = skillFile !== undefined && !(await hasManifest(directory))
     return { name, description, isPlugin: !isSkill, folder, source: undefined }
   }
   const elsewhere = parseRemoteSource(source)
@@ -92,19 +93,9 @@ function parseRemoteSource(source: unknown): ExtensionSource | undefined {
   if (typeof source === 'string') return { source, ref: undefined, repo_path: undefined }
   if (typeof source !== 'object' || source === null) return undefined
   const { repo, url, ref, sha, path, repo_path }: Record<string, unknown> = { ...source }
-  const text = typeof repo === 'string' ? `github:${repo}` : url
-  const [requestedRef, folder] = [ref ?? sha, path ?? repo_path]
-  if (typeof text !== 'string') return undefined
-  return {
-    source: text,
-    ref: typeof requestedRef === 'string' ? requestedRef : undefined,
-    repo_path: typeof folder === 'string' ? folder : undefined,
-  }
-}
-
-async function pathExists(path: string): Promise<boolean> {
-  return await lstat(path).then(
-    () => true,
-    () => false,
-  )
+  const text = (value: unknown) => (typeof value === 'string' ? value : undefined)
+  const address = typeof repo === 'string' ? `github:${repo}` : text(url)
+  return address === undefined
+    ? undefined
+    : { source: address, ref: text(ref ?? sha), repo_path: text(path ?? repo_path) }
 }

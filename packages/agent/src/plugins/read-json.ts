@@ -35,13 +35,9 @@ export async function readFirstJson(
   return undefined
 }
 
-interface Schema<T> {
-  safeParse(
-    value: unknown,
-  ):
-    | { readonly success: true; readonly data: T }
-    | { readonly success: false; readonly error: Parameters<typeof validationIssues>[0] }
-}
+type ParseResult<T> =
+  | { readonly success: true; readonly data: T }
+  | { readonly success: false; readonly error: Parameters<typeof validationIssues>[0] }
 
 /**
  * Reads and validates the manifest of a folder, the first of `names` that exists. `root`: the folder's real
@@ -50,7 +46,7 @@ interface Schema<T> {
 export async function readManifest<T>(
   directory: string,
   names: readonly string[],
-  schema: Schema<T>,
+  schema: { safeParse(value: unknown): ParseResult<T> },
 ): Promise<{ readonly root: string; readonly manifest: T } | { readonly issue: string }> {
   const root = await realpath(directory).catch(() => undefined)
   if (root === undefined) return { issue: 'is not there' }

@@ -87,12 +87,9 @@ interface SourceLocation {
   readonly credentials?: string | undefined
   readonly ref?: string | undefined
   readonly folder?: string | undefined
-  readonly issue?: never
 }
 
-type ParsedLocation =
-  | SourceLocation
-  | { readonly url?: never; readonly credentials?: never; readonly folder?: never; readonly issue: string }
+type ParsedLocation = SourceLocation | { readonly issue: string }
 
 function parseLocation(text: string): ParsedLocation | undefined {
   if (isAbsolute(text)) return { url: normalize(text) }
@@ -131,12 +128,8 @@ function parseUrl(url: URL, folder: string | undefined): ParsedLocation | undefi
   const [, owner, repository, ref, path] =
     url.hostname === 'github.com' ? (githubTree.exec(url.pathname) ?? []) : []
   if (owner === undefined) return { url: url.href, credentials, folder }
-  return {
-    url: `https://github.com/${owner}/${repository}.git`,
-    credentials,
-    ref,
-    folder: folder ?? path,
-  }
+  const address = `https://github.com/${owner}/${repository}.git`
+  return { url: address, credentials, ref, folder: folder ?? path }
 }
 
 /** Whether no program mistakes a host, an owner or a repository for an option. */
@@ -148,12 +141,8 @@ function isSafeName(text: string): boolean {
 function normalizeFolder(path: string | undefined): string | undefined | null {
   if (path === undefined) return undefined
   const parts = path.split('/').filter((part) => part !== '' && part !== '.')
-  if (
-    badCharacters.test(path) ||
-    path.startsWith('/') ||
-    parts.some((part) => part === '..' || isGitFolder(part))
-  )
-    return null
+  const isOutside = path.startsWith('/') || parts.some((part) => part === '..' || isGitFolder(part))
+  if (isOutside || badCharacters.test(path)) return null
   return parts.length === 0 ? undefined : parts.join('/')
 }
 

@@ -100,13 +100,12 @@ export class TerminalSession {
   }
 
   async #start(action: Action, signal: AbortSignal): Promise<CommandResult> {
-    const { workspace } = this.#context
+    const { workspace, secrets } = this.#context
     const shell = { workspace, path: this.#params.shellPath }
     const refusal = await checkCommand(action.command, shell, signal)
     if (refusal !== undefined) return { note: refusal, isError: true, exitCode: null }
     const failure = await this.#ensureShell()
     if (failure !== undefined) return failure
-    const { secrets } = this.#context
     // All secret values must be known before output is written to a file.
     const [variables] = await raceAbort(
       Promise.all([secrets.findMentioned(action.command), secrets.resolveAll()]),
@@ -122,25 +121,18 @@ export class TerminalSession {
     if (action.is_input && action.command !== '') this.#shell?.type(keystrokes(action.command))
     const key = action.is_input ? keyName(action.command) : undefined
     const answer = await this.#wait(action, signal)
-    const keyNote = key === undefined ? '' : `, after ${key}`
-    const isEmpty = answer.output === undefined || answer.output === ''
-    const prefix = isEmpty
-      ? `[No new output of the command that was running${keyNote}.]`
-      : `[Output of the command that was running${keyNote}, since the last time:]\n`
+    const source = `of the command that was running${key === undefined ? '' : `, after ${key}`}`
+    const prefix = answer.output ? `[Output ${source}, since the last time:]\n` : `[No new output ${source}.]`
     return { ...answer, prefix }
   }
 
   /** No command runs; output of background jobs is returned. */
   async #idleResult(): Promise<CommandResult> {
-    const captured = this.#hasOutput() ? await this.#takeOutput() : undefined
+    this.#shell?.flush()
     const note = '[No command is running: there is nothing to wait for or to type into.]'
-    return {
-      ...captured,
-      ...(captured === undefined ? {} : { prefix: '[Output of background jobs:]\n' }),
-      note,
-      isError: true,
-      exitCode: null,
-    }
+    const result = { note, isError: true, exitCode: null }
+    if (this.#capture.isEmpty) return result
+    return { ...(await this.#takeOutput()), prefix: '[Output of background jobs:]\n', ...result }
   }
 
   async #rejectBusy(): Promise<CommandResult> {
@@ -167,38 +159,24 @@ export class TerminalSession {
   }
 
   #pauseResult(pause: WaitResult, action: Action): CommandResult {
-    const { directory } = this.#context.workspace
-    switch (pause.kind) {
-      case 'prompt': {
-        const { exitCode, directory: currentDirectory } = pause.prompt
-        return {
-          note: `[Exit code ${exitCode}. Working directory: ${currentDirectory}]`,
-          exitCode,
-          prompt: pause.prompt,
-        }
-      }
-      case 'ended': {
-        const note = `[The shell itself ended, with exit code ${pause.exitCode}. The next command gets a new one in ${directory}; variables and background jobs are gone.]`
-        return { note, exitCode: pause.exitCode }
-      }
-      case 'aborted':
-        return { note: '[Interrupted.]', exitCode: -1 }
-      case 'timeout': {
-        const seconds = action.timeout ?? maxWaitMs / 1000
-        return {
-          note: `[Still running after ${seconds} seconds. ${continueHint}]`,
-          exitCode: -1,
-          isTimedOut: typeof action.timeout === 'number',
-        }
-      }
-      case 'input':
-        return { note: `[Still running: it waits for input. ${continueHint}]`, exitCode: -1 }
-      case 'quiet':
-        return {
-          note: `[Still running; nothing was written for ${this.#params.quietMs / 1000} seconds. ${continueHint}]`,
-          exitCode: -1,
-        }
+    if (pause.kind === 'prompt') {
+      const { prompt } = pause
+      const { exitCode, directory } = prompt
+      return { note: `[Exit code ${exitCode}. Working directory: ${directory}]`, exitCode, prompt }
     }
+    if (pause.kind === 'ended') {
+      const { directory } = this.#context.workspace
+      const note = `[The shell itself ended, with exit code ${pause.exitCode}. The next command gets a new one in ${directory}; variables and background jobs are gone.]`
+      return { note, exitCode: pause.exitCode }
+    }
+    if (pause.kind === 'aborted') return { note: '[Interrupted.]', exitCode: -1 }
+    const reasons = {
+      timeout: ` after ${action.timeout ?? maxWaitMs / 1000} seconds`,
+      input: ': it waits for input',
+      quiet: `; nothing was written for ${this.#params.quietMs / 1000} seconds`,
+    }
+    const note = `[Still running${reasons[pause.kind]}. ${continueHint}]`
+    return { note, exitCode: -1, isTimedOut: pause.kind === 'timeout' && typeof action.timeout === 'number' }
   }
 
   /** Starts the shell if needed; returns the failure otherwise. */
@@ -222,11 +200,6 @@ export class TerminalSession {
     await this.#shell?.close()
     this.#shell = undefined
     await this.#takeOutput()
-  }
-
-  #hasOutput(): boolean {
-    this.#shell?.flush()
-    return !this.#capture.isEmpty
   }
 
   /** The output since the last call. */

@@ -26,17 +26,11 @@ interface ShellOptions {
   readonly onText: (text: string) => void
 }
 
-/** Why waiting for a command ended. */
+/** Why waiting for a command ended. `quiet`: no output for `quietMs`; `ended`: the shell itself ended. */
 export type WaitResult =
   | { readonly kind: 'prompt'; readonly prompt: ShellPrompt }
-  /** No output for `quietMs`. */
-  | { readonly kind: 'quiet' }
-  /** The program waits for input. */
-  | { readonly kind: 'input' }
-  | { readonly kind: 'timeout' }
-  | { readonly kind: 'aborted' }
-  /** The shell itself ended. */
   | { readonly kind: 'ended'; readonly exitCode: number }
+  | { readonly kind: 'quiet' | 'input' | 'timeout' | 'aborted' }
 
 interface WaitLimits {
   /** Milliseconds without output. Default: no limit. */
@@ -85,15 +79,8 @@ export class Shell {
     await makeDirectory(directory, 0o700)
     const startup = join(directory, 'startup')
     await writeFile(startup, startupFile(directory, nonce), { mode: 0o600 })
-    const terminal = await workspace.openTerminal(
-      path,
-      ['--noprofile', '--rcfile', startup, '--noediting', '-i'],
-      {
-        env,
-        columns: 256,
-        rows: 64,
-      },
-    )
+    const args = ['--noprofile', '--rcfile', startup, '--noediting', '-i']
+    const terminal = await workspace.openTerminal(path, args, { env, columns: 256, rows: 64 })
     const shell = new Shell(options, terminal, nonce)
     const pause = await shell.wait({ timeoutMs: startMs })
     await rm(startup, { force: true })
@@ -113,9 +100,9 @@ export class Shell {
 
   /** Exports variables, invisibly for the terminal, the history and the process list. */
   async setVariables(variables: Readonly<Record<string, string>>): Promise<void> {
-    const file = join(this.#options.directory, 'variables')
     const text = variablesFile(variables)
     if (text === '') return
+    const file = join(this.#options.directory, 'variables')
     await writeFile(file, text, { mode: 0o600 })
     try {
       this.#sendLine(variablesLine(this.#lineNumber + 1))
@@ -138,9 +125,7 @@ export class Shell {
 
   /** Pauses reading the terminal, which blocks programs that write to it, until called with false. */
   setPaused(isPaused: boolean): void {
-    if (this.#exitCode !== undefined) return
-    if (isPaused) this.#terminal.pty.pause()
-    else this.#terminal.pty.resume()
+    if (this.#exitCode === undefined) this.#terminal.pty[isPaused ? 'pause' : 'resume']()
   }
 
   /** Passes the current, incomplete line to `onText`. */
@@ -255,13 +240,11 @@ export class Shell {
   }
 
   async #sleep(ms: number): Promise<void> {
-    await new Promise<void>((done) => {
-      const timer = setTimeout(done, Math.min(Math.max(1, ms), maxTimerMs))
-      this.#wake = () => {
-        clearTimeout(timer)
-        done()
-      }
-    })
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, Math.min(Math.max(1, ms), maxTimerMs))
+    this.#wake = resolve
+    await promise
+    clearTimeout(timer)
     this.#wake = undefined
   }
 }

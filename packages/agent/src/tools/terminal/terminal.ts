@@ -1,5 +1,5 @@
 import { hostname, userInfo } from 'node:os'
-import { join } from 'node:path'
+import { dirname } from 'node:path'
 import { invalidInput } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import { defineTool } from '../core/define-tool.ts'
@@ -47,8 +47,7 @@ function isStringRecord(value: unknown): value is Record<string, string> {
 function actionIssue({ command, is_input, reset }: Action): string | undefined {
   if (reset && is_input)
     return 'reset and is_input cannot be given together: a new shell has nothing that reads input.'
-  if (command.includes('\0')) return 'The command contains a NUL character.'
-  return undefined
+  return command.includes('\0') ? 'The command contains a NUL character.' : undefined
 }
 
 /** The output and the note about it are separate text blocks. All texts are redacted. */
@@ -68,11 +67,11 @@ function toolResult(context: ToolContext, action: Action, result: CommandResult)
       pid: prompt?.pid ?? -1,
       ...systemIdentity(),
       working_dir: redact(directory ?? context.workspace.directory),
-      ...(prompt?.python === undefined ? {} : { py_interpreter_path: redact(prompt.python) }),
+      ...(prompt?.python !== undefined && { py_interpreter_path: redact(prompt.python) }),
       prefix,
       suffix: redactedNote,
     },
-    ...(savedTo === undefined ? {} : { full_output_save_dir: join(savedTo, '..') }),
+    ...(savedTo !== undefined && { full_output_save_dir: dirname(savedTo) }),
   }
 }
 
