@@ -1,17 +1,18 @@
+import { isRecord } from '@slipway/shared/json'
+
 /** Maximum length of front matter, in characters. */
 const maxLength = 32 * 1024
 
-interface FrontMatter {
-  /** Empty without front matter. */
-  readonly members: Readonly<Record<string, unknown>>
-  readonly body: string
-}
+type Members = Readonly<Record<string, unknown>>
+type Issue = { readonly issue: string }
 
 /**
- * Splits a text into YAML front matter and the rest. Never throws; an issue is a sentence that begins with a
- * verb.
+ * Splits a text into YAML front matter (empty if there is none) and the rest. Never throws; an issue is a
+ * sentence that begins with a verb.
  */
-export async function parseFrontMatter(text: string): Promise<FrontMatter | { readonly issue: string }> {
+export async function parseFrontMatter(
+  text: string,
+): Promise<{ readonly members: Members; readonly body: string } | Issue> {
   const lines = text.split('\n', 2)
   if (lines.length < 2 || lines[0]?.trimEnd() !== '---') return { members: {}, body: text }
   const start = text.indexOf('\n')
@@ -33,23 +34,20 @@ function closingLine(text: string, start: number): number | undefined {
   return undefined
 }
 
-type Members = { readonly value: Readonly<Record<string, unknown>> } | { readonly issue: string }
-
-async function readMembers(yaml: string): Promise<Members> {
+async function readMembers(yaml: string): Promise<{ readonly value: Members } | Issue> {
   const parsed = await parseYaml(yaml)
   if (!('issue' in parsed)) return parsed
   // Descriptions with an unquoted colon are common and unambiguous.
   const requoted = await parseYaml(
-    yaml.replace(/^(name|description|license|compatibility): +([^'"|>&*!{[\s].*)$/gm, quoteValue),
+    yaml.replace(
+      /^(name|description|license|compatibility): +([^'"|>&*!{[\s].*)$/gm,
+      (_, name, value) => `${name}: ${JSON.stringify(value.trim())}`,
+    ),
   )
   return 'issue' in requoted ? parsed : requoted
 }
 
-function quoteValue(_line: string, name: string, value: string): string {
-  return `${name}: ${JSON.stringify(value.trim())}`
-}
-
-async function parseYaml(yaml: string): Promise<Members> {
+async function parseYaml(yaml: string): Promise<{ readonly value: Members } | Issue> {
   const { parseDocument } = await import('yaml')
   try {
     const document = parseDocument(yaml, { logLevel: 'silent', uniqueKeys: false })
@@ -59,8 +57,7 @@ async function parseYaml(yaml: string): Promise<Members> {
     // No aliases: they let a small text expand without bounds.
     const value: unknown = document.toJS({ maxAliasCount: 0 })
     if (value === null || value === undefined) return { value: {} }
-    if (typeof value === 'object' && !Array.isArray(value)) return { value: { ...value } }
-    return { issue: 'has front matter that is no mapping of names to values' }
+    return isRecord(value) ? { value } : { issue: 'has front matter that is no mapping of names to values' }
   } catch {
     // The library throws for aliases and overflows the stack for deep nesting.
     return { issue: 'has front matter with aliases, or nested too deep' }

@@ -7,8 +7,6 @@ import {
   maxDescription,
   normalizeText,
   parseInputs,
-  type SkillOrigin,
-  type SkillResources,
   sortTriggers,
   toSingleLine,
 } from './skill.ts'
@@ -18,24 +16,18 @@ const agentSkillName = /^[a-z0-9]+(?:-[a-z0-9]+)*$/
 /** Not allowed in names of older forms, which are quoted in texts for the model. */
 const badCharacters = /[<>"`\p{Cc}]/u
 
-export interface SkillSource {
+/** `name`: the default, that of the folder or of the file without its extension. */
+type SkillSource = Pick<LoadedSkill, 'name' | 'isAgentSkill' | 'origin' | 'source' | 'file' | 'resources'> & {
   readonly text: string
-  /** Default name: that of the folder, or of the file without its extension. */
-  readonly name: string
-  readonly isAgentSkill: boolean
-  readonly origin: SkillOrigin
-  readonly source: string
-  readonly file: string
-  readonly resources: SkillResources | undefined
 }
 
-/** `warning`: the skill is valid, but does not do what its author expects. */
-export type ParsedSkill =
-  | { readonly skill: LoadedSkill; readonly warning?: string }
-  | { readonly issue: string }
-
-/** Parses the text of a skill file. Never throws; an issue is a sentence that begins with a verb. */
-export async function parseSkill(from: SkillSource): Promise<ParsedSkill> {
+/**
+ * Parses the text of a skill file. Never throws; an issue is a sentence that begins with a verb. `warning`:
+ * the skill is valid, but does not do what its author expects.
+ */
+export async function parseSkill(
+  from: SkillSource,
+): Promise<{ readonly skill: LoadedSkill; readonly warning?: string } | { readonly issue: string }> {
   const matter = await parseFrontMatter(normalizeText(from.text))
   if ('issue' in matter) return matter
   const { members, body } = matter
@@ -45,20 +37,16 @@ export async function parseSkill(from: SkillSource): Promise<ParsedSkill> {
   const fields = readFields(members, name)
   if ('issue' in fields) return fields
   const description = fields.description ?? (from.isAgentSkill ? firstSentence(body) : undefined)
-  const { isAgentSkill, origin, source, file, resources } = from
+  const { text: _, ...origin } = from
   const skill = createSkill({
+    ...origin,
     ...fields,
     name,
     content: body.trim(),
     description: description === undefined ? undefined : toSingleLine(description, maxDescription),
-    isAgentSkill,
-    origin,
-    source,
-    file,
-    resources,
     version: readVersion(members),
   })
-  if (!isAgentSkill || name === from.name) return { skill }
+  if (!from.isAgentSkill || name === from.name) return { skill }
   return { skill, warning: `is named ${name}, but its folder ${from.name}; it is loaded as ${name}` }
 }
 

@@ -34,8 +34,7 @@ function isWholeWord(text: string, start: number, end: number): boolean {
 }
 
 function characterAt(text: string, at: number): string {
-  const point = text.codePointAt(at)
-  return point === undefined ? '' : String.fromCodePoint(point)
+  return [...text.slice(at, at + 2)][0] ?? ''
 }
 
 function characterBefore(text: string, at: number): string {
@@ -49,11 +48,8 @@ export function commandPattern(command: string, where: 'anywhere' | 'start' = 'a
   return (text) => pattern.test(text)
 }
 
+/** `star` is `*`, `all` is `**`, `folders` is `**` with a slash: any number of whole folders. */
 type Token =
-  /**
-   * `*` (any characters but a slash), `**` (any at all), and the folders of a `**` with a slash (any number
-   * of whole ones).
-   */
   | { readonly kind: 'star' | 'all' | 'folders' }
   | { readonly kind: 'one'; readonly fits: (character: string) => boolean }
 

@@ -1,4 +1,4 @@
-import { dirname, isAbsolute, relative, sep } from 'node:path'
+import { dirname, isAbsolute, relative } from 'node:path'
 import type { TextContent } from '@slipway/protocol'
 import { textBlock } from '../tools/core/tool.ts'
 import { commandPattern, Glob, keywordPattern, type TextMatcher } from './patterns.ts'
@@ -20,12 +20,7 @@ export interface SkillSection {
 }
 
 /** A skill that the model knows by name. */
-export interface SkillSummary {
-  readonly name: string
-  readonly description: string | undefined
-  /** Absolute path of the file with the instructions. */
-  readonly file: string | undefined
-}
+export type SkillSummary = Pick<LoadedSkill, 'name' | 'description' | 'file'>
 
 interface Activation {
   /** In order of `content`. */
@@ -44,7 +39,8 @@ interface Trigger {
 
 /** The skills of one conversation, and which of them a message or a file activates. Pure. */
 export class SkillSet {
-  readonly #skills: ReadonlyMap<string, LoadedSkill>
+  readonly #byName: ReadonlyMap<string, LoadedSkill>
+  readonly #skills: readonly LoadedSkill[]
   readonly #directory: string
   readonly #triggers: readonly Trigger[]
   readonly #globs: readonly { readonly skill: LoadedSkill; readonly glob: Glob }[]
@@ -53,39 +49,38 @@ export class SkillSet {
   constructor(skills: readonly LoadedSkill[], directory: string) {
     const byName = new Map<string, LoadedSkill>()
     for (const skill of skills) if (!byName.has(skill.name)) byName.set(skill.name, skill)
-    this.#skills = byName
+    this.#byName = byName
     this.#directory = directory
-    const unique = [...byName.values()]
-    this.#triggers = unique.flatMap(createTriggers).slice(0, maxTriggers)
-    this.#globs = collectGlobs(unique)
+    this.#skills = [...byName.values()]
+    this.#triggers = this.#skills.flatMap(createTriggers).slice(0, maxTriggers)
+    this.#globs = collectGlobs(this.#skills)
   }
 
   get names(): readonly string[] {
-    return [...this.#skills.keys()]
+    return [...this.#byName.keys()]
   }
 
   /** Paths that the agent must be able to read: folders of AgentSkills, files of the others. */
   get readablePaths(): readonly string[] {
-    return [...this.#skills.values()].flatMap(({ isAgentSkill, file }) => {
-      if (file === undefined) return []
-      return [isAgentSkill ? dirname(file) : file]
-    })
+    return this.#skills.flatMap(({ isAgentSkill, file }) =>
+      file && isAgentSkill ? dirname(file) : (file ?? []),
+    )
   }
 
   /** The instructions of a skill. */
   read(name: string): string | undefined {
-    return this.#skills.get(name)?.content
+    return this.#byName.get(name)?.content
   }
 
   alwaysOnSections(): readonly SkillSection[] {
-    return [...this.#skills.values()]
+    return this.#skills
       .filter(isAlwaysOn)
       .map(({ name, source, content }) => ({ name, source: source ?? name, text: content }))
   }
 
   /** The other skills, without those that only users may start. */
   summaries(): readonly SkillSummary[] {
-    return [...this.#skills.values()]
+    return this.#skills
       .filter((skill) => !isAlwaysOn(skill) && skill.isModelInvocable)
       .map(({ name, description, file }) => ({ name, description, file }))
   }
@@ -111,12 +106,11 @@ export class SkillSet {
    */
   activateForPath(path: string, activeNames: ReadonlySet<string>): Activation {
     const inside = isAbsolute(path) ? relative(this.#directory, path) : path.replace(/^\.\//, '')
-    if (inside === '' || inside === '..' || inside.startsWith(`..${sep}`)) return createActivation(new Map())
-    const slashed = inside.replaceAll(sep, '/')
     const reasons = new Map<LoadedSkill, string>()
-    for (const { skill, glob } of this.#globs) {
-      if (activeNames.has(skill.name) || reasons.has(skill)) continue
-      if (glob.matches(slashed)) reasons.set(skill, `it is about files such as ${slashed}`)
+    if (inside !== '' && !/^\.\.(?:\/|$)/.test(inside)) {
+      for (const { skill, glob } of this.#globs)
+        if (!activeNames.has(skill.name) && !reasons.has(skill) && glob.matches(inside))
+          reasons.set(skill, `it is about files such as ${inside}`)
     }
     return createActivation(reasons)
   }
@@ -177,12 +171,9 @@ function activationText(skill: LoadedSkill, reason: string): string {
     `The skill "${name}" applies here, because ${reason}. Follow it as far as it fits what the user wants.`,
     `<skill name="${name}">\n${ellipsize(content, maxActivatedChars)}\n</skill>`,
   ]
-  if (inputs.length > 0) {
-    const list = inputs.map((input) => `- ${input.name}: ${input.description}`)
-    paragraphs.push(
-      `It needs the following; ask the user for what the message does not say:\n${list.join('\n')}`,
-    )
-  }
+  const list = inputs.map((input) => `- ${input.name}: ${input.description}`).join('\n')
+  if (list !== '')
+    paragraphs.push(`It needs the following; ask the user for what the message does not say:\n${list}`)
   if (allowedTools.length > 0)
     paragraphs.push(`It is meant to be followed with these tools: ${allowedTools.join(', ')}`)
   if (isAgentSkill && file !== undefined) paragraphs.push(folderText(skill, dirname(file)))
@@ -190,11 +181,7 @@ function activationText(skill: LoadedSkill, reason: string): string {
 }
 
 function folderText({ resources }: LoadedSkill, folder: string): string {
-  const files = [
-    ...(resources?.scripts ?? []),
-    ...(resources?.references ?? []),
-    ...(resources?.assets ?? []),
-  ]
+  const files = resources ? [...resources.scripts, ...resources.references, ...resources.assets] : []
   const list = files.length === 0 ? '' : ` It holds:\n${files.map((file) => `- ${file}`).join('\n')}`
   return `Relative paths in it start at its folder ${folder}.${list}`
 }

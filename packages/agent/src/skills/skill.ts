@@ -1,4 +1,5 @@
 import type { Skill } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 
 /** Longer descriptions are truncated. */
 export const maxDescription = 1024
@@ -6,7 +7,7 @@ const maxTriggers = 64
 const maxTriggerLength = 100
 
 /** An argument of a skill that a user starts by `/name`. */
-export interface SkillInput {
+interface SkillInput {
   readonly name: string
   readonly description: string
 }
@@ -87,11 +88,11 @@ export function isAlwaysOn(skill: LoadedSkill): boolean {
 /** A skill of a request. It has no file: its source is a place of the client. */
 export function skillFromRequest(skill: Skill): LoadedSkill {
   const { trigger } = skill
+  const { description } = skill
   return createSkill({
     name: skill.name,
     content: normalizeText(skill.content),
-    description:
-      skill.description === undefined ? undefined : toSingleLine(skill.description, maxDescription),
+    description: description === undefined ? undefined : toSingleLine(description, maxDescription),
     ...sortTriggers(
       trigger?.type === 'keyword' ? trigger.keywords : [],
       trigger?.type === 'task' ? trigger.triggers : [],
@@ -132,9 +133,8 @@ export function parseInputs(value: unknown): SkillInput[] | undefined {
   if (!Array.isArray(value)) return undefined
   const inputs: SkillInput[] = []
   for (const item of value.slice(0, maxTriggers)) {
-    if (typeof item !== 'object' || item === null || !('name' in item)) return undefined
-    const { name } = item
-    const description = ('description' in item ? item.description : undefined) ?? ''
+    const { name, description: text } = isRecord(item) ? item : {}
+    const description = text ?? ''
     if (typeof name !== 'string' || typeof description !== 'string') return undefined
     inputs.push({
       name: toSingleLine(name, maxTriggerLength),

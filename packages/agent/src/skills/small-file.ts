@@ -9,22 +9,15 @@ interface SmallFile {
   readonly path: string
 }
 
-interface SmallFileOptions {
-  /** Longer files are truncated. */
-  readonly maxBytes: number
-  /** A real directory that must contain the file, symbolic links resolved. */
-  readonly within?: string | undefined
-}
-
 /**
- * Reads a small untrusted text file; undefined when it does not exist. Never hangs (pipes and devices are
- * refused) and never throws; an issue is a sentence that begins with a verb.
+ * Reads a small untrusted text file, truncated to `maxBytes`; undefined when it does not exist. `within`: a
+ * real directory that must contain the file, links resolved. Never hangs (pipes and devices are refused) and
+ * never throws; an issue is a sentence that begins with a verb.
  */
 export async function readSmallFile(
   path: string,
-  options: SmallFileOptions,
+  { maxBytes, within }: { readonly maxBytes: number; readonly within?: string | undefined },
 ): Promise<SmallFile | { readonly issue: string } | undefined> {
-  const { maxBytes, within } = options
   try {
     const real = await realpath(path)
     if (within !== undefined && !isWithin(within, real)) return { issue: 'leads out of the workspace' }
@@ -34,11 +27,8 @@ export async function readSmallFile(
     const isTruncated = bytes.length > maxBytes
     const content = bytes.subarray(0, maxBytes)
     if (content.includes(0)) return { issue: 'is a binary file' }
-    return {
-      text: new TextDecoder('utf-8', { fatal: true }).decode(content, { stream: isTruncated }),
-      isTruncated,
-      path: real,
-    }
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(content, { stream: isTruncated })
+    return { text, isTruncated, path: real }
   } catch (error) {
     const code = errorCode(error) ?? 'unknown'
     if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return { issue: 'is not UTF-8 text' }

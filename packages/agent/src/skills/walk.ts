@@ -8,11 +8,9 @@ const maxResources = 100
 
 /** The resources beside a `SKILL.md`, without links. */
 export async function findResources(root: string): Promise<SkillResources> {
-  const [scripts, references, assets] = await Promise.all([
-    listFilesBelow(root, 'scripts'),
-    listFilesBelow(root, 'references'),
-    listFilesBelow(root, 'assets'),
-  ])
+  const folders = ['scripts', 'references', 'assets']
+  const lists = await Promise.all(folders.map((folder) => listFilesBelow(root, folder)))
+  const [scripts = [], references = [], assets = []] = lists
   return { scripts, references, assets }
 }
 
