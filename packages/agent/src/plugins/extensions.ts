@@ -16,10 +16,7 @@ import type { Plugin } from './plugin.ts'
 export class PluginLoadError extends Error {
   readonly code = 'PluginError'
 
-  constructor(message: string) {
-    super(message)
-    this.name = 'PluginLoadError'
-  }
+  override readonly name = 'PluginLoadError'
 }
 
 /** The extensions of every conversation of the server. */

@@ -12,10 +12,7 @@ const concurrency = 16
 
 /** Why a whole tree is rejected; a sentence that begins with a verb. */
 export class InvalidTreeError extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'InvalidTreeError'
-  }
+  override readonly name = 'InvalidTreeError'
 }
 
 /**

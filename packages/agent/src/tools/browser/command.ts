@@ -3,15 +3,8 @@ import type { BrowserHandle } from './launch.ts'
 import type { PageElement } from './page-script.ts'
 import type { Tabs } from './tabs.ts'
 
-/** In milliseconds. */
-export interface TimeLimits {
-  /** Of one action. */
-  readonly actionMs: number
-  /** Of one action after two that timed out. */
-  readonly shortMs: number
-  /** Until a page begins to answer. */
-  readonly navigationMs: number
-}
+/** Of an action, of an action after two that timed out, and until a page begins to answer. */
+export type TimeLimits = Readonly<Record<'actionMs' | 'shortMs' | 'navigationMs', number>>
 
 /** The result of a browser action; `text` is for the model. */
 export interface BrowserResult {

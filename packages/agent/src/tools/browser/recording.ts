@@ -50,22 +50,13 @@ export class Recording {
   }
 
   /** Writes the remaining events. `failure`: the first error of writing a file. */
-  async stop(): Promise<{
-    recordedCount: number
-    dropped: number
-    files: number
-    failure: string | undefined
-  }> {
+  async stop() {
     clearInterval(this.#timer)
     this.#flush()
     await this.#writing
     const recordedCount = Math.min(this.#count, maxRecordedEvents)
-    return {
-      recordedCount,
-      dropped: this.#count - recordedCount,
-      files: this.#files,
-      failure: this.#failure,
-    }
+    const dropped = this.#count - recordedCount
+    return { recordedCount, dropped, files: this.#files, failure: this.#failure }
   }
 
   #flush(): void {

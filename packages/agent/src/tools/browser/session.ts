@@ -12,7 +12,7 @@ import {
   type TimeLimits,
 } from './command.ts'
 import { launchBrowser } from './launch.ts'
-import { type RecordedEvent, Recording } from './recording.ts'
+import { Recording } from './recording.ts'
 import { Tabs } from './tabs.ts'
 
 /** Characters of an observation's text. */
@@ -57,7 +57,7 @@ export class BrowserSession {
     const work = async () => {
       opened = await this.#open()
       if (opened === undefined) return failedResult(installHint)
-      this.#recordEvent({ type: 'action', ...action })
+      this.#recording?.add({ type: 'action', ...action })
       return await command(opened, stopSignal)
     }
     try {
@@ -73,9 +73,9 @@ export class BrowserSession {
 
   async startRecording(): Promise<Recording | undefined> {
     if (this.#recording !== undefined) return undefined
-    const { secrets } = this.#context
-    const directory = join(this.#context.directory, 'recordings')
-    this.#recording = await Recording.start(directory, (value) => secrets.redactJson(value))
+    const { secrets, directory } = this.#context
+    const redact = <V>(value: V) => secrets.redactJson(value)
+    this.#recording = await Recording.start(join(directory, 'recordings'), redact)
     return this.#recording
   }
 
@@ -112,12 +112,8 @@ export class BrowserSession {
       this.#opening = undefined
       return undefined
     }
-    const tabs = new Tabs(browser.context, (event) => this.#recordEvent(event))
+    const tabs = new Tabs(browser.context, (event) => this.#recording?.add(event))
     return { browser, tabs, limits: this.#limits, pageState: undefined }
-  }
-
-  #recordEvent(event: RecordedEvent): void {
-    this.#recording?.add(event)
   }
 
   #discardBrowser(): void {

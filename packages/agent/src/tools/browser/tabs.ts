@@ -3,13 +3,6 @@ import type { BrowserContext, Dialog, Page } from 'playwright-core'
 import { valueWithin } from '../core/value-within.ts'
 import type { RecordedEvent } from './recording.ts'
 
-interface Tab {
-  readonly id: string
-  readonly url: string
-  readonly title: string
-  readonly is_current: boolean
-}
-
 const maxTabs = 30
 const maxNotes = 12
 /** A page that opens more dialogs within `dialogMs` is closed. */
@@ -75,16 +68,12 @@ export class Tabs {
     return this.#ids.get(page) ?? ''
   }
 
-  async list(): Promise<Tab[]> {
-    const pages = [...this.#ids]
-    return await Promise.all(
-      pages.map(async ([page, id]) => ({
-        id,
-        url: page.url().slice(0, 2000),
-        title: await pageTitle(page),
-        is_current: page === this.#current,
-      })),
-    )
+  async list() {
+    const describe = async ([page, id]: [Page, string]) => {
+      const [url, title] = [page.url().slice(0, 2000), await pageTitle(page)]
+      return { id, url, title, is_current: page === this.#current }
+    }
+    return await Promise.all([...this.#ids].map(describe))
   }
 
   async switchTo(page: Page): Promise<void> {
@@ -115,10 +104,9 @@ export class Tabs {
   #subscribe(page: Page, id: string): void {
     page.on('dialog', (dialog) => this.#handleDialog(page, id, dialog))
     page.on('download', (download) => {
-      this.#record({ type: 'download', tab: id, url: download.url() })
-      this.#addNote(
-        `The download of ${download.url().slice(0, 300)} was refused: this browser saves no files.`,
-      )
+      const url = download.url()
+      this.#record({ type: 'download', tab: id, url })
+      this.#addNote(`The download of ${url.slice(0, 300)} was refused: this browser saves no files.`)
     })
     page.on('framenavigated', (frame) => {
       if (frame !== page.mainFrame()) return
@@ -157,9 +145,8 @@ export class Tabs {
       ignoreRejection(dialog.accept())
       return
     }
-    this.#addNote(
-      `The page showed a dialog (${type}), which was dismissed: ${dialog.message().slice(0, 500)}`,
-    )
+    const message = dialog.message().slice(0, 500)
+    this.#addNote(`The page showed a dialog (${type}), which was dismissed: ${message}`)
     ignoreRejection(dialog.dismiss())
   }
 
@@ -185,12 +172,11 @@ export class Tabs {
   #newId(): string {
     // Ids are not reused soon, so that a closed tab is not confused with another one.
     if (this.#usedIds.size > 20_000) this.#usedIds.clear()
-    for (;;) {
-      const id = randomBytes(2).toString('hex')
-      if (this.#usedIds.has(id) || this.get(id) !== undefined) continue
-      this.#usedIds.add(id)
-      return id
-    }
+    let id: string
+    do id = randomBytes(2).toString('hex')
+    while (this.#usedIds.has(id) || this.get(id) !== undefined)
+    this.#usedIds.add(id)
+    return id
   }
 }
 

@@ -71,11 +71,7 @@ export function openBrowser(...[context, params]: Parameters<ToolFactory>): read
   return kinds.map((kind) => createBrowserTool(kind, session))
 }
 
-function readTimeoutMs(
-  params: Readonly<Record<string, unknown>>,
-  name: string,
-  defaultSeconds: number,
-): number {
+function readTimeoutMs(params: Parameters<ToolFactory>[1], name: string, defaultSeconds: number): number {
   const seconds = params[name] ?? defaultSeconds
   if (typeof seconds === 'number' && seconds > 0 && seconds <= 3600) return seconds * 1000
   throw new Problem('invalid', `The parameter ${name} of the browser tools should be 0 to 3600 seconds`)

@@ -8,21 +8,19 @@ import { type Tool, textBlock } from './tool.ts'
 export function createClientTool({ name, description, parameters, annotations }: ClientTool): Tool {
   const kind = `ClientAction_${name}`
   const required = Array.isArray(parameters.required) ? parameters.required.map(String) : []
+  const observation_type = 'ClientToolObservation'
   const definition = {
     description,
     action_type: kind,
-    observation_type: 'ClientToolObservation',
+    observation_type,
     annotations: annotations ?? null,
     client_tool_name: name,
     input_schema: parameters,
     kind: 'ClientTool',
     title: name,
   }
-  const observation = {
-    content: [textBlock('Tool call dispatched to client.')],
-    is_error: false,
-    kind: 'ClientToolObservation',
-  }
+  const content = [textBlock('Tool call dispatched to client.')]
+  const observation = { content, is_error: false, kind: observation_type }
   return {
     name,
     // The three kinds of a client's tool are open by design; the unions list the closed ones.

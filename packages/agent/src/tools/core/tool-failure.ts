@@ -3,10 +3,7 @@ import { PathNotAllowedError } from '../../workspace/resolve-path.ts'
 
 /** A request that a tool refuses, and why; the message is for the model. */
 export class ToolFailure extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'ToolFailure'
-  }
+  override readonly name = 'ToolFailure'
 }
 
 /** The text of an expected failure for the model; undefined for a programming error. */

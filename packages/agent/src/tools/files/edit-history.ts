@@ -7,10 +7,7 @@ import { lstatIfExists, privateFileMode, replaceFile } from '../core/file-access
 /** Stored versions of each file. */
 const maxVersions = 10
 
-/**
- * Earlier versions of edited files, stored in the directory of a conversation. One caller at a time for a
- * path.
- */
+/** Earlier versions of edited files, in the directory of a conversation. One caller at a time for a path. */
 export class EditHistory {
   readonly #directory: string
 
@@ -18,17 +15,15 @@ export class EditHistory {
     this.#directory = join(directory, 'history')
   }
 
-  /**
-   * Stores a version and drops the oldest above the limit. Returns a function that removes the version again.
-   */
+  /** Stores a version and drops the oldest above the limit; returns a function that removes it again. */
   async push(path: string, bytes: Uint8Array): Promise<() => Promise<void>> {
     const folder = this.#folder(path)
     await makeDirectory(folder)
     const versions = await this.#versions(path)
     const file = join(folder, String((versions.at(-1) ?? 0) + 1))
     await replaceFile(file, bytes, privateFileMode)
-    for (const oldVersion of versions.slice(0, Math.max(0, versions.length + 1 - maxVersions)))
-      await rm(join(folder, String(oldVersion)))
+    const excess = Math.max(0, versions.length + 1 - maxVersions)
+    for (const oldVersion of versions.slice(0, excess)) await rm(join(folder, String(oldVersion)))
     return () => rm(file, { force: true })
   }
 
@@ -52,10 +47,7 @@ export class EditHistory {
   async #versions(path: string): Promise<number[]> {
     const folder = this.#folder(path)
     if ((await lstatIfExists(folder)) === undefined) return []
-    const names = await readdir(folder)
-    return names
-      .filter((name) => /^\d+$/.test(name))
-      .map(Number)
-      .sort((a, b) => a - b)
+    const names = (await readdir(folder)).filter((name) => /^\d+$/.test(name))
+    return names.map(Number).sort((a, b) => a - b)
   }
 }

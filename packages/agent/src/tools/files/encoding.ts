@@ -12,6 +12,7 @@ export interface TextFile {
 
 export const utf8Format: Omit<TextFile, 'text'> = { encoding: 'utf-8', lineEnd: '\n' }
 
+const byteOrderMark = '\ufeff'
 /** Bytes with a larger share of unusual control characters are binary. */
 const maxControlShare = 0.1
 
@@ -38,10 +39,8 @@ export function requireText(path: string, bytes: Buffer): TextFile {
  */
 export function encodeText({ text, encoding, lineEnd }: TextFile): Buffer {
   const fullText = restoreLineEnds({ text, lineEnd })
-  if (encoding === 'utf-16le')
-    return Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(fullText, 'utf16le')])
-  if (encoding === 'utf-16be')
-    return Buffer.concat([Buffer.from([0xfe, 0xff]), Buffer.from(fullText, 'utf16le').swap16()])
+  if (encoding === 'utf-16le') return Buffer.from(byteOrderMark + fullText, 'utf16le')
+  if (encoding === 'utf-16be') return Buffer.from(byteOrderMark + fullText, 'utf16le').swap16()
   if (fullText.includes('\0'))
     throw new ToolFailure('The text contains a NUL character, so the file would not be a text file.')
   if (encoding === 'latin-1') {
@@ -53,8 +52,7 @@ export function encodeText({ text, encoding, lineEnd }: TextFile): Buffer {
   }
   if (!fullText.isWellFormed())
     throw new ToolFailure('The text contains half of a surrogate pair, which UTF-8 cannot express.')
-  const bytes = Buffer.from(fullText, 'utf8')
-  return encoding === 'utf-8-bom' ? Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), bytes]) : bytes
+  return Buffer.from(encoding === 'utf-8-bom' ? byteOrderMark + fullText : fullText)
 }
 
 /** The text with the line ends of the file. */
@@ -78,18 +76,10 @@ function detectEncoding(bytes: Buffer): Encoding | undefined {
 }
 
 function decodeBytes(bytes: Buffer, encoding: Encoding): string {
-  switch (encoding) {
-    case 'utf-16le':
-      return bytes.toString('utf16le', 2)
-    case 'utf-16be':
-      return Buffer.from(bytes.subarray(2)).swap16().toString('utf16le')
-    case 'utf-8-bom':
-      return bytes.toString('utf8', 3)
-    case 'utf-8':
-      return bytes.toString('utf8')
-    case 'latin-1':
-      return bytes.toString('latin1')
-  }
+  if (encoding === 'utf-16le') return bytes.toString('utf16le', 2)
+  if (encoding === 'utf-16be') return Buffer.from(bytes.subarray(2)).swap16().toString('utf16le')
+  if (encoding === 'latin-1') return bytes.toString('latin1')
+  return bytes.toString('utf8', encoding === 'utf-8-bom' ? 3 : 0)
 }
 
 function hasManyControlCharacters(bytes: Buffer): boolean {
@@ -102,6 +92,5 @@ function hasManyControlCharacters(bytes: Buffer): boolean {
 }
 
 export function isLatin1(text: string): boolean {
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 0xff) return false
-  return true
+  return !/[^\0-\xff]/.test(text)
 }

@@ -24,11 +24,11 @@ export type McpEndpoint =
  * The message contains no values of settings.
  */
 export class McpConnectionError extends Error {
+  override readonly name = 'McpConnectionError'
   readonly reason: 'settings' | 'time' | 'connection'
 
-  constructor(message: string, reason: 'settings' | 'time' | 'connection' = 'settings') {
+  constructor(message: string, reason: McpConnectionError['reason'] = 'settings') {
     super(message)
-    this.name = 'McpConnectionError'
     this.reason = reason
   }
 }

@@ -54,16 +54,10 @@ async function createObservation(
   { task_id, subagent, status, text: lastMessage }: TaskResult,
   { directory }: ToolContext,
 ): Promise<TaskObservation> {
-  const { text: truncated } = await truncateOutput(lastMessage, { directory, tool: 'task', maxChars })
+  const { text } = await truncateOutput(lastMessage, { directory, tool: 'task', maxChars })
   const about = `[${task_id}, ${subagent}: ${status}. To go on with it, call task with resume ${task_id}.]`
-  return {
-    content: task_id === '' ? [textBlock(truncated)] : [textBlock(truncated), textBlock(about)],
-    is_error: status === 'error',
-    task_id,
-    subagent,
-    status,
-    kind: 'TaskObservation',
-  }
+  const content = [text, ...(task_id === '' ? [] : [about])].map(textBlock)
+  return { content, is_error: status === 'error', task_id, subagent, status, kind: 'TaskObservation' }
 }
 
 /** Without `max_turns`, which later contracts lack; it is still accepted. */
