@@ -35,12 +35,13 @@ export async function patternRisk(command: string): Promise<SecurityRisk> {
  * long texts and too deep nesting.
  */
 export async function railRisk(command: string): Promise<SecurityRisk> {
-  return await assess(command, ({ calls, isForkBomb }) => {
-    const isCatastrophic = calls.some(
-      (call) => executesOutputOf(call, isNetwork) || writesRawDisk(call) || isCatastrophe(call),
-    )
-    return isCatastrophic || isForkBomb || runsDownload(calls) ? 'HIGH' : 'LOW'
-  })
+  return await assess(command, ({ calls, isForkBomb }) =>
+    calls.some(isAlwaysConfirmed) || isForkBomb || runsDownload(calls) ? 'HIGH' : 'LOW',
+  )
+}
+
+function isAlwaysConfirmed(call: ShellCall): boolean {
+  return executesOutputOf(call, isNetwork) || writesRawDisk(call) || isCatastrophe(call)
 }
 
 async function assess(command: string, rule: (script: ShellScript) => SecurityRisk): Promise<SecurityRisk> {
@@ -60,11 +61,9 @@ function maxRisk(a: SecurityRisk, b: SecurityRisk): SecurityRisk {
 }
 
 function callRisk(call: ShellCall): SecurityRisk {
-  if (isCatastrophe(call) || writesRawDisk(call)) return 'HIGH'
-  if (executesOutputOf(call, isNetwork) || executesOutputOf(call, isDecoder) || leaksSecrets(call))
-    return 'HIGH'
+  if (isAlwaysConfirmed(call) || executesOutputOf(call, isDecoder) || leaksSecrets(call)) return 'HIGH'
   if ([...call.writes, ...call.reads].some((path) => /^\/dev\/(?:tcp|udp)\//.test(path))) return 'HIGH'
-  if ([...call.assignments.keys()].some((name) => hijackVariables.test(name))) return 'HIGH'
+  if (call.assignments.keys().some((name) => hijackVariables.test(name))) return 'HIGH'
   return [nameRisk(call), fileRisk(call), programRisk(call)].reduce(maxRisk)
 }
 
@@ -104,27 +103,17 @@ function someCall(calls: readonly ShellCall[], test: CallPredicate): boolean {
 function executesOutputOf(call: ShellCall, isSource: CallPredicate): boolean {
   const { name, args, substitutions, upstream, input } = call
   if (name.includes(unknownText)) return someCall(substitutions, isSource)
-  if (/^(?:eval|source|\.)$/.test(name))
-    return someCall(substitutions, isSource) || someCall(upstream, isSource)
+  const hasSource = () => someCall(substitutions, isSource) || someCall(upstream, isSource)
+  if (/^(?:eval|source|\.)$/.test(name)) return hasSource()
   if (!interpreterPrograms.test(name)) return false
-  const hasUnknownInput =
-    args.some((arg) => arg.includes(unknownText) || arg.includes('{}')) ||
-    (input?.includes(unknownText) ?? false)
-  if (
-    hasUnknownInput &&
-    (isUnknownProgram(call) || input !== undefined) &&
-    (someCall(substitutions, isSource) || someCall(upstream, isSource))
-  )
-    return true
+  const isUnknown = (arg: string) => arg.includes(unknownText) || arg.includes('{}')
+  // The program or its file is unknown, not just an argument of it.
+  const isUnknownProgram = isUnknown(args.find((arg) => !arg.startsWith('-')) ?? '')
+  const isUnknownInput = input !== undefined && (input.includes(unknownText) || args.some(isUnknown))
+  if ((isUnknownProgram || isUnknownInput) && hasSource()) return true
   const readsStandardInput =
     input === undefined && !hasScriptFile(args) && !args.some((arg) => /^-[a-z]*[ce]$/.test(arg))
   return readsStandardInput && someCall(upstream, isSource)
-}
-
-/** Whether the program or its file is unknown, not just an argument of it. */
-function isUnknownProgram({ args }: ShellCall): boolean {
-  const first = args.findIndex((arg) => !arg.startsWith('-'))
-  return args[first]?.includes(unknownText) === true || args[first]?.includes('{}') === true
 }
 
 /** Whether a file is downloaded and run later in the same text. */
@@ -157,15 +146,12 @@ function fileName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1)
 }
 
-/** Options for login keys, which do not send the key. */
-const keyOptions = {
-  web: /^(?:-E|--key|--cert|--cacert|--netrc-file)$/,
-  others: /^(?:-i|-F|--identity)$/,
-}
-
 function leaksSecrets(call: ShellCall): boolean {
   if (!isNetwork(call)) return false
-  const options = /^(?:curl|wget)$/.test(call.name) ? keyOptions.web : keyOptions.others
+  // Options for login keys do not send the key.
+  const options = /^(?:curl|wget)$/.test(call.name)
+    ? /^(?:-E|--key|--cert|--cacert|--netrc-file)$/
+    : /^(?:-i|-F|--identity)$/
   const uploadArgs = call.args.filter((_, at) => !options.test(call.args[at - 1] ?? ''))
   const namesSecret = [...uploadArgs, ...call.reads]
     .flatMap((arg) => [arg, ...arg.split(/[@=:,]/)])
@@ -174,11 +160,6 @@ function leaksSecrets(call: ShellCall): boolean {
 }
 
 function readsSecret({ name, args, reads }: ShellCall): boolean {
-  if (
-    name === 'printenv' ||
-    name === 'security' ||
-    ((name === 'env' || name === 'set' || name === 'export') && args.every((arg) => arg.startsWith('-')))
-  )
-    return true
-  return [...args, ...reads].some(isSecretFile)
+  if (/^(?:printenv|security)$/.test(name) || [...args, ...reads].some(isSecretFile)) return true
+  return /^(?:env|set|export)$/.test(name) && args.every((arg) => arg.startsWith('-'))
 }

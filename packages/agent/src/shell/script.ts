@@ -120,9 +120,7 @@ class ScriptReader {
 
   #readChildren(node: SyntaxNode): ShellCall[] {
     const found: ShellCall[] = []
-    this.#forEachChild(node, (child) => {
-      pushAll(found, this.#readNode(child))
-    })
+    this.#forEachChild(node, (child) => pushAll(found, this.#readNode(child)))
     return found
   }
 
@@ -205,8 +203,8 @@ class ScriptReader {
 
   /** The output of `echo` and `printf`; unknown for other programs. */
   #knownOutput(part: CommandExpansionPart): string {
-    const calls = this.#readSubstitution(part)
-    return calls.length === 1 && calls[0] !== undefined ? echoOutput(calls[0]) : unknownText
+    const [call, ...others] = this.#readSubstitution(part)
+    return others.length === 0 ? echoOutput(call) : unknownText
   }
 
   /** The calls that a call makes because of its arguments. */
@@ -225,26 +223,14 @@ class ScriptReader {
   }
 
   #nestedCalls(outer: ShellCall): ShellCall[] {
-    const context = { upstream: outer.upstream, substitutions: outer.substitutions }
-    const found: ShellCall[] = this.#nestedTexts(outer).flatMap((text) =>
-      this.#parseText(text).map((nested) => ({
-        ...nested,
-        upstream: [...context.upstream, ...nested.upstream],
-      })),
-    )
-    const upstreamCall: ShellCall | undefined = outer.upstream.at(-1)
-    const input =
-      outer.name !== 'xargs'
-        ? []
-        : upstreamCall === undefined
-          ? [unknownText]
-          : echoOutput(upstreamCall).split(/\s+/)
-    for (const [program, ...args] of wrappedPrograms(outer.name, outer.args)) {
-      const nested = createCall({
-        ...context,
-        name: baseName(program ?? unknownText),
-        args: [...args, ...input],
-      })
+    const { upstream, substitutions } = outer
+    const found: ShellCall[] = this.#nestedTexts(outer)
+      .flatMap((text) => this.#parseText(text))
+      .map((nested) => ({ ...nested, upstream: [...upstream, ...nested.upstream] }))
+    const input = outer.name === 'xargs' ? echoOutput(upstream.at(-1)).split(/\s+/) : []
+    for (const [program = unknownText, ...args] of wrappedPrograms(outer.name, outer.args)) {
+      const name = baseName(program)
+      const nested = createCall({ upstream, substitutions, name, args: [...args, ...input] })
       found.push(nested)
       pushAll(found, this.#unwrap(nested))
     }
@@ -265,12 +251,8 @@ class ScriptReader {
       if (index !== -1) return text === undefined ? [] : [text]
     }
     if (!shellNames.test(name) || hasScriptFile(args)) return []
-    const upstreamCall = outer.upstream.at(-1)
-    return input !== undefined
-      ? [input]
-      : upstreamCall === undefined
-        ? []
-        : [echoOutput(upstreamCall)].filter((text) => text !== unknownText)
+    if (input !== undefined) return [input]
+    return [echoOutput(outer.upstream.at(-1))].filter((text) => text !== unknownText)
   }
 }
 
@@ -280,17 +262,9 @@ function pushAll<T>(list: T[], more: readonly T[]): void {
 }
 
 function createCall(members: Partial<ShellCall>): ShellCall {
-  const defaults: ShellCall = {
-    name: ':',
-    args: [],
-    assignments: new Map(),
-    writes: [],
-    reads: [],
-    input: undefined,
-    upstream: [],
-    substitutions: [],
-  }
-  return { ...defaults, ...members }
+  const files = { writes: [], reads: [], input: undefined }
+  const context = { assignments: new Map<string, string>(), upstream: [], substitutions: [] }
+  return { name: ':', args: [], ...files, ...context, ...members }
 }
 
 function baseName(program: string): string {
@@ -298,8 +272,9 @@ function baseName(program: string): string {
   return name === '' ? program : name
 }
 
-/** The output of echo or printf; `unknownText` for other programs. */
-function echoOutput({ name, args }: ShellCall): string {
+/** The output of echo or printf; `unknownText` for other programs and without a call. */
+function echoOutput(call: ShellCall | undefined): string {
+  const { name, args } = call ?? createCall({})
   if (name === 'echo') return args.filter((arg, at) => at > 0 || !/^-[neE]+$/.test(arg)).join(' ')
   const [format, ...values] = args
   if (name !== 'printf' || format === undefined) return unknownText
