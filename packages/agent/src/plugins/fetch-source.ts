@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -45,19 +46,16 @@ interface FetchSourceOptions {
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** The fetched commit, if the source is git. */
-type FetchResult = { readonly commit: string | undefined } | { readonly issue: string }
-
 /**
- * Fetches a source into a directory. An issue is a sentence without credentials that begins with a verb;
- * then, and on abort, the directory is removed. Rejects when aborted, and with Problem `storage_full` when
- * the disk is full.
+ * Fetches a source into a directory; returns the commit if the source is git. An issue is a sentence without
+ * credentials that begins with a verb; then, and on abort, the directory is removed. Rejects when aborted,
+ * and with Problem `storage_full` when the disk is full.
  */
 export async function fetchSource(
   source: Source,
   options: FetchSourceOptions,
   signal: AbortSignal,
-): Promise<FetchResult> {
+): Promise<{ readonly commit: string | undefined } | { readonly issue: string }> {
   const { into } = options
   try {
     if (source.kind === 'git') return { commit: await fetchGit(source, options, signal) }
@@ -156,7 +154,6 @@ async function extract(git: GitRunner, tree: string, into: string, signal: Abort
 
 /** Parses entries `mode type id size TAB path NUL`. Submodules are skipped. */
 function parseTreeListing(list: Buffer): TreeBlob[] {
-  const text = new TextDecoder('utf-8', { fatal: true })
   const blobs: TreeBlob[] = []
   for (let at = 0; at < list.length; ) {
     const end = list.indexOf(0, at)
@@ -164,18 +161,12 @@ function parseTreeListing(list: Buffer): TreeBlob[] {
     at = end + 1
     const tab = line.indexOf(9)
     const [mode = '', type, id = '', size = ''] = line.subarray(0, tab).toString().split(/ +/)
-    if (type === 'blob')
-      blobs.push({ mode, id, sizeBytes: Number(size), path: decodeName(text, line.subarray(tab + 1)) })
+    if (type !== 'blob') continue
+    const path = line.subarray(tab + 1)
+    if (!isUtf8(path)) throw new InvalidTreeError('holds a name that is not UTF-8')
+    blobs.push({ mode, id, sizeBytes: Number(size), path: new TextDecoder().decode(path) })
   }
   return blobs
-}
-
-function decodeName(text: TextDecoder, bytes: Buffer): string {
-  try {
-    return text.decode(bytes)
-  } catch {
-    throw new InvalidTreeError('holds a name that is not UTF-8')
-  }
 }
 
 function* batches(blobs: readonly TreeBlob[]): Generator<TreeBlob[]> {
@@ -235,12 +226,11 @@ function configEnvironment(pairs: readonly (readonly [string, string])[]): Recor
 /** The error message of git, redacted. */
 function gitFailureReason({ exitCode, stderr }: ProcessResult): string {
   if (exitCode === 127) return 'git is not installed'
-  const lines = stderr.toString().split('\n')
-  if (lines.some((line) => line.includes('signal 25')))
-    return `it is larger than ${maxPackBytes / 1024 / 1024} MiB`
-  if (lines.some((line) => /could not read (Username|Password)|Authentication failed/.test(line)))
+  const output = stderr.toString()
+  if (output.includes('signal 25')) return `it is larger than ${maxPackBytes / 1024 / 1024} MiB`
+  if (/could not read (Username|Password)|Authentication failed/.test(output))
     return 'it asks for credentials, and there are none or they are wrong'
-  const message =
-    lines.find((line) => /^(fatal|error):/.test(line)) ?? lines.find((line) => line !== '') ?? 'git failed'
+  const lines = output.split('\n').filter((line) => line !== '')
+  const message = lines.find((line) => /^(fatal|error):/.test(line)) ?? lines[0] ?? 'git failed'
   return redactText(message.replace(/^(fatal|error): /, '')).slice(0, 300)
 }

@@ -103,8 +103,7 @@ export async function copyDirectory(from: string, into: string, signal: AbortSig
   if (root === undefined || !(await lstat(root)).isDirectory()) throw new InvalidTreeError('is no directory')
   if (isWithin(root, resolve(into))) throw new InvalidTreeError('holds the data of this server')
   const tree = await FileTreeWriter.start(into)
-  const files: ExpectedFile[] = []
-  await scanDirectory(tree, { root, path: '', files }, signal)
+  const files = await Array.fromAsync(scanDirectory(tree, root, '', signal))
   await forEachConcurrent(files, (file) => copyFile(tree, root, file), signal)
   await tree.finish()
 }
@@ -114,22 +113,24 @@ interface ExpectedFile {
   readonly sizeBytes: number
 }
 
-async function scanDirectory(
+/** Adds the links of a directory to the tree and yields its files. */
+async function* scanDirectory(
   tree: FileTreeWriter,
-  { root, path, files }: { readonly root: string; readonly path: string; readonly files: ExpectedFile[] },
+  root: string,
+  path: string,
   signal: AbortSignal,
-): Promise<void> {
+): AsyncGenerator<ExpectedFile> {
   for await (const entry of await opendir(join(root, path))) {
     signal.throwIfAborted()
     if (isGitFolder(entry.name)) continue
     const inner = path === '' ? entry.name : `${path}/${entry.name}`
     assertPath(inner)
-    if (entry.isDirectory()) await scanDirectory(tree, { root, path: inner, files }, signal)
+    if (entry.isDirectory()) yield* scanDirectory(tree, root, inner, signal)
     else if (entry.isSymbolicLink()) tree.link(inner, await relativeTarget(root, inner))
     else if (entry.isFile()) {
       const { size: sizeBytes } = await lstat(join(root, inner))
       tree.reserve(inner, sizeBytes)
-      files.push({ path: inner, sizeBytes })
+      yield { path: inner, sizeBytes }
     } else throw new InvalidTreeError(`holds something that is no file: ${displayedPath(inner)}`)
   }
 }

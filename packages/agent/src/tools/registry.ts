@@ -77,10 +77,7 @@ export async function openTools(options: {
   const { specs, defaults, context, filter, extra = [] } = options
   /** Each factory is called once: all browser tools share a browser. */
   const families = new Map<OpenTools, readonly Tool[]>()
-  const open = async (
-    { name, params }: ToolSpec,
-    location: readonly (string | number)[],
-  ): Promise<Tool[]> => {
+  const open = async ({ name, params }: ToolSpec, ...location: (string | number)[]): Promise<Tool[]> => {
     const resolvedName = registryName(name)
     const factory = registry.get(isBrowserTool(resolvedName) ? 'browser_tool_set' : resolvedName)
     if (factory === undefined)
@@ -92,12 +89,12 @@ export async function openTools(options: {
   const tools = new Map<string, Tool>()
   try {
     const added: Tool[] = []
-    for (const [index, spec] of specs.entries()) added.push(...(await open(spec, ['tools', index])))
+    for (const [index, spec] of specs.entries()) added.push(...(await open(spec, 'tools', index)))
     const selected = [...added, ...extra].filter(
       ({ name }) => filter === undefined || name.search(filter) !== -1,
     )
     for (const [index, name] of defaults.entries())
-      selected.push(...(await open({ name, params: {} }, ['include_default_tools', index])))
+      selected.push(...(await open({ name, params: {} }, 'include_default_tools', index)))
     for (const tool of selected) if (!tools.has(tool.name)) tools.set(tool.name, tool)
     return tools
   } catch (error) {

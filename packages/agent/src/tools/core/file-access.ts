@@ -23,12 +23,10 @@ export interface FileContent {
 
 /** The stats of a path, without following a link in its last part; undefined when it does not exist. */
 export async function lstatIfExists(real: string): Promise<Stats | undefined> {
-  try {
-    return await lstat(real)
-  } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) return undefined
-    throw error
-  }
+  return await lstat(real).catch((error: unknown) => {
+    if (!['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) throw error
+    return undefined
+  })
 }
 
 /**
@@ -43,7 +41,7 @@ export async function readFileIfExists(real: string, max = maxFileBytes): Promis
   await using file = await open(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW)
   const stats = await file.stat()
   assertRegularFile(real, stats)
-  return { bytes: await readBounded(file, stats.size, { real, max }), stats }
+  return { bytes: await readBounded(file, stats.size, real, max), stats }
 }
 
 /** As `readFileIfExists`, but the file must exist. */
@@ -54,11 +52,7 @@ export async function readExistingFile(real: string): Promise<FileContent> {
 }
 
 /** Reads to the end, or to one byte above the limit: the stated size may be 0 (in /proc) or out of date. */
-async function readBounded(
-  file: FileHandle,
-  size: number,
-  { real, max }: { readonly real: string; readonly max: number },
-): Promise<Buffer> {
+async function readBounded(file: FileHandle, size: number, real: string, max: number): Promise<Buffer> {
   const tooLarge = `${real} is larger than ${max} bytes, which is the limit of this tool. Look at parts of it with a command in the terminal.`
   if (size > max) throw new ToolFailure(tooLarge)
   const chunks: Buffer[] = []

@@ -4,9 +4,8 @@ import { makeDirectory } from '@slipway/shared/fs'
 import { privateFileMode, replaceFile } from './file-access.ts'
 import { failureText } from './tool-failure.ts'
 
-/** The omitted middle part of a text. */
-export interface OmittedPart {
-  /** From 1; may be omitted only in part. */
+/** The omitted middle part of a text. `firstLine`: from 1; may be omitted only in part. */
+interface OmittedPart {
   readonly firstLine: number
   readonly chars: number
 }

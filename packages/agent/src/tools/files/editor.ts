@@ -185,10 +185,8 @@ function resolveLineRange(
   total: number,
 ): { first: number; last: number; note: string } {
   const [first, last, ...extra] = range
-  if (first === undefined || last === undefined || extra.length > 0)
-    throw new ToolFailure(
-      'view_range has to be two numbers, the first and the last line; -1 stands for the end.',
-    )
+  const form = 'view_range has to be two numbers, the first and the last line; -1 stands for the end.'
+  if (first === undefined || last === undefined || extra.length > 0) throw new ToolFailure(form)
   if (total === 0) throw new ToolFailure('The file is empty: it has no line to view.')
   if (first < 1 || first > total)
     throw new ToolFailure(`view_range begins with line ${first}, but the file has lines 1 to ${total}.`)

@@ -53,12 +53,10 @@ const maxReportedOffsets = 20
 /** Offsets of a text, overlapping ones too, up to one above the reported number. */
 function findOffsets(text: string, part: string): number[] {
   const offsets: number[] = []
-  for (
-    let at = text.indexOf(part);
-    at !== -1 && offsets.length <= maxReportedOffsets;
-    at = text.indexOf(part, at + 1)
-  )
+  for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + 1)) {
     offsets.push(at)
+    if (offsets.length > maxReportedOffsets) break
+  }
   return offsets
 }
 
@@ -83,11 +81,8 @@ export function insertAfterLine(
   const inserted = normalizeLineEnds(newText, file)
   const end = file.text.includes('\r\n') ? '\r\n' : '\n'
   const insertedText = isAfterOpenLine ? end + inserted : inserted.endsWith('\n') ? inserted : inserted + end
-  return {
-    text: file.text.slice(0, from) + insertedText + file.text.slice(from),
-    from,
-    to: from + insertedText.length - 1,
-  }
+  const text = file.text.slice(0, from) + insertedText + file.text.slice(from)
+  return { text, from, to: from + insertedText.length - 1 }
 }
 
 /** The range of `after` that differs from `before`. */

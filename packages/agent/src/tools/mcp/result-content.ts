@@ -47,21 +47,19 @@ function toBlock(block: unknown): Block {
     return imageBlock(data, mimeType) ?? textBlock(`[An image of type ${shortText(mimeType)}]`)
   if (type === 'resource') return resourceBlock(asRecord(resource))
   if (type === 'resource_link') return textBlock(`[Resource ${shortText(name)}: ${shortText(uri)}]`)
-  return textBlock(
-    `[Content of type ${shortText(type)}${mimeType === undefined ? '' : `, ${shortText(mimeType)}`}]`,
-  )
+  const detail = mimeType === undefined ? '' : `, ${shortText(mimeType)}`
+  return textBlock(`[Content of type ${shortText(type)}${detail}]`)
 }
 
-function resourceBlock({ uri, mimeType, blob, ...rest }: Record<string, unknown>): Block {
-  if (typeof rest.text === 'string') return textBlock(`[Resource ${shortText(uri)}]\n${rest.text}`)
-  return (
-    imageBlock(blob, mimeType) ?? textBlock(`[Resource ${shortText(uri)} of type ${shortText(mimeType)}]`)
-  )
+function resourceBlock({ uri, mimeType, blob, text }: Record<string, unknown>): Block {
+  const label = `Resource ${shortText(uri)}`
+  if (typeof text === 'string') return textBlock(`[${label}]\n${text}`)
+  return imageBlock(blob, mimeType) ?? textBlock(`[${label} of type ${shortText(mimeType)}]`)
 }
 
 function imageBlock(data: unknown, mimeType: unknown): Block | undefined {
-  if (typeof data !== 'string' || typeof mimeType !== 'string' || !imageTypePattern.test(mimeType))
-    return undefined
+  const isImage = typeof mimeType === 'string' && imageTypePattern.test(mimeType)
+  if (typeof data !== 'string' || !isImage) return undefined
   if (data.length > maxImageChars)
     return textBlock(`[An image of ${data.length} characters was left out: too large]`)
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(data)) return undefined
