@@ -91,7 +91,7 @@ export {
 } from './core/message.ts'
 export * from './core/problem.ts'
 export type { EventFilter, EventSortOrder } from './core/query.ts'
-export * from './core/route.ts'
+export type * from './core/route.ts'
 export * from './core/telemetry.ts'
 export * from './core/validation-issues.ts'
 export { defaultSource, type Event, event, eventKinds, validateEvent } from './events/event.ts'

@@ -24,7 +24,9 @@ export type RouteInput<R extends Route> = InputPart<R, 'params'> &
     readonly signal?: AbortSignal | undefined
   }
 
-type SuccessResponse<R extends Route> = R['responses'][Extract<keyof R['responses'], 200 | 201>]
+/** The keys of an object with a spread are texts. */
+type SuccessStatus = 200 | 201 | '200' | '201'
+type SuccessResponse<R extends Route> = R['responses'][Extract<keyof R['responses'], SuccessStatus>]
 
 /** What a successful call answers. Routes without a JSON schema answer text. */
 export type RouteOutput<R extends Route> =

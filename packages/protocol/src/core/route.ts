@@ -47,6 +47,37 @@ export interface Route {
 
 export type RouteTable = Readonly<Record<string, Route>>
 
+/** What an entry of `defineRoutes` says besides its method and path; its own tag goes before that of the table. */
+type RouteOptions = Omit<Route, 'method' | 'path' | 'tag'> & { readonly tag?: string }
+/** A misspelled option does not compile. */
+type OnlyOptions<R> = { readonly [K in Exclude<keyof R, keyof RouteOptions>]: never }
+
+function forMethod<M extends Method>(method: M) {
+  return <const R extends RouteOptions>(path: string, options: R & OnlyOptions<R>) => ({
+    ...(options as R),
+    method,
+    path,
+  })
+}
+
+/** Declares an operation: `route.get('/api/tools', { summary, responses })`. */
+export const route = {
+  get: forMethod('GET'),
+  post: forMethod('POST'),
+  put: forMethod('PUT'),
+  patch: forMethod('PATCH'),
+  delete: forMethod('DELETE'),
+}
+
+/** The routes of a table, in order, with the tag that they share. */
+export function defineRoutes<const T extends Readonly<Record<string, Omit<Route, 'tag'>>>>(
+  tag: string,
+  routes: T,
+): { readonly [N in keyof T]: T[N] & { readonly tag: string } } {
+  const tagged = Object.entries(routes).map(([name, untagged]) => [name, { tag, ...untagged }])
+  return Object.fromEntries(tagged) as { [N in keyof T]: T[N] & { tag: string } }
+}
+
 type SchemaOutput<S> = S extends z.ZodType ? z.output<S> : undefined
 export type RouteParams<R extends Route> = SchemaOutput<R['params']>
 export type RouteQuery<R extends Route> = SchemaOutput<R['query']>

@@ -1,8 +1,8 @@
 import * as z from 'zod'
-import { success } from '../agent-server/conversations/conversation.ts'
 import { profileMutation, profileName, renameProfileRequest } from '../agent-server/profiles/llm-profile.ts'
 import { queryFlag, queryText } from '../core/query.ts'
-import type { RouteTable } from '../core/route.ts'
+import { ok, successResponses } from '../core/responses.ts'
+import { defineRoutes, route } from '../core/route.ts'
 import { jsonObject, pageOf, uuid } from '../core/schemas.ts'
 import {
   apiKeyInfo,
@@ -35,7 +35,6 @@ import {
 import { pageQuery, sandboxId } from './sandbox.ts'
 
 const messageResponses = { 200: { description: 'What was done.', schema: messageResponse } }
-const successResponses = { 200: { description: 'Done.', schema: success } }
 const profileParams = z.object({ name: profileName })
 const profileMutationResponse = { description: 'What was done.', schema: profileMutation }
 const userParams = z.object({ user_id: z.string().min(1).max(100) })
@@ -44,109 +43,77 @@ const organizationMemberParams = z.object({ org_id: uuid, user_id: z.string().mi
 const secretParams = z.object({ name: z.string().min(1).max(200) })
 const healthStatus = z.object({ status: z.string(), message: z.string().optional() })
 
-/** Users, keys, quotas, settings and secrets of the control plane, and its health. */
-export const accountRoutes = {
-  alive: {
-    method: 'GET',
-    path: '/alive',
-    tag: 'health',
+const healthRoutes = defineRoutes('health', {
+  alive: route.get('/alive', {
     summary: 'Is the process alive?',
     open: true,
-    responses: { 200: { description: 'It is.', schema: healthStatus } },
-  },
-  health: {
-    method: 'GET',
-    path: '/health',
-    tag: 'health',
+    responses: ok('It is.', healthStatus),
+  }),
+  health: route.get('/health', {
     summary: 'Is the server healthy?',
     open: true,
     responses: { 200: { description: 'It is.', contentType: 'text/plain' } },
-  },
-  ready: {
-    method: 'GET',
-    path: '/ready',
-    tag: 'health',
+  }),
+  ready: route.get('/ready', {
     summary: 'May requests be sent?',
     open: true,
     responses: {
       200: { description: 'Yes.', schema: healthStatus },
       503: { description: 'Not yet.', schema: healthStatus },
     },
-  },
-  serverInfo: {
-    method: 'GET',
-    path: '/server_info',
-    tag: 'health',
+  }),
+  serverInfo: route.get('/server_info', {
     summary: 'What the server is and where its sandboxes run',
     open: true,
-    responses: { 200: { description: 'About the server.', schema: jsonObject } },
-  },
-  webClientConfig: {
-    method: 'GET',
-    path: '/api/v1/web-client/config',
-    tag: 'users',
+    responses: ok('About the server.', jsonObject),
+  }),
+})
+
+const userRoutes = defineRoutes('users', {
+  webClientConfig: route.get('/api/v1/web-client/config', {
     summary: 'What a web client has to know before anybody has signed in',
     open: true,
-    responses: { 200: { description: 'The configuration.', schema: webClientConfig } },
-  },
-  me: {
-    method: 'GET',
-    path: '/api/v1/users/me',
-    tag: 'users',
+    responses: ok('The configuration.', webClientConfig),
+  }),
+  me: route.get('/api/v1/users/me', {
     summary: 'Who is asking, with their settings',
     description:
       'Secrets are null. With expose_secrets they are shown, when the session key of a running sandbox of the caller comes in X-Session-API-Key besides the API key.',
     query: z.object({ expose_secrets: queryFlag }),
-    responses: { 200: { description: 'The user.', schema: currentUser } },
-  },
-  getSettings: {
-    method: 'GET',
-    path: '/api/v1/settings',
-    tag: 'settings',
+    responses: ok('The user.', currentUser),
+  }),
+})
+
+const settingsRoutes = defineRoutes('settings', {
+  getSettings: route.get('/api/v1/settings', {
     summary: 'Get the settings; secrets are null',
-    responses: { 200: { description: 'The settings.', schema: userSettingsResponse } },
-  },
-  changeSettings: {
-    method: 'POST',
-    path: '/api/v1/settings',
-    tag: 'settings',
+    responses: ok('The settings.', userSettingsResponse),
+  }),
+  changeSettings: route.post('/api/v1/settings', {
     summary: 'Change settings',
     body: changeSettingsRequest,
     responses: messageResponses,
-  },
-  listUserProfiles: {
-    method: 'GET',
-    path: '/api/v1/settings/profiles',
-    tag: 'settings',
+  }),
+  listUserProfiles: route.get('/api/v1/settings/profiles', {
     summary: 'List the saved models',
-    responses: {
-      200: {
-        description: 'All of them.',
-        schema: z.object({ profiles: z.array(userProfileSummary), active_profile: z.string().nullable() }),
-      },
-    },
-  },
-  getUserProfile: {
-    method: 'GET',
-    path: '/api/v1/settings/profiles/{name}',
-    tag: 'settings',
+    responses: ok(
+      'All of them.',
+      z.object({ profiles: z.array(userProfileSummary), active_profile: z.string().nullable() }),
+    ),
+  }),
+  getUserProfile: route.get('/api/v1/settings/profiles/{name}', {
     summary: 'Get a saved model; its secrets are null',
     params: profileParams,
-    responses: {
-      200: {
-        description: 'The profile.',
-        schema: z.object({
-          name: z.string(),
-          config: jsonObject,
-          api_key_set: z.boolean(),
-        }),
-      },
-    },
-  },
-  saveUserProfile: {
-    method: 'POST',
-    path: '/api/v1/settings/profiles/{name}',
-    tag: 'settings',
+    responses: ok(
+      'The profile.',
+      z.object({
+        name: z.string(),
+        config: jsonObject,
+        api_key_set: z.boolean(),
+      }),
+    ),
+  }),
+  saveUserProfile: route.post('/api/v1/settings/profiles/{name}', {
     summary: 'Save a model under a name',
     description: 'Without llm the model of the settings is saved. One of the same name is replaced.',
     params: profileParams,
@@ -155,192 +122,132 @@ export const accountRoutes = {
       201: profileMutationResponse,
       409: { description: 'There are as many profiles as there may be.' },
     },
-  },
-  deleteUserProfile: {
-    method: 'DELETE',
-    path: '/api/v1/settings/profiles/{name}',
-    tag: 'settings',
+  }),
+  deleteUserProfile: route.delete('/api/v1/settings/profiles/{name}', {
     summary: 'Delete a saved model',
     params: profileParams,
     responses: { 200: profileMutationResponse },
-  },
-  activateUserProfile: {
-    method: 'POST',
-    path: '/api/v1/settings/profiles/{name}/activate',
-    tag: 'settings',
+  }),
+  activateUserProfile: route.post('/api/v1/settings/profiles/{name}/activate', {
     summary: 'Make a saved model that of new conversations',
     params: profileParams,
-    responses: {
-      200: { description: 'It is.', schema: profileMutation.extend({ model: z.string().nullable() }) },
-    },
-  },
-  renameUserProfile: {
-    method: 'POST',
-    path: '/api/v1/settings/profiles/{name}/rename',
-    tag: 'settings',
+    responses: ok('It is.', profileMutation.extend({ model: z.string().nullable() })),
+  }),
+  renameUserProfile: route.post('/api/v1/settings/profiles/{name}/rename', {
     summary: 'Rename a saved model',
     params: profileParams,
     body: renameProfileRequest,
     responses: { 200: profileMutationResponse, 409: { description: 'The new name is taken.' } },
-  },
-  searchSecrets: {
-    method: 'GET',
-    path: '/api/v1/secrets/search',
-    tag: 'secrets',
+  }),
+})
+
+const secretRoutes = defineRoutes('secrets', {
+  searchSecrets: route.get('/api/v1/secrets/search', {
     summary: 'List the names of secrets in pages',
     query: pageQuery.extend({ name__contains: queryText }),
-    responses: {
-      200: {
-        description: 'One page, in order of name.',
-        schema: pageOf(secretSummary),
-      },
-    },
-  },
-  createSecret: {
-    method: 'POST',
-    path: '/api/v1/secrets',
-    tag: 'secrets',
+    responses: ok('One page, in order of name.', pageOf(secretSummary)),
+  }),
+  createSecret: route.post('/api/v1/secrets', {
     summary: 'Set a secret; one of the same name is replaced',
     body: createSecretRequest,
     responses: { 201: { description: 'It is set.', schema: messageResponse } },
-  },
-  renameSecret: {
-    method: 'PUT',
-    path: '/api/v1/secrets/{name}',
-    tag: 'secrets',
+  }),
+  renameSecret: route.put('/api/v1/secrets/{name}', {
     summary: 'Rename a secret or change its description',
     params: secretParams,
     body: renameSecretRequest,
     responses: { ...messageResponses, 400: { description: 'The new name is taken.' } },
-  },
-  deleteSecret: {
-    method: 'DELETE',
-    path: '/api/v1/secrets/{name}',
-    tag: 'secrets',
+  }),
+  deleteSecret: route.delete('/api/v1/secrets/{name}', {
     summary: 'Delete a secret',
     params: secretParams,
     responses: messageResponses,
-  },
-  setGitProviders: {
-    method: 'POST',
-    path: '/api/v1/secrets/git-providers',
-    tag: 'secrets',
+  }),
+  setGitProviders: route.post('/api/v1/secrets/git-providers', {
     summary: 'Set tokens of git providers',
     description: 'They are kept as they come; a provider is not asked whether it knows them.',
     body: gitProvidersRequest,
     responses: messageResponses,
-  },
-  deleteGitProviders: {
-    method: 'DELETE',
-    path: '/api/v1/secrets/git-providers',
-    tag: 'secrets',
+  }),
+  deleteGitProviders: route.delete('/api/v1/secrets/git-providers', {
     summary: 'Delete the tokens of all git providers',
     responses: messageResponses,
-  },
-  listSandboxSecrets: {
-    method: 'GET',
-    path: '/api/v1/sandboxes/{sandbox_id}/settings/secrets',
-    tag: 'sandbox secrets',
+  }),
+})
+
+const sandboxSecretRoutes = defineRoutes('sandbox secrets', {
+  listSandboxSecrets: route.get('/api/v1/sandboxes/{sandbox_id}/settings/secrets', {
     summary: 'Names of the secrets that a sandbox may look up',
     description: 'With the session key of the sandbox in X-Session-API-Key.',
     params: z.object({ sandbox_id: sandboxId }),
-    responses: {
-      200: { description: 'Their names.', schema: z.object({ secrets: z.array(secretSummary) }) },
-    },
-  },
-  getSandboxSecret: {
-    method: 'GET',
-    path: '/api/v1/sandboxes/{sandbox_id}/settings/secrets/{name}',
-    tag: 'sandbox secrets',
+    responses: ok('Their names.', z.object({ secrets: z.array(secretSummary) })),
+  }),
+  getSandboxSecret: route.get('/api/v1/sandboxes/{sandbox_id}/settings/secrets/{name}', {
     summary: 'The value of a secret, for the sandbox of its owner',
     audit: true,
     params: z.object({ sandbox_id: sandboxId, name: z.string().min(1).max(200) }),
     responses: { 200: { description: 'The value.', contentType: 'text/plain' } },
-  },
-  listApiKeys: {
-    method: 'GET',
-    path: '/api/keys',
-    tag: 'keys',
+  }),
+})
+
+const keyRoutes = defineRoutes('keys', {
+  listApiKeys: route.get('/api/keys', {
     summary: 'List API keys of the caller',
-    responses: { 200: { description: 'All of them, the newest first.', schema: z.array(apiKeyInfo) } },
-  },
-  createApiKey: {
-    method: 'POST',
-    path: '/api/keys',
-    tag: 'keys',
+    responses: ok('All of them, the newest first.', z.array(apiKeyInfo)),
+  }),
+  createApiKey: route.post('/api/keys', {
     summary: 'Make an API key; it is shown in this answer only',
     body: createApiKeyRequest.prefault({}),
     responses: { 201: { description: 'The key.', schema: newApiKey } },
-  },
-  currentApiKey: {
-    method: 'GET',
-    path: '/api/keys/current',
-    tag: 'keys',
+  }),
+  currentApiKey: route.get('/api/keys/current', {
     summary: 'The key of this request',
-    responses: { 200: { description: 'About it.', schema: currentApiKey } },
-  },
-  deleteApiKey: {
-    method: 'DELETE',
-    path: '/api/keys/{key_id}',
-    tag: 'keys',
+    responses: ok('About it.', currentApiKey),
+  }),
+  deleteApiKey: route.delete('/api/keys/{key_id}', {
     summary: 'Revoke an API key',
     params: z.object({ key_id: z.string().min(1).max(100) }),
     responses: successResponses,
-  },
-  quotaStatus: {
-    method: 'GET',
-    path: '/api/quota/status',
-    tag: 'quota',
+  }),
+})
+
+const quotaRoutes = defineRoutes('quota', {
+  quotaStatus: route.get('/api/quota/status', {
     summary: 'Conversations of today',
-    responses: { 200: { description: 'Used and left.', schema: quotaStatus } },
-  },
-  setOrgQuota: {
-    method: 'PUT',
-    path: '/api/admin/quota/orgs/{org_id}/quota',
-    tag: 'admin',
+    responses: ok('Used and left.', quotaStatus),
+  }),
+})
+
+const adminRoutes = defineRoutes('admin', {
+  setOrgQuota: route.put('/api/admin/quota/orgs/{org_id}/quota', {
     summary: 'Set the daily limit of the users of an organisation',
     params: organizationParams,
     body: setQuotaRequest,
-    responses: { 200: { description: 'It is set.', schema: orgQuota } },
-  },
-  setUserQuota: {
-    method: 'PUT',
-    path: '/api/admin/quota/users/{user_id}/quota',
-    tag: 'admin',
+    responses: ok('It is set.', orgQuota),
+  }),
+  setUserQuota: route.put('/api/admin/quota/users/{user_id}/quota', {
     summary: 'Set the daily limit of a user',
     params: userParams,
     body: setQuotaRequest,
-    responses: { 200: { description: 'It is set.', schema: userQuota } },
-  },
-  listUsers: {
-    method: 'GET',
-    path: '/api/admin/users',
-    tag: 'admin',
+    responses: ok('It is set.', userQuota),
+  }),
+  listUsers: route.get('/api/admin/users', {
     summary: 'List users in pages',
     query: pageQuery,
-    responses: { 200: { description: 'One page.', schema: userPage } },
-  },
-  createUser: {
-    method: 'POST',
-    path: '/api/admin/users',
-    tag: 'admin',
+    responses: ok('One page.', userPage),
+  }),
+  createUser: route.post('/api/admin/users', {
     summary: 'Add a user',
     body: createUserRequest,
     responses: { 201: { description: 'The user.', schema: user } },
-  },
-  patchUser: {
-    method: 'PATCH',
-    path: '/api/admin/users/{user_id}',
-    tag: 'admin',
+  }),
+  patchUser: route.patch('/api/admin/users/{user_id}', {
     summary: 'Change a user',
     params: userParams,
     body: patchUserRequest,
-    responses: { 200: { description: 'The user.', schema: user } },
-  },
-  deleteUser: {
-    method: 'DELETE',
-    path: '/api/admin/users/{user_id}',
-    tag: 'admin',
+    responses: ok('The user.', user),
+  }),
+  deleteUser: route.delete('/api/admin/users/{user_id}', {
     summary: 'Remove a user and their keys',
     description: 'Refused while the user has sandboxes.',
     params: userParams,
@@ -348,46 +255,43 @@ export const accountRoutes = {
       ...successResponses,
       409: { description: 'The user has sandboxes, or is the one who asks.' },
     },
-  },
-  createUserKey: {
-    method: 'POST',
-    path: '/api/admin/users/{user_id}/keys',
-    tag: 'admin',
+  }),
+  createUserKey: route.post('/api/admin/users/{user_id}/keys', {
     summary: 'Make an API key for a user; it is shown in this answer only',
     params: userParams,
     body: createApiKeyRequest.prefault({}),
     responses: { 201: { description: 'The key.', schema: newApiKey } },
-  },
-  listOrganizations: {
-    method: 'GET',
-    path: '/api/admin/organizations',
-    tag: 'admin',
+  }),
+  listOrganizations: route.get('/api/admin/organizations', {
     summary: 'List organisations in pages',
     query: pageQuery,
-    responses: { 200: { description: 'One page.', schema: organizationPage } },
-  },
-  createOrganization: {
-    method: 'POST',
-    path: '/api/admin/organizations',
-    tag: 'admin',
+    responses: ok('One page.', organizationPage),
+  }),
+  createOrganization: route.post('/api/admin/organizations', {
     summary: 'Add an organisation',
     body: createOrganizationRequest,
     responses: { 201: { description: 'The organisation.', schema: organization } },
-  },
-  joinOrganization: {
-    method: 'PUT',
-    path: '/api/admin/organizations/{org_id}/members/{user_id}',
-    tag: 'admin',
+  }),
+  joinOrganization: route.put('/api/admin/organizations/{org_id}/members/{user_id}', {
     summary: 'Make a user a member of an organisation',
     params: organizationMemberParams,
     responses: successResponses,
-  },
-  leaveOrganization: {
-    method: 'DELETE',
-    path: '/api/admin/organizations/{org_id}/members/{user_id}',
-    tag: 'admin',
+  }),
+  leaveOrganization: route.delete('/api/admin/organizations/{org_id}/members/{user_id}', {
     summary: 'Take a user out of an organisation',
     params: organizationMemberParams,
     responses: successResponses,
-  },
-} as const satisfies RouteTable
+  }),
+})
+
+/** Users, keys, quotas, settings and secrets of the control plane, and its health. */
+export const accountRoutes = {
+  ...healthRoutes,
+  ...userRoutes,
+  ...settingsRoutes,
+  ...secretRoutes,
+  ...sandboxSecretRoutes,
+  ...keyRoutes,
+  ...quotaRoutes,
+  ...adminRoutes,
+}

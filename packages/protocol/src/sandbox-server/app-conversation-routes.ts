@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { success } from '../agent-server/conversations/conversation.ts'
 import { queryText } from '../core/query.ts'
-import type { RouteTable } from '../core/route.ts'
+import { countResponses, listed, ok, successResponses } from '../core/responses.ts'
+import { defineRoutes, route } from '../core/route.ts'
 import { jsonObject, uuid } from '../core/schemas.ts'
 import {
   appConversation,
@@ -20,9 +20,7 @@ import {
 } from './app-conversation.ts'
 
 const conversationParams = z.object({ conversation_id: uuid })
-const tag = 'app conversations'
 const idsQuery = z.array(uuid).min(1).max(100)
-const successResponses = { 200: { description: 'Done.', schema: success } }
 const sandboxRefusals = {
   409: { description: 'Its sandbox does not run; resume it first.' },
   410: { description: 'Its sandbox is gone.' },
@@ -40,197 +38,117 @@ const agentServerResponses = (description: string) => ({
 })
 
 /** Conversations in sandboxes (spec 4.2). */
-export const appConversationRoutes = {
-  startAppConversation: {
-    method: 'POST',
-    path: '/api/v1/app-conversations',
-    tag,
+export const appConversationRoutes = defineRoutes('app conversations', {
+  startAppConversation: route.post('/api/v1/app-conversations', {
     summary: 'Start a conversation in a sandbox',
     description:
       'Answers at once with a start task in WORKING; the rest goes on behind. Follow it by asking for the start task, or use stream-start.',
     body: appConversationStartRequest,
-    responses: {
-      200: { description: 'The start task.', schema: appConversationStartTask },
-      ...startRefusals,
-    },
-  },
-  streamStartAppConversation: {
-    method: 'POST',
-    path: '/api/v1/app-conversations/stream-start',
-    tag,
+    responses: { ...ok('The start task.', appConversationStartTask), ...startRefusals },
+  }),
+  streamStartAppConversation: route.post('/api/v1/app-conversations/stream-start', {
     summary: 'Start a conversation in a sandbox and watch it',
     description:
       'Streams one JSON array of start tasks, an element for each change of the status, until READY or ERROR. Leaving early does not stop the start.',
     body: appConversationStartRequest,
-    responses: {
-      200: { description: 'The start tasks.', schema: z.array(appConversationStartTask) },
-      ...startRefusals,
-    },
-  },
-  listAppConversations: {
-    method: 'GET',
-    path: '/api/v1/app-conversations',
-    tag,
+    responses: { ...ok('The start tasks.', z.array(appConversationStartTask)), ...startRefusals },
+  }),
+  listAppConversations: route.get('/api/v1/app-conversations', {
     summary: 'List conversations, or get them by id',
     description:
       'With ids: an array in the order asked for, null for the missing. Without: a page, as search answers it.',
     query: appConversationSearchQuery.extend({ ids: idsQuery.optional() }),
-    responses: {
-      200: {
-        description: 'A page, or an array when ids are given.',
-        schema: z.union([appConversationPage, z.array(appConversation.nullable())]),
-      },
-    },
-  },
-  searchAppConversations: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/search',
-    tag,
+    responses: ok(
+      'A page, or an array when ids are given.',
+      z.union([appConversationPage, z.array(appConversation.nullable())]),
+    ),
+  }),
+  searchAppConversations: route.get('/api/v1/app-conversations/search', {
     summary: 'List conversations in pages',
     query: appConversationSearchQuery,
-    responses: { 200: { description: 'One page.', schema: appConversationPage } },
-  },
-  countAppConversations: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/count',
-    tag,
+    responses: ok('One page.', appConversationPage),
+  }),
+  countAppConversations: route.get('/api/v1/app-conversations/count', {
     summary: 'Count conversations',
     query: appConversationFilter,
-    responses: { 200: { description: 'Their number.', schema: z.int() } },
-  },
-  searchStartTasks: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/start-tasks/search',
-    tag,
+    responses: countResponses,
+  }),
+  searchStartTasks: route.get('/api/v1/app-conversations/start-tasks/search', {
     summary: 'List start tasks in pages',
     query: startTaskSearchQuery,
-    responses: { 200: { description: 'One page.', schema: startTaskPage } },
-  },
-  countStartTasks: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/start-tasks/count',
-    tag,
+    responses: ok('One page.', startTaskPage),
+  }),
+  countStartTasks: route.get('/api/v1/app-conversations/start-tasks/count', {
     summary: 'Count start tasks',
     query: startTaskFilter,
-    responses: { 200: { description: 'Their number.', schema: z.int() } },
-  },
-  getStartTasks: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/start-tasks',
-    tag,
+    responses: countResponses,
+  }),
+  getStartTasks: route.get('/api/v1/app-conversations/start-tasks', {
     summary: 'Get start tasks by id',
     query: z.object({ ids: idsQuery }),
-    responses: {
-      200: {
-        description: 'In the order asked for, null for the missing.',
-        schema: z.array(appConversationStartTask.nullable()),
-      },
-    },
-  },
-  patchAppConversation: {
-    method: 'PATCH',
-    path: '/api/v1/app-conversations/{conversation_id}',
-    tag,
+    responses: listed(appConversationStartTask),
+  }),
+  patchAppConversation: route.patch('/api/v1/app-conversations/{conversation_id}', {
     summary: 'Change a conversation',
     params: conversationParams,
     body: patchAppConversationRequest,
-    responses: { 200: { description: 'The conversation.', schema: appConversation } },
-  },
-  deleteAppConversation: {
-    method: 'DELETE',
-    path: '/api/v1/app-conversations/{conversation_id}',
-    tag,
+    responses: ok('The conversation.', appConversation),
+  }),
+  deleteAppConversation: route.delete('/api/v1/app-conversations/{conversation_id}', {
     summary: 'Delete a conversation and its history',
     description: 'Also those that work for it. Its sandbox goes too unless other conversations use it.',
     params: conversationParams,
     responses: successResponses,
-  },
-  sendAppMessage: {
-    method: 'POST',
-    path: '/api/v1/app-conversations/{conversation_id}/send-message',
-    tag,
+  }),
+  sendAppMessage: route.post('/api/v1/app-conversations/{conversation_id}/send-message', {
     summary: 'Send a message to a conversation',
     params: conversationParams,
     body: appSendMessageRequest,
-    responses: { 200: { description: 'It is stored.', schema: appSendMessageResponse }, ...sandboxRefusals },
-  },
-  switchAppProfile: {
-    method: 'POST',
-    path: '/api/v1/app-conversations/{conversation_id}/switch_profile',
-    tag,
+    responses: { ...ok('It is stored.', appSendMessageResponse), ...sandboxRefusals },
+  }),
+  switchAppProfile: route.post('/api/v1/app-conversations/{conversation_id}/switch_profile', {
     summary: 'Go on with the model of a saved profile',
     params: conversationParams,
     body: z.object({ profile_name: z.string().min(1) }).meta({ id: 'AppSwitchProfileRequest' }),
     responses: { ...successResponses, ...sandboxRefusals },
-  },
-  readAppFile: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/{conversation_id}/file',
-    tag,
+  }),
+  readAppFile: route.get('/api/v1/app-conversations/{conversation_id}/file', {
     summary: 'Read a text file of the sandbox',
     description: 'Empty when there is none, or when the sandbox does not run.',
     params: conversationParams,
     query: z.object({ file_path: z.string().default('/workspace/project/PLAN.md') }),
     responses: textResponses,
-  },
-  listAppFiles: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/{conversation_id}/files',
-    tag,
+  }),
+  listAppFiles: route.get('/api/v1/app-conversations/{conversation_id}/files', {
     summary: 'List files below a directory of the sandbox',
     description: 'At most 2000 paths; directories of builds and dependencies are passed over.',
     params: conversationParams,
     query: z.object({ path: z.string().min(1) }),
-    responses: { 200: { description: 'Their paths.', schema: z.array(z.string()) }, ...sandboxRefusals },
-  },
-  appGitChanges: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/{conversation_id}/git/changes',
-    tag,
+    responses: { ...ok('Their paths.', z.array(z.string())), ...sandboxRefusals },
+  }),
+  appGitChanges: route.get('/api/v1/app-conversations/{conversation_id}/git/changes', {
     summary: 'Changed files of a repository in the sandbox',
     params: conversationParams,
     query: gitQuery,
     responses: agentServerResponses('As the agent server answers it.'),
-  },
-  appGitDiff: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/{conversation_id}/git/diff',
-    tag,
+  }),
+  appGitDiff: route.get('/api/v1/app-conversations/{conversation_id}/git/diff', {
     summary: 'Both sides of a changed file in the sandbox',
     params: conversationParams,
     query: gitQuery,
     responses: agentServerResponses('As the agent server answers it.'),
-  },
-  appSkills: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/{conversation_id}/skills',
-    tag,
+  }),
+  appSkills: route.get('/api/v1/app-conversations/{conversation_id}/skills', {
     summary: 'Skills of a conversation; none when its sandbox does not run',
     params: conversationParams,
-    responses: {
-      200: {
-        description: 'The skills.',
-        schema: z.object({ skills: z.array(jsonObject) }),
-      },
-    },
-  },
-  appHooks: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/{conversation_id}/hooks',
-    tag,
+    responses: ok('The skills.', z.object({ skills: z.array(jsonObject) })),
+  }),
+  appHooks: route.get('/api/v1/app-conversations/{conversation_id}/hooks', {
     summary: 'Hooks of the project of a conversation; none when its sandbox does not run',
     params: conversationParams,
-    responses: {
-      200: {
-        description: 'The hooks.',
-        schema: z.object({ hooks: z.array(jsonObject) }),
-      },
-    },
-  },
-  downloadAppConversation: {
-    method: 'GET',
-    path: '/api/v1/app-conversations/{conversation_id}/download',
-    tag,
+    responses: ok('The hooks.', z.object({ hooks: z.array(jsonObject) })),
+  }),
+  downloadAppConversation: route.get('/api/v1/app-conversations/{conversation_id}/download', {
     summary: 'Download a conversation as a zip',
     description:
       'meta.json and one file for each event, read from the history that the control plane keeps, so the sandbox need not run.',
@@ -239,11 +157,8 @@ export const appConversationRoutes = {
       200: { description: 'The zip.', contentType: 'application/zip' },
       409: { description: 'This conversation is being downloaded already.' },
     },
-  },
-  addPendingMessage: {
-    method: 'POST',
-    path: '/api/v1/conversations/{target}/pending-messages',
-    tag,
+  }),
+  addPendingMessage: route.post('/api/v1/conversations/{target}/pending-messages', {
     summary: 'Leave a message for a conversation that is not there yet',
     description:
       'The target is the id of a conversation, or task- and the id of a start task. Delivered in order after READY.',
@@ -253,5 +168,5 @@ export const appConversationRoutes = {
       201: { description: 'It waits.', schema: pendingMessageResponse },
       429: { description: 'Ten messages wait already.' },
     },
-  },
-} as const satisfies RouteTable
+  }),
+})

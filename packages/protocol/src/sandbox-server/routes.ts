@@ -10,4 +10,4 @@ export const sandboxServerRoutes = {
   ...appConversationRoutes,
   ...webhookRoutes,
   ...accountRoutes,
-} as const satisfies RouteTable
+} satisfies RouteTable

@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import type { RouteTable } from '../../core/route.ts'
+import { ok } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 import { jsonObject, nullAsUndefined, trueByDefault } from '../../core/schemas.ts'
 import { agentLevel } from './agent-definition.ts'
 
@@ -40,20 +41,15 @@ export const subAgentInfo = z
   .meta({ id: 'SubAgentInfo' })
 export type SubAgentInfo = z.infer<typeof subAgentInfo>
 
-export const subAgentRoutes = {
-  listSubAgents: {
-    method: 'POST',
-    path: '/api/sub-agents',
-    tag: 'sub-agents',
+export const subAgentRoutes = defineRoutes('sub-agents', {
+  listSubAgents: route.post('/api/sub-agents', {
     summary: 'List the agents that tasks can be given to',
     description:
       'Of one name that of the project is listed, then that of the user, then the one that comes with the server. Files that cannot be read as agents are passed over.',
     body: listSubAgentsRequest.prefault({}),
-    responses: {
-      200: {
-        description: 'The agents.',
-        schema: z.object({ agents: z.array(subAgentInfo) }).meta({ id: 'SubAgentsResponse' }),
-      },
-    },
-  },
-} as const satisfies RouteTable
+    responses: ok(
+      'The agents.',
+      z.object({ agents: z.array(subAgentInfo) }).meta({ id: 'SubAgentsResponse' }),
+    ),
+  }),
+})

@@ -1,15 +1,13 @@
 import * as z from 'zod'
-import type { RouteTable } from '../../core/route.ts'
+import { ok } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 
 /** What agents may be given. */
-export const toolRoutes = {
-  listTools: {
-    method: 'GET',
-    path: '/api/tools',
-    tag: 'tools',
+export const toolRoutes = defineRoutes('tools', {
+  listTools: route.get('/api/tools', {
     summary: 'List the names of the tools',
     description:
       'As agents are given them. Those that work on this machine are among the abilities of /server_info.',
-    responses: { 200: { description: 'The names.', schema: z.array(z.string()) } },
-  },
-} as const satisfies RouteTable
+    responses: ok('The names.', z.array(z.string())),
+  }),
+})

@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import type { RouteTable } from '../../core/route.ts'
+import { listed, ok } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 import {
   bashCommand,
   bashEvent,
@@ -13,38 +14,26 @@ import {
 const tooManyResponses = { 429: { description: 'Too many commands run already.' } }
 
 /** Commands outside of conversations. */
-export const bashRoutes = {
-  startBashCommand: {
-    method: 'POST',
-    path: '/api/bash/start_bash_command',
-    tag: 'bash',
+export const bashRoutes = defineRoutes('bash', {
+  startBashCommand: route.post('/api/bash/start_bash_command', {
     summary: 'Start a command',
     description: 'Answers at once; the output is found by a search with command_id__eq.',
     body: executeBashRequest,
-    responses: { 200: { description: 'It was started.', schema: bashCommand }, ...tooManyResponses },
-  },
-  executeBashCommand: {
-    method: 'POST',
-    path: '/api/bash/execute_bash_command',
-    tag: 'bash',
+    responses: { ...ok('It was started.', bashCommand), ...tooManyResponses },
+  }),
+  executeBashCommand: route.post('/api/bash/execute_bash_command', {
     summary: 'Run a command to its end',
     description: 'The whole output in one piece. A caller that goes away does not end the command.',
     body: executeBashRequest,
-    responses: { 200: { description: 'It is over.', schema: bashOutput }, ...tooManyResponses },
-  },
-  searchBashEvents: {
-    method: 'GET',
-    path: '/api/bash/bash_events/search',
-    tag: 'bash',
+    responses: { ...ok('It is over.', bashOutput), ...tooManyResponses },
+  }),
+  searchBashEvents: route.get('/api/bash/bash_events/search', {
     summary: 'Search commands and their output',
     description: 'A page of very long outputs ends before its limit; next_page_id says that there is more.',
     query: bashSearchQuery,
-    responses: { 200: { description: 'One page.', schema: bashEventPage } },
-  },
-  getBashEvents: {
-    method: 'GET',
-    path: '/api/bash/bash_events',
-    tag: 'bash',
+    responses: ok('One page.', bashEventPage),
+  }),
+  getBashEvents: route.get('/api/bash/bash_events', {
     summary: 'Get bash events by id',
     description:
       'Ids come in the query, or as a JSON array in the body for clients that can send one with GET.',
@@ -52,28 +41,15 @@ export const bashRoutes = {
       ids: z.array(z.string()).optional().meta({ description: 'Ids of events, repeated.' }),
     }),
     body: z.array(z.string()).max(100).optional(),
-    responses: {
-      200: {
-        description: 'In the order asked for, null for the missing.',
-        schema: z.array(bashEvent.nullable()),
-      },
-    },
-  },
-  clearBashEvents: {
-    method: 'DELETE',
-    path: '/api/bash/bash_events',
-    tag: 'bash',
+    responses: listed(bashEvent),
+  }),
+  clearBashEvents: route.delete('/api/bash/bash_events', {
     summary: 'Forget the commands that are over, with their output',
-    responses: {
-      200: { description: 'How many events were removed.', schema: z.object({ cleared_count: z.int() }) },
-    },
-  },
-  getBashEvent: {
-    method: 'GET',
-    path: '/api/bash/bash_events/{event_id}',
-    tag: 'bash',
+    responses: ok('How many events were removed.', z.object({ cleared_count: z.int() })),
+  }),
+  getBashEvent: route.get('/api/bash/bash_events/{event_id}', {
     summary: 'Get a bash event',
     params: z.object({ event_id: bashId }),
-    responses: { 200: { description: 'The event.', schema: bashEvent } },
-  },
-} as const satisfies RouteTable
+    responses: ok('The event.', bashEvent),
+  }),
+})

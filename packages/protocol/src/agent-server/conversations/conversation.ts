@@ -201,8 +201,6 @@ export const patchConversationRequest = z
   .object({ title: nullAsUndefined(title), tags: nullAsUndefined(tags) })
   .meta({ id: 'UpdateConversationRequest' })
 
-export const success = z.object({ success: z.boolean() }).meta({ id: 'Success' })
-
 /** The answer of the user to actions that wait. A refusal reaches the model with its reason. */
 export const confirmationResponseRequest = z
   .object({ accept: z.boolean(), reason: z.string().default('User rejected the action.') })

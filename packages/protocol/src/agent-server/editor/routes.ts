@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import type { RouteTable } from '../../core/route.ts'
+import { ok } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 
 const base_url = z.string().optional()
 const urlResponse = z.object({ url: z.string().nullable() }).meta({ id: 'EditorUrl' })
@@ -9,45 +10,32 @@ const unavailableResponses = {
 }
 
 const automationRoute = {
-  path: '/api/automation/{path*}',
-  tag: 'editor',
   summary: 'Automations: a service of its own, which this server does not have',
   params: z.object({ path: z.string() }),
   responses: { 503: { description: 'There are none.' } },
 } as const
 
 /** Clients ask whether there is an editor, a desktop, or a service for automations; this server has none of them, and says so. */
-export const editorRoutes = {
-  getEditorStatus: {
-    method: 'GET',
-    path: '/api/vscode/status',
-    tag: 'editor',
+export const editorRoutes = defineRoutes('editor', {
+  getEditorStatus: route.get('/api/vscode/status', {
     summary: 'Is there an editor in the browser?',
-    responses: {
-      200: {
-        description: 'Whether it is enabled, and whether it runs.',
-        schema: z
-          .object({ running: z.boolean(), enabled: z.boolean(), message: z.string() })
-          .meta({ id: 'EditorStatus' }),
-      },
-    },
-  },
-  getEditorUrl: {
-    method: 'GET',
-    path: '/api/vscode/url',
-    tag: 'editor',
+    responses: ok(
+      'Whether it is enabled, and whether it runs.',
+      z
+        .object({ running: z.boolean(), enabled: z.boolean(), message: z.string() })
+        .meta({ id: 'EditorStatus' }),
+    ),
+  }),
+  getEditorUrl: route.get('/api/vscode/url', {
     summary: 'Get the address of the editor',
     query: z.object({ base_url, workspace_dir: z.string().optional() }),
     responses: unavailableResponses,
-  },
-  getDesktopUrl: {
-    method: 'GET',
-    path: '/api/desktop/url',
-    tag: 'editor',
+  }),
+  getDesktopUrl: route.get('/api/desktop/url', {
     summary: 'Get the address of the desktop',
     query: z.object({ base_url }),
     responses: unavailableResponses,
-  },
-  getAutomation: { method: 'GET', ...automationRoute },
-  postAutomation: { method: 'POST', ...automationRoute },
-} as const satisfies RouteTable
+  }),
+  getAutomation: route.get('/api/automation/{path*}', automationRoute),
+  postAutomation: route.post('/api/automation/{path*}', automationRoute),
+})

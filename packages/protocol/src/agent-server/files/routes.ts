@@ -1,7 +1,8 @@
 import * as z from 'zod'
 import { emptyAsUndefined, pageLimit, queryFlag, queryText } from '../../core/query.ts'
-import type { RouteTable } from '../../core/route.ts'
-import { conversationId, success } from '../conversations/conversation.ts'
+import { ok, successResponses } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
+import { conversationId } from '../conversations/conversation.ts'
 
 const pathQuery = z.object({ path: z.string().meta({ description: 'Absolute.' }) })
 const pathParams = z.object({
@@ -13,60 +14,47 @@ const namedPath = z.object({ label: z.string(), path: z.string() })
 const badPathResponses = {
   400: { description: 'The path is not absolute, or not that of a file or directory to be used so.' },
 }
-const successResponses = { 200: { description: 'Done.', schema: success }, ...badPathResponses }
 const fileResponses = {
   200: { description: 'The file.', contentType: 'application/octet-stream' },
   ...badPathResponses,
 }
 
 const uploadRoute = {
-  method: 'POST',
-  tag: 'files',
   summary: 'Upload a file',
   description: 'Directories on the way are made. The file is there as a whole or not at all.',
   upload: true,
-  responses: { ...successResponses, 507: { description: 'The disk is full.' } },
+  responses: { ...successResponses, ...badPathResponses, 507: { description: 'The disk is full.' } },
 } as const
 
 const downloadRoute = {
-  method: 'GET',
-  tag: 'files',
   summary: 'Download a file',
   responses: fileResponses,
 } as const
 
 const createDirectoryRoute = {
-  method: 'POST',
-  tag: 'files',
   summary: 'Create a directory',
   description:
     'With those on the way to it; done as well when it is there. The path comes in the query or in the body.',
   query: z.object({ path: z.string().optional().meta({ description: 'Absolute.' }) }),
   body: pathQuery.partial().optional(),
-  responses: successResponses,
+  responses: { ...successResponses, ...badPathResponses },
 } as const
 
 /** Files of the machine that the server runs on. */
-export const fileRoutes = {
-  uploadFile: { ...uploadRoute, path: '/api/file/upload', query: pathQuery },
-  uploadFileTo: { ...uploadRoute, path: '/api/file/upload/{path*}', params: pathParams },
-  downloadFile: { ...downloadRoute, path: '/api/file/download', query: pathQuery },
-  downloadFileFrom: { ...downloadRoute, path: '/api/file/download/{path*}', params: pathParams },
-  createDirectory: { ...createDirectoryRoute, path: '/api/file/create_directory' },
-  createDirectoryAlias: { ...createDirectoryRoute, path: '/file/create_directory' },
-  downloadTrajectory: {
-    method: 'GET',
-    path: '/api/file/download-trajectory/{conversation_id}',
-    tag: 'files',
+export const fileRoutes = defineRoutes('files', {
+  uploadFile: route.post('/api/file/upload', { ...uploadRoute, query: pathQuery }),
+  uploadFileTo: route.post('/api/file/upload/{path*}', { ...uploadRoute, params: pathParams }),
+  downloadFile: route.get('/api/file/download', { ...downloadRoute, query: pathQuery }),
+  downloadFileFrom: route.get('/api/file/download/{path*}', { ...downloadRoute, params: pathParams }),
+  createDirectory: route.post('/api/file/create_directory', createDirectoryRoute),
+  createDirectoryAlias: route.post('/file/create_directory', createDirectoryRoute),
+  downloadTrajectory: route.get('/api/file/download-trajectory/{conversation_id}', {
     summary: 'Download a conversation as a zip file',
     description: 'meta.json, and a file for each event; secrets are stars.',
     params: z.object({ conversation_id: conversationId }),
     responses: { 200: { description: 'The zip file.', contentType: 'application/zip' } },
-  },
-  archiveDirectory: {
-    method: 'GET',
-    path: '/api/file/archive',
-    tag: 'files',
+  }),
+  archiveDirectory: route.get('/api/file/archive', {
     summary: 'Download a directory',
     description:
       'git-delta is what its working tree has that a commit has not, as a patch; tar.gz is the whole. X-Archive-* headers tell of the repository, percent-encoded. Files in which credentials are kept are not in it.',
@@ -92,26 +80,18 @@ export const fileRoutes = {
       200: { description: 'The patch or the tar file.', contentType: ['application/gzip', 'text/x-patch'] },
       400: { description: 'No directory, no repository, no such commit, or a patch that is too large.' },
     },
-  },
-  fileHome: {
-    method: 'GET',
-    path: '/api/file/home',
-    tag: 'files',
+  }),
+  fileHome: route.get('/api/file/home', {
     summary: 'Places to begin looking for a directory',
     query: z.object({ include_hidden: queryFlag }),
-    responses: {
-      200: {
-        description: 'The home directory, directories in it, and the roots.',
-        schema: z
-          .object({ home: z.string(), favorites: z.array(namedPath), locations: z.array(namedPath) })
-          .meta({ id: 'FileHome' }),
-      },
-    },
-  },
-  searchSubdirectories: {
-    method: 'GET',
-    path: '/api/file/search_subdirs',
-    tag: 'files',
+    responses: ok(
+      'The home directory, directories in it, and the roots.',
+      z
+        .object({ home: z.string(), favorites: z.array(namedPath), locations: z.array(namedPath) })
+        .meta({ id: 'FileHome' }),
+    ),
+  }),
+  searchSubdirectories: route.get('/api/file/search_subdirs', {
     summary: 'List the directories in a directory',
     query: pathQuery.extend({
       page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
@@ -119,16 +99,16 @@ export const fileRoutes = {
       include_hidden: queryFlag,
     }),
     responses: {
-      200: {
-        description: 'One page, by name without regard to case.',
-        schema: z
+      ...ok(
+        'One page, by name without regard to case.',
+        z
           .object({
             items: z.array(z.object({ name: z.string(), path: z.string() })),
             next_page_id: z.string().nullable(),
           })
           .meta({ id: 'SubdirectoryPage' }),
-      },
+      ),
       ...badPathResponses,
     },
-  },
-} as const satisfies RouteTable
+  }),
+})

@@ -1,21 +1,16 @@
-import type { RouteTable } from '../../core/route.ts'
+import { ok } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 import { chatCompletion, chatRequest, modelList } from './chat-completion.ts'
 
 /** Conversations for programs that speak OpenAI's interface (wire 1.22). The key may come as `Authorization: Bearer`. */
-export const gatewayRoutes = {
-  listModels: {
-    method: 'GET',
-    path: '/v1/models',
-    tag: 'gateway',
+export const gatewayRoutes = defineRoutes('gateway', {
+  listModels: route.get('/v1/models', {
     summary: 'List the models: one for each profile',
     bearer: true,
     errors: 'openai',
-    responses: { 200: { description: 'In order of name.', schema: modelList } },
-  },
-  completeChat: {
-    method: 'POST',
-    path: '/v1/chat/completions',
-    tag: 'gateway',
+    responses: ok('In order of name.', modelList),
+  }),
+  completeChat: route.post('/v1/chat/completions', {
     summary: 'Say something to an agent and get its answer',
     description:
       'Begins a conversation with the model of a profile, or goes on with the one that X-OpenHands-ServerConversation-ID names; the answer has its id in the same header. With stream the answer comes as server-sent events, what the agent says on the way as it says it, then [DONE]. Errors have a member error besides detail.',
@@ -30,5 +25,5 @@ export const gatewayRoutes = {
       500: { description: 'The run ended in an error, or the agent is stuck.' },
       504: { description: 'The run takes longer than 120 seconds. It goes on.' },
     },
-  },
-} as const satisfies RouteTable
+  }),
+})

@@ -1,12 +1,17 @@
 import * as z from 'zod'
 import { queryInteger, queryText } from '../../core/query.ts'
-import type { RouteTable } from '../../core/route.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 import { gitChange, gitCommitPage, gitDiff } from './git.ts'
 
 const directoryPath = z.string().min(1).meta({ description: 'Absolute path of a directory.' })
 const filePath = z.string().min(1).meta({ description: 'Absolute path of a file.' })
 /** The address may bring a path percent-encoded or with its slashes, and may have lost the first one. */
-const pathParamDescription = 'Absolute; slashes may be percent-encoded, the first may be missing.'
+const pathParams = z.object({
+  path: z
+    .string()
+    .min(1)
+    .meta({ description: 'Absolute; slashes may be percent-encoded, the first may be missing.' }),
+})
 const refQuery = {
   ref: queryText.meta({
     description:
@@ -21,8 +26,6 @@ const diffQuery = {
 }
 
 const changesRoute = {
-  method: 'GET',
-  tag: 'git',
   summary: 'List the changed files of a repository',
   description:
     'By path; repositories in directories right below are included. Files that are neither tracked nor ignored are ADDED. Empty where there is no repository.',
@@ -33,8 +36,6 @@ const changesRoute = {
 } as const
 
 const diffRoute = {
-  method: 'GET',
-  tag: 'git',
   summary: 'Get a file before and after',
   description: 'Both are null where there is no repository.',
   responses: {
@@ -44,29 +45,23 @@ const diffRoute = {
 } as const
 
 /** Reading repositories; nothing in them is written or run. */
-export const gitRoutes = {
-  gitChanges: {
+export const gitRoutes = defineRoutes('git', {
+  gitChanges: route.get('/api/git/changes', {
     ...changesRoute,
-    path: '/api/git/changes',
     query: z.object({ path: directoryPath, ...refQuery }),
-  },
-  gitDiff: { ...diffRoute, path: '/api/git/diff', query: z.object({ path: filePath, ...diffQuery }) },
-  gitChangesOf: {
+  }),
+  gitDiff: route.get('/api/git/diff', { ...diffRoute, query: z.object({ path: filePath, ...diffQuery }) }),
+  gitChangesOf: route.get('/api/git/changes/{path*}', {
     ...changesRoute,
-    path: '/api/git/changes/{path*}',
-    params: z.object({ path: z.string().min(1).meta({ description: pathParamDescription }) }),
+    params: pathParams,
     query: z.object(refQuery),
-  },
-  gitDiffOf: {
+  }),
+  gitDiffOf: route.get('/api/git/diff/{path*}', {
     ...diffRoute,
-    path: '/api/git/diff/{path*}',
-    params: z.object({ path: z.string().min(1).meta({ description: pathParamDescription }) }),
+    params: pathParams,
     query: z.object(diffQuery),
-  },
-  gitCommits: {
-    method: 'GET',
-    path: '/api/git/commits',
-    tag: 'git',
+  }),
+  gitCommits: route.get('/api/git/commits', {
     summary: 'List the commits of a repository',
     query: z.object({
       path: directoryPath,
@@ -82,11 +77,8 @@ export const gitRoutes = {
       200: { description: 'The newest first; empty where there is none.', schema: gitCommitPage },
       400: { description: 'git failed.' },
     },
-  },
-  gitCommitChanges: {
-    method: 'GET',
-    path: '/api/git/commits/{sha}/changes',
-    tag: 'git',
+  }),
+  gitCommitChanges: route.get('/api/git/commits/{sha}/changes', {
     summary: 'List the files that a commit changed',
     description: 'Of a merge: what it changed for its first parent.',
     params: z.object({ sha: z.string().meta({ description: '4 to 64 hexadecimal digits.' }) }),
@@ -95,5 +87,5 @@ export const gitRoutes = {
       200: { description: 'The changes.', schema: z.array(gitChange) },
       400: { description: 'There is no such commit, or git failed.' },
     },
-  },
-} as const satisfies RouteTable
+  }),
+})

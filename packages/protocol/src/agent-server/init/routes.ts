@@ -1,4 +1,4 @@
-import type { RouteTable } from '../../core/route.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 import { initRequest, initStatus } from './init.ts'
 
 const statusResponses = {
@@ -7,24 +7,18 @@ const statusResponses = {
 }
 
 /** A server that starts without its settings and gets them later. */
-export const initRoutes = {
-  getInit: {
-    method: 'GET',
-    path: '/api/init',
-    tag: 'init',
+export const initRoutes = defineRoutes('init', {
+  getInit: route.get('/api/init', {
     summary: 'Has the server got its settings?',
     open: true,
     responses: statusResponses,
-  },
-  postInit: {
-    method: 'POST',
-    path: '/api/init',
-    tag: 'init',
+  }),
+  postInit: route.post('/api/init', {
     summary: 'Give the server its settings',
     description:
       'Once. A server that does not wait for settings answers 404. The very same settings again are answered as the first time.',
     open: true,
     body: initRequest,
     responses: { ...statusResponses, 400: { description: 'It has got other settings already.' } },
-  },
-} as const satisfies RouteTable
+  }),
+})

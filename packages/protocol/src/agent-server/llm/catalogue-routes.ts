@@ -1,8 +1,8 @@
 import * as z from 'zod'
 import { emptyAsUndefined } from '../../core/query.ts'
-import type { RouteTable } from '../../core/route.ts'
+import { ok } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 
-const tag = 'llm'
 const vendor = z.literal('openai')
 const subscriptionStatus = z
   .object({
@@ -15,88 +15,48 @@ const subscriptionStatus = z
 const statusResponse = { description: 'The state of the sign-in.', schema: subscriptionStatus }
 
 /** What models there are. The subscription routes answer that nobody is signed in: this server asks models with keys. */
-export const llmCatalogueRoutes = {
-  listLlmProviders: {
-    method: 'GET',
-    path: '/api/llm/providers',
-    tag,
+export const llmCatalogueRoutes = defineRoutes('llm', {
+  listLlmProviders: route.get('/api/llm/providers', {
     summary: 'List the providers of models that can be named in front of a model',
-    responses: {
-      200: {
-        description: 'Sorted.',
-        schema: z.object({ providers: z.array(z.string()) }).meta({ id: 'ProvidersResponse' }),
-      },
-    },
-  },
-  listLlmModels: {
-    method: 'GET',
-    path: '/api/llm/models',
-    tag,
+    responses: ok('Sorted.', z.object({ providers: z.array(z.string()) }).meta({ id: 'ProvidersResponse' })),
+  }),
+  listLlmModels: route.get('/api/llm/models', {
     summary: 'List the models that are known by name',
     description: 'Each as it can stand in `llm.model`. Others can be used as well.',
     query: z.object({
       provider: emptyAsUndefined(z.string()).meta({ description: 'Only those of one provider.' }),
     }),
-    responses: {
-      200: {
-        description: 'Sorted.',
-        schema: z.object({ models: z.array(z.string()) }).meta({ id: 'ModelsResponse' }),
-      },
-    },
-  },
-  listVerifiedModels: {
-    method: 'GET',
-    path: '/api/llm/models/verified',
-    tag,
+    responses: ok('Sorted.', z.object({ models: z.array(z.string()) }).meta({ id: 'ModelsResponse' })),
+  }),
+  listVerifiedModels: route.get('/api/llm/models/verified', {
     summary: 'List the models to offer first',
-    responses: {
-      200: {
-        description: 'By provider, the best first; without the provider in front.',
-        schema: z
-          .object({ models: z.record(z.string(), z.array(z.string())) })
-          .meta({ id: 'VerifiedModelsResponse' }),
-      },
-    },
-  },
-  listSubscriptionModels: {
-    method: 'GET',
-    path: '/api/llm/subscription/openai/models',
-    tag,
+    responses: ok(
+      'By provider, the best first; without the provider in front.',
+      z.object({ models: z.record(z.string(), z.array(z.string())) }).meta({ id: 'VerifiedModelsResponse' }),
+    ),
+  }),
+  listSubscriptionModels: route.get('/api/llm/subscription/openai/models', {
     summary: 'List the models of a subscription',
-    responses: {
-      200: {
-        description: 'None.',
-        schema: z.object({ vendor, models: z.array(z.string()) }).meta({ id: 'SubscriptionModels' }),
-      },
-    },
-  },
-  getSubscriptionStatus: {
-    method: 'GET',
-    path: '/api/llm/subscription/openai/status',
-    tag,
+    responses: ok(
+      'None.',
+      z.object({ vendor, models: z.array(z.string()) }).meta({ id: 'SubscriptionModels' }),
+    ),
+  }),
+  getSubscriptionStatus: route.get('/api/llm/subscription/openai/status', {
     summary: 'Is a subscription signed in?',
     responses: { 200: statusResponse },
-  },
-  startSubscriptionLogin: {
-    method: 'POST',
-    path: '/api/llm/subscription/openai/device/start',
-    tag,
+  }),
+  startSubscriptionLogin: route.post('/api/llm/subscription/openai/device/start', {
     summary: 'Begin to sign in with a subscription',
     responses: { 400: { description: 'This server asks models with keys only.' } },
-  },
-  pollSubscriptionLogin: {
-    method: 'POST',
-    path: '/api/llm/subscription/openai/device/poll',
-    tag,
+  }),
+  pollSubscriptionLogin: route.post('/api/llm/subscription/openai/device/poll', {
     summary: 'Go on to sign in with a subscription',
     body: z.object({ device_code: z.string() }).meta({ id: 'SubscriptionDevicePollRequest' }),
     responses: { 200: statusResponse, 404: { description: 'No such sign-in is under way.' } },
-  },
-  endSubscription: {
-    method: 'POST',
-    path: '/api/llm/subscription/openai/logout',
-    tag,
+  }),
+  endSubscription: route.post('/api/llm/subscription/openai/logout', {
     summary: 'Sign out of a subscription',
     responses: { 200: statusResponse },
-  },
-} as const satisfies RouteTable
+  }),
+})

@@ -1,7 +1,8 @@
 import * as z from 'zod'
-import type { RouteTable } from '../../core/route.ts'
+import { ok, success } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 import { nullAsUndefined, trueByDefault } from '../../core/schemas.ts'
-import { conversationId, success } from '../conversations/conversation.ts'
+import { conversationId } from '../conversations/conversation.ts'
 import {
   enableRequest,
   enableResponse,
@@ -54,11 +55,8 @@ export type MarketplacePlugin = z.infer<typeof marketplacePlugin>
 
 const notFetchedResponse = { description: 'The source cannot be fetched.' }
 
-export const pluginRoutes = {
-  listPlugins: {
-    method: 'POST',
-    path: '/api/plugins',
-    tag: 'plugins',
+export const pluginRoutes = defineRoutes('plugins', {
+  listPlugins: route.post('/api/plugins', {
     summary: 'List the plugins of the user and of a project',
     description:
       'Folders below `.agents/plugins` and `.openhands/plugins`. Of two of one name that of the project is listed.',
@@ -70,17 +68,9 @@ export const pluginRoutes = {
       })
       .meta({ id: 'PluginsRequest' })
       .prefault({}),
-    responses: {
-      200: {
-        description: 'The plugins.',
-        schema: z.object({ plugins: z.array(pluginInfo) }).meta({ id: 'PluginsResponse' }),
-      },
-    },
-  },
-  installPlugin: {
-    method: 'POST',
-    path: '/api/plugins/install',
-    tag: 'plugins',
+    responses: ok('The plugins.', z.object({ plugins: z.array(pluginInfo) }).meta({ id: 'PluginsResponse' })),
+  }),
+  installPlugin: route.post('/api/plugins/install', {
     summary: 'Install a plugin',
     description: 'Every new conversation has it from then on.',
     body: installRequest,
@@ -89,48 +79,31 @@ export const pluginRoutes = {
       400: notFetchedResponse,
       409: { description: 'A plugin of this name is installed.' },
     },
-  },
-  listInstalledPlugins: {
-    method: 'GET',
-    path: '/api/plugins/installed',
-    tag: 'plugins',
+  }),
+  listInstalledPlugins: route.get('/api/plugins/installed', {
     summary: 'List the installed plugins',
-    responses: {
-      200: {
-        description: 'All of them.',
-        schema: z.object({ plugins: z.array(installedPlugin) }).meta({ id: 'InstalledPluginsListResponse' }),
-      },
-    },
-  },
-  getInstalledPlugin: {
-    method: 'GET',
-    path: '/api/plugins/installed/{name}',
-    tag: 'plugins',
+    responses: ok(
+      'All of them.',
+      z.object({ plugins: z.array(installedPlugin) }).meta({ id: 'InstalledPluginsListResponse' }),
+    ),
+  }),
+  getInstalledPlugin: route.get('/api/plugins/installed/{name}', {
     summary: 'Get an installed plugin',
     params: nameParams,
-    responses: { 200: { description: 'The plugin.', schema: installedPlugin } },
-  },
-  enablePlugin: {
-    method: 'PATCH',
-    path: '/api/plugins/installed/{name}',
-    tag: 'plugins',
+    responses: ok('The plugin.', installedPlugin),
+  }),
+  enablePlugin: route.patch('/api/plugins/installed/{name}', {
     summary: 'Enable or disable an installed plugin',
     params: nameParams,
     body: enableRequest,
-    responses: { 200: { description: 'It is.', schema: enableResponse } },
-  },
-  uninstallPlugin: {
-    method: 'DELETE',
-    path: '/api/plugins/installed/{name}',
-    tag: 'plugins',
+    responses: ok('It is.', enableResponse),
+  }),
+  uninstallPlugin: route.delete('/api/plugins/installed/{name}', {
     summary: 'Uninstall a plugin',
     params: nameParams,
-    responses: { 200: { description: 'It is gone.', schema: uninstallResponse } },
-  },
-  refreshPlugin: {
-    method: 'POST',
-    path: '/api/plugins/installed/{name}/refresh',
-    tag: 'plugins',
+    responses: ok('It is gone.', uninstallResponse),
+  }),
+  refreshPlugin: route.post('/api/plugins/installed/{name}/refresh', {
     summary: 'Fetch an installed plugin again',
     params: nameParams,
     responses: {
@@ -142,22 +115,15 @@ export const pluginRoutes = {
       },
       400: notFetchedResponse,
     },
-  },
-  listMarketplacePlugins: {
-    method: 'GET',
-    path: '/api/plugins/marketplace',
-    tag: 'plugins',
+  }),
+  listMarketplacePlugins: route.get('/api/plugins/marketplace', {
     summary: 'List the plugins of the marketplaces',
-    responses: {
-      200: {
-        description: 'Those of all marketplaces that this server knows.',
-        schema: z.object({ plugins: z.array(marketplacePlugin) }).meta({ id: 'PluginCatalogResponse' }),
-      },
-    },
-  },
-  loadPlugin: {
-    method: 'POST',
-    path: '/api/conversations/{conversation_id}/load_plugin',
+    responses: ok(
+      'Those of all marketplaces that this server knows.',
+      z.object({ plugins: z.array(marketplacePlugin) }).meta({ id: 'PluginCatalogResponse' }),
+    ),
+  }),
+  loadPlugin: route.post('/api/conversations/{conversation_id}/load_plugin', {
     tag: 'conversations',
     summary: 'Give a conversation a plugin of a marketplace',
     params: z.object({ conversation_id: conversationId }),
@@ -165,26 +131,21 @@ export const pluginRoutes = {
       .object({ plugin_ref: z.string().meta({ description: '`name@marketplace`.' }) })
       .meta({ id: 'LoadPluginRequest' }),
     responses: {
-      200: { description: 'It has.', schema: success },
+      ...ok('It has.', success),
       400: {
         description: 'The reference is no `name@marketplace`, or the plugin cannot be fetched or read.',
       },
       409: { description: 'The conversation is running.' },
     },
-  },
-  listCanvasExtensions: {
-    method: 'GET',
-    path: '/api/canvas-extensions/installed',
-    tag: 'plugins',
+  }),
+  listCanvasExtensions: route.get('/api/canvas-extensions/installed', {
     summary: 'List the extensions of the web client',
     description: 'This server installs none.',
-    responses: {
-      200: {
-        description: 'None.',
-        schema: z
-          .object({ canvas_extensions: z.array(z.unknown()) })
-          .meta({ id: 'InstalledCanvasExtensionsListResponse' }),
-      },
-    },
-  },
-} as const satisfies RouteTable
+    responses: ok(
+      'None.',
+      z
+        .object({ canvas_extensions: z.array(z.unknown()) })
+        .meta({ id: 'InstalledCanvasExtensionsListResponse' }),
+    ),
+  }),
+})

@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import type { RouteTable } from '../../core/route.ts'
+import { ok } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 import { nullAsUndefined, trueByDefault, withDefault } from '../../core/schemas.ts'
 import { hookConfig } from '../agents/agent.ts'
 import {
@@ -85,35 +86,22 @@ export type MarketplaceSkill = z.infer<typeof marketplaceSkill>
 const nameParams = z.object({ name: z.string() })
 const notFetchedResponse = { description: 'The source cannot be fetched.' }
 
-export const skillRoutes = {
-  listSkills: {
-    method: 'POST',
-    path: '/api/skills',
-    tag: 'skills',
+export const skillRoutes = defineRoutes('skills', {
+  listSkills: route.post('/api/skills', {
     summary: 'List the skills that an agent would have',
     description:
       'Of two skills of one name the later in this row is listed: sandbox, marketplaces, public, user, installed, organisation, project. A source that cannot be reached brings nothing.',
     body: listSkillsRequest.prefault({}),
-    responses: { 200: { description: 'The skills.', schema: skillList } },
-  },
-  syncSkills: {
-    method: 'POST',
-    path: '/api/skills/sync',
-    tag: 'skills',
+    responses: ok('The skills.', skillList),
+  }),
+  syncSkills: route.post('/api/skills/sync', {
     summary: 'Fetch the public skills and the marketplaces again',
-    responses: {
-      200: {
-        description: 'Whether it went well.',
-        schema: z
-          .object({ status: z.enum(['success', 'error']), message: z.string() })
-          .meta({ id: 'SyncResponse' }),
-      },
-    },
-  },
-  installSkill: {
-    method: 'POST',
-    path: '/api/skills/install',
-    tag: 'skills',
+    responses: ok(
+      'Whether it went well.',
+      z.object({ status: z.enum(['success', 'error']), message: z.string() }).meta({ id: 'SyncResponse' }),
+    ),
+  }),
+  installSkill: route.post('/api/skills/install', {
     summary: 'Install a skill',
     description: 'Every conversation that is loaded from then on has it.',
     body: installRequest,
@@ -122,48 +110,31 @@ export const skillRoutes = {
       400: notFetchedResponse,
       409: { description: 'A skill of this name is installed.' },
     },
-  },
-  listInstalledSkills: {
-    method: 'GET',
-    path: '/api/skills/installed',
-    tag: 'skills',
+  }),
+  listInstalledSkills: route.get('/api/skills/installed', {
     summary: 'List the installed skills',
-    responses: {
-      200: {
-        description: 'All of them.',
-        schema: z.object({ skills: z.array(installedSkill) }).meta({ id: 'InstalledSkillsListResponse' }),
-      },
-    },
-  },
-  getInstalledSkill: {
-    method: 'GET',
-    path: '/api/skills/installed/{name}',
-    tag: 'skills',
+    responses: ok(
+      'All of them.',
+      z.object({ skills: z.array(installedSkill) }).meta({ id: 'InstalledSkillsListResponse' }),
+    ),
+  }),
+  getInstalledSkill: route.get('/api/skills/installed/{name}', {
     summary: 'Get an installed skill',
     params: nameParams,
-    responses: { 200: { description: 'The skill.', schema: installedSkill } },
-  },
-  enableSkill: {
-    method: 'PATCH',
-    path: '/api/skills/installed/{name}',
-    tag: 'skills',
+    responses: ok('The skill.', installedSkill),
+  }),
+  enableSkill: route.patch('/api/skills/installed/{name}', {
     summary: 'Enable or disable an installed skill',
     params: nameParams,
     body: enableRequest,
-    responses: { 200: { description: 'It is.', schema: enableResponse } },
-  },
-  uninstallSkill: {
-    method: 'DELETE',
-    path: '/api/skills/installed/{name}',
-    tag: 'skills',
+    responses: ok('It is.', enableResponse),
+  }),
+  uninstallSkill: route.delete('/api/skills/installed/{name}', {
     summary: 'Uninstall a skill',
     params: nameParams,
-    responses: { 200: { description: 'It is gone.', schema: uninstallResponse } },
-  },
-  refreshSkill: {
-    method: 'POST',
-    path: '/api/skills/installed/{name}/refresh',
-    tag: 'skills',
+    responses: ok('It is gone.', uninstallResponse),
+  }),
+  refreshSkill: route.post('/api/skills/installed/{name}/refresh', {
     summary: 'Fetch an installed skill again',
     params: nameParams,
     responses: {
@@ -173,31 +144,22 @@ export const skillRoutes = {
       },
       400: notFetchedResponse,
     },
-  },
-  listMarketplaceSkills: {
-    method: 'GET',
-    path: '/api/skills/marketplace',
-    tag: 'skills',
+  }),
+  listMarketplaceSkills: route.get('/api/skills/marketplace', {
     summary: 'List the skills of the public collection and of the marketplaces',
-    responses: {
-      200: {
-        description: 'Empty when this server knows neither.',
-        schema: z.object({ skills: z.array(marketplaceSkill) }).meta({ id: 'SkillCatalogResponse' }),
-      },
-    },
-  },
-  getHooks: {
-    method: 'POST',
-    path: '/api/hooks',
+    responses: ok(
+      'Empty when this server knows neither.',
+      z.object({ skills: z.array(marketplaceSkill) }).meta({ id: 'SkillCatalogResponse' }),
+    ),
+  }),
+  getHooks: route.post('/api/hooks', {
     tag: 'hooks',
     summary: 'Get the hooks of a project',
     description: 'Those of the project, and when it has none those of the user; null when there are none.',
     body: z.object({ project_dir: projectDirectory }).meta({ id: 'HooksRequest' }).prefault({}),
-    responses: {
-      200: {
-        description: 'The hooks.',
-        schema: z.object({ hook_config: hookConfig.nullable() }).meta({ id: 'HooksResponse' }),
-      },
-    },
-  },
-} as const satisfies RouteTable
+    responses: ok(
+      'The hooks.',
+      z.object({ hook_config: hookConfig.nullable() }).meta({ id: 'HooksResponse' }),
+    ),
+  }),
+})

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { queryText } from '../../core/query.ts'
-import type { RouteTable } from '../../core/route.ts'
+import { defineRoutes, route } from '../../core/route.ts'
 import { conversationId } from '../conversations/conversation.ts'
 
 const conversationParams = z.object({ conversation_id: conversationId })
@@ -38,8 +38,6 @@ const workspaceTicket = z
   .meta({ id: 'WorkspaceTicket' })
 
 const fileRoute = {
-  method: 'GET',
-  tag: 'workspace',
   summary: 'Get a file of the workspace of a conversation',
   description:
     'With the type that its name says; a directory is its index.html. Instead of the key, the cookie of /api/auth/workspace-session or a ticket opens it. One range may be asked for. Pages are shown in a sandbox.',
@@ -62,23 +60,18 @@ const fileRoute = {
 } as const
 
 /** Files of workspaces as pages, images and frames load them. */
-export const workspaceRoutes = {
-  workspaceRoot: {
+export const workspaceRoutes = defineRoutes('workspace', {
+  workspaceRoot: route.get('/api/conversations/{conversation_id}/workspace', {
     ...fileRoute,
-    path: '/api/conversations/{conversation_id}/workspace',
     params: conversationParams,
-  },
-  workspaceFile: {
+  }),
+  workspaceFile: route.get('/api/conversations/{conversation_id}/workspace/{path*}', {
     ...fileRoute,
-    path: '/api/conversations/{conversation_id}/workspace/{path*}',
     params: conversationParams.extend({
       path: z.string().meta({ description: 'From the directory of the workspace.' }),
     }),
-  },
-  createWorkspaceTicket: {
-    method: 'POST',
-    path: '/api/conversations/{conversation_id}/workspace-ticket',
-    tag: 'workspace',
+  }),
+  createWorkspaceTicket: route.post('/api/conversations/{conversation_id}/workspace-ticket', {
     summary: 'Make an address that opens files of a workspace for a while',
     description:
       'Whoever has it may read what it opens, without a key, until it expires or the key that it was made with is gone.',
@@ -89,23 +82,17 @@ export const workspaceRoutes = {
       200: { description: 'The address.', schema: workspaceTicket },
       400: { description: 'The path leads out of the workspace.' },
     },
-  },
-  startWorkspaceSession: {
-    method: 'POST',
-    path: '/api/auth/workspace-session',
-    tag: 'workspace',
+  }),
+  startWorkspaceSession: route.post('/api/auth/workspace-session', {
     summary: 'Let the pages of this browser load files of workspaces',
     description:
       'Sets the cookie oh_workspace_session_key, which opens files of workspaces and nothing else, for a week or until the key is gone.',
     pages: 'key',
     responses: { 204: { description: 'The cookie is set.' } },
-  },
-  endWorkspaceSession: {
-    method: 'DELETE',
-    path: '/api/auth/workspace-session',
-    tag: 'workspace',
+  }),
+  endWorkspaceSession: route.delete('/api/auth/workspace-session', {
     summary: 'Forget the cookie of the workspace session',
     pages: 'key',
     responses: { 204: { description: 'The cookie is removed.' } },
-  },
-} as const satisfies RouteTable
+  }),
+})

@@ -1,0 +1,75 @@
+import * as z from 'zod'
+import { emptyAsUndefined, eventFilter, eventSearchQuery, queryFlag, queryInteger } from '../../core/query.ts'
+import { countResponses, listed, ok, successResponses } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
+import { event, eventPage } from '../../events/event.ts'
+import { confirmationResponseRequest, conversationId, sendMessageRequest } from './conversation.ts'
+
+const conversationParams = z.object({ conversation_id: conversationId })
+const eventIds = z.array(z.string()).optional().meta({ description: 'Ids of events, repeated.' })
+
+export const eventRoutes = defineRoutes('events', {
+  searchEvents: route.get('/api/conversations/{conversation_id}/events/search', {
+    summary: 'Search the events of a conversation',
+    params: conversationParams,
+    query: eventSearchQuery,
+    responses: ok('One page.', eventPage),
+  }),
+  countEvents: route.get('/api/conversations/{conversation_id}/events/count', {
+    summary: 'Count the events of a conversation',
+    params: conversationParams,
+    query: eventFilter,
+    responses: countResponses,
+  }),
+  streamEvents: route.get('/api/conversations/{conversation_id}/events/stream', {
+    summary: 'Follow the events of a conversation',
+    description:
+      'Server-sent events: id is the position, data the event. Each event once, in order, from the position after the given one, first what is stored, then what comes. Last-Event-ID goes before after.',
+    params: conversationParams,
+    query: z.object({
+      after: queryInteger(0, Number.MAX_SAFE_INTEGER)
+        .optional()
+        .meta({ description: 'The last position seen.' }),
+      until: emptyAsUndefined(z.enum(['idle'])).meta({
+        description: 'idle: end when all is sent and nothing runs.',
+      }),
+      hints: queryFlag.meta({
+        description:
+          'Also send what is not stored, as events named hint without an id: pieces of an answer on its way, and what was used. A slow reader misses some.',
+      }),
+    }),
+    responses: { 200: { description: 'The stream.', contentType: 'text/event-stream' } },
+  }),
+  getEvents: route.get('/api/conversations/{conversation_id}/events', {
+    summary: 'Get events by id',
+    description:
+      'Ids come in the query, or as a JSON array in the body for clients that can send one with GET.',
+    params: conversationParams,
+    query: z.object({ ids: eventIds, event_ids: eventIds }),
+    body: z.array(z.string()).optional(),
+    responses: listed(event),
+  }),
+  sendMessage: route.post('/api/conversations/{conversation_id}/events', {
+    summary: 'Send a message to a conversation',
+    description:
+      'Answers when the message is durable. With an Idempotency-Key header a repeat is stored once.',
+    params: conversationParams,
+    body: sendMessageRequest,
+    responses: {
+      ...successResponses,
+      409: { description: 'The idempotency key was used with another message.' },
+    },
+  }),
+  respondToConfirmation: route.post('/api/conversations/{conversation_id}/events/respond_to_confirmation', {
+    summary: 'Accept or reject the actions that wait',
+    description: 'An answer where nothing waits changes nothing.',
+    params: conversationParams,
+    body: confirmationResponseRequest,
+    responses: successResponses,
+  }),
+  getEvent: route.get('/api/conversations/{conversation_id}/events/{event_id}', {
+    summary: 'Get an event',
+    params: conversationParams.extend({ event_id: z.string() }),
+    responses: ok('The event.', event),
+  }),
+})

@@ -1,0 +1,249 @@
+import * as z from 'zod'
+import { emptyAsUndefined, queryFlag } from '../../core/query.ts'
+import { countResponses, listed, ok, successResponses } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
+import { switchProfileRequest } from '../profiles/llm-profile.ts'
+import {
+  agentResponse,
+  askAgentRequest,
+  conversationFilter,
+  conversationId,
+  conversationInfo,
+  conversationPage,
+  conversationSearchQuery,
+  forkConversationRequest,
+  generateTitleRequest,
+  generateTitleResponse,
+  importResult,
+  navigateConversationRequest,
+  patchConversationRequest,
+  setConfirmationPolicyRequest,
+  setSecurityAnalyzerRequest,
+  startConversationRequest,
+  startGoalRequest,
+  switchAcpModelRequest,
+  switchLlmRequest,
+  updateSecretsRequest,
+} from './conversation.ts'
+
+const conversationParams = z.object({ conversation_id: conversationId })
+const skillsQuery = z.object({
+  include_skills: queryFlag.meta({ description: 'Show the skills of the agent context.' }),
+})
+const ndjson = 'application/x-ndjson'
+const noAgentResponses = { 409: { description: 'It has no agent that could.' } }
+
+export const conversationRoutes = defineRoutes('conversations', {
+  searchConversations: route.get('/api/conversations/search', {
+    summary: 'List conversations in pages',
+    query: conversationSearchQuery.extend(skillsQuery.shape),
+    responses: ok('One page.', conversationPage),
+  }),
+  countConversations: route.get('/api/conversations/count', {
+    summary: 'Count conversations',
+    query: conversationFilter,
+    responses: countResponses,
+  }),
+  importConversation: route.post('/api/conversations/import', {
+    summary: 'Import the log of a conversation',
+    description:
+      'The body is one event a line. All of them are stored, byte for byte, or none. A first line without kind names the conversation: {"conversation_id"?, "title"?, "tags"?}. A fault is answered with the number of its line.',
+    query: z.object({
+      unknown: emptyAsUndefined(z.enum(['keep'])).meta({
+        description: 'keep: take events of other versions and kinds as they are.',
+      }),
+    }),
+    stream: ndjson,
+    responses: {
+      201: { description: 'Every line is stored.', schema: importResult },
+      409: { description: 'An id is taken by an event of other content, or another import is under way.' },
+    },
+  }),
+  createConversation: route.post('/api/conversations', {
+    summary: 'Start a conversation',
+    description:
+      'The header X-Slipway-Wire says which members and kinds its events have: seed (those of this description, the default unless the server is set otherwise) or current (newer ones too). It holds for the life of the conversation and for its forks.',
+    query: skillsQuery,
+    body: startConversationRequest,
+    responses: {
+      200: { description: 'It was there already.', schema: conversationInfo },
+      201: { description: 'It is new.', schema: conversationInfo },
+    },
+  }),
+  getConversations: route.get('/api/conversations', {
+    summary: 'Get conversations by id',
+    query: skillsQuery.extend({
+      ids: z.array(conversationId).min(1).max(99).meta({ description: 'Ids of conversations, repeated.' }),
+    }),
+    responses: listed(conversationInfo),
+  }),
+  getConversation: route.get('/api/conversations/{conversation_id}', {
+    summary: 'Get a conversation',
+    params: conversationParams,
+    query: skillsQuery,
+    responses: ok('The conversation.', conversationInfo),
+  }),
+  patchConversation: route.patch('/api/conversations/{conversation_id}', {
+    summary: 'Change title or tags',
+    params: conversationParams,
+    body: patchConversationRequest,
+    responses: successResponses,
+  }),
+  deleteConversation: route.delete('/api/conversations/{conversation_id}', {
+    summary: 'Delete a conversation and its log',
+    params: conversationParams,
+    responses: successResponses,
+  }),
+  runConversation: route.post('/api/conversations/{conversation_id}/run', {
+    summary: 'Run a conversation',
+    description: 'Answers at once; the run goes on behind.',
+    params: conversationParams,
+    responses: {
+      ...successResponses,
+      409: { description: 'It is running already, or has no agent that could run.' },
+    },
+  }),
+  pauseConversation: route.post('/api/conversations/{conversation_id}/pause', {
+    summary: 'Pause a conversation',
+    description: 'The run ends at the next point where nothing is lost. What does not run stays as it is.',
+    params: conversationParams,
+    responses: successResponses,
+  }),
+  interruptConversation: route.post('/api/conversations/{conversation_id}/interrupt', {
+    summary: 'Interrupt a conversation',
+    description: 'Like pause, but the call of the model and the tools that are under way are cancelled.',
+    params: conversationParams,
+    responses: successResponses,
+  }),
+  updateSecrets: route.post('/api/conversations/{conversation_id}/secrets', {
+    summary: 'Set secrets of a conversation',
+    description: 'They hold from the next call of a tool. No answer shows their values.',
+    params: conversationParams,
+    body: updateSecretsRequest,
+    responses: successResponses,
+  }),
+  setConfirmationPolicy: route.post('/api/conversations/{conversation_id}/confirmation_policy', {
+    summary: 'Say when a run asks before it acts',
+    params: conversationParams,
+    body: setConfirmationPolicyRequest,
+    responses: successResponses,
+  }),
+  setSecurityAnalyzer: route.post('/api/conversations/{conversation_id}/security_analyzer', {
+    summary: 'Set or remove the security analyzer',
+    params: conversationParams,
+    body: setSecurityAnalyzerRequest,
+    responses: successResponses,
+  }),
+  askAgent: route.post('/api/conversations/{conversation_id}/ask_agent', {
+    summary: 'Ask a question beside the conversation',
+    description: 'The model answers from what it sees of the conversation; the log stays as it is.',
+    params: conversationParams,
+    body: askAgentRequest,
+    responses: { ...ok('The answer.', agentResponse), ...noAgentResponses },
+  }),
+  condenseConversation: route.post('/api/conversations/{conversation_id}/condense', {
+    summary: 'Condense a conversation now',
+    params: conversationParams,
+    responses: { ...successResponses, 409: { description: 'It has no agent or no condenser that could.' } },
+  }),
+  finalResponse: route.get('/api/conversations/{conversation_id}/agent_final_response', {
+    summary: 'Get the last answer of the agent',
+    description:
+      'The message of the last finish, or the last message of the agent; empty when there is none.',
+    params: conversationParams,
+    responses: ok('The text.', agentResponse),
+  }),
+  forkConversation: route.post('/api/conversations/{conversation_id}/fork', {
+    summary: 'Copy a conversation into a new one',
+    params: conversationParams,
+    query: skillsQuery,
+    body: forkConversationRequest.prefault({}),
+    responses: {
+      201: { description: 'The new conversation.', schema: conversationInfo },
+      409: { description: 'The id is taken.' },
+    },
+  }),
+  navigateConversation: route.post('/api/conversations/{conversation_id}/navigate', {
+    summary: 'Go on from another event of a conversation',
+    description:
+      'What comes next follows this event, as another branch; null leads before the first one. No event is removed. What waits for an answer is answered first, and the conversation is idle.',
+    params: conversationParams,
+    query: skillsQuery,
+    body: navigateConversationRequest.prefault({}),
+    responses: {
+      200: { description: 'The conversation.', schema: conversationInfo },
+      409: { description: 'It is running, or has no agent.' },
+    },
+  }),
+  startGoal: route.post('/api/conversations/{conversation_id}/goal', {
+    summary: 'Pursue a goal',
+    description:
+      'Sends the objective and runs. After each round a model judges whether it is reached; if not, the agent is told what is missing and goes on. A message of the user ends the pursuit.',
+    params: conversationParams,
+    body: startGoalRequest,
+    responses: {
+      ...successResponses,
+      409: { description: 'It is running, pursues a goal already, or has no agent.' },
+    },
+  }),
+  stopGoal: route.post('/api/conversations/{conversation_id}/goal/stop', {
+    summary: 'Stop pursuing a goal',
+    description: 'A run that is under way is paused. Where there is no goal nothing changes.',
+    params: conversationParams,
+    responses: successResponses,
+  }),
+  resumeGoal: route.post('/api/conversations/{conversation_id}/goal/resume', {
+    summary: 'Go on pursuing a goal that was interrupted',
+    params: conversationParams,
+    responses: {
+      ...successResponses,
+      400: { description: 'There is no goal that was interrupted.' },
+      409: { description: 'It is running, pursues the goal already, or has no agent.' },
+    },
+  }),
+  prepareForSandboxPause: route.post('/api/conversations/prepare-for-sandbox-pause', {
+    summary: 'Bring all conversations to rest',
+    description:
+      'Runs are paused, none is cut off; answers when the last has come to rest and everything is durable.',
+    responses: { 204: { description: 'Nothing runs.' } },
+  }),
+  generateTitle: route.post('/api/conversations/{conversation_id}/generate_title', {
+    summary: 'Write a title for a conversation',
+    params: conversationParams,
+    body: generateTitleRequest.prefault({}),
+    responses: { ...ok('The title.', generateTitleResponse), ...noAgentResponses },
+  }),
+  switchLlm: route.post('/api/conversations/{conversation_id}/switch_llm', {
+    summary: 'Go on with another model',
+    params: conversationParams,
+    body: switchLlmRequest,
+    responses: { ...successResponses, ...noAgentResponses },
+  }),
+  switchProfile: route.post('/api/conversations/{conversation_id}/switch_profile', {
+    summary: 'Go on with the model of a profile',
+    params: conversationParams,
+    body: switchProfileRequest,
+    responses: {
+      ...successResponses,
+      400: { description: 'The stored profile cannot be read.' },
+      ...noAgentResponses,
+    },
+  }),
+  switchAcpModel: route.post('/api/conversations/{conversation_id}/switch_acp_model', {
+    summary: 'Switch the model of an agent of another program',
+    description: 'No agent of this server is one of those.',
+    params: conversationParams,
+    body: switchAcpModelRequest,
+    responses: { ...successResponses, 400: { description: 'The agent cannot.' } },
+  }),
+  exportConversation: route.get('/api/conversations/{conversation_id}/export', {
+    summary: 'Export the log of a conversation',
+    description: 'One event a line, in order, each line the stored bytes.',
+    params: conversationParams,
+    query: z.object({
+      meta: queryFlag.meta({ description: 'Put a line with id, title and tags in front.' }),
+      gzip: queryFlag.meta({ description: 'Answer a gzip file.' }),
+    }),
+    responses: { 200: { description: 'The log.', contentType: [ndjson, 'application/gzip'] } },
+  }),
+})

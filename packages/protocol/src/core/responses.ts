@@ -1,0 +1,18 @@
+import * as z from 'zod'
+
+/** The 200 of a route that answers JSON. */
+export function ok<S extends z.ZodType>(description: string, schema: S) {
+  return { 200: { description, schema } }
+}
+
+/** The items of the requested ids. */
+export function listed<S extends z.ZodType>(item: S) {
+  return ok('In the order asked for, null for the missing.', z.array(item.nullable()))
+}
+
+export const success = z.object({ success: z.boolean() }).meta({ id: 'Success' })
+
+export const successResponses = ok('Done.', success)
+export const countResponses = ok('Their number.', z.int())
+/** A stored document is damaged, or was sealed with another key. */
+export const unreadableResponses = { 409: { description: 'What is kept cannot be read.' } }
