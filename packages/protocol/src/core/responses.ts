@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { component } from './schemas.ts'
 
 /** The 200 of a route that answers JSON. */
 export function ok<S extends z.ZodType>(description: string, schema: S) {
@@ -10,7 +11,7 @@ export function listed<S extends z.ZodType>(item: S) {
   return ok('In the order asked for, null for the missing.', z.array(item.nullable()))
 }
 
-export const success = z.object({ success: z.boolean() }).meta({ id: 'Success' })
+export const success = component('Success', { success: z.boolean() })
 
 export const successResponses = ok('Done.', success)
 export const countResponses = ok('Their number.', z.int())

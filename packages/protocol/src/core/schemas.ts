@@ -1,6 +1,21 @@
 import * as z from 'zod'
 import { parseInstant } from './instant.ts'
 
+/** An object that OpenAPI lists under a name. Members that it does not have are dropped. */
+export function component<S extends z.core.$ZodLooseShape>(id: string, members: S) {
+  return z.object(members).meta({ id })
+}
+
+/** The same; members that it does not have are kept. */
+export function looseComponent<S extends z.core.$ZodLooseShape>(id: string, members: S) {
+  return z.looseObject(members).meta({ id })
+}
+
+/** The same; members that it does not have are refused. */
+export function strictComponent<S extends z.core.$ZodLooseShape>(id: string, members: S) {
+  return z.strictObject(members).meta({ id })
+}
+
 /** A text of `min` to `max` characters, counted as code points (a surrogate pair is one). */
 export function boundedText(min: number, max: number) {
   return z

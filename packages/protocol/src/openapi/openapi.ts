@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { agentServerRoutes } from '../agent-server/routes.ts'
 import type { Route, RouteResponse, RouteTable } from '../core/route.ts'
+import { component } from '../core/schemas.ts'
 import { sandboxServerRoutes } from '../sandbox-server/routes.ts'
 
 type Json = Record<string, unknown>
@@ -16,25 +17,23 @@ export interface OpenApi {
 }
 
 /** Spec 2.4. */
-const validationError = z
-  .object({ loc: z.array(z.union([z.string(), z.int()])), msg: z.string(), type: z.string() })
-  .meta({ id: 'ValidationError' })
-const httpValidationError = z
-  .object({ detail: z.array(validationError).optional() })
-  .meta({ id: 'HTTPValidationError' })
+const validationError = component('ValidationError', {
+  loc: z.array(z.union([z.string(), z.int()])),
+  msg: z.string(),
+  type: z.string(),
+})
+const httpValidationError = component('HTTPValidationError', { detail: z.array(validationError).optional() })
 /** What every other refusal answers. */
-const problem = z
-  .object({
-    detail: z.union([z.string(), z.looseObject({ message: z.string() })]),
-    error_id: z.string().optional().meta({
-      description: 'With a status of 500 or more: by this the log of the server tells more.',
-    }),
-    error: z
-      .object({ message: z.string(), type: z.string(), code: z.string().nullable() })
-      .optional()
-      .meta({ description: 'Below /v1: the same as clients of such interfaces read it.' }),
-  })
-  .meta({ id: 'Problem' })
+const problem = component('Problem', {
+  detail: z.union([z.string(), z.looseObject({ message: z.string() })]),
+  error_id: z.string().optional().meta({
+    description: 'With a status of 500 or more: by this the log of the server tells more.',
+  }),
+  error: z
+    .object({ message: z.string(), type: z.string(), code: z.string().nullable() })
+    .optional()
+    .meta({ description: 'Below /v1: the same as clients of such interfaces read it.' }),
+})
 
 /**
  * Describes a route table. Schemas with an id become components. All are printed as what may be sent, for answers

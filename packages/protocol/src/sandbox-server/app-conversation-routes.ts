@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { queryText } from '../core/query.ts'
 import { countResponses, listed, ok, successResponses } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
-import { jsonObject, uuid } from '../core/schemas.ts'
+import { component, jsonObject, uuid } from '../core/schemas.ts'
 import {
   appConversation,
   appConversationFilter,
@@ -109,7 +109,7 @@ export const appConversationRoutes = defineRoutes('app conversations', {
   switchAppProfile: route.post('/api/v1/app-conversations/{conversation_id}/switch_profile', {
     summary: 'Go on with the model of a saved profile',
     params: conversationParams,
-    body: z.object({ profile_name: z.string().min(1) }).meta({ id: 'AppSwitchProfileRequest' }),
+    body: component('AppSwitchProfileRequest', { profile_name: z.string().min(1) }),
     responses: { ...successResponses, ...sandboxRefusals },
   }),
   readAppFile: route.get('/api/v1/app-conversations/{conversation_id}/file', {

@@ -6,6 +6,7 @@ import { content } from '../core/message.ts'
 import { queryFlag, queryInstant, queryText } from '../core/query.ts'
 import {
   boundedText,
+  component,
   jsonObject,
   nullAsUndefined,
   pageOf,
@@ -69,16 +70,14 @@ export const branch = z
     'This is no name of a branch',
   )
 
-const initialMessage = z
-  .object({
-    role: z.enum(['user', 'system', 'assistant', 'tool']).default('user'),
-    content: z.preprocess(
-      (value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value),
-      content,
-    ),
-    run: trueByDefault,
-  })
-  .meta({ id: 'AppInitialMessage' })
+const initialMessage = component('AppInitialMessage', {
+  role: z.enum(['user', 'system', 'assistant', 'tool']).default('user'),
+  content: z.preprocess(
+    (value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value),
+    content,
+  ),
+  run: trueByDefault,
+})
 
 /** Secrets by name: a text, or a source of the agent server's wire. */
 const startSecrets = z.record(z.string(), z.union([z.string(), secretSource]))
@@ -150,56 +149,52 @@ export const startTaskStatus = z
 export type StartTaskStatus = z.infer<typeof startTaskStatus>
 
 /** A start of a conversation. `request` is what was asked for, secrets as stars. Null members are present. */
-export const appConversationStartTask = z
-  .object({
-    id: hexId,
-    created_by_user_id: z.string().nullable(),
-    status: startTaskStatus,
-    detail: z
-      .string()
-      .nullable()
-      .meta({ description: 'Why it failed; on the way and when READY: what did not go as wished.' }),
-    app_conversation_id: hexId.nullable(),
-    sandbox_id: z.string().nullable(),
-    agent_server_url: z.string().nullable(),
-    request: jsonObject,
-    created_at: timestamp,
-    updated_at: timestamp,
-  })
-  .meta({ id: 'AppConversationStartTask' })
+export const appConversationStartTask = component('AppConversationStartTask', {
+  id: hexId,
+  created_by_user_id: z.string().nullable(),
+  status: startTaskStatus,
+  detail: z
+    .string()
+    .nullable()
+    .meta({ description: 'Why it failed; on the way and when READY: what did not go as wished.' }),
+  app_conversation_id: hexId.nullable(),
+  sandbox_id: z.string().nullable(),
+  agent_server_url: z.string().nullable(),
+  request: jsonObject,
+  created_at: timestamp,
+  updated_at: timestamp,
+})
 export type AppConversationStartTask = z.infer<typeof appConversationStartTask>
 
 /** Wire: AppConversation. Null members are present. */
-export const appConversation = z
-  .object({
-    id: hexId,
-    created_by_user_id: z.string().nullable(),
-    sandbox_id: z.string(),
-    selected_repository: z.string().nullable(),
-    selected_branch: z.string().nullable(),
-    git_provider: providerType.nullable(),
-    title: z.string().nullable(),
-    trigger: conversationTrigger.nullable(),
-    pr_number: z.array(z.int()),
-    llm_model: z.string().nullable(),
-    agent_kind: z.string(),
-    metrics: jsonObject.nullable(),
-    parent_conversation_id: hexId.nullable(),
-    sub_conversation_ids: z.array(hexId),
-    public: z.boolean().nullable(),
-    tags: z.record(z.string(), z.string()),
-    created_at: timestamp,
-    updated_at: timestamp,
-    sandbox_status: sandboxStatus,
-    execution_status: executionStatus
-      .nullable()
-      .meta({ description: 'Null unless the sandbox runs and its agent server answers.' }),
-    conversation_url: z.string().nullable(),
-    session_api_key: z.string().nullable(),
-    acp_server: z.string().nullable(),
-    launched_agent_profile: jsonObject.nullable(),
-  })
-  .meta({ id: 'AppConversation' })
+export const appConversation = component('AppConversation', {
+  id: hexId,
+  created_by_user_id: z.string().nullable(),
+  sandbox_id: z.string(),
+  selected_repository: z.string().nullable(),
+  selected_branch: z.string().nullable(),
+  git_provider: providerType.nullable(),
+  title: z.string().nullable(),
+  trigger: conversationTrigger.nullable(),
+  pr_number: z.array(z.int()),
+  llm_model: z.string().nullable(),
+  agent_kind: z.string(),
+  metrics: jsonObject.nullable(),
+  parent_conversation_id: hexId.nullable(),
+  sub_conversation_ids: z.array(hexId),
+  public: z.boolean().nullable(),
+  tags: z.record(z.string(), z.string()),
+  created_at: timestamp,
+  updated_at: timestamp,
+  sandbox_status: sandboxStatus,
+  execution_status: executionStatus
+    .nullable()
+    .meta({ description: 'Null unless the sandbox runs and its agent server answers.' }),
+  conversation_url: z.string().nullable(),
+  session_api_key: z.string().nullable(),
+  acp_server: z.string().nullable(),
+  launched_agent_profile: jsonObject.nullable(),
+})
 export type AppConversation = z.infer<typeof appConversation>
 
 export const appConversationPage = pageOf(appConversation).meta({ id: 'AppConversationPage' })
@@ -260,20 +255,22 @@ export const patchAppConversationRequest = z
   .meta({ id: 'AppConversationUpdateRequest' })
 
 /** A message to a conversation in a sandbox that runs. */
-export const appSendMessageRequest = z
-  .object({
-    role: z.literal('user').default('user'),
-    content: z
-      .preprocess((value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value), content)
-      .refine((parts) => parts.length > 0, 'The message is empty'),
-    run: trueByDefault,
-  })
-  .meta({ id: 'AppSendMessageRequest' })
+export const appSendMessageRequest = component('AppSendMessageRequest', {
+  role: z.literal('user').default('user'),
+  content: z
+    .preprocess((value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value), content)
+    .refine((parts) => parts.length > 0, 'The message is empty'),
+  run: trueByDefault,
+})
 
-export const appSendMessageResponse = z
-  .object({ success: z.boolean(), sandbox_status: sandboxStatus, message: z.string().nullish() })
-  .meta({ id: 'AppSendMessageResponse' })
+export const appSendMessageResponse = component('AppSendMessageResponse', {
+  success: z.boolean(),
+  sandbox_status: sandboxStatus,
+  message: z.string().nullish(),
+})
 
-export const pendingMessageResponse = z
-  .object({ id: z.string(), queued: z.boolean(), position: z.int() })
-  .meta({ id: 'PendingMessageResponse' })
+export const pendingMessageResponse = component('PendingMessageResponse', {
+  id: z.string(),
+  queued: z.boolean(),
+  position: z.int(),
+})

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { pageLimit, queryText } from '../core/query.ts'
-import { pageOf, timestamp } from '../core/schemas.ts'
+import { component, pageOf, strictComponent, timestamp } from '../core/schemas.ts'
 
 /**
  * What a sandbox is doing.
@@ -18,13 +18,11 @@ export type SandboxStatus = z.infer<typeof sandboxStatus>
 /** Sandbox ids are texts of our own making; those of others are unknown ones. */
 export const sandboxId = z.string().min(1).max(200)
 
-export const exposedUrl = z
-  .object({
-    name: z.string().meta({ description: 'AGENT_SERVER, WORKER_1 or WORKER_2.' }),
-    url: z.string(),
-    port: z.int().meta({ description: 'The port of the url.' }),
-  })
-  .meta({ id: 'ExposedUrl' })
+export const exposedUrl = component('ExposedUrl', {
+  name: z.string().meta({ description: 'AGENT_SERVER, WORKER_1 or WORKER_2.' }),
+  url: z.string(),
+  port: z.int().meta({ description: 'The port of the url.' }),
+})
 
 const resources = z.object({
   memory_bytes: z.int().min(16_777_216).optional(),
@@ -35,55 +33,49 @@ const resources = z.object({
 })
 
 /** How far a sandbox is kept from the host and from others. */
-export const sandboxIsolation = z
-  .object({
-    kind: z.enum(['none', 'namespaces', 'container']),
-    enforced: z.array(z.string()).meta({ description: 'The resources that are really limited.' }),
-    notes: z.array(z.string()).meta({ description: 'For people: what is not isolated or limited.' }),
-  })
-  .meta({ id: 'SandboxIsolation' })
+export const sandboxIsolation = component('SandboxIsolation', {
+  kind: z.enum(['none', 'namespaces', 'container']),
+  enforced: z.array(z.string()).meta({ description: 'The resources that are really limited.' }),
+  notes: z.array(z.string()).meta({ description: 'For people: what is not isolated or limited.' }),
+})
 
 /** A sandbox as its owner sees it (wire: SandboxInfo). Null members are present. */
-export const sandboxInfo = z
-  .object({
-    id: sandboxId,
-    created_by_user_id: z.string().nullable(),
-    sandbox_spec_id: z.string(),
-    status: sandboxStatus,
-    working_dir: z.string().nullable(),
-    session_api_key: z
-      .string()
-      .nullable()
-      .meta({ description: 'Key of its agent server; null unless it runs. It stays the same over pauses.' }),
-    exposed_urls: z.array(exposedUrl).nullable().meta({ description: 'Null unless it runs.' }),
-    created_at: timestamp,
-    status_detail: z.string().nullable(),
-    isolation: sandboxIsolation,
-    resources,
-    paused_after_idle_seconds: z.int().nullable(),
-    paused_after_seconds: z.int().nullable(),
-    deleted_after_paused_seconds: z.int().nullable(),
-  })
-  .meta({ id: 'SandboxInfo' })
+export const sandboxInfo = component('SandboxInfo', {
+  id: sandboxId,
+  created_by_user_id: z.string().nullable(),
+  sandbox_spec_id: z.string(),
+  status: sandboxStatus,
+  working_dir: z.string().nullable(),
+  session_api_key: z
+    .string()
+    .nullable()
+    .meta({ description: 'Key of its agent server; null unless it runs. It stays the same over pauses.' }),
+  exposed_urls: z.array(exposedUrl).nullable().meta({ description: 'Null unless it runs.' }),
+  created_at: timestamp,
+  status_detail: z.string().nullable(),
+  isolation: sandboxIsolation,
+  resources,
+  paused_after_idle_seconds: z.int().nullable(),
+  paused_after_seconds: z.int().nullable(),
+  deleted_after_paused_seconds: z.int().nullable(),
+})
 export type SandboxInfo = z.infer<typeof sandboxInfo>
 
 export const sandboxPage = pageOf(sandboxInfo).meta({ id: 'SandboxPage' })
 
 /** A template that sandboxes are made from. Environment variables whose names speak of a secret are stars. */
-export const sandboxSpecInfo = z
-  .object({
-    id: z.string(),
-    command: z.array(z.string()).nullable(),
-    created_at: timestamp,
-    initial_env: z.record(z.string(), z.string()),
-    working_dir: z.string(),
-    image: z.string().nullable(),
-    backend: z.string(),
-    resources,
-    network: z.enum(['shared', 'none']),
-    is_default: z.boolean(),
-  })
-  .meta({ id: 'SandboxSpecInfo' })
+export const sandboxSpecInfo = component('SandboxSpecInfo', {
+  id: z.string(),
+  command: z.array(z.string()).nullable(),
+  created_at: timestamp,
+  initial_env: z.record(z.string(), z.string()),
+  working_dir: z.string(),
+  image: z.string().nullable(),
+  backend: z.string(),
+  resources,
+  network: z.enum(['shared', 'none']),
+  is_default: z.boolean(),
+})
 export type SandboxSpecInfo = z.infer<typeof sandboxSpecInfo>
 
 export const sandboxSpecPage = pageOf(sandboxSpecInfo).meta({ id: 'SandboxSpecPage' })
@@ -95,25 +87,23 @@ export const pageQuery = z.object({
 })
 
 /** One spec as it stands in a file of specs or in SLIPWAY_SANDBOX_SPECS. */
-export const sandboxSpec = z
-  .strictObject({
-    id: z.string().regex(/^[\w][\w./:@-]{0,199}$/, 'An id is 1 to 200 letters, digits and _ . / : @ -'),
-    backend: z.string().optional().meta({ description: 'The first configured backend unless given.' }),
-    image: z.string().optional(),
-    command: z.array(z.string()).default([]),
-    env: z.record(z.string().regex(/^[A-Za-z_]\w*$/), z.string()).default({}),
-    working_dir: z.string().default(''),
-    resources: z.strictObject(resources.shape).prefault({}),
-    network: z.enum(['shared', 'none']).default('shared'),
-    warm: z
-      .int()
-      .min(0)
-      .max(100)
-      .default(0)
-      .meta({ description: 'Sandboxes kept ready before they are asked for.' }),
-    idle_seconds: z.int().min(0).optional(),
-    max_session_seconds: z.int().min(0).optional(),
-    delete_after_seconds: z.int().min(0).optional(),
-  })
-  .meta({ id: 'SandboxSpec' })
+export const sandboxSpec = strictComponent('SandboxSpec', {
+  id: z.string().regex(/^[\w][\w./:@-]{0,199}$/, 'An id is 1 to 200 letters, digits and _ . / : @ -'),
+  backend: z.string().optional().meta({ description: 'The first configured backend unless given.' }),
+  image: z.string().optional(),
+  command: z.array(z.string()).default([]),
+  env: z.record(z.string().regex(/^[A-Za-z_]\w*$/), z.string()).default({}),
+  working_dir: z.string().default(''),
+  resources: z.strictObject(resources.shape).prefault({}),
+  network: z.enum(['shared', 'none']).default('shared'),
+  warm: z
+    .int()
+    .min(0)
+    .max(100)
+    .default(0)
+    .meta({ description: 'Sandboxes kept ready before they are asked for.' }),
+  idle_seconds: z.int().min(0).optional(),
+  max_session_seconds: z.int().min(0).optional(),
+  delete_after_seconds: z.int().min(0).optional(),
+})
 export type SandboxSpec = z.output<typeof sandboxSpec>

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { eventFilter, eventSearchQuery, queryFlag, queryText } from '../core/query.ts'
 import { countResponses, ok, success } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
-import { uuid } from '../core/schemas.ts'
+import { looseComponent, uuid } from '../core/schemas.ts'
 import { event, eventPage } from '../events/event.ts'
 
 const conversationParams = z.object({ conversation_id: uuid })
@@ -66,7 +66,7 @@ export const webhookRoutes = defineRoutes('history', {
     summary: 'An agent server tells what became of a conversation',
     audit: false,
     description: 'With the session key of its sandbox in X-Session-API-Key.',
-    body: z.looseObject({ id: uuid }).meta({ id: 'ReceivedConversation' }),
+    body: looseComponent('ReceivedConversation', { id: uuid }),
     responses: successResponses,
   }),
   receiveEvents: route.post('/api/v1/webhooks/events/{conversation_id}', {

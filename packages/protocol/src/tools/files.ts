@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { component } from '../core/schemas.ts'
 import { defineTool } from './tool.ts'
 
 export const edit = defineTool('Edit', {
@@ -20,15 +21,13 @@ export const edit = defineTool('Edit', {
   },
 })
 
-const directoryEntry = z
-  .object({
-    name: z.string(),
-    path: z.string(),
-    is_directory: z.boolean(),
-    size: z.int().meta({ description: 'Bytes.' }),
-    modified_time: z.string(),
-  })
-  .meta({ id: 'DirectoryEntry' })
+const directoryEntry = component('DirectoryEntry', {
+  name: z.string(),
+  path: z.string(),
+  is_directory: z.boolean(),
+  size: z.int().meta({ description: 'Bytes.' }),
+  modified_time: z.string(),
+})
 
 export const listDirectory = defineTool('ListDirectory', {
   description: 'Lists what is in a directory, one level deep or two, with size and time of change.',

@@ -1,13 +1,12 @@
 import * as z from 'zod'
+import { component } from '../core/schemas.ts'
 import { defineTool } from './tool.ts'
 
-const taskItem = z
-  .object({
-    title: z.string(),
-    notes: z.string().default(''),
-    status: z.enum(['todo', 'in_progress', 'done']).default('todo'),
-  })
-  .meta({ id: 'TaskItem' })
+const taskItem = component('TaskItem', {
+  title: z.string(),
+  notes: z.string().default(''),
+  status: z.enum(['todo', 'in_progress', 'done']).default('todo'),
+})
 
 const command = z.enum(['view', 'plan'])
 const taskList = z.array(taskItem).default([])

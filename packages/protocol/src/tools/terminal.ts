@@ -1,19 +1,18 @@
 import * as z from 'zod'
+import { component } from '../core/schemas.ts'
 import { defineTool } from './tool.ts'
 
 /** What the shell's prompt told after the command. */
-const commandMetadata = z
-  .object({
-    exit_code: z.int().default(-1),
-    pid: z.int().default(-1),
-    username: z.string().nullish(),
-    hostname: z.string().nullish(),
-    working_dir: z.string().nullish(),
-    py_interpreter_path: z.string().nullish(),
-    prefix: z.string().default(''),
-    suffix: z.string().default(''),
-  })
-  .meta({ id: 'CommandMetadata' })
+const commandMetadata = component('CommandMetadata', {
+  exit_code: z.int().default(-1),
+  pid: z.int().default(-1),
+  username: z.string().nullish(),
+  hostname: z.string().nullish(),
+  working_dir: z.string().nullish(),
+  py_interpreter_path: z.string().nullish(),
+  prefix: z.string().default(''),
+  suffix: z.string().default(''),
+})
 
 export const terminal = defineTool('Terminal', {
   description:

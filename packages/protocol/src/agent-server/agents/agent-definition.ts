@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { boundedText, jsonObject, nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { boundedText, component, jsonObject, nullAsUndefined, withDefault } from '../../core/schemas.ts'
 import { condenser, hookConfig, mcpConfig } from './agent.ts'
 
 const stringList = withDefault(z.array(z.string()).max(200), [])
@@ -20,26 +20,24 @@ export type AgentLevel = z.infer<typeof agentLevel>
  * is told of besides those that are always told. `permission_mode` can only ask for more confirmation than whoever gives
  * the task needs. The limits are of one task: steps, and dollars.
  */
-export const agentDefinition = z
-  .object({
-    name: agentName,
-    description: withDefault(z.string(), ''),
-    model: withDefault(z.string().min(1), 'inherit'),
-    color: nullAsUndefined(z.string()),
-    tools: stringList,
-    skills: stringList,
-    system_prompt: withDefault(z.string(), ''),
-    source: nullAsUndefined(z.string()),
-    level: nullAsUndefined(agentLevel),
-    when_to_use_examples: stringList,
-    hooks: nullAsUndefined(hookConfig),
-    permission_mode: nullAsUndefined(z.enum(['always_confirm', 'never_confirm', 'confirm_risky'])),
-    max_iteration_per_run: nullAsUndefined(z.int().min(1)),
-    max_budget_per_run: nullAsUndefined(z.number().positive()),
-    mcp_config: nullAsUndefined(mcpConfig),
-    profile_store_dir: nullAsUndefined(z.string()),
-    condenser: nullAsUndefined(condenser),
-    metadata: withDefault(jsonObject, {}),
-  })
-  .meta({ id: 'AgentDefinition' })
+export const agentDefinition = component('AgentDefinition', {
+  name: agentName,
+  description: withDefault(z.string(), ''),
+  model: withDefault(z.string().min(1), 'inherit'),
+  color: nullAsUndefined(z.string()),
+  tools: stringList,
+  skills: stringList,
+  system_prompt: withDefault(z.string(), ''),
+  source: nullAsUndefined(z.string()),
+  level: nullAsUndefined(agentLevel),
+  when_to_use_examples: stringList,
+  hooks: nullAsUndefined(hookConfig),
+  permission_mode: nullAsUndefined(z.enum(['always_confirm', 'never_confirm', 'confirm_risky'])),
+  max_iteration_per_run: nullAsUndefined(z.int().min(1)),
+  max_budget_per_run: nullAsUndefined(z.number().positive()),
+  mcp_config: nullAsUndefined(mcpConfig),
+  profile_store_dir: nullAsUndefined(z.string()),
+  condenser: nullAsUndefined(condenser),
+  metadata: withDefault(jsonObject, {}),
+})
 export type AgentDefinition = z.output<typeof agentDefinition>

@@ -1,12 +1,20 @@
 import * as z from 'zod'
-import { jsonObject, nullAsUndefined, trueByDefault, withDefault } from '../../core/schemas.ts'
+import {
+  component,
+  jsonObject,
+  looseComponent,
+  nullAsUndefined,
+  trueByDefault,
+  withDefault,
+} from '../../core/schemas.ts'
 import { marketplaceRegistration } from '../extensions/extension.ts'
 import { llm } from '../llm/llm.ts'
 
 /** A tool that an agent may use: its registry name (`terminal`) and parameters of its own. */
-export const toolSpec = z
-  .object({ name: z.string(), params: z.preprocess((value) => value ?? {}, jsonObject) })
-  .meta({ id: 'ToolSpec' })
+export const toolSpec = component('ToolSpec', {
+  name: z.string(),
+  params: z.preprocess((value) => value ?? {}, jsonObject),
+})
 export type ToolSpec = z.output<typeof toolSpec>
 
 /** When a run asks before it acts (wire: confirmation policies). `deadline_seconds`: without an answer in time the actions are rejected. */
@@ -212,58 +220,52 @@ const trigger = z.discriminatedUnion('type', [
 ])
 
 /** A skill: what an agent can be told when it needs it. Without a trigger, and not in AgentSkills form, it is always told. */
-export const skill = z
-  .looseObject({
-    name: z.string(),
-    content: z.string(),
-    trigger: nullAsUndefined(trigger),
-    source: nullAsUndefined(z.string()),
-    description: nullAsUndefined(z.string()),
-    is_agentskills_format: withDefault(z.boolean(), false),
-    disable_model_invocation: withDefault(z.boolean(), false),
-  })
-  .meta({ id: 'Skill' })
+export const skill = looseComponent('Skill', {
+  name: z.string(),
+  content: z.string(),
+  trigger: nullAsUndefined(trigger),
+  source: nullAsUndefined(z.string()),
+  description: nullAsUndefined(z.string()),
+  is_agentskills_format: withDefault(z.boolean(), false),
+  disable_model_invocation: withDefault(z.boolean(), false),
+})
 export type Skill = z.output<typeof skill>
 
-export const agentContext = z
-  .looseObject({
-    skills: withDefault(z.array(skill), []),
-    system_message_suffix: nullAsUndefined(z.string()),
-    user_message_suffix: nullAsUndefined(z.string()),
-    load_user_skills: withDefault(z.boolean(), false),
-    load_public_skills: withDefault(z.boolean(), false),
-    marketplace_path: nullAsUndefined(z.string()),
-    registered_marketplaces: withDefault(z.array(marketplaceRegistration).max(50), []),
-    load_project_skills: withDefault(z.boolean(), false),
-    disabled_skills: withDefault(z.array(z.string()), []),
-    secrets: nullAsUndefined(z.record(z.string(), secretSource)),
-    current_datetime: nullAsUndefined(z.string()),
-  })
-  .meta({ id: 'AgentContext' })
+export const agentContext = looseComponent('AgentContext', {
+  skills: withDefault(z.array(skill), []),
+  system_message_suffix: nullAsUndefined(z.string()),
+  user_message_suffix: nullAsUndefined(z.string()),
+  load_user_skills: withDefault(z.boolean(), false),
+  load_public_skills: withDefault(z.boolean(), false),
+  marketplace_path: nullAsUndefined(z.string()),
+  registered_marketplaces: withDefault(z.array(marketplaceRegistration).max(50), []),
+  load_project_skills: withDefault(z.boolean(), false),
+  disabled_skills: withDefault(z.array(z.string()), []),
+  secrets: nullAsUndefined(z.record(z.string(), secretSource)),
+  current_datetime: nullAsUndefined(z.string()),
+})
 export type AgentContext = z.output<typeof agentContext>
 
 /** The agent of a conversation (wire: agent object). Unknown members are kept. */
-export const agent = z
-  .looseObject({
-    kind: z
-      .string()
-      .refine((kind) => kind === 'Agent', {
-        message: "Input should be 'Agent': this server runs no other kind of agent",
-        params: { type: 'union_tag_invalid' },
-      })
-      .optional(),
-    llm,
-    tools: z.preprocess((value) => value ?? [], z.array(toolSpec)),
-    mcp_config: mcpConfig,
-    filter_tools_regex: nullAsUndefined(z.string()),
-    include_default_tools: withDefault(z.array(z.string()), ['FinishTool', 'ThinkTool']),
-    agent_context: nullAsUndefined(agentContext),
-    system_prompt: nullAsUndefined(z.string()),
-    system_prompt_filename: withDefault(z.string(), 'system_prompt.j2'),
-    system_prompt_kwargs: z.preprocess((value) => value ?? {}, jsonObject),
-    condenser: nullAsUndefined(condenser),
-    critic: nullAsUndefined(critic),
-    tool_concurrency_limit: withDefault(z.int().min(1), 1),
-  })
-  .meta({ id: 'Agent' })
+export const agent = looseComponent('Agent', {
+  kind: z
+    .string()
+    .refine((kind) => kind === 'Agent', {
+      message: "Input should be 'Agent': this server runs no other kind of agent",
+      params: { type: 'union_tag_invalid' },
+    })
+    .optional(),
+  llm,
+  tools: z.preprocess((value) => value ?? [], z.array(toolSpec)),
+  mcp_config: mcpConfig,
+  filter_tools_regex: nullAsUndefined(z.string()),
+  include_default_tools: withDefault(z.array(z.string()), ['FinishTool', 'ThinkTool']),
+  agent_context: nullAsUndefined(agentContext),
+  system_prompt: nullAsUndefined(z.string()),
+  system_prompt_filename: withDefault(z.string(), 'system_prompt.j2'),
+  system_prompt_kwargs: z.preprocess((value) => value ?? {}, jsonObject),
+  condenser: nullAsUndefined(condenser),
+  critic: nullAsUndefined(critic),
+  tool_concurrency_limit: withDefault(z.int().min(1), 1),
+})
 export type Agent = z.output<typeof agent>

@@ -8,53 +8,47 @@ import {
   queryInteger,
   queryText,
 } from '../../core/query.ts'
-import { nullAsUndefined, pageOf, timestamp, uuid, withDefault } from '../../core/schemas.ts'
+import { component, nullAsUndefined, pageOf, timestamp, uuid, withDefault } from '../../core/schemas.ts'
 
 /** An id of bash events: a UUID in any case, with or without dashes; after parsing without. */
 export const bashId = uuid.transform((id) => id.replaceAll('-', ''))
 
 /** A command for bash. Unknown members are passed over; null is a member that was not given. */
-export const executeBashRequest = z
-  .object({
-    command: z.string(),
-    cwd: nullAsUndefined(z.string()).meta({
-      description: 'Absolute; the directory of the server unless given.',
-    }),
-    timeout: withDefault(z.int().min(1), 300).meta({
-      description: 'Seconds after which the command is ended with its process group.',
-    }),
-  })
-  .meta({ id: 'ExecuteBashRequest' })
+export const executeBashRequest = component('ExecuteBashRequest', {
+  command: z.string(),
+  cwd: nullAsUndefined(z.string()).meta({
+    description: 'Absolute; the directory of the server unless given.',
+  }),
+  timeout: withDefault(z.int().min(1), 300).meta({
+    description: 'Seconds after which the command is ended with its process group.',
+  }),
+})
 export type ExecuteBashRequest = z.output<typeof executeBashRequest>
 
 /** A command that was started. */
-export const bashCommand = z
-  .object({
-    command: z.string(),
-    cwd: z.string().nullable(),
-    timeout: z.int(),
-    id: z.string(),
-    timestamp: timestamp,
-    kind: z.literal('BashCommand'),
-  })
-  .meta({ id: 'BashCommand' })
+export const bashCommand = component('BashCommand', {
+  command: z.string(),
+  cwd: z.string().nullable(),
+  timeout: z.int(),
+  id: z.string(),
+  timestamp: timestamp,
+  kind: z.literal('BashCommand'),
+})
 export type BashCommand = z.infer<typeof bashCommand>
 
 /** A piece of the output of a command, counted from 0 by `order`; `exit_code` is null in all but the last. */
-export const bashOutput = z
-  .object({
-    id: z.string(),
-    timestamp: timestamp,
-    command_id: z.string(),
-    order: z.int(),
-    exit_code: z.int().nullable().meta({
-      description: '-1 when the time was over or the server ended, -n when signal n ended the command.',
-    }),
-    stdout: z.string().nullable(),
-    stderr: z.string().nullable(),
-    kind: z.literal('BashOutput'),
-  })
-  .meta({ id: 'BashOutput' })
+export const bashOutput = component('BashOutput', {
+  id: z.string(),
+  timestamp: timestamp,
+  command_id: z.string(),
+  order: z.int(),
+  exit_code: z.int().nullable().meta({
+    description: '-1 when the time was over or the server ended, -n when signal n ended the command.',
+  }),
+  stdout: z.string().nullable(),
+  stderr: z.string().nullable(),
+  kind: z.literal('BashOutput'),
+})
 export type BashOutput = z.infer<typeof bashOutput>
 
 export const bashEvent = z.discriminatedUnion('kind', [bashCommand, bashOutput])

@@ -3,9 +3,12 @@ import { content, textContent } from '../../core/message.ts'
 import { emptyAsUndefined, pageLimit, queryText } from '../../core/query.ts'
 import {
   boundedText,
+  component,
   jsonObject,
+  looseComponent,
   nullAsUndefined,
   pageOf,
+  strictComponent,
   timestamp,
   trueByDefault,
   uuid,
@@ -38,49 +41,38 @@ const title = boundedText(1, 200)
  * A message that a client sends. Only users send messages, so any other role is refused. `content` is also taken as
  * null (empty) or as a text (one TextContent). Unknown members are passed over.
  */
-export const sendMessageRequest = z
-  .object({
-    role: z.literal('user').default('user'),
-    content: z
-      .preprocess((value) => {
-        if (value === null) return []
-        return typeof value === 'string' ? [{ type: 'text', text: value }] : value
-      }, content)
-      .default([]),
-    run: z
-      .boolean()
-      .default(false)
-      .meta({ description: 'Run the conversation after the message is stored.' }),
-    sender: nullAsUndefined(z.string()),
-    extended_content: nullAsUndefined(z.array(textContent)),
-  })
-  .meta({ id: 'SendMessageRequest' })
+export const sendMessageRequest = component('SendMessageRequest', {
+  role: z.literal('user').default('user'),
+  content: z
+    .preprocess((value) => {
+      if (value === null) return []
+      return typeof value === 'string' ? [{ type: 'text', text: value }] : value
+    }, content)
+    .default([]),
+  run: z.boolean().default(false).meta({ description: 'Run the conversation after the message is stored.' }),
+  sender: nullAsUndefined(z.string()),
+  extended_content: nullAsUndefined(z.array(textContent)),
+})
 export type SendMessageRequest = z.output<typeof sendMessageRequest>
 
-const workspace = z
-  .looseObject({ working_dir: z.string(), kind: z.string().optional() })
-  .meta({ id: 'LocalWorkspace' })
+const workspace = looseComponent('LocalWorkspace', { working_dir: z.string(), kind: z.string().optional() })
 
 /** How often in a row is a loop (wire: stuck detection). */
-export const stuckThresholds = z
-  .looseObject({
-    action_observation: withDefault(z.int().min(2), 4),
-    action_error: withDefault(z.int().min(2), 3),
-    monologue: withDefault(z.int().min(2), 3),
-    alternating_pattern: withDefault(z.int().min(2), 6),
-  })
-  .meta({ id: 'StuckDetectionThresholds' })
+export const stuckThresholds = looseComponent('StuckDetectionThresholds', {
+  action_observation: withDefault(z.int().min(2), 4),
+  action_error: withDefault(z.int().min(2), 3),
+  monologue: withDefault(z.int().min(2), 3),
+  alternating_pattern: withDefault(z.int().min(2), 6),
+})
 export type StuckThresholds = z.output<typeof stuckThresholds>
 
 /** A tool that the client carries out itself; `parameters` is a JSON Schema of type object. */
-export const clientTool = z
-  .object({
-    name: z.string().regex(/^[\w-]{1,64}$/, 'A name is 1 to 64 letters, digits, _ and -'),
-    description: z.string(),
-    parameters: z.looseObject({ type: z.literal('object') }),
-    annotations: nullAsUndefined(jsonObject),
-  })
-  .meta({ id: 'ClientToolSpec' })
+export const clientTool = component('ClientToolSpec', {
+  name: z.string().regex(/^[\w-]{1,64}$/, 'A name is 1 to 64 letters, digits, _ and -'),
+  description: z.string(),
+  parameters: z.looseObject({ type: z.literal('object') }),
+  annotations: nullAsUndefined(jsonObject),
+})
 export type ClientTool = z.output<typeof clientTool>
 
 /** A request for a new conversation. Unknown members are passed over; null is a member that was not given. */
@@ -128,43 +120,41 @@ export type StartConversationRequest = z.output<typeof startConversationRequest>
 const id = z.string().meta({ format: 'uuid' })
 
 /** A conversation as clients see it; null members are present. Secrets are null. */
-export const conversationInfo = z
-  .looseObject({
-    id,
-    workspace,
-    persistence_dir: z.string().nullable(),
-    max_iterations: z.int(),
-    stuck_detection: z.boolean(),
-    execution_status: executionStatus,
-    confirmation_policy: jsonObject,
-    security_analyzer: jsonObject.nullable(),
-    activated_knowledge_skills: z.array(z.string()),
-    invoked_skills: z.array(z.string()),
-    blocked_actions: z.record(z.string(), z.string()),
-    blocked_messages: z.record(z.string(), z.string()),
-    last_user_message_id: z.string().nullable(),
-    leaf_event_id: z.string().nullable(),
-    stats: jsonObject,
-    secret_registry: jsonObject,
-    agent_state: jsonObject,
-    hook_config: jsonObject.nullable(),
-    title: z.string().nullable(),
-    metrics: jsonObject.nullable(),
-    created_at: timestamp,
-    updated_at: timestamp,
-    forked_from_conversation_id: id.nullable(),
-    forked_from_event_id: z.string().nullable(),
-    parent_conversation_id: id.nullable(),
-    sub_conversation_ids: z.array(id),
-    tags: z.record(z.string(), z.string()),
-    current_model_id: z.string().nullable(),
-    available_models: z.array(z.unknown()),
-    supports_runtime_model_switch: z.boolean(),
-    launched_agent_profile: jsonObject.nullable(),
-    agent: jsonObject,
-    client_tools: z.array(jsonObject),
-  })
-  .meta({ id: 'ConversationInfo' })
+export const conversationInfo = looseComponent('ConversationInfo', {
+  id,
+  workspace,
+  persistence_dir: z.string().nullable(),
+  max_iterations: z.int(),
+  stuck_detection: z.boolean(),
+  execution_status: executionStatus,
+  confirmation_policy: jsonObject,
+  security_analyzer: jsonObject.nullable(),
+  activated_knowledge_skills: z.array(z.string()),
+  invoked_skills: z.array(z.string()),
+  blocked_actions: z.record(z.string(), z.string()),
+  blocked_messages: z.record(z.string(), z.string()),
+  last_user_message_id: z.string().nullable(),
+  leaf_event_id: z.string().nullable(),
+  stats: jsonObject,
+  secret_registry: jsonObject,
+  agent_state: jsonObject,
+  hook_config: jsonObject.nullable(),
+  title: z.string().nullable(),
+  metrics: jsonObject.nullable(),
+  created_at: timestamp,
+  updated_at: timestamp,
+  forked_from_conversation_id: id.nullable(),
+  forked_from_event_id: z.string().nullable(),
+  parent_conversation_id: id.nullable(),
+  sub_conversation_ids: z.array(id),
+  tags: z.record(z.string(), z.string()),
+  current_model_id: z.string().nullable(),
+  available_models: z.array(z.unknown()),
+  supports_runtime_model_switch: z.boolean(),
+  launched_agent_profile: jsonObject.nullable(),
+  agent: jsonObject,
+  client_tools: z.array(jsonObject),
+})
 export type ConversationInfo = z.infer<typeof conversationInfo>
 
 export const conversationPage = pageOf(conversationInfo).meta({ id: 'ConversationPage' })
@@ -197,62 +187,60 @@ export const conversationSearchQuery = conversationFilter.extend({
 })
 
 /** What may be changed of a conversation; what is not given stays. `tags` replaces the whole map. */
-export const patchConversationRequest = z
-  .object({ title: nullAsUndefined(title), tags: nullAsUndefined(tags) })
-  .meta({ id: 'UpdateConversationRequest' })
+export const patchConversationRequest = component('UpdateConversationRequest', {
+  title: nullAsUndefined(title),
+  tags: nullAsUndefined(tags),
+})
 
 /** The answer of the user to actions that wait. A refusal reaches the model with its reason. */
-export const confirmationResponseRequest = z
-  .object({ accept: z.boolean(), reason: z.string().default('User rejected the action.') })
-  .meta({ id: 'ConfirmationResponseRequest' })
+export const confirmationResponseRequest = component('ConfirmationResponseRequest', {
+  accept: z.boolean(),
+  reason: z.string().default('User rejected the action.'),
+})
 
 /** Secrets by name; one that is there already is replaced, the others stay. */
-export const updateSecretsRequest = z
-  .object({ secrets: z.record(z.string(), secretSource) })
-  .meta({ id: 'UpdateSecretsRequest' })
+export const updateSecretsRequest = component('UpdateSecretsRequest', {
+  secrets: z.record(z.string(), secretSource),
+})
 
-export const setConfirmationPolicyRequest = z
-  .object({ policy: confirmationPolicy })
-  .meta({ id: 'SetConfirmationPolicyRequest' })
+export const setConfirmationPolicyRequest = component('SetConfirmationPolicyRequest', {
+  policy: confirmationPolicy,
+})
 
 /** Null takes the analyzer away; the member itself is required. */
-export const setSecurityAnalyzerRequest = z
-  .object({ security_analyzer: securityAnalyzer.nullable() })
-  .meta({ id: 'SetSecurityAnalyzerRequest' })
+export const setSecurityAnalyzerRequest = component('SetSecurityAnalyzerRequest', {
+  security_analyzer: securityAnalyzer.nullable(),
+})
 
-export const askAgentRequest = z.object({ question: z.string() }).meta({ id: 'AskAgentRequest' })
+export const askAgentRequest = component('AskAgentRequest', { question: z.string() })
 
 /** A text of the agent; empty when there is none. */
-export const agentResponse = z.object({ response: z.string() }).meta({ id: 'AgentResponse' })
+export const agentResponse = component('AgentResponse', { response: z.string() })
 
 /**
  * What a copy of a conversation is called and how far it goes. The body may be left out. An empty title is one that was
  * not given; without `tags` those of the source are taken; `from_event_id` is the last event that is copied.
  */
-export const forkConversationRequest = z
-  .object({
-    id: nullAsUndefined(uuid),
-    title: nullAsUndefined(boundedText(0, 200)).transform((text) => text || undefined),
-    tags: nullAsUndefined(tags),
-    reset_metrics: z.boolean().default(true),
-    from_event_id: nullAsUndefined(z.string()),
-  })
-  .meta({ id: 'ForkConversationRequest' })
+export const forkConversationRequest = component('ForkConversationRequest', {
+  id: nullAsUndefined(uuid),
+  title: nullAsUndefined(boundedText(0, 200)).transform((text) => text || undefined),
+  tags: nullAsUndefined(tags),
+  reset_metrics: z.boolean().default(true),
+  from_event_id: nullAsUndefined(z.string()),
+})
 
 /** Null, or no member, leads before the first event. */
-export const navigateConversationRequest = z
-  .object({ event_id: nullAsUndefined(z.string().min(1)) })
-  .meta({ id: 'NavigateConversationRequest' })
+export const navigateConversationRequest = component('NavigateConversationRequest', {
+  event_id: nullAsUndefined(z.string().min(1)),
+})
 
 /** What the agent is to reach; after each round a model judges whether it has. */
-export const startGoalRequest = z
-  .object({
-    objective: boundedText(1, 100_000).refine((text) => text.trim() !== '', 'The objective is empty'),
-    max_iterations: withDefault(z.int().min(1).max(10_000), 10).meta({
-      description: 'Rounds before it gives up.',
-    }),
-  })
-  .meta({ id: 'StartGoalRequest' })
+export const startGoalRequest = component('StartGoalRequest', {
+  objective: boundedText(1, 100_000).refine((text) => text.trim() !== '', 'The objective is empty'),
+  max_iterations: withDefault(z.int().min(1).max(10_000), 10).meta({
+    description: 'Rounds before it gives up.',
+  }),
+})
 
 /** What a model says of a goal: how near it is (0 to 1), whether it is reached, and what is missing. */
 export const goalVerdict = z.object({
@@ -263,69 +251,64 @@ export const goalVerdict = z.object({
 export type GoalVerdict = z.output<typeof goalVerdict>
 
 /** The value of a state update of key `goal`. `iteration` counts the rounds, from 1. */
-export const goalState = z
-  .object({
-    active: z.boolean(),
-    status: z.enum(['running', 'complete', 'capped', 'interrupted']),
-    iteration: z.int().min(0),
-    max_iterations: z.int().min(1),
-    objective: z.string(),
-    verdict: goalVerdict.nullable(),
-  })
-  .meta({ id: 'GoalState' })
+export const goalState = component('GoalState', {
+  active: z.boolean(),
+  status: z.enum(['running', 'complete', 'capped', 'interrupted']),
+  iteration: z.int().min(0),
+  max_iterations: z.int().min(1),
+  objective: z.string(),
+  verdict: goalVerdict.nullable(),
+})
 export type GoalState = z.output<typeof goalState>
 
-export const switchAcpModelRequest = z.object({ model: z.string() }).meta({ id: 'SwitchACPModelRequest' })
+export const switchAcpModelRequest = component('SwitchACPModelRequest', { model: z.string() })
 
 /** Which members and kinds the events of a conversation have: those of the closed description, or newer ones too. */
 export const wireVersion = z.enum(['seed', 'current']).meta({ id: 'Wire' })
 export type WireVersion = z.infer<typeof wireVersion>
 
 /** `llm` writes the title instead of the model of the agent. The body may be left out. */
-export const generateTitleRequest = z
-  .object({ max_length: z.int().min(1).max(200).default(50), llm: nullAsUndefined(llm) })
-  .meta({ id: 'GenerateTitleRequest' })
+export const generateTitleRequest = component('GenerateTitleRequest', {
+  max_length: z.int().min(1).max(200).default(50),
+  llm: nullAsUndefined(llm),
+})
 
-export const generateTitleResponse = z.object({ title: z.string() }).meta({ id: 'GenerateTitleResponse' })
+export const generateTitleResponse = component('GenerateTitleResponse', { title: z.string() })
 
-export const switchLlmRequest = z.object({ llm }).meta({ id: 'SwitchLLMRequest' })
+export const switchLlmRequest = component('SwitchLLMRequest', { llm })
 
 /** The first line of an import, when it has no `kind`: which conversation the events are for. */
-export const importMeta = z
-  .strictObject({
-    conversation_id: nullAsUndefined(uuid),
-    title: nullAsUndefined(title),
-    tags: nullAsUndefined(tags),
-  })
-  .meta({ id: 'ImportMeta' })
+export const importMeta = strictComponent('ImportMeta', {
+  conversation_id: nullAsUndefined(uuid),
+  title: nullAsUndefined(title),
+  tags: nullAsUndefined(tags),
+})
 export type ImportMeta = z.output<typeof importMeta>
 
 /** `imported` counts the events of the stream that stand in the log now. */
-export const importResult = z.object({ conversation_id: id, imported: z.int() }).meta({ id: 'ImportResult' })
+export const importResult = component('ImportResult', { conversation_id: id, imported: z.int() })
 
 /** `uptime` and `idle_time` are whole seconds; `version` is the version of the contract, ours is beside it. */
-export const serverInfo = z
-  .looseObject({
-    uptime: z.int(),
-    idle_time: z.int(),
-    title: z.string(),
-    version: z.string(),
-    sdk_version: z.string(),
-    tools_version: z.string(),
-    workspace_version: z.string(),
-    slipway_version: z.string(),
-    build_git_sha: z.string(),
-    build_git_ref: z.string(),
-    python_version: z.string(),
-    usable_tools: z.array(z.string()),
-    runtime_idle_timeout_seconds: z.number().nullable(),
-    capabilities: z.array(z.string()),
-    max_foreground_terminal_timeout_seconds: z.number().nullable(),
-    synchronous: z
-      .string()
-      .meta({ description: 'How writes reach the disk: FULL is durable before acknowledged.' }),
-    docs: z.string(),
-    redoc: z.string(),
-  })
-  .meta({ id: 'ServerInfo' })
+export const serverInfo = looseComponent('ServerInfo', {
+  uptime: z.int(),
+  idle_time: z.int(),
+  title: z.string(),
+  version: z.string(),
+  sdk_version: z.string(),
+  tools_version: z.string(),
+  workspace_version: z.string(),
+  slipway_version: z.string(),
+  build_git_sha: z.string(),
+  build_git_ref: z.string(),
+  python_version: z.string(),
+  usable_tools: z.array(z.string()),
+  runtime_idle_timeout_seconds: z.number().nullable(),
+  capabilities: z.array(z.string()),
+  max_foreground_terminal_timeout_seconds: z.number().nullable(),
+  synchronous: z
+    .string()
+    .meta({ description: 'How writes reach the disk: FULL is durable before acknowledged.' }),
+  docs: z.string(),
+  redoc: z.string(),
+})
 export type ServerInfo = z.infer<typeof serverInfo>

@@ -1,9 +1,10 @@
 import * as z from 'zod'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
+import { component } from '../../core/schemas.ts'
 
 const base_url = z.string().optional()
-const urlResponse = z.object({ url: z.string().nullable() }).meta({ id: 'EditorUrl' })
+const urlResponse = component('EditorUrl', { url: z.string().nullable() })
 const unavailableResponses = {
   200: { description: 'Its address.', schema: urlResponse },
   503: { description: 'This server has none.' },
@@ -21,9 +22,7 @@ export const editorRoutes = defineRoutes('editor', {
     summary: 'Is there an editor in the browser?',
     responses: ok(
       'Whether it is enabled, and whether it runs.',
-      z
-        .object({ running: z.boolean(), enabled: z.boolean(), message: z.string() })
-        .meta({ id: 'EditorStatus' }),
+      component('EditorStatus', { running: z.boolean(), enabled: z.boolean(), message: z.string() }),
     ),
   }),
   getEditorUrl: route.get('/api/vscode/url', {

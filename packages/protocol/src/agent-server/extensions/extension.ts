@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { boundedText, nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { boundedText, component, looseComponent, nullAsUndefined, withDefault } from '../../core/schemas.ts'
 
 const sourceMembers = {
   source: boundedText(1, 2048).meta({
@@ -16,29 +16,26 @@ const sourceMembers = {
  * Where a skill, a plugin or a marketplace is. Credentials in an address are used to fetch it and kept nowhere but sealed. Unknown
  * members are kept.
  */
-export const extensionSource = z.looseObject(sourceMembers).meta({ id: 'PluginSource' })
+export const extensionSource = looseComponent('PluginSource', sourceMembers)
 export type ExtensionSource = z.output<typeof extensionSource>
 
 /** What to install. `force` replaces what is installed by the same name. */
-export const installRequest = z
-  .object({ ...sourceMembers, force: withDefault(z.boolean(), false) })
-  .meta({ id: 'InstallRequest' })
+export const installRequest = component('InstallRequest', {
+  ...sourceMembers,
+  force: withDefault(z.boolean(), false),
+})
 export type InstallRequest = z.output<typeof installRequest>
 
-export const enableRequest = z.object({ enabled: z.boolean() }).meta({ id: 'UpdateStateRequest' })
-export const enableResponse = z
-  .object({ name: z.string(), enabled: z.boolean() })
-  .meta({ id: 'UpdateStateResponse' })
-export const uninstallResponse = z.object({ message: z.string() }).meta({ id: 'UninstallResponse' })
+export const enableRequest = component('UpdateStateRequest', { enabled: z.boolean() })
+export const enableResponse = component('UpdateStateResponse', { name: z.string(), enabled: z.boolean() })
+export const uninstallResponse = component('UninstallResponse', { message: z.string() })
 
 /** A marketplace by name. `auto_load`: what of it every conversation gets: all, nothing, or these by name. */
-export const marketplaceRegistration = z
-  .looseObject({
-    name: boundedText(1, 200),
-    ...sourceMembers,
-    auto_load: withDefault(z.union([z.boolean(), z.array(z.string())]), false),
-  })
-  .meta({ id: 'MarketplaceRegistration' })
+export const marketplaceRegistration = looseComponent('MarketplaceRegistration', {
+  name: boundedText(1, 200),
+  ...sourceMembers,
+  auto_load: withDefault(z.union([z.boolean(), z.array(z.string())]), false),
+})
 export type MarketplaceRegistration = z.output<typeof marketplaceRegistration>
 
 /** Lower-case words with single hyphens between them. */
@@ -61,13 +58,11 @@ export const installedMembers = {
 }
 
 /** The manifest of a plugin; unknown members are kept. */
-export const pluginManifest = z
-  .looseObject({
-    name: extensionName,
-    version: nullAsUndefined(z.string().max(200)),
-    description: nullAsUndefined(z.string()),
-  })
-  .meta({ id: 'PluginManifest' })
+export const pluginManifest = looseComponent('PluginManifest', {
+  name: extensionName,
+  version: nullAsUndefined(z.string().max(200)),
+  description: nullAsUndefined(z.string()),
+})
 export type PluginManifest = z.output<typeof pluginManifest>
 
 const entrySchema = z.looseObject({
@@ -78,13 +73,11 @@ const entrySchema = z.looseObject({
 })
 
 /** `marketplace.json`: plugins, and skills of no plugin. Entries are judged one by one by who reads them. */
-export const marketplaceManifest = z
-  .looseObject({
-    name: nullAsUndefined(z.string()),
-    metadata: nullAsUndefined(z.looseObject({ pluginRoot: nullAsUndefined(z.string()) })),
-    plugins: withDefault(z.array(z.unknown()), []),
-    skills: withDefault(z.array(z.unknown()), []),
-  })
-  .meta({ id: 'MarketplaceManifest' })
+export const marketplaceManifest = looseComponent('MarketplaceManifest', {
+  name: nullAsUndefined(z.string()),
+  metadata: nullAsUndefined(z.looseObject({ pluginRoot: nullAsUndefined(z.string()) })),
+  plugins: withDefault(z.array(z.unknown()), []),
+  skills: withDefault(z.array(z.unknown()), []),
+})
 export const marketplaceEntry = entrySchema
 export type MarketplaceEntry = z.output<typeof marketplaceEntry>

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { emptyAsUndefined, pageLimit, queryFlag, queryText } from '../../core/query.ts'
 import { ok, successResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
+import { component } from '../../core/schemas.ts'
 import { conversationId } from '../conversations/conversation.ts'
 
 const pathQuery = z.object({ path: z.string().meta({ description: 'Absolute.' }) })
@@ -86,9 +87,11 @@ export const fileRoutes = defineRoutes('files', {
     query: z.object({ include_hidden: queryFlag }),
     responses: ok(
       'The home directory, directories in it, and the roots.',
-      z
-        .object({ home: z.string(), favorites: z.array(namedPath), locations: z.array(namedPath) })
-        .meta({ id: 'FileHome' }),
+      component('FileHome', {
+        home: z.string(),
+        favorites: z.array(namedPath),
+        locations: z.array(namedPath),
+      }),
     ),
   }),
   searchSubdirectories: route.get('/api/file/search_subdirs', {
@@ -101,12 +104,10 @@ export const fileRoutes = defineRoutes('files', {
     responses: {
       ...ok(
         'One page, by name without regard to case.',
-        z
-          .object({
-            items: z.array(z.object({ name: z.string(), path: z.string() })),
-            next_page_id: z.string().nullable(),
-          })
-          .meta({ id: 'SubdirectoryPage' }),
+        component('SubdirectoryPage', {
+          items: z.array(z.object({ name: z.string(), path: z.string() })),
+          next_page_id: z.string().nullable(),
+        }),
       ),
       ...badPathResponses,
     },

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { component, looseComponent, nullAsUndefined, withDefault } from '../../core/schemas.ts'
 
 const textPart = z.looseObject({ type: z.literal('text'), text: z.string() })
 const imagePart = z.looseObject({
@@ -8,56 +8,48 @@ const imagePart = z.looseObject({
 })
 
 /** One message as OpenAI's interface has it. */
-export const chatMessage = z
-  .looseObject({
-    role: z.enum(['system', 'developer', 'user', 'assistant', 'tool', 'function']),
-    content: z.union([z.string(), z.array(z.union([textPart, imagePart])), z.null()]).optional(),
-  })
-  .meta({ id: 'ChatMessage' })
+export const chatMessage = looseComponent('ChatMessage', {
+  role: z.enum(['system', 'developer', 'user', 'assistant', 'tool', 'function']),
+  content: z.union([z.string(), z.array(z.union([textPart, imagePart])), z.null()]).optional(),
+})
 export type ChatMessage = z.output<typeof chatMessage>
 
 /** Wire 1.22. Members that are not named here are passed over: what they ask of a model is up to the profile. */
-export const chatRequest = z
-  .looseObject({
-    model: z.string().meta({ description: 'Id of a model of the list.' }),
-    messages: z.array(chatMessage).min(1).meta({
-      description: 'The last one is a message of the user. The others are for a conversation that begins.',
-    }),
-    stream: withDefault(z.boolean(), false),
-    stream_options: nullAsUndefined(z.looseObject({ include_usage: withDefault(z.boolean(), false) })),
-  })
-  .meta({ id: 'ChatCompletionRequest' })
+export const chatRequest = looseComponent('ChatCompletionRequest', {
+  model: z.string().meta({ description: 'Id of a model of the list.' }),
+  messages: z.array(chatMessage).min(1).meta({
+    description: 'The last one is a message of the user. The others are for a conversation that begins.',
+  }),
+  stream: withDefault(z.boolean(), false),
+  stream_options: nullAsUndefined(z.looseObject({ include_usage: withDefault(z.boolean(), false) })),
+})
 export type ChatRequest = z.output<typeof chatRequest>
 
 const usage = z.object({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() })
 
-export const chatCompletion = z
-  .object({
-    id: z.string(),
-    object: z.literal('chat.completion'),
-    created: z.int(),
-    model: z.string(),
-    choices: z.array(
-      z.object({
-        index: z.int(),
-        message: z.object({ role: z.literal('assistant'), content: z.string() }),
-        finish_reason: z.literal('stop'),
-      }),
-    ),
-    usage,
-  })
-  .meta({ id: 'ChatCompletion' })
+export const chatCompletion = component('ChatCompletion', {
+  id: z.string(),
+  object: z.literal('chat.completion'),
+  created: z.int(),
+  model: z.string(),
+  choices: z.array(
+    z.object({
+      index: z.int(),
+      message: z.object({ role: z.literal('assistant'), content: z.string() }),
+      finish_reason: z.literal('stop'),
+    }),
+  ),
+  usage,
+})
 
-export const modelList = z
-  .object({
-    object: z.literal('list'),
-    data: z.array(
-      z.object({
-        id: z.string(),
-        object: z.literal('model'),
-        created: z.int(),
-        owned_by: z.string(),
-      }),
-    ),
-  })
-  .meta({ id: 'ModelList' })
+export const modelList = component('ModelList', {
+  object: z.literal('list'),
+  data: z.array(
+    z.object({
+      id: z.string(),
+      object: z.literal('model'),
+      created: z.int(),
+      owned_by: z.string(),
+    }),
+  ),
+})

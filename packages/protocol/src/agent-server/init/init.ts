@@ -1,19 +1,17 @@
 import * as z from 'zod'
-import { nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import { component, nullAsUndefined, withDefault } from '../../core/schemas.ts'
 
 /** Where events and conversations are sent (wire: webhooks). Times are seconds. Unknown members are passed over. */
-export const webhookSpec = z
-  .object({
-    base_url: z
-      .string()
-      .regex(/^(https?|http\+unix):\/\/[^/]/i, 'The address is one of http, https or http+unix'),
-    headers: withDefault(z.record(z.string(), z.string()), {}),
-    event_buffer_size: nullAsUndefined(z.int().min(1)),
-    flush_delay: nullAsUndefined(z.number().min(0)),
-    num_retries: nullAsUndefined(z.int().min(0)),
-    retry_delay: nullAsUndefined(z.number().min(0)),
-  })
-  .meta({ id: 'WebhookSpec' })
+export const webhookSpec = component('WebhookSpec', {
+  base_url: z
+    .string()
+    .regex(/^(https?|http\+unix):\/\/[^/]/i, 'The address is one of http, https or http+unix'),
+  headers: withDefault(z.record(z.string(), z.string()), {}),
+  event_buffer_size: nullAsUndefined(z.int().min(1)),
+  flush_delay: nullAsUndefined(z.number().min(0)),
+  num_retries: nullAsUndefined(z.int().min(0)),
+  retry_delay: nullAsUndefined(z.number().min(0)),
+})
 export type WebhookSpec = z.output<typeof webhookSpec>
 
 /** Header-safe, so that a client can send it. */
@@ -22,30 +20,26 @@ const sessionKey = z.string().regex(/^[!-~]+$/, 'A key is printable ASCII withou
 const variableValue = z.string().regex(/^[^\0]*$/, 'A value holds no NUL')
 
 /** What a server that waits for its settings is given. Unknown members are passed over; null is not given. */
-export const initRequest = z
-  .object({
-    session_api_keys: nullAsUndefined(z.array(sessionKey)),
-    secret_key: nullAsUndefined(z.string().min(16)).meta({
-      description: 'Text from which the key for stored secrets is made, 16 characters or more.',
-    }),
-    webhooks: nullAsUndefined(z.array(webhookSpec)),
-    web_url: nullAsUndefined(z.url({ protocol: /^https?$/ })).meta({
-      description: 'Where people reach the server; pages of its origin may call.',
-    }),
-    allow_cors_origins: nullAsUndefined(z.array(z.string())),
-    max_concurrent_runs: nullAsUndefined(z.int().min(1).max(100_000)),
-    env: nullAsUndefined(
-      z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'Not the name of a variable'), variableValue),
-    ).meta({
-      description: 'Variables that tools get besides the usual ones.',
-    }),
-  })
-  .meta({ id: 'InitRequest' })
+export const initRequest = component('InitRequest', {
+  session_api_keys: nullAsUndefined(z.array(sessionKey)),
+  secret_key: nullAsUndefined(z.string().min(16)).meta({
+    description: 'Text from which the key for stored secrets is made, 16 characters or more.',
+  }),
+  webhooks: nullAsUndefined(z.array(webhookSpec)),
+  web_url: nullAsUndefined(z.url({ protocol: /^https?$/ })).meta({
+    description: 'Where people reach the server; pages of its origin may call.',
+  }),
+  allow_cors_origins: nullAsUndefined(z.array(z.string())),
+  max_concurrent_runs: nullAsUndefined(z.int().min(1).max(100_000)),
+  env: nullAsUndefined(
+    z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'Not the name of a variable'), variableValue),
+  ).meta({
+    description: 'Variables that tools get besides the usual ones.',
+  }),
+})
 export type InitRequest = z.output<typeof initRequest>
 
 export const initState = z.enum(['dormant', 'initializing', 'ready']).meta({ id: 'InitState' })
 export type InitState = z.infer<typeof initState>
 
-export const initStatus = z
-  .object({ state: initState, error: z.string().optional() })
-  .meta({ id: 'InitStatus' })
+export const initStatus = component('InitStatus', { state: initState, error: z.string().optional() })

@@ -2,23 +2,22 @@ import * as z from 'zod'
 import { emptyAsUndefined } from '../../core/query.ts'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
+import { component } from '../../core/schemas.ts'
 
 const vendor = z.literal('openai')
-const subscriptionStatus = z
-  .object({
-    vendor,
-    connected: z.boolean(),
-    account_email: z.string().nullable(),
-    expires_at: z.int().nullable().meta({ description: 'Milliseconds since 1970.' }),
-  })
-  .meta({ id: 'SubscriptionStatus' })
+const subscriptionStatus = component('SubscriptionStatus', {
+  vendor,
+  connected: z.boolean(),
+  account_email: z.string().nullable(),
+  expires_at: z.int().nullable().meta({ description: 'Milliseconds since 1970.' }),
+})
 const statusResponse = { description: 'The state of the sign-in.', schema: subscriptionStatus }
 
 /** What models there are. The subscription routes answer that nobody is signed in: this server asks models with keys. */
 export const llmCatalogueRoutes = defineRoutes('llm', {
   listLlmProviders: route.get('/api/llm/providers', {
     summary: 'List the providers of models that can be named in front of a model',
-    responses: ok('Sorted.', z.object({ providers: z.array(z.string()) }).meta({ id: 'ProvidersResponse' })),
+    responses: ok('Sorted.', component('ProvidersResponse', { providers: z.array(z.string()) })),
   }),
   listLlmModels: route.get('/api/llm/models', {
     summary: 'List the models that are known by name',
@@ -26,21 +25,18 @@ export const llmCatalogueRoutes = defineRoutes('llm', {
     query: z.object({
       provider: emptyAsUndefined(z.string()).meta({ description: 'Only those of one provider.' }),
     }),
-    responses: ok('Sorted.', z.object({ models: z.array(z.string()) }).meta({ id: 'ModelsResponse' })),
+    responses: ok('Sorted.', component('ModelsResponse', { models: z.array(z.string()) })),
   }),
   listVerifiedModels: route.get('/api/llm/models/verified', {
     summary: 'List the models to offer first',
     responses: ok(
       'By provider, the best first; without the provider in front.',
-      z.object({ models: z.record(z.string(), z.array(z.string())) }).meta({ id: 'VerifiedModelsResponse' }),
+      component('VerifiedModelsResponse', { models: z.record(z.string(), z.array(z.string())) }),
     ),
   }),
   listSubscriptionModels: route.get('/api/llm/subscription/openai/models', {
     summary: 'List the models of a subscription',
-    responses: ok(
-      'None.',
-      z.object({ vendor, models: z.array(z.string()) }).meta({ id: 'SubscriptionModels' }),
-    ),
+    responses: ok('None.', component('SubscriptionModels', { vendor, models: z.array(z.string()) })),
   }),
   getSubscriptionStatus: route.get('/api/llm/subscription/openai/status', {
     summary: 'Is a subscription signed in?',
@@ -52,7 +48,7 @@ export const llmCatalogueRoutes = defineRoutes('llm', {
   }),
   pollSubscriptionLogin: route.post('/api/llm/subscription/openai/device/poll', {
     summary: 'Go on to sign in with a subscription',
-    body: z.object({ device_code: z.string() }).meta({ id: 'SubscriptionDevicePollRequest' }),
+    body: component('SubscriptionDevicePollRequest', { device_code: z.string() }),
     responses: { 200: statusResponse, 404: { description: 'No such sign-in is under way.' } },
   }),
   endSubscription: route.post('/api/llm/subscription/openai/logout', {

@@ -1,5 +1,11 @@
 import * as z from 'zod'
-import { jsonObject, nullAsUndefined, trueByDefault, withDefault } from '../../core/schemas.ts'
+import {
+  jsonObject,
+  looseComponent,
+  nullAsUndefined,
+  trueByDefault,
+  withDefault,
+} from '../../core/schemas.ts'
 
 /** A secret in a request: blank or a mask means that none was given. */
 export const secretInput = nullAsUndefined(z.string()).transform((text) =>
@@ -14,54 +20,52 @@ const tokenPrice = nullAsUndefined(z.number().min(0)).meta({ description: 'Dolla
  * `azure/`, `scripted/`; any other name, or one with a `base_url` of its own, is spoken to as an OpenAI-compatible server.
  * Unknown members are kept and passed over; null is a member that was not given. Times are seconds.
  */
-export const llm = z
-  .looseObject({
-    model: z.string().min(1),
-    api_key: secretInput,
-    base_url: nullAsUndefined(z.string()),
-    api_version: nullAsUndefined(z.string()),
-    aws_access_key_id: secretInput,
-    aws_secret_access_key: secretInput,
-    aws_session_token: secretInput,
-    aws_region_name: nullAsUndefined(z.string()),
-    num_retries: withDefault(z.int().min(0), 5),
-    retry_multiplier: withDefault(z.number().min(0), 8),
-    retry_min_wait: withDefault(z.number().min(0), 8),
-    retry_max_wait: withDefault(z.number().min(0), 64),
-    timeout: z.number().min(0).nullable().default(300),
-    max_message_chars: withDefault(z.int().min(1), 30_000),
-    temperature: nullAsUndefined(z.number().min(0)),
-    top_p: nullAsUndefined(z.number().min(0).max(1)),
-    top_k: nullAsUndefined(z.number().min(0)),
-    seed: nullAsUndefined(z.int()),
-    max_input_tokens: positiveInteger,
-    max_output_tokens: positiveInteger,
-    model_canonical_name: nullAsUndefined(z.string()),
-    api_mode: withDefault(z.enum(['auto', 'chat', 'responses']), 'auto'),
-    capability_overrides: withDefault(jsonObject, {}),
-    extra_headers: nullAsUndefined(z.record(z.string(), z.string())),
-    input_cost_per_token: tokenPrice,
-    output_cost_per_token: tokenPrice,
-    stream: withDefault(z.boolean(), false),
-    disable_vision: nullAsUndefined(z.boolean()),
-    caching_prompt: trueByDefault,
-    log_completions: withDefault(z.boolean(), false),
-    reasoning_effort: nullAsUndefined(z.string()),
-    reasoning_summary: nullAsUndefined(z.string()),
-    enable_encrypted_reasoning: trueByDefault,
-    extended_thinking_budget: nullAsUndefined(z.int().min(0)),
-    usage_id: withDefault(z.string(), 'default'),
-    litellm_extra_body: withDefault(jsonObject, {}),
-    fallback_strategy: nullAsUndefined(
-      z.looseObject({
-        fallback_llms: z.array(z.union([z.string(), jsonObject])).default([]),
-      }),
-    ).meta({ description: 'Models to ask, in order, when this one fails: names of profiles, or models.' }),
-    script: nullAsUndefined(z.array(z.unknown())).meta({
-      description: 'What a scripted model plays; for demos and tests.',
+export const llm = looseComponent('LLM', {
+  model: z.string().min(1),
+  api_key: secretInput,
+  base_url: nullAsUndefined(z.string()),
+  api_version: nullAsUndefined(z.string()),
+  aws_access_key_id: secretInput,
+  aws_secret_access_key: secretInput,
+  aws_session_token: secretInput,
+  aws_region_name: nullAsUndefined(z.string()),
+  num_retries: withDefault(z.int().min(0), 5),
+  retry_multiplier: withDefault(z.number().min(0), 8),
+  retry_min_wait: withDefault(z.number().min(0), 8),
+  retry_max_wait: withDefault(z.number().min(0), 64),
+  timeout: z.number().min(0).nullable().default(300),
+  max_message_chars: withDefault(z.int().min(1), 30_000),
+  temperature: nullAsUndefined(z.number().min(0)),
+  top_p: nullAsUndefined(z.number().min(0).max(1)),
+  top_k: nullAsUndefined(z.number().min(0)),
+  seed: nullAsUndefined(z.int()),
+  max_input_tokens: positiveInteger,
+  max_output_tokens: positiveInteger,
+  model_canonical_name: nullAsUndefined(z.string()),
+  api_mode: withDefault(z.enum(['auto', 'chat', 'responses']), 'auto'),
+  capability_overrides: withDefault(jsonObject, {}),
+  extra_headers: nullAsUndefined(z.record(z.string(), z.string())),
+  input_cost_per_token: tokenPrice,
+  output_cost_per_token: tokenPrice,
+  stream: withDefault(z.boolean(), false),
+  disable_vision: nullAsUndefined(z.boolean()),
+  caching_prompt: trueByDefault,
+  log_completions: withDefault(z.boolean(), false),
+  reasoning_effort: nullAsUndefined(z.string()),
+  reasoning_summary: nullAsUndefined(z.string()),
+  enable_encrypted_reasoning: trueByDefault,
+  extended_thinking_budget: nullAsUndefined(z.int().min(0)),
+  usage_id: withDefault(z.string(), 'default'),
+  litellm_extra_body: withDefault(jsonObject, {}),
+  fallback_strategy: nullAsUndefined(
+    z.looseObject({
+      fallback_llms: z.array(z.union([z.string(), jsonObject])).default([]),
     }),
-  })
-  .meta({ id: 'LLM' })
+  ).meta({ description: 'Models to ask, in order, when this one fails: names of profiles, or models.' }),
+  script: nullAsUndefined(z.array(z.unknown())).meta({
+    description: 'What a scripted model plays; for demos and tests.',
+  }),
+})
 export type Llm = z.output<typeof llm>
 
 /** Tokens of one answer, or of all together. */

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { boundedText } from '../../core/schemas.ts'
+import { boundedText, component, strictComponent } from '../../core/schemas.ts'
 
 const displayName = boundedText(1, 128).refine((text) => text.trim() !== '', {
   message: 'A name is more than blanks',
@@ -24,28 +24,24 @@ function isHttpUrl(text: string | null): boolean {
 }
 
 /** A key and an address that several profiles share. Times are seconds since 1970. The key is in no answer. */
-export const providerConnection = z
-  .object({
-    id: z.string(),
-    display_name: z.string(),
-    provider: z.string(),
-    base_url: z.string().nullable(),
-    created_at: z.number(),
-    updated_at: z.number(),
-    api_key_set: z.boolean(),
-  })
-  .meta({ id: 'ProviderConnection' })
+export const providerConnection = component('ProviderConnection', {
+  id: z.string(),
+  display_name: z.string(),
+  provider: z.string(),
+  base_url: z.string().nullable(),
+  created_at: z.number(),
+  updated_at: z.number(),
+  api_key_set: z.boolean(),
+})
 export type ProviderConnection = z.infer<typeof providerConnection>
 
 /** Unknown members are refused. */
-export const createProviderConnectionRequest = z
-  .strictObject({
-    display_name: displayName,
-    provider: provider.default('custom'),
-    api_key: apiKey,
-    base_url: baseUrl.default(null),
-  })
-  .meta({ id: 'ProviderConnectionCreateRequest' })
+export const createProviderConnectionRequest = strictComponent('ProviderConnectionCreateRequest', {
+  display_name: displayName,
+  provider: provider.default('custom'),
+  api_key: apiKey,
+  base_url: baseUrl.default(null),
+})
 export type NewProviderConnection = z.output<typeof createProviderConnectionRequest>
 
 /** At least one member; `base_url: null` takes the address away, the key can only be replaced. Unknown members are refused. */

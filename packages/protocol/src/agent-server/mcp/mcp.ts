@@ -1,5 +1,12 @@
 import * as z from 'zod'
-import { boundedText, jsonObject, nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import {
+  boundedText,
+  component,
+  jsonObject,
+  nullAsUndefined,
+  strictComponent,
+  withDefault,
+} from '../../core/schemas.ts'
 
 const stringMap = z.record(z.string(), z.string())
 const optionalSeconds = nullAsUndefined(z.number().positive())
@@ -15,29 +22,25 @@ const settingsMembers = {
   keep_alive: nullAsUndefined(z.boolean()),
 }
 
-const stdioServer = z
-  .strictObject({
-    ...settingsMembers,
-    type: z.literal('stdio'),
-    command: z.string().min(1),
-    args: withDefault(z.array(z.string()), []),
-    env: withDefault(stringMap, {}),
-    cwd: nullAsUndefined(z.string()),
-  })
-  .meta({ id: 'StdioMCPServerSpec' })
+const stdioServer = strictComponent('StdioMCPServerSpec', {
+  ...settingsMembers,
+  type: z.literal('stdio'),
+  command: z.string().min(1),
+  args: withDefault(z.array(z.string()), []),
+  env: withDefault(stringMap, {}),
+  cwd: nullAsUndefined(z.string()),
+})
 
-const remoteServer = z
-  .strictObject({
-    ...settingsMembers,
-    type: z.enum(['http', 'shttp', 'streamable-http', 'sse']),
-    url: z.string().min(1),
-    headers: withDefault(stringMap, {}),
-    auth: nullAsUndefined(z.union([z.string(), z.looseObject({ strategy: z.string().optional() })])).meta({
-      description:
-        'A bearer token, or an object whose strategy is none, bearer, api_key, basic, header or oauth2.',
-    }),
-  })
-  .meta({ id: 'RemoteMCPServerSpec' })
+const remoteServer = strictComponent('RemoteMCPServerSpec', {
+  ...settingsMembers,
+  type: z.enum(['http', 'shttp', 'streamable-http', 'sse']),
+  url: z.string().min(1),
+  headers: withDefault(stringMap, {}),
+  auth: nullAsUndefined(z.union([z.string(), z.looseObject({ strategy: z.string().optional() })])).meta({
+    description:
+      'A bearer token, or an object whose strategy is none, bearer, api_key, basic, header or oauth2.',
+  }),
+})
 
 /** A server to be tried: with its type, or as the settings of an agent have it. Unknown members are refused. */
 const serverSpec = z.preprocess(inferType, z.discriminatedUnion('type', [stdioServer, remoteServer]))
@@ -55,20 +58,18 @@ function inferType(value: unknown): unknown {
 }
 
 /** `tool_call` is a call that only reads: what comes of it is told, and does not make the server a bad one. */
-export const mcpTestRequest = z
-  .object({
-    name: boundedText(1, 128).default('test-server'),
-    server: serverSpec,
-    timeout: withDefault(z.number().gt(0).max(120), 15).meta({ description: 'Seconds, for all of it.' }),
-    tool_call: nullAsUndefined(z.object({ name: z.string().min(1), arguments: withDefault(jsonObject, {}) })),
-  })
-  .meta({ id: 'MCPTestRequest' })
+export const mcpTestRequest = component('MCPTestRequest', {
+  name: boundedText(1, 128).default('test-server'),
+  server: serverSpec,
+  timeout: withDefault(z.number().gt(0).max(120), 15).meta({ description: 'Seconds, for all of it.' }),
+  tool_call: nullAsUndefined(z.object({ name: z.string().min(1), arguments: withDefault(jsonObject, {}) })),
+})
 export type McpTestRequest = z.output<typeof mcpTestRequest>
 
 export const mcpErrorKind = z.enum(['timeout', 'connection', 'unknown'])
 export type McpErrorKind = z.infer<typeof mcpErrorKind>
 
-const toolResult = z.object({ is_error: z.boolean(), text: z.string() }).meta({ id: 'MCPToolCallResult' })
+const toolResult = component('MCPToolCallResult', { is_error: z.boolean(), text: z.string() })
 
 /** No secret of the request is in it. */
 export const mcpTestResponse = z
@@ -79,30 +80,24 @@ export const mcpTestResponse = z
   .meta({ id: 'MCPTestResponse' })
 export type McpTestResponse = z.infer<typeof mcpTestResponse>
 
-export const mcpOAuthCallbackRequest = z
-  .object({ callback_url: z.string() })
-  .meta({ id: 'MCPOAuthCallbackRequest' })
+export const mcpOAuthCallbackRequest = component('MCPOAuthCallbackRequest', { callback_url: z.string() })
 
-export const mcpOAuthStart = z
-  .object({
-    ok: z.boolean(),
-    job_id: z.string().optional(),
-    authorization_url: z.string().optional(),
-    error: z.string().optional(),
-    error_kind: mcpErrorKind.optional(),
-  })
-  .meta({ id: 'MCPOAuthStartResponse' })
+export const mcpOAuthStart = component('MCPOAuthStartResponse', {
+  ok: z.boolean(),
+  job_id: z.string().optional(),
+  authorization_url: z.string().optional(),
+  error: z.string().optional(),
+  error_kind: mcpErrorKind.optional(),
+})
 
-export const mcpOAuthStatus = z
-  .object({
-    ok: z.boolean(),
-    status: z.enum(['pending', 'authorizing', 'succeeded', 'failed']),
-    job_id: z.string(),
-    authorization_url: z.string().optional(),
-    callback_ready: z.boolean(),
-    tools: z.array(z.string()).optional(),
-    tool_result: toolResult.optional(),
-    error: z.string().optional(),
-    error_kind: mcpErrorKind.optional(),
-  })
-  .meta({ id: 'MCPOAuthStatusResponse' })
+export const mcpOAuthStatus = component('MCPOAuthStatusResponse', {
+  ok: z.boolean(),
+  status: z.enum(['pending', 'authorizing', 'succeeded', 'failed']),
+  job_id: z.string(),
+  authorization_url: z.string().optional(),
+  callback_ready: z.boolean(),
+  tools: z.array(z.string()).optional(),
+  tool_result: toolResult.optional(),
+  error: z.string().optional(),
+  error_kind: mcpErrorKind.optional(),
+})

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { ok, success } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { nullAsUndefined, trueByDefault } from '../../core/schemas.ts'
+import { component, nullAsUndefined, trueByDefault } from '../../core/schemas.ts'
 import { conversationId } from '../conversations/conversation.ts'
 import {
   enableRequest,
@@ -13,44 +13,40 @@ import {
 
 const nameParams = z.object({ name: z.string() })
 
-const bundledSkill = z
-  .object({ name: z.string(), description: z.string().nullable() })
-  .meta({ id: 'PluginSkillSummary' })
+const bundledSkill = component('PluginSkillSummary', { name: z.string(), description: z.string().nullable() })
 const files = z.array(z.string())
 
 /** A plugin as it lies in a folder. `files` are relative to `path`. */
-export const pluginInfo = z
-  .object({
-    name: z.string(),
-    version: z.string(),
-    description: z.string(),
-    path: z.string(),
-    skills: z.array(bundledSkill),
-    files,
-  })
-  .meta({ id: 'PluginInfo' })
+export const pluginInfo = component('PluginInfo', {
+  name: z.string(),
+  version: z.string(),
+  description: z.string(),
+  path: z.string(),
+  skills: z.array(bundledSkill),
+  files,
+})
 export type PluginInfo = z.infer<typeof pluginInfo>
 
 /** `skills` and `files` are null when what is installed cannot be read any more. */
-export const installedPlugin = z
-  .object({ ...installedMembers, skills: z.array(bundledSkill).nullable(), files: files.nullable() })
-  .meta({ id: 'InstalledPluginResponse' })
+export const installedPlugin = component('InstalledPluginResponse', {
+  ...installedMembers,
+  skills: z.array(bundledSkill).nullable(),
+  files: files.nullable(),
+})
 export type InstalledPlugin = z.infer<typeof installedPlugin>
 
 /** A plugin of a marketplace with what a conversation or an installation names it by. */
-export const marketplacePlugin = z
-  .object({
-    name: z.string(),
-    description: z.string().nullable(),
-    source: z.string(),
-    ref: z.string().nullable(),
-    repo_path: z.string().nullable(),
-    installed: z.boolean(),
-    path: z.string().nullable(),
-    skills: z.array(bundledSkill).nullable(),
-    files: files.nullable(),
-  })
-  .meta({ id: 'MarketplacePluginInfo' })
+export const marketplacePlugin = component('MarketplacePluginInfo', {
+  name: z.string(),
+  description: z.string().nullable(),
+  source: z.string(),
+  ref: z.string().nullable(),
+  repo_path: z.string().nullable(),
+  installed: z.boolean(),
+  path: z.string().nullable(),
+  skills: z.array(bundledSkill).nullable(),
+  files: files.nullable(),
+})
 export type MarketplacePlugin = z.infer<typeof marketplacePlugin>
 
 const notFetchedResponse = { description: 'The source cannot be fetched.' }
@@ -60,15 +56,12 @@ export const pluginRoutes = defineRoutes('plugins', {
     summary: 'List the plugins of the user and of a project',
     description:
       'Folders below `.agents/plugins` and `.openhands/plugins`. Of two of one name that of the project is listed.',
-    body: z
-      .object({
-        load_user: trueByDefault,
-        load_project: trueByDefault,
-        project_dir: nullAsUndefined(z.string()),
-      })
-      .meta({ id: 'PluginsRequest' })
-      .prefault({}),
-    responses: ok('The plugins.', z.object({ plugins: z.array(pluginInfo) }).meta({ id: 'PluginsResponse' })),
+    body: component('PluginsRequest', {
+      load_user: trueByDefault,
+      load_project: trueByDefault,
+      project_dir: nullAsUndefined(z.string()),
+    }).prefault({}),
+    responses: ok('The plugins.', component('PluginsResponse', { plugins: z.array(pluginInfo) })),
   }),
   installPlugin: route.post('/api/plugins/install', {
     summary: 'Install a plugin',
@@ -84,7 +77,7 @@ export const pluginRoutes = defineRoutes('plugins', {
     summary: 'List the installed plugins',
     responses: ok(
       'All of them.',
-      z.object({ plugins: z.array(installedPlugin) }).meta({ id: 'InstalledPluginsListResponse' }),
+      component('InstalledPluginsListResponse', { plugins: z.array(installedPlugin) }),
     ),
   }),
   getInstalledPlugin: route.get('/api/plugins/installed/{name}', {
@@ -109,9 +102,7 @@ export const pluginRoutes = defineRoutes('plugins', {
     responses: {
       200: {
         description: 'It is as its source has it now.',
-        schema: z
-          .object({ message: z.string(), plugin: installedPlugin })
-          .meta({ id: 'UpdatePluginResponse' }),
+        schema: component('UpdatePluginResponse', { message: z.string(), plugin: installedPlugin }),
       },
       400: notFetchedResponse,
     },
@@ -120,16 +111,16 @@ export const pluginRoutes = defineRoutes('plugins', {
     summary: 'List the plugins of the marketplaces',
     responses: ok(
       'Those of all marketplaces that this server knows.',
-      z.object({ plugins: z.array(marketplacePlugin) }).meta({ id: 'PluginCatalogResponse' }),
+      component('PluginCatalogResponse', { plugins: z.array(marketplacePlugin) }),
     ),
   }),
   loadPlugin: route.post('/api/conversations/{conversation_id}/load_plugin', {
     tag: 'conversations',
     summary: 'Give a conversation a plugin of a marketplace',
     params: z.object({ conversation_id: conversationId }),
-    body: z
-      .object({ plugin_ref: z.string().meta({ description: '`name@marketplace`.' }) })
-      .meta({ id: 'LoadPluginRequest' }),
+    body: component('LoadPluginRequest', {
+      plugin_ref: z.string().meta({ description: '`name@marketplace`.' }),
+    }),
     responses: {
       ...ok('It has.', success),
       400: {
@@ -143,9 +134,7 @@ export const pluginRoutes = defineRoutes('plugins', {
     description: 'This server installs none.',
     responses: ok(
       'None.',
-      z
-        .object({ canvas_extensions: z.array(z.unknown()) })
-        .meta({ id: 'InstalledCanvasExtensionsListResponse' }),
+      component('InstalledCanvasExtensionsListResponse', { canvas_extensions: z.array(z.unknown()) }),
     ),
   }),
 })

@@ -1,6 +1,13 @@
 import { findSecretTexts } from '@slipway/shared/redaction'
 import * as z from 'zod'
-import { jsonObject, trueByDefault, uuid, withDefault } from '../../core/schemas.ts'
+import {
+  component,
+  jsonObject,
+  strictComponent,
+  trueByDefault,
+  uuid,
+  withDefault,
+} from '../../core/schemas.ts'
 import { toolSpec } from '../agents/agent.ts'
 import { condenserSettings, verificationSettings } from '../settings/settings.ts'
 import { profileName } from './llm-profile.ts'
@@ -28,14 +35,10 @@ const profileCondenser = z
 
 const { critic_api_key: _, ...verification } = verificationSettings.shape
 /** As in the settings (wire 8.5), and closed; the key of the critic's server is theirs alone. */
-const profileVerification = z
-  .strictObject({
-    ...verification,
-    critic_server_url: nullByDefault(
-      z.string().max(2000).refine(hasNoSecrets, { message: noSecretsMessage }),
-    ),
-  })
-  .meta({ id: 'AgentProfileVerification' })
+const profileVerification = strictComponent('AgentProfileVerification', {
+  ...verification,
+  critic_server_url: nullByDefault(z.string().max(2000).refine(hasNoSecrets, { message: noSecretsMessage })),
+})
 
 const identityMembers = {
   schema_version: withDefault(z.int().min(1), 1),
@@ -48,42 +51,36 @@ const identityMembers = {
 }
 
 /** An agent of this server. */
-const openHandsProfile = z
-  .strictObject({
-    ...identityMembers,
-    agent_kind: z.literal('openhands'),
-    llm_profile_ref: profileName.meta({ description: 'The LLM profile by name; it need not be there yet.' }),
-    agent: withDefault(z.string().min(1).max(200), 'CodeActAgent'),
-    tools: nullByDefault(z.array(toolSpec).max(200).refine(hasNoSecrets, { message: noSecretsMessage })).meta(
-      {
-        description: 'Null: the default tools.',
-      },
-    ),
-    system_message_suffix: nullByDefault(longText),
-    disabled_skills: withDefault(nameList, []),
-    condenser: withDefault(profileCondenser, profileCondenser.parse({})),
-    verification: withDefault(profileVerification, profileVerification.parse({})),
-    enable_sub_agents: withDefault(z.boolean(), false),
-    enable_switch_llm_tool: trueByDefault,
-    tool_concurrency_limit: withDefault(z.int().min(1).max(100), 1),
-  })
-  .meta({ id: 'OpenHandsAgentProfile' })
+const openHandsProfile = strictComponent('OpenHandsAgentProfile', {
+  ...identityMembers,
+  agent_kind: z.literal('openhands'),
+  llm_profile_ref: profileName.meta({ description: 'The LLM profile by name; it need not be there yet.' }),
+  agent: withDefault(z.string().min(1).max(200), 'CodeActAgent'),
+  tools: nullByDefault(z.array(toolSpec).max(200).refine(hasNoSecrets, { message: noSecretsMessage })).meta({
+    description: 'Null: the default tools.',
+  }),
+  system_message_suffix: nullByDefault(longText),
+  disabled_skills: withDefault(nameList, []),
+  condenser: withDefault(profileCondenser, profileCondenser.parse({})),
+  verification: withDefault(profileVerification, profileVerification.parse({})),
+  enable_sub_agents: withDefault(z.boolean(), false),
+  enable_switch_llm_tool: trueByDefault,
+  tool_concurrency_limit: withDefault(z.int().min(1).max(100), 1),
+})
 export type OpenHandsProfile = z.output<typeof openHandsProfile>
 
 /** An agent that is a program of its own. It can be kept here, and not run. Times are seconds. */
-const acpProfile = z
-  .strictObject({
-    ...identityMembers,
-    agent_kind: z.literal('acp'),
-    acp_server: z.enum(['claude-code', 'codex', 'gemini-cli', 'custom']),
-    acp_model: nullByDefault(z.string().max(200)),
-    acp_session_mode: nullByDefault(z.string().max(200)),
-    acp_prompt_timeout: withDefault(z.number().positive(), 1800),
-    acp_startup_timeout: withDefault(z.number().positive(), 90),
-    acp_command: nullByDefault(z.string().max(10_000)),
-    acp_args: nullByDefault(z.array(z.string().max(10_000)).max(1000)),
-  })
-  .meta({ id: 'ACPAgentProfile' })
+const acpProfile = strictComponent('ACPAgentProfile', {
+  ...identityMembers,
+  agent_kind: z.literal('acp'),
+  acp_server: z.enum(['claude-code', 'codex', 'gemini-cli', 'custom']),
+  acp_model: nullByDefault(z.string().max(200)),
+  acp_session_mode: nullByDefault(z.string().max(200)),
+  acp_prompt_timeout: withDefault(z.number().positive(), 1800),
+  acp_startup_timeout: withDefault(z.number().positive(), 90),
+  acp_command: nullByDefault(z.string().max(10_000)),
+  acp_args: nullByDefault(z.array(z.string().max(10_000)).max(1000)),
+})
 
 /**
  * What an agent is, by references: nothing in it is secret. Unknown members are refused. `id`, `revision` and `name` are the
@@ -100,60 +97,56 @@ export type StoredAgentProfile = AgentProfile & {
   readonly revision: number
 }
 
-export const agentProfileSummary = z
-  .object({
-    id: z.string(),
-    name: z.string(),
-    agent_kind: z.enum(['openhands', 'acp']),
-    revision: z.int(),
-    llm_profile_ref: z.string().nullable(),
-    mcp_server_refs: z.array(z.string()).nullable(),
-  })
-  .meta({ id: 'AgentProfileInfo' })
+export const agentProfileSummary = component('AgentProfileInfo', {
+  id: z.string(),
+  name: z.string(),
+  agent_kind: z.enum(['openhands', 'acp']),
+  revision: z.int(),
+  llm_profile_ref: z.string().nullable(),
+  mcp_server_refs: z.array(z.string()).nullable(),
+})
 export type AgentProfileSummary = z.infer<typeof agentProfileSummary>
 
 /** In order of name. */
-export const agentProfileList = z
-  .object({ profiles: z.array(agentProfileSummary), active_agent_profile_id: z.string().nullable() })
-  .meta({ id: 'AgentProfileList' })
+export const agentProfileList = component('AgentProfileList', {
+  profiles: z.array(agentProfileSummary),
+  active_agent_profile_id: z.string().nullable(),
+})
 
-export const agentProfileDetail = z
-  .object({ name: z.string(), profile: agentProfile })
-  .meta({ id: 'AgentProfileDetail' })
+export const agentProfileDetail = component('AgentProfileDetail', { name: z.string(), profile: agentProfile })
 
 /** What was done, in words. */
-export const agentProfileMutationResponse = z
-  .object({ name: z.string(), message: z.string() })
-  .meta({ id: 'AgentProfileMutationResponse' })
+export const agentProfileMutationResponse = component('AgentProfileMutationResponse', {
+  name: z.string(),
+  message: z.string(),
+})
 
-export const renameAgentProfileRequest = z
-  .object({ new_name: profileName })
-  .meta({ id: 'RenameAgentProfileRequest' })
+export const renameAgentProfileRequest = component('RenameAgentProfileRequest', { new_name: profileName })
 
 /** Settings stay as they are: which profile is active is all that changed. */
-export const activateAgentProfileResponse = z
-  .object({ id: z.string(), message: z.string(), agent_settings_applied: z.boolean() })
-  .meta({ id: 'ActivateAgentProfileResponse' })
+export const activateAgentProfileResponse = component('ActivateAgentProfileResponse', {
+  id: z.string(),
+  message: z.string(),
+  agent_settings_applied: z.boolean(),
+})
 
 /** What a conversation of this profile would be started with, and what is missing for it. No secret is in it. */
-export const agentProfileDiagnostics = z
-  .object({
-    agent_kind: z.enum(['openhands', 'acp']),
-    valid: z.boolean(),
-    errors: z.array(z.string()),
-    llm_profile_ref: z.string().nullable(),
-    llm_profile_resolved: z.boolean(),
-    llm_api_key_set: z.boolean(),
-    mcp_server_refs: z.array(z.string()).nullable(),
-    resolved_mcp_config_keys: z.array(z.string()),
-    resolved_mcp_servers: z.array(z.string()),
-    dangling_mcp_server_refs: z.array(z.string()),
-    disabled_skills: z.array(z.string()),
-    resolved_skills: z.array(z.string()),
-    acp_api_key_secret_name: z.string().nullable(),
-    acp_base_url_secret_name: z.string().nullable(),
-    acp_file_secret_names: z.array(z.string()),
-    resolved_settings: jsonObject.nullable(),
-  })
-  .meta({ id: 'AgentProfileDiagnostics' })
+export const agentProfileDiagnostics = component('AgentProfileDiagnostics', {
+  agent_kind: z.enum(['openhands', 'acp']),
+  valid: z.boolean(),
+  errors: z.array(z.string()),
+  llm_profile_ref: z.string().nullable(),
+  llm_profile_resolved: z.boolean(),
+  llm_api_key_set: z.boolean(),
+  mcp_server_refs: z.array(z.string()).nullable(),
+  resolved_mcp_config_keys: z.array(z.string()),
+  resolved_mcp_servers: z.array(z.string()),
+  dangling_mcp_server_refs: z.array(z.string()),
+  disabled_skills: z.array(z.string()),
+  resolved_skills: z.array(z.string()),
+  acp_api_key_secret_name: z.string().nullable(),
+  acp_base_url_secret_name: z.string().nullable(),
+  acp_file_secret_names: z.array(z.string()),
+  resolved_settings: jsonObject.nullable(),
+})
 export type AgentProfileDiagnostics = z.infer<typeof agentProfileDiagnostics>

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { jsonObject } from '../../core/schemas.ts'
+import { component, jsonObject } from '../../core/schemas.ts'
 import { llm } from '../llm/llm.ts'
 
 /** The name of a profile: 1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first. */
@@ -11,55 +11,51 @@ export const profileName = z
   )
 
 /** A profile in a list: no secret is read for it. `provider_connection_*` are for clients that know connections. */
-export const profileSummary = z
-  .object({
-    name: z.string(),
-    model: z.string().nullable(),
-    base_url: z.string().nullable(),
-    provider_connection_id: z.string().nullable(),
-    provider_connection_broken: z.boolean(),
-    api_key_set: z.boolean(),
-  })
-  .meta({ id: 'ProfileSummary' })
+export const profileSummary = component('ProfileSummary', {
+  name: z.string(),
+  model: z.string().nullable(),
+  base_url: z.string().nullable(),
+  provider_connection_id: z.string().nullable(),
+  provider_connection_broken: z.boolean(),
+  api_key_set: z.boolean(),
+})
 export type ProfileSummary = z.infer<typeof profileSummary>
 
 /** In order of name; `active_profile` is the name of the one that was activated last. */
-export const profileList = z
-  .object({ profiles: z.array(profileSummary), active_profile: z.string().nullable() })
-  .meta({ id: 'ProfileList' })
+export const profileList = component('ProfileList', {
+  profiles: z.array(profileSummary),
+  active_profile: z.string().nullable(),
+})
 
 /** A profile as clients see it: every secret of `config` is null. */
-export const profileDetail = z
-  .object({ name: z.string(), config: jsonObject, api_key_set: z.boolean() })
-  .meta({ id: 'ProfileDetail' })
+export const profileDetail = component('ProfileDetail', {
+  name: z.string(),
+  config: jsonObject,
+  api_key_set: z.boolean(),
+})
 
 /** `include_secrets: false` leaves the secrets of `llm` out of what is kept. */
-export const saveProfileRequest = z
-  .object({ llm, include_secrets: z.boolean().default(true) })
-  .meta({ id: 'SaveProfileRequest' })
+export const saveProfileRequest = component('SaveProfileRequest', {
+  llm,
+  include_secrets: z.boolean().default(true),
+})
 
-export const renameProfileRequest = z.object({ new_name: profileName }).meta({ id: 'RenameProfileRequest' })
+export const renameProfileRequest = component('RenameProfileRequest', { new_name: profileName })
 
 /** What was done, in words. */
-export const profileMutation = z
-  .object({ name: z.string(), message: z.string() })
-  .meta({ id: 'ProfileMutationResponse' })
+export const profileMutation = component('ProfileMutationResponse', { name: z.string(), message: z.string() })
 
 export const activateProfileResponse = profileMutation
   .extend({ llm_applied: z.boolean() })
   .meta({ id: 'ActivateProfileResponse' })
 
-export const switchProfileRequest = z
-  .object({ profile_name: profileName })
-  .meta({ id: 'SwitchProfileRequest' })
+export const switchProfileRequest = component('SwitchProfileRequest', { profile_name: profileName })
 
 /** What is to be tried; nothing of it is kept. */
-export const validateProfileRequest = z.object({ llm }).meta({ id: 'ValidateProfileRequest' })
+export const validateProfileRequest = component('ValidateProfileRequest', { llm })
 
 /** `type` is the name of an error (`LLMAuthenticationError`); `message` holds no secret. */
-export const validateProfileResponse = z
-  .object({
-    valid: z.boolean(),
-    error: z.object({ type: z.string(), message: z.string() }).nullable(),
-  })
-  .meta({ id: 'ValidateProfileResponse' })
+export const validateProfileResponse = component('ValidateProfileResponse', {
+  valid: z.boolean(),
+  error: z.object({ type: z.string(), message: z.string() }).nullable(),
+})

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
+import { component } from '../../core/schemas.ts'
 import {
   createMcpServerRequest,
   mcpServerName,
@@ -100,7 +101,7 @@ export const settingsRoutes = defineRoutes('settings', {
     summary: 'Delete a secret',
     params: secretParams,
     responses: {
-      ...ok('It is deleted.', z.object({ deleted: z.boolean() }).meta({ id: 'Deleted' })),
+      ...ok('It is deleted.', component('Deleted', { deleted: z.boolean() })),
       ...unreadableResponses,
     },
   }),

@@ -1,8 +1,11 @@
 import * as z from 'zod'
 import {
   boundedText,
+  component,
   jsonObject,
+  looseComponent,
   nullAsUndefined,
+  strictComponent,
   trueByDefault,
   uuid,
   withDefault,
@@ -43,33 +46,31 @@ const defaultLlm = { model: 'openai/gpt-5.5' }
  * What new conversations of a user are made from (wire 8.5, OpenHandsAgentSettings). Every member has a default; null is a member
  * that was not given. Unknown members are kept. The only kind of agent is `openhands`, which older clients call `llm`.
  */
-export const agentSettings = z
-  .looseObject({
-    schema_version: z.preprocess(() => 5, z.literal(5)),
-    agent_kind: z
-      .enum(['openhands', 'llm'], {
-        error: () => "Input should be 'openhands': this server runs no other kind",
-      })
-      .nullish()
-      .transform(() => 'openhands' as const)
-      .meta({ default: 'openhands' }),
-    agent: withDefault(z.string(), 'CodeActAgent'),
-    llm: z.preprocess((value) => withDefaultModel(value), llm),
-    tools: nullByDefault(z.array(toolSpec)),
-    enable_sub_agents: withDefault(z.boolean(), false),
-    enable_switch_llm_tool: trueByDefault,
-    tool_concurrency_limit: withDefault(z.int().min(1), 1),
-    mcp_config: mcpConfig,
-    agent_context: z.preprocess((value) => value ?? {}, agentContext),
-    condenser: z
-      .preprocess((value) => value ?? {}, condenserSettings)
-      .refine(({ keep_first, max_size }) => keep_first < max_size / 2 - 1, {
-        message: 'keep_first must be less than max_size / 2 - 1',
-        path: ['keep_first'],
-      }),
-    verification: z.preprocess((value) => value ?? {}, verificationSettings),
-  })
-  .meta({ id: 'OpenHandsAgentSettings' })
+export const agentSettings = looseComponent('OpenHandsAgentSettings', {
+  schema_version: z.preprocess(() => 5, z.literal(5)),
+  agent_kind: z
+    .enum(['openhands', 'llm'], {
+      error: () => "Input should be 'openhands': this server runs no other kind",
+    })
+    .nullish()
+    .transform(() => 'openhands' as const)
+    .meta({ default: 'openhands' }),
+  agent: withDefault(z.string(), 'CodeActAgent'),
+  llm: z.preprocess((value) => withDefaultModel(value), llm),
+  tools: nullByDefault(z.array(toolSpec)),
+  enable_sub_agents: withDefault(z.boolean(), false),
+  enable_switch_llm_tool: trueByDefault,
+  tool_concurrency_limit: withDefault(z.int().min(1), 1),
+  mcp_config: mcpConfig,
+  agent_context: z.preprocess((value) => value ?? {}, agentContext),
+  condenser: z
+    .preprocess((value) => value ?? {}, condenserSettings)
+    .refine(({ keep_first, max_size }) => keep_first < max_size / 2 - 1, {
+      message: 'keep_first must be less than max_size / 2 - 1',
+      path: ['keep_first'],
+    }),
+  verification: z.preprocess((value) => value ?? {}, verificationSettings),
+})
 export type AgentSettings = z.output<typeof agentSettings>
 
 /** Settings without a model are those of the default one. */
@@ -81,14 +82,12 @@ function withDefaultModel(value: unknown): unknown {
 }
 
 /** How new conversations of a user run (wire 8.5). Unknown members are kept; what a create request brings goes before them. */
-export const conversationSettings = z
-  .looseObject({
-    schema_version: z.preprocess(() => 1, z.literal(1)),
-    max_iterations: withDefault(z.int().min(1), 500),
-    confirmation_mode: withDefault(z.boolean(), false),
-    security_analyzer: z.enum(['llm', 'pattern', 'policy_rail', 'none']).nullable().default('llm'),
-  })
-  .meta({ id: 'ConversationSettings' })
+export const conversationSettings = looseComponent('ConversationSettings', {
+  schema_version: z.preprocess(() => 1, z.literal(1)),
+  max_iterations: withDefault(z.int().min(1), 500),
+  confirmation_mode: withDefault(z.boolean(), false),
+  security_analyzer: z.enum(['llm', 'pattern', 'policy_rail', 'none']).nullable().default('llm'),
+})
 export type ConversationSettings = z.output<typeof conversationSettings>
 
 /**
@@ -104,29 +103,23 @@ export const storedSettings = z.object({
 })
 export type StoredSettings = z.output<typeof storedSettings>
 
-export const settingsResponse = z
-  .object({
-    agent_settings: jsonObject,
-    conversation_settings: jsonObject,
-    llm_api_key_is_set: z.boolean(),
-    active_profile: z.string().nullable(),
-    active_agent_profile_id: z.string().nullable(),
-    misc_settings: jsonObject,
-  })
-  .meta({ id: 'SettingsResponse' })
+export const settingsResponse = component('SettingsResponse', {
+  agent_settings: jsonObject,
+  conversation_settings: jsonObject,
+  llm_api_key_is_set: z.boolean(),
+  active_profile: z.string().nullable(),
+  active_agent_profile_id: z.string().nullable(),
+  misc_settings: jsonObject,
+})
 
 /** Diffs are merge patches (RFC 7396): maps are merged, null takes a member back to its default, everything else replaces. */
-export const updateSettingsRequest = z
-  .object({
-    agent_settings_diff: nullAsUndefined(jsonObject),
-    conversation_settings_diff: nullAsUndefined(jsonObject),
-    misc_settings_diff: nullAsUndefined(jsonObject),
-    active_profile: z.string().nullish().meta({ description: 'A profile whose model to take; null: none.' }),
-    active_agent_profile_id: uuid
-      .nullish()
-      .meta({ description: 'The UUID of an agent profile; null: none.' }),
-  })
-  .meta({ id: 'SettingsUpdateRequest' })
+export const updateSettingsRequest = component('SettingsUpdateRequest', {
+  agent_settings_diff: nullAsUndefined(jsonObject),
+  conversation_settings_diff: nullAsUndefined(jsonObject),
+  misc_settings_diff: nullAsUndefined(jsonObject),
+  active_profile: z.string().nullish().meta({ description: 'A profile whose model to take; null: none.' }),
+  active_agent_profile_id: uuid.nullish().meta({ description: 'The UUID of an agent profile; null: none.' }),
+})
 export type UpdateSettingsRequest = z.output<typeof updateSettingsRequest>
 
 export const mcpServerName = z
@@ -136,24 +129,19 @@ export const mcpServerName = z
     'The name of an MCP server is 1 to 128 letters, digits, dots, underscores and hyphens, a letter or digit first',
   )
 /** What the settings know of an MCP server; anything else would be a mistake in a name, and is refused. */
-export const createMcpServerRequest = z
-  .strictObject({
-    ...mcpServer.shape,
-    enabled: nullAsUndefined(z.boolean()),
-    description: nullAsUndefined(z.string()),
-    icon: nullAsUndefined(z.string()),
-    keep_alive: nullAsUndefined(z.boolean()),
-    sse_read_timeout: nullAsUndefined(z.number().positive()),
-  })
-  .meta({ id: 'MCPServerInput' })
+export const createMcpServerRequest = strictComponent('MCPServerInput', {
+  ...mcpServer.shape,
+  enabled: nullAsUndefined(z.boolean()),
+  description: nullAsUndefined(z.string()),
+  icon: nullAsUndefined(z.string()),
+  keep_alive: nullAsUndefined(z.boolean()),
+  sse_read_timeout: nullAsUndefined(z.number().positive()),
+})
 /** A part of it; null takes a member away. Values are checked in the whole that comes of it. */
-export const patchMcpServerRequest = z
-  .strictObject(
-    Object.fromEntries(
-      Object.keys(createMcpServerRequest.shape).map((name) => [name, z.unknown().optional()]),
-    ),
-  )
-  .meta({ id: 'MCPServerPatch' })
+export const patchMcpServerRequest = strictComponent(
+  'MCPServerPatch',
+  Object.fromEntries(Object.keys(createMcpServerRequest.shape).map((name) => [name, z.unknown().optional()])),
+)
 
 /** The name of a secret, which is also that of a variable: a letter, then up to 63 letters, digits and underscores. */
 export const secretName = z
@@ -163,63 +151,56 @@ export const secretName = z
     'The name of a secret is a letter and up to 63 letters, digits and underscores',
   )
 
-export const secretItem = z
-  .object({ name: z.string(), description: z.string().nullable() })
-  .meta({ id: 'SecretItemResponse' })
+export const secretItem = component('SecretItemResponse', {
+  name: z.string(),
+  description: z.string().nullable(),
+})
 export type SecretItem = z.infer<typeof secretItem>
 
-export const secretList = z.object({ secrets: z.array(secretItem) }).meta({ id: 'SecretsListResponse' })
+export const secretList = component('SecretsListResponse', { secrets: z.array(secretItem) })
 
-export const saveSecretRequest = z
-  .object({
-    name: secretName,
-    value: boundedText(1, 65_536)
-      .refine((text) => !/^(?:\*+|<redacted>)$/.test(text), 'A mask is no value')
-      // What no environment of a process could hold.
-      .refine(
-        (text) => text.isWellFormed() && !text.includes('\0'),
-        'A value has no NUL and no half characters',
-      ),
-    description: nullAsUndefined(boundedText(0, 1_000)),
-  })
-  .meta({ id: 'SecretCreateRequest' })
+export const saveSecretRequest = component('SecretCreateRequest', {
+  name: secretName,
+  value: boundedText(1, 65_536)
+    .refine((text) => !/^(?:\*+|<redacted>)$/.test(text), 'A mask is no value')
+    // What no environment of a process could hold.
+    .refine(
+      (text) => text.isWellFormed() && !text.includes('\0'),
+      'A value has no NUL and no half characters',
+    ),
+  description: nullAsUndefined(boundedText(0, 1_000)),
+})
 
 const fieldChoice = z.object({ value: z.union([z.boolean(), z.number(), z.string()]), label: z.string() })
 
 /** One field of a form: where its value stands in the settings (`llm.model`), and how to ask for it. */
-export const settingsField = z
-  .object({
-    key: z.string(),
-    label: z.string(),
-    description: z.string().nullable(),
-    section: z.string(),
-    section_label: z.string(),
-    value_type: z.enum(['string', 'integer', 'number', 'boolean', 'array', 'object']),
-    default: z.unknown(),
-    prominence: z.enum(['critical', 'major', 'minor']),
-    depends_on: z.array(z.string()),
-    secret: z.boolean(),
-    choices: z.array(fieldChoice),
-    required: z.boolean(),
-    variant: z.string().nullable(),
-  })
-  .meta({ id: 'SettingsFieldSchema' })
+export const settingsField = component('SettingsFieldSchema', {
+  key: z.string(),
+  label: z.string(),
+  description: z.string().nullable(),
+  section: z.string(),
+  section_label: z.string(),
+  value_type: z.enum(['string', 'integer', 'number', 'boolean', 'array', 'object']),
+  default: z.unknown(),
+  prominence: z.enum(['critical', 'major', 'minor']),
+  depends_on: z.array(z.string()),
+  secret: z.boolean(),
+  choices: z.array(fieldChoice),
+  required: z.boolean(),
+  variant: z.string().nullable(),
+})
 export type SettingsField = z.infer<typeof settingsField>
 
 /** What a client needs to ask for settings: the sections of a form and their fields. */
-export const settingsSchema = z
-  .object({
-    model_name: z.string(),
-    sections: z.array(
-      z
-        .object({
-          key: z.string(),
-          label: z.string(),
-          variant: z.string().nullable(),
-          fields: z.array(settingsField),
-        })
-        .meta({ id: 'SettingsSectionSchema' }),
-    ),
-  })
-  .meta({ id: 'SettingsSchema' })
+export const settingsSchema = component('SettingsSchema', {
+  model_name: z.string(),
+  sections: z.array(
+    component('SettingsSectionSchema', {
+      key: z.string(),
+      label: z.string(),
+      variant: z.string().nullable(),
+      fields: z.array(settingsField),
+    }),
+  ),
+})
 export type SettingsSchema = z.infer<typeof settingsSchema>

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { nullAsUndefined, trueByDefault, withDefault } from '../../core/schemas.ts'
+import { component, looseComponent, nullAsUndefined, trueByDefault, withDefault } from '../../core/schemas.ts'
 import { hookConfig } from '../agents/agent.ts'
 import {
   enableRequest,
@@ -15,24 +15,23 @@ import {
 const projectDirectory = nullAsUndefined(z.string()).meta({ description: 'Absolute path of the project.' })
 
 /** A skill as clients list it. `repo`: always told; `knowledge`: told when a word of it is said; `agentskills`: a folder. */
-export const skillInfo = z
-  .object({
-    name: z.string(),
-    type: z.enum(['repo', 'knowledge', 'agentskills']),
-    content: z.string(),
-    triggers: z.array(z.string()),
-    source: z.string().nullable(),
-    description: z.string().nullable(),
-    is_agentskills_format: z.boolean(),
-    disable_model_invocation: z.boolean(),
-  })
-  .meta({ id: 'SkillInfo' })
+export const skillInfo = component('SkillInfo', {
+  name: z.string(),
+  type: z.enum(['repo', 'knowledge', 'agentskills']),
+  content: z.string(),
+  triggers: z.array(z.string()),
+  source: z.string().nullable(),
+  description: z.string().nullable(),
+  is_agentskills_format: z.boolean(),
+  disable_model_invocation: z.boolean(),
+})
 export type SkillInfo = z.infer<typeof skillInfo>
 
 /** A repository with the skills of an organisation. Its address may hold credentials; they are kept and shown nowhere. */
-const orgConfig = z
-  .looseObject({ org_repo_url: z.string().max(2048), org_name: nullAsUndefined(z.string()) })
-  .meta({ id: 'OrgConfig' })
+const orgConfig = looseComponent('OrgConfig', {
+  org_repo_url: z.string().max(2048),
+  org_name: nullAsUndefined(z.string()),
+})
 export type OrgConfig = z.output<typeof orgConfig>
 
 const exposedUrl = z.looseObject({
@@ -46,41 +45,38 @@ export type ExposedUrl = z.output<typeof exposedUrl>
  * Which skills to list. `marketplace_path`: of the public collection only what this file of it names. Unknown members are passed
  * over.
  */
-export const listSkillsRequest = z
-  .looseObject({
-    load_public: trueByDefault,
-    load_user: trueByDefault,
-    load_project: trueByDefault,
-    load_org: trueByDefault,
-    project_dir: projectDirectory,
-    marketplace_path: nullAsUndefined(z.string().max(1024)),
-    registered_marketplaces: withDefault(z.array(marketplaceRegistration).max(20), []),
-    org_config: nullAsUndefined(orgConfig),
-    org_configs: nullAsUndefined(z.array(orgConfig).max(20)),
-    sandbox_config: nullAsUndefined(
-      z.looseObject({ exposed_urls: withDefault(z.array(exposedUrl).max(100), []) }),
-    ),
-  })
-  .meta({ id: 'SkillsRequest' })
+export const listSkillsRequest = looseComponent('SkillsRequest', {
+  load_public: trueByDefault,
+  load_user: trueByDefault,
+  load_project: trueByDefault,
+  load_org: trueByDefault,
+  project_dir: projectDirectory,
+  marketplace_path: nullAsUndefined(z.string().max(1024)),
+  registered_marketplaces: withDefault(z.array(marketplaceRegistration).max(20), []),
+  org_config: nullAsUndefined(orgConfig),
+  org_configs: nullAsUndefined(z.array(orgConfig).max(20)),
+  sandbox_config: nullAsUndefined(
+    z.looseObject({ exposed_urls: withDefault(z.array(exposedUrl).max(100), []) }),
+  ),
+})
 export type ListSkillsRequest = z.output<typeof listSkillsRequest>
 
 /** By name. `sources`: how many each kind of source brought in, after names that clash. */
-export const skillList = z
-  .object({ skills: z.array(skillInfo), sources: z.record(z.string(), z.int()) })
-  .meta({ id: 'SkillsResponse' })
+export const skillList = component('SkillsResponse', {
+  skills: z.array(skillInfo),
+  sources: z.record(z.string(), z.int()),
+})
 
-export const installedSkill = z.object(installedMembers).meta({ id: 'InstalledSkillResponse' })
+export const installedSkill = component('InstalledSkillResponse', installedMembers)
 export type InstalledSkill = z.infer<typeof installedSkill>
 
 /** A skill of a catalogue. `source` is what an installation names it by. */
-export const marketplaceSkill = z
-  .object({
-    name: z.string(),
-    description: z.string().nullable(),
-    source: z.string(),
-    installed: z.boolean(),
-  })
-  .meta({ id: 'MarketplaceSkillInfo' })
+export const marketplaceSkill = component('MarketplaceSkillInfo', {
+  name: z.string(),
+  description: z.string().nullable(),
+  source: z.string(),
+  installed: z.boolean(),
+})
 export type MarketplaceSkill = z.infer<typeof marketplaceSkill>
 
 const nameParams = z.object({ name: z.string() })
@@ -98,7 +94,7 @@ export const skillRoutes = defineRoutes('skills', {
     summary: 'Fetch the public skills and the marketplaces again',
     responses: ok(
       'Whether it went well.',
-      z.object({ status: z.enum(['success', 'error']), message: z.string() }).meta({ id: 'SyncResponse' }),
+      component('SyncResponse', { status: z.enum(['success', 'error']), message: z.string() }),
     ),
   }),
   installSkill: route.post('/api/skills/install', {
@@ -115,7 +111,7 @@ export const skillRoutes = defineRoutes('skills', {
     summary: 'List the installed skills',
     responses: ok(
       'All of them.',
-      z.object({ skills: z.array(installedSkill) }).meta({ id: 'InstalledSkillsListResponse' }),
+      component('InstalledSkillsListResponse', { skills: z.array(installedSkill) }),
     ),
   }),
   getInstalledSkill: route.get('/api/skills/installed/{name}', {
@@ -140,7 +136,7 @@ export const skillRoutes = defineRoutes('skills', {
     responses: {
       200: {
         description: 'It is as its source has it now.',
-        schema: z.object({ message: z.string(), skill: installedSkill }).meta({ id: 'UpdateSkillResponse' }),
+        schema: component('UpdateSkillResponse', { message: z.string(), skill: installedSkill }),
       },
       400: notFetchedResponse,
     },
@@ -149,17 +145,14 @@ export const skillRoutes = defineRoutes('skills', {
     summary: 'List the skills of the public collection and of the marketplaces',
     responses: ok(
       'Empty when this server knows neither.',
-      z.object({ skills: z.array(marketplaceSkill) }).meta({ id: 'SkillCatalogResponse' }),
+      component('SkillCatalogResponse', { skills: z.array(marketplaceSkill) }),
     ),
   }),
   getHooks: route.post('/api/hooks', {
     tag: 'hooks',
     summary: 'Get the hooks of a project',
     description: 'Those of the project, and when it has none those of the user; null when there are none.',
-    body: z.object({ project_dir: projectDirectory }).meta({ id: 'HooksRequest' }).prefault({}),
-    responses: ok(
-      'The hooks.',
-      z.object({ hook_config: hookConfig.nullable() }).meta({ id: 'HooksResponse' }),
-    ),
+    body: component('HooksRequest', { project_dir: projectDirectory }).prefault({}),
+    responses: ok('The hooks.', component('HooksResponse', { hook_config: hookConfig.nullable() })),
   }),
 })

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { queryText } from '../../core/query.ts'
 import { defineRoutes, route } from '../../core/route.ts'
+import { component } from '../../core/schemas.ts'
 import { conversationId } from '../conversations/conversation.ts'
 
 const conversationParams = z.object({ conversation_id: conversationId })
@@ -8,34 +9,30 @@ const conversationParams = z.object({ conversation_id: conversationId })
 /** Longest that a ticket may open files. */
 const maxTicketSeconds = 3_600
 
-const workspaceTicketRequest = z
-  .object({
-    path: z
-      .string()
-      .max(4_096)
-      .refine((path) => path.isWellFormed(), 'No file has such a name')
-      .nullish()
-      .transform((path) => path ?? '')
-      .meta({
-        description:
-          'What it opens: a file, or a directory with all that is below it; the whole workspace unless given.',
-      }),
-    expires_in_seconds: z
-      .int()
-      .min(1)
-      .max(maxTicketSeconds)
-      .nullish()
-      .transform((seconds) => seconds ?? 300)
-      .meta({ type: 'integer', minimum: 1, maximum: maxTicketSeconds, default: 300 }),
-  })
-  .meta({ id: 'WorkspaceTicketRequest' })
+const workspaceTicketRequest = component('WorkspaceTicketRequest', {
+  path: z
+    .string()
+    .max(4_096)
+    .refine((path) => path.isWellFormed(), 'No file has such a name')
+    .nullish()
+    .transform((path) => path ?? '')
+    .meta({
+      description:
+        'What it opens: a file, or a directory with all that is below it; the whole workspace unless given.',
+    }),
+  expires_in_seconds: z
+    .int()
+    .min(1)
+    .max(maxTicketSeconds)
+    .nullish()
+    .transform((seconds) => seconds ?? 300)
+    .meta({ type: 'integer', minimum: 1, maximum: maxTicketSeconds, default: 300 }),
+})
 
-const workspaceTicket = z
-  .object({
-    url: z.string().meta({ description: 'Address of the file or directory on this server, from its root.' }),
-    expires_at: z.string().meta({ description: 'When it stops to open, UTC.' }),
-  })
-  .meta({ id: 'WorkspaceTicket' })
+const workspaceTicket = component('WorkspaceTicket', {
+  url: z.string().meta({ description: 'Address of the file or directory on this server, from its root.' }),
+  expires_at: z.string().meta({ description: 'When it stops to open, UTC.' }),
+})
 
 const fileRoute = {
   summary: 'Get a file of the workspace of a conversation',

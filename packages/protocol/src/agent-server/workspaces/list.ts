@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { component } from '../../core/schemas.ts'
 
 const workspacePath = z
   .string()
@@ -8,34 +9,33 @@ const workspacePath = z
 const itemMembers = { id: z.string().min(1).max(4096), name: z.string().max(1000), path: workspacePath }
 
 /** A folder that somebody works in. What stands here need not be there. */
-export const workspaceItem = z
-  .object({
-    ...itemMembers,
-    parentPath: workspacePath
-      .nullish()
-      .transform((text) => text ?? undefined)
-      .meta({ description: 'The parent below which it was found.' }),
-  })
-  .meta({ id: 'WorkspaceItem' })
+export const workspaceItem = component('WorkspaceItem', {
+  ...itemMembers,
+  parentPath: workspacePath
+    .nullish()
+    .transform((text) => text ?? undefined)
+    .meta({ description: 'The parent below which it was found.' }),
+})
 export type WorkspaceItem = z.output<typeof workspaceItem>
 
 /** A folder whose folders are workspaces. */
-export const workspaceParent = z.object(itemMembers).meta({ id: 'WorkspaceParentItem' })
+export const workspaceParent = component('WorkspaceParentItem', itemMembers)
 export type WorkspaceParent = z.output<typeof workspaceParent>
 
 /** In the order in which they were added. Members that are not known are left out. */
-export const workspacesList = z
-  .object({ workspaces: z.array(workspaceItem), workspaceParents: z.array(workspaceParent) })
-  .meta({ id: 'WorkspacesList' })
+export const workspacesList = component('WorkspacesList', {
+  workspaces: z.array(workspaceItem),
+  workspaceParents: z.array(workspaceParent),
+})
 export type WorkspacesList = z.output<typeof workspacesList>
 
-export const addWorkspacesRequest = z
-  .object({ workspaces: z.array(workspaceItem).max(1000) })
-  .meta({ id: 'AddWorkspacesRequest' })
+export const addWorkspacesRequest = component('AddWorkspacesRequest', {
+  workspaces: z.array(workspaceItem).max(1000),
+})
 
-export const addWorkspaceParentsRequest = z
-  .object({ parents: z.array(workspaceParent).max(1000) })
-  .meta({ id: 'AddWorkspaceParentsRequest' })
+export const addWorkspaceParentsRequest = component('AddWorkspaceParentsRequest', {
+  parents: z.array(workspaceParent).max(1000),
+})
 
 /** Both forms that clients read: that it is gone, and what is left. */
 export const removedWorkspace = workspacesList
