@@ -4,29 +4,7 @@ export * from './agent-server/agents/sub-agent-routes.ts'
 export * from './agent-server/agents/tool-routes.ts'
 export * from './agent-server/bash/bash.ts'
 export * from './agent-server/bash/routes.ts'
-export {
-  type ClientTool,
-  type ConversationInfo,
-  conversationId,
-  type ExecutionStatus,
-  executionStatus,
-  type GoalState,
-  type GoalVerdict,
-  goalState,
-  goalVerdict,
-  type ImportMeta,
-  importMeta,
-  leafEventIdKey,
-  patchConversationRequest,
-  type SendMessageRequest,
-  type StartConversationRequest,
-  type StuckThresholds,
-  sendMessageRequest,
-  startConversationRequest,
-  stuckThresholds,
-  type WireVersion,
-  wireVersion,
-} from './agent-server/conversations/conversation.ts'
+export * from './agent-server/conversations/conversation.ts'
 export * from './agent-server/editor/routes.ts'
 export * from './agent-server/extensions/extension.ts'
 export * from './agent-server/files/routes.ts'
@@ -43,31 +21,12 @@ export * from './agent-server/llm/provider-connection-routes.ts'
 export * from './agent-server/mcp/mcp.ts'
 export * from './agent-server/mcp/routes.ts'
 export * from './agent-server/plugins/routes.ts'
-export {
-  type AgentProfile,
-  type AgentProfileDiagnostics,
-  type AgentProfileSummary,
-  agentProfile,
-  type OpenHandsProfile,
-  type StoredAgentProfile,
-} from './agent-server/profiles/agent-profile.ts'
+export * from './agent-server/profiles/agent-profile.ts'
 export * from './agent-server/profiles/agent-profile-routes.ts'
 export { type ProfileSummary, profileName } from './agent-server/profiles/llm-profile.ts'
 export * from './agent-server/routes.ts'
 export * from './agent-server/settings/routes.ts'
-export {
-  type AgentSettings,
-  agentSettings,
-  type ConversationSettings,
-  conversationSettings,
-  type SecretItem,
-  type SettingsSchema,
-  type StoredSettings,
-  saveSecretRequest,
-  secretName,
-  storedSettings,
-  type UpdateSettingsRequest,
-} from './agent-server/settings/settings.ts'
+export * from './agent-server/settings/settings.ts'
 export * from './agent-server/settings/settings-forms.ts'
 export * from './agent-server/skills/routes.ts'
 export * from './agent-server/workspaces/file-routes.ts'
@@ -78,17 +37,7 @@ export * from './core/environment.ts'
 export * from './core/instant.ts'
 export * from './core/json-depth.ts'
 export * from './core/log-function.ts'
-export {
-  type CriticResult,
-  compareRisk,
-  type ImageContent,
-  isRiskAtLeast,
-  type Message,
-  type MessageToolCall,
-  type SecurityRisk,
-  securityRisk,
-  type TextContent,
-} from './core/message.ts'
+export * from './core/message.ts'
 export * from './core/problem.ts'
 export type { EventFilter, EventSortOrder } from './core/query.ts'
 export type * from './core/route.ts'
@@ -99,23 +48,10 @@ export * from './events/socket.ts'
 export * from './message-texts.ts'
 export * from './openapi/openapi.ts'
 export { type Scope, type UserSettings, userSettings } from './sandbox-server/account.ts'
-export {
-  type AppConversation,
-  type AppConversationStartRequest,
-  type AppConversationStartTask,
-  type StartTaskStatus,
-  startTaskStatus,
-} from './sandbox-server/app-conversation.ts'
+export * from './sandbox-server/app-conversation.ts'
 export * from './sandbox-server/app-conversation-routes.ts'
 export * from './sandbox-server/routes.ts'
-export {
-  type SandboxInfo,
-  type SandboxSpec,
-  type SandboxSpecInfo,
-  type SandboxStatus,
-  sandboxSpec,
-  sandboxStatus,
-} from './sandbox-server/sandbox.ts'
+export * from './sandbox-server/sandbox.ts'
 export * from './sandbox-server/sandbox-routes.ts'
 export * from './sandbox-server/webhook-routes.ts'
 export * from './tools/action-parameters.ts'

@@ -1,9 +1,7 @@
-import * as z from 'zod'
-import { ok } from '../core/responses.ts'
+import { healthStatus, ok } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
 import { serverInfo } from './conversations/conversation.ts'
 
-const healthStatus = z.object({ status: z.string(), message: z.string().optional() })
 const healthResponses = ok('It is.', healthStatus)
 
 export const healthRoutes = defineRoutes('health', {

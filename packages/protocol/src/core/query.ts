@@ -59,6 +59,12 @@ export const pageLimit = integerText.pipe(z.number().gt(0).lte(100)).default(100
   description: 'Maximum number of items in the page.',
 })
 
+/** The query of a page. */
+export const pageQuery = z.object({
+  page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
+  limit: pageLimit,
+})
+
 const booleanSpellings: Readonly<Record<string, boolean>> = {
   true: true,
   '1': true,
@@ -92,7 +98,6 @@ export function emptyAsUndefined<S extends z.ZodType>(schema: S) {
 
 /** The query of an event search (spec 4.1). */
 export const eventSearchQuery = eventFilter.extend({
-  page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
-  limit: pageLimit,
+  ...pageQuery.shape,
   sort_order: eventSortOrder.default('TIMESTAMP'),
 })

@@ -13,6 +13,9 @@ export function listed<S extends z.ZodType>(item: S) {
 
 export const success = component('Success', { success: z.boolean() })
 
+/** Of `/alive` and `/ready`. */
+export const healthStatus = z.object({ status: z.string(), message: z.string().optional() })
+
 export const successResponses = ok('Done.', success)
 export const countResponses = ok('Their number.', z.int())
 /** A stored document is damaged, or was sealed with another key. */

@@ -65,6 +65,11 @@ export function withDefault<S extends z.ZodType>(schema: S, value: z.output<S>) 
     .meta({ default: value })
 }
 
+/** A member that is null until it is set. */
+export function nullByDefault<S extends z.ZodType>(schema: S) {
+  return schema.nullable().default(null)
+}
+
 export const jsonObject = z.record(z.string(), z.unknown())
 
 /** A date-time text of the server, not checked. */

@@ -9,7 +9,7 @@ import {
   thinkingBlocks,
 } from '../core/message.ts'
 import type { ValidationIssue } from '../core/problem.ts'
-import { dateTimeText } from '../core/schemas.ts'
+import { component, dateTimeText } from '../core/schemas.ts'
 import { validationIssues } from '../core/validation-issues.ts'
 import { action, observation, toolDefinition } from '../tools/registry.ts'
 
@@ -156,9 +156,10 @@ export type Event = z.input<typeof event>
 export const eventKinds: readonly Event['kind'][] = event.options.map((option) => option.shape.kind.value)
 
 /** One page of a search: `next_page_id` is null on the last one. */
-export const eventPage = z
-  .object({ items: z.array(event), next_page_id: z.string().nullish() })
-  .meta({ id: 'EventPage' })
+export const eventPage = component('EventPage', {
+  items: z.array(event),
+  next_page_id: z.string().nullish(),
+})
 
 const defaultSources: ReadonlyMap<string, EventSource> = new Map(
   event.options.flatMap((option) => {

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { profileMutation, profileName, renameProfileRequest } from '../agent-server/profiles/llm-profile.ts'
-import { queryFlag, queryText } from '../core/query.ts'
-import { ok, successResponses } from '../core/responses.ts'
+import { pageQuery, queryFlag, queryText } from '../core/query.ts'
+import { healthStatus, ok, successResponses } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
 import { jsonObject, pageOf, uuid } from '../core/schemas.ts'
 import {
@@ -32,7 +32,7 @@ import {
   userSettingsResponse,
   webClientConfig,
 } from './account.ts'
-import { pageQuery, sandboxId } from './sandbox.ts'
+import { sandboxId } from './sandbox.ts'
 
 const messageResponses = { 200: { description: 'What was done.', schema: messageResponse } }
 const profileParams = z.object({ name: profileName })
@@ -41,7 +41,6 @@ const userParams = z.object({ user_id: z.string().min(1).max(100) })
 const organizationParams = z.object({ org_id: uuid })
 const organizationMemberParams = z.object({ org_id: uuid, user_id: z.string().min(1).max(100) })
 const secretParams = z.object({ name: z.string().min(1).max(200) })
-const healthStatus = z.object({ status: z.string(), message: z.string().optional() })
 
 const healthRoutes = defineRoutes('health', {
   alive: route.get('/alive', {

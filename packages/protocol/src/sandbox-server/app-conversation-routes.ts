@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { conversationParams } from '../agent-server/conversations/conversation.ts'
 import { queryText } from '../core/query.ts'
 import { countResponses, listed, ok, successResponses } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
@@ -19,7 +20,6 @@ import {
   startTaskSearchQuery,
 } from './app-conversation.ts'
 
-const conversationParams = z.object({ conversation_id: uuid })
 const idsQuery = z.array(uuid).min(1).max(100)
 const sandboxRefusals = {
   409: { description: 'Its sandbox does not run; resume it first.' },

@@ -3,7 +3,7 @@ import { secretSource } from '../agent-server/agents/agent.ts'
 import { executionStatus, tags } from '../agent-server/conversations/conversation.ts'
 import { extensionSource } from '../agent-server/extensions/extension.ts'
 import { content } from '../core/message.ts'
-import { queryFlag, queryInstant, queryText } from '../core/query.ts'
+import { pageQuery, queryFlag, queryInstant, queryText } from '../core/query.ts'
 import {
   boundedText,
   component,
@@ -15,7 +15,7 @@ import {
   uuid,
   withDefault,
 } from '../core/schemas.ts'
-import { pageQuery, sandboxStatus } from './sandbox.ts'
+import { sandboxStatus } from './sandbox.ts'
 
 /** Ids of conversations and start tasks leave the control plane as 32 hex digits; dashes are taken too. */
 const hexId = z.string().meta({ description: '32 hex digits.' })

@@ -1,15 +1,8 @@
 import * as z from 'zod'
-import { queryText } from '../core/query.ts'
+import { pageQuery, queryText } from '../core/query.ts'
 import { listed, ok, success } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
-import {
-  pageQuery,
-  sandboxId,
-  sandboxInfo,
-  sandboxPage,
-  sandboxSpecInfo,
-  sandboxSpecPage,
-} from './sandbox.ts'
+import { sandboxId, sandboxInfo, sandboxPage, sandboxSpecInfo, sandboxSpecPage } from './sandbox.ts'
 
 const sandboxParams = z.object({ sandbox_id: sandboxId })
 const successResponses = ok('Done, or it was so already.', success)

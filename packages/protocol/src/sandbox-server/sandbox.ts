@@ -1,5 +1,4 @@
 import * as z from 'zod'
-import { pageLimit, queryText } from '../core/query.ts'
 import { component, pageOf, strictComponent, timestamp } from '../core/schemas.ts'
 
 /**
@@ -79,12 +78,6 @@ export const sandboxSpecInfo = component('SandboxSpecInfo', {
 export type SandboxSpecInfo = z.infer<typeof sandboxSpecInfo>
 
 export const sandboxSpecPage = pageOf(sandboxSpecInfo).meta({ id: 'SandboxSpecPage' })
-
-/** A page of anything of the control plane. */
-export const pageQuery = z.object({
-  page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
-  limit: pageLimit,
-})
 
 /** One spec as it stands in a file of specs or in SLIPWAY_SANDBOX_SPECS. */
 export const sandboxSpec = strictComponent('SandboxSpec', {

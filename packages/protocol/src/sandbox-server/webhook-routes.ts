@@ -1,11 +1,11 @@
 import * as z from 'zod'
+import { conversationParams } from '../agent-server/conversations/conversation.ts'
 import { eventFilter, eventSearchQuery, queryFlag, queryText } from '../core/query.ts'
-import { countResponses, ok, success } from '../core/responses.ts'
+import { countResponses, listed, ok, success } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
 import { looseComponent, uuid } from '../core/schemas.ts'
 import { event, eventPage } from '../events/event.ts'
 
-const conversationParams = z.object({ conversation_id: uuid })
 const kindQuery = queryText.meta({ description: 'Keep only events of this kind.' })
 const filterQuery = eventFilter.extend({ kind__eq: kindQuery, source__eq: queryText })
 const searchQuery = eventSearchQuery.extend({ kind__eq: kindQuery, source__eq: queryText })
@@ -16,9 +16,6 @@ const eventIds = z
   .meta({ description: 'Ids of events, repeated; at most 100.' })
 const successResponses = ok('Stored, or stored before.', success)
 const pageResponses = ok('One page.', eventPage)
-const eventsResponses = {
-  200: { description: 'In the order asked for, null for the missing.', schema: z.array(event.nullable()) },
-}
 
 /** Events that came home: what the control plane keeps of conversations, whatever became of their sandboxes. */
 export const webhookRoutes = defineRoutes('history', {
@@ -39,7 +36,7 @@ export const webhookRoutes = defineRoutes('history', {
     summary: 'Get events by id',
     params: conversationParams,
     query: z.object({ id: eventIds }),
-    responses: eventsResponses,
+    responses: listed(event),
   }),
   exportHomeEvents: route.get('/api/v1/conversation/{conversation_id}/events/export', {
     summary: 'Export the events of a conversation, one a line',

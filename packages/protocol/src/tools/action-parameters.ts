@@ -1,3 +1,4 @@
+import { isRecord } from '@slipway/shared/json'
 import * as z from 'zod'
 import type { ValidationIssue } from '../core/problem.ts'
 import { validationIssues } from '../core/validation-issues.ts'
@@ -27,8 +28,8 @@ export function actionParameters(kind: ActionKind): Record<string, unknown> {
 /** The same for the schema of an action that is in no union. */
 export function schemaParameters(schema: z.ZodObject): Record<string, unknown> {
   const { $ref, $defs } = z.toJSONSchema(schema, { io: 'input' })
-  const plain = simplify({ $ref }, isObject($defs) ? $defs : {})
-  const { kind: _, ...properties } = isObject(plain.properties) ? plain.properties : {}
+  const plain = simplify({ $ref }, isRecord($defs) ? $defs : {})
+  const { kind: _, ...properties } = isRecord(plain.properties) ? plain.properties : {}
   const required = Array.isArray(plain.required) ? plain.required.filter((name) => name !== 'kind') : []
   return { type: 'object', properties, required, additionalProperties: false }
 }
@@ -76,8 +77,8 @@ function simplify(schema: Json, defs: Json): Record<string, unknown> {
   const target = typeof $ref === 'string' ? defs[$ref.replace('#/$defs/', '')] : undefined
   const branches = Array.isArray(anyOf) ? anyOf.filter((branch) => branch?.type !== 'null') : []
   const merged: Record<string, unknown> = {
-    ...(isObject(target) ? simplify(target, defs) : {}),
-    ...(branches.length === 1 && isObject(branches[0]) ? simplify(branches[0], defs) : {}),
+    ...(isRecord(target) ? simplify(target, defs) : {}),
+    ...(branches.length === 1 && isRecord(branches[0]) ? simplify(branches[0], defs) : {}),
     ...Object.fromEntries(
       Object.entries(rest).map(([name, value]) => [name, simplifyMember(name, value, defs)]),
     ),
@@ -90,15 +91,11 @@ function simplify(schema: Json, defs: Json): Record<string, unknown> {
 }
 
 function simplifyMember(name: string, value: unknown, defs: Json): unknown {
-  if (name === 'properties' && isObject(value))
+  if (name === 'properties' && isRecord(value))
     return Object.fromEntries(
-      Object.entries(value).map(([key, member]) => [key, isObject(member) ? simplify(member, defs) : member]),
+      Object.entries(value).map(([key, member]) => [key, isRecord(member) ? simplify(member, defs) : member]),
     )
-  return (name === 'items' || name === 'additionalProperties') && isObject(value)
+  return (name === 'items' || name === 'additionalProperties') && isRecord(value)
     ? simplify(value, defs)
     : value
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -50,6 +50,18 @@ export const securityAnalyzer = z
   .meta({ id: 'SecurityAnalyzer' })
 export type SecurityAnalyzer = z.output<typeof securityAnalyzer>
 
+/** A condensation leaves less than half of `max_size`. */
+export function fitsKeepFirst(condenser: {
+  readonly keep_first: number
+  readonly max_size: number
+}): boolean {
+  return condenser.keep_first < condenser.max_size / 2 - 1
+}
+export const keepFirstIssue = {
+  message: 'keep_first must be less than max_size / 2 - 1',
+  path: ['keep_first'],
+}
+
 const noOpCondenser = z.object({ kind: z.literal('NoOpCondenser') })
 const summarizingCondenser = z
   .object({
@@ -62,10 +74,7 @@ const summarizingCondenser = z
     hard_context_reset_max_retries: withDefault(z.int().min(0), 5),
     hard_context_reset_context_scaling: withDefault(z.number().gt(0).lt(1), 0.8),
   })
-  .refine(({ keep_first, max_size }) => keep_first < max_size / 2 - 1, {
-    message: 'keep_first must be less than max_size / 2 - 1',
-    path: ['keep_first'],
-  })
+  .refine(fitsKeepFirst, keepFirstIssue)
 /** What keeps the prompt within the model's window; times and sizes in events and tokens. `llm` absent: the agent's own. */
 export const condenser = z
   .discriminatedUnion('kind', [

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { content, textContent } from '../../core/message.ts'
-import { emptyAsUndefined, pageLimit, queryText } from '../../core/query.ts'
+import { emptyAsUndefined, pageQuery } from '../../core/query.ts'
 import {
   boundedText,
   component,
@@ -27,6 +27,7 @@ export type ExecutionStatus = z.infer<typeof executionStatus>
 
 /** The id of a conversation: a UUID in any case, with or without dashes; after parsing in lower case with dashes. */
 export const conversationId = uuid
+export const conversationParams = z.object({ conversation_id: conversationId })
 
 /** The key of the state update that moves the end of the active branch; its value is the id of an event, or null. */
 export const leafEventIdKey = 'leaf_event_id'
@@ -181,8 +182,7 @@ export const conversationFilter = z.object({
 })
 
 export const conversationSearchQuery = conversationFilter.extend({
-  page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
-  limit: pageLimit,
+  ...pageQuery.shape,
   sort_order: conversationSortOrder.default('CREATED_AT_DESC'),
 })
 

@@ -3,9 +3,8 @@ import { emptyAsUndefined, eventFilter, eventSearchQuery, queryFlag, queryIntege
 import { countResponses, listed, ok, successResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { event, eventPage } from '../../events/event.ts'
-import { confirmationResponseRequest, conversationId, sendMessageRequest } from './conversation.ts'
+import { confirmationResponseRequest, conversationParams, sendMessageRequest } from './conversation.ts'
 
-const conversationParams = z.object({ conversation_id: conversationId })
 const eventIds = z.array(z.string()).optional().meta({ description: 'Ids of events, repeated.' })
 
 export const eventRoutes = defineRoutes('events', {

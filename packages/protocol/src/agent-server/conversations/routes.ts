@@ -10,6 +10,7 @@ import {
   conversationId,
   conversationInfo,
   conversationPage,
+  conversationParams,
   conversationSearchQuery,
   forkConversationRequest,
   generateTitleRequest,
@@ -26,7 +27,6 @@ import {
   updateSecretsRequest,
 } from './conversation.ts'
 
-const conversationParams = z.object({ conversation_id: conversationId })
 const skillsQuery = z.object({
   include_skills: queryFlag.meta({ description: 'Show the skills of the agent context.' }),
 })

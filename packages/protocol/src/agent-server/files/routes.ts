@@ -1,9 +1,9 @@
 import * as z from 'zod'
-import { emptyAsUndefined, pageLimit, queryFlag, queryText } from '../../core/query.ts'
+import { emptyAsUndefined, pageQuery, queryFlag, queryText } from '../../core/query.ts'
 import { ok, successResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component } from '../../core/schemas.ts'
-import { conversationId } from '../conversations/conversation.ts'
+import { conversationParams } from '../conversations/conversation.ts'
 
 const pathQuery = z.object({ path: z.string().meta({ description: 'Absolute.' }) })
 const pathParams = z.object({
@@ -52,7 +52,7 @@ export const fileRoutes = defineRoutes('files', {
   downloadTrajectory: route.get('/api/file/download-trajectory/{conversation_id}', {
     summary: 'Download a conversation as a zip file',
     description: 'meta.json, and a file for each event; secrets are stars.',
-    params: z.object({ conversation_id: conversationId }),
+    params: conversationParams,
     responses: { 200: { description: 'The zip file.', contentType: 'application/zip' } },
   }),
   archiveDirectory: route.get('/api/file/archive', {
@@ -97,8 +97,7 @@ export const fileRoutes = defineRoutes('files', {
   searchSubdirectories: route.get('/api/file/search_subdirs', {
     summary: 'List the directories in a directory',
     query: pathQuery.extend({
-      page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
-      limit: pageLimit,
+      ...pageQuery.shape,
       include_hidden: queryFlag,
     }),
     responses: {

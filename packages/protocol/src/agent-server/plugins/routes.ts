@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { ok, success } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component, nullAsUndefined, trueByDefault } from '../../core/schemas.ts'
-import { conversationId } from '../conversations/conversation.ts'
+import { conversationParams } from '../conversations/conversation.ts'
 import {
   enableRequest,
   enableResponse,
@@ -117,7 +117,7 @@ export const pluginRoutes = defineRoutes('plugins', {
   loadPlugin: route.post('/api/conversations/{conversation_id}/load_plugin', {
     tag: 'conversations',
     summary: 'Give a conversation a plugin of a marketplace',
-    params: z.object({ conversation_id: conversationId }),
+    params: conversationParams,
     body: component('LoadPluginRequest', {
       plugin_ref: z.string().meta({ description: '`name@marketplace`.' }),
     }),

@@ -3,17 +3,16 @@ import * as z from 'zod'
 import {
   component,
   jsonObject,
+  nullByDefault,
   strictComponent,
   trueByDefault,
   uuid,
   withDefault,
 } from '../../core/schemas.ts'
-import { toolSpec } from '../agents/agent.ts'
+import { fitsKeepFirst, keepFirstIssue, toolSpec } from '../agents/agent.ts'
 import { condenserSettings, verificationSettings } from '../settings/settings.ts'
 import { profileName } from './llm-profile.ts'
 
-/** Null and left out are the same on the way in; null on the way out. */
-const nullByDefault = <S extends z.ZodType>(schema: S) => schema.nullable().default(null)
 const longText = z.string().max(100_000)
 const nameList = z.array(z.string().min(1).max(200)).max(1000)
 
@@ -27,10 +26,7 @@ function hasNoSecrets(value: unknown): boolean {
 /** As in the settings (wire 8.5), and closed. */
 const profileCondenser = z
   .strictObject(condenserSettings.shape)
-  .refine(({ keep_first, max_size }) => keep_first < max_size / 2 - 1, {
-    message: 'keep_first must be less than max_size / 2 - 1',
-    path: ['keep_first'],
-  })
+  .refine(fitsKeepFirst, keepFirstIssue)
   .meta({ id: 'AgentProfileCondenser' })
 
 const { critic_api_key: _, ...verification } = verificationSettings.shape

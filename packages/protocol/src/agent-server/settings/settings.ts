@@ -5,18 +5,21 @@ import {
   jsonObject,
   looseComponent,
   nullAsUndefined,
+  nullByDefault,
   strictComponent,
   trueByDefault,
   uuid,
   withDefault,
 } from '../../core/schemas.ts'
-import { agentContext, mcpConfig, mcpServer, toolSpec } from '../agents/agent.ts'
+import {
+  agentContext,
+  fitsKeepFirst,
+  keepFirstIssue,
+  mcpConfig,
+  mcpServer,
+  toolSpec,
+} from '../agents/agent.ts'
 import { llm, secretInput } from '../llm/llm.ts'
-
-/** A member that is null until it is set. */
-function nullByDefault<S extends z.ZodType>(schema: S) {
-  return schema.nullable().default(null)
-}
 
 export const condenserSettings = z.looseObject({
   condenser_kind: withDefault(z.enum(['llm_summarizing', 'no_op']), 'llm_summarizing'),
@@ -63,12 +66,7 @@ export const agentSettings = looseComponent('OpenHandsAgentSettings', {
   tool_concurrency_limit: withDefault(z.int().min(1), 1),
   mcp_config: mcpConfig,
   agent_context: z.preprocess((value) => value ?? {}, agentContext),
-  condenser: z
-    .preprocess((value) => value ?? {}, condenserSettings)
-    .refine(({ keep_first, max_size }) => keep_first < max_size / 2 - 1, {
-      message: 'keep_first must be less than max_size / 2 - 1',
-      path: ['keep_first'],
-    }),
+  condenser: z.preprocess((value) => value ?? {}, condenserSettings).refine(fitsKeepFirst, keepFirstIssue),
   verification: z.preprocess((value) => value ?? {}, verificationSettings),
 })
 export type AgentSettings = z.output<typeof agentSettings>

@@ -2,9 +2,7 @@ import * as z from 'zod'
 import { queryText } from '../../core/query.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component } from '../../core/schemas.ts'
-import { conversationId } from '../conversations/conversation.ts'
-
-const conversationParams = z.object({ conversation_id: conversationId })
+import { conversationParams } from '../conversations/conversation.ts'
 
 /** Longest that a ticket may open files. */
 const maxTicketSeconds = 3_600
