@@ -1,5 +1,5 @@
 import { Problem } from '@slipway/protocol'
-import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
+import type { SandboxServerContext } from '../context/command-context.ts'
 import { getAppConversation, remoteEvents } from '../conversation/remote-events.ts'
 import { followStartTask, type StartRequest } from '../conversation/start-tasks.ts'
 import { sanitizeLine } from '../output/sanitize.ts'

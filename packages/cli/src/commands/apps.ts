@@ -1,9 +1,9 @@
 import type { AppConversation } from '@slipway/protocol'
-import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
+import type { SandboxServerContext } from '../context/command-context.ts'
 import { getAppConversation, remoteEvents } from '../conversation/remote-events.ts'
 import { listPages } from '../output/list-pages.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
-import { print, table } from '../output/terminal.ts'
+import { print, printResult, table } from '../output/terminal.ts'
 import { readWithProgress, writeFileAtomic } from './export.ts'
 import { positionedLine, tailLine } from './tail.ts'
 
@@ -55,8 +55,7 @@ export async function downloadAppCommand(
   const stream = response.body ?? new Blob([]).stream()
   const output = options.output ?? `conversation_${id.replaceAll('-', '')}.zip`
   const size_bytes = await writeFileAtomic(output, readWithProgress(stream, signal))
-  const words = `${size_bytes} bytes in ${sanitizeLine(output)}`
-  await print(isJson ? `${JSON.stringify({ output, size_bytes })}\n` : `${words}\n`)
+  await printResult(isJson, { output, size_bytes }, `${size_bytes} bytes in ${sanitizeLine(output)}`)
 }
 
 /** Deletes a conversation and its history, and its sandbox unless others use it. */
@@ -65,5 +64,5 @@ export async function removeAppCommand(
   id: string,
 ): Promise<void> {
   await client.call('deleteAppConversation', { params: { conversation_id: id }, signal })
-  await print(isJson ? `${JSON.stringify({ conversation_id: id, status: 'removed' })}\n` : 'removed\n')
+  await printResult(isJson, { conversation_id: id, status: 'removed' }, 'removed')
 }

@@ -1,11 +1,11 @@
 import type { CallInput } from '@slipway/client'
 import type { ConversationInfo } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
+import { listPages } from '../output/list-pages.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
-import { print, printNote, table } from '../output/terminal.ts'
-import { parseRawPage } from '../parsing/raw-page.ts'
+import { table } from '../output/terminal.ts'
 
-export type ConversationsQuery = NonNullable<CallInput<'searchConversations'>['query']>
+type ConversationsQuery = NonNullable<CallInput<'searchConversations'>['query']>
 
 /** Lists conversations, the newest first. */
 export async function conversationsCommand(
@@ -14,19 +14,13 @@ export async function conversationsCommand(
   options: { readonly all: boolean },
 ): Promise<void> {
   const { client, isJson, signal } = context
-  let page_id: string | undefined
-  let isFirst = true
-  do {
-    const response = await client.open('searchConversations', { query: { ...query, page_id }, signal })
-    const { items, next_page_id } = parseRawPage(await response.text())
-    if (isJson) await print(items.map((item) => `${item}\n`).join(''))
-    else if (items.length === 0 && isFirst)
-      printNote('There is no conversation yet. "slipway import FILE" brings one in.')
-    else await print(await conversationTable(context, items, isFirst))
-    isFirst = false
-    page_id = next_page_id ?? undefined
-  } while (options.all && page_id !== undefined)
-  if (page_id !== undefined) printNote('There are more: --all')
+  await listPages({
+    open: (page_id) => client.open('searchConversations', { query: { ...query, page_id }, signal }),
+    table: (items, hasHead) => conversationTable(context, items, hasHead),
+    isJson,
+    all: options.all,
+    nothing: 'There is no conversation yet. "slipway import FILE" brings one in.',
+  })
 }
 
 async function conversationTable(

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { Problem } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
 import { Progress } from '../output/progress.ts'
-import { print } from '../output/terminal.ts'
+import { print, printResult } from '../output/terminal.ts'
 
 /** Writes the log of a conversation, one event a line, to standard output or whole into a file. */
 export async function exportCommand(
@@ -19,9 +19,8 @@ export async function exportCommand(
     for await (const chunk of chunks) await print(chunk)
     return
   }
-  const sizeBytes = await writeFileAtomic(output, chunks)
-  const words = `Exported ${sizeBytes} bytes to ${output}`
-  await print(context.isJson ? `${JSON.stringify({ output, size_bytes: sizeBytes })}\n` : `${words}\n`)
+  const size_bytes = await writeFileAtomic(output, chunks)
+  await printResult(context.isJson, { output, size_bytes }, `Exported ${size_bytes} bytes to ${output}`)
 }
 
 /** The file is there with all its bytes or as it was before. */

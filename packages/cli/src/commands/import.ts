@@ -4,10 +4,11 @@ import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { CallError } from '@slipway/client'
 import { type ImportMeta, Problem } from '@slipway/protocol'
+import { parseJson } from '@slipway/shared/json'
 import type { CommandContext } from '../context/command-context.ts'
 import { Progress } from '../output/progress.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
-import { print, printNote } from '../output/terminal.ts'
+import { printNote, printResult } from '../output/terminal.ts'
 import { toReadableStream } from '../parsing/to-readable-stream.ts'
 
 type MetaFlags = { readonly [M in keyof ImportMeta]?: ImportMeta[M] }
@@ -44,7 +45,7 @@ export async function importCommand(
     const unknown = options.keepUnknown ? ('keep' as const) : undefined
     const done = await context.client.importEvents(toReadableStream(upload()), { unknown, signal })
     const words = `Imported ${done.imported} events into conversation ${done.conversation_id}`
-    await print(context.isJson ? `${JSON.stringify(done)}\n` : `${words}\n`)
+    await printResult(context.isJson, done, words)
   } catch (error) {
     if (context.signal.aborted) throw new Problem('bad_request', 'Stopped. Nothing was imported.')
     if (readError !== undefined) throw readError
@@ -118,12 +119,8 @@ async function withMetaLine(chunks: AsyncIterable<Buffer>, meta: MetaFlags) {
 
 /** The members of a first line that is no event, undefined when it is one or cannot be read. */
 function parseMetaLine(line: Buffer): object | undefined {
-  try {
-    const value: unknown = JSON.parse(line.toString('utf8').replace(/^\ufeff/, ''))
-    return typeof value === 'object' && value !== null && !Object.hasOwn(value, 'kind') ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value = parseJson(line.toString('utf8').replace(/^\ufeff/, ''))
+  return typeof value === 'object' && value !== null && !Object.hasOwn(value, 'kind') ? value : undefined
 }
 
 function countNewlines(chunk: Buffer): number {

@@ -1,7 +1,7 @@
 import type { CommandContext } from '../context/command-context.ts'
 import { formatPendingAction, listPendingActions } from '../conversation/pending-actions.ts'
 import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
-import { print, printNote } from '../output/terminal.ts'
+import { printNote, printResult } from '../output/terminal.ts'
 import { exitCodes, followRun } from './follow-run.ts'
 
 /** Lets the run end after the step that is under way, or interrupts that too. */
@@ -15,9 +15,7 @@ export async function stopCommand(
   await client.call(how, { params, signal })
   const info = await client.call('getConversation', { params, signal })
   const { execution_status } = info
-  await print(
-    isJson ? `${JSON.stringify({ conversation_id: info.id, execution_status })}\n` : `${execution_status}\n`,
-  )
+  await printResult(isJson, { conversation_id: info.id, execution_status }, execution_status)
   if (execution_status === 'paused') printNote(`Go on with: slipway run --conversation ${info.id}`)
 }
 
@@ -63,12 +61,9 @@ export async function askCommand(
   id: string,
   question: string,
 ): Promise<void> {
-  const answer = await client.call('askAgent', {
-    params: { conversation_id: id },
-    body: { question },
-    signal,
-  })
-  await print(`${isJson ? JSON.stringify(answer) : sanitizeLines(answer.response).join('\n')}\n`)
+  const params = { conversation_id: id }
+  const answer = await client.call('askAgent', { params, body: { question }, signal })
+  await printResult(isJson, answer, sanitizeLines(answer.response).join('\n'))
 }
 
 /** Copies a conversation, all of it or up to an event. */
@@ -77,13 +72,9 @@ export async function forkCommand(
   id: string,
   options: { readonly title?: string | undefined; readonly fromEvent?: string | undefined },
 ): Promise<void> {
-  const { title, fromEvent } = options
-  const body = {
-    ...(title === undefined ? {} : { title }),
-    ...(fromEvent === undefined ? {} : { from_event_id: fromEvent }),
-  }
+  const body = { title: options.title, from_event_id: options.fromEvent }
   const fork = await client.call('forkConversation', { params: { conversation_id: id }, body, signal })
   const count = await client.call('countEvents', { params: { conversation_id: fork.id }, signal })
   const done = { conversation_id: fork.id, events: count }
-  await print(isJson ? `${JSON.stringify(done)}\n` : `${sanitizeLine(fork.id)} with ${count} events\n`)
+  await printResult(isJson, done, `${sanitizeLine(fork.id)} with ${count} events`)
 }

@@ -56,7 +56,7 @@ async function startConversation(context: CommandContext, text: string, options:
     workspace: { working_dir: resolve(workspace) },
     initial_message: { content: text, run: true },
     ...buildConfirmationSettings(isAsking),
-    ...(maxIterations === undefined ? {} : { max_iterations: maxIterations }),
+    max_iterations: maxIterations,
   }
   await client.call('createConversation', { body, signal }).catch(async (error) => {
     if (signal.aborted) await interruptConversation(context, id)
@@ -99,9 +99,8 @@ async function reportConversation({ isJson }: CommandContext, id: string): Promi
 
 async function interruptConversation({ client }: CommandContext, id: string): Promise<void> {
   const signal = AbortSignal.timeout(5_000)
-  await client
-    .call('interruptConversation', { params: { conversation_id: id }, signal })
-    .catch(() => undefined)
+  const params = { conversation_id: id }
+  await client.call('interruptConversation', { params, signal }).catch(() => undefined)
 }
 
 async function readStdin(): Promise<string> {

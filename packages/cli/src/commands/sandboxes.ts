@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem, type SandboxInfo } from '@slipway/protocol'
-import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
+import type { SandboxServerContext } from '../context/command-context.ts'
 import { listPages } from '../output/list-pages.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
-import { print, printNote, table } from '../output/terminal.ts'
+import { printNote, printResult, table } from '../output/terminal.ts'
 
 const pollMs = [100, 1_000] as const
 
@@ -71,8 +71,8 @@ async function waitAndReport(context: SandboxServerContext, id: string): Promise
   if (!isJson) printNote(`Sandbox ${sanitizeLine(id)}`)
   const info = await waitUntilStarted(context, id)
   const { status, status_detail, exposed_urls } = info
-  if (isJson) await print(`${JSON.stringify(info)}\n`)
-  else await print(`${[status, ...(exposed_urls ?? []).map(({ url }) => sanitizeLine(url))].join('  ')}\n`)
+  const urls = (exposed_urls ?? []).map(({ url }) => sanitizeLine(url))
+  await printResult(isJson, info, [status, ...urls].join('  '))
   if (status === 'RUNNING') return 0
   printNote(sanitizeLine(status_detail ?? '') || 'The server does not say why.')
   if (status === 'ERROR') printNote(`Try again with: slipway sandbox resume ${sanitizeLine(id)}`)
@@ -90,5 +90,5 @@ async function waitUntilStarted({ client, signal }: SandboxServerContext, id: st
 }
 
 async function reportStatus({ isJson }: SandboxServerContext, id: string, status: string): Promise<void> {
-  await print(isJson ? `${JSON.stringify({ id, status })}\n` : `${status}\n`)
+  await printResult(isJson, { id, status }, status)
 }

@@ -1,8 +1,8 @@
 import type { CallInput } from '@slipway/client'
 import type { CommandContext } from '../context/command-context.ts'
 import { summarizeEvent } from '../output/event-line.ts'
-import { eventColumns, eventWidths, print, printNote, table } from '../output/terminal.ts'
-import { parseRawPage } from '../parsing/raw-page.ts'
+import { listPages } from '../output/list-pages.ts'
+import { eventColumns, eventWidths, print, table } from '../output/terminal.ts'
 
 export type SearchQuery = NonNullable<CallInput<'searchEvents'>['query']>
 
@@ -19,18 +19,15 @@ export async function searchCommand(
     const { limit: _, page_id: __, sort_order: ___, ...filter } = query
     return print(`${await client.call('countEvents', { params, query: filter, signal })}\n`)
   }
-  let { page_id } = query
-  let isFirst = true
-  do {
-    const response = await client.open('searchEvents', { params, query: { ...query, page_id }, signal })
-    const { items, next_page_id } = parseRawPage(await response.text())
-    if (isJson) await print(items.map((item) => `${item}\n`).join(''))
-    else if (items.length === 0 && isFirst) printNote('No event matches.')
-    else await print(eventTable(items, isFirst))
-    isFirst = false
-    page_id = next_page_id ?? undefined
-  } while (options.all && page_id !== undefined)
-  if (page_id !== undefined) printNote(`There are more: --page-id ${page_id}, or --all`)
+  await listPages({
+    open: (page_id) => client.open('searchEvents', { params, query: { ...query, page_id }, signal }),
+    table: eventTable,
+    isJson,
+    all: options.all,
+    nothing: 'No event matches.',
+    more: (pageId) => `--page-id ${pageId}, or --all`,
+    pageId: query.page_id,
+  })
 }
 
 /** Events as JSON texts, a line for each. */

@@ -9,12 +9,7 @@ export type SelectedModel = ModelConfig & { readonly name: string }
 
 /** The settings of a model, for a request; the key in clear. */
 export function buildLlm({ name, baseUrl, apiKey }: SelectedModel): Agent['llm'] {
-  return {
-    model: name,
-    usage_id: 'agent',
-    ...(baseUrl === undefined ? {} : { base_url: baseUrl }),
-    ...(apiKey === undefined ? {} : { api_key: apiKey.reveal() }),
-  }
+  return { model: name, usage_id: 'agent', base_url: baseUrl, api_key: apiKey?.reveal() }
 }
 
 /** The agent that the command line runs: shell, files and a list of tasks, told of the project's own instructions. */

@@ -1,5 +1,5 @@
 import type { Client } from '@slipway/client'
-import { actionText, asObject, asString, type JsonObject } from '../output/action-text.ts'
+import { actionText, asObject, asString, type JsonObject, riskMark } from '../output/action-text.ts'
 import { sanitizeLine, truncate } from '../output/sanitize.ts'
 
 /** An action that waits for an answer, safe to print. */
@@ -48,5 +48,5 @@ function toPendingAction(event: JsonObject): PendingAction {
 
 /** One line: tool, command, risk. */
 export function formatPendingAction({ tool, text, risk }: PendingAction): string {
-  return `${tool}: ${text}${risk === 'HIGH' || risk === 'MEDIUM' ? ` [${risk}]` : ''}`
+  return `${tool}: ${text}${riskMark(risk)}`
 }

@@ -65,6 +65,11 @@ function isRedactedKey(key: string): boolean {
   return key === 'encrypted_content' || key === 'signature'
 }
 
+/** ` [HIGH]` or ` [MEDIUM]`; empty for less. */
+export function riskMark(risk: string): string {
+  return risk === 'HIGH' || risk === 'MEDIUM' ? ` [${risk}]` : ''
+}
+
 export function asObject(value: unknown): JsonObject {
   return typeof value === 'object' && value !== null ? { ...value } : {}
 }

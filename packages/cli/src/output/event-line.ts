@@ -5,6 +5,7 @@ import {
   asString,
   formatterMap,
   type JsonObject,
+  riskMark,
   toDisplayJson,
 } from './action-text.ts'
 import { sanitizeLine, truncate } from './sanitize.ts'
@@ -75,8 +76,7 @@ function observationSummary(event: JsonObject): string {
 }
 
 function actionSummary(event: JsonObject): string {
-  const risk = asString(event.security_risk)
-  const tool = `${asString(event.tool_name)}${risk === 'HIGH' || risk === 'MEDIUM' ? ` [${risk}]` : ''}`
+  const tool = asString(event.tool_name) + riskMark(asString(event.security_risk))
   const summary = asString(event.summary)
   // One that only repeats the call is said better by the action.
   const isOwn = summary !== '' && !summary.startsWith(`${asString(event.tool_name)}:`)
@@ -93,12 +93,11 @@ function otherEventSummary(event: JsonObject): string {
 
 function contentText(content: unknown): string {
   if (typeof content === 'string') return content
-  return Array.isArray(content)
-    ? content
-        .map((part) => asString(asObject(part).text))
-        .join(' ')
-        .trim()
-    : ''
+  const parts = Array.isArray(content) ? content : []
+  return parts
+    .map((part) => asString(asObject(part).text))
+    .join(' ')
+    .trim()
 }
 
 function arrayLength(value: unknown): number {

@@ -5,23 +5,27 @@ import { print, printNote } from './terminal.ts'
 export async function listPages(list: {
   /** The text of the page with this id, of the first one without. */
   open(pageId: string | undefined): Promise<Response>
-  table(items: readonly string[], hasHead: boolean): string
+  table(items: readonly string[], hasHead: boolean): string | Promise<string>
   readonly isJson: boolean
   /** Walk to the end; otherwise one page is printed. */
   readonly all: boolean
   /** Said when there is nothing. */
   readonly nothing: string
+  /** How to read the page with this id; by default only that `--all` reads them all. */
+  more?(pageId: string): string
+  /** The first page; the beginning unless given. */
+  readonly pageId?: string | undefined
 }): Promise<void> {
-  let pageId: string | undefined
+  let { pageId } = list
   let isFirst = true
   do {
     const response = await list.open(pageId)
     const { items, next_page_id } = parseRawPage(await response.text())
     if (list.isJson) await print(items.map((item) => `${item}\n`).join(''))
     else if (items.length === 0 && isFirst) printNote(list.nothing)
-    else await print(list.table(items, isFirst))
+    else await print(await list.table(items, isFirst))
     isFirst = false
     pageId = next_page_id ?? undefined
   } while (list.all && pageId !== undefined)
-  if (pageId !== undefined) printNote('There are more: --all')
+  if (pageId !== undefined) printNote(`There are more: ${list.more?.(pageId) ?? '--all'}`)
 }

@@ -7,6 +7,11 @@ export async function print(text: string | Uint8Array): Promise<void> {
   if (!process.stdout.write(text)) await new Promise((resolve) => process.stdout.once('drain', resolve))
 }
 
+/** Prints the result of a command, as JSON or as text for people. */
+export async function printResult(isJson: boolean, value: unknown, text: string): Promise<void> {
+  await print(`${isJson ? JSON.stringify(value) : text}\n`)
+}
+
 /** A line on standard error: what is not the answer itself. */
 export function printNote(text: string): void {
   process.stderr.write(`${text}\n`)

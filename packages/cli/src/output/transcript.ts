@@ -1,5 +1,5 @@
 import type { TransientUpdate } from '@slipway/client'
-import { actionText, asObject, asString, type JsonObject, toDisplayJson } from './action-text.ts'
+import { actionText, asObject, asString, type JsonObject, riskMark, toDisplayJson } from './action-text.ts'
 import { statusText, summarizeEvent } from './event-line.ts'
 import { sanitizeLine, sanitizeLines, truncate, truncateToWidth } from './sanitize.ts'
 import { paint } from './terminal.ts'
@@ -123,7 +123,7 @@ export class TranscriptRenderer {
     const { kind, message } = asObject(action)
     if (kind === 'FinishAction') return this.#label('Agent') + this.#text('  ', asString(message))
     const risk = asString(members.security_risk)
-    const mark = risk === 'HIGH' || risk === 'MEDIUM' ? ` [${risk}]` : ''
+    const mark = riskMark(risk)
     const text = action === undefined || action === null ? 'cannot be done' : actionText(action)
     const [first = '', ...more] = sanitizeLines(this.#relativePaths(text))
     const displayed = truncateToWidth(first, this.#columns - name.length - mark.length - 5)

@@ -4,7 +4,7 @@ import { sanitizeLine } from '../output/sanitize.ts'
 
 /** What to tell the user about a failure, and what to do next where we know. Lines without an LF at the end. */
 export function errorMessage(error: unknown): string {
-  if (error instanceof CallError) return [sanitizeLine(error.detail), ...advice(error.status)].join('\n')
+  if (error instanceof CallError) return withAdvice(error, serverAdvice)
   if (!(error instanceof Error)) return sanitizeLine(String(error))
   const isInternal =
     error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
@@ -14,10 +14,34 @@ export function errorMessage(error: unknown): string {
     : sanitizeLine(error.message)
 }
 
-function advice(status: number): string[] {
-  if (status === 401) return ['Set SLIPWAY_SESSION_API_KEY to the session key of the server.']
-  if (status === 404) return ['"slipway conversations" lists what is there.']
-  if (status === 503 || status === 429) return ['Try again in a moment.']
-  if (status >= 500) return ['The log of the server says more.']
-  return []
+/** A refusal of a sandbox server as a Problem that says what to do next; any other error unchanged. */
+export function explainSandboxServerError(error: unknown): unknown {
+  return error instanceof CallError
+    ? new Problem('bad_request', withAdvice(error, sandboxServerAdvice))
+    : error
+}
+
+type Advice = Readonly<Record<number, string>>
+
+function withAdvice({ detail, status }: CallError, advice: Advice): string {
+  const next = advice[status] ?? (status >= 500 ? 'The log of the server says more.' : undefined)
+  return [sanitizeLine(detail), ...(next === undefined ? [] : [next])].join('\n')
+}
+
+const serverAdvice: Advice = {
+  401: 'Set SLIPWAY_SESSION_API_KEY to the session key of the server.',
+  404: '"slipway conversations" lists what is there.',
+  429: 'Try again in a moment.',
+  503: 'Try again in a moment.',
+}
+
+const sandboxServerLists = '"slipway sandboxes" and "slipway app list" show what is there.'
+const sandboxServerAdvice: Advice = {
+  401:
+    'Set SLIPWAY_API_KEY to an API key of the sandbox server. It prints one at its first start;\n' +
+    'started with "slipway sandbox-server --new-key" it makes another one.',
+  404: sandboxServerLists,
+  410: sandboxServerLists,
+  502: '"slipway sandboxes" says how its sandbox is.',
+  503: '"slipway sandboxes" says how its sandbox is.',
 }

@@ -1,9 +1,9 @@
 import { SandboxServerClient } from '@slipway/client'
 import type { Command } from 'commander'
+import type { SandboxServerContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
-import type { SandboxServerContext } from '../context/sandbox-server-context.ts'
+import { explainSandboxServerError } from './error-message.ts'
 import { integerFlag, pageSizeFlag } from './flags.ts'
-import { withAdvice } from './sandbox-server-advice.ts'
 
 interface SandboxCommandDeps {
   readonly config: Config
@@ -27,7 +27,9 @@ export function addSandboxServerCommands(
       url: hasUrlFlag ? url : config.sandboxUrl,
       apiKey: config.apiKey,
     })
-    const code = await withAdvice(() => work({ client, isJson: json, signal }))
+    const code = await work({ client, isJson: json, signal }).catch((error: unknown) => {
+      throw explainSandboxServerError(error)
+    })
     outcome.code = typeof code === 'number' ? code : 0
   }
   addServerCommand(slipway, config, signal)
@@ -178,11 +180,11 @@ function startRequest(message: string, flags: Omit<StartFlags, 'follow'>) {
   const { repository, branch, sandbox, spec, model, title } = flags
   return {
     initial_message: { content: message },
-    ...(repository === undefined ? {} : { selected_repository: repository }),
-    ...(branch === undefined ? {} : { selected_branch: branch }),
-    ...(sandbox === undefined ? {} : { sandbox_id: sandbox }),
-    ...(spec === undefined ? {} : { sandbox_spec_id: spec }),
-    ...(model === undefined ? {} : { llm_model: model }),
-    ...(title === undefined ? {} : { title }),
+    selected_repository: repository,
+    selected_branch: branch,
+    sandbox_id: sandbox,
+    sandbox_spec_id: spec,
+    llm_model: model,
+    title,
   }
 }
