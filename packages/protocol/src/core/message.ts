@@ -30,7 +30,6 @@ export const redactedThinkingBlock = component('RedactedThinkingBlock', {
   type: z.literal('redacted_thinking').default('redacted_thinking'),
   data: z.string(),
 })
-export type RedactedThinkingBlock = z.infer<typeof redactedThinkingBlock>
 
 export const thinkingBlocks = z.array(z.union([thinkingBlock, redactedThinkingBlock]))
 
@@ -41,7 +40,6 @@ export const reasoningItemModel = component('ReasoningItemModel', {
   encrypted_content: z.string().nullish().meta({ description: 'Never logged, never rendered.' }),
   status: z.string().nullish(),
 })
-export type ReasoningItemModel = z.infer<typeof reasoningItemModel>
 
 export const messageToolCall = component('MessageToolCall', {
   id: z.string(),

@@ -65,24 +65,12 @@ export const pageQuery = z.object({
   limit: pageLimit,
 })
 
-const booleanSpellings: Readonly<Record<string, boolean>> = {
-  true: true,
-  '1': true,
-  yes: true,
-  on: true,
-  false: false,
-  '0': false,
-  no: false,
-  off: false,
-}
-
 /** A yes or no in a query string: true, 1, yes, on or false, 0, no, off, in any case. */
 export const queryBoolean = z
   .string()
   .transform((text, ctx): boolean => {
-    const name = text.toLowerCase()
-    const value = Object.hasOwn(booleanSpellings, name) ? booleanSpellings[name] : undefined
-    if (value !== undefined) return value
+    if (/^(?:true|1|yes|on)$/i.test(text)) return true
+    if (/^(?:false|0|no|off)$/i.test(text)) return false
     ctx.addIssue({ code: 'invalid_format', format: 'bool', input: text })
     return z.NEVER
   })

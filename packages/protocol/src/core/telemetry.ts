@@ -34,25 +34,11 @@ export const telemetrySettings = {
 
 type TelemetryVariables = z.output<z.ZodObject<typeof telemetrySettings>>
 
-/** Who may see what a server does. */
-export interface Telemetry {
-  /** The metrics need no key. */
-  readonly isOpen: boolean
-  /** Path of the file of the audit; undefined: it is in the log. */
-  readonly auditLog: string | undefined
-  /** Where traces go; undefined: there are none. */
-  readonly traces:
-    | {
-        readonly url: string
-        readonly headers: Readonly<Record<string, Secret>>
-        readonly service: string | undefined
-        readonly ratio: number
-      }
-    | undefined
-}
+/** Who may see what a server does. Without `auditLog` the audit is in the log; without `traces` there are none. */
+export type Telemetry = ReturnType<typeof parseTelemetry>
 
 /** Reads these settings; throws an Error that names the variable at fault and never shows its value. */
-export function parseTelemetry(values: TelemetryVariables): Telemetry {
+export function parseTelemetry(values: TelemetryVariables) {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: baseUrl, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: tracesUrl } = values
   const url = tracesUrl ?? (baseUrl === undefined ? undefined : `${baseUrl.replace(/\/+$/, '')}/v1/traces`)
   const headers = parseHeaders(values.OTEL_EXPORTER_OTLP_HEADERS ?? '')

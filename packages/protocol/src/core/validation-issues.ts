@@ -84,15 +84,15 @@ function describeIssue(issue: Exclude<ZodIssue, { code: 'unrecognized_keys' }>):
         `Input should be ${joinAlternatives('options' in issue && Array.isArray(issue.options) ? issue.options : [])}`,
       ]
     case 'too_small':
-      return describeTooSmall(issue)
+      return describeBound('too_small', issue.origin, issue.minimum, issue.inclusive)
     case 'too_big':
-      return describeTooBig(issue)
+      return describeBound('too_big', issue.origin, issue.maximum, issue.inclusive)
     case 'invalid_format':
       return formatIssues[issue.format] ?? ['string_pattern_mismatch', issue.message]
     case 'invalid_key':
       return [
         issue.issues[0]?.code === 'too_big' ? 'string_too_long' : 'string_pattern_mismatch',
-        invalidKeyMessage(issue),
+        issue.issues[0]?.message ?? 'The name of this member is not allowed',
       ]
     case 'not_multiple_of':
       return ['multiple_of', `Input should be a multiple of ${issue.divisor}`]
@@ -103,26 +103,24 @@ function describeIssue(issue: Exclude<ZodIssue, { code: 'unrecognized_keys' }>):
   }
 }
 
-function invalidKeyMessage(issue: z.core.$ZodIssueInvalidKey): string {
-  return issue.issues[0]?.message ?? 'The name of this member is not allowed'
+const bounds = {
+  too_small: { short: 'short', least: 'least', comparison: 'greater' },
+  too_big: { short: 'long', least: 'most', comparison: 'less' },
 }
 
-function describeTooSmall({ origin, minimum, inclusive }: z.core.$ZodIssueTooSmall): IssueText {
+function describeBound(
+  code: keyof typeof bounds,
+  origin: string,
+  limit: number | bigint,
+  inclusive: boolean | undefined,
+): IssueText {
+  const { short, least, comparison } = bounds[code]
   if (origin === 'string')
-    return ['string_too_short', `String should have at least ${pluralize(minimum, 'character')}`]
-  if (origin === 'array') return ['too_short', `List should have at least ${pluralize(minimum, 'item')}`]
+    return [`string_too_${short}`, `String should have at ${least} ${pluralize(limit, 'character')}`]
+  if (origin === 'array') return [`too_${short}`, `List should have at ${least} ${pluralize(limit, 'item')}`]
   return inclusive === false
-    ? ['greater_than', `Input should be greater than ${minimum}`]
-    : ['greater_than_equal', `Input should be greater than or equal to ${minimum}`]
-}
-
-function describeTooBig({ origin, maximum, inclusive }: z.core.$ZodIssueTooBig): IssueText {
-  if (origin === 'string')
-    return ['string_too_long', `String should have at most ${pluralize(maximum, 'character')}`]
-  if (origin === 'array') return ['too_long', `List should have at most ${pluralize(maximum, 'item')}`]
-  return inclusive === false
-    ? ['less_than', `Input should be less than ${maximum}`]
-    : ['less_than_equal', `Input should be less than or equal to ${maximum}`]
+    ? [`${comparison}_than`, `Input should be ${comparison} than ${limit}`]
+    : [`${comparison}_than_equal`, `Input should be ${comparison} than or equal to ${limit}`]
 }
 
 function pluralize(number: number | bigint, noun: string): string {

@@ -14,11 +14,9 @@ export const eventsSocketQuery = z.object({
   resend_all: emptyAsUndefined(queryBoolean),
   after: queryInteger(0, Number.MAX_SAFE_INTEGER).optional(),
 })
-export type EventsSocketQuery = z.output<typeof eventsSocketQuery>
 
 /** The first frame of a client that gave no key in the URL or in a header. Closed: with more members it is no such frame. */
 export const authFrame = z.strictObject({ type: z.literal('auth'), session_api_key: z.string() })
 
 /** A frame of the resumable form. The next connection asks for `?after=` the last position. */
 export const positionedEvent = z.object({ position: z.int().min(1), event })
-export type PositionedEvent = z.infer<typeof positionedEvent>

@@ -4,7 +4,7 @@ import { defineTool } from './tool.ts'
 const command = z.enum(['view', 'create', 'str_replace', 'insert', 'undo_edit'])
 
 /** The members that the file editor and the plan editor have in common. */
-export const editMembers = {
+const editMembers = {
   command,
   path: z.string(),
   file_text: z.string().nullish(),
@@ -14,7 +14,7 @@ export const editMembers = {
   view_range: z.array(z.int()).nullish(),
 }
 
-export const editResultMembers = {
+const editResultMembers = {
   command,
   path: z.string().nullish(),
   prev_exist: z.boolean().default(true),
@@ -26,6 +26,13 @@ export const fileEditor = defineTool('FileEditor', {
   description:
     'Views, creates and edits files by absolute path. An edit replaces one exact match or inserts after a line, and the last edits of a file can be undone.',
   traits: { destructive: true },
+  action: editMembers,
+  observation: editResultMembers,
+})
+
+export const planningFileEditor = defineTool('PlanningFileEditor', {
+  description: 'Views any file, and edits the plan of this conversation. Other files stay as they are.',
+  traits: {},
   action: editMembers,
   observation: editResultMembers,
 })

@@ -6,16 +6,13 @@ import {
   browserTools,
   browserTypeTool,
 } from './browser.ts'
-import { fileEditor } from './file-editor.ts'
+import { fileEditor, planningFileEditor } from './file-editor.ts'
 import { edit, listDirectory, readFile, writeFile } from './files.ts'
-import { finish } from './finish.ts'
-import { glob } from './glob.ts'
-import { grep } from './grep.ts'
+import { finish, think } from './general.ts'
 import { mcpToolAction, mcpToolDefinition, mcpToolObservation } from './mcp.ts'
-import { planningFileEditor } from './planning-file-editor.ts'
+import { glob, grep } from './search.ts'
 import { taskTracker } from './task-tracker.ts'
 import { terminal } from './terminal.ts'
-import { think } from './think.ts'
 import type { BuiltInTool } from './tool.ts'
 
 const generalTools = [finish, think] as const

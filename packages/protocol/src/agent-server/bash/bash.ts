@@ -52,7 +52,6 @@ export const bashOutput = component('BashOutput', {
 export type BashOutput = z.infer<typeof bashOutput>
 
 export const bashEvent = z.discriminatedUnion('kind', [bashCommand, bashOutput])
-export type BashEvent = z.infer<typeof bashEvent>
 
 export const bashEventPage = pageOf(bashEvent).meta({ id: 'BashEventPage' })
 

@@ -311,4 +311,3 @@ export const serverInfo = looseComponent('ServerInfo', {
   docs: z.string(),
   redoc: z.string(),
 })
-export type ServerInfo = z.infer<typeof serverInfo>

@@ -63,14 +63,15 @@ export const pluginManifest = looseComponent('PluginManifest', {
   version: nullAsUndefined(z.string().max(200)),
   description: nullAsUndefined(z.string()),
 })
-export type PluginManifest = z.output<typeof pluginManifest>
 
-const entrySchema = z.looseObject({
+export const marketplaceEntry = z.looseObject({
   name: z.string().min(1).max(200),
   source: z.unknown().optional(),
   description: nullAsUndefined(z.string()),
   version: nullAsUndefined(z.string()),
 })
+
+export type MarketplaceEntry = z.output<typeof marketplaceEntry>
 
 /** `marketplace.json`: plugins, and skills of no plugin. Entries are judged one by one by who reads them. */
 export const marketplaceManifest = looseComponent('MarketplaceManifest', {
@@ -79,5 +80,3 @@ export const marketplaceManifest = looseComponent('MarketplaceManifest', {
   plugins: withDefault(z.array(z.unknown()), []),
   skills: withDefault(z.array(z.unknown()), []),
 })
-export const marketplaceEntry = entrySchema
-export type MarketplaceEntry = z.output<typeof marketplaceEntry>

@@ -67,7 +67,6 @@ export const mcpTestRequest = component('MCPTestRequest', {
 export type McpTestRequest = z.output<typeof mcpTestRequest>
 
 export const mcpErrorKind = z.enum(['timeout', 'connection', 'unknown'])
-export type McpErrorKind = z.infer<typeof mcpErrorKind>
 
 const toolResult = component('MCPToolCallResult', { is_error: z.boolean(), text: z.string() })
 

@@ -49,6 +49,7 @@ export const marketplacePlugin = component('MarketplacePluginInfo', {
 })
 export type MarketplacePlugin = z.infer<typeof marketplacePlugin>
 
+const updatedPlugin = component('UpdatePluginResponse', { message: z.string(), plugin: installedPlugin })
 const notFetchedResponse = { description: 'The source cannot be fetched.' }
 
 export const pluginRoutes = defineRoutes('plugins', {
@@ -100,10 +101,7 @@ export const pluginRoutes = defineRoutes('plugins', {
     summary: 'Fetch an installed plugin again',
     params: nameParams,
     responses: {
-      200: {
-        description: 'It is as its source has it now.',
-        schema: component('UpdatePluginResponse', { message: z.string(), plugin: installedPlugin }),
-      },
+      ...ok('It is as its source has it now.', updatedPlugin),
       400: notFetchedResponse,
     },
   }),

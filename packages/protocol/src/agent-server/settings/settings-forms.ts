@@ -29,11 +29,11 @@ interface Section {
   /** Fields that do not stand in the form, for another page, or nothing, sets them. */
   readonly excluded: readonly string[]
   readonly display: Readonly<Record<string, FieldDisplay>>
+  /** The switch of the section: its other fields depend on it. */
+  readonly enabledBy?: string
 }
 
-const criticDependency = ['verification.critic_enabled']
-const refinementDependency = [...criticDependency, 'verification.enable_iterative_refinement']
-const condenserDependency = ['condenser.enabled']
+const refinementDependency = ['verification.enable_iterative_refinement']
 const agentVariant = 'openhands'
 
 const agentSections: readonly Section[] = [
@@ -130,6 +130,7 @@ const agentSections: readonly Section[] = [
     label: 'Condenser',
     prefix: 'condenser.',
     shape: condenserSettings.shape,
+    enabledBy: 'enabled',
     excluded: [],
     display: {
       enabled: {
@@ -137,24 +138,10 @@ const agentSections: readonly Section[] = [
         description: 'Sum up the beginning of long conversations.',
         prominence: 'critical',
       },
-      condenser_kind: { label: 'Kind', depends_on: condenserDependency },
-      max_size: {
-        description: 'Events after which a conversation is summed up.',
-        prominence: 'major',
-        depends_on: condenserDependency,
-      },
-      max_tokens: {
-        description: 'Tokens after which it is.',
-        prominence: 'major',
-        depends_on: condenserDependency,
-      },
-      keep_first: {
-        description: 'Events at the beginning that stay as they are.',
-        depends_on: condenserDependency,
-      },
-      minimum_progress: { depends_on: condenserDependency },
-      hard_context_reset_max_retries: { depends_on: condenserDependency },
-      hard_context_reset_context_scaling: { depends_on: condenserDependency },
+      condenser_kind: { label: 'Kind' },
+      max_size: { description: 'Events after which a conversation is summed up.', prominence: 'major' },
+      max_tokens: { description: 'Tokens after which it is.', prominence: 'major' },
+      keep_first: { description: 'Events at the beginning that stay as they are.' },
     },
   },
   {
@@ -162,6 +149,7 @@ const agentSections: readonly Section[] = [
     label: 'Verification',
     prefix: 'verification.',
     shape: verificationSettings.shape,
+    enabledBy: 'critic_enabled',
     excluded: [],
     display: {
       critic_enabled: {
@@ -169,12 +157,11 @@ const agentSections: readonly Section[] = [
         description: 'Have another model judge what the agent has done.',
         prominence: 'critical',
       },
-      critic_mode: { description: 'What is judged.', prominence: 'major', depends_on: criticDependency },
+      critic_mode: { description: 'What is judged.', prominence: 'major' },
       enable_iterative_refinement: {
         label: 'Iterative refinement',
         description: 'Send the agent back to work when the critic is not satisfied.',
         prominence: 'major',
-        depends_on: criticDependency,
       },
       critic_threshold: {
         description: 'A judgement below it is not enough.',
@@ -187,10 +174,8 @@ const agentSections: readonly Section[] = [
       critic_server_url: {
         description: 'Address of what judges. Without one nothing does.',
         prominence: 'major',
-        depends_on: criticDependency,
       },
-      critic_model_name: { depends_on: criticDependency },
-      critic_api_key: { prominence: 'major', depends_on: criticDependency },
+      critic_api_key: { prominence: 'major' },
     },
   },
 ]
@@ -266,7 +251,9 @@ function buildField(
   name: string,
   schema: z.ZodType,
 ): Omit<SettingsField, 'default' | 'variant'> {
-  const { label, description, prominence, depends_on } = section.display[name] ?? {}
+  const { label, description, prominence, depends_on = [] } = section.display[name] ?? {}
+  const { enabledBy = name } = section
+  const enabling = enabledBy === name ? [] : [`${section.prefix}${enabledBy}`]
   const jsonType = describeType(schema)
   return {
     key: `${section.prefix}${name}`,
@@ -276,7 +263,7 @@ function buildField(
     section_label: section.label,
     value_type: jsonType.type,
     prominence: prominence ?? 'minor',
-    depends_on: [...(depends_on ?? [])],
+    depends_on: [...enabling, ...depends_on],
     secret: schema === secretInput,
     choices: (jsonType.enum ?? []).map((value) => ({ value, label: humanize(value) })),
     required: name === 'model',

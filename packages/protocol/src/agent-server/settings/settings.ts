@@ -153,7 +153,6 @@ export const secretItem = component('SecretItemResponse', {
   name: z.string(),
   description: z.string().nullable(),
 })
-export type SecretItem = z.infer<typeof secretItem>
 
 export const secretList = component('SecretsListResponse', { secrets: z.array(secretItem) })
 

@@ -80,6 +80,7 @@ export const marketplaceSkill = component('MarketplaceSkillInfo', {
 export type MarketplaceSkill = z.infer<typeof marketplaceSkill>
 
 const nameParams = z.object({ name: z.string() })
+const updatedSkill = component('UpdateSkillResponse', { message: z.string(), skill: installedSkill })
 const notFetchedResponse = { description: 'The source cannot be fetched.' }
 
 export const skillRoutes = defineRoutes('skills', {
@@ -134,10 +135,7 @@ export const skillRoutes = defineRoutes('skills', {
     summary: 'Fetch an installed skill again',
     params: nameParams,
     responses: {
-      200: {
-        description: 'It is as its source has it now.',
-        schema: component('UpdateSkillResponse', { message: z.string(), skill: installedSkill }),
-      },
+      ...ok('It is as its source has it now.', updatedSkill),
       400: notFetchedResponse,
     },
   }),
