@@ -1,7 +1,7 @@
 import { agentServerRoutes, type Route } from '@slipway/protocol'
-import { Secret } from '@slipway/shared/redaction'
+import type { Secret } from '@slipway/shared/redaction'
 import { buildQuery, RouteCaller } from './route-caller.ts'
-import type { CallInput, CallOutput, RouteName } from './route-types.ts'
+import type { CallOutput } from './route-types.ts'
 
 export interface ClientOptions {
   /**
@@ -14,37 +14,11 @@ export interface ClientOptions {
   readonly fetch?: typeof globalThis.fetch
 }
 
-/**
- * Typed calls of an agent server. Every method rejects with a `CallError` when the server refuses, with a
- * `ConnectionError` when the server cannot be reached, and with the signal's reason when the signal aborts.
- */
-export class Client {
-  readonly #caller: RouteCaller
-
-  /** Throws a Problem `bad_request` when `url` is no http, https or http+unix address. */
-  constructor({ url, sessionApiKey, fetch }: ClientOptions) {
-    const key = typeof sessionApiKey === 'string' ? new Secret(sessionApiKey) : sessionApiKey
-    this.#caller = new RouteCaller({
-      url,
-      keyHeader: () => key && ['x-session-api-key', key.reveal()],
-      startedBy: 'slipway serve',
-      fetch,
-    })
-  }
-
-  /** The base address, without a slash at its end. */
-  get url(): string {
-    return this.#caller.url
-  }
-
-  /** Calls a route and reads its answer: JSON as a value (as the server sent it, not checked again), the rest as text. */
-  async call<N extends RouteName>(name: N, input: CallInput<N>): Promise<CallOutput<N>> {
-    return await this.#caller.call(agentServerRoutes[name], input)
-  }
-
-  /** Calls a route and answers the successful response with its body unread: for streams and for raw JSON text. */
-  async open<N extends RouteName>(name: N, input: CallInput<N>): Promise<Response> {
-    return await this.#caller.open(agentServerRoutes[name], input)
+/** Typed calls of an agent server. */
+export class Client extends RouteCaller<typeof agentServerRoutes> {
+  constructor({ sessionApiKey, ...options }: ClientOptions) {
+    const key = { key: sessionApiKey, keyHeader: 'x-session-api-key' }
+    super(agentServerRoutes, { ...options, ...key, startedBy: 'slipway serve' })
   }
 
   /**
@@ -64,8 +38,8 @@ export class Client {
       duplex: 'half',
       signal: options.signal ?? null,
     }
-    const response = await this.#caller.send(route.path + buildQuery({ unknown: options.unknown }), init)
-    return await this.#caller.mapNetworkErrors(response.json(), options.signal)
+    const response = await this.send(route.path + buildQuery({ unknown: options.unknown }), init)
+    return await this.mapNetworkErrors(response.json(), options.signal)
   }
 
   /** The log of a conversation as bytes, one event a line in order of position; with `gzip` as a gzip file. */

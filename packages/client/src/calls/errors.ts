@@ -1,4 +1,5 @@
 import type { ValidationIssue } from '@slipway/protocol'
+import { isRecord, parseJson } from '@slipway/shared/json'
 
 /** The server answered with something other than success. */
 export class CallError extends Error {
@@ -28,25 +29,15 @@ export class ConnectionError extends Error {
 
 /** Reads what a refusal says: `{detail: text}`, `{detail: {message: text, ...}}`, `{detail: [issues]}`, or any other body. */
 export async function readCallError(response: Response): Promise<CallError> {
-  const text = await response.text().catch(() => '')
-  const detail = parseDetail(text)
+  const body = parseJson(await response.text().catch(() => ''))
+  const detail = isRecord(body) ? body.detail : undefined
   if (isIssueList(detail)) return new CallError(response.status, detail.map(formatIssue).join('; '), detail)
   const message = detailMessage(detail) ?? response.statusText
   return new CallError(response.status, message || 'The server gave no reason')
 }
 
-function parseDetail(text: string): unknown {
-  try {
-    const body: unknown = JSON.parse(text)
-    return typeof body === 'object' && body !== null && 'detail' in body ? body.detail : undefined
-  } catch {
-    return undefined
-  }
-}
-
 function detailMessage(detail: unknown): string | undefined {
-  if (typeof detail === 'string') return detail
-  const message = typeof detail === 'object' && detail !== null && 'message' in detail && detail.message
+  const message = isRecord(detail) ? detail.message : detail
   return typeof message === 'string' ? message : undefined
 }
 

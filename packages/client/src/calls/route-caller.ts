@@ -1,18 +1,21 @@
-import { Problem, type Route } from '@slipway/protocol'
+import { must, Problem, type Route, type RouteTable } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
 import { ConnectionError, readCallError } from './errors.ts'
 import type { RouteInput, RouteOutput } from './route-types.ts'
 
-export interface RouteCallerOptions {
+interface RouteCallerOptions {
   /**
-   * Base address, `http://127.0.0.1:8000`; a path in it is kept as a prefix. `http+unix://%2Frun%2Fx.sock` names a Unix socket and
-   * needs a `fetch` that knows such addresses.
+   * Base address, `http://127.0.0.1:8000`; a path in it is kept as a prefix. `http+unix://%2Frun%2Fx.sock` names a
+   * Unix socket and needs a `fetch` that knows such addresses.
    */
   readonly url: string
-  /** The header with the key; undefined: none is sent. Asked for each request, so that the key stays closed in between. */
-  readonly keyHeader: () => readonly [name: string, value: string] | undefined
-  /** What starts such a server, for people. */
+  readonly fetch?: typeof globalThis.fetch
+  /** The key, and the header and scheme that it is sent with. */
+  readonly key: Secret | string | undefined
+  readonly keyHeader: string
+  readonly keyScheme?: string
+  /** The command that starts such a server, for people. */
   readonly startedBy: string
-  readonly fetch?: typeof globalThis.fetch | undefined
 }
 
 /** What a request is made of, whatever its route. */
@@ -24,29 +27,35 @@ interface RequestParts {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Requests to one server, by the values of its route table. What rejects and with what is said at the clients. */
-export class RouteCaller {
+/**
+ * Typed calls of the routes of one server. Every method rejects with a `CallError` when the server refuses, with a
+ * `ConnectionError` when the server cannot be reached, and with the signal's reason when the signal aborts.
+ */
+export class RouteCaller<T extends RouteTable> {
   /** The base address, without a slash at its end. */
   readonly url: string
+  readonly #routes: T
   readonly #options: RouteCallerOptions
-  readonly #fetch: typeof globalThis.fetch
+  readonly #key: Secret | undefined
 
   /** Throws a Problem `bad_request` when `url` is no http, https or http+unix address. */
-  constructor(options: RouteCallerOptions) {
+  constructor(routes: T, options: RouteCallerOptions) {
     this.url = parseBaseUrl(options.url)
+    this.#routes = routes
     this.#options = options
-    this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init))
+    this.#key = typeof options.key === 'string' ? new Secret(options.key) : options.key
   }
 
-  /** Calls a route and reads its answer: JSON as a value, the rest as text. */
-  async call<R extends Route>(route: R, input: RouteInput<R>): Promise<RouteOutput<R>> {
-    const response = await this.open(route, input)
+  /** Calls a route and reads its answer: JSON as a value (as the server sent it, not checked again), the rest as text. */
+  async call<N extends keyof T>(name: N, input: RouteInput<T[N]>): Promise<RouteOutput<T[N]>> {
+    const response = await this.open(name, input)
     const isJson = /\bjson\b/i.test(response.headers.get('content-type') ?? '')
     return await this.mapNetworkErrors(isJson ? response.json() : response.text(), input.signal)
   }
 
-  /** Calls a route and answers the successful response with its body unread. */
-  async open<R extends Route>(route: R, input: RouteInput<R>): Promise<Response> {
+  /** Calls a route and answers the successful response with its body unread: for streams and for raw JSON text. */
+  async open<N extends keyof T>(name: N, input: RouteInput<T[N]>): Promise<Response> {
+    const route: Route = must(this.#routes[name], 'the route')
     const { params = {}, query = {}, body, headers, signal }: RequestParts = input
     const init: RequestInit = {
       method: route.method,
@@ -61,20 +70,20 @@ export class RouteCaller {
   }
 
   /** Sends a request to a path of the server, with the key. */
-  async send(path: string, init: RequestInit): Promise<Response> {
+  protected async send(path: string, init: RequestInit): Promise<Response> {
+    const { fetch = globalThis.fetch, keyHeader, keyScheme = '' } = this.#options
     const headers = new Headers(init.headers)
-    const key = this.#options.keyHeader()
-    if (key !== undefined) headers.set(...key)
-    const response = await this.mapNetworkErrors(
-      this.#fetch(this.url + path, { ...init, headers }),
-      init.signal,
-    )
+    if (this.#key !== undefined) headers.set(keyHeader, keyScheme + this.#key.reveal())
+    const response = await this.mapNetworkErrors(fetch(this.url + path, { ...init, headers }), init.signal)
     if (!response.ok) throw await readCallError(response)
     return response
   }
 
   /** Gives a failure of the network its name. */
-  async mapNetworkErrors<T>(pending: Promise<T>, signal: AbortSignal | null | undefined): Promise<T> {
+  protected async mapNetworkErrors<R>(
+    pending: Promise<R>,
+    signal: AbortSignal | null | undefined,
+  ): Promise<R> {
     try {
       return await pending
     } catch (error) {
