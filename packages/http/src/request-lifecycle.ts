@@ -71,14 +71,8 @@ export class RequestLifecycle {
       const headers = this.#guard.corsHeaders(raw.headers, page)
       const commonHeaders = requestId === undefined ? headers : { ...headers, 'x-request-id': requestId }
       const traceHeaders = span?.headers ?? noTraceHeaders
-      const exchange: AppExchange = Object.assign(observed, {
-        page,
-        address,
-        commonHeaders,
-        traceHeaders,
-        lingerMs,
-        stallMs,
-      })
+      const added = { page, address, commonHeaders, traceHeaders, lingerMs, stallMs }
+      const exchange: AppExchange = Object.assign(observed, added)
       if (span === undefined) this.#answer(exchange, produce)
       else span.run(() => this.#answer(exchange, produce))
     }

@@ -12,7 +12,7 @@ export interface PathEntry<T> {
 export interface RouteMatch<T> {
   readonly entry: PathEntry<T>
   /** Decoded. */
-  readonly params: unknown
+  readonly params: Readonly<Record<string, string>>
 }
 
 /** Longest value of a path parameter; a longer one makes the address invalid. */
@@ -62,7 +62,8 @@ export class Router<T> {
     const entry: PathEntry<T> | null = found.store
     if (entry === null) return 'invalid'
     const wildcard = /\{(\w+)\*\}$/.exec(entry.path)?.[1]
-    return { entry, params: wildcard === undefined ? found.params : renameWildcard(found.params, wildcard) }
+    const params = wildcard === undefined ? found.params : renameWildcard(found.params, wildcard)
+    return { entry, params: params as RouteMatch<T>['params'] }
   }
 }
 

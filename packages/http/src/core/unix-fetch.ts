@@ -87,25 +87,15 @@ function bodyStream(
   incoming: IncomingMessage,
   signal: AbortSignal | null | undefined,
 ): ReadableStream<Uint8Array> {
-  let isOver = false
-  const settle = (end: () => void) => {
-    if (!isOver) end()
-    isOver = true
-  }
+  const chunks: AsyncIterator<Buffer> = incoming[Symbol.asyncIterator]()
   return new ReadableStream<Uint8Array>({
-    start(controller) {
-      const fail = (cause?: unknown) =>
-        controller.error(signal?.aborted ? signal.reason : new TypeError('terminated', { cause }))
-      incoming.on('data', (chunk: Buffer) => {
-        if (!isOver) controller.enqueue(new Uint8Array(chunk))
-        if ((controller.desiredSize ?? 0) <= 0) incoming.pause()
+    async pull(controller) {
+      const { done, value } = await chunks.next().catch((cause: unknown) => {
+        throw signal?.aborted ? signal.reason : new TypeError('terminated', { cause })
       })
-      incoming.on('end', () => settle(() => controller.close()))
-      incoming.on('error', (cause) => settle(() => fail(cause)))
-      incoming.on('close', () => settle(fail))
-      incoming.pause()
+      if (done) controller.close()
+      else controller.enqueue(new Uint8Array(value))
     },
-    pull: () => void incoming.resume(),
-    cancel: () => settle(() => incoming.destroy()),
+    cancel: () => void incoming.destroy(),
   })
 }

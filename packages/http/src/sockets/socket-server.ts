@@ -1,12 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type LogFunction, Problem } from '@slipway/protocol'
-import { decodePercent } from '@slipway/shared/url'
+import { isRecord, parseJson } from '@slipway/shared/json'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { Guard } from '../auth/guard.ts'
 import type { SocketRequest, SocketRoute } from '../core/handler.ts'
 import { writeRawError } from '../core/http-server.ts'
 import { getHeader } from '../core/incoming-request.ts'
+import { Router } from '../core/router.ts'
 import { getRequestId } from '../telemetry/audit.ts'
 import { reportError } from '../telemetry/report-error.ts'
 import type { RequestObserver } from '../telemetry/request-observer.ts'
@@ -56,7 +57,7 @@ interface Upgrade {
 
 /** WebSockets from the upgrade to the close: authorization, limits, pings. */
 export class SocketServer {
-  readonly #routes: readonly SocketRoute[]
+  readonly #router = new Router<SocketRoute>()
   readonly #guard: Guard
   readonly #log: LogFunction
   readonly #observer: RequestObserver
@@ -70,7 +71,7 @@ export class SocketServer {
   #isStopping = false
 
   constructor(routes: readonly SocketRoute[], deps: SocketServerDeps, limits: SocketLimits) {
-    this.#routes = routes
+    for (const route of routes) this.#router.add(route.path, [], route, () => route)
     this.#guard = deps.guard
     this.#log = deps.log
     this.#observer = deps.observer
@@ -123,8 +124,11 @@ export class SocketServer {
     this.#guard.checkReady(raw)
     this.#guard.authorizeUpgrade(raw.headers)
     const url = URL.parse(raw.url ?? '', 'ws://localhost')
-    if (url === null) throw new Problem('not_found', 'Not Found')
-    const { route, params } = this.#find(url.pathname)
+    const match = url === null ? undefined : this.#router.find(url.pathname)
+    if (url === null || match === undefined || match === 'invalid')
+      throw new Problem('not_found', 'Not Found')
+    const { entry, params } = match
+    const route = entry.fallback
     const candidate = url.searchParams.get('session_api_key') ?? getHeader(raw, 'x-session-api-key')
     const isAuthorized = !this.#guard.hasKeys || this.#guard.isValidKey(candidate)
     if (!isAuthorized && candidate !== undefined) throw new Problem('forbidden', 'Forbidden')
@@ -135,14 +139,6 @@ export class SocketServer {
     const key = Object.values(params)[0] ?? route.path
     const sessionKey = this.#guard.hasKeys ? candidate : undefined
     return { id: getRequestId(raw), route, request, key, isAuthorized, sessionKey }
-  }
-
-  #find(pathname: string): { route: SocketRoute; params: Record<string, string> } {
-    for (const route of this.#routes) {
-      const params = matchPath(route.path, pathname)
-      if (params !== undefined) return { route, params }
-    }
-    throw new Problem('not_found', 'Not Found')
   }
 
   #accept(ws: WebSocket, net: Duplex, upgrade: Upgrade): void {
@@ -216,33 +212,11 @@ function upgradeErrorStatus(error: unknown): string {
   return error.code === 'bad_request' ? '400 Bad Request' : '403 Forbidden'
 }
 
-/** The parameters of a path with braces; undefined when the path does not match. */
-function matchPath(path: string, pathname: string): Record<string, string> | undefined {
-  const pattern = path.split('/')
-  const segments = pathname.replace(/(?<=.)\/$/, '').split('/')
-  if (pattern.length !== segments.length) return undefined
-  const params: Record<string, string> = {}
-  for (const [index, part] of pattern.entries()) {
-    const value = segments[index] ?? ''
-    const name = /^\{(\w+)\}$/.exec(part)?.[1]
-    if (name === undefined && part !== value) return undefined
-    if (name === undefined) continue
-    const decoded = decodePercent(value)
-    if (decoded === undefined) throw new Problem('not_found', 'Not Found')
-    params[name] = decoded
-  }
-  return params
-}
-
 /** The key of an object of type auth without other members, which is never a message. */
 function parseAuthFrame(text: string): { readonly key: unknown } | undefined {
   if (text.length > 16_384 || !text.includes('"auth"')) return undefined
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value !== 'object' || value === null || !('type' in value)) return undefined
-    const { type, session_api_key: key, ...rest }: { type: unknown; session_api_key?: unknown } = value
-    return type === 'auth' && Object.keys(rest).length === 0 ? { key } : undefined
-  } catch {
-    return undefined
-  }
+  const value = parseJson(text)
+  if (!isRecord(value)) return undefined
+  const { type, session_api_key: key, ...rest } = value
+  return type === 'auth' && Object.keys(rest).length === 0 ? { key } : undefined
 }

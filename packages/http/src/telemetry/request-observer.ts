@@ -82,48 +82,27 @@ export class RequestObserver {
     params: unknown,
   ): ObservedRequest {
     this.traffic.inFlight++
-    const span = this.#options.traces?.startSpan(spanName(raw, observedRoute.route), {
-      incomingHeaders: raw.headers,
-    })
-    const id = isAudited(observedRoute.traits, raw) ? getRequestId(raw) : undefined
-    const startedAt = performance.now()
-    return {
-      observedRoute,
-      raw,
-      res,
-      params,
-      startedAt,
-      span,
-      requestId: id,
-      caller: undefined,
-      isStream: false,
-    }
+    const { traces } = this.#options
+    const span = traces?.startSpan(spanName(raw, observedRoute.route), { incomingHeaders: raw.headers })
+    const requestId = isAudited(observedRoute.traits, raw) ? getRequestId(raw) : undefined
+    const request = { observedRoute, raw, res, params, span, requestId }
+    return { ...request, startedAt: performance.now(), caller: undefined, isStream: false }
   }
 
-  end({
-    observedRoute,
-    raw,
-    res,
-    params,
-    startedAt,
-    span,
-    requestId,
-    caller,
-    isStream,
-  }: ObservedRequest): void {
+  end({ observedRoute, raw, res, span, requestId, ...request }: ObservedRequest): void {
     const { method = '' } = raw
     const { statusCode: status } = res
-    const duration_ms = performance.now() - startedAt
+    const duration_ms = performance.now() - request.startedAt
     this.traffic.inFlight--
     const { metricsRoute } = observedRoute
-    this.traffic.recordResponse(metricsRoute, method, status, isStream ? undefined : duration_ms)
+    this.traffic.recordResponse(metricsRoute, method, status, request.isStream ? undefined : duration_ms)
     if (span !== undefined) {
       span.setAttributes({ 'http.response.status_code': status })
       span.end(status < 500 ? undefined : String(status))
     }
     if (requestId !== undefined) {
-      const auditCaller = this.#auditCaller(raw, caller, observedRoute.traits?.bearer === true)
-      const what = { method, route: observedRoute.route, status, ...auditIds(params) }
+      const auditCaller = this.#auditCaller(raw, request.caller, observedRoute.traits?.bearer === true)
+      const what = { method, route: observedRoute.route, status, ...auditIds(request.params) }
       this.#audit({ audit: true, ...what, ...auditCaller, request_id: requestId })
     }
     this.#options.log('debug', 'request', { method, route: observedRoute.route, status, duration_ms })
