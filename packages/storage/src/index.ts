@@ -1,4 +1,4 @@
-export type { BashEventRange, BashEventRow, BashEvents } from './bash-events/bash-events.ts'
+export type * from './bash-events/bash-events.ts'
 export type {
   AppConversationFilter,
   AppConversationQuery,
@@ -16,6 +16,7 @@ export type {
   ConversationRecords,
   Snapshot,
 } from './conversations/conversation-records.ts'
+export type * from './conversations/conversation-records.ts'
 export { exportEvents, gzipStream } from './conversations/export.ts'
 export type { ImportSession } from './conversations/import-session.ts'
 export type { Storage } from './conversations/storage.ts'
@@ -26,24 +27,9 @@ export type { DocumentStore } from './documents/document-store.ts'
 export { FileDocumentStore } from './documents/file-document-store.ts'
 export { JsonDocument } from './documents/json-document.ts'
 export { NamedSecrets, secretsFormat } from './documents/named-secrets.ts'
-export {
-  type AppendOptions,
-  type EventDraft,
-  type EventLog,
-  type EventPage,
-  type EventQuery,
-  isReceivedEvent,
-  type PagedEvent,
-  type ReceivedEvent,
-  type StoredEvent,
-} from './event-log/event-log.ts'
+export * from './event-log/event-log.ts'
 export { eventListBytes, pageBytes } from './event-log/page-bytes.ts'
-export {
-  eventIssues,
-  parseEventLine,
-  readExecutionStatus,
-  toReceivedEvent,
-} from './event-log/received-event.ts'
+export * from './event-log/received-event.ts'
 export { PageIdCodec, unknownPageId } from './paging/page-id-codec.ts'
 export { openBashEvents } from './sqlite/bash-events/bash-events.ts'
 export { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'

@@ -52,7 +52,14 @@ export function buildOpenApi(table: RouteTable, info: OpenApi['info']): OpenApi 
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(render) }
   }
   const tags = [...new Set(Object.values(table).map((route) => route.tag))].map((name) => ({ name }))
-  return { openapi: '3.1.0', info, tags, paths, components: { schemas: components } }
+  return {
+    openapi: '3.1.0',
+    info,
+    'x-slipway-opt-ins': optIns,
+    tags,
+    paths,
+    components: { schemas: components },
+  }
 }
 
 type RenderSchema = (schema: z.ZodType) => Json
@@ -85,11 +92,8 @@ function buildOperation(
   })
 }
 
-function buildParameters(route: Route, print: RenderSchema): Json {
-  const parameters = [
-    ...listParameters('path', route.params, print),
-    ...listParameters('query', route.query, print),
-  ]
+function buildParameters({ params, query }: Route, print: RenderSchema): Json {
+  const parameters = [...listParameters('path', params, print), ...listParameters('query', query, print)]
   return parameters.length === 0 ? {} : { parameters }
 }
 
@@ -239,31 +243,10 @@ const optIns = {
     'Events of other versions and kinds are stored and served as they came. Only kind, id and timestamp are looked at.',
 }
 
-/** A description that is made when it is first looked into, not when a program starts. */
-function lazyOpenApi(table: RouteTable, info: OpenApi['info']): OpenApi {
-  let cached: OpenApi | undefined
-  const document = () => {
-    cached ??= buildOpenApi(table, info)
-    return cached
-  }
-  return {
-    openapi: '3.1.0',
-    info,
-    'x-slipway-opt-ins': optIns,
-    get tags() {
-      return document().tags
-    },
-    get paths() {
-      return document().paths
-    },
-    get components() {
-      return document().components
-    },
-  }
+/** A description that is built when it is written as JSON, not when a program starts. */
+function lazyOpenApi(table: RouteTable, info: OpenApi['info']): { toJSON(): OpenApi } {
+  return { toJSON: () => buildOpenApi(table, info) }
 }
 
-/** The description of the agent server. */
-export const agentServerOpenApi: OpenApi = lazyOpenApi(agentServerRoutes, agentServerInfo)
-
-/** The description of the sandbox server. */
-export const sandboxServerOpenApi: OpenApi = lazyOpenApi(sandboxServerRoutes, sandboxServerInfo)
+export const agentServerOpenApi = lazyOpenApi(agentServerRoutes, agentServerInfo)
+export const sandboxServerOpenApi = lazyOpenApi(sandboxServerRoutes, sandboxServerInfo)

@@ -11,27 +11,27 @@ type Json = Readonly<Record<string, unknown>>
 const maxIssues = 8
 
 const schemas = new Map(action.options.map((option) => [option.shape.kind.value, option]))
-const parametersByKind = new Map<ActionKind, Record<string, unknown>>()
+const cachedParameters = new WeakMap<z.ZodObject, Record<string, unknown>>()
 
 /**
- * JSON Schema (draft 2020-12, of type object) of the arguments that make an action, for a model: without references and
- * without `kind`; what has a default is not required; that null is taken too is not said.
+ * JSON Schema (draft 2020-12, of type object) of the arguments that make an action, for a model: without references
+ * and without `kind`. A member with a default is not required; that it may be null is left out.
  */
 export function actionParameters(kind: ActionKind): Record<string, unknown> {
-  const cached = parametersByKind.get(kind)
-  if (cached !== undefined) return cached
-  const parameters = schemaParameters(actionSchema(kind))
-  parametersByKind.set(kind, parameters)
-  return parameters
+  return schemaParameters(actionSchema(kind))
 }
 
 /** The same for the schema of an action that is in no union. */
 export function schemaParameters(schema: z.ZodObject): Record<string, unknown> {
+  const cached = cachedParameters.get(schema)
+  if (cached !== undefined) return cached
   const { $ref, $defs } = z.toJSONSchema(schema, { io: 'input' })
   const plain = simplify({ $ref }, isRecord($defs) ? $defs : {})
   const { kind: _, ...properties } = isRecord(plain.properties) ? plain.properties : {}
   const required = Array.isArray(plain.required) ? plain.required.filter((name) => name !== 'kind') : []
-  return { type: 'object', properties, required, additionalProperties: false }
+  const parameters = { type: 'object', properties, required, additionalProperties: false }
+  cachedParameters.set(schema, parameters)
+  return parameters
 }
 
 /** Reads arguments as the action of a kind: the action with its defaults, or what is wrong with them in one sentence. */

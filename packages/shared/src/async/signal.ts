@@ -70,16 +70,15 @@ export class Waiter implements Disposable {
 
 /** A signal for each key that has waiters. */
 export class KeyedSignal {
-  readonly #signals = new Map<string, Signal>()
-  readonly #users = new Map<string, number>()
+  readonly #entries = new Map<string, { readonly signal: Signal; users: number }>()
 
   notify(key: string): void {
-    this.#signals.get(key)?.notify()
+    this.#entries.get(key)?.signal.notify()
   }
 
   /** Number of waiters of all keys. */
   get waiting(): number {
-    return [...this.#signals.values()].reduce((sum, { waiting }) => sum + waiting, 0)
+    return this.#entries.values().reduce((sum, { signal }) => sum + signal.waiting, 0)
   }
 
   /**
@@ -87,29 +86,21 @@ export class KeyedSignal {
    * Rejects with the reason of `signal` when that aborts first.
    */
   async until<T>(key: string, read: () => Promise<T | undefined>, signal: AbortSignal): Promise<T> {
-    const keySignal = this.#signals.get(key) ?? new Signal()
-    this.#signals.set(key, keySignal)
-    this.#users.set(key, (this.#users.get(key) ?? 0) + 1)
+    const entry = this.#entries.get(key) ?? { signal: new Signal(), users: 0 }
+    this.#entries.set(key, entry)
+    entry.users += 1
     using waiter = new Waiter(signal)
     try {
       for (;;) {
         signal.throwIfAborted()
-        const { version } = keySignal
+        const { version } = entry.signal
         const value = await read()
         if (value !== undefined) return value
-        await keySignal.wait(version, waiter)
+        await entry.signal.wait(version, waiter)
       }
     } finally {
-      this.#leave(key)
-    }
-  }
-
-  #leave(key: string): void {
-    const users = (this.#users.get(key) ?? 1) - 1
-    if (users > 0) this.#users.set(key, users)
-    else {
-      this.#users.delete(key)
-      this.#signals.delete(key)
+      entry.users -= 1
+      if (entry.users === 0) this.#entries.delete(key)
     }
   }
 }

@@ -10,6 +10,7 @@ import {
   type ValidationIssue,
   validateEvent,
 } from '@slipway/protocol'
+import { isRecord, parseJson } from '@slipway/shared/json'
 import type { ReceivedEvent } from './event-log.ts'
 
 export type ParsedEventLine =
@@ -24,16 +25,9 @@ export function parseEventLine(bytes: Buffer): ParsedEventLine {
   })
   if (!isUtf8(bytes)) return issue('Line is not valid UTF-8', 'json_invalid')
   if (exceedsMaxDepth(bytes)) return issue(`JSON is nested deeper than ${maxDepth} levels`, 'json_invalid')
-  let value: unknown
-  try {
-    value = JSON.parse(bytes.toString('utf8'))
-  } catch {
-    return issue('Line is not valid JSON', 'json_invalid')
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return issue('Input should be an object', 'model_type')
-  }
-  return { kind: 'value', value: value as Record<string, unknown> }
+  const value = parseJson(bytes.toString('utf8'))
+  if (value === undefined) return issue('Line is not valid JSON', 'json_invalid')
+  return isRecord(value) ? { kind: 'value', value } : issue('Input should be an object', 'model_type')
 }
 
 /** Validates a received event; with `keep` (other versions) only its `kind`, `id` and `timestamp`. */
@@ -42,11 +36,11 @@ export function eventIssues(value: Record<string, unknown>, keep: boolean): read
     return [{ loc: ['id'], msg: 'String should have at least 1 character', type: 'string_too_short' }]
   if (!keep) return validateEvent(value)
   return ['kind', 'id', 'timestamp'].flatMap((member) => {
-    const isMissing = value[member] === undefined
-    if (typeof value[member] === 'string' || (isMissing && member !== 'kind')) return []
-    return isMissing
-      ? [{ loc: [member], msg: 'Field required', type: 'missing' }]
-      : [{ loc: [member], msg: 'Input should be a valid string', type: 'string_type' }]
+    const loc = [member]
+    if (value[member] === undefined)
+      return member === 'kind' ? [{ loc, msg: 'Field required', type: 'missing' }] : []
+    const isText = typeof value[member] === 'string'
+    return isText ? [] : [{ loc, msg: 'Input should be a valid string', type: 'string_type' }]
   })
 }
 

@@ -1,12 +1,7 @@
 import * as z from 'zod'
 import { boundedText, component, strictComponent } from '../../core/schemas.ts'
 
-const displayName = boundedText(1, 128).refine((text) => text.trim() !== '', {
-  message: 'A name is more than blanks',
-})
-const provider = boundedText(1, 128).refine((text) => text.trim() !== '', {
-  message: 'A name is more than blanks',
-})
+const name = boundedText(1, 128).refine((text) => text.trim() !== '', 'A name is more than blanks')
 const apiKey = z.string().max(100_000)
 
 /** `http` or `https`, without a user: a key has a member of its own. Blank is none. */
@@ -37,8 +32,8 @@ export type ProviderConnection = z.infer<typeof providerConnection>
 
 /** Unknown members are refused. */
 export const createProviderConnectionRequest = strictComponent('ProviderConnectionCreateRequest', {
-  display_name: displayName,
-  provider: provider.default('custom'),
+  display_name: name,
+  provider: name.default('custom'),
   api_key: apiKey,
   base_url: baseUrl.default(null),
 })
@@ -47,8 +42,8 @@ export type NewProviderConnection = z.output<typeof createProviderConnectionRequ
 /** At least one member; `base_url: null` takes the address away, the key can only be replaced. Unknown members are refused. */
 export const updateProviderConnectionRequest = z
   .strictObject({
-    display_name: displayName.optional(),
-    provider: provider.optional(),
+    display_name: name.optional(),
+    provider: name.optional(),
     api_key: apiKey.optional(),
     base_url: baseUrl.optional(),
   })
