@@ -1,4 +1,4 @@
-/** What the programs in `examples/` use of the command: its output, its requests, and the agent server that it starts. */
+/** The functions that `examples/` uses: output, requests, and the command of the agent server. */
 export { statusLine } from './commands/app-start.ts'
 export { conversationsCommand } from './commands/conversations.ts'
 export { printRun, usageLine } from './commands/follow-run.ts'

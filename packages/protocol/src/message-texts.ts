@@ -1,6 +1,6 @@
 /**
- * The texts of a MessageEvent that a `body` search looks at: those of its content, of its extended content, and its
- * reasoning. Takes any JSON value; what is no MessageEvent, or has another shape there, has no texts.
+ * The texts that a `body` search looks at: content, extended content and reasoning of a MessageEvent. Accepts
+ * any JSON value; other kinds and shapes have no texts.
  */
 export function messageTexts(event: unknown): string[] {
   if (getMember(event, 'kind') !== 'MessageEvent') return []

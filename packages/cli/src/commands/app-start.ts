@@ -8,7 +8,9 @@ import { TranscriptRenderer } from '../output/transcript.ts'
 import { exitCodes } from './follow-run.ts'
 import { positionedLine } from './tail.ts'
 
-/** Starts a conversation in a sandbox, shows how that goes, and follows it when that is wanted. Answers the exit code. */
+/**
+ * Starts a conversation in a sandbox, prints its progress and optionally follows it. Returns the exit code.
+ */
 export async function startAppCommand(
   context: SandboxServerContext,
   request: StartRequest,
@@ -38,7 +40,7 @@ export function statusLine(afterMs: number, status: string, details = ''): strin
   return `${`${paint('dim', time)}  ${status}${details === '' ? '' : `  ${paint('dim', sanitizeLine(details))}`}`}\n`
 }
 
-/** Sends a message to a conversation whose sandbox runs, and follows it when that is wanted. Answers the exit code. */
+/** Sends a message to a conversation whose sandbox runs; optionally follows it. Returns the exit code. */
 export async function sendAppCommand(
   context: SandboxServerContext,
   id: string,
@@ -54,7 +56,7 @@ export async function sendAppCommand(
   return exitCodes.finished
 }
 
-/** Shows the steps of a conversation until nothing runs in it any more. Ctrl-C ends the showing alone. */
+/** Prints the steps of a conversation until nothing runs in it. Ctrl-C ends the output only. */
 async function followAppConversation(
   context: SandboxServerContext,
   id: string,

@@ -31,7 +31,7 @@ function appTable(items: readonly string[], hasHead: boolean): string {
   return table(rows, [34, 25, 10, 29], hasHead ? head : undefined)
 }
 
-/** Prints the events of a conversation as they come home; its sandbox need not run. */
+/** Prints the events of a conversation as the sandbox server stores them; its sandbox need not run. */
 export async function tailAppCommand(
   context: SandboxServerContext,
   id: string,

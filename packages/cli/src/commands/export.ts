@@ -23,7 +23,7 @@ export async function exportCommand(
   await printResult(context.isJson, { output, size_bytes }, `Exported ${size_bytes} bytes to ${output}`)
 }
 
-/** The file is there with all its bytes or as it was before. */
+/** Replaces a file atomically; returns its size. */
 export async function writeFileAtomic(file: string, chunks: AsyncIterable<Uint8Array>): Promise<number> {
   const temporaryPath = `${file}.${process.pid}.part`
   let sizeBytes = 0
@@ -43,7 +43,7 @@ export async function writeFileAtomic(file: string, chunks: AsyncIterable<Uint8A
   }
 }
 
-/** The bytes as they come; a connection that breaks off is told in our words. */
+/** The bytes of a stream, with progress; a broken connection is a readable Error. */
 export async function* readWithProgress(
   stream: ReadableStream<Uint8Array>,
   signal: AbortSignal,

@@ -17,14 +17,14 @@ import { print, printNote } from '../output/terminal.ts'
 import { TranscriptRenderer } from '../output/transcript.ts'
 import { positionedLine } from './tail.ts'
 
-/** Exit codes of what runs: finished, ended otherwise, waiting for an answer. */
+/** Exit codes of commands that follow a run. */
 export const exitCodes = { finished: 0, failed: 1, waiting: 3 } as const
 
 const interruptMs = 10_000
 
 /**
- * Follows a run from a position on until it is at rest, printing its steps, and answers what waits for confirmation: yes with
- * `isYes`, otherwise whoever sits at the terminal. Ctrl-C interrupts the run on the server. Answers the exit code.
+ * Prints a run from a position on until it ends, and answers confirmations: yes with `isYes`, else by asking
+ * at the terminal. Ctrl-C interrupts the run on the server. Returns the exit code.
  */
 export async function followRun(
   context: CommandContext,
@@ -50,14 +50,14 @@ export async function followRun(
     const { accept } = answer
     const reason = accept ? {} : { reason: answer.reason }
     await client.call('respondToConfirmation', { params, body: { accept, ...reason }, signal })
-    // A refusal alone leaves the agent at rest; with a reason it goes on and finds another way.
+    // After a rejection the agent continues only when it has a reason.
     if (!accept && answer.reason !== undefined) await client.call('runConversation', { params, signal })
   }
 }
 
 /**
- * Prints the events of a run as they come, pieces of answers included, and gives each on. It ends when nothing runs any more.
- * `directory`: files below it are shown with the rest of their path; `onTransientUpdate` receives the rest.
+ * Prints and yields the events of a run until nothing runs, and prints transient updates. Paths below
+ * `directory` are shown relative to it.
  */
 export async function* printRun(
   { client, isJson, signal }: CommandContext,
@@ -115,7 +115,7 @@ async function reportEnd(context: CommandContext, info: ConversationInfo, error:
   return await reportStatus(context, info, exitCodes.failed)
 }
 
-/** Says how it stands and how to go on. */
+/** Prints the status and the next command. */
 async function reportStatus(
   { isJson }: CommandContext,
   info: ConversationInfo,

@@ -81,7 +81,7 @@ async function* countBytes(
   }
 }
 
-/** As many chunks as are `enough`, as one, and the rest of them. */
+/** Joins chunks until `isEnough`; returns them and the rest. */
 async function readAhead(chunks: AsyncIterable<Buffer>, isEnough: (first: Buffer) => boolean) {
   const iterator = chunks[Symbol.asyncIterator]()
   const chunksRead: Buffer[] = []
@@ -106,7 +106,7 @@ async function* prepend(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenera
   yield* rest
 }
 
-/** With the line in front that names the conversation; members of one that is there already stay where `meta` has none. */
+/** Adds the line that names the conversation, or merges `meta` into it. */
 async function withMetaLine(chunks: AsyncIterable<Buffer>, meta: MetaFlags) {
   if (Object.keys(meta).length === 0) return { chunks, isAdded: false }
   const { first, rest } = await readAhead(chunks, (bytes) => bytes.includes(10) || bytes.length > 64 * 1024)
@@ -117,7 +117,7 @@ async function withMetaLine(chunks: AsyncIterable<Buffer>, meta: MetaFlags) {
   return { chunks: prepend(Buffer.concat([header, body]), rest), isAdded: fileMeta === undefined }
 }
 
-/** The members of a first line that is no event, undefined when it is one or cannot be read. */
+/** The members of a first line that is not an event. */
 function parseMetaLine(line: Buffer): object | undefined {
   const value = parseJson(line.toString('utf8').replace(/^\ufeff/, ''))
   return typeof value === 'object' && value !== null && !Object.hasOwn(value, 'kind') ? value : undefined
@@ -129,7 +129,7 @@ function countNewlines(chunk: Buffer): number {
   return count
 }
 
-/** Prints each fault as `FILE:LINE: place: message` and answers the error that remains to be told. */
+/** Prints each issue as `FILE:LINE: place: message` and returns the error to report. */
 function reportIssues(error: unknown, file: string, addedLines: number): Problem | undefined {
   if (!(error instanceof CallError) || error.issues === undefined) return undefined
   const name = file === '-' ? 'stdin' : file

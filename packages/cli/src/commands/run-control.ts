@@ -4,7 +4,7 @@ import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
 import { printNote, printResult } from '../output/terminal.ts'
 import { exitCodes, followRun } from './follow-run.ts'
 
-/** Lets the run end after the step that is under way, or interrupts that too. */
+/** Pauses or interrupts a run. */
 export async function stopCommand(
   context: CommandContext,
   id: string,
@@ -19,7 +19,7 @@ export async function stopCommand(
   if (execution_status === 'paused') printNote(`Go on with: slipway run --conversation ${info.id}`)
 }
 
-/** Accepts or rejects the actions that wait, and follows what comes of it when that is wanted. Answers the exit code. */
+/** Accepts or rejects pending actions; optionally follows the run. Returns the exit code. */
 export async function confirmCommand(
   context: CommandContext,
   id: string,
@@ -55,7 +55,7 @@ export async function confirmCommand(
   return exitCodes.finished
 }
 
-/** Asks the model about a conversation, beside it. */
+/** Asks the model about a conversation without changing its log. */
 export async function askCommand(
   { client, isJson, signal }: CommandContext,
   id: string,

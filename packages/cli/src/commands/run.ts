@@ -13,9 +13,9 @@ import { print, printNote } from '../output/terminal.ts'
 import { followRun } from './follow-run.ts'
 
 export interface RunOptions {
-  /** The conversation to go on with; undefined: a new one. */
+  /** The conversation to continue; undefined: a new one. */
   readonly conversation?: string | undefined
-  /** The directory to work in, as the server sees it. */
+  /** The working directory on the server. */
   readonly workspace: string
   readonly model: SelectedModel | undefined
   readonly isYes: boolean
@@ -24,7 +24,7 @@ export interface RunOptions {
   readonly maxIterations?: number | undefined
 }
 
-/** Starts a conversation or goes on with one, and follows it to its rest. Answers the exit code. */
+/** Starts or continues a conversation and follows its run. Returns the exit code. */
 export async function runCommand(
   context: CommandContext,
   message: string | undefined,
@@ -48,7 +48,7 @@ async function startConversation(context: CommandContext, text: string, options:
       'Name a model, for example with --model anthropic/NAME, or set LLM_MODEL.',
     )
   }
-  // An id of ours, so that a conversation is not left running that nobody knows.
+  // The client chooses the id, so that an abort can interrupt the conversation.
   const id = randomUUID()
   const body = {
     conversation_id: id,

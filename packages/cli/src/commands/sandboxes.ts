@@ -33,7 +33,7 @@ function sandboxTable(items: readonly string[], hasHead: boolean): string {
   return table(rows, [29, 10, 22, 12, 21], hasHead ? head : undefined)
 }
 
-/** Starts a sandbox and waits until it runs. Answers the exit code. */
+/** Starts a sandbox and waits until it runs. Returns the exit code. */
 export async function startSandboxCommand(
   context: SandboxServerContext,
   { spec }: { readonly spec?: string | undefined },
@@ -44,7 +44,7 @@ export async function startSandboxCommand(
   return await waitAndReport(context, id)
 }
 
-/** Lets everything in a sandbox stand still. */
+/** Pauses a sandbox. */
 export async function pauseSandboxCommand(context: SandboxServerContext, id: string): Promise<void> {
   const { client, signal } = context
   await client.call('pauseSandbox', { params: { sandbox_id: id }, signal })
@@ -52,7 +52,7 @@ export async function pauseSandboxCommand(context: SandboxServerContext, id: str
   if (!context.isJson) printNote(`Let it go on with: slipway sandbox resume ${sanitizeLine(id)}`)
 }
 
-/** Lets a sandbox go on, or starts it again on its files, and waits until it runs. Answers the exit code. */
+/** Resumes a sandbox, or restarts it on its files, and waits until it runs. Returns the exit code. */
 export async function resumeSandboxCommand(context: SandboxServerContext, id: string): Promise<number> {
   const { client, signal } = context
   await client.call('resumeSandbox', { params: { sandbox_id: id }, signal })

@@ -1,6 +1,6 @@
 import type { Client, SandboxServerClient } from '@slipway/client'
 
-/** What every command is given. */
+/** The context of every command. */
 export interface CommandContext<C = Client> {
   readonly client: C
   /** Print JSON, one value a line, and nothing else on standard output. */
@@ -9,5 +9,5 @@ export interface CommandContext<C = Client> {
   readonly signal: AbortSignal
 }
 
-/** Of a command that talks to a sandbox server. */
+/** The context of a command of the sandbox server. */
 export type SandboxServerContext = CommandContext<SandboxServerClient>

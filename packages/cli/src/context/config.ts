@@ -23,7 +23,7 @@ export interface Config {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** What the environment says. Keys are read from there alone: a command line can be seen by others. */
+/** Reads the environment. Keys come from there only: other users can see a command line. */
 export function readConfig(): Config {
   const { env } = process
   return {

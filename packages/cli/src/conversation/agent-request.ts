@@ -12,7 +12,7 @@ export function buildLlm({ name, baseUrl, apiKey }: SelectedModel): Agent['llm']
   return { model: name, usage_id: 'agent', base_url: baseUrl, api_key: apiKey?.reveal() }
 }
 
-/** The agent that the command line runs: shell, files and a list of tasks, told of the project's own instructions. */
+/** The agent of the command line: shell, files, a task list, and the skills of the project. */
 export function buildAgent(llm: Agent['llm']): Agent {
   return {
     kind: 'Agent',
@@ -25,7 +25,7 @@ export function buildAgent(llm: Agent['llm']): Agent {
   }
 }
 
-/** Asks before what the model or the rules hold for risky; `isAlways`: before every action. */
+/** Confirmation of risky actions; of every action with `isAlways`. */
 export function buildConfirmationSettings(isAlways: boolean) {
   return {
     confirmation_policy: isAlways

@@ -1,17 +1,17 @@
 import { formatPendingAction, type PendingAction } from './pending-actions.ts'
 
-/** What was answered; undefined: nothing, let it wait. Without a reason the agent is not asked to go on. */
+/** The user's answer; undefined: decide later. A rejection without a reason stops the run. */
 export type ConfirmationAnswer =
   | { readonly accept: true }
   | { readonly accept: false; readonly reason: string | undefined }
   | undefined
 
-/** There is somebody to ask. */
+/** Whether input and output are a terminal. */
 export function isInteractive(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true
 }
 
-/** Asks on the terminal, on standard error, whether actions may be done. */
+/** Asks on standard error whether actions may run. */
 export async function promptForConfirmation(
   actions: readonly PendingAction[],
   signal: AbortSignal,

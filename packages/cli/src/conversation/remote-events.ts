@@ -7,25 +7,25 @@ import { parseRawPage } from '../parsing/raw-page.ts'
 export interface RemoteEventsOptions {
   /** Abort it to end quietly. */
   readonly signal: AbortSignal
-  /** Begin after so many events; 0 unless given. */
+  /** Skip this many events; 0 by default. */
   readonly after?: number
   /**
-   * End when nothing runs in the conversation any more, or when its sandbox does not run. What is about to begin is waited for some
-   * seconds: until an event comes after `after`.
+   * End when the conversation is idle or its sandbox does not run. Waits some seconds for a run to begin,
+   * until an event comes after `after`.
    */
   readonly until?: 'idle' | undefined
   readonly pollMs?: number
 }
 
-/** Without news for this long, the conversation is asked how it is. */
+/** After this time without events, the status of the conversation is requested. */
 const statusPollDelayMs = 2_000
-/** What was to begin and has not begun after this long does not. */
+/** A run that has not begun after this time is not expected. */
 const startTimeoutMs = 6_000
 
 /**
- * The events of a conversation as they come home to the sandbox server, each once and in order of time, the old ones and then
- * those to come; also while its sandbox is paused or gone. `position` counts them. Where an event is older than one that came
- * before it, which agents do not do, it may be passed over.
+ * The events that the sandbox server has of a conversation, each once in order of time, then new ones; its
+ * sandbox need not run. `position` counts them. An event older than its predecessor, which agents do not
+ * write, may be skipped.
  */
 export async function* remoteEvents(
   client: SandboxServerClient,
@@ -44,7 +44,7 @@ export async function* remoteEvents(
       const silentMs = Date.now() - lastEventAt
       const hasStarted = reader.count > after || silentMs >= startTimeoutMs
       if (until === 'idle' && hasStarted && (await isIdle(client, id, { log: reader, silentMs, signal }))) {
-        // What came home between the last look and this question.
+        // Events stored since the last read.
         yield* reader.readNew(signal)
         return
       }
@@ -55,14 +55,14 @@ export async function* remoteEvents(
   }
 }
 
-/** How far a reader is. */
+/** Reads a remote log incrementally. */
 class RemoteLogReader {
   readonly #client: SandboxServerClient
   readonly #id: string
   readonly #seenIds = new Set<string>()
   #since: string | undefined
   count = 0
-  /** The last status that an event told. */
+  /** The execution status of the last status update. */
   status: string | undefined
 
   constructor(client: SandboxServerClient, id: string) {

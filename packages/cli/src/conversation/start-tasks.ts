@@ -8,8 +8,8 @@ export type StartRequest = NonNullable<SandboxServerInput<'streamStartAppConvers
 const pollMs = 500
 
 /**
- * Starts a conversation in a sandbox: its start task, each time that it changes, until it is READY or ERROR. A connection that
- * breaks on the way does not stop the start: then the task is asked for until it is over.
+ * Starts a conversation in a sandbox and yields its start task after each change, until READY or ERROR. A
+ * broken connection does not stop the start; then the task is polled.
  */
 export async function* followStartTask(
   client: SandboxServerClient,
@@ -31,7 +31,7 @@ export async function* followStartTask(
   yield* pollStartTask(client, task, signal)
 }
 
-/** What `fetch` throws when a body ends before its time. */
+/** `fetch` throws a TypeError when a body ends early. */
 function isConnectionCut(error: unknown): boolean {
   return error instanceof TypeError
 }

@@ -1,7 +1,7 @@
 /** JSON members of unknown shape: stored events of other versions have kinds of their own. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** What an action does, in words: its command, its file, its text. May have several lines and is not safe to print. */
+/** Describes an action: its command, file or text. May have several lines; not safe to print. */
 export function actionText(action: unknown): string {
   const members = asObject(action)
   return (actionFormatters.get(asString(members.kind)) ?? inputText)(members)
@@ -49,14 +49,14 @@ function inputText(action: JsonObject): string {
   return toDisplayJson(input)
 }
 
-/** Words by kind. A kind is any text, so it is not looked up in an object. */
+/** Formatters by kind, as a Map because a kind is any text. */
 export function formatterMap(
   formatters: Readonly<Record<string, (members: JsonObject) => string>>,
 ): ReadonlyMap<string, (members: JsonObject) => string> {
   return new Map(Object.entries(formatters))
 }
 
-/** JSON without what is never rendered (spec 2.4). */
+/** JSON without members that are never rendered (spec 2.4). */
 export function toDisplayJson(value: unknown): string {
   return JSON.stringify(value, (key, member) => (isRedactedKey(key) ? undefined : member)) ?? ''
 }

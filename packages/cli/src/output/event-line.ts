@@ -17,11 +17,11 @@ export interface EventLine {
   readonly kind: string
   /** Its own, or the default of its kind. */
   readonly source: string
-  /** What it says, at most 500 characters. */
+  /** At most 500 characters. */
   readonly summary: string
 }
 
-/** Takes any JSON value: kept events of other versions have kinds and shapes of their own. */
+/** Accepts any JSON value: stored events of other versions have other kinds and shapes. */
 export function summarizeEvent(event: unknown): EventLine {
   const members = asObject(event)
   const kind = asString(members.kind)
@@ -63,7 +63,7 @@ const eventFormatters = formatterMap({
   PauseEvent: () => 'the run was stopped',
 })
 
-/** A status of a conversation as it is said to people. */
+/** An execution status for people. */
 export function statusText(status: string): string {
   return status === 'waiting_for_confirmation' ? 'waits for confirmation' : status
 }

@@ -1,15 +1,15 @@
 import { parseRawPage } from '../parsing/raw-page.ts'
 import { print, printNote } from './terminal.ts'
 
-/** Prints a list of the server page by page: its items as they came, one a line, or as a table. */
+/** Prints a paged list: raw items, one a line, or a table. */
 export async function listPages(list: {
-  /** The text of the page with this id, of the first one without. */
+  /** Requests the page with this id; the first one without. */
   open(pageId: string | undefined): Promise<Response>
   table(items: readonly string[], hasHead: boolean): string | Promise<string>
   readonly isJson: boolean
   /** Walk to the end; otherwise one page is printed. */
   readonly all: boolean
-  /** Said when there is nothing. */
+  /** Printed for an empty list. */
   readonly nothing: string
   /** How to read the page with this id; by default only that `--all` reads them all. */
   more?(pageId: string): string

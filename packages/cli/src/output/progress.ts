@@ -1,7 +1,7 @@
 const firstAfterMs = 500
 const isTerminal = () => process.stderr.isTTY === true
 
-/** Tells on standard error how far something is, once it has taken half a second. Dispose it at the end. */
+/** Progress on standard error, shown after half a second. Dispose it at the end. */
 export class Progress {
   readonly #verb: string
   readonly #totalBytes: number | undefined
@@ -10,7 +10,7 @@ export class Progress {
   #bytes = 0
   #events = 0
 
-  /** `totalBytes`: where it will end, if that is known. */
+  /** `totalBytes`: the expected end, if known. */
   constructor(verb: string, totalBytes?: number) {
     this.#verb = verb
     this.#totalBytes = totalBytes

@@ -4,8 +4,8 @@ const unsafeCharacters =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g
 
 /**
- * A text that a terminal shows and does not obey, in one line: each run of white space is one blank, control
- * characters are seen as symbols (`␛`) or by number (`\x9b`).
+ * One line without control sequences: runs of white space become one blank, control characters become symbols
+ * (`␛`) or numbers (`\x9b`).
  */
 export function sanitizeLine(text: string): string {
   return text.replace(/[ \t\r\n]+/g, ' ').replace(unsafeCharacters, escapeCharacter)
@@ -18,21 +18,21 @@ export function sanitizeLines(text: string): string[] {
     .map((line) => line.replaceAll('\t', '    ').replace(unsafeCharacters, escapeCharacter).trimEnd())
 }
 
-/** At most `length` characters of a text, with a mark where it was cut. */
+/** Truncates to a number of characters, with a mark. */
 export function truncate(text: string, length: number): string {
   if (text.length <= length) return text
   const characters = [...text.slice(0, 2 * length + 2)]
   return characters.length <= length ? characters.join('') : `${characters.slice(0, length - 1).join('')}…`
 }
 
-/** The columns that a text of one line takes on a terminal: wide characters take two, marks on others none. */
+/** Width of a line in terminal columns: wide characters take two, combining marks none. */
 export function displayWidth(text: string): number {
   let columns = 0
   for (const character of text) columns += characterWidth(character)
   return columns
 }
 
-/** As much of a text as fits into so many columns, with a mark where it was cut. */
+/** Truncates to a width in columns, with a mark. */
 export function truncateToWidth(text: string, columns: number): string {
   if (displayWidth(text) <= columns) return text
   let result = ''

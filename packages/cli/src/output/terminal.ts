@@ -2,7 +2,7 @@ import { styleText } from 'node:util'
 import Table from 'cli-table3'
 import type { EventLine } from './event-line.ts'
 
-/** Writes to standard output and waits while it is full. */
+/** Writes to standard output with backpressure. */
 export async function print(text: string | Uint8Array): Promise<void> {
   if (!process.stdout.write(text)) await new Promise((resolve) => process.stdout.once('drain', resolve))
 }
@@ -12,7 +12,7 @@ export async function printResult(isJson: boolean, value: unknown, text: string)
   await print(`${isJson ? JSON.stringify(value) : text}\n`)
 }
 
-/** A line on standard error: what is not the answer itself. */
+/** Prints a line to standard error. */
 export function printNote(text: string): void {
   process.stderr.write(`${text}\n`)
 }
@@ -29,8 +29,8 @@ const borderless = Object.fromEntries(
 )
 
 /**
- * Rows as a table without lines. The last column takes what is left of the terminal's width and is cut there; where
- * the output is no terminal it is not cut.
+ * A table without borders. The last column takes the rest of the terminal's width; without a terminal it is
+ * not cut.
  */
 export function table(
   rows: readonly (readonly string[])[],

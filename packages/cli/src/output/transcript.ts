@@ -7,15 +7,15 @@ import { WordWrapper } from './word-wrapper.ts'
 
 type Style = Parameters<typeof paint>[0]
 
-/** Longer texts of others are cut; what the agent says is shown in full. */
+/** Longer messages of users are cut; the agent's are shown in full. */
 const maxMessageCharacters = 2_000
-/** Lines of a result that are shown: so many from its beginning and so many from its end. */
+/** Lines shown of the start and of the end of a result. */
 const headLines = 3
 const tailLines = 5
 
 /**
- * Renders a conversation for a terminal: transient updates and events in, printable text out, no wider than the terminal.
- * Text that was streamed is not repeated with its event; missing deltas are completed.
+ * Renders transient updates and events as text for a terminal, no wider than it. Streamed text is not
+ * repeated with its event; missing deltas are completed.
  */
 export class TranscriptRenderer {
   readonly #columns: number
@@ -82,7 +82,7 @@ export class TranscriptRenderer {
     )
   }
 
-  /** The whole of what the agent says, of which a part may have been shown. */
+  /** The complete text of the agent, of which a part may have been streamed. */
   #agentText(text: string): string {
     const streamed = this.#streamedText
     this.#streamedText = ''
@@ -132,7 +132,7 @@ export class TranscriptRenderer {
     return this.#label('Agent') + head + this.#lines(more) + this.#details(asObject(action))
   }
 
-  /** What an action does beyond its first line: the tasks of a plan, the lines of an edit. */
+  /** Details of an action after its first line: tasks of a plan, lines of an edit. */
   #details(action: JsonObject): string {
     if (action.kind === 'TaskTrackerAction' && Array.isArray(action.task_list)) {
       return action.task_list

@@ -1,8 +1,8 @@
 import { displayWidth, sanitizeLine } from './sanitize.ts'
 
 /**
- * Text that comes in pieces, as lines that are no wider than the terminal. A word is given out when it is complete, so that it
- * is never broken unless it is wider than a line. What is given out is safe to print.
+ * Wraps streamed text to the width of the terminal, safe to print. Words are written when complete, so only a
+ * word wider than a line is broken.
  */
 export class WordWrapper {
   readonly #indent: string
@@ -12,7 +12,7 @@ export class WordWrapper {
   #spaces = ''
   #word = ''
 
-  /** `indent` stands in front of each line and counts to its `columns`. */
+  /** `indent` precedes each line and counts toward `columns`. */
   constructor(options: {
     readonly indent: string
     readonly columns: number
@@ -24,7 +24,7 @@ export class WordWrapper {
     this.#paint = paint
   }
 
-  /** What can be printed now. */
+  /** Returns the complete words. */
   write(piece: string): string {
     let out = ''
     for (const character of piece) {
@@ -37,7 +37,7 @@ export class WordWrapper {
     return out
   }
 
-  /** The rest, with the end of its line. */
+  /** Returns the rest and ends the line. */
   finish(): string {
     const rest = this.#flushWord()
     return this.#column === 0 ? rest : rest + this.#breakLine()

@@ -1,6 +1,6 @@
 /**
- * The members of a JSON array that is on its way, each as soon as its last byte is there, as texts. Members are objects or arrays. A
- * stream that is cut off ends the iteration where it is.
+ * Splits a streamed JSON array into the texts of its members (objects or arrays), each as soon as it is
+ * complete. A truncated stream ends the iteration.
  */
 export async function* splitJsonArray(stream: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()

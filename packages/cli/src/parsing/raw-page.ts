@@ -4,7 +4,7 @@ export interface RawPage {
   readonly next_page_id: string | null
 }
 
-/** Takes a page (`{"items": [...], "next_page_id": ...}`, valid JSON) apart without writing an item anew. */
+/** Splits a page (`{"items": [...], "next_page_id": ...}`, valid JSON) without reserializing its items. */
 export function parseRawPage(text: string): RawPage {
   const items: string[] = []
   let next_page_id: string | null = null

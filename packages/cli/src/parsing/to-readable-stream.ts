@@ -1,4 +1,4 @@
-/** Chunks as the body of a request: the next is taken when the one before is on its way. */
+/** A request body from chunks, read on demand. */
 export function toReadableStream(chunks: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
   const iterator = chunks[Symbol.asyncIterator]()
   return new ReadableStream({

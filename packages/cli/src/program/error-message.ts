@@ -2,7 +2,7 @@ import { CallError, ConnectionError } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { sanitizeLine } from '../output/sanitize.ts'
 
-/** What to tell the user about a failure, and what to do next where we know. Lines without an LF at the end. */
+/** The message for a failure and what to do next, without a final line feed. */
 export function errorMessage(error: unknown): string {
   if (error instanceof CallError) return withAdvice(error, serverAdvice)
   if (!(error instanceof Error)) return sanitizeLine(String(error))

@@ -10,11 +10,11 @@ import { integerFlag, pageSizeFlag, tagFlag } from './flags.ts'
 import { addRunCommand, addRunControlCommands } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
 
-/** Runs the command line; answers the exit code: 0 done, 1 failed, 2 wrongly asked, 3 waits for an answer. */
+/** Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for confirmation. */
 export async function runCli(args: readonly string[]): Promise<number> {
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort())
-  // Who reads the output may leave early, as `head` does.
+  // The reader of the output may exit early, as `head` does.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {
     const outcome = { code: 0 }

@@ -3,7 +3,7 @@ import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
 import { integerFlag } from './flags.ts'
 
-/** What these commands are given: what every command is, and where the exit code goes. */
+/** What these commands need: the context, and where the exit code goes. */
 interface RunCommandDeps {
   readonly context: () => CommandContext
   readonly outcome: { code: number }
@@ -19,7 +19,7 @@ interface RunFlags {
   readonly maxIterations?: number
 }
 
-/** The command that lets an agent work. */
+/** The command that runs an agent. */
 export function addRunCommand(slipway: Command, config: Config, { context, outcome }: RunCommandDeps): void {
   slipway
     .command('run')
@@ -50,13 +50,13 @@ export function addRunCommand(slipway: Command, config: Config, { context, outco
     })
 }
 
-/** What a conversation has stays with it unless a flag names another model. */
+/** A conversation keeps its model unless a flag names another. */
 function selectModel({ model }: Config, flags: RunFlags, isNew: boolean) {
   const name = flags.model ?? (isNew ? model.name : undefined)
   return name === undefined ? undefined : { ...model, name, baseUrl: flags.baseUrl ?? model.baseUrl }
 }
 
-/** The commands that act on a conversation that is there. */
+/** The commands that act on an existing conversation. */
 export function addRunControlCommands(slipway: Command, { context, outcome }: RunCommandDeps): void {
   const stops = [
     ['pause', 'pauseConversation', 'let a run end after the step that is under way'],

@@ -12,7 +12,7 @@ interface SandboxCommandDeps {
   readonly signal: AbortSignal
 }
 
-/** Does what a command does with a sandbox server; a number that is answered becomes the exit code. */
+/** Runs a command with a client; a returned number becomes the exit code. */
 type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
 
 /** The sandbox server, its demo, and the commands that talk to one. */

@@ -5,8 +5,8 @@ import type { CallOutput } from './route-types.ts'
 
 export interface ClientOptions {
   /**
-   * Base address, `http://127.0.0.1:8000`; a path in it is kept as a prefix. `http+unix://%2Frun%2Fx.sock` names a Unix socket and
-   * needs a `fetch` that knows such addresses.
+   * Base address, `http://127.0.0.1:8000`, with an optional path prefix. `http+unix://%2Frun%2Fx.sock` names
+   * a Unix socket and needs a `fetch` that supports it.
    */
   readonly url: string
   /** Sent as `X-Session-API-Key`. */

@@ -18,7 +18,7 @@ export class CallError extends Error {
   }
 }
 
-/** Nobody answered, or the answer broke off. `cause` says what the network said. */
+/** The server did not answer, or the answer broke off. `cause` is the network error. */
 export class ConnectionError extends Error {
   /** `startedBy`: the command that starts such a server. */
   constructor(url: string, cause: unknown, startedBy: string) {
@@ -27,7 +27,7 @@ export class ConnectionError extends Error {
   }
 }
 
-/** Reads what a refusal says: `{detail: text}`, `{detail: {message: text, ...}}`, `{detail: [issues]}`, or any other body. */
+/** Reads a refusal: `{detail: text}`, `{detail: {message, ...}}`, `{detail: [issues]}` or any other body. */
 export async function readCallError(response: Response): Promise<CallError> {
   const body = parseJson(await response.text().catch(() => ''))
   const detail = isRecord(body) ? body.detail : undefined

@@ -4,10 +4,7 @@ import { ConnectionError, readCallError } from './errors.ts'
 import type { RouteInput, RouteOutput } from './route-types.ts'
 
 interface RouteCallerOptions {
-  /**
-   * Base address, `http://127.0.0.1:8000`; a path in it is kept as a prefix. `http+unix://%2Frun%2Fx.sock` names a
-   * Unix socket and needs a `fetch` that knows such addresses.
-   */
+  /** Base address with an optional path prefix; see the clients. */
   readonly url: string
   readonly fetch?: typeof globalThis.fetch
   /** The key, and the header and scheme that it is sent with. */
@@ -18,7 +15,7 @@ interface RouteCallerOptions {
   readonly startedBy: string
 }
 
-/** What a request is made of, whatever its route. */
+/** The parts of a request of any route. */
 interface RequestParts {
   readonly params?: Readonly<Record<string, unknown>>
   readonly query?: Readonly<Record<string, unknown>>
@@ -46,14 +43,14 @@ export class RouteCaller<T extends RouteTable> {
     this.#key = typeof options.key === 'string' ? new Secret(options.key) : options.key
   }
 
-  /** Calls a route and reads its answer: JSON as a value (as the server sent it, not checked again), the rest as text. */
+  /** Calls a route and returns its answer: JSON as a value (not validated), anything else as text. */
   async call<N extends keyof T>(name: N, input: RouteInput<T[N]>): Promise<RouteOutput<T[N]>> {
     const response = await this.open(name, input)
     const isJson = /\bjson\b/i.test(response.headers.get('content-type') ?? '')
     return await this.mapNetworkErrors(isJson ? response.json() : response.text(), input.signal)
   }
 
-  /** Calls a route and answers the successful response with its body unread: for streams and for raw JSON text. */
+  /** Calls a route and returns the successful response with its body unread: for streams and raw JSON. */
   async open<N extends keyof T>(name: N, input: RouteInput<T[N]>): Promise<Response> {
     const route: Route = must(this.#routes[name], 'the route')
     const { params = {}, query = {}, body, headers, signal }: RequestParts = input
@@ -79,7 +76,7 @@ export class RouteCaller<T extends RouteTable> {
     return response
   }
 
-  /** Gives a failure of the network its name. */
+  /** Maps network failures to `ConnectionError`. */
   protected async mapNetworkErrors<R>(
     pending: Promise<R>,
     signal: AbortSignal | null | undefined,

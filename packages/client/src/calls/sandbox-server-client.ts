@@ -3,7 +3,7 @@ import type { Secret } from '@slipway/shared/redaction'
 import { RouteCaller } from './route-caller.ts'
 
 export interface SandboxServerClientOptions {
-  /** Base address, `http://127.0.0.1:3000`; a path in it is kept as a prefix. */
+  /** Base address, `http://127.0.0.1:3000`, with an optional path prefix. */
   readonly url: string
   /** Sent as `Authorization: Bearer`. */
   readonly apiKey?: Secret | string | undefined

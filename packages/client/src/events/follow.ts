@@ -8,7 +8,7 @@ export interface PositionedEvent {
   readonly position: number
   /** The event's JSON as the server sent it. */
   readonly text: string
-  /** The same, read. A conversation that keeps events of other versions may hold kinds that the type does not name. */
+  /** The parsed event. Its kind may be unknown to the type when the conversation stores other versions. */
   readonly event: Event
 }
 
@@ -36,9 +36,9 @@ export interface FollowOptions {
 }
 
 /**
- * Yields the events of a conversation, each once and in order of position: the stored ones, then new ones. Reconnects
- * from the last position after every lost connection. Ends when the signal aborts or the condition of `until` holds; rejects with the `CallError` when the server refuses (401, 403, 404, a position beyond the end, ...), and with
- * what `onTransientUpdate` throws.
+ * Yields the events of a conversation, each once in order of position: the stored ones, then new ones.
+ * Reconnects from the last position. Ends when the signal aborts or the condition of `until` holds; rejects
+ * with the `CallError` of a refusal, and with what `onTransientUpdate` throws.
  */
 export async function* follow(
   client: Client,

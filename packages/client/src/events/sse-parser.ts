@@ -1,6 +1,6 @@
 /**
- * One server-sent event. `id` is the last id that the stream has named, the empty text before the first; `type` is its name,
- * `message` when it has none.
+ * One server-sent event. `id` is the last id of the stream, empty before the first; `type` defaults to
+ * `message`.
  */
 export interface ServerSentEvent {
   readonly type: string
@@ -9,8 +9,8 @@ export interface ServerSentEvent {
 }
 
 /**
- * Reads `text/event-stream`: give it the bytes as they come, in pieces of any size, and it answers the events
- * that are complete. Comments and events without data give nothing; what the stream did not finish is dropped.
+ * Parses `text/event-stream` from chunks of any size and returns complete events. Skips comments and events
+ * without data; drops an unfinished event.
  */
 export class SseParser {
   // Takes a byte order mark away and puts characters together that were cut.

@@ -1,20 +1,17 @@
-/**
- * A moment as whole microseconds since 1970-01-01T00:00:00Z, a safe integer of JavaScript. `Date` is not good enough
- * for it: it stops at milliseconds.
- */
+/** Microseconds since 1970-01-01T00:00:00Z, a safe integer; `Date` stops at milliseconds. */
 export type Instant = number
 
-/** Moments before 1684-10-19 and after 2255-03-14 are held at these ends, with room left for what comes after. */
+/** Instants are clamped to 1684-10-19 and 2255-03-14, with room for later ones. */
 const maxInstant = 9_000_000_000_000_000
 
 const dateTimePattern =
   /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?:([Zz])|([+-])(\d{2}):?(\d{2})?)?)?$/
 
 /**
- * Reads an RFC 3339 date-time, with or without zone (without: UTC), with any number of fraction digits (those
- * after the sixth are cut), also with a blank for the `T`, without seconds, or a date alone (midnight).
- * Answers undefined for anything else: a day that the month does not have, hour 24, a leap second (`:60` is
- * read as the first moment of the next minute), an offset beyond 23:59.
+ * Parses an RFC 3339 date-time: any number of fraction digits (cut after six), a blank for the `T`, no
+ * seconds, or a date alone (midnight); UTC without a zone. Undefined for anything else, such as a day that
+ * the month does not have, hour 24 or an offset beyond 23:59. A leap second (`:60`) is the start of the next
+ * minute.
  */
 export function parseInstant(text: string): Instant | undefined {
   const m = dateTimePattern.exec(text)

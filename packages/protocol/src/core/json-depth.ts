@@ -1,7 +1,7 @@
 /** JSON that nests deeper is refused wherever it comes in: many clients cannot parse it. */
 export const maxDepth = 500
 
-/** Counts brackets outside of strings in a JSON text of UTF-8; what is not JSON is found when it is parsed. */
+/** Counts brackets outside strings of a JSON text; invalid JSON is for the parser to find. */
 export function exceedsMaxDepth(bytes: Uint8Array): boolean {
   let depth = 0
   let inString = false

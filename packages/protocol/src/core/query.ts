@@ -5,10 +5,7 @@ import { type Instant, parseInstant } from './instant.ts'
 export const eventSortOrder = z.enum(['TIMESTAMP', 'TIMESTAMP_DESC']).meta({ id: 'EventSortOrder' })
 export type EventSortOrder = z.infer<typeof eventSortOrder>
 
-/**
- * A bound of time in a query string. A `+` that arrived as a blank in front of the offset is understood
- * (`2026-03-01T10:00:00 02:00`). The value is an instant in microseconds.
- */
+/** A moment in a query string as an instant. A `+` of the offset that arrived as a blank is accepted. */
 export const queryInstant = z
   .string()
   .transform((text, ctx): Instant => {

@@ -10,8 +10,8 @@ export interface RouteResponse {
 }
 
 /**
- * One operation of an API: the value from which validation, OpenAPI, the server's handler type and the client's
- * call all come. Unknown query parameters are ignored; unknown body members are the body schema's matter.
+ * One operation: the source of validation, OpenAPI, handler type and client call. Unknown query parameters
+ * are ignored; unknown body members depend on the body schema.
  */
 export interface Route {
   readonly method: Method
@@ -20,26 +20,29 @@ export interface Route {
   readonly tag: string
   readonly summary: string
   readonly description?: string
-  /** No session key is asked for, also when one is configured. */
+  /** Needs no session key. */
   readonly open?: true
   /**
-   * Where a key is configured, pages of any http or https origin may ask (`key`); and something that a browser sends by itself, or an
-   * address has in it, may be shown instead of the key (`pass`).
+   * With keys configured: pages of any origin may call (`key`); a credential in the address or a cookie may
+   * replace the key (`pass`).
    */
   readonly pages?: 'key' | 'pass'
   /** The session key may also come as `Authorization: Bearer`. */
   readonly bearer?: true
   /** Errors have a member `error` besides, in the form of OpenAI's interface (wire 1.22). */
   readonly errors?: 'openai'
-  /** Whether who asked is written down; unless given that of methods that change something. A GET that shows secrets is marked. */
+  /**
+   * Whether the caller is audited; by default for methods that change something. Set for a GET that shows
+   * secrets.
+   */
   readonly audit?: boolean
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
   /** JSON body, parsed and validated; an absent or empty body is `undefined` to the schema. */
   readonly body?: z.ZodType
-  /** The body is of this content type and reaches the handler as a stream of bytes. */
+  /** The body has this content type and reaches the handler as a stream. */
   readonly stream?: string
-  /** The body is a form (multipart/form-data) with one file, its member `file`, which reaches the handler as a stream. */
+  /** The body is a multipart form; its member `file` reaches the handler as a stream. */
   readonly upload?: true
   /** By status. 401, 403, 413 and other common refusals are added for each route by `openapi.ts`. */
   readonly responses: Readonly<Record<number, RouteResponse>>
@@ -47,7 +50,7 @@ export interface Route {
 
 export type RouteTable = Readonly<Record<string, Route>>
 
-/** What an entry of `defineRoutes` says besides its method and path; its own tag goes before that of the table. */
+/** A route without method and path; its own tag takes precedence over that of the table. */
 type RouteOptions = Omit<Route, 'method' | 'path' | 'tag'> & { readonly tag?: string }
 /** A misspelled option does not compile. */
 type OnlyOptions<R> = { readonly [K in Exclude<keyof R, keyof RouteOptions>]: never }

@@ -1,17 +1,17 @@
 import * as z from 'zod'
 import { parseInstant } from './instant.ts'
 
-/** An object that OpenAPI lists under a name. Members that it does not have are dropped. */
+/** An object that OpenAPI lists by id. Unknown members are dropped. */
 export function component<S extends z.core.$ZodLooseShape>(id: string, members: S) {
   return z.object(members).meta({ id })
 }
 
-/** The same; members that it does not have are kept. */
+/** Like `component`; unknown members stay. */
 export function looseComponent<S extends z.core.$ZodLooseShape>(id: string, members: S) {
   return z.looseObject(members).meta({ id })
 }
 
-/** The same; members that it does not have are refused. */
+/** Like `component`; unknown members are refused. */
 export function strictComponent<S extends z.core.$ZodLooseShape>(id: string, members: S) {
   return z.strictObject(members).meta({ id })
 }
@@ -30,7 +30,7 @@ export function boundedText(min: number, max: number) {
     .meta(min === 0 ? { maxLength: max } : { minLength: min, maxLength: max })
 }
 
-/** A date-time text that `parseInstant` understands, kept as it is. */
+/** A date-time text that `parseInstant` accepts, unchanged. */
 export const dateTimeText = z.string().check((ctx) => {
   if (parseInstant(ctx.value) !== undefined) return
   ctx.issues.push({ code: 'invalid_format', format: 'datetime', input: ctx.value })
@@ -52,12 +52,12 @@ function formatUuid(hex: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
 
-/** Null is a member that was not given. */
+/** Null means absent. */
 export function nullAsUndefined<S extends z.ZodType>(schema: S) {
   return schema.nullish().transform((value) => value ?? undefined)
 }
 
-/** A member that may be left out or null; then this stands in its place. */
+/** A member with a default for absent and null. */
 export function withDefault<S extends z.ZodType>(schema: S, value: z.output<S>) {
   return schema
     .nullish()

@@ -8,23 +8,22 @@ type IssueText = readonly [type: string, msg: string]
 /** What values of a type are read with. */
 export type Schema<T> = z.ZodType<T>
 
-/** More faults than this help nobody; the rest is left out. */
+/** Further issues are dropped. */
 const maxIssues = 100
 
 /**
- * The faults of a value that a schema refused, in the words of spec 2.4 ValidationError. `prefix` goes in front of
- * each `loc`; `input` is the value that was refused: what is not there is `missing`, what is there is of a wrong
- * type. No `msg` holds a part of the input.
+ * The issues of a value that a schema refused (spec 2.4 ValidationError). `prefix` precedes each `loc`.
+ * Members that `input` does not have are `missing`. No `msg` contains a part of the input.
  */
 export function validationIssues(error: z.core.$ZodError, prefix: Path, input: unknown): ValidationIssue[] {
   const issues: ValidationIssue[] = []
   for (const issue of error.issues) {
     if (issues.length < maxIssues) issues.push(...convertIssue(issue, [], input, maxIssues - issues.length))
   }
-  return issues.map((fault) => ({ ...fault, loc: [...prefix, ...fault.loc] }))
+  return issues.map((issue) => ({ ...issue, loc: [...prefix, ...issue.loc] }))
 }
 
-/** What a schema makes of a value; a Problem `invalid` with all faults when it refuses it. `place` goes in front of each `loc`. */
+/** Parses a value; throws a Problem `invalid` with all issues, each `loc` after `locPrefix`. */
 export function parseOrThrow<T>(
   schema: Schema<T>,
   value: unknown,
@@ -52,7 +51,7 @@ function convertIssue(issue: ZodIssue, base: Path, input: unknown, limit: number
   return [{ loc, msg, type }]
 }
 
-/** Of the branches of a union without a tag the one that was meant: no constant differs, then fewest faults. */
+/** The intended branch of an untagged union: no constant differs, then fewest issues. */
 function closestBranch(branches: readonly (readonly ZodIssue[])[]): readonly ZodIssue[] {
   const distance = (issues: readonly ZodIssue[]) =>
     issues.length + (issues.some((issue) => issue.code === 'invalid_value') ? 1000 : 0)

@@ -168,12 +168,12 @@ const defaultSources: ReadonlyMap<string, EventSource> = new Map(
   }),
 )
 
-/** The source of an event that names none (spec 2.2); undefined for a kind that must name one, or that is unknown. */
+/** The default source of a kind (spec 2.2); undefined for a kind without one, or an unknown one. */
 export function defaultSource(kind: string): EventSource | undefined {
   return defaultSources.get(kind)
 }
 
-/** The faults of a value as an event of spec 2, with `loc` from the event's root; empty when it is one. */
+/** The issues of a value as an event of spec 2, `loc` from the event's root. */
 export function validateEvent(value: unknown): readonly ValidationIssue[] {
   const result = event.safeParse(value)
   return result.success ? [] : validationIssues(result.error, [], value)

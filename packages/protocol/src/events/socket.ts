@@ -3,9 +3,9 @@ import { emptyAsUndefined, queryBoolean, queryInstant, queryInteger } from '../c
 import { event } from './event.ts'
 
 /**
- * The query of `/sockets/events/{conversation_id}`. `resend_mode` asks for history first: all of it, or what is not
- * before `after_timestamp` (an instant in microseconds after parsing); `resend_all` is an older spelling of `all`.
- * `after` asks for the resumable form: frames `{position, event}` from the position after it.
+ * The query of `/sockets/events/{conversation_id}`. `resend_mode` sends history first: all, or events from
+ * `after_timestamp` (an instant) on; `resend_all` is an older spelling of `all`. `after` selects the
+ * resumable form: frames `{position, event}` after that position.
  */
 export const eventsSocketQuery = z.object({
   session_api_key: z.string().optional(),
@@ -15,7 +15,7 @@ export const eventsSocketQuery = z.object({
   after: queryInteger(0, Number.MAX_SAFE_INTEGER).optional(),
 })
 
-/** The first frame of a client that gave no key in the URL or in a header. Closed: with more members it is no such frame. */
+/** The first frame of a client without a key in URL or header; further members make it another frame. */
 export const authFrame = z.strictObject({ type: z.literal('auth'), session_api_key: z.string() })
 
 /** A frame of the resumable form. The next connection asks for `?after=` the last position. */

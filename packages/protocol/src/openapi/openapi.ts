@@ -36,8 +36,8 @@ const problem = component('Problem', {
 })
 
 /**
- * Describes a route table. Schemas with an id become components. All are printed as what may be sent, for answers
- * too: events are served as they were received, so a member with a default may be absent.
+ * Describes a route table. Schemas with an id become components. All are printed as input, also of answers:
+ * events are served as received, so a member with a default may be absent.
  */
 export function buildOpenApi(table: RouteTable, info: OpenApi['info']): OpenApi {
   const schemas = new SchemaCollector()
@@ -64,7 +64,7 @@ export function buildOpenApi(table: RouteTable, info: OpenApi['info']): OpenApi 
 
 type RenderSchema = (schema: z.ZodType) => Json
 
-/** Names the schemas of one route first, so that all are printed at once; then makes the operation of the prints. */
+/** Collects the schemas of a route, so that all are printed at once; returns the operation of the prints. */
 function buildOperation(
   operationId: string,
   route: Route,
@@ -136,7 +136,7 @@ const uploadForm = {
   required: ['file'],
 }
 
-/** What a route declares, and the refusals that it shares with others. */
+/** The responses of a route and the common refusals. */
 function allResponses(route: Route): Readonly<Record<string, RouteResponse>> {
   const takesBody = route.body !== undefined || route.stream !== undefined || route.upload === true
   return {
@@ -155,7 +155,7 @@ function allResponses(route: Route): Readonly<Record<string, RouteResponse>> {
   }
 }
 
-/** An answer that is no refusal has no body unless the route says which. */
+/** A success has no body unless the route declares one. */
 function buildResponse(
   status: string,
   { description, schema, contentType }: RouteResponse,
@@ -169,7 +169,7 @@ function buildResponse(
   return { description, content: { 'application/json': { schema: print(schema ?? problem) } } }
 }
 
-/** Schemas to be printed together, so that what they share is printed once. */
+/** Schemas that are printed together, so that shared ones are printed once. */
 class SchemaCollector {
   readonly #names = new Map<z.ZodType, string>([[problem, 'problem']])
 
@@ -189,10 +189,7 @@ class SchemaCollector {
 const schemaMap = z.record(z.string(), z.record(z.string(), z.unknown()))
 const renderedSchemaParts = z.object({ properties: schemaMap, $defs: schemaMap })
 
-/**
- * Names the discriminator of a union and the default of a text that is transformed, and leaves out bounds that only
- * say that an integer is a safe one.
- */
+/** Adds discriminators and defaults of transformed texts; removes the bounds of safe integers. */
 function adjustJsonSchema({
   zodSchema,
   jsonSchema,

@@ -123,10 +123,7 @@ export const groupingStrategy = z
   .enum(['NO_GROUPING', 'GROUP_BY_NEWEST', 'LEAST_RECENTLY_USED', 'FEWEST_CONVERSATIONS', 'ADD_TO_ANY'])
   .meta({ id: 'SandboxGroupingStrategy' })
 
-/**
- * What a user has set. Members that we do not know are kept as they are. `agent_settings.llm` is the model of new
- * conversations.
- */
+/** The settings of a user; unknown members stay. `agent_settings.llm` is the model of new conversations. */
 export const userSettings = looseComponent('UserSettings', {
   language: z.string().nullable().optional(),
   git_user_name: z.string().nullable().optional(),
@@ -146,7 +143,7 @@ export const userSettings = looseComponent('UserSettings', {
 })
 export type UserSettings = z.output<typeof userSettings>
 
-/** A part of the settings: the `_diff` members are merged into what is there (null deletes), others replace it. */
+/** A partial update: `_diff` members are merged (null deletes), others replace. */
 export const changeSettingsRequest = looseComponent('ChangeSettingsRequest', {
   agent_settings_diff: jsonObject.optional(),
   conversation_settings_diff: jsonObject.optional(),
@@ -202,7 +199,7 @@ export const renameSecretRequest = component('RenameSecretRequest', {
   description: nullAsUndefined(boundedText(0, 1000)),
 })
 
-/** Tokens that git and providers are asked with. A token that is left out or empty keeps the one that is there. */
+/** Tokens of git providers; an absent or empty one leaves the stored one. */
 export const gitProvidersRequest = component('GitProvidersRequest', {
   provider_tokens: z.partialRecord(
     providerType,

@@ -17,7 +17,7 @@ import {
 } from '../core/schemas.ts'
 import { sandboxStatus } from './sandbox.ts'
 
-/** Ids of conversations and start tasks leave the control plane as 32 hex digits; dashes are taken too. */
+/** Ids are returned as 32 hex digits; dashes are accepted. */
 const hexId = z.string().meta({ description: '32 hex digits.' })
 
 export const conversationTrigger = z
@@ -49,8 +49,8 @@ export const providerType = z
   .meta({ id: 'ProviderType' })
 
 /**
- * `owner/name` (looked for at the provider), or with `git_provider` absent also an address that git can clone
- * (`https://…`, `ssh://…`, `file://…`). Never anything that a shell would read otherwise.
+ * `owner/name` (of the provider), or without `git_provider` a URL that git can clone (`https://…`, `ssh://…`,
+ * `file://…`). Never contains shell syntax.
  */
 export const repository = z
   .string()
@@ -86,7 +86,7 @@ const startSecrets = z.record(z.string(), z.union([z.string(), secretSource]))
 const reservedVariables =
   /^(?:OPENVSCODE_SERVER_ROOT|OH_ENABLE_VNC|LOG_JSON|OH_CONVERSATIONS_PATH|OH_BASH_EVENTS_DIR|PYTHONUNBUFFERED|ENV_LOG_LEVEL|OH_WEBHOOKS_0_BASE_URL|OH_ALLOW_CORS_ORIGINS_0|WORKER_1|WORKER_2|LLM_.*|SLIPWAY_.*)$/i
 
-/** Wire: AppConversationStartRequest. Null is a member that was not given; unknown members are passed over. */
+/** Wire: AppConversationStartRequest. Null means absent; unknown members are ignored. */
 export const appConversationStartRequest = z
   .object({
     sandbox_id: nullAsUndefined(z.string().min(1).max(200)).meta({
@@ -148,7 +148,7 @@ export const startTaskStatus = z
   .meta({ id: 'AppConversationStartTaskStatus' })
 export type StartTaskStatus = z.infer<typeof startTaskStatus>
 
-/** A start of a conversation. `request` is what was asked for, secrets as stars. Null members are present. */
+/** A start of a conversation. `request` has its secrets redacted. Null members are present. */
 export const appConversationStartTask = component('AppConversationStartTask', {
   id: hexId,
   created_by_user_id: z.string().nullable(),

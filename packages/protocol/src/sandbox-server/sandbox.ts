@@ -2,19 +2,18 @@ import * as z from 'zod'
 import { component, pageOf, strictComponent, timestamp } from '../core/schemas.ts'
 
 /**
- * What a sandbox is doing.
- * - STARTING: it is being made or started, and its agent server does not answer yet
+ * - STARTING: its agent server does not answer yet
  * - RUNNING: its agent server answers
- * - PAUSED: it stands still because somebody wanted it to; resume lets it go on
- * - ERROR: it could not be started, or ended by itself; `status_detail` says why; resume starts it again on its files
- * - MISSING: nothing is left of it
+ * - PAUSED: stopped on request; it can be resumed
+ * - ERROR: the start failed or it ended by itself (`status_detail`); resume restarts it on its files
+ * - MISSING: nothing of it exists
  */
 export const sandboxStatus = z
   .enum(['STARTING', 'RUNNING', 'PAUSED', 'ERROR', 'MISSING'])
   .meta({ id: 'SandboxStatus' })
 export type SandboxStatus = z.infer<typeof sandboxStatus>
 
-/** Sandbox ids are texts of our own making; those of others are unknown ones. */
+/** Server-generated; any other text is an unknown id. */
 export const sandboxId = z.string().min(1).max(200)
 
 export const exposedUrl = component('ExposedUrl', {
@@ -31,7 +30,7 @@ const resources = z.object({
   max_open_files: z.int().min(64).optional(),
 })
 
-/** How far a sandbox is kept from the host and from others. */
+/** Isolation of a sandbox from the host and from other sandboxes. */
 export const sandboxIsolation = component('SandboxIsolation', {
   kind: z.enum(['none', 'namespaces', 'container']),
   enforced: z.array(z.string()).meta({ description: 'The resources that are really limited.' }),
@@ -79,7 +78,7 @@ export type SandboxSpecInfo = z.infer<typeof sandboxSpecInfo>
 
 export const sandboxSpecPage = pageOf(sandboxSpecInfo).meta({ id: 'SandboxSpecPage' })
 
-/** One spec as it stands in a file of specs or in SLIPWAY_SANDBOX_SPECS. */
+/** A spec in a file of specs or in SLIPWAY_SANDBOX_SPECS. */
 export const sandboxSpec = strictComponent('SandboxSpec', {
   id: z.string().regex(/^[\w][\w./:@-]{0,199}$/, 'An id is 1 to 200 letters, digits and _ . / : @ -'),
   backend: z.string().optional().meta({ description: 'The first configured backend unless given.' }),

@@ -17,7 +17,7 @@ const eventIds = z
 const successResponses = ok('Stored, or stored before.', success)
 const pageResponses = ok('One page.', eventPage)
 
-/** Events that came home: what the control plane keeps of conversations, whatever became of their sandboxes. */
+/** Event history of conversations, independent of their sandboxes, and the webhooks that deliver it. */
 export const webhookRoutes = defineRoutes('history', {
   searchHomeEvents: route.get('/api/v1/conversation/{conversation_id}/events/search', {
     summary: 'Search the events of a conversation',

@@ -34,7 +34,7 @@ export function schemaParameters(schema: z.ZodObject): Record<string, unknown> {
   return parameters
 }
 
-/** Reads arguments as the action of a kind: the action with its defaults, or what is wrong with them in one sentence. */
+/** Parses arguments as an action of a kind: the action with its defaults, or an error in one sentence. */
 export function parseAction<K extends ActionKind>(
   kind: K,
   args: Json,

@@ -99,7 +99,7 @@ export const browserToolSet = {
   ),
 }
 
-/** Apart from the others because the tool set stands before it in the specification's list. */
+/** Separate, because the specification lists the tool set before it. */
 export const browserTypeTool = defineBrowserTool(
   'BrowserType',
   actsOnPage,

@@ -2,11 +2,10 @@ import * as z from 'zod'
 import { defineAction, defineBuiltInTool, defineObservation } from './tool.ts'
 
 /**
- * Work for an agent of its own (wire 4.4). These kinds lie outside of the specification's closed lists: they stand only in
- * the conversations of creators who ask for `task_tool_set`, and in no union.
- *
- * `resume`: the id of a task that is to be gone on with. `max_turns` bounds the steps of a new task; it was taken out of later
- * contracts, so models are not told of it, and it is not written unless it was given.
+ * A task for another agent (wire 4.4). These kinds are outside the specification's closed lists and in no
+ * union: only conversations created with `task_tool_set` have them. `resume` is the id of a task to continue.
+ * `max_turns` bounds the steps of a new task; later contracts dropped it, so models do not see it and it is
+ * written only when present.
  */
 export const taskAction = defineAction('TaskAction', {
   description: z.string().nullish(),

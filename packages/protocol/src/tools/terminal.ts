@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { component } from '../core/schemas.ts'
 import { defineTool } from './tool.ts'
 
-/** What the shell's prompt told after the command. */
+/** Metadata that the shell's prompt reports after a command. */
 const commandMetadata = component('CommandMetadata', {
   exit_code: z.int().default(-1),
   pid: z.int().default(-1),

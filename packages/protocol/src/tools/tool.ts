@@ -61,10 +61,7 @@ export interface BuiltInTool<K extends string = string> {
   readonly title: string
 }
 
-/**
- * What a tool may do: reads only, may destroy, may be repeated without further effect, reaches beyond the workspace.
- * `untitled`: its annotations have no title.
- */
+/** Annotations of a tool; `untitled`: without a title. */
 export interface ToolTraits {
   readonly readOnly?: true
   readonly destructive?: true
@@ -121,8 +118,8 @@ export function defineTool<
 }
 
 /**
- * The registry name of a tool kind: snake case without a last `Tool` (`FileEditorTool` is `file_editor`,
- * `BrowserToolSet` is `browser_tool_set`). An MCP tool has the name that its server gave it instead.
+ * The registry name of a tool kind: snake case without a final `Tool` (`FileEditorTool` is `file_editor`,
+ * `BrowserToolSet` is `browser_tool_set`). An MCP tool is named by its server.
  */
 export function toolName(kind: string): string {
   return kind

@@ -4,7 +4,7 @@ import { condenser, hookConfig, mcpConfig } from './agent.ts'
 
 const stringList = withDefault(z.array(z.string()).max(200), [])
 
-/** It stands between quotes in texts for the model, and in ids of what clients show. */
+/** It appears quoted in prompts, and in ids that clients show. */
 const agentName = boundedText(1, 100).regex(
   /^[^\s<>"'`\p{Cc}](?:[^<>"'`\p{Cc}]*[^\s<>"'`\p{Cc}])?$/u,
   'A name has no quotes, angle brackets or control characters, and no blanks at its ends',
@@ -15,10 +15,10 @@ export const agentLevel = z.enum(['project', 'user', 'builtin', 'plugin', 'progr
 export type AgentLevel = z.infer<typeof agentLevel>
 
 /**
- * An agent that another one can give tasks to (wire 6.13). `model` is `inherit` (that of whoever gives the task) or the name
- * of an LLM profile. `tools` are registry names; without them it has none but the defaults. `skills`: names of skills that it
- * is told of besides those that are always told. `permission_mode` can only ask for more confirmation than whoever gives
- * the task needs. The limits are of one task: steps, and dollars.
+ * An agent that others give tasks to (wire 6.13). `model` is `inherit` or the name of an LLM profile. `tools`
+ * are registry names, none but the defaults without them. `skills` are named in addition to those always
+ * active. `permission_mode` can only require more confirmation than the parent. The limits are per task:
+ * steps and dollars.
  */
 export const agentDefinition = component('AgentDefinition', {
   name: agentName,

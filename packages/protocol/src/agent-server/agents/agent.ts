@@ -17,7 +17,7 @@ export const toolSpec = component('ToolSpec', {
 })
 export type ToolSpec = z.output<typeof toolSpec>
 
-/** When a run asks before it acts (wire: confirmation policies). `deadline_seconds`: without an answer in time the actions are rejected. */
+/** Confirmation policies (wire). Without an answer within `deadline_seconds` the actions are rejected. */
 const deadlineSeconds = nullAsUndefined(z.number().positive())
 export const confirmationPolicy = z
   .discriminatedUnion('kind', [
@@ -75,7 +75,7 @@ const summarizingCondenser = z
     hard_context_reset_context_scaling: withDefault(z.number().gt(0).lt(1), 0.8),
   })
   .refine(fitsKeepFirst, keepFirstIssue)
-/** What keeps the prompt within the model's window; times and sizes in events and tokens. `llm` absent: the agent's own. */
+/** Condensers; sizes in events and tokens. Without `llm` the agent's own model summarizes. */
 export const condenser = z
   .discriminatedUnion('kind', [
     noOpCondenser,
@@ -115,7 +115,7 @@ export const critic = z
   .meta({ id: 'Critic' })
 export type Critic = z.output<typeof critic>
 
-/** One MCP server: a command that speaks over its standard streams, or an address. */
+/** One MCP server: a command with stdio, or a URL. */
 export const mcpServer = z
   .looseObject({
     command: nullAsUndefined(z.string()),
@@ -135,7 +135,7 @@ export const mcpServer = z
   .meta({ id: 'MCPServer' })
 export type McpServer = z.output<typeof mcpServer>
 
-/** Servers by name; also taken in the older form that wraps them in `mcpServers`. */
+/** Servers by name; also accepts the older form with an outer `mcpServers`. */
 export const mcpConfig = z.preprocess(
   (value) => {
     if (value === null || value === undefined) return {}
@@ -145,7 +145,7 @@ export const mcpConfig = z.preprocess(
   z.record(z.string(), mcpServer),
 )
 
-/** Where a secret comes from: its value, or an address whose answer is the value. A text alone is a value. */
+/** A secret: its value, or a URL that returns it. A string is a value. */
 export const secretSource = z
   .preprocess(
     (value) => {
@@ -195,7 +195,7 @@ export const hookEvents = [
 ] as const
 export type HookEvent = (typeof hookEvents)[number]
 
-/** Hooks by event. Names in Pascal case and an outer `hooks` are taken too. */
+/** Hooks by event. Also accepts names in Pascal case and an outer `hooks`. */
 export const hookConfig = z
   .preprocess(
     normalizeHookConfig,
@@ -228,7 +228,7 @@ const trigger = z.discriminatedUnion('type', [
   z.object({ type: z.literal('path'), paths: z.array(z.string()) }),
 ])
 
-/** A skill: what an agent can be told when it needs it. Without a trigger, and not in AgentSkills form, it is always told. */
+/** A skill. Without a trigger, and not in AgentSkills form, it is always active. */
 export const skill = looseComponent('Skill', {
   name: z.string(),
   content: z.string(),
@@ -255,7 +255,7 @@ export const agentContext = looseComponent('AgentContext', {
 })
 export type AgentContext = z.output<typeof agentContext>
 
-/** The agent of a conversation (wire: agent object). Unknown members are kept. */
+/** The agent of a conversation (wire: agent object). Unknown members stay. */
 export const agent = looseComponent('Agent', {
   kind: z
     .string()

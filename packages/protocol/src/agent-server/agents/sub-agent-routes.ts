@@ -12,7 +12,10 @@ export const listSubAgentsRequest = component('SubAgentsRequest', {
   project_dir: nullAsUndefined(z.string()).meta({ description: 'Path of the project.' }),
 })
 
-/** An agent as clients list it: values of its servers' environment and headers are stars. `mcp_servers` is `mcp_config` again. */
+/**
+ * An agent as clients list it; environment and headers of its servers are redacted. `mcp_servers` repeats
+ * `mcp_config`.
+ */
 export const subAgentInfo = component('SubAgentInfo', {
   name: z.string(),
   description: z.string(),

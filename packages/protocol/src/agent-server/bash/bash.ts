@@ -13,7 +13,7 @@ import { component, nullAsUndefined, pageOf, timestamp, uuid, withDefault } from
 /** An id of bash events: a UUID in any case, with or without dashes; after parsing without. */
 export const bashId = uuid.transform((id) => id.replaceAll('-', ''))
 
-/** A command for bash. Unknown members are passed over; null is a member that was not given. */
+/** A command for bash. Unknown members are ignored; null means absent. */
 export const executeBashRequest = component('ExecuteBashRequest', {
   command: z.string(),
   cwd: nullAsUndefined(z.string()).meta({
@@ -55,7 +55,7 @@ export const bashEvent = z.discriminatedUnion('kind', [bashCommand, bashOutput])
 
 export const bashEventPage = pageOf(bashEvent).meta({ id: 'BashEventPage' })
 
-/** The query of a search for bash events; empty texts are absent after parsing, moments are instants in microseconds. */
+/** The query of a bash event search. After parsing, empty texts are absent and moments are instants. */
 export const bashSearchQuery = z.object({
   kind__eq: emptyAsUndefined(z.enum(['BashCommand', 'BashOutput'])),
   command_id__eq: emptyAsUndefined(bashId).meta({
@@ -74,7 +74,7 @@ export const bashSearchQuery = z.object({
 })
 export type BashSearchQuery = z.output<typeof bashSearchQuery>
 
-/** The query of `/sockets/bash-events`: whether what is kept is sent first. */
+/** The query of `/sockets/bash-events`: whether stored events are sent first. */
 export const bashSocketQuery = z.object({
   session_api_key: z.string().optional(),
   resend_mode: emptyAsUndefined(z.enum(['all'])),

@@ -39,8 +39,8 @@ export const tags = z.record(tagName, boundedText(0, 256))
 const title = boundedText(1, 200)
 
 /**
- * A message that a client sends. Only users send messages, so any other role is refused. `content` is also taken as
- * null (empty) or as a text (one TextContent). Unknown members are passed over.
+ * A message of a client; only the role `user` is accepted. `content` may be null (empty) or a text. Unknown
+ * members are ignored.
  */
 export const sendMessageRequest = component('SendMessageRequest', {
   role: z.literal('user').default('user'),
@@ -76,7 +76,7 @@ export const clientTool = component('ClientToolSpec', {
 })
 export type ClientTool = z.output<typeof clientTool>
 
-/** A request for a new conversation. Unknown members are passed over; null is a member that was not given. */
+/** A request for a new conversation. Unknown members are ignored; null means absent. */
 export const startConversationRequest = z
   .object({
     agent: nullAsUndefined(agent),
@@ -164,7 +164,7 @@ export const conversationSortOrder = z
   .enum(['CREATED_AT', 'UPDATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT_DESC'])
   .meta({ id: 'ConversationSortOrder' })
 
-/** What a list of conversations keeps: those with a tag of this name, and of this value where one is given. */
+/** A tag filter: by name, or by name and value. */
 const tagFilter = z.string().transform((text, ctx): { readonly name: string; readonly value?: string } => {
   const [, name = '', value] = /^([^:=]*)(?:[:=](.*))?$/s.exec(text) ?? []
   const result = tagName.safeParse(name)
@@ -218,8 +218,8 @@ export const askAgentRequest = component('AskAgentRequest', { question: z.string
 export const agentResponse = component('AgentResponse', { response: z.string() })
 
 /**
- * What a copy of a conversation is called and how far it goes. The body may be left out. An empty title is one that was
- * not given; without `tags` those of the source are taken; `from_event_id` is the last event that is copied.
+ * Title and extent of a copy; the body is optional. An empty title means none; `tags` default to those of the
+ * source; `from_event_id` is the last event copied.
  */
 export const forkConversationRequest = component('ForkConversationRequest', {
   id: nullAsUndefined(uuid),
@@ -263,7 +263,7 @@ export type GoalState = z.output<typeof goalState>
 
 export const switchAcpModelRequest = component('SwitchACPModelRequest', { model: z.string() })
 
-/** Which members and kinds the events of a conversation have: those of the closed description, or newer ones too. */
+/** The event format of a conversation: the closed description, or newer members and kinds too. */
 export const wireVersion = z.enum(['seed', 'current']).meta({ id: 'Wire' })
 export type WireVersion = z.infer<typeof wireVersion>
 
@@ -285,7 +285,7 @@ export const importMeta = strictComponent('ImportMeta', {
 })
 export type ImportMeta = z.output<typeof importMeta>
 
-/** `imported` counts the events of the stream that stand in the log now. */
+/** `imported` counts the events of the stream that the log has now. */
 export const importResult = component('ImportResult', { conversation_id: id, imported: z.int() })
 
 /** `uptime` and `idle_time` are whole seconds; `version` is the version of the contract, ours is beside it. */

@@ -16,7 +16,7 @@ const automationRoute = {
   responses: { 503: { description: 'There are none.' } },
 } as const
 
-/** Clients ask whether there is an editor, a desktop, or a service for automations; this server has none of them, and says so. */
+/** Clients look for an editor, a desktop and a service for automations; this server has none. */
 export const editorRoutes = defineRoutes('editor', {
   getEditorStatus: route.get('/api/vscode/status', {
     summary: 'Is there an editor in the browser?',

@@ -13,8 +13,8 @@ const sourceMembers = {
 }
 
 /**
- * Where a skill, a plugin or a marketplace is. Credentials in an address are used to fetch it and kept nowhere but sealed. Unknown
- * members are kept.
+ * Source of a skill, a plugin or a marketplace. Credentials in an address are used to fetch it and stored
+ * only sealed. Unknown members stay.
  */
 export const extensionSource = looseComponent('PluginSource', sourceMembers)
 export type ExtensionSource = z.output<typeof extensionSource>
@@ -57,7 +57,7 @@ export const installedMembers = {
   install_path: z.string(),
 }
 
-/** The manifest of a plugin; unknown members are kept. */
+/** The manifest of a plugin; unknown members stay. */
 export const pluginManifest = looseComponent('PluginManifest', {
   name: extensionName,
   version: nullAsUndefined(z.string().max(200)),

@@ -14,7 +14,7 @@ export const chatMessage = looseComponent('ChatMessage', {
 })
 export type ChatMessage = z.output<typeof chatMessage>
 
-/** Wire 1.22. Members that are not named here are passed over: what they ask of a model is up to the profile. */
+/** Wire 1.22. Members that are not listed are ignored: the profile decides. */
 export const chatRequest = looseComponent('ChatCompletionRequest', {
   model: z.string().meta({ description: 'Id of a model of the list.' }),
   messages: z.array(chatMessage).min(1).meta({

@@ -10,8 +10,8 @@ export const gitChange = component('GitChange', { status: gitStatus, path: z.str
 export type GitChange = z.infer<typeof gitChange>
 
 /**
- * A file before and after; null where it is not there. For bytes that are no text, and for more than 1 MiB, a sentence in
- * brackets stands in its place.
+ * A file before and after; null where it does not exist. Binary and longer content (1 MiB) is replaced by a
+ * sentence in brackets.
  */
 export const gitDiff = component('GitDiff', {
   modified: z.string().nullable(),

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { component, nullAsUndefined, withDefault } from '../../core/schemas.ts'
 
-/** Where events and conversations are sent (wire: webhooks). Times are seconds. Unknown members are passed over. */
+/** A webhook receiver (wire). Times are seconds. Unknown members are ignored. */
 export const webhookSpec = component('WebhookSpec', {
   base_url: z
     .string()
@@ -19,7 +19,7 @@ const sessionKey = z.string().regex(/^[!-~]+$/, 'A key is printable ASCII withou
 
 const variableValue = z.string().regex(/^[^\0]*$/, 'A value holds no NUL')
 
-/** What a server that waits for its settings is given. Unknown members are passed over; null is not given. */
+/** The settings of a server that starts without. Unknown members are ignored; null means absent. */
 export const initRequest = component('InitRequest', {
   session_api_keys: nullAsUndefined(z.array(sessionKey)),
   secret_key: nullAsUndefined(z.string().min(16)).meta({

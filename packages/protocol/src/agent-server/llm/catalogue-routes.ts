@@ -13,7 +13,7 @@ const subscriptionStatus = component('SubscriptionStatus', {
 })
 const statusResponse = { description: 'The state of the sign-in.', schema: subscriptionStatus }
 
-/** What models there are. The subscription routes answer that nobody is signed in: this server asks models with keys. */
+/** The available models. Subscription routes report no sign-in: this server uses keys only. */
 export const llmCatalogueRoutes = defineRoutes('llm', {
   listLlmProviders: route.get('/api/llm/providers', {
     summary: 'List the providers of models that can be named in front of a model',

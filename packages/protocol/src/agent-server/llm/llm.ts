@@ -7,7 +7,7 @@ import {
   withDefault,
 } from '../../core/schemas.ts'
 
-/** A secret in a request: blank or a mask means that none was given. */
+/** A secret in a request: blank or redacted means absent. */
 export const secretInput = nullAsUndefined(z.string()).transform((text) =>
   text === undefined || text.trim() === '' || /^\*+$/.test(text) || text === '<redacted>' ? undefined : text,
 )
@@ -16,9 +16,9 @@ const positiveInteger = nullAsUndefined(z.int().min(1))
 const tokenPrice = nullAsUndefined(z.number().min(0)).meta({ description: 'Dollars a token.' })
 
 /**
- * A model and how to reach it. `model` is `provider/name`: `openai/`, `anthropic/`, `gemini/` (or `google/`), `bedrock/`,
- * `azure/`, `scripted/`; any other name, or one with a `base_url` of its own, is spoken to as an OpenAI-compatible server.
- * Unknown members are kept and passed over; null is a member that was not given. Times are seconds.
+ * A model and how to reach it. `model` is `provider/name` (`openai/`, `anthropic/`, `gemini/` or `google/`,
+ * `bedrock/`, `azure/`, `scripted/`); another provider, or one with a `base_url`, is an OpenAI-compatible
+ * server. Unknown members stay and are ignored; null means absent. Times are seconds.
  */
 export const llm = looseComponent('LLM', {
   model: z.string().min(1),

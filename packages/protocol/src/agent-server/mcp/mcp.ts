@@ -10,7 +10,7 @@ import {
 
 const stringMap = z.record(z.string(), z.string())
 const optionalSeconds = nullAsUndefined(z.number().positive())
-/** What servers are described by in the settings, and what a test of them has no use for. */
+/** Members of the settings that a test ignores. */
 const settingsMembers = {
   description: nullAsUndefined(z.string()),
   icon: nullAsUndefined(z.string()),
@@ -42,7 +42,7 @@ const remoteServer = strictComponent('RemoteMCPServerSpec', {
   }),
 })
 
-/** A server to be tried: with its type, or as the settings of an agent have it. Unknown members are refused. */
+/** A server to test: with its type, or in the form of agent settings. Unknown members are refused. */
 const serverSpec = z.preprocess(inferType, z.discriminatedUnion('type', [stdioServer, remoteServer]))
 
 /** Without a transport both are tried, which is what a blank one says. */
@@ -57,7 +57,7 @@ function inferType(value: unknown): unknown {
   return { ...Object.fromEntries(presentMembers), transport: transport ?? '', type: inferredType }
 }
 
-/** `tool_call` is a call that only reads: what comes of it is told, and does not make the server a bad one. */
+/** `tool_call` is a read-only call; its result is reported and does not decide `ok`. */
 export const mcpTestRequest = component('MCPTestRequest', {
   name: boundedText(1, 128).default('test-server'),
   server: serverSpec,

@@ -15,7 +15,7 @@ const statusResponses = {
   404: { description: 'There is no such sign-in.' },
 }
 
-/** Servers that ask for a sign-in of OAuth are given a token: this server begins no such sign-in, and says so. */
+/** This server starts no OAuth sign-in; servers that need one are given a token. */
 export const mcpRoutes = defineRoutes('mcp', {
   testMcpServer: route.post('/api/mcp/test', {
     summary: 'Try an MCP server before it is saved',

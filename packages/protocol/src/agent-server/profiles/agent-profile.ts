@@ -65,7 +65,7 @@ const openHandsProfile = strictComponent('OpenHandsAgentProfile', {
 })
 export type OpenHandsProfile = z.output<typeof openHandsProfile>
 
-/** An agent that is a program of its own. It can be kept here, and not run. Times are seconds. */
+/** An agent that is another program: stored here, never run. Times are seconds. */
 const acpProfile = strictComponent('ACPAgentProfile', {
   ...identityMembers,
   agent_kind: z.literal('acp'),
@@ -79,14 +79,14 @@ const acpProfile = strictComponent('ACPAgentProfile', {
 })
 
 /**
- * What an agent is, by references: nothing in it is secret. Unknown members are refused. `id`, `revision` and `name` are the
- * server's to say; in what is saved they are passed over.
+ * An agent by references, without secrets. Unknown members are refused. The server sets `id`, `revision` and
+ * `name`; in a request they are ignored.
  */
 export const agentProfile = z
   .discriminatedUnion('agent_kind', [openHandsProfile, acpProfile])
   .meta({ id: 'AgentProfile' })
 export type AgentProfile = z.output<typeof agentProfile>
-/** One that is kept: it knows who it is. */
+/** A stored profile. */
 export type StoredAgentProfile = AgentProfile & {
   readonly id: string
   readonly name: string

@@ -34,7 +34,7 @@ export const profileDetail = component('ProfileDetail', {
   api_key_set: z.boolean(),
 })
 
-/** `include_secrets: false` leaves the secrets of `llm` out of what is kept. */
+/** `include_secrets: false` does not store the secrets of `llm`. */
 export const saveProfileRequest = component('SaveProfileRequest', {
   llm,
   include_secrets: z.boolean().default(true),
@@ -51,7 +51,7 @@ export const activateProfileResponse = profileMutation
 
 export const switchProfileRequest = component('SwitchProfileRequest', { profile_name: profileName })
 
-/** What is to be tried; nothing of it is kept. */
+/** The model to test; nothing is stored. */
 export const validateProfileRequest = component('ValidateProfileRequest', { llm })
 
 /** `type` is the name of an error (`LLMAuthenticationError`); `message` holds no secret. */

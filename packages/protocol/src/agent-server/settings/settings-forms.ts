@@ -12,7 +12,7 @@ import {
 
 type Shape = Readonly<Record<string, z.ZodType>>
 
-/** What a form says about a field besides what its schema says. */
+/** What a form adds to the schema of a field. */
 interface FieldDisplay {
   readonly label?: string
   readonly description?: string
@@ -26,7 +26,7 @@ interface Section {
   /** In front of the names of its fields: `llm.`. */
   readonly prefix: string
   readonly shape: Shape
-  /** Fields that do not stand in the form, for another page, or nothing, sets them. */
+  /** Fields that are not in the form. */
   readonly excluded: readonly string[]
   readonly display: Readonly<Record<string, FieldDisplay>>
   /** The switch of the section: its other fields depend on it. */
@@ -276,7 +276,7 @@ const fieldType = z.object({
   description: z.string().optional(),
 })
 
-/** The one type of a member, with null and transforms taken away. */
+/** The type of a member without null and transforms. */
 function describeType(schema: z.ZodType): z.output<typeof fieldType> {
   const json = z.toJSONSchema(schema, { io: 'input' })
   const branches = [json, ...(json.anyOf ?? [])]

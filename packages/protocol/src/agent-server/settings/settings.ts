@@ -46,8 +46,8 @@ export const verificationSettings = z.looseObject({
 const defaultLlm = { model: 'openai/gpt-5.5' }
 
 /**
- * What new conversations of a user are made from (wire 8.5, OpenHandsAgentSettings). Every member has a default; null is a member
- * that was not given. Unknown members are kept. The only kind of agent is `openhands`, which older clients call `llm`.
+ * Agent settings of new conversations (wire 8.5, OpenHandsAgentSettings). Every member has a default; null
+ * means absent. Unknown members stay. The only kind of agent is `openhands`, which older clients call `llm`.
  */
 export const agentSettings = looseComponent('OpenHandsAgentSettings', {
   schema_version: z.preprocess(() => 5, z.literal(5)),
@@ -79,7 +79,7 @@ function withDefaultModel(value: unknown): unknown {
   return model === null || model === undefined ? { ...value, ...defaultLlm } : value
 }
 
-/** How new conversations of a user run (wire 8.5). Unknown members are kept; what a create request brings goes before them. */
+/** Run settings of new conversations (wire 8.5). Unknown members stay; a create request takes precedence. */
 export const conversationSettings = looseComponent('ConversationSettings', {
   schema_version: z.preprocess(() => 1, z.literal(1)),
   max_iterations: withDefault(z.int().min(1), 500),
@@ -89,8 +89,8 @@ export const conversationSettings = looseComponent('ConversationSettings', {
 export type ConversationSettings = z.output<typeof conversationSettings>
 
 /**
- * Everything that is kept of a user's settings. `active_profile` is a name, `active_agent_profile_id` a UUID; `misc_settings` belongs to
- * the clients and is kept as it is.
+ * The stored settings of a user. `active_profile` is a name, `active_agent_profile_id` a UUID;
+ * `misc_settings` belongs to the clients.
  */
 export const storedSettings = z.object({
   agent_settings: jsonObject.default({}),
@@ -110,7 +110,7 @@ export const settingsResponse = component('SettingsResponse', {
   misc_settings: jsonObject,
 })
 
-/** Diffs are merge patches (RFC 7396): maps are merged, null takes a member back to its default, everything else replaces. */
+/** Diffs are merge patches (RFC 7396); null restores a default. */
 export const updateSettingsRequest = component('SettingsUpdateRequest', {
   agent_settings_diff: nullAsUndefined(jsonObject),
   conversation_settings_diff: nullAsUndefined(jsonObject),
@@ -126,7 +126,7 @@ export const mcpServerName = z
     /^[A-Za-z0-9][\w.-]{0,127}$/,
     'The name of an MCP server is 1 to 128 letters, digits, dots, underscores and hyphens, a letter or digit first',
   )
-/** What the settings know of an MCP server; anything else would be a mistake in a name, and is refused. */
+/** Unknown members are refused, because they are misspelled. */
 export const createMcpServerRequest = strictComponent('MCPServerInput', {
   ...mcpServer.shape,
   enabled: nullAsUndefined(z.boolean()),
@@ -135,7 +135,7 @@ export const createMcpServerRequest = strictComponent('MCPServerInput', {
   keep_alive: nullAsUndefined(z.boolean()),
   sse_read_timeout: nullAsUndefined(z.number().positive()),
 })
-/** A part of it; null takes a member away. Values are checked in the whole that comes of it. */
+/** A partial update; null removes a member. The merged result is validated. */
 export const patchMcpServerRequest = strictComponent(
   'MCPServerPatch',
   Object.fromEntries(Object.keys(createMcpServerRequest.shape).map((name) => [name, z.unknown().optional()])),
@@ -170,7 +170,7 @@ export const saveSecretRequest = component('SecretCreateRequest', {
 
 const fieldChoice = z.object({ value: z.union([z.boolean(), z.number(), z.string()]), label: z.string() })
 
-/** One field of a form: where its value stands in the settings (`llm.model`), and how to ask for it. */
+/** One field of a form: its path in the settings (`llm.model`) and its display. */
 export const settingsField = component('SettingsFieldSchema', {
   key: z.string(),
   label: z.string(),
@@ -188,7 +188,7 @@ export const settingsField = component('SettingsFieldSchema', {
 })
 export type SettingsField = z.infer<typeof settingsField>
 
-/** What a client needs to ask for settings: the sections of a form and their fields. */
+/** A form for settings: sections and their fields. */
 export const settingsSchema = component('SettingsSchema', {
   model_name: z.string(),
   sections: z.array(

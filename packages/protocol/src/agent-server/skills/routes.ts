@@ -14,7 +14,10 @@ import {
 
 const projectDirectory = nullAsUndefined(z.string()).meta({ description: 'Absolute path of the project.' })
 
-/** A skill as clients list it. `repo`: always told; `knowledge`: told when a word of it is said; `agentskills`: a folder. */
+/**
+ * A skill as clients list it. `repo`: always active; `knowledge`: active by trigger words; `agentskills`: a
+ * folder.
+ */
 export const skillInfo = component('SkillInfo', {
   name: z.string(),
   type: z.enum(['repo', 'knowledge', 'agentskills']),
@@ -27,7 +30,9 @@ export const skillInfo = component('SkillInfo', {
 })
 export type SkillInfo = z.infer<typeof skillInfo>
 
-/** A repository with the skills of an organisation. Its address may hold credentials; they are kept and shown nowhere. */
+/**
+ * A repository with the skills of an organisation. Credentials in its address are neither stored nor shown.
+ */
 const orgConfig = looseComponent('OrgConfig', {
   org_repo_url: z.string().max(2048),
   org_name: nullAsUndefined(z.string()),
@@ -42,8 +47,8 @@ const exposedUrl = z.looseObject({
 export type ExposedUrl = z.output<typeof exposedUrl>
 
 /**
- * Which skills to list. `marketplace_path`: of the public collection only what this file of it names. Unknown members are passed
- * over.
+ * Which skills to list. `marketplace_path`: only what this file of the public collection names. Unknown
+ * members are ignored.
  */
 export const listSkillsRequest = looseComponent('SkillsRequest', {
   load_public: trueByDefault,

@@ -8,7 +8,7 @@ const workspacePath = z
   .refine((text) => !text.includes('\0'), { message: 'The path contains a NUL byte' })
 const itemMembers = { id: z.string().min(1).max(4096), name: z.string().max(1000), path: workspacePath }
 
-/** A folder that somebody works in. What stands here need not be there. */
+/** A folder with work in progress; it need not exist. */
 export const workspaceItem = component('WorkspaceItem', {
   ...itemMembers,
   parentPath: workspacePath
