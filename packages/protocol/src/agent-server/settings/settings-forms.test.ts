@@ -2,7 +2,8 @@ import { expect, test } from 'vitest'
 import { agentContext } from '../agents/agent.ts'
 import { llm } from '../llm/llm.ts'
 import { agentSettings, condenserSettings, conversationSettings, verificationSettings } from './settings.ts'
-import { agentSettingsSchema, conversationSettingsSchema, excludedSettings } from './settings-forms.ts'
+import settingsForms from './settings-forms.json' with { type: 'json' }
+import { agentSettingsSchema, conversationSettingsSchema } from './settings-forms.ts'
 
 const forms = [agentSettingsSchema(), conversationSettingsSchema()]
 const fields = forms.flatMap(({ sections }) => sections.flatMap((section) => section.fields))
@@ -18,8 +19,14 @@ test('every member of the settings is a field of a form or named as one that no 
     ...prefixedNames('', conversationSettings.shape),
   ]
   const keys = fields.map(({ key }) => key)
+  const excluded = [
+    ...settingsForms.agent.flatMap(({ key, excluded }) =>
+      excluded.map((name) => (key === 'general' ? name : `${key}.${name}`)),
+    ),
+    ...settingsForms.conversation.flatMap(({ excluded }) => excluded),
+  ]
   expect(new Set(keys).size).toBe(keys.length)
-  expect([...new Set([...keys, ...excludedSettings()])].sort()).toEqual([...new Set(members)].sort())
+  expect([...new Set([...keys, ...excluded])].sort()).toEqual([...new Set(members)].sort())
 })
 
 test('the value of a field has the type and the choices that the form says', () => {

@@ -9,254 +9,93 @@ import {
   type SettingsSchema,
   verificationSettings,
 } from './settings.ts'
+import forms from './settings-forms.json' with { type: 'json' }
 
+/**
+ * A section of `settings-forms.json`. `excluded`: fields that are not in the form. `display`: what the form adds to
+ * the schema of a field. `enabledBy`: the switch of the section, on which its other fields depend.
+ */
+const sectionSchema = z.object({
+  key: z.string(),
+  label: z.string(),
+  excluded: z.array(z.string()),
+  enabledBy: z.string().optional(),
+  display: z.record(
+    z.string(),
+    z.object({
+      label: z.string().optional(),
+      description: z.string().optional(),
+      prominence: z.enum(['critical', 'major']).optional(),
+      depends_on: z.array(z.string()).default([]),
+    }),
+  ),
+})
+type Section = z.output<typeof sectionSchema>
 type Shape = Readonly<Record<string, z.ZodType>>
 
-/** What a form adds to the schema of a field. */
-interface FieldDisplay {
-  readonly label?: string
-  readonly description?: string
-  readonly prominence?: 'critical' | 'major'
-  readonly depends_on?: readonly string[]
+/** The members of agent settings that are sections of their own. */
+const agentSections: Readonly<Record<string, Shape>> = {
+  llm: llm.shape,
+  agent_context: agentContext.shape,
+  condenser: condenserSettings.shape,
+  verification: verificationSettings.shape,
 }
 
-interface Section {
-  readonly key: string
-  readonly label: string
-  /** In front of the names of its fields: `llm.`. */
-  readonly prefix: string
-  readonly shape: Shape
-  /** Fields that are not in the form. */
-  readonly excluded: readonly string[]
-  readonly display: Readonly<Record<string, FieldDisplay>>
-  /** The switch of the section: its other fields depend on it. */
-  readonly enabledBy?: string
-}
-
-const refinementDependency = ['verification.enable_iterative_refinement']
-const agentVariant = 'openhands'
-
-const agentSections: readonly Section[] = [
-  {
-    key: 'general',
-    label: 'General',
-    prefix: '',
-    shape: agentSettings.shape,
-    excluded: [
-      'schema_version',
-      'agent_kind',
-      'agent',
-      'llm',
-      'tools',
-      'enable_switch_llm_tool',
-      'mcp_config',
-      'agent_context',
-      'condenser',
-      'verification',
-    ],
-    display: {
-      enable_sub_agents: {
-        label: 'Enable sub-agents',
-        description: 'Let the agent give parts of its work to agents of its own.',
-        prominence: 'major',
-      },
-      tool_concurrency_limit: {
-        label: 'Parallel tool calls',
-        description: 'Calls of one answer that may run at the same time; 1 is one after another.',
-        prominence: 'major',
-      },
-    },
-  },
-  {
-    key: 'llm',
-    label: 'LLM',
-    prefix: 'llm.',
-    shape: llm.shape,
-    excluded: ['fallback_strategy', 'script', 'usage_id'],
-    display: {
-      model: {
-        description: 'The provider and the name of the model: openai/gpt-5.5.',
-        prominence: 'critical',
-      },
-      api_key: { description: 'The key that the provider asks for.', prominence: 'critical' },
-      base_url: {
-        label: 'Base URL',
-        description: 'Address of the provider, where it is not the usual one.',
-        prominence: 'critical',
-      },
-      temperature: { description: 'How freely the model chooses its words.', prominence: 'major' },
-      reasoning_effort: { description: 'How long the model thinks: low, medium, high.', prominence: 'major' },
-      max_output_tokens: { description: 'Tokens of one answer.', prominence: 'major' },
-      max_input_tokens: { description: 'Tokens of one question.', prominence: 'major' },
-      timeout: { description: 'Seconds that an answer may take.', prominence: 'major' },
-      num_retries: { label: 'Retries', description: 'How often a failed question is asked again.' },
-      retry_min_wait: { description: 'Seconds before the first retry.' },
-      retry_max_wait: { description: 'Seconds between two retries at most.' },
-      stream: { label: 'Stream answers', description: 'Show answers while they are being written.' },
-      extra_headers: { description: 'Headers that every question carries.' },
-    },
-  },
-  {
-    key: 'agent_context',
-    label: 'Agent context',
-    prefix: 'agent_context.',
-    shape: agentContext.shape,
-    // Who starts a conversation says which skills it has.
-    excluded: [
-      'skills',
-      'load_user_skills',
-      'load_public_skills',
-      'marketplace_path',
-      'registered_marketplaces',
-      'load_project_skills',
-      'disabled_skills',
-      'secrets',
-      'current_datetime',
-    ],
-    display: {
-      system_message_suffix: {
-        label: 'Instructions',
-        description: 'What every agent is told after the system prompt.',
-        prominence: 'critical',
-      },
-      user_message_suffix: {
-        label: 'Reminder',
-        description: 'What is said after each message of the user.',
-      },
-    },
-  },
-  {
-    key: 'condenser',
-    label: 'Condenser',
-    prefix: 'condenser.',
-    shape: condenserSettings.shape,
-    enabledBy: 'enabled',
-    excluded: [],
-    display: {
-      enabled: {
-        label: 'Enable condenser',
-        description: 'Sum up the beginning of long conversations.',
-        prominence: 'critical',
-      },
-      condenser_kind: { label: 'Kind' },
-      max_size: { description: 'Events after which a conversation is summed up.', prominence: 'major' },
-      max_tokens: { description: 'Tokens after which it is.', prominence: 'major' },
-      keep_first: { description: 'Events at the beginning that stay as they are.' },
-    },
-  },
-  {
-    key: 'verification',
-    label: 'Verification',
-    prefix: 'verification.',
-    shape: verificationSettings.shape,
-    enabledBy: 'critic_enabled',
-    excluded: [],
-    display: {
-      critic_enabled: {
-        label: 'Enable critic',
-        description: 'Have another model judge what the agent has done.',
-        prominence: 'critical',
-      },
-      critic_mode: { description: 'What is judged.', prominence: 'major' },
-      enable_iterative_refinement: {
-        label: 'Iterative refinement',
-        description: 'Send the agent back to work when the critic is not satisfied.',
-        prominence: 'major',
-      },
-      critic_threshold: {
-        description: 'A judgement below it is not enough.',
-        depends_on: refinementDependency,
-      },
-      max_refinement_iterations: {
-        description: 'How often it is sent back.',
-        depends_on: refinementDependency,
-      },
-      critic_server_url: {
-        description: 'Address of what judges. Without one nothing does.',
-        prominence: 'major',
-      },
-      critic_api_key: { prominence: 'major' },
-    },
-  },
-]
-
-const conversationSections: readonly Section[] = [
-  {
-    key: 'general',
-    label: 'General',
-    prefix: '',
-    shape: conversationSettings.shape,
-    excluded: ['schema_version', 'confirmation_mode', 'security_analyzer'],
-    display: { max_iterations: { description: 'Steps that one run may take.', prominence: 'major' } },
-  },
-  {
-    key: 'verification',
-    label: 'Verification',
-    prefix: '',
-    shape: conversationSettings.shape,
-    excluded: ['schema_version', 'max_iterations'],
-    display: {
-      confirmation_mode: { description: 'Ask before the agent acts.', prominence: 'critical' },
-      security_analyzer: {
-        description: 'What tells how risky an action is.',
-        prominence: 'major',
-        depends_on: ['confirmation_mode'],
-      },
-    },
-  },
-]
+const topLevel = { prefix: '', variant: null }
 
 /** The form for the settings of agents. */
 export function agentSettingsSchema(): SettingsSchema {
-  return buildForm('OpenHandsAgentSettings', agentSections, agentSettings.parse({}), agentVariant)
+  const defaults = agentSettings.parse({})
+  const sections = forms.agent.map((input) => {
+    const section = sectionSchema.parse(input)
+    const { key } = section
+    const shape = agentSections[key]
+    if (shape === undefined) return buildSection(section, agentSettings.shape, defaults, topLevel)
+    const place = { prefix: `${key}.`, variant: 'openhands' }
+    return buildSection(section, shape, Object(Reflect.get(defaults, key)), place)
+  })
+  return { model_name: 'OpenHandsAgentSettings', sections }
 }
 
 /** The form for the settings of conversations. */
 export function conversationSettingsSchema(): SettingsSchema {
-  return buildForm('ConversationSettings', conversationSections, conversationSettings.parse({}), null)
+  const defaults = conversationSettings.parse({})
+  const sections = forms.conversation.map((input) =>
+    buildSection(sectionSchema.parse(input), conversationSettings.shape, defaults, topLevel),
+  )
+  return { model_name: 'ConversationSettings', sections }
 }
 
-/** Members of the settings that no form shows. */
-export function excludedSettings(): string[] {
-  const all = [...agentSections, ...conversationSections]
-  return all.flatMap(({ prefix, excluded }) => excluded.map((name) => `${prefix}${name}`))
-}
-
-function buildForm(
-  model_name: string,
-  sections: readonly Section[],
+/** `prefix` precedes the names of the fields: `llm.`. */
+function buildSection(
+  section: Section,
+  shape: Shape,
   defaults: object,
-  variant: string | null,
-): SettingsSchema {
-  return {
-    model_name,
-    sections: sections.map((section) => {
-      const sectionVariant = section.key === 'general' ? null : variant
-      const includedFields = Object.entries(section.shape).filter(
-        ([name]) => !section.excluded.includes(name),
-      )
-      const sectionDefaults = section.prefix === '' ? defaults : Reflect.get(defaults, section.key)
-      const fields = includedFields.map(([name, schema]) => ({
-        ...buildField(section, name, schema),
-        default: Reflect.get(sectionDefaults, name) ?? null,
-        variant: sectionVariant,
-      }))
-      return { key: section.key, label: section.label, variant: sectionVariant, fields }
-    }),
-  }
+  { prefix, variant }: { readonly prefix: string; readonly variant: string | null },
+): SettingsSchema['sections'][number] {
+  const { key, label, excluded } = section
+  const fields = Object.entries(shape)
+    .filter(([name]) => !excluded.includes(name))
+    .map(([name, schema]) => ({
+      ...buildField(section, prefix, name, schema),
+      default: Reflect.get(defaults, name) ?? null,
+      variant,
+    }))
+  return { key, label, variant, fields }
 }
 
 function buildField(
   section: Section,
+  prefix: string,
   name: string,
   schema: z.ZodType,
 ): Omit<SettingsField, 'default' | 'variant'> {
   const { label, description, prominence, depends_on = [] } = section.display[name] ?? {}
   const { enabledBy = name } = section
-  const enabling = enabledBy === name ? [] : [`${section.prefix}${enabledBy}`]
+  const enabling = enabledBy === name ? [] : [`${prefix}${enabledBy}`]
   const jsonType = describeType(schema)
   return {
-    key: `${section.prefix}${name}`,
+    key: `${prefix}${name}`,
     label: label ?? humanize(name),
     description: description ?? jsonType.description ?? null,
     section: section.key,
