@@ -131,8 +131,8 @@ test('a bad line is told with file, line and place, and nothing is imported', as
     code: 1,
     stderr: expect.stringContaining('"slipway conversations" lists'),
   })
-  const kept = await runCli(['import', file, '--id', id, '--keep-unknown'])
-  expect(kept).toMatchObject({ code: 0, stderr: '' })
+  const imported = await runCli(['import', file, '--id', id, '--keep-unknown'])
+  expect(imported).toMatchObject({ code: 0, stderr: '' })
 })
 
 test.concurrent.each([
@@ -300,11 +300,11 @@ test('a web client is shown where the server is, and a folder without one is tol
   expect(await end).toBe(0)
 })
 
-test('a port that is taken is told', async () => {
-  const taken = await runCli(['serve', '--port', new URL(url).port, '--data', join(directory, 'other')])
-  expect(taken.code).toBe(1)
-  expect(taken.stderr).toContain(new URL(url).port)
-  expect(taken.stderr).not.toContain('    at ')
+test('a port in use is reported', async () => {
+  const result = await runCli(['serve', '--port', new URL(url).port, '--data', join(directory, 'other')])
+  expect(result.code).toBe(1)
+  expect(result.stderr).toContain(new URL(url).port)
+  expect(result.stderr).not.toContain('    at ')
 })
 
 test('the demo succeeds and leaves nothing behind', async () => {
@@ -314,6 +314,6 @@ test('the demo succeeds and leaves nothing behind', async () => {
   expect(demo.stdout).toContain('byte for byte')
   expect(demo.stdout).toContain('▸ terminal [HIGH] rm -rf build')
   expect(demo.stdout).not.toContain('\u001b')
-  // Compiled code is kept by Node itself.
+  // Node caches compiled code.
   expect((await readdir(temporary)).filter((name) => name !== 'node-compile-cache')).toEqual([])
 })

@@ -112,7 +112,7 @@ test('until idle waits for what begins after the events that are passed over', a
   ])
 })
 
-test('until idle ends when the sandbox does not run any more, with all that came home', async () => {
+test('until idle ends when the sandbox does not run any more, with all stored events', async () => {
   const log = [event(1, 1, status('running')), event(2, 2)]
   const paused = new FakeSandboxServer(log, [2], { sandbox_status: 'PAUSED', execution_status: null })
   expect(await collectEvents(paused, { until: 'idle' })).toHaveLength(2)

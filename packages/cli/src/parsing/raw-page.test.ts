@@ -20,7 +20,7 @@ test('items come out as they were written, whatever is in them', () => {
   )
 })
 
-test('a name inside an item is not taken for the name of the page', () => {
+test('a name inside an item is not mistaken for the name of the page', () => {
   const item = '{"items":[1,2],"next_page_id":"x","a":"\\"]}\\\\"}'
   expect(parseRawPage(`{"items":[${item}],"next_page_id":null}`)).toEqual({
     items: [item],

@@ -36,7 +36,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
     .version(ownPackage.version)
     .option(
       '--url <address>',
-      'where the server is (or SLIPWAY_URL; of sandboxes SLIPWAY_SANDBOX_URL)',
+      'address of the server (or SLIPWAY_URL; SLIPWAY_SANDBOX_URL for the sandbox server)',
       config.url,
     )
     .option('--json', 'print JSON, one value a line', false)
@@ -46,7 +46,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
         'server, LLM_API_KEY of a model.',
     )
     .exitOverride()
-    .showHelpAfterError('Add --help to see what there is.')
+    .showHelpAfterError('Run with --help for usage.')
   const context = (): CommandContext => {
     const { url, json } = slipway.opts<{ url: string; json: boolean }>()
     return { client: new Client({ url, sessionApiKey: config.sessionApiKey }), isJson: json, signal }
@@ -67,8 +67,8 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     .option('--host <host>', 'address to listen on', '127.0.0.1')
     .option('--port <port>', 'port to listen on; 0 is any free one', integerFlag(0, 65_535), 8000)
     .option('--socket <path>', 'listen on a Unix socket instead')
-    .option('--data <directory>', 'where the logs are kept', '.slipway')
-    .option('--web <directory>', 'show an unpacked web client at the address of the server (or SLIPWAY_WEB)')
+    .option('--data <directory>', 'data directory of the logs', '.slipway')
+    .option('--web <directory>', 'serve an unpacked web client (or SLIPWAY_WEB)')
     .action(async (options: ServeFlags) => {
       const { serveCommand } = await import('../commands/serve.ts')
       const { json } = slipway.opts<{ json: boolean }>()
@@ -76,9 +76,9 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     })
   slipway
     .command('demo')
-    .description('show what it does: a server, an agent at work, searches, an export')
+    .description('run a demo: a server, an agent run, searches, an export')
     .option('--fast', 'do not pause between the steps', false)
-    .option('--ask', 'let me answer what waits for confirmation', false)
+    .option('--ask', 'ask for confirmation of actions', false)
     .action(async (options: { fast: boolean; ask: boolean }) => {
       const { demoCommand } = await import('@slipway/examples/demo')
       await demoCommand({ isFast: options.fast, isAsking: options.ask, config, signal })
@@ -103,12 +103,12 @@ interface ImportOptions {
 function addLogCommands(slipway: Command, context: () => CommandContext): void {
   slipway
     .command('import')
-    .description('bring a log in: one event a line, plain or gzip')
+    .description('import a log: one event a line, plain or gzip')
     .argument('<file>', 'the file, or - for standard input')
     .option('--id <uuid>', 'id of the conversation')
     .option('--title <title>', 'title of the conversation')
     .option('--tag <key=value>', 'tag of the conversation; may be repeated', tagFlag)
-    .option('--keep-unknown', 'also take kinds and members of other versions', false)
+    .option('--keep-unknown', 'also accept kinds and members of other versions', false)
     .action(async (file: string, { id, title, tag, keepUnknown }: ImportOptions) => {
       const { importCommand } = await import('../commands/import.ts')
       const meta = {
@@ -120,10 +120,10 @@ function addLogCommands(slipway: Command, context: () => CommandContext): void {
     })
   slipway
     .command('export')
-    .description('write the log of a conversation, one event a line')
+    .description('export the log of a conversation, one event a line')
     .argument('<id>', 'id of the conversation')
-    .option('--output <file>', 'write to a file, whole or not at all')
-    .option('--meta', 'put a line with id, title and tags in front', false)
+    .option('--output <file>', 'write to a file, atomically')
+    .option('--meta', 'begin with a line of id, title and tags', false)
     .option('--gzip', 'write a gzip file', false)
     .action(async (id: string, options: { output?: string; meta: boolean; gzip: boolean }) => {
       const { exportCommand } = await import('../commands/export.ts')
@@ -155,9 +155,9 @@ function addReadCommands(slipway: Command, context: () => CommandContext): void 
     .option('--since <time>', 'only events at or after this moment')
     .option('--until <time>', 'only events before this moment')
     .option('--limit <number>', 'events a page, 1 to 100', pageSizeFlag)
-    .option('--desc', 'the newest first', false)
-    .option('--page-id <id>', 'go on at this page')
-    .option('--all', 'walk through all pages', false)
+    .option('--desc', 'newest first', false)
+    .option('--page-id <id>', 'start at this page')
+    .option('--all', 'print all pages', false)
     .option('--count', 'only count what matches', false)
     .action(async (id: string, { since, until, pageId, desc, all, count, ...filter }: SearchOptions) => {
       const { searchCommand } = await import('../commands/search.ts')
@@ -174,18 +174,18 @@ function addReadCommands(slipway: Command, context: () => CommandContext): void 
     .command('tail')
     .description('follow the events of a conversation')
     .argument('<id>', 'id of the conversation')
-    .option('--after <position>', 'begin after this position', integerFlag(0, Number.MAX_SAFE_INTEGER), 0)
-    .option('--until-idle', 'end when all is read and nothing runs', false)
+    .option('--after <position>', 'start after this position', integerFlag(0, Number.MAX_SAFE_INTEGER), 0)
+    .option('--until-idle', 'exit when all events are read and nothing runs', false)
     .action(async (id: string, options: { after: number; untilIdle: boolean }) => {
       const { tailCommand } = await import('../commands/tail.ts')
       await tailCommand(context(), id, options)
     })
   slipway
     .command('conversations')
-    .description('list the conversations, the newest first')
+    .description('list conversations, newest first')
     .option('--status <status>', 'only those with this status, for example idle')
     .option('--limit <number>', 'conversations a page, 1 to 100', pageSizeFlag, '20')
-    .option('--all', 'walk through all pages', false)
+    .option('--all', 'print all pages', false)
     .action(async ({ all, ...query }: { status?: string; limit: string; all: boolean }) => {
       const { conversationsCommand } = await import('../commands/conversations.ts')
       await conversationsCommand(context(), query, { all })

@@ -23,16 +23,19 @@ interface RunFlags {
 export function addRunCommand(slipway: Command, config: Config, { context, outcome }: RunCommandDeps): void {
   slipway
     .command('run')
-    .description('let an agent work: start a conversation or go on with one, and follow it')
-    .argument('[message]', 'what to do, or - for standard input; may be left out to go on')
+    .description('run an agent: start or continue a conversation, and follow it')
+    .argument('[message]', 'the message, or - for standard input; optional when continuing')
     .option('--model <provider/name>', 'the model (or LLM_MODEL); its key comes from LLM_API_KEY')
-    .option('--base-url <address>', 'where the model is (or LLM_BASE_URL)')
-    .option('--workspace <directory>', 'where to work, on the machine of the server; here unless given')
-    .option('--conversation <id>', 'go on with this conversation')
-    .addOption(new Option('--yes', 'accept what waits for confirmation').default(false).conflicts('ask'))
-    .option('--ask', 'let every action wait for confirmation', false)
-    .option('--max-iterations <number>', 'steps of one run', integerFlag(1, 1_000_000))
-    .addHelpText('after', '\nExit codes: 0 finished, 1 ended otherwise, 3 waits for an answer.')
+    .option('--base-url <address>', 'address of the model (or LLM_BASE_URL)')
+    .option(
+      '--workspace <directory>',
+      'working directory on the machine of the server; default: the current one',
+    )
+    .option('--conversation <id>', 'continue this conversation')
+    .addOption(new Option('--yes', 'accept all confirmations').default(false).conflicts('ask'))
+    .option('--ask', 'ask for confirmation of every action', false)
+    .option('--max-iterations <number>', 'maximum steps of one run', integerFlag(1, 1_000_000))
+    .addHelpText('after', '\nExit codes: 0 finished, 1 failed, 3 waits for confirmation.')
     .action(async (message: string | undefined, flags: RunFlags, command: Command) => {
       const isNew = flags.conversation === undefined
       if (isNew && message === undefined) command.error('A new conversation needs a message.')
@@ -59,8 +62,8 @@ function selectModel({ model }: Config, flags: RunFlags, isNew: boolean) {
 /** The commands that act on an existing conversation. */
 export function addRunControlCommands(slipway: Command, { context, outcome }: RunCommandDeps): void {
   const stops = [
-    ['pause', 'pauseConversation', 'let a run end after the step that is under way'],
-    ['interrupt', 'interruptConversation', 'end a run now'],
+    ['pause', 'pauseConversation', 'stop a run after the current step'],
+    ['interrupt', 'interruptConversation', 'stop a run immediately'],
   ] as const
   for (const [name, route, description] of stops) {
     slipway
@@ -74,10 +77,10 @@ export function addRunControlCommands(slipway: Command, { context, outcome }: Ru
   }
   slipway
     .command('confirm')
-    .description('accept or reject the actions that wait')
+    .description('accept or reject pending actions')
     .argument('<id>', 'id of the conversation')
-    .option('--reject', 'do not let them be done', false)
-    .option('--reason <text>', 'what the agent is told of a rejection')
+    .option('--reject', 'reject them', false)
+    .option('--reason <text>', 'reason that the agent sees')
     .option('--follow', 'follow the run, as "run" does', false)
     .action(
       async (id: string, flags: { reject: boolean; reason?: string; follow: boolean }, command: Command) => {
@@ -89,7 +92,7 @@ export function addRunControlCommands(slipway: Command, { context, outcome }: Ru
     )
   slipway
     .command('ask')
-    .description('ask about a conversation, beside it')
+    .description('ask a question about a conversation without changing its log')
     .argument('<id>', 'id of the conversation')
     .argument('<question>', 'the question')
     .action(async (id: string, question: string) => {

@@ -40,11 +40,11 @@ export function addSandboxServerCommands(
 function addServerCommand(slipway: Command, config: Config, signal: AbortSignal): void {
   slipway
     .command('sandbox-server')
-    .description('start the sandbox server: conversations in sandboxes of their own')
+    .description('start the sandbox server, which runs conversations in sandboxes')
     .option('--host <host>', 'address to listen on', '127.0.0.1')
     .option('--port <port>', 'port to listen on; 0 is any free one', integerFlag(0, 65_535), 3000)
-    .option('--data <directory>', 'where everything is kept', '.slipway-sandboxes')
-    .option('--new-key', 'make another API key of the administrator and print it', false)
+    .option('--data <directory>', 'data directory', '.slipway-sandboxes')
+    .option('--new-key', 'create and print another API key of the administrator', false)
     .action(async (options: { host: string; port: number; data: string; newKey: boolean }) => {
       const { sandboxServerCommand } = await import('../commands/sandbox-server.ts')
       const { newKey: isKeyWanted, ...server } = options
@@ -53,7 +53,7 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
     })
   slipway
     .command('demo-sandbox')
-    .description('show sandboxes: a start, an agent at work, a pause, a resume, an end without traces')
+    .description('run a demo of sandboxes: start, agent run, pause, resume, removal')
     .option('--fast', 'do not pause between the steps', false)
     .action(async (options: { fast: boolean }) => {
       const { sandboxDemoCommand } = await import('@slipway/examples/demo-sandbox')
@@ -64,9 +64,9 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
 function addSandboxCommands(slipway: Command, run: RunWithClient): void {
   slipway
     .command('sandboxes')
-    .description('list the sandboxes, the newest first')
+    .description('list sandboxes, newest first')
     .option('--limit <number>', 'sandboxes a page, 1 to 100', pageSizeFlag, '20')
-    .option('--all', 'walk through all pages', false)
+    .option('--all', 'print all pages', false)
     .action(async (options: { limit: string; all: boolean }) => {
       const { sandboxesCommand } = await import('../commands/sandboxes.ts')
       await run((context) => sandboxesCommand(context, options))
@@ -75,14 +75,14 @@ function addSandboxCommands(slipway: Command, run: RunWithClient): void {
   sandbox
     .command('start')
     .description('start a sandbox and wait until it runs')
-    .option('--spec <id>', 'the spec that it is made from; the default one unless given')
+    .option('--spec <id>', 'sandbox spec; the default one if omitted')
     .action(async (options: { spec?: string }) => {
       const { startSandboxCommand } = await import('../commands/sandboxes.ts')
       await run((context) => startSandboxCommand(context, options))
     })
   const verbs = [
-    ['pause', 'pauseSandboxCommand', 'let everything in a sandbox stand still'],
-    ['resume', 'resumeSandboxCommand', 'let a sandbox go on, and wait until it runs'],
+    ['pause', 'pauseSandboxCommand', 'pause a sandbox'],
+    ['resume', 'resumeSandboxCommand', 'resume a sandbox and wait until it runs'],
     ['rm', 'removeSandboxCommand', 'delete a sandbox and its files; the history of its conversations stays'],
   ] as const
   for (const [name, verb, description] of verbs) {
@@ -112,24 +112,24 @@ function addAppCommands(slipway: Command, run: RunWithClient): void {
   app
     .command('start')
     .description('start a conversation in a sandbox')
-    .argument('<message>', 'what to do')
-    .option('--repository <name>', 'owner/name, or an address that git clones; it is cloned first')
+    .argument('<message>', 'the message')
+    .option('--repository <name>', 'repository to clone: owner/name, or a git URL')
     .option('--branch <name>', 'branch of the repository')
-    .option('--sandbox <id>', 'in this sandbox; otherwise where your settings say, usually a new one')
-    .option('--spec <id>', 'make the sandbox from this spec')
-    .option('--model <provider/name>', 'instead of the model of your settings')
+    .option('--sandbox <id>', 'use this sandbox; default: by your settings, usually a new one')
+    .option('--spec <id>', 'sandbox spec')
+    .option('--model <provider/name>', 'model; default: the one of your settings')
     .option('--title <title>', 'title of the conversation')
-    .option('--follow', 'show the steps until nothing runs any more', false)
-    .addHelpText('after', '\nExit codes: 0 done, 1 ended otherwise, 3 waits for an answer.')
+    .option('--follow', 'follow until nothing runs', false)
+    .addHelpText('after', '\nExit codes: 0 done, 1 failed, 3 waits for confirmation.')
     .action(async (message: string, { follow: isFollowing, ...flags }: StartFlags) => {
       const { startAppCommand } = await import('../commands/app-start.ts')
       await run((context) => startAppCommand(context, startRequest(message, flags), { isFollowing }))
     })
   app
     .command('list')
-    .description('list the conversations, the newest first')
+    .description('list conversations, newest first')
     .option('--limit <number>', 'conversations a page, 1 to 100', pageSizeFlag, '20')
-    .option('--all', 'walk through all pages', false)
+    .option('--all', 'print all pages', false)
     .action(async (options: { limit: string; all: boolean }) => {
       const { listAppsCommand } = await import('../commands/apps.ts')
       await run((context) => listAppsCommand(context, options))
@@ -138,7 +138,7 @@ function addAppCommands(slipway: Command, run: RunWithClient): void {
     .command('tail')
     .description('follow the events of a conversation; its sandbox need not run')
     .argument('<id>', 'id of the conversation')
-    .option('--until-idle', 'end when nothing runs, or its sandbox does not', false)
+    .option('--until-idle', 'exit when nothing runs, or its sandbox does not', false)
     .action(async (id: string, options: { untilIdle: boolean }) => {
       const { tailAppCommand } = await import('../commands/apps.ts')
       await run((context) => tailAppCommand(context, id, options))
@@ -152,7 +152,7 @@ function addAppChangeCommands(app: Command, run: RunWithClient): void {
     .description('send a message to a conversation whose sandbox runs')
     .argument('<id>', 'id of the conversation')
     .argument('<message>', 'the message')
-    .option('--follow', 'show the steps until nothing runs any more', false)
+    .option('--follow', 'follow until nothing runs', false)
     .action(async (id: string, message: string, { follow: isFollowing }: { follow: boolean }) => {
       const { sendAppCommand } = await import('../commands/app-start.ts')
       await run((context) => sendAppCommand(context, id, { message, isFollowing }))
@@ -161,7 +161,7 @@ function addAppChangeCommands(app: Command, run: RunWithClient): void {
     .command('download')
     .description('write a conversation as a zip file; its sandbox need not run')
     .argument('<id>', 'id of the conversation')
-    .option('--output <file>', 'the file; conversation_ID.zip unless given')
+    .option('--output <file>', 'output file; default: conversation_ID.zip')
     .action(async (id: string, options: { output?: string }) => {
       const { downloadAppCommand } = await import('../commands/apps.ts')
       await run((context) => downloadAppCommand(context, id, options))

@@ -22,7 +22,7 @@ test.for([
   expect(read(set).traces?.url).toBe(url)
 })
 
-test('headers are read as pairs, decoded, and kept as secrets', () => {
+test('headers are read as pairs, decoded, and stored as secrets', () => {
   const { traces } = read({
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a',
     OTEL_EXPORTER_OTLP_HEADERS: ' authorization=Bearer%20abc=, x-b = %zz ,',

@@ -23,7 +23,7 @@ test.each([
   expect(eventsSocketQuery.safeParse(query).success).toBe(false)
 })
 
-test('a frame with more than type and key is not taken for an auth frame', () => {
+test('a frame with more than type and key is no auth frame', () => {
   expect(authFrame.safeParse({ type: 'auth', session_api_key: 'k' }).success).toBe(true)
   expect(authFrame.safeParse({ type: 'auth', session_api_key: 'k', role: 'user' }).success).toBe(false)
   expect(authFrame.safeParse({ type: 'auth' }).success).toBe(false)

@@ -52,7 +52,7 @@ test.each([
   expect(issueLocations(request(definition))).toEqual([place])
 })
 
-test('definitions are taken in the forms in which clients send them', () => {
+test('definitions are accepted in the forms that clients send', () => {
   expect(issueLocations(request())).toEqual([])
   expect(issueLocations({ ...request(), agent_definitions: null })).toEqual([])
   expect(issueLocations(request({ name: 'Ünïcode agent 1', level: 'programmatic', mcp_config: {} }))).toEqual(

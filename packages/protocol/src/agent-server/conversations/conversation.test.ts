@@ -104,7 +104,7 @@ test('a conversation starts with an agent and a workspace', () => {
   })
 })
 
-test('what clients send besides is taken or passed over', () => {
+test('further members of clients are accepted or ignored', () => {
   const request = {
     agent: {
       kind: 'Agent',

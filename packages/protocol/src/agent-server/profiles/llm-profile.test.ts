@@ -9,7 +9,7 @@ test.each(['', '.a', '_a', '-a', 'a b', 'a/b', '..', 'a\n', 'ä', 'x'.repeat(65)
   expect(profileName.safeParse(name).success).toBe(false)
 })
 
-test('secrets are kept unless they are declined', () => {
+test('secrets are stored unless declined', () => {
   const request = saveProfileRequest.parse({ llm: { model: 'm', api_key: 'k' }, unheard_of: 1 })
   expect(request).toMatchObject({ llm: { model: 'm', api_key: 'k' }, include_secrets: true })
   expect(request).not.toHaveProperty('unheard_of')
