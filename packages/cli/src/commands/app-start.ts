@@ -70,7 +70,8 @@ async function followAppConversation(
   for await (const item of remoteEvents(client, id, { signal, ...options, until: 'idle' })) {
     await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
   }
-  if (signal.aborted) throw new Problem('bad_request', `It goes on. Look again with: slipway app tail ${id}`)
+  if (signal.aborted)
+    throw new Problem('bad_request', `The run continues. Follow it with: slipway app tail ${id}`)
   const { execution_status, sandbox_status } = await getAppConversation(client, id, signal)
   if (isJson) await print(`${JSON.stringify({ conversation_id: id, execution_status, sandbox_status })}\n`)
   else printNote(execution_status?.replaceAll('_', ' ') ?? `its sandbox is ${sandbox_status}`)
@@ -78,7 +79,7 @@ async function followAppConversation(
   if (execution_status !== 'waiting_for_confirmation') return exitCodes.failed
   const url = conversation_url === null ? '...' : sanitizeLine(conversation_url.replace(/\/api\/.*$/, ''))
   printNote(
-    `It waits for an answer. With session_api_key of "slipway app list --json":\n` +
+    `It waits for confirmation. With session_api_key of "slipway app list --json":\n` +
       `SLIPWAY_URL=${url} SLIPWAY_SESSION_API_KEY=... slipway confirm ${id}`,
   )
   return exitCodes.waiting

@@ -18,7 +18,7 @@ export async function listAppsCommand(
     table: appTable,
     isJson,
     all: options.all,
-    nothing: 'There is no conversation yet. "slipway app start MESSAGE" begins one.',
+    nothing: 'There is no conversation yet. "slipway app start MESSAGE" starts one.',
   })
 }
 

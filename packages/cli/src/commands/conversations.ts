@@ -19,7 +19,7 @@ export async function conversationsCommand(
     table: (items, hasHead) => conversationTable(context, items, hasHead),
     isJson,
     all: options.all,
-    nothing: 'There is no conversation yet. "slipway import FILE" brings one in.',
+    nothing: 'There is no conversation yet. "slipway import FILE" imports one.',
   })
 }
 

@@ -53,7 +53,7 @@ export async function* readWithProgress(
   for (;;) {
     const chunk = await reader.read().catch((error) => {
       if (signal.aborted) throw new Problem('bad_request', 'Stopped before the end.')
-      throw new Error('The connection broke off before the end of the log. Try again.', { cause: error })
+      throw new Error('The connection was lost before the end of the log. Try again.', { cause: error })
     })
     if (chunk.done) return
     progress.add(chunk.value.length, 0)

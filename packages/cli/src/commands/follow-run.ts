@@ -92,7 +92,7 @@ async function answerConfirmation(
     return { accept: true }
   }
   if (isInteractive()) return await promptForConfirmation(actions, signal)
-  printNote(`These wait for an answer: ${formatActions(actions)}`)
+  printNote(`Pending confirmation: ${formatActions(actions)}`)
   return undefined
 }
 
@@ -129,7 +129,7 @@ async function reportStatus(
   return code
 }
 
-const continueCommand = (id: string) => `Go on with: slipway run --conversation ${id} [MESSAGE]`
+const continueCommand = (id: string) => `Continue with: slipway run --conversation ${id} [MESSAGE]`
 const nextCommands: { readonly [S in ExecutionStatus]?: (id: string) => string } = {
   waiting_for_confirmation: (id) =>
     `Answer with: slipway confirm ${id} --follow, or slipway confirm ${id} --reject --reason TEXT`,
@@ -147,7 +147,7 @@ const errorAdvice: ReadonlyMap<string, string> = new Map([
   ['MaxIterationsReached', 'A conversation may take more steps with --max-iterations when it is started.'],
 ])
 
-/** Status, tokens and dollars of a conversation, as far as they are known. */
+/** Status, and tokens and cost when known. */
 export function usageLine({ execution_status, metrics }: ConversationInfo): string {
   const { accumulated_cost, accumulated_token_usage } = asObject(metrics)
   const { prompt_tokens, completion_tokens } = asObject(accumulated_token_usage)

@@ -16,7 +16,7 @@ export async function stopCommand(
   const info = await client.call('getConversation', { params, signal })
   const { execution_status } = info
   await printResult(isJson, { conversation_id: info.id, execution_status }, execution_status)
-  if (execution_status === 'paused') printNote(`Go on with: slipway run --conversation ${info.id}`)
+  if (execution_status === 'paused') printNote(`Continue with: slipway run --conversation ${info.id}`)
 }
 
 /** Accepts or rejects pending actions; optionally follows the run. Returns the exit code. */
@@ -34,9 +34,7 @@ export async function confirmCommand(
   const params = { conversation_id: id }
   const info = await client.call('getConversation', { params, signal })
   if (info.execution_status !== 'waiting_for_confirmation') {
-    printNote(
-      `Nothing waits for an answer: the conversation is ${info.execution_status.replaceAll('_', ' ')}.`,
-    )
+    printNote(`No action is pending: the conversation is ${info.execution_status.replaceAll('_', ' ')}.`)
     return exitCodes.failed
   }
   const after = await client.call('countEvents', { params, signal })
@@ -49,7 +47,7 @@ export async function confirmCommand(
   if (isFollowing) return await followRun(context, id, { after, isYes: false })
   printNote(
     isReject
-      ? `Let the agent go on with: slipway run --conversation ${info.id}`
+      ? `Continue with: slipway run --conversation ${info.id}`
       : `Follow it with: slipway tail ${info.id} --until-idle`,
   )
   return exitCodes.finished

@@ -202,7 +202,7 @@ test('what is risky is not done before somebody agrees: code 3 says how, and con
   const path = await createWorkspace('risky')
   const run = await runCli(['run', 'tidy later', '--workspace', 'risky'])
   expect(run.code).toBe(3)
-  expect(run.stderr).toContain('These wait for an answer: terminal: rm -rf build [HIGH]')
+  expect(run.stderr).toContain('Pending confirmation: terminal: rm -rf build [HIGH]')
   expect(run.stderr).toContain(`slipway confirm ${run.id} --follow`)
   expect(existsSync(join(path, 'build'))).toBe(true)
   const confirmed = await runCli(['confirm', run.id, '--follow'], {})
@@ -212,7 +212,7 @@ test('what is risky is not done before somebody agrees: code 3 says how, and con
   const again = await runCli(['confirm', run.id], {})
   expect(again).toMatchObject({
     code: 1,
-    stderr: 'Nothing waits for an answer: the conversation is finished.\n',
+    stderr: 'No action is pending: the conversation is finished.\n',
   })
 })
 

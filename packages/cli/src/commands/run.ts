@@ -19,7 +19,7 @@ export interface RunOptions {
   readonly workspace: string
   readonly model: SelectedModel | undefined
   readonly isYes: boolean
-  /** Every action waits for an answer. */
+  /** Every action needs confirmation. */
   readonly isAsking: boolean
   readonly maxIterations?: number | undefined
 }

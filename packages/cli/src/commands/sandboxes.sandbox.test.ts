@@ -210,7 +210,7 @@ test('Ctrl-C ends the showing and not the agent', async () => {
   child.kill('SIGINT')
   expect(await end).toBe(1)
   const stderr = await err
-  expect(stderr).toContain('It goes on. Look again with: slipway app tail')
+  expect(stderr).toContain('The run continues. Follow it with: slipway app tail')
   const [, id = ''] = /Conversation (\S+) in sandbox/.exec(stderr) ?? []
   const { items } = await client.call('searchAppConversations', { query: {} })
   expect(items.find((one) => one.id === id)).toMatchObject({ execution_status: 'running' })

@@ -17,7 +17,8 @@ export async function sandboxesCommand(
     table: sandboxTable,
     isJson,
     all: options.all,
-    nothing: 'There is no sandbox. "slipway sandbox start" makes one, "slipway app start" one with an agent.',
+    nothing:
+      'There is no sandbox. "slipway sandbox start" creates one, "slipway app start" one with an agent.',
   })
 }
 
@@ -49,7 +50,7 @@ export async function pauseSandboxCommand(context: SandboxServerContext, id: str
   const { client, signal } = context
   await client.call('pauseSandbox', { params: { sandbox_id: id }, signal })
   await reportStatus(context, id, 'PAUSED')
-  if (!context.isJson) printNote(`Let it go on with: slipway sandbox resume ${sanitizeLine(id)}`)
+  if (!context.isJson) printNote(`Resume it with: slipway sandbox resume ${sanitizeLine(id)}`)
 }
 
 /** Resumes a sandbox, or restarts it on its files, and waits until it runs. Returns the exit code. */

@@ -19,7 +19,7 @@ export async function promptForConfirmation(
   const { isCancel, select, text } = await import('@clack/prompts')
   const output = process.stderr
   const answer = await select({
-    message: ['May this be done?', ...actions.map(formatPendingAction)].join('\n'),
+    message: ['Allow this?', ...actions.map(formatPendingAction)].join('\n'),
     options: [
       { value: 'accept', label: 'Yes' },
       { value: 'reject', label: 'No, and tell the agent why' },

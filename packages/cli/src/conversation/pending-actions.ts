@@ -2,7 +2,7 @@ import type { Client } from '@slipway/client'
 import { actionText, asObject, asString, type JsonObject, riskMark } from '../output/action-text.ts'
 import { sanitizeLine, truncate } from '../output/sanitize.ts'
 
-/** An action that waits for an answer, safe to print. */
+/** An action that waits for confirmation, safe to print. */
 export interface PendingAction {
   readonly tool: string
   /** What it does, in one line of at most 500 characters. */
@@ -29,7 +29,7 @@ export async function listPendingActions(
       const call = asString(event.tool_call_id)
       if (event.kind !== 'ActionEvent') {
         if (call !== '') answeredCalls.add(call)
-        // Nothing waits across a message of the user: it rejects what did.
+        // A message of the user rejects the actions before it.
         else if (event.kind === 'MessageEvent') return pending
       } else if (!answeredCalls.has(call)) pending.unshift(toPendingAction(event))
     }

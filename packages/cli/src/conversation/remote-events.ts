@@ -121,5 +121,5 @@ export async function getAppConversation(
   const found = await client.call('listAppConversations', { query: { ids: [id] }, signal })
   const [conversation] = Array.isArray(found) ? found : []
   if (conversation) return conversation
-  throw new Problem('not_found', 'There is no such conversation. "slipway app list" shows those that are.')
+  throw new Problem('not_found', 'There is no such conversation. "slipway app list" lists them.')
 }

@@ -24,7 +24,7 @@ export function explainSandboxServerError(error: unknown): unknown {
 type Advice = Readonly<Record<number, string>>
 
 function withAdvice({ detail, status }: CallError, advice: Advice): string {
-  const next = advice[status] ?? (status >= 500 ? 'The log of the server says more.' : undefined)
+  const next = advice[status] ?? (status >= 500 ? 'The log of the server has more.' : undefined)
   return [sanitizeLine(detail), ...(next === undefined ? [] : [next])].join('\n')
 }
 

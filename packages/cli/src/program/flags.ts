@@ -5,7 +5,7 @@ export function integerFlag(min: number, max: number): (text: string) => number 
   return (text) => {
     const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
     if (value >= min && value <= max) return value
-    throw new InvalidArgumentError(`It is a whole number from ${min} to ${max}.`)
+    throw new InvalidArgumentError(`Expected a whole number from ${min} to ${max}.`)
   }
 }
 
@@ -17,6 +17,6 @@ export function pageSizeFlag(text: string): string {
 /** Reads `key=value` and adds it to those before it. */
 export function tagFlag(text: string, previous: Record<string, string> = {}): Record<string, string> {
   const separator = text.indexOf('=')
-  if (separator < 1) throw new InvalidArgumentError('It is written key=value.')
+  if (separator < 1) throw new InvalidArgumentError('Expected key=value.')
   return { ...previous, [text.slice(0, separator)]: text.slice(separator + 1) }
 }

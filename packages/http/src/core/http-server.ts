@@ -39,7 +39,7 @@ export class HttpServer {
   }
 
   /**
-   * Resolves with the port. With the host `localhost` all of its addresses are bound, as far as they exist.
+   * Resolves with the port. With the host `localhost` all of its existing addresses are bound.
    */
   async listenOnPort(host: string, port: number): Promise<number> {
     const bound = await listenOn(this.#main, host, port)

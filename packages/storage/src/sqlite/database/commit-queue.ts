@@ -127,7 +127,7 @@ export class CommitQueue {
   }
 }
 
-/** What a caller is told of a transaction that failed. */
+/** The error that callers get for a failed transaction. */
 function toCallerError(cause: unknown, name: string): unknown {
   if (isDiskFull(cause)) return new Problem('storage_full', 'The disk is full')
   if (!isFatal(cause)) return cause
