@@ -10,7 +10,7 @@ import { integerFlag, pageSizeFlag, tagFlag } from './flags.ts'
 import { addRunCommand, addRunControlCommands } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
 
-/** Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for confirmation. */
+/** Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for an answer. */
 export async function runCli(args: readonly string[]): Promise<number> {
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort())

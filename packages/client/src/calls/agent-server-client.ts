@@ -22,8 +22,9 @@ export class Client extends RouteCaller<typeof agentServerRoutes> {
   }
 
   /**
-   * Imports events, one JSON object a line. All of them are stored or none. `unknown: 'keep'` also takes kinds
-   * and members of other versions. A `CallError` with issues names the line in `loc`: `["body", line, ...place]`.
+   * Imports events, one JSON object a line. All of them are stored or none. `unknown: 'keep'` also takes
+   * kinds and members of other versions. A `CallError` with issues names the line in `loc`: `["body", line,
+   * ...place]`.
    */
   async importEvents(
     stream: ReadableStream<Uint8Array>,
@@ -42,7 +43,7 @@ export class Client extends RouteCaller<typeof agentServerRoutes> {
     return await this.mapNetworkErrors(response.json(), options.signal)
   }
 
-  /** The log of a conversation as bytes, one event a line in order of position; with `gzip` as a gzip file. */
+  /** The log as bytes, one event a line in order of position; with `gzip` as a gzip file. */
   async exportEvents(
     conversationId: string,
     options: {

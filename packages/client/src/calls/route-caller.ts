@@ -25,8 +25,9 @@ interface RequestParts {
 }
 
 /**
- * Typed calls of the routes of one server. Every method rejects with a `CallError` when the server refuses, with a
- * `ConnectionError` when the server cannot be reached, and with the signal's reason when the signal aborts.
+ * Typed calls of the routes of one server. Every method rejects with a `CallError` when the server refuses,
+ * with a `ConnectionError` when the server cannot be reached, and with the signal's reason when the signal
+ * aborts.
  */
 export class RouteCaller<T extends RouteTable> {
   /** The base address, without a slash at its end. */

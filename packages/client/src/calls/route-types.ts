@@ -16,7 +16,7 @@ type InputPart<R extends Route, K extends 'params' | 'query' | 'body'> = K exten
       : { readonly [P in K]: SchemaInput<R[K]> }
   : unknown
 
-/** What a call of a route needs: its path parameters, query and JSON body, each only where the route has it. */
+/** The input of a call: path parameters, query and JSON body, as far as the route has them. */
 export type RouteInput<R extends Route> = InputPart<R, 'params'> &
   InputPart<R, 'query'> &
   InputPart<R, 'body'> & {

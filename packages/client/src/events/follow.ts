@@ -13,8 +13,8 @@ export interface PositionedEvent {
 }
 
 /**
- * Sent beside the log and not stored: a text delta of the model, or its usage so far. Deltas may be missing; the complete
- * event follows.
+ * Sent beside the log and not stored: a text delta of the model, or its usage so far. Deltas may be missing;
+ * the complete event follows.
  */
 export type TransientUpdate =
   | { readonly kind: 'StreamingDeltaEvent'; readonly content?: string; readonly reasoning_content?: string }
@@ -29,9 +29,9 @@ export interface FollowOptions {
   readonly until?: 'idle'
   /** Called with each transient update, between the events. */
   readonly onTransientUpdate?: (update: TransientUpdate) => void
-  /** A connection without data for this long is closed; the server sends at least every 10 s. Default 35,000. */
+  /** Closes a connection without data for this long; the server sends every 10 s. Default 35,000. */
   readonly silenceTimeoutMs?: number
-  /** Delay before the nth consecutive retry (1, 2 ...) that yielded nothing. Default: 250 to 10,000, jittered. */
+  /** Delay before the nth consecutive retry without events. Default: 250 to 10,000, jittered. */
   readonly retryDelayMs?: (failures: number) => number
 }
 
@@ -78,7 +78,7 @@ export async function* follow(
         yield item
         if (signal?.aborted) return
       }
-      // A server that stops ends its streams too, so a clean end alone does not say that the conversation is at rest.
+      // A stopping server ends its streams too, so a clean end does not mean that the conversation is idle.
       if (until === 'idle' && (await isIdle(client, conversationId, lastPosition, signal))) return
     } catch (error) {
       if (listenerError !== undefined) throw listenerError.reason

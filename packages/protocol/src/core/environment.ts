@@ -25,7 +25,7 @@ export function nonEmptyVariables(env: Readonly<Record<string, string | undefine
   )
 }
 
-/** The settings as a schema has them; throws an Error that names the variable at fault and never shows its value. */
+/** Parses settings; throws an Error that names the invalid variable and never shows its value. */
 export function parseSettings<S extends z.ZodType>(schema: S, variables: unknown): z.output<S> {
   const result = schema.safeParse(variables)
   if (result.success) return result.data

@@ -15,7 +15,7 @@ export interface RouteResponse {
  */
 export interface Route {
   readonly method: Method
-  /** With OpenAPI braces: `/api/conversations/{conversation_id}`; `{path*}` at the end is the rest, slashes too. */
+  /** With braces: `/api/conversations/{conversation_id}`; a final `{path*}` matches slashes too. */
   readonly path: string
   readonly tag: string
   readonly summary: string

@@ -34,7 +34,7 @@ export const telemetrySettings = {
 
 type TelemetryVariables = z.output<z.ZodObject<typeof telemetrySettings>>
 
-/** Who may see what a server does. Without `auditLog` the audit is in the log; without `traces` there are none. */
+/** Access to telemetry. Without `auditLog` the audit goes to the log; `traces` may be absent. */
 export type Telemetry = ReturnType<typeof parseTelemetry>
 
 /** Reads these settings; throws an Error that names the variable at fault and never shows its value. */

@@ -212,7 +212,7 @@ function adjustJsonSchema({
       (tag) => [String(tag), id === undefined ? undefined : `#/components/schemas/${id}`] as const,
     )
   })
-  // Where an option has no name of its own there is nothing to refer to: its constant tells it from the others.
+  // An option without an id cannot be referenced; its constant discriminates it.
   if (mapping.some(([, reference]) => reference === undefined)) return
   jsonSchema.discriminator = { propertyName: discriminator, mapping: Object.fromEntries(mapping) }
 }

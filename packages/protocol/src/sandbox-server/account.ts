@@ -18,7 +18,7 @@ import { providerType } from './app-conversation.ts'
 export const scope = z.enum(['read', 'write', 'admin']).meta({ id: 'Scope' })
 export type Scope = z.infer<typeof scope>
 
-/** Null inherits (user from organisation from server), -1 is unlimited, otherwise conversations of a UTC day. */
+/** Conversations of a UTC day. Null inherits (user, organisation, server), -1 is unlimited. */
 export const dailyLimit = z.union([z.literal(-1), z.int().min(1).max(1_000_000)]).nullable()
 
 export const apiKeyInfo = component('ApiKey', {

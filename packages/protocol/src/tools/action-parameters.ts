@@ -14,8 +14,8 @@ const schemas = new Map(action.options.map((option) => [option.shape.kind.value,
 const cachedParameters = new WeakMap<z.ZodObject, Record<string, unknown>>()
 
 /**
- * JSON Schema (draft 2020-12, of type object) of the arguments that make an action, for a model: without references
- * and without `kind`. A member with a default is not required; that it may be null is left out.
+ * JSON Schema (draft 2020-12, of type object) of the arguments that make an action, for a model: without
+ * references and without `kind`. A member with a default is not required; that it may be null is left out.
  */
 export function actionParameters(kind: ActionKind): Record<string, unknown> {
   return schemaParameters(actionSchema(kind))

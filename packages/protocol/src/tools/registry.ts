@@ -80,7 +80,7 @@ export const toolDefinition = z
   .meta({ id: 'ToolDefinition' })
 export type ToolDefinition = z.infer<typeof toolDefinition>
 
-/** Every built-in tool as a SystemPromptEvent lists it, by kind. An MCP tool is described by its own server. */
+/** Built-in tools by kind, as a SystemPromptEvent lists them. MCP servers describe their own. */
 export const toolDefinitions = Object.fromEntries(
   builtInTools.map(({ listing }) => [listing.kind, listing]),
 ) as { readonly [K in (typeof builtInTools)[number]['listing']['kind']]: BuiltInTool<K> }

@@ -25,11 +25,11 @@ export const executionStatus = z
   .meta({ id: 'ConversationExecutionStatus' })
 export type ExecutionStatus = z.infer<typeof executionStatus>
 
-/** The id of a conversation: a UUID in any case, with or without dashes; after parsing in lower case with dashes. */
+/** A conversation id: a UUID in any case, dashes optional; parsed to lower case with dashes. */
 export const conversationId = uuid
 export const conversationParams = z.object({ conversation_id: conversationId })
 
-/** The key of the state update that moves the end of the active branch; its value is the id of an event, or null. */
+/** The key of the state update that moves the leaf of the active branch, to an event id or null. */
 export const leafEventIdKey = 'leaf_event_id'
 
 const tagName = z.string().regex(/^[a-z0-9]+$/, 'The name of a tag is lower-case letters and digits')
@@ -288,7 +288,7 @@ export type ImportMeta = z.output<typeof importMeta>
 /** `imported` counts the events of the stream that the log has now. */
 export const importResult = component('ImportResult', { conversation_id: id, imported: z.int() })
 
-/** `uptime` and `idle_time` are whole seconds; `version` is the version of the contract, ours is beside it. */
+/** `uptime` and `idle_time` are whole seconds; `version` is that of the contract. */
 export const serverInfo = looseComponent('ServerInfo', {
   uptime: z.int(),
   idle_time: z.int(),

@@ -2,7 +2,7 @@ import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { chatCompletion, chatRequest, modelList } from './chat-completion.ts'
 
-/** Conversations for programs that speak OpenAI's interface (wire 1.22). The key may come as `Authorization: Bearer`. */
+/** Conversations by OpenAI's interface (wire 1.22). The key may come as `Authorization: Bearer`. */
 export const gatewayRoutes = defineRoutes('gateway', {
   listModels: route.get('/v1/models', {
     summary: 'List the models: one for each profile',

@@ -18,7 +18,7 @@ function isHttpUrl(text: string | null): boolean {
   return url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
 }
 
-/** A key and an address that several profiles share. Times are seconds since 1970. The key is in no answer. */
+/** A key and an address that profiles share. Times are seconds since 1970. Answers omit the key. */
 export const providerConnection = component('ProviderConnection', {
   id: z.string(),
   display_name: z.string(),
@@ -39,7 +39,7 @@ export const createProviderConnectionRequest = strictComponent('ProviderConnecti
 })
 export type NewProviderConnection = z.output<typeof createProviderConnectionRequest>
 
-/** At least one member; `base_url: null` takes the address away, the key can only be replaced. Unknown members are refused. */
+/** At least one member; `base_url: null` removes the address. Unknown members are refused. */
 export const updateProviderConnectionRequest = z
   .strictObject({
     display_name: name.optional(),

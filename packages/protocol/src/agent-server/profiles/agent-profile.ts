@@ -126,7 +126,7 @@ export const activateAgentProfileResponse = component('ActivateAgentProfileRespo
   agent_settings_applied: z.boolean(),
 })
 
-/** What a conversation of this profile would be started with, and what is missing for it. No secret is in it. */
+/** What a conversation of this profile would start with, and what is missing. Has no secrets. */
 export const agentProfileDiagnostics = component('AgentProfileDiagnostics', {
   agent_kind: z.enum(['openhands', 'acp']),
   valid: z.boolean(),

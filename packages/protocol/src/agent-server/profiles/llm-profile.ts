@@ -10,7 +10,7 @@ export const profileName = z
     'The name of a profile is 1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first',
   )
 
-/** A profile in a list: no secret is read for it. `provider_connection_*` are for clients that know connections. */
+/** A profile in a list, without secrets. `provider_connection_*` are for clients that know them. */
 export const profileSummary = component('ProfileSummary', {
   name: z.string(),
   model: z.string().nullable(),

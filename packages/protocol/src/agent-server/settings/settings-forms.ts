@@ -12,8 +12,8 @@ import {
 import forms from './settings-forms.json' with { type: 'json' }
 
 /**
- * A section of `settings-forms.json`. `excluded`: fields that are not in the form. `display`: what the form adds to
- * the schema of a field. `enabledBy`: the switch of the section, on which its other fields depend.
+ * A section of `settings-forms.json`. `excluded`: fields that are not in the form. `display`: what the form
+ * adds to the schema of a field. `enabledBy`: the switch of the section, on which its other fields depend.
  */
 const sectionSchema = z.object({
   key: z.string(),

@@ -141,7 +141,7 @@ export const patchMcpServerRequest = strictComponent(
   Object.fromEntries(Object.keys(createMcpServerRequest.shape).map((name) => [name, z.unknown().optional()])),
 )
 
-/** The name of a secret, which is also that of a variable: a letter, then up to 63 letters, digits and underscores. */
+/** The name of a secret and of its variable: a letter, then up to 63 letters, digits and `_`. */
 export const secretName = z
   .string()
   .regex(
