@@ -11,11 +11,6 @@ export type { PageQuery, RowPage, Scope } from './control-plane/rows.ts'
 export type { SandboxRow, SandboxRows } from './control-plane/sandboxes.ts'
 export type { StartTaskRow, StartTaskRows } from './control-plane/start-tasks.ts'
 export type { ApiKeyRow, OrgRow, UserRow, UserRows } from './control-plane/users.ts'
-export type {
-  ConversationRecord,
-  ConversationRecords,
-  Snapshot,
-} from './conversations/conversation-records.ts'
 export type * from './conversations/conversation-records.ts'
 export { exportEvents, gzipStream } from './conversations/export.ts'
 export type { ImportSession } from './conversations/import-session.ts'
