@@ -1,5 +1,6 @@
 import { parseSource } from '@slipway/agent'
 import { type MarketplaceRegistration, marketplaceRegistration, validationIssues } from '@slipway/protocol'
+import { parseJson } from '@slipway/shared/json'
 import { findSecretTexts, Secret } from '@slipway/shared/redaction'
 
 const variableName = 'SLIPWAY_MARKETPLACES'
@@ -9,6 +10,7 @@ const minSecretLength = 8
 export function parseMarketplaces(text: string | undefined): MarketplaceRegistration[] {
   if (text === undefined || text.trim() === '') return []
   const value = parseJson(text)
+  if (value === undefined) throw new Error(`${variableName}: it is not JSON`)
   if (!Array.isArray(value)) throw new Error(`${variableName}: it is not a JSON array`)
   const names = new Set<string>()
   return value.map((item, index) => {
@@ -40,12 +42,4 @@ export function findSourceSecrets(value: unknown): Secret[] {
     ({ text, isNamed }) => isNamed && text.length >= minSecretLength,
   )
   return texts.map(({ text }) => new Secret(text))
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new Error(`${variableName}: it is not JSON`)
-  }
 }

@@ -1,4 +1,5 @@
 import { validationIssues, type WebhookSpec, webhookSpec } from '@slipway/protocol'
+import { parseJson } from '@slipway/shared/json'
 import { findSecretTexts, Secret } from '@slipway/shared/redaction'
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -18,7 +19,7 @@ export function readWebhooks(env: Environment): WebhookSpec[] {
   for (const name of ['SLIPWAY_WEBHOOKS', 'OH_WEBHOOKS']) {
     const text = env[name]?.trim() ?? ''
     if (text === '') continue
-    const value = parseJson(text, name)
+    const value = parseVariable(text, name)
     if (!Array.isArray(value)) throw new Error(`${name}: it is not a JSON array`)
     return value.map((item, index) => parseSpec(item, `${name}[${index}]`))
   }
@@ -33,7 +34,7 @@ export function readWebhooks(env: Environment): WebhookSpec[] {
       return text === '' ? [] : [[member, Number(text)] as const]
     })
     const spec = { base_url, ...Object.fromEntries(members) }
-    const headerMembers = headers === '' ? {} : { headers: parseJson(headers, `${prefix}_HEADERS`) }
+    const headerMembers = headers === '' ? {} : { headers: parseVariable(headers, `${prefix}_HEADERS`) }
     specs.push(parseSpec({ ...spec, ...headerMembers }, prefix))
   }
   return specs
@@ -65,10 +66,8 @@ function assertSendable({ base_url, headers }: WebhookSpec, location: string): v
   }
 }
 
-function parseJson(text: string, name: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new Error(`${name}: it is not JSON`)
-  }
+function parseVariable(text: string, name: string): unknown {
+  const value = parseJson(text)
+  if (value === undefined) throw new Error(`${name}: it is not JSON`)
+  return value
 }

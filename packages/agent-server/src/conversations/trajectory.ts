@@ -1,6 +1,5 @@
+import { redactedText } from '@slipway/shared/redaction'
 import { type EventLog, zipConversation } from '@slipway/storage'
-
-const redactedText = '**********'
 
 export interface TrajectoryOptions {
   readonly log: EventLog

@@ -1,10 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { readdir, realpath, rename, rm, stat } from 'node:fs/promises'
+import { readdir, realpath, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { extensionReaders, type Source } from '@slipway/agent'
 import { type LogFunction, Problem } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
-import { errorCode, makeDirectory } from '@slipway/shared/fs'
+import { errorCode, isDirectory, makeDirectory } from '@slipway/shared/fs'
 import { isRecord } from '@slipway/shared/json'
 import type { JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
@@ -188,13 +188,6 @@ async function localFiles({
   const directory = await realpath(join(path, folder)).catch(() => undefined)
   if (directory === undefined || !(await isDirectory(directory))) return { issue: 'is no directory' }
   return { directory, commit: undefined }
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  return await stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  )
 }
 
 function emptyIfDamaged(error: unknown): readonly CacheEntry[] {

@@ -1,20 +1,11 @@
-import { invalidInput } from '@slipway/protocol'
-
-interface Schema<T> {
-  safeParse(value: unknown): { readonly success: true; readonly data: T } | { readonly success: false }
-}
+import { invalidInput, type Schema } from '@slipway/protocol'
+import { parseJson } from '@slipway/shared/json'
 
 /** The JSON of a client's text frame; a Problem `invalid` with this detail when it does not fit the schema. */
 export function parseFrame<T>(schema: Schema<T>, text: string, detail: string): T {
-  const parsed = schema.safeParse(parseJson(text))
+  const value = parseJson(text)
+  if (value === undefined) throw invalidInput(['frame'], 'The frame is not valid JSON', 'json_invalid')
+  const parsed = schema.safeParse(value)
   if (!parsed.success) throw invalidInput(['frame'], detail)
   return parsed.data
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw invalidInput(['frame'], 'The frame is not valid JSON', 'json_invalid')
-  }
 }

@@ -1,3 +1,5 @@
+import { isRecord, parseJson } from '@slipway/shared/json'
+
 /** Outcome of a request to a receiver. */
 export type PostOutcome =
   | { readonly kind: 'accepted' }
@@ -63,13 +65,9 @@ async function readBodyPrefix(response: Response): Promise<string> {
 }
 
 function parseHead(text: string): number | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    const head: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, 'head') : undefined
-    return typeof head === 'number' && Number.isSafeInteger(head) && head >= 0 ? head : undefined
-  } catch {
-    return undefined
-  }
+  const value = parseJson(text)
+  const head = isRecord(value) ? value.head : undefined
+  return typeof head === 'number' && Number.isSafeInteger(head) && head >= 0 ? head : undefined
 }
 
 function parseRetryAfter(text: string | null): number | undefined {
