@@ -6,26 +6,6 @@ import type { ConversationRegistry } from '../../conversations/registry.ts'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { resolveModel, resolveSecretSources } from '../../profiles/resolve-llm.ts'
 
-type Routes = Pick<
-  typeof agentServerRoutes,
-  | 'runConversation'
-  | 'pauseConversation'
-  | 'interruptConversation'
-  | 'updateSecrets'
-  | 'setConfirmationPolicy'
-  | 'setSecurityAnalyzer'
-  | 'askAgent'
-  | 'condenseConversation'
-  | 'generateTitle'
-  | 'switchLlm'
-  | 'switchProfile'
-  | 'switchAcpModel'
-  | 'startGoal'
-  | 'stopGoal'
-  | 'resumeGoal'
-  | 'prepareForSandboxPause'
->
-
 const success = { json: { success: true } }
 
 /** Runs, stops and reconfigures conversations. */
@@ -34,7 +14,7 @@ export function conversationCommandHandlers(options: {
   readonly registry: ConversationRegistry
   readonly llmProfiles: LlmProfiles
   readonly cipher: Cipher
-}): Handlers<Routes> {
+}) {
   const { storage, registry, llmProfiles, cipher } = options
   const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, llmProfiles }, llm, ['body', 'llm'])
   const getConversation = async ({ conversation_id }: { readonly conversation_id: string }) => {
@@ -118,5 +98,5 @@ export function conversationCommandHandlers(options: {
       await conversation.switchModel({ ...llm, usage_id: `profile:${body.profile_name}` })
       return success
     },
-  }
+  } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }

@@ -14,22 +14,6 @@ import { forkConversation } from '../../conversations/fork.ts'
 import { importEvents } from '../../conversations/import.ts'
 import { removeConversation } from '../../conversations/remove.ts'
 
-type Routes = Pick<
-  typeof agentServerRoutes,
-  | 'createConversation'
-  | 'getConversations'
-  | 'searchConversations'
-  | 'countConversations'
-  | 'getConversation'
-  | 'patchConversation'
-  | 'deleteConversation'
-  | 'forkConversation'
-  | 'importConversation'
-  | 'exportConversation'
-  | 'finalResponse'
-  | 'navigateConversation'
->
-
 const success = { json: { success: true } }
 
 export function conversationHandlers(options: {
@@ -37,7 +21,7 @@ export function conversationHandlers(options: {
   readonly infoReader: ConversationInfoReader
   /** Now, in microseconds. */
   readonly now: () => number
-}): Handlers<Routes> {
+}) {
   const { createDeps, infoReader, now } = options
   const { storage, registry } = createDeps
   const readInfos = (
@@ -126,7 +110,7 @@ export function conversationHandlers(options: {
         ? { chunks: gzipStream(chunks), contentType: 'application/gzip', headers }
         : { chunks, contentType: 'application/x-ndjson', headers }
     },
-  }
+  } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }
 
 /** The wire version that the creator of a conversation requests, if any. */

@@ -8,22 +8,11 @@ import { sendMessage } from '../../conversations/send-message.ts'
 import { sseEvents, withHeartbeat } from '../../streams/event-frames.ts'
 import { SseUpdates } from '../../streams/sse-updates.ts'
 
-type Routes = Pick<
-  typeof agentServerRoutes,
-  | 'searchEvents'
-  | 'countEvents'
-  | 'getEvent'
-  | 'getEvents'
-  | 'sendMessage'
-  | 'respondToConfirmation'
-  | 'streamEvents'
->
-
 export function eventHandlers(options: {
   readonly storage: Storage
   readonly registry: ConversationRegistry
   readonly heartbeatMs: number
-}): Handlers<Routes> {
+}) {
   const { storage, registry, heartbeatMs } = options
   const { log } = storage
   return {
@@ -81,7 +70,7 @@ export function eventHandlers(options: {
         }),
       }
     },
-  }
+  } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }
 
 async function* streamEvents(

@@ -8,23 +8,12 @@ import { validateLlm } from '../../profiles/validate-llm.ts'
 import { exposeSecrets, parseExposure } from '../../secrets/expose-secrets.ts'
 import { parseWithSealedTexts } from '../../secrets/sealed-text.ts'
 
-type Routes = Pick<
-  typeof agentServerRoutes,
-  | 'listProfiles'
-  | 'getProfile'
-  | 'saveProfile'
-  | 'deleteProfile'
-  | 'renameProfile'
-  | 'activateProfile'
-  | 'validateProfile'
->
-
 /** Answers are redacted unless the header `X-Expose-Secrets` says otherwise. */
 export function llmProfileHandlers(options: {
   readonly profiles: LlmProfiles
   readonly cipher: Cipher
   readonly log: LogFunction
-}): Handlers<Routes> {
+}) {
   const { profiles: llmProfiles, cipher, log } = options
   return {
     async listProfiles() {
@@ -63,5 +52,5 @@ export function llmProfileHandlers(options: {
       const model = await resolveModel({ cipher, llmProfiles }, body.llm, ['body', 'llm'])
       return { json: await validateLlm(model, signal) }
     },
-  }
+  } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }

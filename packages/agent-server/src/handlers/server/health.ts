@@ -6,8 +6,6 @@ import type { WebClient } from '../../server/web-client.ts'
 /** The version of the contract that clients look for in `/server_info` (not our own). */
 const contractVersion = '1.44.0'
 
-type Routes = Pick<typeof agentServerRoutes, 'alive' | 'health' | 'ready' | 'serverInfo' | 'root'>
-
 const notReadyMessages = {
   dormant: 'The server waits for its settings.',
   initializing: 'The server is being opened.',
@@ -20,7 +18,7 @@ export function healthHandlers(options: {
   readonly getInitState: () => InitState
   /** Page of the web client, for requests of HTML at `/`. */
   readonly webClient?: Pick<WebClient, 'root'> | undefined
-}): Handlers<Routes> {
+}) {
   const startedAt = Date.now()
   const okReply = { bytes: Buffer.from('{"status":"ok"}') }
   const serverInfoReply = async () => ({
@@ -55,7 +53,7 @@ export function healthHandlers(options: {
     },
     serverInfo: serverInfoReply,
     root: ({ header }) => options.webClient?.root(header) ?? serverInfoReply(),
-  }
+  } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }
 
 function secondsSince(since: number): number {
