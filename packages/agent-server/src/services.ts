@@ -31,7 +31,6 @@ import { workspaceHandlers } from './handlers/workspaces/workspace-files.ts'
 import { workspacesListHandlers } from './handlers/workspaces/workspaces-list.ts'
 import { createStateMetrics } from './metrics/state-metrics.ts'
 import type { WorkMetrics } from './metrics/work-metrics.ts'
-import { SettingsActiveProfile } from './profiles/active-profile.ts'
 import { AgentProfiles } from './profiles/agent-profiles.ts'
 import { LlmProfiles } from './profiles/llm-profiles.ts'
 import { isConnectionUsed, ProviderConnections } from './profiles/provider-connections.ts'
@@ -44,7 +43,7 @@ import { WorkspaceTickets } from './workspaces/tickets.ts'
 import { WorkspaceFiles } from './workspaces/workspace-files.ts'
 import { WorkspacesList } from './workspaces/workspaces-list.ts'
 
-export interface ServicesOptions {
+interface ServicesOptions {
   /** Includes the init settings of a deferred server. */
   readonly config: Config
   readonly directory: string
@@ -56,12 +55,7 @@ export interface ServicesOptions {
   readonly workMetrics: WorkMetrics
 }
 
-export type Services = Awaited<ReturnType<typeof openServices>>
-
-/**
- * Opens everything that depends on keys and secrets. The server answers after that: runs that the last process left are paused
- * first.
- */
+/** Opens everything that depends on keys and secrets, and pauses runs of the last process. */
 export async function openServices({
   config,
   directory: dataDirectory,
@@ -81,7 +75,7 @@ export async function openServices({
     directory: join(dataDirectory, 'profiles'),
     cipher,
     max: config.maxProfiles,
-    active: new SettingsActiveProfile(settings),
+    settings,
     findConnection: (id) => connections.resolve(id),
     references: {
       findReferences: (name) => agentProfiles.findReferences(name),
@@ -96,7 +90,7 @@ export async function openServices({
   const agentProfiles = new AgentProfiles({
     path: join(dataDirectory, 'agent-profiles.sealed'),
     cipher,
-    llmProfiles: llmProfiles,
+    llmProfiles,
     settings,
     listUserSkills: (signal) => extensionServices.userSkills(signal),
   })

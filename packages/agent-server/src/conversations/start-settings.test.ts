@@ -7,7 +7,6 @@ import { redactedText } from '@slipway/shared/redaction'
 import { Cipher, openStorage } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { SettingsActiveProfile } from '../profiles/active-profile.ts'
 import { LlmProfiles } from '../profiles/llm-profiles.ts'
 import { exposeSecrets } from '../secrets/expose-secrets.ts'
 import { sealText } from '../secrets/sealed-text.ts'
@@ -215,9 +214,14 @@ test('what cannot be followed is refused with its place', async () => {
 
 test('a model that names a connection is asked with its key', async () => {
   await using server = await openDeps()
-  const { directory, cipher } = server
+  const { directory, cipher, settings } = server
   const findConnection = async (id: string) => (id === 'c' ? { api_key: 'canary-of-connection' } : undefined)
-  const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, findConnection })
+  const llmProfiles = new LlmProfiles({
+    directory: join(directory, 'profiles'),
+    cipher,
+    settings,
+    findConnection,
+  })
   const request = startConversationRequest.parse({
     agent: {
       llm: { ...scripted({ text: 'x' }), provider_connection_id: 'c' },
@@ -242,8 +246,7 @@ test('a model that names a connection is asked with its key', async () => {
 test('the profile of an agent is followed, and remembered with its revision', async () => {
   await using server = await openDeps()
   const { directory, cipher, parts, settings } = server
-  const active = new SettingsActiveProfile(settings)
-  const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, active })
+  const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
   const { llm } = await import('@slipway/protocol')
   const launched = { agent_profile_id: randomUUID(), revision: 3 }
   await profiles.save('p', llm.parse(scripted({ text: 'Done.' })))

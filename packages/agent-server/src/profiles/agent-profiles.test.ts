@@ -6,7 +6,6 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ServerSettings } from '../settings/server-settings.ts'
 import { temporaryDirectory } from '../testing/fixtures.ts'
-import { SettingsActiveProfile } from './active-profile.ts'
 import { AgentProfiles } from './agent-profiles.ts'
 import { LlmProfiles } from './llm-profiles.ts'
 import { ProviderConnections } from './provider-connections.ts'
@@ -23,10 +22,9 @@ async function openStores(max?: number) {
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
   const path = join(directory.path, 'agent-profiles.sealed')
   const settings = new ServerSettings({ directory: directory.path, cipher })
-  const llmOptions = { directory: join(directory.path, 'profiles'), cipher }
+  const llmOptions = { directory: join(directory.path, 'profiles'), cipher, settings }
   const llmProfiles: LlmProfiles = new LlmProfiles({
     ...llmOptions,
-    active: new SettingsActiveProfile(settings),
     findConnection: (id) => connections.resolve(id),
     references: {
       findReferences: (name) => profiles.findReferences(name),

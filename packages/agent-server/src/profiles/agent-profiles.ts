@@ -36,17 +36,15 @@ export interface ProfileLaunch {
 }
 
 /**
- * Agents by reference to LLM profiles and MCP servers: one sealed file. The list is never empty for a reader: it starts with the
- * profile `default`, which becomes active. An unreadable file is a Problem `conflict` of every method.
+ * Agents by reference to LLM profiles and MCP servers: one sealed file. An empty list gets the profile
+ * `default`, which becomes active. An unreadable file is a Problem `conflict`.
  */
 export class AgentProfiles implements ProfileReferences {
   readonly #options: AgentProfilesOptions
-  readonly #max: number
   readonly #file: JsonDocument<readonly StoredAgentProfile[]>
 
   constructor(options: AgentProfilesOptions) {
     this.#options = options
-    this.#max = options.max ?? 50
     this.#file = openJsonFile({ path: options.path, empty: [], parse: parseProfiles, cipher: options.cipher })
   }
 
@@ -71,12 +69,13 @@ export class AgentProfiles implements ProfileReferences {
 
   /** Adds a profile, or replaces one, which keeps its id and gets the next revision. A Problem `conflict` above the limit. */
   async save(name: string, profile: AgentProfile): Promise<void> {
+    const { max = 50 } = this.#options
     await this.#file.update((profiles) => {
       const existing = profiles.find((other) => other.name === name)
-      if (existing === undefined && profiles.length >= this.#max)
+      if (existing === undefined && profiles.length >= max)
         throw new Problem(
           'conflict',
-          `There are ${profiles.length} agent profiles, and no more than ${this.#max} may be`,
+          `There are ${profiles.length} agent profiles, and no more than ${max} may be`,
         )
       const id = existing?.id ?? randomUUID()
       const updated = { ...profile, id, name, revision: existing === undefined ? 1 : existing.revision + 1 }
@@ -130,8 +129,8 @@ export class AgentProfiles implements ProfileReferences {
   }
 
   /**
-   * The settings that a profile resolves to now. Problems: `not_found` for an unknown id and for a missing LLM profile, `invalid` with
-   * `dangling_mcp_server_refs` for missing MCP servers, `invalid` for an agent of another kind.
+   * The settings that a profile resolves to. Problems: `not_found` for the id and for a missing LLM profile,
+   * `invalid` for another kind of agent and, with `dangling_mcp_server_refs`, for missing MCP servers.
    */
   async resolve(id: string): Promise<ProfileLaunch> {
     const profile = (await this.#readOrSeed()).find((other) => other.id === id)

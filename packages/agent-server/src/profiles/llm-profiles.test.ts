@@ -6,7 +6,6 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ServerSettings } from '../settings/server-settings.ts'
 import { temporaryDirectory } from '../testing/fixtures.ts'
-import { SettingsActiveProfile } from './active-profile.ts'
 import { LlmProfiles, type ProfileReferences } from './llm-profiles.ts'
 
 type FindConnection = NonNullable<ConstructorParameters<typeof LlmProfiles>[0]['findConnection']>
@@ -18,11 +17,11 @@ async function openProfiles(max?: number) {
   const open = (
     more: { readonly findConnection?: FindConnection; readonly references?: ProfileReferences } = {},
   ) => {
-    const active = new SettingsActiveProfile(new ServerSettings({ directory: directory.path, cipher }))
+    const settings = new ServerSettings({ directory: directory.path, cipher })
     return new LlmProfiles({
       directory: path,
       cipher,
-      active,
+      settings,
       ...more,
       ...(max === undefined ? {} : { max }),
     })
@@ -110,7 +109,8 @@ test('a profile sealed with another key is listed, and reading it is refused', a
   using elsewhere = temporaryDirectory()
   await store.profiles.save('p', createLlm())
   const cipher = await Cipher.open({ directory: elsewhere.path, secretKey: undefined })
-  const profiles = new LlmProfiles({ directory: store.path, cipher })
+  const settings = new ServerSettings({ directory: elsewhere.path, cipher })
+  const profiles = new LlmProfiles({ directory: store.path, cipher, settings })
   expect(await profiles.list()).toEqual([{ name: 'p', ...summary }])
   await expect(profiles.get('p')).rejects.toMatchObject({ code: 'bad_request' })
 })

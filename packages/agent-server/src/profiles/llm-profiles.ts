@@ -2,6 +2,7 @@ import { invalidInput, type Llm, llm, Problem, type ProfileSummary, profileName 
 import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { type Cipher, FileDocumentStore } from '@slipway/storage'
+import { type ServerSettings, withAgentLlm } from '../settings/server-settings.ts'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
 
 const schemaVersion = 1
@@ -18,16 +19,6 @@ export interface ConnectionCredentials {
   readonly base_url?: string | undefined
 }
 
-/** Stores which profile is active. */
-export interface ActiveProfileStore {
-  /** The name that was activated last; undefined also when that cannot be read. */
-  getName(): Promise<string | undefined>
-  /** The model, if any, becomes that of the settings in the same update. Without a name, no profile is active. */
-  activate(name: string | undefined, model?: Llm): Promise<void>
-  /** Replaces the name if it is the active one. */
-  rename(name: string, newName: string): Promise<void>
-}
-
 /** What refers to profiles by name. */
 export interface ProfileReferences {
   /** The names of what refers to the profile. */
@@ -39,33 +30,25 @@ interface LlmProfilesOptions {
   readonly directory: string
   readonly cipher: Cipher
   readonly max?: number
-  /** By default in memory only. */
-  readonly active?: ActiveProfileStore
+  /** Also stores which profile is active, so that it changes in one update with the agents' model. */
+  readonly settings: Pick<ServerSettings, 'read' | 'modify'>
   /** The connection with this id; undefined when there is none. */
   readonly findConnection?: (id: string) => Promise<ConnectionCredentials | undefined>
   readonly references?: ProfileReferences
 }
 
 /**
- * Named models, one file each: readable JSON with sealed secrets. Changes are durable and run one after another. An invalid name is a
- * Problem `invalid` in a write and unknown elsewhere.
+ * Named models, one readable JSON file each with sealed secrets. Changes are durable and serialized. An
+ * invalid name is a Problem `invalid` in a write and unknown elsewhere.
  */
 export class LlmProfiles {
+  readonly #options: LlmProfilesOptions
   readonly #files: FileDocumentStore
-  readonly #cipher: Cipher
-  readonly #max: number
-  readonly #activeProfile: ActiveProfileStore
-  readonly #findConnection: (id: string) => Promise<ConnectionCredentials | undefined>
-  readonly #references: ProfileReferences | undefined
   readonly #mutex = new Mutex()
 
   constructor(options: LlmProfilesOptions) {
+    this.#options = options
     this.#files = new FileDocumentStore({ directory: options.directory, encoding: 'utf8' })
-    this.#cipher = options.cipher
-    this.#max = options.max ?? 50
-    this.#activeProfile = options.active ?? new InMemoryActiveProfile()
-    this.#findConnection = options.findConnection ?? (async () => undefined)
-    this.#references = options.references
   }
 
   /** In order of name, without those that cannot be read. Opens no secret. */
@@ -80,7 +63,7 @@ export class LlmProfiles {
     if (bytes === undefined) return undefined
     let isOpened = true
     const value = openSecrets(parseStoredLlm(bytes), (sealed) => {
-      const secret = this.#cipher.open(Buffer.from(sealed, 'base64'))
+      const secret = this.#options.cipher.open(Buffer.from(sealed, 'base64'))
       isOpened &&= secret !== undefined
       return secret === undefined ? undefined : JSON.parse(secret)
     })
@@ -93,22 +76,17 @@ export class LlmProfiles {
   async save(name: string, model: Llm): Promise<void> {
     assertProfileName(name, 'name')
     await this.#mutex.runExclusive(async () => {
+      const { cipher, max = 50 } = this.#options
       const names = await this.#listNames()
-      if (!names.includes(name) && names.length >= this.#max)
-        throw new Problem(
-          'conflict',
-          `There are ${names.length} profiles, and no more than ${this.#max} may be`,
-        )
-      const sealed = sealSecrets(model, (text) => this.#cipher.seal(text).toString('base64'))
+      if (!names.includes(name) && names.length >= max)
+        throw new Problem('conflict', `There are ${names.length} profiles, and no more than ${max} may be`)
+      const sealed = sealSecrets(model, (text) => cipher.seal(text).toString('base64'))
       const text = `${JSON.stringify({ schema_version: schemaVersion, llm: sealed }, null, 2)}\n`
       await this.#writeFile(name, Buffer.from(text))
     })
   }
 
-  /**
-   * `get` with the key and base URL of the connection that the profile names. A Problem `bad_request` also when there is no such
-   * connection.
-   */
+  /** `get` with the key and base URL of its connection; a Problem `bad_request` also when that is missing. */
   async resolve(name: string): Promise<Llm | undefined> {
     const model = await this.get(name)
     if (model === undefined) return undefined
@@ -122,7 +100,7 @@ export class LlmProfiles {
   async applyConnection(model: Llm): Promise<Llm | undefined> {
     const { provider_connection_id: id } = model
     if (typeof id !== 'string') return model
-    const connection = await this.#findConnection(id)
+    const connection = await this.#options.findConnection?.(id)
     if (connection === undefined) return undefined
     const { base_url = connection.base_url } = model
     return { ...model, api_key: connection.api_key, base_url }
@@ -134,7 +112,8 @@ export class LlmProfiles {
   }
 
   /**
-   * References are updated, and an active profile stays active. Problems: `not_found`, and `conflict` when the new name is in use.
+   * Updates references; an active profile stays active. Problems: `not_found`, `conflict` when the name is in
+   * use.
    */
   async rename(name: string, newName: string): Promise<void> {
     assertProfileName(newName, 'new_name')
@@ -144,16 +123,19 @@ export class LlmProfiles {
       if (name === newName) return
       if (names.includes(newName)) throw new Problem('conflict', `There is a profile ${newName} already`)
       // First, because the settings may be unreadable.
-      const isActive = (await this.#activeProfile.getName()) === name
+      const isActive = (await this.#readActiveName()) === name
       // The profile has both names until no reference uses the old one: a crash leaves no dangling reference.
       await this.#writeFile(newName, await this.#readFile(name))
       try {
-        await this.#references?.renameReferences(name, newName)
+        await this.#options.references?.renameReferences(name, newName)
       } catch (error) {
         await this.#writeFile(newName, undefined)
         throw error
       }
-      if (isActive) await this.#activeProfile.rename(name, newName)
+      if (isActive)
+        await this.#options.settings.modify((current) =>
+          current.active_profile === name ? { ...current, active_profile: newName } : current,
+        )
       await this.#writeFile(name, undefined)
     })
   }
@@ -162,17 +144,17 @@ export class LlmProfiles {
   async remove(name: string): Promise<boolean> {
     return await this.#mutex.runExclusive(async () => {
       if (!(await this.#listNames()).includes(name)) return false
-      const [referencing] = (await this.#references?.findReferences(name)) ?? []
+      const [referencing] = (await this.#options.references?.findReferences(name)) ?? []
       if (referencing !== undefined)
         throw new Problem('conflict', `The agent profile ${referencing} uses the profile ${name}`)
-      if ((await this.#activeProfile.getName()) === name) await this.#activeProfile.activate(undefined)
+      if ((await this.#readActiveName()) === name) await this.#setActive(undefined)
       await this.#writeFile(name, undefined)
       return true
     })
   }
 
   async getActiveName(): Promise<string | undefined> {
-    const name = await this.#activeProfile.getName()
+    const name = await this.#readActiveName()
     return name !== undefined && (await this.#listNames()).includes(name) ? name : undefined
   }
 
@@ -181,8 +163,27 @@ export class LlmProfiles {
     return await this.#mutex.runExclusive(async () => {
       const model = await this.get(name)
       if (model === undefined) throw profileNotFound(name)
-      await this.#activeProfile.activate(name, model)
+      await this.#setActive(name, model)
       return model
+    })
+  }
+
+  /** The name that was activated last; undefined also when the settings cannot be read. */
+  async #readActiveName(): Promise<string | undefined> {
+    try {
+      return (await this.#options.settings.read()).active_profile
+    } catch (error) {
+      // Profiles can be listed and changed without readable settings.
+      if (error instanceof Problem) return undefined
+      throw error
+    }
+  }
+
+  /** The model, if any, becomes that of the settings in the same update. */
+  async #setActive(name: string | undefined, model?: Llm): Promise<void> {
+    await this.#options.settings.modify((current) => {
+      const updated = model === undefined ? current : withAgentLlm(current, model)
+      return updated.active_profile === name ? updated : { ...updated, active_profile: name }
     })
   }
 
@@ -200,7 +201,9 @@ export class LlmProfiles {
     if (!result.success) return undefined
     const { model, base_url, api_key, provider_connection_id } = result.data
     const connection =
-      provider_connection_id == null ? undefined : await this.#findConnection(provider_connection_id)
+      provider_connection_id == null
+        ? undefined
+        : await this.#options.findConnection?.(provider_connection_id)
     return {
       name,
       model,
@@ -217,22 +220,6 @@ export class LlmProfiles {
 
   async #writeFile(name: string, bytes: Buffer | undefined): Promise<void> {
     await this.#files.update('', name + fileSuffix, () => bytes)
-  }
-}
-
-class InMemoryActiveProfile implements ActiveProfileStore {
-  #name: string | undefined
-
-  async getName(): Promise<string | undefined> {
-    return this.#name
-  }
-
-  async activate(name: string | undefined): Promise<void> {
-    this.#name = name
-  }
-
-  async rename(name: string, newName: string): Promise<void> {
-    if (this.#name === name) this.#name = newName
   }
 }
 

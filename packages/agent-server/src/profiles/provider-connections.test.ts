@@ -26,7 +26,7 @@ async function openServer(max?: number) {
   const stores: { connections?: ProviderConnections; profiles?: LlmProfiles; settings?: ServerSettings } = {}
   const server = await openTestServer(providerConnectionRoutes, ({ directory, cipher }) => {
     const settings = new ServerSettings({ directory, cipher })
-    const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher })
+    const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
     const connections = new ProviderConnections({
       path: join(directory, 'connections.sealed'),
       cipher,

@@ -8,6 +8,7 @@ import {
   type ProviderConnectionChange,
   providerConnection,
 } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import { redact } from '@slipway/shared/redaction'
 import type { Cipher, JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
@@ -28,17 +29,15 @@ interface ProviderConnectionsOptions {
 }
 
 /**
- * Keys and base URLs that several profiles share: one sealed file. Only `resolve` returns a key. An unreadable file is a Problem
- * `conflict` of every method.
+ * Shared keys and base URLs of profiles: one sealed file. Only `resolve` returns a key. An unreadable file is
+ * a Problem `conflict`.
  */
 export class ProviderConnections {
   readonly #options: ProviderConnectionsOptions
-  readonly #max: number
   readonly #file: JsonDocument<readonly StoredConnection[]>
 
   constructor(options: ProviderConnectionsOptions) {
     this.#options = options
-    this.#max = options.max ?? 64
     this.#file = openJsonFile({
       path: options.path,
       empty: [],
@@ -63,12 +62,10 @@ export class ProviderConnections {
     const api_key = this.#parseKey(connection.api_key)
     const now = this.#nowSeconds()
     const connectionRow = { ...connection, api_key, id: randomUUID(), created_at: now, updated_at: now }
+    const { max = 64 } = this.#options
     await this.#file.update((all) => {
-      if (all.length >= this.#max)
-        throw new Problem(
-          'conflict',
-          `There are ${all.length} connections, and no more than ${this.#max} may be`,
-        )
+      if (all.length >= max)
+        throw new Problem('conflict', `There are ${all.length} connections, and no more than ${max} may be`)
       return [...all, connectionRow]
     })
     return toPublicConnection(connectionRow)
@@ -78,7 +75,7 @@ export class ProviderConnections {
   async update(id: string, change: ProviderConnectionChange): Promise<ProviderConnection> {
     const { api_key } = change
     const resolved = api_key === undefined ? change : { ...change, api_key: this.#parseKey(api_key) }
-    const members = Object.fromEntries(Object.entries(resolved).filter(([, value]) => value !== undefined))
+    const members = definedMembers(resolved)
     const all = await this.#file.update((all) => {
       if (!all.some((one) => one.id === id)) throw connectionNotFound(id)
       return all.map((one) => (one.id === id ? { ...one, ...members, updated_at: this.#nowSeconds() } : one))

@@ -12,8 +12,8 @@ export interface ResolveLlmDeps {
 }
 
 /**
- * A model of a request with sealed secrets opened and with the key and base URL of its connection. A Problem `invalid` has the place of
- * a secret sealed with another key, or of an unknown connection.
+ * A model with sealed secrets opened and the key and base URL of its connection. A Problem `invalid` has the
+ * place of a secret sealed with another key, or of an unknown connection.
  */
 export async function resolveModel(
   { cipher, llmProfiles }: ResolveLlmDeps,
@@ -26,8 +26,7 @@ export async function resolveModel(
 }
 
 /**
- * The secret sources of a request with sealed values opened. A Problem `invalid` also for a relative URL other than that of a secret
- * of this server.
+ * The secret sources of a request, unsealed. A Problem `invalid` also for a relative URL of no server secret.
  */
 export function resolveSecretSources(
   cipher: Cipher,

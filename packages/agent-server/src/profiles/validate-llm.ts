@@ -10,16 +10,14 @@ export interface LlmValidation {
 /** For both requests together: the user waits for the answer. */
 const limitMs = 20_000
 const minTokens = 1
-/**
- * Some providers refuse (400) a limit below what a reasoning model needs to think: a refused request is repeated with this limit.
- */
+/** Some providers refuse (400) a limit too low for a reasoning model: the retry uses this one. */
 const retryTokens = 1024
 /** These say nothing against the settings. */
 const transientFailures: readonly ModelFailureCode[] = ['LLMRateLimitError', 'LLMTimeoutError']
 
 /**
- * Whether a model answers with these settings: one short request, no retries, no fallbacks. The result has no secret of the settings,
- * also when the provider echoes one. Never rejects.
+ * Whether a model answers: one short request, no retries, no fallbacks. The result has no secret of the
+ * settings, also when the provider echoes one. Never rejects.
  */
 export async function validateLlm(
   model: Llm,

@@ -26,7 +26,11 @@ export async function openRegistry(
   return new ConversationRegistry({
     storage,
     cipher,
-    profiles: new LlmProfiles({ directory: join(directory, 'profiles'), cipher }),
+    profiles: new LlmProfiles({
+      directory: join(directory, 'profiles'),
+      cipher,
+      settings: new ServerSettings({ directory, cipher }),
+    }),
     ...(secrets === undefined ? {} : { secrets }),
     log: () => undefined,
     now: () => Date.now() * 1000,
@@ -48,12 +52,13 @@ export async function openCreateDeps(
   directory: string,
 ): Promise<CreateConversationDeps> {
   const cipher = await Cipher.open({ directory, secretKey: undefined })
-  const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher })
+  const settings = new ServerSettings({ directory, cipher })
+  const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
   const agentProfiles = new AgentProfiles({
     path: join(directory, 'agent-profiles.sealed'),
     cipher,
-    llmProfiles: llmProfiles,
-    settings: new ServerSettings({ directory, cipher }),
+    llmProfiles,
+    settings,
     listUserSkills: async () => [],
   })
   const worktrees = join(directory, 'worktrees')

@@ -8,6 +8,7 @@ import { Cipher, openStorage, type SqliteStorage } from '@slipway/storage'
 import { createConversation } from '../conversations/create.ts'
 import { ConversationRegistry } from '../conversations/registry.ts'
 import { LlmProfiles } from '../profiles/llm-profiles.ts'
+import { ServerSettings } from '../settings/server-settings.ts'
 import { openCreateDeps } from './fixtures.ts'
 
 type TestEvent = Event & { readonly id: string } & Readonly<Record<string, unknown>>
@@ -46,7 +47,8 @@ export class TaskFixture implements AsyncDisposable {
     await mkdir(join(directory, 'home'), { recursive: true })
     await mkdir(join(directory, 'work'), { recursive: true })
     const cipher = await Cipher.open({ directory, secretKey: undefined })
-    const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher })
+    const settings = new ServerSettings({ directory, cipher })
+    const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
     return new TaskFixture({
       directory,
       storage: await openStorage({ directory }),

@@ -2,16 +2,16 @@ import { open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
- * Creates or replaces a file atomically: a reader sees the old text or the new one, also after a crash, and
+ * Creates or replaces a file atomically: a reader sees the old content or the new one, also after a crash, and
  * the new one is durable when the promise resolves. Mode 0600. One writer of a path at a time. Rejects with
  * the system's error (`ENOSPC`, ...) and leaves the old file unchanged.
  */
-export async function writeFileAtomic(path: string, text: string): Promise<void> {
+export async function writeFileAtomic(path: string, content: string | Uint8Array): Promise<void> {
   const draft = join(dirname(path), `.${basename(path)}.draft`)
   try {
     await rm(draft, { force: true })
     await using file = await open(draft, 'wx', 0o600)
-    await file.writeFile(text)
+    await file.writeFile(content)
     await file.sync()
   } catch (error) {
     await rm(draft, { force: true }).catch(() => {})

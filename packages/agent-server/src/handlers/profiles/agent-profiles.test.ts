@@ -16,7 +16,7 @@ async function openServer(max = 50) {
   const stores: { models?: LlmProfiles; settings?: ServerSettings } = {}
   const server = await openTestServer(agentProfileRoutes, ({ directory, cipher }) => {
     const settings = new ServerSettings({ directory, cipher })
-    const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher })
+    const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
     Object.assign(stores, { models: llmProfiles, settings })
     const profiles = new AgentProfiles({
       path: join(directory, 'agent-profiles.sealed'),

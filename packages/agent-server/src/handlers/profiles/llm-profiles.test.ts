@@ -5,6 +5,7 @@ import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { sealText } from '../../secrets/sealed-text.ts'
+import { ServerSettings } from '../../settings/server-settings.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { llmProfileHandlers } from './llm-profiles.ts'
 
@@ -31,7 +32,13 @@ const routes = {
 async function openServer() {
   const directory = temporaryDirectory()
   const cipher = await Cipher.open({ directory: directory.path, secretKey: undefined })
-  const profiles = new LlmProfiles({ directory: join(directory.path, 'profiles'), cipher, max: 2 })
+  const settings = new ServerSettings({ directory: directory.path, cipher })
+  const profiles = new LlmProfiles({
+    directory: join(directory.path, 'profiles'),
+    cipher,
+    settings,
+    max: 2,
+  })
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
   const web = createApp(routes, llmProfileHandlers({ profiles, cipher, log }), {

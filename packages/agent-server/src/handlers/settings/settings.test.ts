@@ -5,7 +5,6 @@ import { createApp, listen } from '@slipway/http'
 import { agentServerOpenApi, settingsRoutes } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
-import { SettingsActiveProfile } from '../../profiles/active-profile.ts'
 import { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { sealText } from '../../secrets/sealed-text.ts'
 import { ServerSecrets } from '../../secrets/server-secrets.ts'
@@ -20,8 +19,7 @@ async function openServer() {
   const cipher = await Cipher.open({ directory, secretKey: undefined })
   const settings = new ServerSettings({ directory, cipher })
   const secrets = new ServerSecrets({ directory, cipher })
-  const active = new SettingsActiveProfile(settings)
-  const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, active })
+  const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
   const agentProfiles = { has: async (id: string) => id === known }
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
