@@ -6,7 +6,7 @@ import { raceAbort } from '@slipway/shared/async'
 import { isDirectory } from '@slipway/shared/fs'
 import { createCounter } from '@slipway/shared/metrics'
 import { BashEventStore, type BashEventStoreOptions } from './event-store.ts'
-import { OutputRecorder } from './output-recorder.ts'
+import { type CommandOutcome, OutputRecorder } from './output-recorder.ts'
 
 export interface BashServiceOptions extends BashEventStoreOptions {
   /** Working directory of commands that name none. */
@@ -21,8 +21,8 @@ export interface BashServiceOptions extends BashEventStoreOptions {
 }
 
 /**
- * Commands outside of conversations (wire 1.5). Each runs in its own process group, and its output is stored as events.
- * Background processes of a command run until the server stops.
+ * Commands outside of conversations (wire 1.5), each in its own process group. Their output is stored as
+ * events. Background processes of a command run until the server stops.
  */
 export class BashService implements AsyncDisposable {
   readonly events: BashEventStore
@@ -152,12 +152,6 @@ export class BashService implements AsyncDisposable {
 
 /** The system's limit for one argument. */
 const maxCommandBytes = 131_071
-
-/** How a command ended; the notice is appended to its standard error. */
-export interface CommandOutcome {
-  readonly exitCode: number
-  readonly notice: string | undefined
-}
 
 function failedOutcome(notice: string): CommandOutcome {
   return { exitCode: -1, notice }

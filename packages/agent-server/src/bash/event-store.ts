@@ -39,8 +39,8 @@ const maxTailBytes = 1024 * 1024
 const commandsPerTransaction = 20
 
 /**
- * Events of `/api/bash`: commands and their output, in order of time. They survive a restart; the first use after one ends the
- * commands that were running. Whole commands are removed, the oldest first, and never one that runs.
+ * Events of `/api/bash` in order of time. They survive a restart, which ends the running commands. Removal is
+ * by whole finished commands, the oldest first.
  */
 export class BashEventStore implements AsyncDisposable {
   readonly #options: BashEventStoreOptions
@@ -73,8 +73,8 @@ export class BashEventStore implements AsyncDisposable {
   }
 
   /**
-   * Stores a piece of the output of a running command; the piece with an exit code is the last one and ends the command. Answers
-   * the stored bytes, or undefined when the disk refused: then a last piece stays in memory, and any other is lost.
+   * Stores a piece of output; the piece with an exit code ends the command. Returns the stored bytes, or
+   * undefined when the disk is full: then only a last piece stays, in memory.
    */
   async addOutput(commandId: string, order: number, draft: BashOutputDraft): Promise<number | undefined> {
     const events = await this.#open()

@@ -9,10 +9,9 @@ const batchBytes = 2 * 1024 * 1024
 const bytesPerSync = 16 * 1024 * 1024
 
 /**
- * Moves the events of a data directory of an older version into the database. That version had a file for each command, with a
- * line for each event. A file is removed after its events are on disk, so after an interruption the import starts again and
- * leaves out the events that are stored already. A last line that was cut off is dropped. A file that cannot be read, and one
- * for which the disk has no room, is logged and stays.
+ * Imports the events of an older version, which had a file for each command with a line for each event. A
+ * file is removed once its events are durable; a repeated import skips stored events and an incomplete last
+ * line. An unreadable file, or one for which the disk has no room, is logged and stays.
  */
 export async function importCommandFiles(
   directory: string,

@@ -6,42 +6,37 @@ const maxChunkChars = 1024 * 1024
 
 /** The output of one command on its way from bytes to pieces: UTF-8 that is cut anywhere, without the values of secrets. */
 export class OutputChunks {
-  readonly #stdout: RedactedStream
-  readonly #stderr: RedactedStream
+  readonly #streams: Readonly<Record<'stdout' | 'stderr', RedactedStream>>
 
   constructor(secrets: Secrets) {
-    this.#stdout = new RedactedStream(secrets)
-    this.#stderr = new RedactedStream(secrets)
+    this.#streams = { stdout: new RedactedStream(secrets), stderr: new RedactedStream(secrets) }
   }
 
   get isEmpty(): boolean {
-    return this.#stdout.length === 0 && this.#stderr.length === 0
+    return Object.values(this.#streams).every(({ length }) => length === 0)
   }
 
   add(stream: 'stdout' | 'stderr', bytes: Buffer): void {
-    if (stream === 'stdout') this.#stdout.add(bytes)
-    else this.#stderr.add(bytes)
+    this.#streams[stream].add(bytes)
   }
 
   /** Pieces that are full. */
   takeFull(): BashOutputDraft[] {
-    const drafts: BashOutputDraft[] = []
-    for (let text = this.#stdout.takeChunk(); text !== null; text = this.#stdout.takeChunk())
-      drafts.push({ exit_code: null, stdout: text, stderr: null })
-    for (let text = this.#stderr.takeChunk(); text !== null; text = this.#stderr.takeChunk())
-      drafts.push({ exit_code: null, stdout: null, stderr: text })
-    return drafts
+    const none = { exit_code: null, stdout: null, stderr: null }
+    return Object.entries(this.#streams).flatMap(([name, stream]) =>
+      [...stream.takeChunks()].map((text) => ({ ...none, [name]: text })),
+    )
   }
 
   /** The rest, shorter than a full piece. */
   takeRest(): BashOutputDraft {
-    return { exit_code: null, stdout: this.#stdout.takeRest(), stderr: this.#stderr.takeRest() }
+    const { stdout, stderr } = this.#streams
+    return { exit_code: null, stdout: stdout.takeRest(), stderr: stderr.takeRest() }
   }
 
   /** Ends the input: releases the text that redaction held back. */
   end(): void {
-    this.#stdout.end()
-    this.#stderr.end()
+    for (const stream of Object.values(this.#streams)) stream.end()
   }
 }
 
@@ -66,9 +61,9 @@ class RedactedStream {
     this.#text += this.#redactor.add(this.#decoder.decode()) + this.#redactor.end()
   }
 
-  /** Null while a piece is not full. */
-  takeChunk(): string | null {
-    return this.#text.length < maxChunkChars ? null : this.#take(maxChunkChars)
+  /** Full pieces. */
+  *takeChunks(): Generator<string> {
+    while (this.#text.length >= maxChunkChars) yield this.#take(maxChunkChars)
   }
 
   takeRest(): string | null {

@@ -5,10 +5,22 @@ import { OutputChunks } from './output-chunks.ts'
 /** Delay before output is stored; it grows with the number of pieces of a command, which bounds that number. */
 const flushDelayMs = 1_000
 
+/** How a command ended; the notice is appended to its standard error. */
+export interface CommandOutcome {
+  readonly exitCode: number
+  readonly notice: string | undefined
+}
+
+interface OutputRecorderOptions {
+  readonly id: string
+  readonly secrets: Secrets
+  readonly maxOutputBytes: number
+}
+
 /** Output of one running command on its way into the events. */
 export class OutputRecorder {
   readonly #events: BashEventStore
-  readonly #options: { readonly id: string; readonly secrets: Secrets; readonly maxOutputBytes: number }
+  readonly #options: OutputRecorderOptions
   readonly #chunks: OutputChunks
   #order = 0
   #timer: NodeJS.Timeout | undefined
@@ -18,10 +30,7 @@ export class OutputRecorder {
   #storedBytes = 0
   #isFull = false
 
-  constructor(
-    events: BashEventStore,
-    options: { readonly id: string; readonly secrets: Secrets; readonly maxOutputBytes: number },
-  ) {
+  constructor(events: BashEventStore, options: OutputRecorderOptions) {
     this.#events = events
     this.#options = options
     this.#chunks = new OutputChunks(options.secrets)
@@ -41,21 +50,13 @@ export class OutputRecorder {
   }
 
   /** Stores the rest of the output and the end of the command. */
-  async end({
-    exitCode,
-    notice,
-  }: {
-    readonly exitCode: number
-    readonly notice: string | undefined
-  }): Promise<void> {
+  async end({ exitCode, notice }: CommandOutcome): Promise<void> {
     clearTimeout(this.#timer)
     this.#chunks.end()
     await this.#write(this.#chunks.takeFull())
     const { stdout, stderr } = this.#chunks.takeRest()
     const dropped = this.#droppedBytes > 0 ? `${this.#droppedBytes} bytes of output were not kept.` : ''
-    const texts = [stderr ?? '', dropped, this.#options.secrets.redact(notice ?? '')].filter(
-      (text) => text !== '',
-    )
+    const texts = [stderr ?? '', dropped, this.#options.secrets.redact(notice ?? '')].filter(Boolean)
     const last = { exit_code: exitCode, stdout, stderr: texts.join('\n') || null }
     await this.#events.addOutput(this.#options.id, this.#order, last)
   }

@@ -25,8 +25,8 @@ interface PagePosition {
 }
 
 /**
- * The range of a page, from inclusive and to exclusive: the bounds of the query and its page id. `findInstant` answers the instant
- * of a stored event. An unknown page id is a Problem `invalid`.
+ * The range of a page, end exclusive, from the bounds of the query and its page id. An unknown page id is a
+ * Problem `invalid`.
  */
 export function instantRange(
   query: Pick<BashSearchQuery, 'timestamp__gte' | 'timestamp__lt' | 'page_id' | 'sort_order'>,

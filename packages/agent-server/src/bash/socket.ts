@@ -12,8 +12,8 @@ interface BashSocketOptions {
 }
 
 /**
- * `/sockets/bash-events`: each command and each piece of output when it is stored, once and in order; with `resend_mode=all`
- * the stored ones first. A text frame of the client starts a command; an invalid one is answered with a BashError.
+ * `/sockets/bash-events`: each event when it is stored, once and in order; with `resend_mode=all` also the
+ * earlier ones. A text frame of the client starts a command; an invalid one gets a BashError.
  */
 export function bashSocket({ bash, activity, now }: BashSocketOptions): SocketRoute {
   return {

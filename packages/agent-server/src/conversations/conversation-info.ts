@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Conversation, combineMetrics, findNewestMessage, readBranch, UsageStats } from '@slipway/agent'
 import { formatInstant, Problem } from '@slipway/protocol'
+import { redactedText } from '@slipway/shared/redaction'
 import type { ConversationRecord, ConversationRecords, EventLog, PagedEvent, Storage } from '@slipway/storage'
 import { type StoredRequest, withoutNulls } from './stored-request.ts'
 
@@ -127,30 +128,25 @@ export function conversationNotFound(id: string): Problem {
   return new Problem('not_found', `Conversation not found: ${id}`)
 }
 
-function displayedAgent(request: StoredRequest, skills: unknown): Record<string, unknown> {
-  const stored = request.agent
-  if (stored === undefined) return noAgentPlaceholder
-  const context = stored.agent_context
-  const displayedContext = typeof context !== 'object' || context === null ? context : { ...context, skills }
-  const { condenser = null, critic = null, mcp_config = {}, ...rest } = stored
-  const agent_context = displayedContext ?? null
-  const llm = { ...stored.llm, api_key: null }
-  const agent = {
+function displayedAgent({ agent }: StoredRequest, skills: unknown): Record<string, unknown> {
+  if (agent === undefined) return noAgentPlaceholder
+  const { llm, agent_context: context, condenser = null, critic = null, mcp_config = {}, ...rest } = agent
+  const displayed = {
     ...noAgentPlaceholder,
     ...rest,
-    llm,
+    llm: { ...llm, api_key: null },
     mcp_config,
     condenser,
     critic,
-    agent_context,
+    agent_context: context ? { ...context, skills } : null,
     kind: 'Agent',
   }
-  return redactNullMembers(agent) as Record<string, unknown> // a copy of it
+  return redactNullMembers(displayed) as Record<string, unknown> // a copy of it
 }
 
 /** Maps of texts stay maps of texts: clients that read them strictly refuse null there. */
 function redactNullMembers(value: unknown, isSection = false): unknown {
-  if (value === null) return isSection ? '**********' : null
+  if (value === null) return isSection ? redactedText : null
   if (Array.isArray(value)) return value.map((item) => redactNullMembers(item))
   if (typeof value !== 'object') return value
   const isMap = (name: string) => /^(env|(extra_)?headers)$/.test(name)

@@ -25,8 +25,8 @@ export interface CreateConversationDeps extends StartSettingsDeps {
 }
 
 /**
- * Creates a conversation with its working directory (a git repository when it was in none), or answers the one that has
- * the id already and changes nothing. The initial message is stored and run.
+ * Creates a conversation and its working directory (a git repository unless it is in one), or returns the
+ * existing one of the id unchanged. Stores and runs the initial message.
  */
 export async function createConversation(
   deps: CreateConversationDeps,
@@ -54,8 +54,8 @@ export async function createConversation(
 }
 
 /**
- * Sends the initial message of the request unless the conversation has events already. A repeated request does it when the process
- * died between creation and message.
+ * Sends the initial message unless there are events: a repeated request completes a creation that a crash
+ * interrupted.
  */
 async function sendInitialMessage(
   { storage, registry }: CreateConversationDeps,

@@ -24,8 +24,8 @@ interface ForkRequest {
 }
 
 /**
- * Copies a conversation up to and including an event, or all of it, into a new one: the same events, byte for byte, the same
- * agent, secrets and settings. What had no result at that point is answered, and the new conversation is idle.
+ * Copies a conversation up to and including an event, byte for byte, with its agent, secrets and settings.
+ * Open calls are closed, and the new conversation is idle.
  */
 export async function forkConversation(
   { storage, registry }: { readonly storage: Storage; readonly registry: ConversationRegistry },
@@ -38,10 +38,10 @@ export async function forkConversation(
   const wire = readWireVersion(source)
   const { launched_agent_profile }: StoredRequest = JSON.parse(source.request ?? '{}')
   const origin = {
-    ...(wire === 'seed' ? {} : { wire }),
-    ...(launched_agent_profile === undefined ? {} : { launched_agent_profile }),
+    wire: wire === 'seed' ? undefined : wire,
+    launched_agent_profile,
     forked_from_conversation_id: source.id,
-    ...(forkPoint.id === undefined ? {} : { forked_from_event_id: forkPoint.id }),
+    forked_from_event_id: forkPoint.id,
   }
   const [existing] = await storage.conversations.get([id])
   if (existing !== undefined)

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { importMeta, Problem, type ValidationIssue, validationIssues } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import {
   eventIssues,
   type ImportSession,
@@ -15,6 +16,11 @@ const maxLineBytes = 64 * 1024 * 1024
 const batchEvents = 500
 const batchBytes = 2 * 1024 * 1024
 
+interface ImportOptions {
+  readonly keep: boolean
+  readonly now: () => number
+}
+
 export interface ImportResult {
   readonly conversation_id: string
   /** Events of the stream that are in the log now, including those stored before. */
@@ -22,14 +28,14 @@ export interface ImportResult {
 }
 
 /**
- * Reads one event a line and stores all of them or none (spec 2, closed records). With `keep`, events of other
- * versions are stored unchanged. The first line may be an object without `kind` that names the conversation.
- * A bad line is a Problem `invalid` with `loc` `["body", line number, ...place]`.
+ * Imports one event a line, all or none (spec 2, closed records). `keep` stores events of other versions
+ * unchanged. The first line may be conversation metadata without `kind`. A bad line is a Problem `invalid`
+ * with `loc` `["body", line number, ...place]`.
  */
 export async function importEvents(
   storage: Storage,
   stream: AsyncIterable<Buffer>,
-  options: { readonly keep: boolean; readonly now: () => number },
+  options: ImportOptions,
 ): Promise<ImportResult> {
   const run = new ImportRun(storage, options)
   try {
@@ -50,7 +56,7 @@ export async function importEvents(
 /** A running import: its session with the log, opened at the first line, and the current batch. */
 class ImportRun {
   readonly #storage: Storage
-  readonly #options: { readonly keep: boolean; readonly now: () => number }
+  readonly #options: ImportOptions
   #id: string = randomUUID()
   #meta: { title?: string | undefined; tags?: Record<string, string> | undefined } = {}
   #session: ImportSession | undefined
@@ -61,7 +67,7 @@ class ImportRun {
   #count = 0
   #status: string | undefined
 
-  constructor(storage: Storage, options: { readonly keep: boolean; readonly now: () => number }) {
+  constructor(storage: Storage, options: ImportOptions) {
     this.#storage = storage
     this.#options = options
   }
@@ -93,11 +99,9 @@ class ImportRun {
     const session = await this.#getSession()
     await this.#flush()
     const { title, tags } = this.#meta
-    await session.publish({
-      ...(title === undefined ? {} : { title }),
-      ...(tags === undefined ? {} : { tags }),
-      ...(this.#status === undefined ? {} : { status: statusAfterImport(this.#status) }),
-    })
+    await session.publish(
+      definedMembers({ title, tags, status: this.#status && statusAfterImport(this.#status) }),
+    )
     return { conversation_id: this.#id, imported: this.#count }
   }
 

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
-import { open, rename, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { detectImageType, fitImages } from '@slipway/agent'
 import { invalidInput, rethrowDiskFull, type SendMessageRequest } from '@slipway/protocol'
-import { makeDirectory, syncDirectory } from '@slipway/shared/fs'
+import { KeyedMutex } from '@slipway/shared/async'
+import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 
 /** A message whose event stays below the largest frame that clients take; the event has more members than the message. */
 const maxMessageBytes = 960 * 1024
@@ -13,9 +14,8 @@ const minImageBytes = 128 * 1024
 type MessageContent = SendMessageRequest['content']
 
 /**
- * The message with smaller images when its event would be too large for a socket: the largest images first, each as little as
- * needed. The originals are stored as files of the conversation, `images/<SHA-256>.<type>`, before this resolves. An image that
- * must shrink and cannot be read is a Problem `invalid` with its place below `loc`.
+ * The message with smaller images, the largest first, when its event would be too large for a socket.
+ * Originals are first stored as `images/<SHA-256>.<type>`. An unreadable large image is a Problem `invalid`.
  */
 export async function shrinkImages<M extends { readonly content: MessageContent }>(
   message: M,
@@ -58,25 +58,22 @@ function findDataUrls(
 async function storeOriginal(directory: string, bytes: Buffer): Promise<void> {
   const name = `${createHash('sha256').update(bytes).digest('hex')}.${detectImageType(bytes) ?? 'bin'}`
   const path = join(directory, name)
+  await writes.runExclusive(path, async () => await writeMissingFile(path, bytes))
+}
+
+/** One write of a file at a time: two messages may have the same image. */
+const writes = new KeyedMutex()
+
+async function writeMissingFile(path: string, bytes: Buffer): Promise<void> {
   const exists = await stat(path).then(
     ({ size }) => size === bytes.length,
     () => false,
   )
   if (exists) return
-  const temporaryPath = join(directory, `.${name}.${process.pid}.${Math.random().toString(36).slice(2)}`)
   try {
-    await makeDirectory(directory, 0o700)
-    await writeSynced(temporaryPath, bytes)
-    await rename(temporaryPath, path)
-    await syncDirectory(directory)
+    await makeDirectory(dirname(path), 0o700)
+    await writeFileAtomic(path, bytes)
   } catch (error) {
-    await rm(temporaryPath, { force: true }).catch(() => {})
     rethrowDiskFull(error)
   }
-}
-
-async function writeSynced(path: string, bytes: Buffer): Promise<void> {
-  await using file = await open(path, 'wx', 0o600)
-  await file.writeFile(bytes)
-  await file.sync()
 }

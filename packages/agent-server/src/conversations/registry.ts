@@ -3,11 +3,9 @@ import {
   type Conversation,
   type ConversationDeps,
   type ConversationStore,
-  type ExtensionProvider,
   loadOpenModel,
   openConversation,
   type ResolvedSettings,
-  type RunMonitor,
   TransientUpdates,
 } from '@slipway/agent'
 import { type Llm, type LogFunction, Problem } from '@slipway/protocol'
@@ -31,28 +29,27 @@ const maxSweepIntervalMs = 30_000
 const sealedWithOtherKeyText =
   'The settings of this conversation were sealed with another key, so they cannot be changed. Start the server with that SLIPWAY_SECRET_KEY.'
 
-interface ConversationRegistryOptions {
+interface ConversationRegistryOptions
+  extends Omit<
+    ConversationDeps,
+    | 'acquireRunSlot'
+    | 'childConversations'
+    | 'findProfile'
+    | 'homeDirectory'
+    | 'log'
+    | 'logLine'
+    | 'openModel'
+    | 'resolveServerSecret'
+  > {
   readonly storage: Storage
   readonly cipher: Cipher
   readonly profiles: LlmProfiles
-  /** Provides plugins and installed skills. */
-  readonly extensions?: ExtensionProvider
   /** Secrets that conversations look up by a URL of this server. */
   readonly secrets?: Pick<ServerSecrets, 'getValue'>
   /** Event log of the conversations; that of the storage unless passed. */
   readonly events?: EventLog
-  /** Observes the work of conversations. */
-  readonly monitor?: RunMonitor
   readonly log: LogFunction
-  /** Microseconds. */
-  readonly now: () => number
-  readonly directory: string
-  readonly environment: Readonly<Record<string, string>>
   readonly homeDirectory: string | undefined
-  readonly isConfined: boolean
-  /** Redacted in every conversation. */
-  readonly redactedValues: readonly string[]
-  readonly confirmationDeadlineMs: number | undefined
   readonly maxRuns: number
   /** An unused idle conversation is closed after this time. */
   readonly idleMs: number
@@ -77,43 +74,23 @@ export class ConversationRegistry implements AsyncDisposable {
 
   constructor(options: ConversationRegistryOptions) {
     this.#options = options
-    const {
-      storage,
-      log,
-      now,
-      directory,
-      environment,
-      homeDirectory,
-      isConfined,
-      profiles,
-      secrets,
-      confirmationDeadlineMs,
-    } = options
-    const runSlots = new Semaphore(options.maxRuns)
+    const { storage, cipher, profiles, secrets, events, log, homeDirectory, maxRuns, idleMs, ...deps } =
+      options
+    const runSlots = new Semaphore(maxRuns)
     this.runSlots = runSlots
     this.tasks = new TaskConversations(storage, this)
     this.#deps = {
-      log: options.events ?? storage.log,
-      monitor: options.monitor,
+      ...deps,
+      log: events ?? storage.log,
       logLine: log,
-      now,
-      environment,
-      directory,
-      isConfined,
-      redactedValues: options.redactedValues,
-      confirmationDeadlineMs,
       ...(homeDirectory === undefined ? {} : { homeDirectory }),
       findProfile: (name) => profiles.resolve(name),
       ...(secrets === undefined ? {} : { resolveServerSecret: (url) => readServerSecret(secrets, url) }),
       // An aborted run gets no slot and ends by itself.
       acquireRunSlot: (signal) => runSlots.acquire(signal).catch(() => () => undefined),
       childConversations: this.tasks,
-      ...(options.extensions === undefined ? {} : { extensions: options.extensions }),
     }
-    this.#sweepTimer = setInterval(
-      () => void this.#closeIdle(),
-      Math.min(maxSweepIntervalMs, options.idleMs),
-    ).unref()
+    this.#sweepTimer = setInterval(() => void this.#closeIdle(), Math.min(maxSweepIntervalMs, idleMs)).unref()
   }
 
   /** How many are loaded. */
@@ -131,7 +108,7 @@ export class ConversationRegistry implements AsyncDisposable {
     return await this.#loaded.get(id)?.opening.catch(() => undefined)
   }
 
-  /** Where the hints of a conversation are heard, loaded or not. */
+  /** The transient updates of a conversation, loaded or not. */
   transientUpdates(id: string): TransientUpdates {
     const existing = this.#transientUpdates.get(id) ?? new TransientUpdates()
     this.#transientUpdates.set(id, existing)
@@ -231,25 +208,22 @@ export class ConversationRegistry implements AsyncDisposable {
 
   /** Opens the conversations that were running when the process died, which pauses them, and those with a deadline. */
   async recover(): Promise<void> {
+    const { storage, log, confirmationDeadlineMs } = this.#options
     for (const status of ['running', 'waiting_for_confirmation']) {
       let page_id: string | undefined
       const records: ConversationRecord[] = []
       do {
         const query = { limit: 100, sort_order: 'CREATED_AT', status, page_id } as const
-        const page = await this.#options.storage.conversations.search(query)
+        const page = await storage.conversations.search(query)
         records.push(...page.items)
         page_id = page.next_page_id ?? undefined
       } while (page_id !== undefined)
       for (const record of records) {
-        const hasDeadline =
-          this.#options.confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
+        const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
         if (status !== 'running' && !hasDeadline) continue
         await this.load(record).catch((error: unknown) => {
           const reason = error instanceof Error ? error.message : String(error)
-          this.#options.log('error', 'a conversation cannot be recovered', {
-            conversation: record.id,
-            reason,
-          })
+          log('error', 'a conversation cannot be recovered', { conversation: record.id, reason })
         })
       }
     }
@@ -269,7 +243,7 @@ export class ConversationRegistry implements AsyncDisposable {
     if (sealedState === undefined) throw conversationNotFound(id)
     const origin = readOrigin(record)
     const store: ConversationStore = {
-      snapshot: sealedState?.snapshot ?? null,
+      snapshot: sealedState.snapshot ?? null,
       stats: record.stats,
       saveSnapshot: (snapshot) => storage.conversations.saveSnapshot(id, snapshot),
       seal: (changed) => {
@@ -290,20 +264,20 @@ export class ConversationRegistry implements AsyncDisposable {
       },
     }
     const deps = { ...this.#deps, openModel: await loadOpenModel(), ...this.#runSlotFor(record) }
-    const wire = origin.wire ?? 'seed'
+    const transientUpdates = this.transientUpdates(id)
     return await openConversation({
       id,
       settings,
       deps,
       store,
-      wire,
-      transientUpdates: this.transientUpdates(id),
+      wire: origin.wire ?? 'seed',
+      transientUpdates,
     })
   }
 
   /**
-   * A conversation that does a task runs in the turn of the one that waits for it: with a turn of its own, the two could wait
-   * for each other for ever.
+   * A conversation that runs a task uses the run slot of its waiting parent: with its own, both could
+   * deadlock.
    */
   #runSlotFor(record: ConversationRecord): Pick<ConversationDeps, 'acquireRunSlot'> {
     const { acquireRunSlot } = this.#deps
@@ -337,15 +311,8 @@ async function readServerSecret(
 
 function readOrigin(record: ConversationRecord): ConversationOrigin {
   const stored: StoredRequest = JSON.parse(record.request ?? '{}')
-  const { forked_from_conversation_id: conversation, forked_from_event_id: event } = stored
-  const { launched_agent_profile, wire } = stored
-  return {
-    ...(stored.task === undefined ? {} : { task: stored.task }),
-    ...(wire === undefined ? {} : { wire }),
-    ...(launched_agent_profile === undefined ? {} : { launched_agent_profile }),
-    ...(conversation === undefined ? {} : { forked_from_conversation_id: conversation }),
-    ...(event === undefined ? {} : { forked_from_event_id: event }),
-  }
+  const { task, wire, launched_agent_profile, forked_from_conversation_id, forked_from_event_id } = stored
+  return { task, wire, launched_agent_profile, forked_from_conversation_id, forked_from_event_id }
 }
 
 function hasConfirmationDeadline(record: ConversationRecord): boolean {

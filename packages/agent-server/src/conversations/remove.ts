@@ -3,8 +3,9 @@ import type { ConversationInfoReader } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
 
 /**
- * Removes a conversation with its files, and recursively the conversations of its tasks. Conversations that only name it as their
- * parent stay. The deepest are removed first, so that after a crash a repeated request finds the rest. False when it did not exist.
+ * Removes a conversation with its files and, deepest first, the conversations of its tasks; a repeated
+ * request completes an interrupted removal. Other child conversations stay. Returns false when it did not
+ * exist.
  */
 export async function removeConversation(
   deps: {

@@ -6,9 +6,9 @@ import { shrinkImages } from './message-images.ts'
 import type { ConversationRegistry } from './registry.ts'
 
 /**
- * Appends a user message to the log; resolves when it is durable. Images that are too large for an event are shrunk. In a
- * conversation without an agent a finished or stuck status becomes idle in the same transaction. With an idempotency key a
- * repeated message is stored once; the same key with another message is a Problem `conflict`.
+ * Appends a user message; durable when it resolves. Large images are shrunk. Without an agent, a finished or
+ * stuck conversation becomes idle in the same transaction. An idempotency key stores a repeated message once;
+ * the same key with another message is a Problem `conflict`.
  */
 export async function sendMessage(
   { storage, registry }: { readonly storage: Storage; readonly registry: ConversationRegistry },

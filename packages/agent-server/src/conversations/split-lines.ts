@@ -15,8 +15,8 @@ export class LineTooLongError extends Error {
 }
 
 /**
- * Splits a stream of bytes at LF, in batches: all the lines that one chunk completes. Holds at most one line of
- * `maxBytes` and one chunk. Lines of blanks only are passed over but counted; a last line needs no LF.
+ * Splits a stream of bytes at LF; a batch has the lines that one chunk completes. Holds at most one line of
+ * `maxBytes` and one chunk. Blank lines are skipped but counted; the last line needs no LF.
  */
 export async function* splitLines(
   stream: AsyncIterable<Buffer>,

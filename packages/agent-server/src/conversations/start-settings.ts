@@ -22,8 +22,8 @@ export interface StartSettingsDeps extends ResolveLlmDeps {
 const membersWithSecrets = ['agent', 'agent_settings', 'hook_config', 'plugins', 'agent_definitions'] as const
 
 /**
- * What a conversation is started with: sealed secrets opened, whether or not the request says that there are any; the profile of an
- * agent followed; models with the keys of their connections. Problems: `invalid` with the place, `not_found` for a profile.
+ * The start settings of a conversation: sealed secrets opened, the agent profile resolved, models with the
+ * keys of their connections. Problems: `invalid` with the place, `not_found` for a profile.
  */
 export async function resolveStartSettings(
   deps: StartSettingsDeps,

@@ -15,19 +15,21 @@ import { redactSecrets } from '../secrets/expose-secrets.ts'
 
 /** Where a conversation and its agent come from. */
 export interface ConversationOrigin {
-  readonly forked_from_conversation_id?: string
-  readonly forked_from_event_id?: string
+  readonly forked_from_conversation_id?: string | undefined
+  readonly forked_from_event_id?: string | undefined
   /** The task that it does for another conversation, and how deep in tasks of tasks it is. */
-  readonly task?: { readonly id: string; readonly subagent: string; readonly depth: number }
+  readonly task?: { readonly id: string; readonly subagent: string; readonly depth: number } | undefined
   /** Wire version of its events; `seed` unless passed. */
-  readonly wire?: WireVersion
+  readonly wire?: WireVersion | undefined
   /** The profile that the agent was made from, as it was then. */
-  readonly launched_agent_profile?: { readonly agent_profile_id: string; readonly revision: number }
+  readonly launched_agent_profile?:
+    | { readonly agent_profile_id: string; readonly revision: number }
+    | undefined
 }
 
 /**
- * The create request as stored in clear: of secrets only names and descriptions. It is parsed for each conversation of a list, so
- * it has only the members that lists show.
+ * The create request as stored in clear, with names and descriptions of secrets only. Lists parse it for each
+ * conversation, so it has only the members that they show.
  */
 export type StoredRequest = Partial<
   Omit<ResolvedSettings, 'secrets' | 'initial_message' | 'agent_definitions'>
@@ -42,8 +44,8 @@ const defaultTools = ['terminal', 'file_editor', 'task_tracker']
 const subAgentToolSet = 'task_tool_set'
 
 /**
- * What a conversation is started with: the request with its agent resolved and its working directory absolute; `place` is the member
- * that the agent comes from. A Problem `invalid` names what this server cannot do.
+ * The start settings of a request, the agent resolved and the working directory absolute; `place` is the
+ * member that defines the agent. A Problem `invalid` names what this server cannot do.
  */
 export function buildStartSettings(request: Omit<StartConversationRequest, 'agent_profile_id'>): {
   readonly settings: ResolvedSettings
@@ -69,11 +71,8 @@ export function buildStartSettings(request: Omit<StartConversationRequest, 'agen
 function assertAgentUsable(agent: Agent, place: string): void {
   for (const [index, { name }] of agent.tools.entries()) {
     if (findTool(name) !== undefined) continue
-    const toolList = toolNames().join(', ')
-    throw invalidInput(
-      ['body', place, 'tools', index, 'name'],
-      `Unknown tool '${name}'. Known tools: ${toolList}`,
-    )
+    const issue = `Unknown tool '${name}'. Known tools: ${toolNames().join(', ')}`
+    throw invalidInput(['body', place, 'tools', index, 'name'], issue)
   }
   for (const [index, name] of agent.include_default_tools.entries()) {
     if (findTool(name) !== undefined) continue

@@ -33,10 +33,7 @@ interface ConversationOpener {
   get(id: string): Promise<Conversation>
 }
 
-/**
- * Conversations that run tasks of others. The record of a conversation has its task, so both exist equally long, whatever is
- * deleted or copied around them.
- */
+/** Conversations that run tasks of others. The task is a part of the record, so both exist equally long. */
 export class TaskConversations implements ChildConversations {
   readonly #storage: Storage
   readonly #registry: ConversationOpener
@@ -62,7 +59,7 @@ export class TaskConversations implements ChildConversations {
       throw new Problem('conflict', `Tasks of tasks go no deeper than ${maxDepth}. Do it yourself.`)
     const id = randomUUID()
     const { wire }: StoredRequest = JSON.parse(parentRecord.request ?? '{}')
-    const origin = { task: { ...task, depth }, ...(wire === undefined ? {} : { wire }) }
+    const origin = { task: { ...task, depth }, wire }
     const sealed = this.#registry.seal(settings, origin)
     // For people who look at a list, in which it stands beside the others.
     const tags = { task: task.id, subagent: task.subagent }

@@ -12,8 +12,8 @@ export interface TrajectoryOptions {
 }
 
 /**
- * A conversation as a zip file: `meta.json`, and `events/event-<index>-<id>.json` for each event, where the index begins with 0 and has
- * five digits or more. Secrets of models and sealed texts are stars in it; events without such are the stored bytes.
+ * A conversation as a zip file: `meta.json` and `events/event-<index from 00000>-<id>.json`. Secrets of
+ * models and sealed texts are redacted; other events are the stored bytes.
  */
 export function zipTrajectory(options: TrajectoryOptions): AsyncGenerator<Buffer> {
   return zipConversation({

@@ -34,19 +34,13 @@ export class Gateway {
 
   async listModels() {
     const summaries = await this.#options.llmProfiles.list()
-    const data = summaries.map(({ name }) => {
-      return {
-        id: modelPrefix + name,
-        object: 'model',
-        created: this.#startedAt,
-        owned_by: 'slipway',
-      } as const
-    })
+    const common = { object: 'model', created: this.#startedAt, owned_by: 'slipway' } as const
+    const data = summaries.map(({ name }) => ({ id: modelPrefix + name, ...common }))
     return { object: 'list', data } as const
   }
 
   /**
-   * The continued or new conversation of a request, and its turn, of which `complete` or `stream` must be called.
+   * The continued or new conversation of a request, and its turn: call `complete` or `stream` of it.
    * Problems: `invalid`, `not_found`, and `conflict` while it runs.
    */
   async startTurn(

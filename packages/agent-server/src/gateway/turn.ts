@@ -48,8 +48,9 @@ export class GatewayTurn {
   }
 
   /**
-   * Sends the message and waits for the end of the run; call it or `stream` once. Problems: `timeout`, `run_failed` when it ended
-   * in an error or is stuck, `conflict` when it was paused or waits for a confirmation. Rejects with the reason of the signal.
+   * Sends the message and waits for the end of the run; call it or `stream` once. Problems: `timeout`,
+   * `run_failed` (error or stuck), `conflict` (paused or waiting for a confirmation). Rejects with the reason
+   * of the signal.
    */
   async complete(): Promise<TurnResult> {
     try {
@@ -80,17 +81,11 @@ export class GatewayTurn {
 
   /** The same as a stream of text, with `undefined` after `heartbeatMs` without any. */
   async *stream(heartbeatMs: number): AsyncGenerator<string | undefined, TurnResult> {
-    let outcome: { answer: TurnResult } | { error: unknown } | undefined
-    void this.complete()
-      .then(
-        (result) => {
-          outcome = { answer: result }
-        },
-        (error: unknown) => {
-          outcome = { error }
-        },
-      )
-      .then(() => this.#wakeUp.notify())
+    let outcome: PromiseSettledResult<TurnResult> | undefined
+    void Promise.allSettled([this.complete()]).then(([settled]) => {
+      outcome = settled
+      this.#wakeUp.notify()
+    })
     let version = 0
     for (;;) {
       const isNotified = await this.#wakeUp.waitFor(version, heartbeatMs)
@@ -100,10 +95,10 @@ export class GatewayTurn {
       if (text !== '') yield text
       else if (!isNotified) yield undefined
       if (outcome === undefined || this.#pendingText.length > 0) continue
-      if ('error' in outcome) throw outcome.error
-      const remaining = this.#remainingText(outcome.answer.text)
+      if (outcome.status === 'rejected') throw outcome.reason
+      const remaining = this.#remainingText(outcome.value.text)
       if (remaining !== '') yield remaining
-      return outcome.answer
+      return outcome.value
     }
   }
 
@@ -137,15 +132,12 @@ function tokenCounts({ stats }: Conversation): number[] {
 }
 
 async function withTimeout(work: Promise<void>, timeoutMs: number, signal: AbortSignal): Promise<void> {
-  const timeout = new AbortController()
-  const seconds = Math.round(timeoutMs / 1000)
-  const problem = new Problem('timeout', `The run has not ended after ${seconds} seconds. It goes on.`)
-  const timer = setTimeout(() => timeout.abort(problem), timeoutMs)
-  try {
-    await raceAbort(work, AbortSignal.any([signal, timeout.signal]))
-  } finally {
-    clearTimeout(timer)
-  }
+  const timeout = AbortSignal.timeout(timeoutMs)
+  await raceAbort(work, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
+    if (error !== timeout.reason) throw error
+    const seconds = Math.round(timeoutMs / 1000)
+    throw new Problem('timeout', `The run has not ended after ${seconds} seconds. It goes on.`)
+  })
 }
 
 async function unfinishedProblem(log: EventLog, id: string, status: string): Promise<Problem> {

@@ -35,65 +35,52 @@ export function modelProvider(model: string): string {
   return providers.has(prefix) ? prefix : 'other'
 }
 
+/** One set for each server of a process. */
+function createMetrics() {
+  return {
+    runs: createCounter('slipway_runs_total', 'Runs that ended, by the status they left.', 'outcome'),
+    runSeconds: createHistogram('slipway_run_duration_seconds', 'Time of runs.', runBuckets),
+    calls: createCounter(
+      'slipway_model_calls_total',
+      'Questions to models by provider and outcome.',
+      'provider',
+      'outcome',
+    ),
+    callSeconds: createHistogram(
+      'slipway_model_call_duration_seconds',
+      'Time of questions to models, retries included.',
+      callBuckets,
+      'provider',
+    ),
+    tokens: createCounter('slipway_model_tokens_total', 'Tokens by provider and kind.', 'provider', 'kind'),
+    cost: createCounter('slipway_model_cost_dollars_total', 'Cost where prices are known.', 'provider'),
+    tools: createCounter(
+      'slipway_tool_calls_total',
+      'Tool calls by kind of tool and outcome.',
+      'tool',
+      'outcome',
+    ),
+    toolSeconds: createHistogram(
+      'slipway_tool_call_duration_seconds',
+      'Time of tool calls.',
+      toolBuckets,
+      'tool',
+    ),
+    condensations: createCounter('slipway_condensations_total', 'Condensations by outcome.', 'outcome'),
+  }
+}
+
 /** Metrics of the work of conversations, and spans when traces are configured. */
 export class WorkMetrics {
   readonly #traces: Traces | undefined
-  readonly #runs = createCounter('slipway_runs_total', 'Runs that ended, by the status they left.', 'outcome')
-  readonly #runSeconds = createHistogram('slipway_run_duration_seconds', 'Time of runs.', runBuckets)
-  readonly #calls = createCounter(
-    'slipway_model_calls_total',
-    'Questions to models by provider and outcome.',
-    'provider',
-    'outcome',
-  )
-  readonly #callSeconds = createHistogram(
-    'slipway_model_call_duration_seconds',
-    'Time of questions to models, retries included.',
-    callBuckets,
-    'provider',
-  )
-  readonly #tokens = createCounter(
-    'slipway_model_tokens_total',
-    'Tokens by provider and kind.',
-    'provider',
-    'kind',
-  )
-  readonly #cost = createCounter(
-    'slipway_model_cost_dollars_total',
-    'Cost where prices are known.',
-    'provider',
-  )
-  readonly #tools = createCounter(
-    'slipway_tool_calls_total',
-    'Tool calls by kind of tool and outcome.',
-    'tool',
-    'outcome',
-  )
-  readonly #toolSeconds = createHistogram(
-    'slipway_tool_call_duration_seconds',
-    'Time of tool calls.',
-    toolBuckets,
-    'tool',
-  )
-  readonly #condensations = createCounter(
-    'slipway_condensations_total',
-    'Condensations by outcome.',
-    'outcome',
-  )
-  readonly all: readonly Metric[] = [
-    this.#runs,
-    this.#runSeconds,
-    this.#calls,
-    this.#callSeconds,
-    this.#tokens,
-    this.#cost,
-    this.#tools,
-    this.#toolSeconds,
-    this.#condensations,
-  ]
+  readonly #metrics = createMetrics()
 
   constructor(traces: Traces | undefined) {
     this.#traces = traces
+  }
+
+  get all(): readonly Metric[] {
+    return Object.values(this.#metrics)
   }
 
   /** Passed to conversations. */
@@ -135,20 +122,20 @@ export class WorkMetrics {
 
   #record(work: MonitoredWork, { outcome, modelUsage }: WorkOutcome, seconds: number): void {
     if (work.kind === 'run') {
-      this.#runs.inc({ outcome })
-      this.#runSeconds.observe(seconds)
-    } else if (work.kind === 'condensation') this.#condensations.inc({ outcome })
+      this.#metrics.runs.inc({ outcome })
+      this.#metrics.runSeconds.observe(seconds)
+    } else if (work.kind === 'condensation') this.#metrics.condensations.inc({ outcome })
     else if (work.kind === 'tool') {
-      this.#tools.inc({ tool: work.tool, outcome })
-      this.#toolSeconds.observe({ tool: work.tool }, seconds)
+      this.#metrics.tools.inc({ tool: work.tool, outcome })
+      this.#metrics.toolSeconds.observe({ tool: work.tool }, seconds)
     } else {
       const provider = modelProvider(work.model)
-      this.#calls.inc({ provider, outcome })
-      this.#callSeconds.observe({ provider }, seconds)
+      this.#metrics.calls.inc({ provider, outcome })
+      this.#metrics.callSeconds.observe({ provider }, seconds)
       if (modelUsage === undefined) return
-      this.#cost.inc({ provider }, toAmount(modelUsage.cost))
+      this.#metrics.cost.inc({ provider }, toAmount(modelUsage.cost))
       for (const [kind, name] of tokenKinds)
-        this.#tokens.inc({ provider, kind }, toAmount(modelUsage.usage[name]))
+        this.#metrics.tokens.inc({ provider, kind }, toAmount(modelUsage.usage[name]))
     }
   }
 }

@@ -8,8 +8,8 @@ import { shrinkEvent } from './shrink-event.ts'
 export const maxLegacyFrameBytes = 1024 * 1024
 
 /**
- * Results for the latest batches. Up-to-date readers get the same batch one after another, so a few are enough; a WeakMap would
- * hold the batches of readers of history for long.
+ * Results for the latest batches: up-to-date readers get the same batch one after another. A WeakMap would
+ * hold batches of readers of history for long.
  */
 function cacheByBatch<V extends object>(make: (batch: readonly PagedEvent[]) => V) {
   const cache = new LruMap<readonly PagedEvent[], V>({ max: 8, memoMethod: make })
@@ -50,9 +50,8 @@ function dataLines(bytes: Buffer): Buffer {
 }
 
 /**
- * The batches of a tail, `silence` when nothing comes for `ms`, and `signal` when `wakeUp` is notified. The tail is started with
- * an abort signal of its own, which aborts when the outer one does and when the loop is left: a waiting tail cannot be closed
- * otherwise.
+ * The batches of a tail, `silence` after `ms` without any, and `signal` when `wakeUp` is notified. The tail
+ * has an abort signal of its own, because a waiting one cannot be closed otherwise.
  */
 export async function* withHeartbeat<T extends object>(
   start: (signal: AbortSignal) => AsyncIterable<T>,
@@ -60,33 +59,25 @@ export async function* withHeartbeat<T extends object>(
 ): AsyncGenerator<T | 'silence' | 'signal'> {
   const stop = new AbortController()
   const iterator = start(AbortSignal.any([signal, stop.signal]))[Symbol.asyncIterator]()
-  let outcome: (() => IteratorResult<T>) | undefined
+  let outcome: PromiseSettledResult<IteratorResult<T>> | undefined
   let version = 0
   const requestNext = () => {
     outcome = undefined
-    void iterator
-      .next()
-      .then(
-        (result) => () => result,
-        (error: unknown) => () => {
-          throw error
-        },
-      )
-      .then((settled) => {
-        outcome = settled
-        wakeUp.notify()
-      })
+    void Promise.allSettled([iterator.next()]).then(([settled]) => {
+      outcome = settled
+      wakeUp.notify()
+    })
   }
   try {
     requestNext()
     for (;;) {
       const isNotified = await wakeUp.waitFor(version, ms)
       version = wakeUp.version
-      const result = outcome?.()
-      if (result === undefined) yield isNotified ? 'signal' : 'silence'
-      else if (result.done) return
+      if (outcome?.status === 'rejected') throw outcome.reason
+      if (outcome === undefined) yield isNotified ? 'signal' : 'silence'
+      else if (outcome.value.done) return
       else {
-        yield result.value
+        yield outcome.value.value
         requestNext()
       }
     }

@@ -23,9 +23,9 @@ interface EventsSocketOptions {
 }
 
 /**
- * `/sockets/events/{conversation_id}`: a state snapshot, then the requested older events, then each event as it
- * becomes durable, each once and in order. With `?after=<position>` frames are `{position, event}` from there on and
- * there is no snapshot. Text frames of the client are user messages, and each is run.
+ * `/sockets/events/{conversation_id}`: a state snapshot, the requested older events, then each new event
+ * once, in order. `?after=<position>`: frames are `{position, event}`, without a snapshot. A client text
+ * frame is a user message that is run.
  */
 export function eventsSocket(parts: EventsSocketOptions): SocketRoute {
   return {
@@ -155,14 +155,18 @@ function transientFrame(event: object): Frame {
   return createFrame(Buffer.from(JSON.stringify({ hint: event })))
 }
 
-/**
- * Transient updates of one socket: pieces of answers, usage, and after the end of a run the whole state, sent after the events
- * that led to it.
- */
+interface SocketFormat {
+  readonly isResumable: boolean
+  snapshot(): Promise<unknown>
+  /** Position up to which the socket has the events, or does not request them. */
+  readonly sent: number
+}
+
+/** Transient updates of one socket and, after a run, the full state, sent after the events that led to it. */
 class SocketUpdates {
   readonly #options: EventsSocketOptions
   readonly #socket: Socket
-  readonly #format: { readonly isResumable: boolean; snapshot(): Promise<unknown> }
+  readonly #format: SocketFormat
   #unsubscribe: (() => void) | undefined
   #isSending = false
   #sentPosition: number
@@ -170,16 +174,7 @@ class SocketUpdates {
   /** A snapshot is due when the socket has been sent everything up to here. */
   #snapshotDueAt: number | undefined
 
-  constructor(
-    options: EventsSocketOptions,
-    socket: Socket,
-    format: {
-      readonly isResumable: boolean
-      snapshot(): Promise<unknown>
-      /** Position up to which the socket has the events, or does not request them. */
-      readonly sent: number
-    },
-  ) {
+  constructor(options: EventsSocketOptions, socket: Socket, format: SocketFormat) {
     this.#options = options
     this.#socket = socket
     this.#format = format

@@ -12,9 +12,9 @@ const droppableMembers = [
 ]
 
 /**
- * The same event in fewer than `maxBytes`, for clients that refuse larger frames: bulky members become null where
- * their record allows it, then the longest texts are cut with a note, then long lists and large objects lose their ends, then
- * what is deep. The event's own members stay.
+ * The event in fewer than `maxBytes`, for clients that refuse larger frames. In order: bulky members become
+ * null, long texts are cut with a note, long lists and objects lose their ends, deep values are dropped. The
+ * own members of the event stay.
  */
 export function shrinkEvent(bytes: Buffer, maxBytes: number): Buffer {
   let event: unknown = JSON.parse(bytes.toString('utf8'))

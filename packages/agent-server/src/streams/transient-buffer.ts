@@ -13,9 +13,8 @@ interface PendingDelta {
 }
 
 /**
- * What waits to be told to one reader besides the log. Pieces of an answer wait until the reader has been sent all events
- * before them, and are joined while it is slow; once the event that they became has been sent they are dropped. Of what was
- * used only the last word waits. Nothing of it is stored, and the log never waits for it.
+ * Transient updates that wait for one reader: deltas, joined, until it has all earlier events, and the newest
+ * stats. A delta is dropped once its stored event was sent. Nothing is stored, and the log never waits.
  */
 export class TransientBuffer {
   readonly #now: () => number

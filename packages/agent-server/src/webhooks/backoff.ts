@@ -33,9 +33,8 @@ const goneFailureCount = 4
 const outageThreshold = 3
 
 /**
- * Back-off of a receiver after failures: for each conversation on its own, so that one that always fails blocks no other. When
- * several fail in a row, the receiver is down: then one conversation at a time is tried, those without failures first. Pure: calls
- * pass the time in milliseconds.
+ * Back-off of a receiver, for each conversation on its own. When several fail in a row, the receiver is down:
+ * then one conversation at a time is tried, first those without failures. Pure: calls pass the time in ms.
  */
 export class Backoff {
   readonly #times: BackoffTimes
@@ -104,8 +103,8 @@ export class Backoff {
   }
 
   /**
-   * Records a success; answers whether it ends a failure of the conversation or an outage. Conversations that wait because of the
-   * outage wait no longer.
+   * Records a success; true when it ends a failure of the conversation or an outage. The other conversations
+   * that wait because of the outage wait no longer.
    */
   recordSuccess(conversation: string): boolean {
     const isRecovery = this.#entries.delete(conversation) || this.#outage !== undefined

@@ -1,4 +1,5 @@
 import { type LogFunction, Problem } from '@slipway/protocol'
+import { LruMap } from '@slipway/shared/collections'
 import {
   type ConversationRecord,
   type EventLog,
@@ -66,7 +67,7 @@ interface DeliveryTurn {
 export class WebhookDelivery {
   readonly #options: WebhookDeliveryOptions
   /** Last sent state by conversation. */
-  readonly #sentStates = new Map<string, string>()
+  readonly #sentStates = new LruMap<string, string>({ max: maxStates })
 
   constructor(options: WebhookDeliveryOptions) {
     this.#options = options
@@ -75,20 +76,13 @@ export class WebhookDelivery {
   /** Rejects only for our own mistakes and the storage's. */
   async deliver(pending: PendingDelivery, signal: AbortSignal): Promise<DeliveryResult> {
     if (pending.isRemoved) return await this.#sendRemoval(pending.conversation, signal)
-    const record = await this.#findRecord(pending.conversation)
+    const [record] = await this.#options.storage.conversations.get([pending.conversation])
     // Removed just now: the next check finds the removal.
     if (record === undefined) return { wasAccepted: false, failure: undefined }
     const { position, updated_at: reportedAt } = pending
     const { maxEvents } = this.#options
-    const turn: DeliveryTurn = {
-      record,
-      signal,
-      reportedAt,
-      position,
-      maxEvents,
-      cursorMoves: 0,
-      wasAccepted: false,
-    }
+    const progress = { position, reportedAt, maxEvents, cursorMoves: 0, wasAccepted: false }
+    const turn: DeliveryTurn = { record, signal, ...progress }
     // A new conversation is announced before its events; later, the events come before the state that they led to.
     const isNew = reportedAt === null && position === 0
     const failure =
@@ -117,7 +111,7 @@ export class WebhookDelivery {
       const failure = await this.#postJson(await this.#options.readInfo(record), signal)
       if (failure !== undefined) return failure
       turn.wasAccepted = true
-      this.#rememberState(record.id, state)
+      this.#sentStates.set(record.id, state)
     }
     turn.reportedAt = record.updated_at
     await this.#advance(turn)
@@ -206,18 +200,6 @@ export class WebhookDelivery {
   async #advance({ record, position, reportedAt }: DeliveryTurn): Promise<void> {
     const { receiver, storage } = this.#options
     await storage.deliveries.advance(receiver, record.id, { position, updated_at: reportedAt })
-  }
-
-  async #findRecord(id: string): Promise<ConversationRecord | undefined> {
-    const [record] = await this.#options.storage.conversations.get([id])
-    return record
-  }
-
-  #rememberState(id: string, state: string): void {
-    this.#sentStates.delete(id)
-    this.#sentStates.set(id, state)
-    if (this.#sentStates.size <= maxStates) return
-    for (const oldest of this.#sentStates.keys()) return void this.#sentStates.delete(oldest)
   }
 }
 

@@ -27,8 +27,8 @@ export interface WebhookReceiverOptions {
 }
 
 /**
- * One receiver: sends pending events on change, with bounded concurrency. Memory holds only the conversations that wait after a
- * failure.
+ * One receiver: sends pending events on change, with bounded concurrency. Keeps only failed conversations in
+ * memory.
  */
 export class WebhookReceiver {
   readonly #options: WebhookReceiverOptions
@@ -144,8 +144,8 @@ export class WebhookReceiver {
   }
 
   /**
-   * Waits until something changed, a delivery ended or a back-off is over since the last check at `lookedMs`. After a change it
-   * waits for the batch delay.
+   * Waits for a change, the end of a delivery or of a back-off since `lookedMs`; after a change also for the
+   * batch delay.
    */
   async #wait(version: number, lookedMs: number): Promise<void> {
     const { deliveries, batchDelayMs, now } = this.#options
