@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { extensionReaders } from '@slipway/agent'
 import { type LogFunction, listSkillsRequest, type MarketplaceRegistration } from '@slipway/protocol'
 import type { ConversationRegistry } from './conversations/registry.ts'
-import { type ExtensionDescription, InstalledExtensions } from './extensions/installed-extensions.ts'
+import { InstalledExtensions } from './extensions/installed-extensions.ts'
 import { Marketplaces } from './extensions/marketplaces.ts'
 import { OrgSkills } from './extensions/org-skills.ts'
 import { PluginList } from './extensions/plugin-list.ts'
@@ -29,19 +29,18 @@ interface ExtensionServicesOptions {
 export function openExtensionServices(options: ExtensionServicesOptions) {
   const { directory, environment, homeDirectory, log } = options
   const subdirectory = (name: string) => join(directory, name)
+  const shared = { environment, log }
   const collectionCache = new SourceCache({
+    ...shared,
     directory: subdirectory('collections'),
-    environment,
     keepsAllCommits: false,
     retryMs,
-    log,
   })
   const sourceCache = new SourceCache({
+    ...shared,
     directory: subdirectory('fetched-plugins'),
-    environment,
     keepsAllCommits: true,
     retryMs: 0,
-    log,
   })
   const skills = new InstalledExtensions({
     directory: subdirectory('skills'),
@@ -53,7 +52,7 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     directory: subdirectory('plugins'),
     kind: 'plugin',
     environment,
-    describe: describePlugin,
+    describe: async (folder, signal) => await (await extensionReaders()).readPlugin(folder, signal),
   })
   const marketplaces = new Marketplaces({
     registrations: options.marketplaces,
@@ -76,25 +75,11 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     userSkills: async (signal: AbortSignal) =>
       (await skillList.list({ ...userSkillsRequest, project: undefined }, signal)).skills,
     handlers: ({ registry }: { readonly registry: ConversationRegistry }) => ({
-      ...skillHandlers({
-        skills: skillList,
-        installed: skills,
-        publicSkills,
-        pluginList: pluginList,
-        marketplaces,
-        log,
-      }),
+      ...skillHandlers({ skills: skillList, installed: skills, publicSkills, pluginList, marketplaces, log }),
       ...pluginHandlers({ plugins: pluginList, installed: plugins, marketplaces, registry }),
     }),
     async [Symbol.asyncDispose]() {
       await Promise.all([collectionCache[Symbol.asyncDispose](), sourceCache[Symbol.asyncDispose]()])
     },
   }
-}
-
-async function describePlugin(directory: string, signal: AbortSignal): Promise<ExtensionDescription> {
-  const plugin = await (await extensionReaders()).readPlugin(directory, signal)
-  if ('issue' in plugin) return plugin
-  const { name, version, description } = plugin
-  return { name, version, description }
 }

@@ -11,9 +11,9 @@ const minSecretLength = 8
 const numericMembers = ['event_buffer_size', 'flush_delay', 'num_retries', 'retry_delay'] as const
 
 /**
- * The receivers that the environment names: `SLIPWAY_WEBHOOKS` (a JSON array), else `OH_WEBHOOKS` (the same), else
- * `OH_WEBHOOKS_0_BASE_URL`, `OH_WEBHOOKS_0_HEADERS` (a JSON object), `OH_WEBHOOKS_0_FLUSH_DELAY` and so on, from 0 without a gap.
- * Throws an Error that names the variable at fault and never shows its value.
+ * The receivers in the environment: `SLIPWAY_WEBHOOKS` or `OH_WEBHOOKS` (a JSON array), else
+ * `OH_WEBHOOKS_0_BASE_URL`, `OH_WEBHOOKS_0_HEADERS` and so on. Throws an Error that names the variable, not
+ * its value.
  */
 export function readWebhooks(env: Environment): WebhookSpec[] {
   for (const name of ['SLIPWAY_WEBHOOKS', 'OH_WEBHOOKS']) {

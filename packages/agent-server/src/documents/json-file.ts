@@ -3,8 +3,8 @@ import { Problem } from '@slipway/protocol'
 import { type Cipher, FileDocumentStore, JsonDocument } from '@slipway/storage'
 
 /**
- * A JSON file of this server: one line of base64 when a cipher seals it, readable JSON otherwise. A file that is damaged or sealed
- * with another key is a Problem `conflict`. Its directory is created with the first update.
+ * A JSON file of this server, base64 when a cipher seals it. An unreadable file is a Problem `conflict`. The
+ * first update creates the directory.
  */
 export function openJsonFile<T>(options: {
   readonly path: string

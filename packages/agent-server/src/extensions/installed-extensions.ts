@@ -17,16 +17,8 @@ import { openJsonFile } from '../documents/json-file.ts'
 const maxInstalled = 500
 const treeNamePattern = /^[0-9a-f]{8}-[0-9a-f-]{27}$/
 
-interface InstalledRow {
-  readonly name: string
-  readonly version: string
-  readonly description: string
-  readonly enabled: boolean
-  readonly source: string
+interface InstalledRow extends Readonly<Omit<InstalledSkill, 'install_path'>> {
   readonly ref: string | null
-  readonly repo_path: string | null
-  readonly resolved_ref: string | null
-  readonly installed_at: string
   /** The folder of its files, below the directory. */
   readonly tree: string
 }
@@ -48,9 +40,9 @@ interface InstalledExtensionsOptions {
 }
 
 /**
- * Installed skills or plugins, each in an immutable folder of its own. The index names the current folders and is written last, so
- * that after a crash the old or the new version is there, complete. URLs are stored without credentials. A replaced folder stays until
- * the next replacement, because conversations may still read it.
+ * Installed skills or plugins, each in an immutable folder. The index is written last, so a crash leaves the
+ * old or the new version. URLs are stored without credentials. A replaced folder stays until the next
+ * replacement, because conversations may still read it.
  */
 export class InstalledExtensions {
   readonly #options: InstalledExtensionsOptions
@@ -84,8 +76,8 @@ export class InstalledExtensions {
   }
 
   /**
-   * Problems: `invalid` for a malformed source and for files that are no skill or plugin, `bad_request` for a failed fetch, `conflict`
-   * when the name is installed and `force` is false.
+   * Problems: `invalid` source or extension, `bad_request` for a failed fetch, `conflict` when installed
+   * without `force`.
    */
   async install(request: InstallRequest, signal: AbortSignal): Promise<InstalledSkill> {
     const { force, ...source } = request

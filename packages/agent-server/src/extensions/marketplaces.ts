@@ -87,8 +87,8 @@ export class Marketplaces {
   }
 
   /**
-   * The source of a plugin by reference: `name@marketplace`, or `name` when one marketplace has it. Problems: `not_found` for an
-   * unknown plugin or marketplace, `bad_request` for an ambiguous or malformed reference and for a failed fetch.
+   * The source of a plugin: `name@marketplace`, or `name` when only one marketplace has it. Problems:
+   * `not_found`, and `bad_request` for an ambiguous or malformed reference and for a failed fetch.
    */
   async resolveReference(
     reference: string,

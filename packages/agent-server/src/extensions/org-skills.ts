@@ -12,9 +12,7 @@ interface OrgSkillsOptions {
   readonly log: LogFunction
 }
 
-/**
- * The skills of organisations. Their URLs contain credentials, so each is fetched on use, and neither URL nor files are stored.
- */
+/** Skills of organisations. Their URLs contain credentials, so each use fetches, and nothing is stored. */
 export class OrgSkills {
   readonly #options: OrgSkillsOptions
 

@@ -42,7 +42,6 @@ export class ServerExtensions implements ExtensionProvider {
 
   async loadCommon(context: AgentContext | undefined, signal: AbortSignal): Promise<CommonExtensions> {
     const { publicSkills } = this.#options
-    const hasPublic = publicSkills.isConfigured
     const [skills, installed, marketplace, others] = [
       await this.loadInstalledSkills(),
       await this.loadInstalledPlugins(signal),
@@ -53,7 +52,7 @@ export class ServerExtensions implements ExtensionProvider {
       plugins: [...installed.plugins, ...marketplace.plugins],
       installed: skills.skills,
       others: [...others, ...marketplace.skills],
-      hasPublic,
+      hasPublic: publicSkills.isConfigured,
       issues: [...skills.issues, ...installed.issues, ...marketplace.issues],
     }
   }
@@ -80,10 +79,7 @@ export class ServerExtensions implements ExtensionProvider {
   }
 
   /** The enabled ones. */
-  async loadInstalledSkills(): Promise<{
-    readonly skills: readonly LoadedSkill[]
-    readonly issues: readonly string[]
-  }> {
+  async loadInstalledSkills() {
     const { loadSkillFolder } = await extensionReaders()
     const { enabled, issues } = await listEnabled(this.#options.skills)
     const loaded = await Promise.all(
@@ -96,9 +92,7 @@ export class ServerExtensions implements ExtensionProvider {
   }
 
   /** The enabled ones. */
-  async loadInstalledPlugins(
-    signal: AbortSignal,
-  ): Promise<{ readonly plugins: readonly Plugin[]; readonly issues: readonly string[] }> {
+  async loadInstalledPlugins(signal: AbortSignal) {
     const { readPlugin } = await extensionReaders()
     const { enabled, issues } = await listEnabled(this.#options.plugins)
     const read = await Promise.all(
@@ -114,14 +108,7 @@ export class ServerExtensions implements ExtensionProvider {
   }
 
   /** What marketplaces of the server and of the request load for every conversation. */
-  async loadMarketplaceExtensions(
-    others: readonly MarketplaceRegistration[],
-    signal: AbortSignal,
-  ): Promise<{
-    readonly plugins: readonly Plugin[]
-    readonly skills: readonly LoadedSkill[]
-    readonly issues: readonly string[]
-  }> {
+  async loadMarketplaceExtensions(others: readonly MarketplaceRegistration[], signal: AbortSignal) {
     const { marketplaces } = this.#options
     const registrations = marketplaces
       .listRegistrations(others)

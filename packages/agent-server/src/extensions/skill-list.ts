@@ -32,8 +32,8 @@ export class SkillList {
   }
 
   /**
-   * In order of name. Of skills with one name the last source counts: sandbox, marketplaces, public, user, installed, organisation,
-   * project. An unreachable source is skipped.
+   * In order of name. The last source of a name counts: sandbox, marketplaces, public, user, installed,
+   * organisation, project. An unreachable source is skipped.
    */
   async list(
     query: ListSkillsRequest & { readonly project: string | undefined },

@@ -5,10 +5,7 @@ import type { PublicSkills } from './public-skills.ts'
 const notConfiguredText =
   'This server has no public collection of skills. Name one in SLIPWAY_SKILLS_SOURCE: a git URL, github:owner/repo or a directory.'
 
-/**
- * Fetches the public skills and the marketplaces of this server again. An error when there is nothing to fetch or a fetch fails; the
- * files of failed ones stay.
- */
+/** Fetches the public skills and the marketplaces again; the files of failed ones stay. */
 export async function syncCollections(
   {
     publicSkills,

@@ -42,8 +42,8 @@ export type SourceFiles =
 type GitSource = Extract<Source, { kind: 'git' }>
 
 /**
- * Cache of sources fetched from git, one folder per commit; a local directory is used in place. A folder is complete or absent, also
- * after a crash. Credentials are not stored.
+ * Cache of git sources, one folder per commit, complete or absent also after a crash. A local directory is
+ * used in place. Credentials are not stored.
  */
 export class SourceCache implements AsyncDisposable {
   readonly #options: SourceCacheOptions
@@ -59,8 +59,8 @@ export class SourceCache implements AsyncDisposable {
   }
 
   /**
-   * The files of a source, at most `maxAgeMs` old; older ones when a fetch fails. Files of a full commit id never age. Rejects only
-   * when aborted or when the disk fails.
+   * The files of a source, at most `maxAgeMs` old unless a fetch fails; those of a full commit id never age.
+   * Rejects only when aborted or when the disk fails.
    */
   async get(source: Source, maxAgeMs: number, signal: AbortSignal): Promise<SourceFiles> {
     if (source.kind === 'directory') return await localFiles(source)

@@ -54,8 +54,7 @@ export interface Archive {
 }
 
 /**
- * A directory as a gzip tar stream, links as links. A failure cuts the stream off. Files that usually contain credentials are
- * left out.
+ * A directory as a gzip tar stream without credential files, links as links. A failure ends the stream early.
  */
 export async function createTarArchive(options: ArchiveOptions): Promise<Archive> {
   const directory = await resolveDirectory(options.path)
@@ -72,8 +71,8 @@ export async function createTarArchive(options: ArchiveOptions): Promise<Archive
 }
 
 /**
- * What the working tree of a repository has that a commit has not, new files too, as a patch for `git apply`. Problems `bad_request`: no
- * repository, no such commit, or too much.
+ * The difference of the working tree, new files included, to a commit, as a patch for `git apply`. Problems
+ * `bad_request`: no repository, no such commit, or too large.
  */
 export async function createPatch(
   options: ArchiveOptions & { readonly baseRef: string | undefined },
@@ -133,8 +132,7 @@ async function resolveDirectory(path: string): Promise<string> {
 }
 
 /**
- * Path of the server's data relative to the directory: of the data directory itself only the key; undefined when the directory
- * contains none.
+ * Relative path of server data to leave out, if any; of the data directory itself only the key is left out.
  */
 async function findOwnDataPath(directory: string, dataDirectory: string): Promise<string | undefined> {
   const relativePath = relative(directory, await realpath(dataDirectory).catch(() => dataDirectory))

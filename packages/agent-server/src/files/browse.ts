@@ -27,9 +27,8 @@ export async function listHomeLocations(homeDirectory: string, includeHidden: bo
 }
 
 /**
- * One page of the directories in a directory, links to directories among them, by lower-cased name and then by name. A page id is
- * the lower-cased name at which the page begins, with `/` and the name itself where that is not clear. What the system refuses
- * is a Problem.
+ * One page of subdirectories, links to directories included, by lower-cased name, then name. A page id is the
+ * lower-cased name at which the page begins, then `/` and the name where that is ambiguous.
  */
 export async function listSubdirectories(
   path: string,

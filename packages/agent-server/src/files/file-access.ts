@@ -15,8 +15,7 @@ export function assertAbsolutePath(path: string): string {
 }
 
 /**
- * Writes a file as a whole when all of its bytes have arrived, or not at all. Missing directories are created. An existing file is
- * replaced and keeps its mode; links are followed. A system error is a Problem.
+ * Writes a file and missing directories, all or nothing. A replaced file keeps its mode; links are followed.
  */
 export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Promise<void> {
   const requestedPath = assertAbsolutePath(path)
@@ -50,8 +49,8 @@ export async function getFileSize(path: string): Promise<number> {
 }
 
 /**
- * The bytes of a regular file: as many as were announced, or all there are when that was 0 (files of the system have no size).
- * What is wrong is a Problem; also a file that became shorter in the meantime.
+ * The bytes of a regular file: as many as announced, or all when that is 0, as for files of the system. A
+ * Problem also when the file became shorter.
  */
 export async function* readFileBytes(path: string, announcedBytes: number): AsyncGenerator<Buffer> {
   const limit = announcedBytes === 0 ? Number.POSITIVE_INFINITY : announcedBytes

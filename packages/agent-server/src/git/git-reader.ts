@@ -2,6 +2,7 @@ import type { Dirent } from 'node:fs'
 import { lstat, readdir, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import { type GitChange, type GitCommit, type GitDiff, type GitStatus, Problem } from '@slipway/protocol'
+import { Semaphore } from '@slipway/shared/async'
 import { isDirectory } from '@slipway/shared/fs'
 import { readCommittedFile, readWorkingFile } from './file-contents.ts'
 import { GitRepository, hasRepository } from './repository.ts'
@@ -30,27 +31,24 @@ export class GitReader {
   }
 
   /**
-   * The files below a directory that differ from `ref`, and those of the repositories right below it, in order of path; empty
-   * where there is no repository. Without `ref`: from where the work left the remote's default branch, else from HEAD. A
-   * Problem `bad_request` when `ref` names no commit, the path is no directory, or git fails.
+   * The changed files below a directory and in the repositories directly below it, by path. The base is
+   * `ref`, else the merge base with the default branch of the remote, else HEAD. A Problem `bad_request` when
+   * `ref` names no commit, the path is no directory, or git fails.
    */
   async changes(path: string, ref: string | undefined, signal: AbortSignal): Promise<GitChange[]> {
     const directory = await resolveDirectory(path)
     if (directory === undefined) return []
     const nested = await this.#listNestedRepositories(directory)
-    const ownChanges = await this.#changesIn(directory, ref, signal)
+    const ownChanges = await this.#changesIn(directory, (repository) => resolveBase(repository, ref), signal)
     const isInNested = ({ path: name }: GitChange) => {
       const [first = '', ...rest] = name.split('/')
       return rest.length > 0 && nested.includes(first)
     }
-    const changes = (ownChanges ?? []).filter((change) => !isInNested(change))
-    for (let at = 0; at < nested.length; at += nestedConcurrency) {
-      const names = nested.slice(at, at + nestedConcurrency)
-      changes.push(
-        ...(await Promise.all(names.map((name) => this.#nestedChanges(directory, name, ref, signal)))).flat(),
-      )
-    }
-    return mergeByPath(changes)
+    const slots = new Semaphore(nestedConcurrency)
+    const nestedChanges = await Promise.all(
+      nested.map((name) => slots.run(() => this.#nestedChanges(directory, name, ref, signal))),
+    )
+    return mergeByPath([...ownChanges.filter((change) => !isInNested(change)), ...nestedChanges.flat()])
   }
 
   /** A file before and after. Problems `bad_request`: both of `ref` and `commit`, no such commit, no such file on either side. */
@@ -119,16 +117,14 @@ export class GitReader {
     return directory === undefined ? undefined : await GitRepository.open(directory, this.#env, signal)
   }
 
-  /** Undefined where there is no repository. */
+  /** None where there is no repository. */
   async #changesIn(
     directory: string,
-    ref: string | undefined,
+    findBase: (repository: GitRepository) => Promise<string>,
     signal: AbortSignal,
-  ): Promise<GitChange[] | undefined> {
+  ): Promise<GitChange[]> {
     await using repository = await GitRepository.open(directory, this.#env, signal)
-    return repository === undefined
-      ? undefined
-      : await changesSince(repository, await resolveBase(repository, ref))
+    return repository === undefined ? [] : await changesSince(repository, await findBase(repository))
   }
 
   /** A failure in one repository does not affect the others. `ref` may exist in the outer repository only. */
@@ -139,10 +135,11 @@ export class GitReader {
     signal: AbortSignal,
   ): Promise<GitChange[]> {
     try {
-      await using repository = await GitRepository.open(join(directory, name), this.#env, signal)
-      if (repository === undefined) return []
-      const base = ref === undefined ? undefined : await resolveCommit(repository, ref)
-      const changes = await changesSince(repository, base ?? (await resolveBase(repository, undefined)))
+      const findBase = async (repository: GitRepository) => {
+        const base = ref === undefined ? undefined : await resolveCommit(repository, ref)
+        return base ?? (await resolveBase(repository, undefined))
+      }
+      const changes = await this.#changesIn(join(directory, name), findBase, signal)
       return changes.map(({ status, path }) => ({ status, path: `${name}/${path}` }))
     } catch (error) {
       if (error instanceof Problem) return []

@@ -12,8 +12,8 @@ const timeoutMs = 30_000
 const maxListBytes = 64 * 1024 * 1024
 
 /**
- * Untrusted repositories: no program that a repository names may run. Paths are unquoted, there is no password prompt, nothing is
- * fetched (a partial clone would), and no file of the repository is locked or written.
+ * For untrusted repositories: no program that one names may run, nothing is fetched (as a partial clone
+ * would), and nothing is locked or written.
  */
 const gitSettings: readonly (readonly [string, string])[] = [
   ['core.quotepath', 'off'],

@@ -30,8 +30,8 @@ interface DeferredInitOptions<P> {
 }
 
 /**
- * Opens the services of a server: at once, or for a deferred server (wire 1.21) when it gets its init settings. Those are held in
- * memory only: after a restart the server waits again.
+ * Opens the services of a server at once, or of a deferred one (wire 1.21) on its init settings, which are in
+ * memory only: after a restart it waits again.
  */
 export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable {
   readonly #options: DeferredInitOptions<P>
@@ -78,7 +78,10 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     throw new Problem('unavailable', 'The server waits for its settings')
   }
 
-  /** Opens the services with the settings of the environment alone. */
+  /**
+   * Opens the services with init settings; equal settings share one opening. Problems: `bad_request` for
+   * other settings than the accepted ones, `unavailable` for a failed opening, which may be repeated.
+   */
   async start(): Promise<void> {
     this.#services = await this.#options.openServices(this.#config)
   }

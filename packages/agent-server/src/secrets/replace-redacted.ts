@@ -1,6 +1,6 @@
 /**
- * A copy of a JSON value in which `replace` makes the values that differ in its redacted copy: texts, numbers, and whatever
- * `mustReplace` names. Members and items that are undefined are left out.
+ * A copy in which `replace` maps texts and numbers that differ from the redacted copy, and values that
+ * `mustReplace` matches. Undefined members and items are left out.
  */
 export function replaceRedacted(
   value: unknown,

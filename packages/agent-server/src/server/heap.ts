@@ -7,17 +7,17 @@ const checkIntervalMs = 1_000
 const maxIdleUtilization = 0.05
 
 /**
- * Lets the heap double before the next full garbage collection: V8's default for a small heap is a fraction, and buffers outside
- * of the heap count. Call it before modules are loaded.
+ * Lets the heap double before the next full collection; V8 grows a small heap by a fraction. Call it before
+ * modules load.
  */
 export function relaxHeapGrowth(): void {
   setFlagsFromString('--heap-growing-percent=100')
 }
 
 /**
- * Releases once, in the first idle second, the memory that loading took: about a fifth of an idle server, which V8 would hold while
- * it allocates nothing. The young generation is small again after that, so buffers of pages are collected cheaply, and grows on
- * demand. The process stops for about a tenth of a second. The timer ends by itself and does not keep the process alive.
+ * Releases the memory of loading, about a fifth of an idle server, once, in the first idle second; stops the
+ * process for about 0.1 s. The young generation is small again after it, so page buffers are collected
+ * cheaply. The timer does not keep the process alive.
  */
 export function shrinkHeapWhenIdle(): Disposable {
   let previous = performance.eventLoopUtilization()

@@ -3,10 +3,7 @@ import type { Activity } from './activity.ts'
 
 type HandlerTable = Readonly<Record<string, (request: never) => unknown>>
 
-/**
- * Handlers with these names, each looked up in the table when it is called, because the table is made later. Every call is
- * recorded as activity of the server, except those of routes that do not count.
- */
+/** Handlers that are looked up in a later table when called. Calls are recorded as activity of the server. */
 export function lazyHandlers<H extends HandlerTable>(
   names: readonly string[],
   getTable: () => H,

@@ -14,8 +14,8 @@ export interface WebClient {
 }
 
 /**
- * Opens an unpacked web client: the directory of its page, or that of its package. Its page is told whether it has to ask for a key,
- * never a key. Rejects with an Error for people when there is no page.
+ * Opens an unpacked web client: the directory of its page, or of its package. Its page learns whether a key
+ * is needed, never a key. Rejects when there is no page.
  */
 export async function openWebClient(directory: string, isKeyNeeded: () => boolean): Promise<WebClient> {
   const head = () => `<script>${isKeyNeeded() ? keyRequiredScript : noKeyScript};${doNotTrackScript}</script>`

@@ -3,8 +3,8 @@ import { probeMcpServer } from '@slipway/agent'
 import { type McpServer, type McpTestRequest, type McpTestResponse, mcpServer } from '@slipway/protocol'
 
 /**
- * Tests an MCP server; the request has secrets in clear, the answer has none. The server's process ends before this returns, also when
- * the signal aborts. A failure is an answer.
+ * Tests an MCP server; the answer has no secrets, and a failure is an answer. Its process ends before this
+ * returns.
  */
 export async function testMcpServer(
   request: McpTestRequest,

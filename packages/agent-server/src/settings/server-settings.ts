@@ -26,8 +26,8 @@ const maxCharacters = 4_000_000
 const invalidText = 'Settings validation failed'
 
 /**
- * The settings of the server's user: one sealed file with the members that were set. Updates are atomic and durable. A file that is
- * damaged or sealed with another key is a Problem `conflict`.
+ * The members of the settings that the user has set: one sealed file, updated atomically and durably. An
+ * unreadable file is a Problem `conflict`.
  */
 export class ServerSettings {
   readonly #file: JsonDocument<StoredSettings>

@@ -13,8 +13,8 @@ export const sessionSeconds = 7 * 24 * 3_600
 const pageHours = 2
 
 /**
- * What a token opens: `session` every file of every workspace; `ticket` the file or the directory `path` of one conversation; `page` what
- * a page embeds (see `isEmbedded`) of one conversation.
+ * The files that a token opens: `session` all of every workspace, `ticket` those at `path` of a conversation,
+ * `page` the embeddable ones of a conversation.
  */
 export type Grant =
   | { readonly use: 'session'; readonly origin?: string }
@@ -45,8 +45,8 @@ interface WorkspaceTicketsOptions {
 }
 
 /**
- * Signed tokens that open files of workspaces and nothing else. No token contains a session key, and each is invalid without the
- * session key that it was made with. Nothing is stored.
+ * Signed tokens that open workspace files only. A token contains no session key and is invalid without the
+ * one that it was made with. Nothing is stored.
  */
 export class WorkspaceTickets {
   readonly #options: WorkspaceTicketsOptions
@@ -162,8 +162,8 @@ export class WorkspaceTickets {
 }
 
 /**
- * What a browser loads to run it. It sends the cookie with this too, whatever page asks, and running a script is a way to read it; what belongs
- * to a page of a workspace is loaded by a ticket.
+ * Browsers send the cookie with these for any page, and running a script reads it; pages of a workspace load
+ * theirs by ticket.
  */
 function isExecutableDestination(destination: string | undefined): boolean {
   return /^(script|style|font|xslt|json|manifest|(shared|service)?worker|\w+worklet)$/.test(destination ?? '')

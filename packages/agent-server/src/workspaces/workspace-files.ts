@@ -20,23 +20,19 @@ export function pathSegments(path: string): readonly string[] {
   return segments
 }
 
-/**
- * The files of workspaces, for those who may read them. What the server keeps for itself is no file of a workspace, wherever the workspace
- * is.
- */
+/** The files of workspaces. Data of the server is never one, wherever the workspace is. */
 export class WorkspaceFiles {
-  readonly #dataDirectory: string
-  readonly #worktrees: string
+  readonly #options: { readonly directory: string; readonly worktrees: string }
 
   /** `directory`: the data directory, which contains workspaces only below `worktrees`. */
-  constructor({ directory, worktrees }: { readonly directory: string; readonly worktrees: string }) {
-    this.#dataDirectory = directory
-    this.#worktrees = worktrees
+  constructor(options: { readonly directory: string; readonly worktrees: string }) {
+    this.#options = options
   }
 
   /**
-   * The file of a path, or the `index.html` of a directory, as far as the grant goes (undefined: everywhere). Problems: `bad_request` when
-   * the path leads out of the workspace, `not_found`, and `forbidden` when the grant does not go so far or the system says no.
+   * The file of a path, or the `index.html` of a directory, within the grant (undefined: everywhere).
+   * Problems: `bad_request` outside of the workspace, `not_found`, and `forbidden` beyond the grant or by the
+   * system.
    */
   async find(record: ConversationRecord, path: string, grant: Grant | undefined): Promise<WorkspaceFile> {
     const root = await this.#findRoot(record)
@@ -56,16 +52,16 @@ export class WorkspaceFiles {
   }
 
   async #findRoot(record: ConversationRecord): Promise<string> {
-    const request: StoredRequest = record.request === null ? {} : JSON.parse(record.request)
-    const directory = request.workspace?.working_dir
+    const { workspace }: StoredRequest = JSON.parse(record.request ?? '{}')
+    const directory = workspace?.working_dir
     const root = directory && (await realpath(directory).catch(() => undefined))
     if (!root) throw new Problem('not_found', 'The conversation has no workspace')
     return root
   }
 
   async #isServerData(path: string): Promise<boolean> {
-    const dataDirectory = await realpathOrSame(this.#dataDirectory)
-    const worktrees = await realpathOrSame(this.#worktrees)
+    const dataDirectory = await realpathOrSame(this.#options.directory)
+    const worktrees = await realpathOrSame(this.#options.worktrees)
     return isWithin(dataDirectory, path) && !isWithin(worktrees, path)
   }
 }

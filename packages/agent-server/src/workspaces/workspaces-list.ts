@@ -12,8 +12,8 @@ import { openJsonFile } from '../documents/json-file.ts'
 const maxItems = 5000
 
 /**
- * The folders that clients offer to work in: a list that clients keep here, and nothing of the server's. Items are told apart by their
- * path. Changes are on the disk when their promise resolves; a file that cannot be read is a Problem `conflict`.
+ * The folders that clients offer to work in, each path once. Changes are durable; an unreadable file is a
+ * Problem `conflict`.
  */
 export class WorkspacesList {
   readonly #file: JsonDocument<Lists>

@@ -1,3 +1,4 @@
+import type { Conversation } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import { type agentServerRoutes, type Llm, Problem } from '@slipway/protocol'
 import type { Cipher, Storage } from '@slipway/storage'
@@ -8,6 +9,10 @@ import { resolveModel, resolveSecretSources } from '../../profiles/resolve-llm.t
 
 const success = { json: { success: true } }
 
+interface ConversationParams {
+  readonly conversation_id: string
+}
+
 /** Runs, stops and reconfigures conversations. */
 export function conversationCommandHandlers(options: {
   readonly storage: Storage
@@ -17,38 +22,38 @@ export function conversationCommandHandlers(options: {
 }) {
   const { storage, registry, llmProfiles, cipher } = options
   const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, llmProfiles }, llm, ['body', 'llm'])
-  const getConversation = async ({ conversation_id }: { readonly conversation_id: string }) => {
+  const getConversation = async ({ conversation_id }: ConversationParams) => {
     return await registry.get(conversation_id)
   }
   /** Nothing runs in a conversation without an agent, so there is nothing to stop. */
-  const findConversation = async ({ conversation_id }: { readonly conversation_id: string }) => {
+  const findConversation = async ({ conversation_id }: ConversationParams) => {
     return await registry.load(await getConversationRecord(storage.conversations, conversation_id))
   }
+  /** A command that opens the conversation. */
+  const command =
+    (run: (conversation: Conversation) => Promise<unknown>) =>
+    async ({ params }: { readonly params: ConversationParams }) => {
+      await run(await getConversation(params))
+      return success
+    }
+  /** A command that does nothing to a conversation without an agent. */
+  const stopCommand =
+    (stop: (conversation: Conversation) => Promise<unknown>) =>
+    async ({ params }: { readonly params: ConversationParams }) => {
+      const conversation = await findConversation(params)
+      if (conversation !== undefined) await stop(conversation)
+      return success
+    }
   return {
-    async runConversation({ params }) {
-      await (await getConversation(params)).run()
-      return success
-    },
-    async pauseConversation({ params }) {
-      await (await findConversation(params))?.pause()
-      return success
-    },
-    async interruptConversation({ params }) {
-      await (await findConversation(params))?.interrupt()
-      return success
-    },
+    runConversation: command((conversation) => conversation.run()),
+    pauseConversation: stopCommand((conversation) => conversation.pause()),
+    interruptConversation: stopCommand((conversation) => conversation.interrupt()),
     async startGoal({ params, body }) {
       await (await getConversation(params)).startGoal(body.objective, body.max_iterations)
       return success
     },
-    async stopGoal({ params }) {
-      await (await findConversation(params))?.stopGoal()
-      return success
-    },
-    async resumeGoal({ params }) {
-      await (await getConversation(params)).resumeGoal()
-      return success
-    },
+    stopGoal: stopCommand((conversation) => conversation.stopGoal()),
+    resumeGoal: command((conversation) => conversation.resumeGoal()),
     async prepareForSandboxPause({ signal }) {
       await registry.pauseAll(signal)
       return { status: 204, bytes: Buffer.alloc(0) }
@@ -75,10 +80,7 @@ export function conversationCommandHandlers(options: {
         json: { response: await (await getConversation(params)).askSideQuestion(body.question, signal) },
       }
     },
-    async condenseConversation({ params }) {
-      await (await getConversation(params)).condense()
-      return success
-    },
+    condenseConversation: command((conversation) => conversation.condense()),
     async generateTitle({ params, body, signal }) {
       const { max_length: maxLength, llm } = body
       const conversation = await getConversation(params)

@@ -7,6 +7,7 @@ import {
   type WireVersion,
   wireVersion as wires,
 } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import { type ConversationRecord, exportEvents, gzipStream } from '@slipway/storage'
 import { type ConversationInfoReader, conversationNotFound } from '../../conversations/conversation-info.ts'
 import { type CreateConversationDeps, createConversation } from '../../conversations/create.ts'
@@ -65,10 +66,8 @@ export function conversationHandlers(options: {
     },
     async patchConversation({ params, body }) {
       const { title, tags } = body
-      const patched = await storage.conversations.patch(params.conversation_id, {
-        ...(title === undefined ? {} : { title }),
-        ...(tags === undefined ? {} : { tags }),
-      })
+      const patch = definedMembers({ title, tags })
+      const patched = await storage.conversations.patch(params.conversation_id, patch)
       if (patched === undefined) throw conversationNotFound(params.conversation_id)
       return success
     },

@@ -58,14 +58,8 @@ export function fileHandlers(options: {
     },
     async archiveDirectory({ query, signal }) {
       const { path, base_ref: baseRef, use_default_excludes: useDefaultExcludes, exclude = [] } = query
-      const archiveOptions = {
-        path,
-        dataDirectory: dataDirectory,
-        useDefaultExcludes,
-        exclude,
-        env: environment,
-        signal,
-      }
+      const source = { path, dataDirectory, env: environment, signal }
+      const archiveOptions = { ...source, useDefaultExcludes, exclude }
       return query.format === 'tar.gz'
         ? archiveReply(await createTarArchive(archiveOptions), 'application/gzip')
         : archiveReply(await createPatch({ ...archiveOptions, baseRef }), 'text/x-patch')

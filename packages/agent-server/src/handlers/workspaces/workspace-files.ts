@@ -8,8 +8,8 @@ type FileRequest = Pick<Request<typeof workspaceRoutes.workspaceRoot>, 'params' 
 type GetHeader = FileRequest['header']
 
 /**
- * A document from a workspace has no origin: it can neither read what the server answers nor call it as the user's page could. It may
- * run scripts, and it may not lead the window away that shows it.
+ * A workspace document has no origin, so it cannot call the server as the page of the user. It may run
+ * scripts, but not navigate the window that shows it.
  */
 const sandboxPolicy = 'sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads'
 
