@@ -16,7 +16,7 @@ import { skillHandlers } from './handlers/extensions/skills.ts'
 const retryMs = 30_000
 
 interface ExtensionServicesOptions {
-  /** Of the server's data; nothing is in it before something is installed or fetched. */
+  /** Data directory of the server, unchanged before the first installation or fetch. */
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
   readonly homeDirectory: string | undefined
@@ -25,7 +25,7 @@ interface ExtensionServicesOptions {
   readonly log: LogFunction
 }
 
-/** Services for skills and plugins from other places: what conversations use, and the handlers. Nothing is read yet. */
+/** Services for skills and plugins, for conversations and handlers. Reads nothing yet. */
 export function openExtensionServices(options: ExtensionServicesOptions) {
   const { directory, environment, homeDirectory, log } = options
   const subdirectory = (name: string) => join(directory, name)

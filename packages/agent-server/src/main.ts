@@ -1,7 +1,7 @@
 import { enableCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 
-/** The agent server alone, as it runs inside a sandbox: `node main.ts --host --port --data --web`, or `--socket` instead of host and port. */
+/** The agent server in a sandbox: `node main.ts --host --port --data --web`, or `--socket` to listen on. */
 enableCompileCache()
 // Loading makes more garbage than anything after it.
 const { relaxHeapGrowth } = await import('./server/heap.ts')

@@ -17,7 +17,6 @@ import { openServices } from './services.ts'
 
 export interface ServeOptions {
   readonly host: string
-  /** 0 means any free one. */
   readonly port: number
   /** Path of a Unix socket to listen on instead. */
   readonly socket?: string | undefined
@@ -29,7 +28,6 @@ export interface ServeOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Aborting it stops the server gracefully. */
   readonly signal: AbortSignal
-  /** Called once the server answers. */
   ready?(url: string): void
 }
 

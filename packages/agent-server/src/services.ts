@@ -49,21 +49,13 @@ interface ServicesOptions {
   readonly directory: string
   readonly storage: SqliteStorage
   readonly log: LogFunction
-  /** Records when the server was last used. */
   readonly activity: Activity
-  /** Counts and traces the work of conversations. */
   readonly workMetrics: WorkMetrics
 }
 
 /** Opens everything that depends on keys and secrets, and pauses runs of the last process. */
-export async function openServices({
-  config,
-  directory: dataDirectory,
-  storage,
-  log,
-  activity,
-  workMetrics,
-}: ServicesOptions) {
+export async function openServices(options: ServicesOptions) {
+  const { config, directory: dataDirectory, storage, log, activity, workMetrics } = options
   await using resources = new AsyncDisposableStack()
   const now = () => Date.now() * 1000
   const { toolEnvironment: environment } = config

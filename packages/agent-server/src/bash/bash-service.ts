@@ -26,7 +26,6 @@ export interface BashServiceOptions extends BashEventStoreOptions {
  */
 export class BashService implements AsyncDisposable {
   readonly events: BashEventStore
-  /** How commands ended. */
   readonly endedCommands = createCounter(
     'slipway_bash_commands_total',
     'Commands of /api/bash that ended.',
@@ -49,7 +48,7 @@ export class BashService implements AsyncDisposable {
   static async open(options: BashServiceOptions): Promise<BashService> {
     const { workingDirectory: directory, environment: env } = options
     const bash = new BashService(options, await Workspace.open({ directory, env, isConfined: false }))
-    // In the background: the start of the server does not wait for the events and processes that the last one left.
+    // In the background, so that the server starts at once.
     const killLeftovers = async () => {
       const ids = await bash.events.getRecoveredIds()
       if (ids.size > 0) await Workspace.killOrphans(ids)
@@ -60,7 +59,6 @@ export class BashService implements AsyncDisposable {
     return bash
   }
 
-  /** Commands that run. */
   get runningCount(): number {
     return this.#running.size
   }

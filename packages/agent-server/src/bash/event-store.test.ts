@@ -186,11 +186,11 @@ test('the oldest finished commands are removed first, as a whole, and never a ru
     ids.push(id)
     await it.end(id, 0)
   }
-  const kept = (await it.page({ kind__eq: 'BashCommand' })).ids
-  expect(kept[0]).toBe(running)
-  expect(kept.slice(1)).toEqual(ids.slice(-(kept.length - 1)))
+  const remaining = (await it.page({ kind__eq: 'BashCommand' })).ids
+  expect(remaining[0]).toBe(running)
+  expect(remaining.slice(1)).toEqual(ids.slice(-(remaining.length - 1)))
   expect((await it.page()).items.length).toBeLessThanOrEqual(10)
-  for (const id of kept.slice(1)) expect((await it.page({ command_id__eq: id })).items).toHaveLength(2)
+  for (const id of remaining.slice(1)) expect((await it.page({ command_id__eq: id })).items).toHaveLength(2)
   await it.end(running, 0)
 })
 

@@ -53,7 +53,7 @@ export class BashEventStore implements AsyncDisposable {
     this.#options = options
   }
 
-  /** Stores the start of a command; answers its event as JSON. Throws a Problem `storage_full` when the disk is full. */
+  /** Stores the start of a command; returns its event as JSON. A Problem `storage_full` when the disk is full. */
   async addCommand(
     draft: Pick<BashCommand, 'command' | 'cwd' | 'timeout'>,
   ): Promise<{ id: string; line: Buffer }> {
@@ -111,7 +111,6 @@ export class BashEventStore implements AsyncDisposable {
     ])
   }
 
-  /** The events as JSON; undefined for the missing. */
   async get(ids: readonly string[]): Promise<(Buffer | undefined)[]> {
     const events = await this.#open()
     return ids.map((id) => events.get(id)?.body)

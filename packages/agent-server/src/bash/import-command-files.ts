@@ -64,7 +64,7 @@ async function importFile(path: string, commandId: string, events: Pick<BashEven
   }
 }
 
-/** The texts of the command and of its output are not parsed. A quote in them is escaped, so they match nothing here. */
+/** Texts of commands and output are not parsed; their quotes are escaped, so they match nothing. */
 const commandSuffix = /"timestamp":"([^"]+)","kind":"BashCommand"\}$/
 const outputPrefix =
   /^\{"id":"([0-9a-f]{32})","timestamp":"([^"]+)","command_id":"[0-9a-f]{32}","order":(\d+),"exit_code":(null|-?\d+),/

@@ -4,7 +4,7 @@ import type { BashOutputDraft } from './event-store.ts'
 /** Characters of one stream in one piece. */
 const maxChunkChars = 1024 * 1024
 
-/** The output of one command on its way from bytes to pieces: UTF-8 that is cut anywhere, without the values of secrets. */
+/** Decodes and redacts the output of one command and splits it into pieces. */
 export class OutputChunks {
   readonly #streams: Readonly<Record<'stdout' | 'stderr', RedactedStream>>
 
@@ -20,7 +20,6 @@ export class OutputChunks {
     this.#streams[stream].add(bytes)
   }
 
-  /** Pieces that are full. */
   takeFull(): BashOutputDraft[] {
     const none = { exit_code: null, stdout: null, stderr: null }
     return Object.entries(this.#streams).flatMap(([name, stream]) =>
@@ -61,7 +60,6 @@ class RedactedStream {
     this.#text += this.#redactor.add(this.#decoder.decode()) + this.#redactor.end()
   }
 
-  /** Full pieces. */
   *takeChunks(): Generator<string> {
     while (this.#text.length >= maxChunkChars) yield this.#take(maxChunkChars)
   }

@@ -2,7 +2,7 @@ import type { Secrets } from '@slipway/agent'
 import type { BashEventStore, BashOutputDraft } from './event-store.ts'
 import { OutputChunks } from './output-chunks.ts'
 
-/** Delay before output is stored; it grows with the number of pieces of a command, which bounds that number. */
+/** Delay before output is stored; grows with the number of pieces, which limits that number. */
 const flushDelayMs = 1_000
 
 /** How a command ended; the notice is appended to its standard error. */
@@ -17,7 +17,7 @@ interface OutputRecorderOptions {
   readonly maxOutputBytes: number
 }
 
-/** Output of one running command on its way into the events. */
+/** Stores the output of a running command as events. */
 export class OutputRecorder {
   readonly #events: BashEventStore
   readonly #options: OutputRecorderOptions
@@ -36,7 +36,7 @@ export class OutputRecorder {
     this.#chunks = new OutputChunks(options.secrets)
   }
 
-  /** Adds output. A promise asks the caller to wait until it resolves before adding more; it never rejects. */
+  /** Adds output. A returned promise is back-pressure: wait for it before adding more. It never rejects. */
   add(stream: 'stdout' | 'stderr', bytes: Buffer): Promise<void> | undefined {
     if (this.#isFull) {
       this.#droppedBytes += bytes.length

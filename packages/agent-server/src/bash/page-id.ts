@@ -20,7 +20,7 @@ interface PagePosition {
   /** The first and the last instant that the digits can mean. */
   readonly from: Instant
   readonly to: Instant
-  /** Made by a client from the last event that it has: it has seconds only, and asks for the events after that one. */
+  /** A client made it from its last event, in seconds: the page begins after that event. */
   readonly isAfter: boolean
 }
 

@@ -97,7 +97,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     marketplaces,
     /** Wire version of the events of new conversations. */
     wire: values.SLIPWAY_WIRE,
-    /** Directory of a web client. */
     webDirectory: values.SLIPWAY_WEB,
     telemetry,
     /** Values of variables with secret names; a tool could find them, so its output is redacted. */
@@ -112,7 +111,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   }
 }
 
-/** Milliseconds; undefined for 0. */
 function positiveMs(seconds: number): number | undefined {
   return seconds === 0 ? undefined : seconds * 1000
 }

@@ -6,7 +6,7 @@ import { findSecretTexts, Secret } from '@slipway/shared/redaction'
 const variableName = 'SLIPWAY_MARKETPLACES'
 const minSecretLength = 8
 
-/** The marketplaces that the environment names, a JSON array. Throws an Error that names the fault and never shows a value. */
+/** The marketplaces of the environment, a JSON array. Throws an Error that names the issue, not a value. */
 export function parseMarketplaces(text: string | undefined): MarketplaceRegistration[] {
   if (text === undefined || text.trim() === '') return []
   const value = parseJson(text)
@@ -28,7 +28,7 @@ export function parseMarketplaces(text: string | undefined): MarketplaceRegistra
   })
 }
 
-/** The collection of public skills that the environment names. Throws as above. */
+/** The source of public skills in the environment. Throws as above. */
 export function parseSkillsSource(source: string | undefined): string | undefined {
   if (source === undefined || source.trim() === '') return undefined
   const read = parseSource({ source, ref: undefined, repo_path: undefined })

@@ -4,9 +4,9 @@ import { findSecretTexts, Secret } from '@slipway/shared/redaction'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** More of them are a mistake. */
+/** Limit against a mistake. */
 const maxReceivers = 100
-/** Shorter ones would be words of other texts too. */
+/** Shorter values occur in ordinary texts. */
 const minSecretLength = 8
 const numericMembers = ['event_buffer_size', 'flush_delay', 'num_retries', 'retry_delay'] as const
 

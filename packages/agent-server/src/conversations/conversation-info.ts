@@ -19,7 +19,7 @@ const noAgentPlaceholder = {
   kind: 'Agent',
 }
 
-/** The conversations of this server: their records, seen as clients see them. */
+/** Conversations as clients see them. */
 export class ConversationInfoReader {
   readonly #records: ConversationRecords
   readonly #log: EventLog
@@ -31,16 +31,15 @@ export class ConversationInfoReader {
     this.#directory = directory
   }
 
-  /** The record of an id in dashed lower case; a Problem `not_found` when there is none. */
   async getRecord(id: string): Promise<ConversationRecord> {
     return await getConversationRecord(this.#records, id)
   }
 
-  /** ConversationInfo of the wire, null members present. Members that only a loaded conversation has need `loaded`. */
+  /** ConversationInfo of the wire, null members included. Some members need `loaded`. */
   async readInfo(
     record: ConversationRecord,
     options: {
-      /** Those of the agent's context, where they are to be shown. */
+      /** Shown as the skills of the agent's context. */
       readonly skills?: unknown
       readonly loaded?: Conversation | undefined
     } = {},
@@ -114,7 +113,6 @@ function eventId(event: PagedEvent | undefined): string | null {
   return event === undefined ? null : JSON.parse(event.bytes.toString()).id
 }
 
-/** The record of an id in dashed lower case; a Problem `not_found` when there is none. */
 export async function getConversationRecord(
   records: ConversationRecords,
   id: string,

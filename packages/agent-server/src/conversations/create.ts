@@ -13,11 +13,9 @@ import type { StoredRequest } from './stored-request.ts'
 const gitTimeoutMs = 30_000
 const workingDirPath = ['body', 'workspace', 'working_dir'] as const
 
-/** Dependencies of `createConversation`. */
 export interface CreateConversationDeps extends StartSettingsDeps {
   readonly storage: Storage
   readonly registry: ConversationRegistry
-  /** Where worktrees are made. */
   readonly worktrees: string
   /** Wire version of a conversation whose creator does not request one; `seed` unless passed. */
   readonly wire?: WireVersion
@@ -72,7 +70,7 @@ async function sendInitialMessage(
   return current
 }
 
-/** Before anything is made, so that an image that cannot be read leaves nothing behind. */
+/** Runs before anything is created, so that an unreadable image leaves nothing behind. */
 async function shrinkInitialMessage(
   registry: ConversationRegistry,
   id: string,
@@ -119,7 +117,7 @@ async function prepareWorkspace(
 
 type RunGit = (...args: string[]) => Promise<{ readonly exitCode: number | null; readonly text: string }>
 
-/** The worktree of a conversation, which is there already when its creator asks again after a crash. */
+/** The worktree of a conversation; it exists when the request is a repetition after a crash. */
 async function createWorktree(git: RunGit, worktreesDirectory: string, id: string): Promise<string> {
   const path = join(worktreesDirectory, id)
   await makeDirectory(dirname(path))

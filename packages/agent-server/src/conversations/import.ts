@@ -175,7 +175,7 @@ function lineProblem(line: number, issues: readonly ValidationIssue[]): Problem 
   )
 }
 
-/** A byte order mark in front of the first line is no part of it. */
+/** The first line may start with a byte order mark. */
 function stripByteOrderMark(bytes: Buffer): Buffer {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes
 }

@@ -6,9 +6,9 @@ import { invalidInput, rethrowDiskFull, type SendMessageRequest } from '@slipway
 import { KeyedMutex } from '@slipway/shared/async'
 import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 
-/** A message whose event stays below the largest frame that clients take; the event has more members than the message. */
+/** Its event has more members and must stay below the largest frame of clients. */
 const maxMessageBytes = 960 * 1024
-/** Bytes for images even when the text leaves no room: sockets send a shrunk form of such an event anyhow. */
+/** Bytes for images even when the text leaves no room: sockets send a shortened form of such an event. */
 const minImageBytes = 128 * 1024
 
 type MessageContent = SendMessageRequest['content']

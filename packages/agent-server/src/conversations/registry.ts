@@ -93,7 +93,6 @@ export class ConversationRegistry implements AsyncDisposable {
     this.#sweepTimer = setInterval(() => void this.#closeIdle(), Math.min(maxSweepIntervalMs, idleMs)).unref()
   }
 
-  /** How many are loaded. */
   get loadedCount(): number {
     return this.#loaded.size
   }
@@ -103,7 +102,6 @@ export class ConversationRegistry implements AsyncDisposable {
     return join(this.#options.directory, id.replaceAll('-', ''))
   }
 
-  /** The conversation if it is loaded now. */
   async peek(id: string): Promise<Conversation | undefined> {
     return await this.#loaded.get(id)?.opening.catch(() => undefined)
   }
@@ -177,7 +175,6 @@ export class ConversationRegistry implements AsyncDisposable {
       : { settings: parseSettings(text), isComplete: true }
   }
 
-  /** Closes it if it is loaded. */
   async close(id: string, options: { readonly isDeleted?: boolean } = {}): Promise<void> {
     const loaded = this.#loaded.get(id)
     if (loaded === undefined) return await this.#closing.get(id)
@@ -206,7 +203,7 @@ export class ConversationRegistry implements AsyncDisposable {
     }
   }
 
-  /** Opens the conversations that were running when the process died, which pauses them, and those with a deadline. */
+  /** Opens the conversations that ran when the process died, which pauses them, and those with a deadline. */
   async recover(): Promise<void> {
     const { storage, log, confirmationDeadlineMs } = this.#options
     for (const status of ['running', 'waiting_for_confirmation']) {

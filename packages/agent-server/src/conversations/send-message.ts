@@ -33,7 +33,7 @@ export async function sendMessage(
     await loaded.send(message, key === undefined ? undefined : deriveEventId(conversation, 'message', key))
     return
   }
-  // An event with an id that is there already is not written again, so a repeat changes nothing.
+  // An existing id is not written again, so a repetition changes nothing.
   const id = (what: string) => (key === undefined ? {} : { id: deriveEventId(conversation, what, key) })
   const event: EventDraft = {
     ...id('message'),
@@ -58,7 +58,7 @@ export async function sendMessage(
   await storage.log.append(conversation, [idle, event], { record: { status: 'idle' } })
 }
 
-/** A UUID (version 8) that depends on nothing but these three. */
+/** A UUID (version 8) derived from the three values only. */
 export function deriveEventId(conversation: string, what: string, key: string): string {
   const hex = createHash('sha256').update(`${conversation}\n${what}\n${key}`).digest('hex')
   const variant = ((Number.parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16)

@@ -5,7 +5,6 @@ export interface Line {
   readonly bytes: Buffer
 }
 
-/** A line was longer than allowed. */
 export class LineTooLongError extends Error {
   readonly line: number
   constructor(line: number) {

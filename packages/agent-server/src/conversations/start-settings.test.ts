@@ -30,7 +30,7 @@ async function openDeps() {
   const create = async (request: object) => {
     const parsed = startConversationRequest.parse({ workspace, autotitle: false, ...request })
     const { record } = await createConversation(parts, parsed)
-    return { record, kept: await registry.getSettings(record), info: JSON.parse(record.request ?? '') }
+    return { record, resolved: await registry.getSettings(record), info: JSON.parse(record.request ?? '') }
   }
   const events = async (id: string) =>
     (await storage.log.read(id, 0, 1000)).map(({ bytes }) => bytes.toString()).join('\n')
@@ -77,7 +77,7 @@ test('a request as the web client makes it of sealed settings runs, with the sec
     placeholder: redactedText,
   })
   expect(JSON.stringify(sealed)).not.toContain('canary')
-  const { record, kept, info } = await server.create({
+  const { record, resolved, info } = await server.create({
     conversation_id: randomUUID(),
     agent_settings: sealed,
     secrets_encrypted: true,
@@ -96,7 +96,7 @@ test('a request as the web client makes it of sealed settings runs, with the sec
     observability_tags: ['x'],
   })
   await (await server.registry.get(record.id)).waitUntilIdle()
-  expect(kept.agent.llm.api_key).toBe('canary-key')
+  expect(resolved.agent.llm.api_key).toBe('canary-key')
   const log = await server.events(record.id)
   expect(log).toContain('value=<secret-hidden>')
   expect(readFileSync(join(directory, 'missing', 'workspace', 'printed'), 'utf8')).toBe('canary-secret-a')
@@ -147,7 +147,7 @@ test('sealed secrets are opened without being announced, wherever they stand', a
     api_key: seal('canary-1'),
     extra_headers: { A: seal('canary-2') },
   }
-  const { kept, record } = await server.create({
+  const { resolved, record } = await server.create({
     agent: {
       llm,
       condenser: { kind: 'LLMSummarizingCondenser', llm: { ...llm, usage_id: 'c' } },
@@ -163,15 +163,15 @@ test('sealed secrets are opened without being announced, wherever they stand', a
     },
     secrets: { P: seal('canary-7') },
   })
-  expect(kept.agent).toMatchObject({
+  expect(resolved.agent).toMatchObject({
     llm: { api_key: 'canary-1', extra_headers: { A: 'canary-2' } },
     condenser: { llm: { api_key: 'canary-1' } },
     mcp_config: { a: { env: { K: 'canary-3' }, args: ['--token', 'canary-4'] } },
     agent_context: { secrets: { S: { value: 'canary-5' } } },
     critic: { api_key: 'canary-6' },
   })
-  expect(kept.agent.mcp_config.a?.env).not.toHaveProperty('L')
-  expect(kept.secrets).toMatchObject({ P: { value: 'canary-7' } })
+  expect(resolved.agent.mcp_config.a?.env).not.toHaveProperty('L')
+  expect(resolved.secrets).toMatchObject({ P: { value: 'canary-7' } })
   expect(record.request).not.toContain('canary')
 })
 
@@ -284,7 +284,7 @@ test('a worktree is made where there is a commit, also when it was made before a
   const agent = { llm: scripted({ text: 'x' }) }
   const workspace = { working_dir: project }
   const plain = await server.create({ agent, workspace, worktree: true })
-  expect(plain.kept.workspace.working_dir).toBe(project)
+  expect(plain.resolved.workspace.working_dir).toBe(project)
   writeFileSync(join(project, 'file'), 'x')
   const identity = ['-c', 'user.name=x', '-c', 'user.email=x@x.example']
   execFileSync('git', ['add', '.'], { cwd: project })
@@ -294,13 +294,13 @@ test('a worktree is made where there is a commit, also when it was made before a
   const branch = `slipway/${conversation_id.slice(0, 8)}`
   execFileSync('git', ['worktree', 'add', '-q', '-b', branch, path], { cwd: project })
   const made = await server.create({ agent, workspace, worktree: true, conversation_id })
-  expect(made.kept.workspace.working_dir).toBe(path)
+  expect(made.resolved.workspace.working_dir).toBe(path)
   const other = await server.create({ agent, workspace, worktree: true })
-  expect(readFileSync(join(other.kept.workspace.working_dir, 'file'), 'utf8')).toBe('x')
+  expect(readFileSync(join(other.resolved.workspace.working_dir, 'file'), 'utf8')).toBe('x')
   // The branch of another conversation whose id begins in the same way stays what it is.
   const alike = `${conversation_id.slice(0, 8)}${randomUUID().slice(8)}`
   const third = await server.create({ agent, workspace, worktree: true, conversation_id: alike })
-  expect(third.kept.workspace.working_dir).toBe(join(server.directory, 'worktrees', alike))
+  expect(third.resolved.workspace.working_dir).toBe(join(server.directory, 'worktrees', alike))
   const branches = execFileSync('git', ['branch', '--list', 'slipway/*'], { cwd: project }).toString()
   expect(branches.split('\n').filter((line) => line.includes(conversation_id.slice(0, 8)))).toHaveLength(2)
 })
@@ -349,7 +349,7 @@ test('settings that went out sealed come back as they were', async () => {
     fc.dictionary(name, source),
     async (model, servers, sources) => {
       const diff = { llm: model, mcp_config: servers, agent_context: { secrets: sources } }
-      await settings.modify((kept) => ({ ...kept, agent_settings: JSON.parse(JSON.stringify(diff)) }))
+      await settings.modify((resolved) => ({ ...resolved, agent_settings: JSON.parse(JSON.stringify(diff)) }))
       const before = toAgentSettingsJson((await settings.read()).agent_settings)
       for (const exposure of ['encrypted', 'masked', 'plaintext'] as const) {
         const sent = JSON.parse(

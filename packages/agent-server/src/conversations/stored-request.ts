@@ -17,11 +17,11 @@ import { redactSecrets } from '../secrets/expose-secrets.ts'
 export interface ConversationOrigin {
   readonly forked_from_conversation_id?: string | undefined
   readonly forked_from_event_id?: string | undefined
-  /** The task that it does for another conversation, and how deep in tasks of tasks it is. */
+  /** The task that it runs for another conversation, and its depth of nesting. */
   readonly task?: { readonly id: string; readonly subagent: string; readonly depth: number } | undefined
   /** Wire version of its events; `seed` unless passed. */
   readonly wire?: WireVersion | undefined
-  /** The profile that the agent was made from, as it was then. */
+  /** The profile of the agent, at its revision then. */
   readonly launched_agent_profile?:
     | { readonly agent_profile_id: string; readonly revision: number }
     | undefined
@@ -39,7 +39,7 @@ export type StoredRequest = Partial<
     readonly has_initial_message?: boolean
   }
 
-/** The tools of an agent that is given by its settings and names none (wire 8.5). */
+/** Tools of an agent whose settings name none (wire 8.5). */
 const defaultTools = ['terminal', 'file_editor', 'task_tracker']
 const subAgentToolSet = 'task_tool_set'
 
@@ -86,7 +86,6 @@ function assertAgentUsable(agent: Agent, place: string): void {
   }
 }
 
-/** The agent that settings describe (wire 8.5). */
 function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
   if (settings.agent_kind === 'acp') {
     throw invalidInput(['body', 'agent_settings', 'agent_kind'], 'This server runs no agents of kind acp')
@@ -105,7 +104,7 @@ function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
   return parseOrThrow(agentSchema, agent, ['body', 'agent_settings'], 'The settings describe no agent')
 }
 
-/** What delegates to agents of its own is there where the server has it. */
+/** Includes the sub-agent tools where the server has them. */
 function defaultToolSpecs(hasSubAgents: boolean): readonly { readonly name: string }[] {
   const names =
     hasSubAgents && findTool(subAgentToolSet) !== undefined
@@ -150,7 +149,6 @@ export function toStoredRequest(settings: ResolvedSettings, origin: Conversation
   return initial_message === undefined ? stored : { ...stored, has_initial_message: true }
 }
 
-/** Skills of the agent's settings, redacted. */
 export function redactedSkills(settings: ResolvedSettings): unknown {
   return redactSettings(settings, settings, {}).agent?.agent_context?.skills
 }
@@ -162,7 +160,7 @@ function redactSettings(
   origin: ConversationOrigin,
 ): StoredRequest {
   const { secrets = {}, client_tools, ...rest } = settings
-  // What these answer has the shape of what they were given, with null for what they hide.
+  // The results have the shape of their input, with null for redacted values.
   const redacted = redactValues(redactSecrets(rest, null), secretValuePattern(whole)) as StoredRequest
   // A schema describes values and holds none: a parameter that is called `token` is no secret.
   return {
@@ -182,7 +180,7 @@ function redactContextSecrets(stored: StoredRequest, { agent }: ResolvedSettings
   return { ...stored, agent: { ...stored.agent, agent_context: redactedContext } as Agent } // null where values stood
 }
 
-/** Shorter ones would be words of other texts too. */
+/** Shorter values occur in ordinary texts. */
 const minSecretLength = 8
 /** Names whose texts are words of the contract. */
 const contractWordMembers = ['kind', 'type', 'role', 'name', 'model', 'usage_id']
@@ -228,12 +226,11 @@ function redactSecretSources(secrets: Readonly<Record<string, SecretSource>>) {
   )
 }
 
-/** A URL without possible keys. */
 function stripUrlSecrets(url: string): string {
   return url.replace(/[?#].*$/s, '').replace(/\/\/[^/@]*@/, '//')
 }
 
-/** The settings as they were written, in the present shape. */
+/** Parses stored settings of any version. */
 export function parseSettings(text: string): ResolvedSettings {
   return toSettings(JSON.parse(text))
 }
@@ -257,7 +254,7 @@ export function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(members.map(([name, member]) => [name, withoutNulls(member)]))
 }
 
-/** Which members and kinds the events of a conversation have. */
+/** The wire version of the events of a conversation. */
 export function readWireVersion({ request }: { readonly request: string | null }): WireVersion {
   const stored: StoredRequest = JSON.parse(request ?? '{}')
   return stored.wire ?? 'seed'

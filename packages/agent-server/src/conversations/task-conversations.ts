@@ -12,7 +12,6 @@ import type { ConversationRecord, Storage } from '@slipway/storage'
 import { conversationNotFound } from './conversation-info.ts'
 import type { ConversationOrigin, StoredRequest } from './stored-request.ts'
 
-/** Deepest nesting of tasks. */
 const maxDepth = 4
 const pageSize = 100
 const taskIdPattern = /^task_(\d{8,15})$/
@@ -24,7 +23,6 @@ export interface TaskOrigin extends StoredTask {
   readonly depth: number
 }
 
-/** Opens conversations and seals their settings. */
 interface ConversationOpener {
   seal(
     settings: ResolvedSettings,
@@ -45,11 +43,7 @@ export class TaskConversations implements ChildConversations {
 
   async create(
     parent: string,
-    {
-      task,
-      title,
-      settings,
-    }: { readonly task: StoredTask; readonly title: string; readonly settings: ResolvedSettings },
+    { task, title, settings }: Parameters<ChildConversations['create']>[1],
   ): Promise<ChildConversation> {
     const records = this.#storage.conversations
     const [parentRecord] = await records.get([parent])
@@ -61,10 +55,10 @@ export class TaskConversations implements ChildConversations {
     const { wire }: StoredRequest = JSON.parse(parentRecord.request ?? '{}')
     const origin = { task: { ...task, depth }, wire }
     const sealed = this.#registry.seal(settings, origin)
-    // For people who look at a list, in which it stands beside the others.
+    // Shown in lists of conversations.
     const tags = { task: task.id, subagent: task.subagent }
     await records.create({ id, title, tags, ...sealed, parent })
-    // Deleted in the meantime, with its children: nothing would ever remove this one.
+    // Otherwise the parent was deleted meanwhile, and nothing would remove this one.
     const [current] = await records.get([parent])
     if (current !== undefined) return await this.#registry.get(id)
     await records.remove(id)
@@ -105,7 +99,7 @@ export class TaskConversations implements ChildConversations {
     return found.filter((record) => record !== undefined)
   }
 
-  /** The tasks that a copy brought along in its log: theirs are the children of the conversation that it is a copy of. */
+  /** Ids of tasks in the log of a copy: their conversations are children of the original. */
   async #listCopiedTaskIds(record: ConversationRecord | undefined): Promise<readonly string[]> {
     const stored: StoredRequest = JSON.parse(record?.request ?? '{}')
     if (record === undefined || stored.forked_from_conversation_id === undefined) return []
@@ -119,22 +113,22 @@ export class TaskConversations implements ChildConversations {
         for (const [, id = ''] of bytes.toString().matchAll(taskIdInEvent)) ids.add(id)
       }
       page_id = result.next_page_id ?? undefined
-      // A long log is a long way: others may have their turn.
+      // Lets other work run between the pages of a long log.
       await setImmediate()
     } while (page_id !== undefined)
     return [...ids]
   }
 }
 
-/** The task that a conversation does, undefined when it does none. */
+/** The task that a conversation runs, if any. */
 export function readTask({ request }: ConversationRecord): TaskOrigin | undefined {
-  // Most requests say nothing of it, and some are long.
+  // Avoids parsing most requests, some of which are long.
   if (request === null || !request.includes('"task":{')) return undefined
   const stored: StoredRequest = JSON.parse(request)
   return stored.task
 }
 
-/** Tasks whose use is counted, also of those whose conversation was deleted. */
+/** Tasks with usage statistics, also those of deleted conversations. */
 function listUsedTaskIds(record: ConversationRecord | undefined): string[] {
   const { usage_to_metrics = {} }: { usage_to_metrics?: object } = JSON.parse(record?.stats ?? '{}')
   return Object.keys(usage_to_metrics).map((id) => id.replace(/^task:/, ''))

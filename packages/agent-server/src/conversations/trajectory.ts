@@ -6,7 +6,6 @@ export interface TrajectoryOptions {
   readonly id: string
   /** Last position in it; later events are left out. */
   readonly head: number
-  /** ConversationInfo. */
   readonly meta: unknown
   readonly updatedAt: number
 }
@@ -27,10 +26,10 @@ export function zipTrajectory(options: TrajectoryOptions): AsyncGenerator<Buffer
 /** Tokens that this server or others of its interface have made of a secret. */
 const sealedTokenPattern = /slipway-sealed-[\w-]+|gAAAA[\w-]{60,}={0,2}/g
 const secretMember = /^(?:api_key|aws_(?:access_key_id|secret_access_key|session_token))$/
-/** Cheap, and a little too wide: names may be spelled with escapes. */
+/** A cheap test that may match too much: names may contain escapes. */
 const possibleSecretPattern = /slipway-sealed-|gAAAA|api_key|aws_|\\u00/
 
-/** The stored bytes, unless something has to be hidden in them. */
+/** The event redacted; the stored bytes when nothing in it is secret. */
 export function redactEvent(bytes: Buffer): Buffer {
   const text = bytes.toString()
   if (!possibleSecretPattern.test(text)) return bytes

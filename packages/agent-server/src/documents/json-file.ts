@@ -8,7 +8,6 @@ import { type Cipher, FileDocumentStore, JsonDocument } from '@slipway/storage'
  */
 export function openJsonFile<T>(options: {
   readonly path: string
-  /** The value while there is no file. */
   readonly empty: T
   /** Throws when a value is not what was written. */
   readonly parse: (value: unknown) => T

@@ -17,7 +17,6 @@ import type { SourceCache } from './source-cache.ts'
 /** Older files are fetched again on use. */
 const refreshAfterMs = 600_000
 
-/** A marketplace with its files. */
 export interface OpenMarketplace {
   readonly registration: MarketplaceRegistration
   readonly directory: string
@@ -26,7 +25,6 @@ export interface OpenMarketplace {
 }
 
 interface MarketplacesOptions {
-  /** From the server's settings. */
   readonly registrations: readonly MarketplaceRegistration[]
   readonly sourceCache: SourceCache
   readonly log: LogFunction
@@ -125,7 +123,7 @@ export class Marketplaces {
   }
 }
 
-/** Where an offer is; of a marketplace in git at the commit whose catalogue was read. Credentials of its address stay in it. */
+/** The source of an offer, in git at the commit of the catalogue read. Includes credentials of the URL. */
 export function offerSource(
   { registration, directory, commit }: OpenMarketplace,
   offer: MarketplaceOffer,
@@ -153,7 +151,6 @@ export function offerInstallSource(marketplace: OpenMarketplace, offer: Marketpl
   return subfolderSource({ source, ref, repo_path: undefined }, repo_path ?? '')
 }
 
-/** Whether every conversation gets an offer. */
 export function isAutoLoaded({ auto_load }: MarketplaceRegistration, offer: MarketplaceOffer): boolean {
   return auto_load === true || (Array.isArray(auto_load) && auto_load.includes(offer.name))
 }

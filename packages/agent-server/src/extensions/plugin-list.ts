@@ -35,7 +35,7 @@ export class PluginList {
     this.#options = options
   }
 
-  /** Those of a project and of the user, by name; a project's plugin goes before the user's of the same name. */
+  /** Plugins of a project and of the user, by name; those of the project take precedence. */
   async list(
     query: { readonly isUser: boolean; readonly project: string | undefined },
     signal: AbortSignal,
@@ -59,7 +59,6 @@ export class PluginList {
     return { ...installed, skills, files }
   }
 
-  /** The plugins in the marketplaces of this server. */
   async listMarketplacePlugins(signal: AbortSignal): Promise<MarketplacePlugin[]> {
     const { marketplaces, installed } = this.#options
     const isInstalled = await installed.getInstalledCheck()

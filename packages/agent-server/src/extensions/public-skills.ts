@@ -32,7 +32,7 @@ export class PublicSkills {
     return this.#options.source !== undefined
   }
 
-  /** Only those named by the file `marketplacePath` of the collection, all when it is missing. Rejects only when aborted. */
+  /** Only the skills in the file `marketplacePath`, all when it is missing. Rejects only when aborted. */
   async load(marketplacePath: string | undefined, signal: AbortSignal): Promise<readonly LoadedSkill[]> {
     const files = await this.#getFiles(signal)
     if (files === undefined) return []
@@ -48,7 +48,7 @@ export class PublicSkills {
     return skills.filter(({ name }) => names.has(name))
   }
 
-  /** With the source that installs each. */
+  /** The skills with their installation sources. */
   async listMarketplaceSkills(
     isInstalled: (name: string) => boolean,
     signal: AbortSignal,

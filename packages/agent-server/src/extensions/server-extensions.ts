@@ -32,7 +32,7 @@ interface ServerExtensionsOptions {
   readonly sourceCache: SourceCache
 }
 
-/** The extensions of conversations: installed ones, those of marketplaces, public skills, and plugins on demand. */
+/** Extensions of conversations: installed, of marketplaces, public skills, and plugins on demand. */
 export class ServerExtensions implements ExtensionProvider {
   readonly #options: ServerExtensionsOptions
 
@@ -78,7 +78,6 @@ export class ServerExtensions implements ExtensionProvider {
     return { plugin, pinned: { ...redactedSource, ref: files.commit ?? requested.ref } }
   }
 
-  /** The enabled ones. */
   async loadInstalledSkills() {
     const { loadSkillFolder } = await extensionReaders()
     const { enabled, issues } = await listEnabled(this.#options.skills)
@@ -91,7 +90,6 @@ export class ServerExtensions implements ExtensionProvider {
     }
   }
 
-  /** The enabled ones. */
   async loadInstalledPlugins(signal: AbortSignal) {
     const { readPlugin } = await extensionReaders()
     const { enabled, issues } = await listEnabled(this.#options.plugins)
@@ -107,7 +105,7 @@ export class ServerExtensions implements ExtensionProvider {
     }
   }
 
-  /** What marketplaces of the server and of the request load for every conversation. */
+  /** The automatically loaded extensions of all marketplaces. */
   async loadMarketplaceExtensions(others: readonly MarketplaceRegistration[], signal: AbortSignal) {
     const { marketplaces } = this.#options
     const registrations = marketplaces

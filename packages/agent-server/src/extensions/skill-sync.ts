@@ -7,17 +7,14 @@ const notConfiguredText =
 
 /** Fetches the public skills and the marketplaces again; the files of failed ones stay. */
 export async function syncCollections(
-  {
-    publicSkills,
-    marketplaces,
-    log,
-  }: {
+  options: {
     readonly publicSkills: PublicSkills
     readonly marketplaces: Marketplaces
     readonly log: LogFunction
   },
   signal: AbortSignal,
 ): Promise<{ status: 'success' | 'error'; message: string }> {
+  const { publicSkills, marketplaces, log } = options
   const failures: string[] = []
   const done: string[] = []
   for (const registration of marketplaces.listRegistrations()) {

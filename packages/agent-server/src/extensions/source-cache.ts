@@ -19,7 +19,6 @@ interface CacheEntry {
   readonly key: string
   readonly ref: string
   readonly commit: string
-  /** Milliseconds. */
   readonly fetchedAt: number
 }
 

@@ -9,7 +9,7 @@ interface SubAgentQuery {
   readonly isBuiltin: boolean
 }
 
-/** The agents of the project, then of the user, then of the server, each name once. Invalid files are skipped and logged. */
+/** Agents of the project, the user and the server; the first of a name counts. Invalid files are logged. */
 export async function listSubAgents(query: SubAgentQuery, log: LogFunction): Promise<SubAgentInfo[]> {
   const { agents, issues } = await findAgents(query)
   for (const fault of issues) log('warn', 'an agent was skipped', { fault })

@@ -29,7 +29,7 @@ const defaultExcludes = [
   ],
 ]
 
-/** Files with passwords of git and similar tools; a repository's config may have one in the URL of a remote. */
+/** Files that contain passwords; a repository's config may have one in a remote URL. */
 const credentialPatterns = [
   ...['.git-credentials', '.netrc', '_netrc', '.git/config', '.git/config.worktree', '.git/credentials'],
   ...['.git/modules/*/config', '.git/worktrees/*/config.worktree'],
@@ -41,7 +41,6 @@ interface ArchiveOptions {
   readonly dataDirectory: string
   readonly useDefaultExcludes: boolean
   readonly exclude: readonly string[]
-  /** Environment of git and tar. */
   readonly env: Readonly<Record<string, string>>
   readonly signal: AbortSignal
 }

@@ -55,7 +55,7 @@ export async function getFileSize(path: string): Promise<number> {
 export async function* readFileBytes(path: string, announcedBytes: number): AsyncGenerator<Buffer> {
   const limit = announcedBytes === 0 ? Number.POSITIVE_INFINITY : announcedBytes
   try {
-    // Opened so, a pipe that has come in its place does not wait for a writer.
+    // Without blocking, in case it is a pipe by now.
     await using file = await open(assertAbsolutePath(path), constants.O_RDONLY | constants.O_NONBLOCK)
     assertRegularFile(await file.stat())
     let offset = 0
@@ -72,7 +72,7 @@ export async function* readFileBytes(path: string, announcedBytes: number): Asyn
   }
 }
 
-/** Makes a directory and those on the way to it; nothing happens when it is there. */
+/** Creates a directory and its missing parents. */
 export async function createDirectory(path: string): Promise<void> {
   const directory = assertAbsolutePath(path)
   try {
@@ -111,7 +111,7 @@ const problemsByCode: Readonly<
   ENAMETOOLONG: ['bad_request', 'The path is too long'],
 }
 
-/** A system error as a Problem, any other error unchanged. `missing` is the code for a missing path. */
+/** A system error as a Problem, any other error unchanged. */
 export function toFileProblem(error: unknown, missingCode: 'not_found' | 'bad_request'): unknown {
   if (error instanceof Problem || !(error instanceof Error) || !('syscall' in error)) return error
   const code = errorCode(error) ?? ''
@@ -125,7 +125,7 @@ function assertRegularFile(stats: Stats): Stats {
   return stats
 }
 
-/** Stats of the existing file; a Problem when it is not a regular file: replacing a device would remove it. */
+/** Stats of an existing file; a Problem unless it is regular: replacing a device would remove it. */
 async function statReplaceable(path: string): Promise<Stats | undefined> {
   try {
     return assertRegularFile(await stat(path))

@@ -9,19 +9,19 @@ import { parsePrompt } from './prompt.ts'
 import { GatewayTurn } from './turn.ts'
 
 const modelPrefix = 'openhands_'
-/** The tag by which a conversation tells the profile that it was begun or gone on with. */
+/** Tag with the name of the profile that the conversation last used. */
 const profileTag = 'gateway'
 
 interface GatewayOptions {
   readonly createDeps: CreateConversationDeps
   readonly llmProfiles: Pick<LlmProfiles, 'list' | 'resolve'>
-  /** Each conversation that begins here works in a directory of its own below it. */
+  /** Parent of the working directories of new conversations. */
   readonly directory: string
   /** Timeout of a turn; 120 s unless passed (wire 1.22). */
   readonly timeoutMs?: number
 }
 
-/** Conversations for programs that know models and messages, and no agents. */
+/** Conversations for programs that know only models and messages. */
 export class Gateway {
   readonly #options: GatewayOptions
   /** Conversations with a waiting request. */

@@ -6,15 +6,13 @@ const maxSystemChars = 32_768
 
 /** The messages of a request, as input for an agent. */
 export interface GatewayPrompt {
-  /** The last message, which is the user's. */
   readonly message: MessageContent
   /** For a new conversation: the last message, with the earlier messages before it. */
   readonly messageWithHistory: MessageContent
-  /** Addition to the system prompt, if any. */
   readonly system: string | undefined
 }
 
-/** A Problem `invalid` when the last message is not the user's or empty, or the system's messages are too long. */
+/** A Problem `invalid` unless the last message is a non-empty user message, or for a long system prompt. */
 export function parsePrompt({ messages }: Pick<ChatRequest, 'messages'>): GatewayPrompt {
   const lastIndex = messages.length - 1
   const last = messages[lastIndex]

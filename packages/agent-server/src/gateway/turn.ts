@@ -122,7 +122,6 @@ export class GatewayTurn {
   }
 }
 
-/** Prompt and completion. */
 function tokenCounts({ stats }: Conversation): number[] {
   const { accumulated_token_usage: usage }: { accumulated_token_usage?: unknown } =
     combineMetrics(stats) ?? {}

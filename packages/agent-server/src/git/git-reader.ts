@@ -7,10 +7,9 @@ import { isDirectory } from '@slipway/shared/fs'
 import { readCommittedFile, readWorkingFile } from './file-contents.ts'
 import { GitRepository, hasRepository } from './repository.ts'
 
-/** Most subdirectories that are searched for repositories. */
 const maxNested = 200
 const nestedConcurrency = 4
-/** Nothing that is configured runs, whatever attributes say; a rename is a file less and a file more. */
+/** Runs no configured program; a rename is a deletion and an addition. */
 export const plainDiffOptions = [
   '--no-renames',
   '--no-ext-diff',
@@ -21,11 +20,10 @@ const commitIdPattern = /^[0-9a-f]{4,64}$/i
 /** Of a commit, each ended by a NUL. */
 const commitFields = ['%H', '%h', '%s', '%an', '%aI'] as const
 
-/** Reads repositories for callers: nothing of a repository is written, and nothing that it names is run. */
+/** Reads repositories without writing to them or running programs that they name. */
 export class GitReader {
   readonly #env: Readonly<Record<string, string>>
 
-  /** `env` is the environment of git. */
   constructor(env: Readonly<Record<string, string>>) {
     this.#env = env
   }
@@ -51,7 +49,7 @@ export class GitReader {
     return mergeByPath([...ownChanges.filter((change) => !isInNested(change)), ...nestedChanges.flat()])
   }
 
-  /** A file before and after. Problems `bad_request`: both of `ref` and `commit`, no such commit, no such file on either side. */
+  /** A file before and after. Problems `bad_request`: both bases, no such commit, no such file. */
   async diff(
     path: string,
     base: { readonly ref?: string | undefined; readonly commit?: string | undefined },
@@ -147,7 +145,7 @@ export class GitReader {
     }
   }
 
-  /** The names of directories right below that have a repository of their own. Links are not followed. */
+  /** Names of subdirectories with a repository of their own. Does not follow links. */
   async #listNestedRepositories(directory: string): Promise<string[]> {
     const entries: Dirent[] = await readdir(directory, { withFileTypes: true }).catch(() => [])
     const names = entries
@@ -200,7 +198,6 @@ async function resolveCommitRange(repository: GitRepository, commit: string): Pr
   return [(await resolveCommit(repository, `${after}^1`)) ?? (await emptyTree(repository)), after]
 }
 
-/** Undefined when it names no commit. */
 async function resolveCommit(repository: GitRepository, name: string): Promise<string | undefined> {
   if (name.startsWith('-') || name.includes('\0')) return undefined
   return await repository.runText(['rev-parse', '--verify', '--quiet', `${name}^{commit}`])
@@ -226,7 +223,7 @@ function parseChanges(fields: readonly string[]): GitChange[] {
 /** Other letters: changed, of another type, not merged. */
 const statusByLetter: Readonly<Record<string, GitStatus>> = { A: 'ADDED', D: 'DELETED' }
 
-/** By path, each path once: one that is no longer tracked but still there was neither deleted nor added. */
+/** By path, each once: a path that is both deleted and untracked is updated. */
 function mergeByPath(changes: readonly GitChange[]): GitChange[] {
   const byPath = new Map<string, GitChange>()
   for (const change of changes) {
@@ -250,7 +247,7 @@ async function resolveDirectory(path: string): Promise<string | undefined> {
   return directory
 }
 
-/** The nearest directory that is there, and the rest of the path. The file itself may be a link, which is not followed. */
+/** The nearest existing directory and the rest of the path. Does not follow the file itself. */
 async function locateFile(path: string): Promise<{ readonly directory: string; readonly name: string }> {
   const resolvedPath = await resolvePath(path)
   let directory = dirname(resolvedPath)

@@ -33,7 +33,7 @@ const gitEnvironment: Readonly<Record<string, string>> = {
   GIT_ALLOW_PROTOCOL: 'none',
 }
 
-/** One repository as it is seen from a directory in it. Reading only; a Problem `bad_request` when git fails. */
+/** One repository, seen from a directory in it. Read-only; a Problem `bad_request` when git fails. */
 export class GitRepository implements AsyncDisposable {
   /** Real path of the directory that it is seen from. */
   readonly directory: string
@@ -50,7 +50,6 @@ export class GitRepository implements AsyncDisposable {
     this.#signal = signal
   }
 
-  /** Undefined when the directory is in no working tree, or is not there. */
   static async open(
     directory: string,
     env: Readonly<Record<string, string>>,
@@ -85,8 +84,7 @@ export class GitRepository implements AsyncDisposable {
     args: readonly string[],
     options: { readonly comparesFiles?: boolean } = {},
   ): Promise<string[]> {
-    const env = options.comparesFiles ? { GIT_INDEX_FILE: await this.#getIndexCopy() } : {}
-    const exit = await this.#run(args, { env, maxBytes: maxListBytes })
+    const exit = await this.#run(args, { ...options, maxBytes: maxListBytes })
     if (exit.exitCode !== 0) throw gitProblem(exit)
     if (exit.isTruncated) throw new Problem('bad_request', 'There are too many files to list')
     const fields = exit.stdout.toString().split('\0')
@@ -94,14 +92,13 @@ export class GitRepository implements AsyncDisposable {
     return fields
   }
 
-  /** First bytes of git's output, and whether that is all; undefined when git fails. */
+  /** The first bytes of git's output; undefined when git fails. */
   async runBytes(
     args: readonly string[],
     maxBytes: number,
     options: { readonly comparesFiles?: boolean } = {},
   ): Promise<Buffer | undefined> {
-    const env = options.comparesFiles ? { GIT_INDEX_FILE: await this.#getIndexCopy() } : {}
-    const exit = await this.#run(args, { env, maxBytes })
+    const exit = await this.#run(args, { ...options, maxBytes })
     return exit.exitCode === 0 ? exit.stdout : undefined
   }
 
@@ -113,14 +110,14 @@ export class GitRepository implements AsyncDisposable {
 
   async #run(
     args: readonly string[],
-    options: { readonly env?: Readonly<Record<string, string>>; readonly maxBytes?: number } = {},
+    { comparesFiles, ...limits }: { readonly comparesFiles?: boolean; readonly maxBytes?: number } = {},
   ): Promise<GitResult> {
-    const env = { ...this.#config, ...options.env }
-    const more = options.maxBytes === undefined ? {} : { maxBytes: options.maxBytes }
+    const index = comparesFiles ? { GIT_INDEX_FILE: await this.#getIndexCopy() } : {}
+    const env = { ...this.#config, ...index }
     const exit = await this.#workspace.run(
       'git',
       ['--no-pager', ...args],
-      { env, timeoutMs, ...more },
+      { env, timeoutMs, ...limits },
       this.#signal,
     )
     this.#signal.throwIfAborted()
@@ -183,13 +180,12 @@ function outputText({ stdout }: GitResult): string {
   return stdout.toString().replace(/\n$/, '')
 }
 
-/** Error text of git without credentials of URLs. */
 function gitProblem({ stderr }: GitResult): Problem {
   const [line = ''] = stderr.toString().split('\n')
   return new Problem('bad_request', `git failed: ${String(redact(line)).slice(0, 500)}`)
 }
 
-/** A file that changed in the moment when the index was written is known by that moment, so the copy must not be younger. */
+/** git detects files changed together with the index by its time, so the copy must not be newer. */
 async function copyWithMtime(from: string, to: string): Promise<void> {
   const { atime, mtimeMs } = await stat(from)
   await copyFile(from, to)

@@ -79,16 +79,16 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
   }
 
   /**
-   * Opens the services with init settings; equal settings share one opening. Problems: `bad_request` for
-   * other settings than the accepted ones, `unavailable` for a failed opening, which may be repeated.
+   * Opens the services with init settings; equal settings share one opening. Problems: `bad_request` for other
+   * settings than the accepted ones, `unavailable` for a failed opening, which may be repeated.
    */
   async start(): Promise<void> {
     this.#services = await this.#options.openServices(this.#config)
   }
 
   /**
-   * Opens the services with init settings; equal settings wait for the same opening. Throws a Problem: `bad_request` when other
-   * settings were accepted before, `unavailable` when the opening failed; then settings are accepted again.
+   * Opens the services with init settings; equal settings share one opening. Problems: `bad_request` for other
+   * settings than the accepted ones, `unavailable` for a failed opening, which may be repeated.
    */
   async initialize(request: InitRequest): Promise<void> {
     const digest = hash('sha256', JSON.stringify(request, sortMembers))
@@ -105,7 +105,6 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     await this.#accepted.opening
   }
 
-  /** Disposes of the services. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#accepted?.opening.catch(() => {})
     await this.#services?.[Symbol.asyncDispose]()

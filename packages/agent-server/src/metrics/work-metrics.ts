@@ -83,7 +83,6 @@ export class WorkMetrics {
     return Object.values(this.#metrics)
   }
 
-  /** Passed to conversations. */
   readonly monitor: RunMonitor = (work) => {
     const startedMs = performance.now()
     const span = this.#traces === undefined ? undefined : beginSpan(this.#traces, work)

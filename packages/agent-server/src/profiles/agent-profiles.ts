@@ -67,7 +67,7 @@ export class AgentProfiles implements ProfileReferences {
     return (await this.#readOrSeed()).find((profile) => profile.name === name)
   }
 
-  /** Adds a profile, or replaces one, which keeps its id and gets the next revision. A Problem `conflict` above the limit. */
+  /** Adds or replaces a profile; the id stays, the revision grows. A Problem `conflict` above the limit. */
   async save(name: string, profile: AgentProfile): Promise<void> {
     const { max = 50 } = this.#options
     await this.#file.update((profiles) => {

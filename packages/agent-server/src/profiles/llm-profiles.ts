@@ -21,7 +21,6 @@ export interface ConnectionCredentials {
 
 /** What refers to profiles by name. */
 export interface ProfileReferences {
-  /** The names of what refers to the profile. */
   findReferences(name: string): Promise<readonly string[]>
   renameReferences(name: string, newName: string): Promise<void>
 }
@@ -158,7 +157,7 @@ export class LlmProfiles {
     return name !== undefined && (await this.#listNames()).includes(name) ? name : undefined
   }
 
-  /** Makes its model that of the settings and returns it. Problems: `not_found`, and `bad_request` as `get`. */
+  /** Activates a profile and returns its model. Problems: `not_found`, and `bad_request` as `get`. */
   async activate(name: string): Promise<Llm> {
     return await this.#mutex.runExclusive(async () => {
       const model = await this.get(name)

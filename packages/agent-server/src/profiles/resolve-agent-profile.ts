@@ -11,7 +11,6 @@ export interface ResolvedReferences {
   readonly llm: Llm | { readonly issue: string } | undefined
   /** The agent settings, secrets in clear. */
   readonly settings: Readonly<JsonObject>
-  /** The names of the user's skills. */
   readonly skills: readonly string[]
 }
 

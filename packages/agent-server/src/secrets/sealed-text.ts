@@ -4,7 +4,7 @@ import type { Cipher } from '@slipway/storage'
 const sealedPrefix = 'slipway-sealed-'
 const cannotOpenText = 'This sealed secret cannot be opened: read it again'
 
-/** An opaque token for a client, which this server accepts wherever it accepts a secret. A number is opened as a number. */
+/** An opaque token for a client, accepted wherever a secret is. */
 export function sealText(cipher: Cipher, value: string | number): string {
   // JSON keeps lone surrogates.
   return `${sealedPrefix}${cipher.seal(JSON.stringify(value)).toString('base64url')}`
@@ -14,7 +14,7 @@ export function isSealedText(text: string): boolean {
   return text.startsWith(sealedPrefix)
 }
 
-/** A copy with every sealed text opened, at any depth. A Problem `invalid` has the place of one sealed with another key. */
+/** A copy with all sealed texts opened. A Problem `invalid` has the place of one sealed with another key. */
 export function openSealedTexts(cipher: Cipher, value: unknown, loc: readonly (string | number)[]): unknown {
   if (typeof value === 'string') {
     if (!isSealedText(value)) return value
@@ -29,7 +29,7 @@ export function openSealedTexts(cipher: Cipher, value: unknown, loc: readonly (s
   )
 }
 
-/** Opens the sealed texts and parses the result again, because a sealed text may hold a number. Problems `invalid`. */
+/** Opens sealed texts and parses again: one may contain a number. Problems `invalid`. */
 export function parseWithSealedTexts<T>(
   cipher: Cipher,
   schema: Schema<T>,

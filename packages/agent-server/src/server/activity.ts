@@ -2,7 +2,7 @@ import { agentServerRoutes } from '@slipway/protocol'
 
 type RouteName = keyof typeof agentServerRoutes
 
-/** Routes that are not GET and do not count as use of the server: they only read, admit or check something. */
+/** Routes other than GET that do not count as use of the server. */
 const passiveRoutes: readonly RouteName[] = [
   'createWorkspaceTicket',
   'endSubscription',

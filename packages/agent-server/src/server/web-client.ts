@@ -1,7 +1,7 @@
 import { acceptsHtml, type Reply, Site } from '@slipway/http'
 
 const keyRequiredScript = 'window.__AGENT_CANVAS_AUTH_REQUIRED__=true'
-/** The client enters the server of its own address by itself when it has a key for it. This one opens nothing: no key is asked for. */
+/** Makes the client open the server without asking for a key. */
 const noKeyScript = "window.__AGENT_CANVAS_SESSION_API_KEY__='none'"
 /** Telemetry of the client is off on a self-hosted server. */
 const doNotTrackScript = 'window.__AGENT_CANVAS_DO_NOT_TRACK__=true'

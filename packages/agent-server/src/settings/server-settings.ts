@@ -48,7 +48,6 @@ export class ServerSettings {
     })
   }
 
-  /** With secrets in clear. */
   async read(): Promise<StoredSettings> {
     return await this.#file.read()
   }
@@ -58,7 +57,7 @@ export class ServerSettings {
     return agentSettings.parse((await this.read()).agent_settings)
   }
 
-  /** Applies the diffs, and `activated` as the agents' model before them. A Problem `invalid` has the places of what is not valid. */
+  /** Applies the diffs after `activated`, the new model of agents. A Problem `invalid` has the places. */
   async update(request: UpdateSettingsRequest, activated?: Llm): Promise<void> {
     const openDiff = (name: 'agent_settings_diff' | 'conversation_settings_diff') =>
       request[name] && Object(openSealedTexts(this.#cipher, request[name], ['body', name]))

@@ -44,7 +44,7 @@ function boundedFrame(bytes: Buffer): Frame {
   return createFrame(bytes.length < maxLegacyFrameBytes ? bytes : shrinkEvent(bytes, maxLegacyFrameBytes))
 }
 
-/** A carriage return is white space to JSON but ends a line of the stream, so what follows it needs its own field. */
+/** A carriage return, white space in JSON, ends a line of the stream: the rest needs its own field. */
 function dataLines(bytes: Buffer): Buffer {
   return bytes.includes(13) ? Buffer.from(bytes.toString('utf8').replaceAll('\r', '\ndata: ')) : bytes
 }

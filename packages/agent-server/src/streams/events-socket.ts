@@ -131,7 +131,7 @@ async function* eventsSince(
   } while (page_id !== undefined)
 }
 
-/** Sends the message of a client's frame and runs it; answers a transient error event when the frame is refused. */
+/** Sends and runs the message of a client frame; returns an error event when the frame is refused. */
 async function handleMessage(
   options: EventsSocketOptions,
   record: ConversationRecord,

@@ -1,7 +1,7 @@
 import { invalidInput, type Schema } from '@slipway/protocol'
 import { parseJson } from '@slipway/shared/json'
 
-/** The JSON of a client's text frame; a Problem `invalid` with this detail when it does not fit the schema. */
+/** The value of a client text frame; a Problem `invalid` with this detail unless the schema accepts it. */
 export function parseFrame<T>(schema: Schema<T>, text: string, detail: string): T {
   const value = parseJson(text)
   if (value === undefined) throw invalidInput(['frame'], 'The frame is not valid JSON', 'json_invalid')

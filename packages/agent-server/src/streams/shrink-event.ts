@@ -97,7 +97,6 @@ function truncateLists(value: unknown, longest: number, isRoot = false): unknown
   return Object.fromEntries(remaining.map(([name, member]) => [name, truncateLists(member, longest)]))
 }
 
-/** Limits the depth. */
 function limitDepth(node: unknown, depth: number): void {
   if (typeof node !== 'object' || node === null) return
   for (const [name, value] of Object.entries(node)) {

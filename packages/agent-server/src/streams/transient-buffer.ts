@@ -5,7 +5,7 @@ import { formatInstant } from '@slipway/protocol'
 /** Most characters of pieces that wait for a reader; more are dropped. */
 const maxPendingCharacters = 64 * 1024
 
-/** Pieces of an answer, joined; `position` is the end of the log when they were given. */
+/** Joined deltas; `position` is the end of the log when they were added. */
 interface PendingDelta {
   readonly position: number
   content: string
@@ -31,7 +31,7 @@ export class TransientBuffer {
     else this.#appendDelta(update, position)
   }
 
-  /** The next event that may be sent to a reader that has everything up to `position`; undefined when there is none now. */
+  /** The next event for a reader that has everything up to `position`, if any. */
   takeNext(position: number): object | undefined {
     const delta = this.#pendingDelta
     if (delta !== undefined && delta.position <= position) {

@@ -2,11 +2,11 @@ interface BackoffEntry {
   /** Failures in a row. */
   readonly failures: number
   readonly untilMs: number
-  /** There was no answer at all, so any answer of the receiver is news. */
+  /** There was no response, so any response ends the failure. */
   readonly isUnreachable: boolean
 }
 
-/** A failure, as far as the wait after it is concerned. */
+/** A failure, as the back-off sees it. */
 export interface DeliveryFailure {
   readonly isUnreachable: boolean
   /** Wait long from the first time on. */
@@ -27,7 +27,7 @@ export interface PendingQuery {
   readonly except: ReadonlySet<string>
 }
 
-/** A receiver that does not know us waits as if it had failed so often already. */
+/** An unknown receiver waits as after this many failures. */
 const goneFailureCount = 4
 /** Failures of different conversations in a row after which the receiver counts as down. */
 const outageThreshold = 3
@@ -74,7 +74,7 @@ export class Backoff {
     return isOver ? [] : [{ limit, except: active.union(new Set(this.#entries.keys())) }]
   }
 
-  /** When there may be another choice than now; Infinity when it is not time that matters. */
+  /** The next time at which the queries change; Infinity when time alone changes nothing. */
   nextChangeMs(nowMs: number): number {
     const { untilMs = 0, othersMs = 0 } = this.#outage ?? {}
     let next = Number.POSITIVE_INFINITY

@@ -27,7 +27,6 @@ const conflictOutcome: FailedOutcome = {
   retryAfterMs: undefined,
 }
 
-/** Result of a delivery. There may be new events by now. */
 export interface DeliveryResult {
   /** The receiver accepted at least one request. */
   readonly wasAccepted: boolean
@@ -36,7 +35,6 @@ export interface DeliveryResult {
 }
 
 export interface WebhookDeliveryOptions {
-  /** Key of its cursors. */
   readonly receiver: string
   readonly baseUrl: string
   readonly headers: Readonly<Record<string, string>>
@@ -50,7 +48,6 @@ export interface WebhookDeliveryOptions {
   readonly log: LogFunction
 }
 
-/** Progress of one delivery. */
 interface DeliveryTurn {
   readonly record: ConversationRecord
   readonly signal: AbortSignal
@@ -63,10 +60,9 @@ interface DeliveryTurn {
   wasAccepted: boolean
 }
 
-/** Sends the pending events of one conversation to one receiver. A conversation must not have two deliveries at once. */
+/** Sends pending events of conversations to one receiver, one delivery of a conversation at a time. */
 export class WebhookDelivery {
   readonly #options: WebhookDeliveryOptions
-  /** Last sent state by conversation. */
   readonly #sentStates = new LruMap<string, string>({ max: maxStates })
 
   constructor(options: WebhookDeliveryOptions) {
@@ -83,7 +79,7 @@ export class WebhookDelivery {
     const { maxEvents } = this.#options
     const progress = { position, reportedAt, maxEvents, cursorMoves: 0, wasAccepted: false }
     const turn: DeliveryTurn = { record, signal, ...progress }
-    // A new conversation is announced before its events; later, the events come before the state that they led to.
+    // A new conversation is announced before its events; later, events precede their state.
     const isNew = reportedAt === null && position === 0
     const failure =
       (isNew ? await this.#sendState(turn) : undefined) ??

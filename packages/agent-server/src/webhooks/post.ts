@@ -1,25 +1,24 @@
 import { isRecord, parseJson } from '@slipway/shared/json'
 
-/** Outcome of a request to a receiver. */
 export type PostOutcome =
   | { readonly kind: 'accepted' }
-  /** It has other events than the request follows on: what it has ends at this position. */
+  /** The receiver has the events up to this position. */
   | { readonly kind: 'other-position'; readonly head: number }
-  /** `isGone`: it does not know us or the place, perhaps not yet again. `retryAfterMs`: what it asked to wait. */
+  /** `isGone`: the receiver or resource is unknown, maybe for now. `retryAfterMs`: the requested delay. */
   | {
       readonly kind: 'refused'
       readonly status: number
       readonly isGone: boolean
       readonly retryAfterMs: number | undefined
     }
-  /** There was no answer; `reason` is a word for people without any address. */
+  /** No response; `reason` is for people and contains no address. */
   | { readonly kind: 'unreachable'; readonly reason: string }
 
 /** Of the answer of a receiver; more of it is not read. */
 const maxResponseBytes = 64 * 1024
 const goneStatuses: readonly number[] = [401, 403, 404, 410]
 
-/** Posts JSON to a receiver. Never rejects; redirects are not followed, because they would take the key elsewhere. */
+/** Posts JSON. Never rejects; follows no redirects, which would send the key elsewhere. */
 export async function postJson(
   fetch: typeof globalThis.fetch,
   url: string,
@@ -75,7 +74,7 @@ function parseRetryAfter(text: string | null): number | undefined {
   return seconds >= 0 ? seconds * 1000 : undefined
 }
 
-/** The code of the error or of its causes. Their messages may hold addresses and headers, so they are not shown. */
+/** The code of the error or of its causes; their messages may contain addresses and headers. */
 function failureReason(error: unknown): string {
   for (let cause = error, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth++) {
     if ('code' in cause && typeof cause.code === 'string') return cause.code

@@ -29,20 +29,16 @@ export interface WebhooksOptions {
 }
 
 /**
- * Tells receivers outside what is in the logs: `POST {base}/events/{conversation hex}` with a JSON array of the stored bytes, and
- * `POST {base}/conversations` with ConversationInfo.
- *
- * Promises, for each receiver:
- * - Every event is sent at least once, those of a conversation in order of position; nothing is dropped however long the
- *   receiver is away, and what was not acknowledged (2xx) before the process died is sent by the next one.
- * - `X-Slipway-After` is the position before the first event of the body, so that a receiver can leave out what it has. One
- *   that answers 409 with `{"head": n}` is sent what is after `n`.
- * - A conversation is told of when it is new (before its events), when its title, tags or status changed, and when it was
- *   removed (`execution_status` `deleting`); changes in quick succession are told of once.
- * - No receiver and no conversation waits for another that fails.
+ * Sends logs to receivers: `POST {base}/events/{conversation hex}` with a JSON array of the stored bytes, and
+ * `POST {base}/conversations` with ConversationInfo. For each receiver:
+ * - Every event is sent at least once, in order within its conversation, also after a restart.
+ * - `X-Slipway-After` is the position before the first event. A receiver that answers 409 with `{"head": n}` gets
+ *   the events after `n`.
+ * - A conversation is announced when it is new (before its events), when its title, tags or status changed, and
+ *   when it was removed (`execution_status` `deleting`). Quick changes are joined.
+ * - A failing receiver or conversation does not delay others.
  */
 export class Webhooks implements AsyncDisposable {
-  /** Requests by outcome. */
   readonly requests = createCounter(
     'slipway_webhook_requests_total',
     'Requests to webhook receivers by outcome.',
@@ -128,7 +124,7 @@ function receiverId(url: string): string {
   return createHash('sha256').update(url.replace(/\/+$/, '')).digest('hex').slice(0, 32)
 }
 
-/** A user and a password in an address are sent as a header: no request may be made of an address that has them. */
+/** User and password of a URL become a header, because fetch refuses such URLs. */
 function splitCredentials(baseUrl: string): { address: string; headers: Record<string, string> } {
   const [, scheme = '', userInfo] = /^(https?:\/\/)([^/?#]*)@/i.exec(baseUrl) ?? []
   if (userInfo === undefined || !URL.canParse(baseUrl))

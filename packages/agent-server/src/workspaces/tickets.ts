@@ -31,16 +31,13 @@ interface SignedToken {
 
 export interface PresentedToken {
   readonly token: SignedToken
-  /** As it was shown. */
   readonly text: string
   readonly isInUrl: boolean
 }
 
 interface WorkspaceTicketsOptions {
-  /** Signing key. */
   readonly key: Buffer
   readonly sessionKeys: readonly Secret[]
-  /** Now, in milliseconds. */
   readonly now: () => number
 }
 
@@ -50,7 +47,7 @@ interface WorkspaceTicketsOptions {
  */
 export class WorkspaceTickets {
   readonly #options: WorkspaceTicketsOptions
-  /** Names of the session keys, which tell nothing of them. */
+  /** Digests that name the session keys. */
   readonly #keyNames: readonly string[]
 
   constructor(options: WorkspaceTicketsOptions) {
@@ -91,7 +88,7 @@ export class WorkspaceTickets {
     return this.#sign({ grant: { use: 'page', conversation, path: '' }, until, key })
   }
 
-  /** What a request shows: in its address a ticket, else the cookie, but not for scripts and their like. A Problem when the ticket is none, or no longer one. */
+  /** The ticket in the URL, else the cookie, but not for scripts. A Problem for an invalid ticket. */
   findToken(url: string, header: (name: string) => string | undefined): PresentedToken | Problem | undefined {
     const ticket = findTicket(url)
     if (ticket !== undefined) {
@@ -108,7 +105,7 @@ export class WorkspaceTickets {
     return undefined
   }
 
-  /** The same for the server that admits requests; it leaves it to the handler whether the file is one that the token opens. */
+  /** The same for admission; the handler checks which file the token opens. */
   authenticate(
     url: string,
     header: (name: string) => string | undefined,
@@ -169,10 +166,10 @@ function isExecutableDestination(destination: string | undefined): boolean {
   return /^(script|style|font|xslt|json|manifest|(shared|service)?worker|\w+worklet)$/.test(destination ?? '')
 }
 
-/** Where a ticket stands in a path, so that what a page names relative to its own address has it too: `~<ticket>/`. */
+/** `~<ticket>/` in a path: relative links of the page include the ticket. */
 export const ticketSegment = /^\/*~([\w-]{40,}\.[\w-]{40,})(?:\/|$)/
 
-/** The ticket of an address: its parameter, or a step of its path. */
+/** The ticket of a URL: its parameter or a path segment. */
 function findTicket(url: string): string | undefined {
   const queryStart = url.indexOf('?')
   const parameter =

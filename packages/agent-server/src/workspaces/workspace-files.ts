@@ -13,7 +13,7 @@ export interface WorkspaceFile extends ResolvedFile {
   readonly contentType: string | undefined
 }
 
-/** The steps of a path from the directory of a workspace; a Problem `bad_request` when they lead out of it. */
+/** The segments of a path; a Problem `bad_request` when they leave the workspace. */
 export function pathSegments(path: string): readonly string[] {
   const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.')
   if (segments.includes('..') || path.includes('\0')) throw outsideProblem()
@@ -85,7 +85,7 @@ async function assertGranted(
     throw new Problem('forbidden', 'The ticket does not open this file')
 }
 
-/** Whether it is of a type that pages load by themselves, and not hidden. Texts and data are not among them. */
+/** Whether pages load its type by themselves and it is not hidden; texts and data are not embeddable. */
 function isEmbeddable(name: string): boolean {
   const type = contentTypeForPath(name) ?? ''
   return (

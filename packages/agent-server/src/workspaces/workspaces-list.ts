@@ -8,7 +8,6 @@ import {
 import type { JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
 
-/** Of each of the two lists. */
 const maxItems = 5000
 
 /**
@@ -18,7 +17,6 @@ const maxItems = 5000
 export class WorkspacesList {
   readonly #file: JsonDocument<Lists>
 
-  /** The file is made with the first item. */
   constructor({ path }: { readonly path: string }) {
     const empty = { workspaces: [], workspaceParents: [] }
     this.#file = openJsonFile({ path, empty, parse: (value) => workspacesList.parse(value) })
@@ -28,7 +26,7 @@ export class WorkspacesList {
     return await this.#file.read()
   }
 
-  /** Those whose path is there already stay as they are. A Problem `conflict` when there would be too many. */
+  /** Existing paths stay unchanged. A Problem `conflict` above the limit. */
   async add(items: readonly WorkspaceItem[]): Promise<Lists> {
     return await this.#file.update((lists) => {
       const workspaces = appendNew(lists.workspaces, items)

@@ -25,7 +25,7 @@ export function conversationCommandHandlers(options: {
   const getConversation = async ({ conversation_id }: ConversationParams) => {
     return await registry.get(conversation_id)
   }
-  /** Nothing runs in a conversation without an agent, so there is nothing to stop. */
+  /** Undefined without an agent: nothing runs then. */
   const findConversation = async ({ conversation_id }: ConversationParams) => {
     return await registry.load(await getConversationRecord(storage.conversations, conversation_id))
   }

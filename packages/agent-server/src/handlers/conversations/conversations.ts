@@ -20,7 +20,6 @@ const success = { json: { success: true } }
 export function conversationHandlers(options: {
   readonly createDeps: CreateConversationDeps
   readonly infoReader: ConversationInfoReader
-  /** Now, in microseconds. */
   readonly now: () => number
 }) {
   const { createDeps, infoReader, now } = options

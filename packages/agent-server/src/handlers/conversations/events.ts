@@ -80,7 +80,7 @@ async function* streamEvents(
     readonly after: number
     readonly heartbeatMs: number
     readonly isDone: (position: number) => Promise<boolean>
-    /** Whose hints are sent too. */
+    /** Also sent. */
     readonly transientUpdates: ReturnType<ConversationRegistry['transientUpdates']> | undefined
     readonly signal: AbortSignal
   },
@@ -99,7 +99,7 @@ async function* streamEvents(
   for await (const item of withHeartbeat(tail, { ms: heartbeatMs, wakeUp, signal })) {
     if (item === 'silence') yield Buffer.from(': beat\n\n')
     else if (item !== 'signal') {
-      // The pieces of an answer that is in this batch go before it.
+      // Deltas go before the batch with their event.
       yield* sseUpdates.drain(position)
       position = item.at(-1)?.position ?? position
       yield sseEvents(item)
@@ -109,7 +109,7 @@ async function* streamEvents(
   }
 }
 
-/** Where to go on: a browser's `Last-Event-ID` is newer than the address it connected to. */
+/** The start position: `Last-Event-ID` of a browser is newer than the URL. */
 function parseCursor(after: number | undefined, lastEventId: string | undefined) {
   if (lastEventId === undefined || lastEventId === '')
     return { position: after ?? 0, loc: ['query', 'after'] }
@@ -118,7 +118,7 @@ function parseCursor(after: number | undefined, lastEventId: string | undefined)
   return { position: Number(lastEventId), loc }
 }
 
-/** Everything has been read and nothing is running that could add more by itself. */
+/** All events are read and nothing runs that could add more. */
 async function isIdle(storage: Storage, id: string, position: number): Promise<boolean> {
   const [record] = await storage.conversations.get([id])
   return record === undefined || (record.head <= position && record.status !== 'running')

@@ -6,7 +6,7 @@ import type { Marketplaces } from '../../extensions/marketplaces.ts'
 import type { PluginList } from '../../extensions/plugin-list.ts'
 import { resolveProjectDirectory } from '../../workspaces/project-directory.ts'
 
-/** Plugins of projects and users, installed ones, those of marketplaces, and loading one into a conversation. */
+/** Plugins: listed, installed, of marketplaces, and loaded into a conversation. */
 export function pluginHandlers(options: {
   readonly plugins: PluginList
   readonly installed: InstalledExtensions

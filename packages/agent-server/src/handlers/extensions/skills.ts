@@ -8,7 +8,6 @@ import type { SkillList } from '../../extensions/skill-list.ts'
 import { syncCollections } from '../../extensions/skill-sync.ts'
 import { resolveProjectDirectory } from '../../workspaces/project-directory.ts'
 
-/** The skills and hooks of a project and a user, and installed skills. */
 export function skillHandlers(options: {
   readonly skills: SkillList
   readonly installed: InstalledExtensions

@@ -3,7 +3,6 @@ import type { LogFunction, subAgentRoutes } from '@slipway/protocol'
 import { listSubAgents } from '../../extensions/sub-agent-list.ts'
 import { resolveProjectDirectory } from '../../workspaces/project-directory.ts'
 
-/** The agents of a project, of a user and of this server. */
 export function subAgentHandlers(options: {
   readonly homeDirectory: string | undefined
   readonly log: LogFunction

@@ -5,7 +5,6 @@ import { type llmCatalogueRoutes, Problem } from '@slipway/protocol'
 /** This server uses API keys, not subscriptions. */
 const signedOut = { vendor: 'openai', connected: false, account_email: null, expires_at: null }
 
-/** Known providers and models. */
 export function llmCatalogueHandlers(): Handlers<typeof llmCatalogueRoutes> {
   return {
     async listLlmProviders() {

@@ -3,12 +3,12 @@ import { type editorRoutes, Problem } from '@slipway/protocol'
 
 const noEditor = 'This server has no editor in the browser.'
 
-/** Pages take this for a service that is switched off; where nothing is found they show an error again and again. */
+/** Pages treat 503 as a disabled service; after 404 they show an error repeatedly. */
 function refuseAutomation(): never {
   throw new Problem('unavailable', 'This server has no automations.')
 }
 
-/** There is no editor and no desktop. Clients ask for the state first, and for the address only where it says that there is one. */
+/** There is no editor and no desktop. Clients ask for the status before the URL. */
 export function editorHandlers(): Handlers<typeof editorRoutes> {
   return {
     getEditorStatus: () => ({ json: { running: false, enabled: false, message: noEditor } }),

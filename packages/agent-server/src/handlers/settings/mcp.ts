@@ -10,7 +10,6 @@ const noOAuth =
 /** Secrets of a request may be sealed. No answer has any. */
 export function mcpHandlers(options: {
   readonly cipher: Cipher
-  /** Of the MCP server processes. */
   readonly environment: Readonly<Record<string, string>>
 }): Handlers<typeof mcpRoutes> {
   const { cipher, environment } = options

@@ -22,9 +22,7 @@ export function fileHandlers(options: {
   readonly homeDirectory: string
   readonly log: EventLog
   readonly infoReader: ConversationInfoReader
-  /** Data directory of the server. */
   readonly dataDirectory: string
-  /** Environment of git and tar. */
   readonly environment: Readonly<Record<string, string>>
 }): Handlers<typeof fileRoutes> {
   const { homeDirectory, log, infoReader, dataDirectory, environment } = options

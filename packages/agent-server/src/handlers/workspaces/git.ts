@@ -2,7 +2,6 @@ import type { Handlers } from '@slipway/http'
 import type { gitRoutes } from '@slipway/protocol'
 import type { GitReader } from '../../git/git-reader.ts'
 
-/** Git repositories on the server's machine. */
 export function gitHandlers({ reader }: { readonly reader: GitReader }): Handlers<typeof gitRoutes> {
   return {
     async gitChanges({ query, signal }) {

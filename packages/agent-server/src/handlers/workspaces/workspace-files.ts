@@ -81,13 +81,13 @@ function fileHeaders({ contentType }: WorkspaceFile): Record<string, string> {
   }
 }
 
-/** Whether a browser opens it as a page, in a window or a frame: then the files that it loads need access too. */
+/** Whether a browser opens it as a page, whose files need access too. */
 function isPageNavigation({ contentType = '' }: WorkspaceFile, header: GetHeader): boolean {
   const isPage = /^(text\/html|application\/xhtml)/.test(contentType)
   return isPage && /^(document|i?frame|embed|object)$/.test(header('sec-fetch-dest') ?? '')
 }
 
-/** The address of a page with a ticket as a step of its path, relative to the address at which it was asked for. */
+/** The URL of a page with a ticket segment, relative to the requested URL. */
 function pageRedirectUrl(url: string, ticket: string, name: string): string {
   const [path = ''] = url.split('?', 1)
   const rest = /^(?:\/+[^/]+){4}(.*)$/s.exec(path)?.[1] ?? ''
@@ -96,7 +96,7 @@ function pageRedirectUrl(url: string, ticket: string, name: string): string {
   return `${up}~${ticket}/${name.split('/').map(encodeURIComponent).join('/')}`
 }
 
-/** Browsers keep a cookie for pages of other sites only when it is secure, which it can be on this machine too. */
+/** Browsers store third-party cookies only when secure, which loopback allows too. */
 function cookieReply(cookie: string, header: GetHeader): Reply {
   const host = URL.parse(`http://${header('host') ?? ''}`)?.hostname.replace(/^\[|\]$/g, '') ?? ''
   const isEncrypted = header('x-forwarded-proto') === 'https' || /^https:/i.test(header('origin') ?? '')
