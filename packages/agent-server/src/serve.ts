@@ -58,14 +58,13 @@ export async function serve(options: ServeOptions): Promise<void> {
     () => workMetrics.all,
     () => (deferredInit.state === 'ready' ? deferredInit.services.metrics : []),
   )
-  const healthRoutes = healthHandlers({
-    version: ownPackage.version,
-    getLastActivityMs: () => activity.lastMs,
-    getInitState: () => deferredInit.state,
-    webClient,
-  })
   const ownHandlers = {
-    ...healthRoutes,
+    ...healthHandlers({
+      version: ownPackage.version,
+      getLastActivityMs: () => activity.lastMs,
+      getInitState: () => deferredInit.state,
+      webClient,
+    }),
     ...initHandlers({ deferredInit, isDeferred: config.isDeferred, key: config.initKey }),
   }
   const lazyNames = Object.keys(agentServerRoutes).filter((name) => !Object.hasOwn(ownHandlers, name))

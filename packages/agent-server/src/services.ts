@@ -1,5 +1,6 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { toolNames } from '@slipway/agent'
 import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import { Cipher, type SqliteStorage } from '@slipway/storage'
@@ -16,7 +17,6 @@ import { conversationHandlers } from './handlers/conversations/conversations.ts'
 import { eventHandlers } from './handlers/conversations/events.ts'
 import { gatewayHandlers } from './handlers/conversations/gateway.ts'
 import { subAgentHandlers } from './handlers/extensions/sub-agents.ts'
-import { toolHandlers } from './handlers/extensions/tools.ts'
 import { agentProfileHandlers } from './handlers/profiles/agent-profiles.ts'
 import { llmCatalogueHandlers } from './handlers/profiles/llm-catalogue.ts'
 import { llmProfileHandlers } from './handlers/profiles/llm-profiles.ts'
@@ -172,7 +172,7 @@ export async function openServices(options: ServicesOptions) {
     }),
     ...gitHandlers({ reader: new GitReader(environment) }),
     ...extensionServices.handlers({ registry }),
-    ...toolHandlers(),
+    listTools: () => ({ json: toolNames() }),
     ...workspaceHandlers({
       infoReader,
       files: new WorkspaceFiles({ directory: dataDirectory, worktrees: createDeps.worktrees }),

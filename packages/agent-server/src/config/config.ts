@@ -40,18 +40,8 @@ export const environmentSchema = z.object({
   ...telemetrySettings,
 })
 
-/** Variables of the environment that tools always get, besides `LC_*`. */
-const defaultToolVariables = new Set([
-  'PATH',
-  'HOME',
-  'USER',
-  'LOGNAME',
-  'SHELL',
-  'LANG',
-  'TZ',
-  'TERM',
-  'TMPDIR',
-])
+/** Variables of the environment that tools always get. */
+const defaultToolVariable = /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|TZ|TERM|TMPDIR)$|^LC_/
 const secretNamePattern = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i
 const serverVariablePattern =
   /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$|OTEL_EXPORTER_OTLP_(TRACES_)?HEADERS$)/i
@@ -156,8 +146,7 @@ function buildToolEnvironment(
   const forbidden = names.find((name) => serverVariablePattern.test(name))
   if (forbidden !== undefined)
     throw new Error(`SLIPWAY_TOOL_ENVIRONMENT: ${forbidden} is a setting of the server`)
-  const isDefault = (name: string) =>
-    (defaultToolVariables.has(name) || name.startsWith('LC_')) && !secretNamePattern.test(name)
+  const isDefault = (name: string) => defaultToolVariable.test(name) && !secretNamePattern.test(name)
   const entries = Object.entries(env).flatMap(([name, value]) =>
     value !== undefined && (isDefault(name) || names.includes(name)) ? [[name, value] as const] : [],
   )

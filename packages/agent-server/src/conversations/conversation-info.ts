@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type Conversation, combineMetrics, findNewestMessage, readBranch, UsageStats } from '@slipway/agent'
 import { formatInstant, Problem } from '@slipway/protocol'
 import { redactedText } from '@slipway/shared/redaction'
-import type { ConversationRecord, ConversationRecords, EventLog, PagedEvent, Storage } from '@slipway/storage'
+import type { ConversationRecord, ConversationRecords, PagedEvent, Storage } from '@slipway/storage'
 import { type StoredRequest, withoutNulls } from './stored-request.ts'
 
 /** The agent of a conversation that has none: clients fail on null. */
@@ -21,18 +21,16 @@ const noAgentPlaceholder = {
 
 /** Conversations as clients see them. */
 export class ConversationInfoReader {
-  readonly #records: ConversationRecords
-  readonly #log: EventLog
+  readonly #storage: Storage
   readonly #directory: string
 
   constructor(storage: Storage, directory: string) {
-    this.#records = storage.conversations
-    this.#log = storage.log
+    this.#storage = storage
     this.#directory = directory
   }
 
   async getRecord(id: string): Promise<ConversationRecord> {
-    return await getConversationRecord(this.#records, id)
+    return await getConversationRecord(this.#storage.conversations, id)
   }
 
   /** ConversationInfo of the wire, null members included. Some members need `loaded`. */
@@ -46,13 +44,14 @@ export class ConversationInfoReader {
   ) {
     const state = options.loaded?.state
     const stats = options.loaded?.stats ?? new UsageStats(record.stats)
-    const request: StoredRequest = record.request === null ? {} : JSON.parse(record.request)
-    const branch = await readBranch(this.#log, record.id)
+    const request: StoredRequest = JSON.parse(record.request ?? '{}')
+    const { conversations, log } = this.#storage
+    const branch = await readBranch(log, record.id)
     const leafAt = branch.leafAt(record.head)
     const [children, leaf, message] = await Promise.all([
-      this.#records.listChildren(record.id),
-      leafAt === 0 ? [] : this.#log.read(record.id, leafAt - 1, 1),
-      findNewestMessage(this.#log, { conversation: record.id, branch, source: 'user' }),
+      conversations.listChildren(record.id),
+      leafAt === 0 ? [] : log.read(record.id, leafAt - 1, 1),
+      findNewestMessage(log, { conversation: record.id, branch, source: 'user' }),
     ])
     return {
       id: record.id,

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { detectImageType, fitImages } from '@slipway/agent'
 import { invalidInput, rethrowDiskFull, type SendMessageRequest } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
@@ -54,26 +54,21 @@ function findDataUrls(
   )
 }
 
+/** One write of a file at a time: two messages may have the same image. */
+const writes = new KeyedMutex()
+
 /** Stores the bytes durably unless they are stored already. */
 async function storeOriginal(directory: string, bytes: Buffer): Promise<void> {
   const name = `${createHash('sha256').update(bytes).digest('hex')}.${detectImageType(bytes) ?? 'bin'}`
   const path = join(directory, name)
-  await writes.runExclusive(path, async () => await writeMissingFile(path, bytes))
-}
-
-/** One write of a file at a time: two messages may have the same image. */
-const writes = new KeyedMutex()
-
-async function writeMissingFile(path: string, bytes: Buffer): Promise<void> {
-  const exists = await stat(path).then(
-    ({ size }) => size === bytes.length,
-    () => false,
-  )
-  if (exists) return
-  try {
-    await makeDirectory(dirname(path), 0o700)
-    await writeFileAtomic(path, bytes)
-  } catch (error) {
-    rethrowDiskFull(error)
-  }
+  await writes.runExclusive(path, async () => {
+    const stats = await stat(path).catch(() => undefined)
+    if (stats?.size === bytes.length) return
+    try {
+      await makeDirectory(directory, 0o700)
+      await writeFileAtomic(path, bytes)
+    } catch (error) {
+      rethrowDiskFull(error)
+    }
+  })
 }

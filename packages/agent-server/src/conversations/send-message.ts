@@ -17,11 +17,8 @@ export async function sendMessage(
 ): Promise<void> {
   const { key } = options
   if (key !== undefined && (key.length === 0 || key.length > 255)) {
-    throw invalidInput(
-      ['header', 'idempotency-key'],
-      'String should have 1 to 255 characters',
-      'string_length',
-    )
+    const issue = 'String should have 1 to 255 characters'
+    throw invalidInput(['header', 'idempotency-key'], issue, 'string_length')
   }
   const record = await getConversationRecord(storage.conversations, conversation)
   const loaded = await registry.load(record)

@@ -60,10 +60,8 @@ export async function createTarArchive(options: ArchiveOptions): Promise<Archive
   await using repository = await GitRepository.open(directory, options.env, options.signal)
   const headers = repository === undefined ? {} : await repositoryHeaders(repository)
   const ownDataPath = await findOwnDataPath(directory, options.dataDirectory)
-  const patterns = [
-    ...excludePatterns(options),
-    ...(ownDataPath === undefined ? [] : [`./${ownDataPath.replaceAll(/[*?[\]\\]/g, '\\$&')}`]),
-  ]
+  const ownPattern = ownDataPath && `./${ownDataPath.replaceAll(/[*?[\]\\]/g, '\\$&')}`
+  const patterns = [...excludePatterns(options), ownPattern].filter((pattern) => pattern !== undefined)
   const args = patterns.map((pattern) => `--exclude=${pattern}`)
   const chunks = runTar(directory, ['-C', directory, ...args, '-czf', '-', '--', '.'], options)
   return { headers: encodeHeaders(headers), filename: `${basename(directory)}.tar.gz`, chunks }
@@ -93,17 +91,8 @@ export async function createPatch(
   ]
   // In a copy of the index, so that the repository stays as it is.
   await repository.runFields(['add', '--intent-to-add', '--', '.', ...excludes], { comparesFiles: true })
-  const diff = [
-    'diff',
-    '--binary',
-    '--full-index',
-    '--relative',
-    ...plainDiffOptions,
-    base,
-    '--',
-    '.',
-    ...excludes,
-  ]
+  const format = ['--binary', '--full-index', '--relative', ...plainDiffOptions]
+  const diff = ['diff', ...format, base, '--', '.', ...excludes]
   const patch = await repository.runBytes(diff, maxPatchBytes + 1, { comparesFiles: true })
   if (patch === undefined) throw new Problem('bad_request', 'git failed: there is no patch')
   if (patch.length > maxPatchBytes)

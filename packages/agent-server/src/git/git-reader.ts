@@ -98,16 +98,8 @@ export class GitReader {
     await using repository = await this.#openRepository(path, signal)
     if (repository === undefined) throw commitNotFound()
     const range = await resolveCommitRange(repository, commit)
-    const args = [
-      'diff-tree',
-      '-r',
-      '-z',
-      '--no-commit-id',
-      '--name-status',
-      '--relative',
-      ...plainDiffOptions,
-    ]
-    return mergeByPath(parseChanges(await repository.runFields([...args, ...range])))
+    const format = ['-r', '-z', '--no-commit-id', '--name-status', '--relative', ...plainDiffOptions]
+    return mergeByPath(parseChanges(await repository.runFields(['diff-tree', ...format, ...range])))
   }
 
   async #openRepository(path: string, signal: AbortSignal): Promise<GitRepository | undefined> {

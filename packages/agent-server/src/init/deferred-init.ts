@@ -12,14 +12,7 @@ import type { Config } from '../config/config.ts'
 import { mergeInitRequest } from './merge-config.ts'
 
 /** Paths that answer before the server is initialized. */
-const alwaysAvailable: ReadonlySet<string> = new Set([
-  '',
-  '/alive',
-  '/health',
-  '/ready',
-  '/server_info',
-  '/api/init',
-])
+const alwaysAvailable = /^(\/(alive|health|ready|server_info|api\/init))?\/*$/
 
 interface DeferredInitOptions<P> {
   readonly config: Config
@@ -74,7 +67,7 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
 
   /** Throws a Problem `unavailable` for a path that needs init settings while they are missing. */
   assertReady(path: string): void {
-    if (this.#services !== undefined || alwaysAvailable.has(path.replace(/\/+$/, ''))) return
+    if (this.#services !== undefined || alwaysAvailable.test(path)) return
     throw new Problem('unavailable', 'The server waits for its settings')
   }
 

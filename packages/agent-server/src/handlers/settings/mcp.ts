@@ -7,6 +7,10 @@ import { testMcpServer } from '../../settings/mcp-probe.ts'
 const noOAuth =
   'This server does not sign in to MCP servers: set a token in the headers or auth of the MCP server.'
 
+function refuseSignIn(): never {
+  throw new Problem('not_found', 'There is no such sign-in')
+}
+
 /** Secrets of a request may be sealed. No answer has any. */
 export function mcpHandlers(options: {
   readonly cipher: Cipher
@@ -19,11 +23,7 @@ export function mcpHandlers(options: {
       return { json: await testMcpServer({ ...body, server }, environment, signal) }
     },
     startMcpOAuth: () => ({ json: { ok: false, error: noOAuth, error_kind: 'unknown' } }),
-    getMcpOAuthStatus: () => {
-      throw new Problem('not_found', 'There is no such sign-in')
-    },
-    finishMcpOAuth: () => {
-      throw new Problem('not_found', 'There is no such sign-in')
-    },
+    getMcpOAuthStatus: refuseSignIn,
+    finishMcpOAuth: refuseSignIn,
   }
 }
