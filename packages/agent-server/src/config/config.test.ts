@@ -118,7 +118,7 @@ test('the keys of the server are hidden by whatever name they come, and handed t
     expect(() => readConfig({ ...env, SLIPWAY_TOOL_ENVIRONMENT: name })).toThrow(name)
 })
 
-test('commands are kept as long as there is room, or for as long as is said', () => {
+test('commands have no age limit unless a retention is set', () => {
   expect(readConfig({}).bashRetentionMs).toBe(undefined)
   expect(readConfig({ SLIPWAY_BASH_RETENTION_SECONDS: '60' }).bashRetentionMs).toBe(60_000)
 })

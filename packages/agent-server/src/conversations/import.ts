@@ -21,7 +21,7 @@ interface ImportOptions {
   readonly now: () => number
 }
 
-export interface ImportResult {
+interface ImportResult {
   readonly conversation_id: string
   /** Events of the stream that are in the log now, including those stored before. */
   readonly imported: number

@@ -50,10 +50,11 @@ test('a message with images that are too large for an event is stored with small
     expect(url).toMatch(/^data:image\/jpeg;base64,/)
     expect((await sharp(Buffer.from(url.slice(url.indexOf(',')), 'base64')).metadata()).format).toBe('jpeg')
   }
-  const kept = join(registry.conversationDirectory(id), 'images')
+  const imageDirectory = join(registry.conversationDirectory(id), 'images')
   const nameOf = (bytes: Buffer) => `${createHash('sha256').update(bytes).digest('hex')}.png`
-  expect(readdirSync(kept).sort()).toEqual([first, second].map(nameOf).sort())
-  for (const bytes of [first, second]) expect(readFileSync(join(kept, nameOf(bytes)))).toEqual(bytes)
+  expect(readdirSync(imageDirectory).sort()).toEqual([first, second].map(nameOf).sort())
+  for (const bytes of [first, second])
+    expect(readFileSync(join(imageDirectory, nameOf(bytes)))).toEqual(bytes)
 }, 60_000)
 
 test('a message that is small enough is the same, whatever its images are', async () => {
@@ -70,7 +71,7 @@ test('a message that is small enough is the same, whatever its images are', asyn
   expect(readdirSync(directory.path)).toEqual([])
 })
 
-test('an image that would have to be smaller and cannot be read is refused with its place, and nothing is kept', async () => {
+test('an unreadable image that must shrink is refused with its place, and nothing is stored', async () => {
   using directory = temporaryDirectory()
   const options = { directory: join(directory.path, 'c'), loc: ['body'] }
   const good = dataUrl(await noiseImage(900, 800))

@@ -17,12 +17,6 @@ const pageSize = 100
 const taskIdPattern = /^task_(\d{8,15})$/
 const taskIdInEvent = /"task_id":"(task_\d{8,15})"/g
 
-/** A task as the record of its conversation stores it. */
-export interface TaskOrigin extends StoredTask {
-  /** 1 for a task of a conversation that is none itself. */
-  readonly depth: number
-}
-
 interface ConversationOpener {
   seal(
     settings: ResolvedSettings,
@@ -121,7 +115,7 @@ export class TaskConversations implements ChildConversations {
 }
 
 /** The task that a conversation runs, if any. */
-export function readTask({ request }: ConversationRecord): TaskOrigin | undefined {
+export function readTask({ request }: ConversationRecord): ConversationOrigin['task'] {
   // Avoids parsing most requests, some of which are long.
   if (request === null || !request.includes('"task":{')) return undefined
   const stored: StoredRequest = JSON.parse(request)

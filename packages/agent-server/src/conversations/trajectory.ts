@@ -1,7 +1,7 @@
 import { redactedText } from '@slipway/shared/redaction'
 import { type EventLog, zipConversation } from '@slipway/storage'
 
-export interface TrajectoryOptions {
+interface TrajectoryOptions {
   readonly log: EventLog
   readonly id: string
   /** Last position in it; later events are left out. */

@@ -24,7 +24,7 @@ interface InstalledRow extends Readonly<Omit<InstalledSkill, 'install_path'>> {
 }
 
 /** The description in a folder; an issue is a sentence that begins with a verb. */
-export type ExtensionDescription =
+type ExtensionDescription =
   | { readonly name: string; readonly version: string; readonly description: string }
   | { readonly issue: string }
 

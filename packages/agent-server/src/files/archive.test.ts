@@ -216,7 +216,7 @@ test('what cannot be archived is refused in words', async () => {
   expect(await problem(createTarArchive({ ...archiveOptions(it), exclude: ['b\0'] }))).toMatch(/^invalid/)
 })
 
-test('without tar, and for what may not be read, the answer is not taken for whole', async () => {
+test('a missing tar or an unreadable file ends the archive with an error', async () => {
   using it = createWorkspace()
   const bin = join(it.path, 'bin')
   mkdirSync(bin)

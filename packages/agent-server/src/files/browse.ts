@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { isDirectory } from '@slipway/shared/fs'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 
-export interface Subdirectory {
+interface Subdirectory {
   readonly name: string
   readonly path: string
 }

@@ -5,7 +5,7 @@ type MessageContent = SendMessageRequest['content']
 const maxSystemChars = 32_768
 
 /** The messages of a request, as input for an agent. */
-export interface GatewayPrompt {
+interface GatewayPrompt {
   readonly message: MessageContent
   /** For a new conversation: the last message, with the earlier messages before it. */
   readonly messageWithHistory: MessageContent

@@ -9,7 +9,7 @@ export interface TurnUsage {
   readonly total_tokens: number
 }
 
-export interface TurnResult {
+interface TurnResult {
   readonly text: string
   readonly usage: TurnUsage
 }

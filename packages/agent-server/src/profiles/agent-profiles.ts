@@ -29,12 +29,6 @@ interface AgentProfilesOptions {
   readonly max?: number
 }
 
-/** What a profile starts a conversation with. `agentSettings` has secrets in clear. */
-export interface ProfileLaunch {
-  readonly agentSettings: Record<string, unknown>
-  readonly profileReference: { readonly agent_profile_id: string; readonly revision: number }
-}
-
 /**
  * Agents by reference to LLM profiles and MCP servers: one sealed file. An empty list gets the profile
  * `default`, which becomes active. An unreadable file is a Problem `conflict`.
@@ -132,7 +126,7 @@ export class AgentProfiles implements ProfileReferences {
    * The settings that a profile resolves to. Problems: `not_found` for the id and for a missing LLM profile,
    * `invalid` for another kind of agent and, with `dangling_mcp_server_refs`, for missing MCP servers.
    */
-  async resolve(id: string): Promise<ProfileLaunch> {
+  async resolve(id: string) {
     const profile = (await this.#readOrSeed()).find((other) => other.id === id)
     if (profile === undefined) throw profileNotFound(id)
     const references = await this.#resolveReferences(profile, [])

@@ -14,19 +14,8 @@ export interface ResolvedReferences {
   readonly skills: readonly string[]
 }
 
-/** The agent settings that a profile resolves to, secrets in clear, and what is missing. */
-export interface ResolvedAgentProfile {
-  readonly settings: JsonObject | undefined
-  readonly mcpServers: readonly string[]
-  readonly danglingMcpServers: readonly string[]
-  readonly errors: readonly string[]
-}
-
-/** Resolves the references of a profile. There are no settings when its model or an MCP server is missing. */
-export function resolveAgentProfile(
-  profile: StoredAgentProfile,
-  references: ResolvedReferences,
-): ResolvedAgentProfile {
+/** Resolves the references of a profile: settings with secrets in clear, none when a reference is missing. */
+export function resolveAgentProfile(profile: StoredAgentProfile, references: ResolvedReferences) {
   const configured = toObject(references.settings.mcp_config)
   const serverNames = profile.mcp_server_refs ?? Object.keys(configured)
   const mcpServers = [...new Set(serverNames)].filter((name) => Object.hasOwn(configured, name))

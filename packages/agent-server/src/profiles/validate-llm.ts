@@ -2,11 +2,6 @@ import { loadOpenModel, type ModelFailureCode, type OpenModel } from '@slipway/a
 import type { Llm, Message } from '@slipway/protocol'
 import { redactText } from '@slipway/shared/redaction'
 
-export interface LlmValidation {
-  readonly valid: boolean
-  readonly error: { readonly type: string; readonly message: string } | null
-}
-
 /** For both requests together: the user waits for the answer. */
 const limitMs = 20_000
 const minTokens = 1
@@ -23,7 +18,7 @@ export async function validateLlm(
   model: Llm,
   signal: AbortSignal,
   options: { readonly openModel?: OpenModel; readonly limitMs?: number } = {},
-): Promise<LlmValidation> {
+) {
   const createModel = options.openModel ?? (await loadOpenModel())
   const limit = AbortSignal.any([signal, AbortSignal.timeout(options.limitMs ?? limitMs)])
   const client = createModel({

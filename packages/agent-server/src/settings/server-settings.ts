@@ -97,7 +97,7 @@ export function withAgentLlm(stored: StoredSettings, llmSettings: Llm): StoredSe
 }
 
 /** The agent settings after a merge patch; a Problem `invalid` has the places of what is not valid then. */
-export function patchAgentSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
+function patchAgentSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
   const patched = patchRedacted(stored, unwrapMcpConfig(diff), toAgentSettingsJson(stored))
   parseOrThrow(agentSettings, patched, ['body', 'agent_settings_diff'], invalidText)
   return patched

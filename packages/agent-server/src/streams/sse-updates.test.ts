@@ -8,11 +8,11 @@ function createUpdates() {
   const listeners = new Set<(hint: TransientUpdate, position: number) => void>()
   const state = { position: 0 }
   let notifications = 0
-  const hints = new SseUpdates(
+  const updates = new SseUpdates(
     () => notifications++,
     () => 1_770_000_000_000_000,
   )
-  hints.subscribe({
+  updates.subscribe({
     subscribe(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
@@ -21,8 +21,8 @@ function createUpdates() {
   const publish = (hint: TransientUpdate) => {
     for (const listener of listeners) listener(hint, state.position)
   }
-  const drain = (position: number) => [...hints.drain(position)].map((bytes) => read(bytes.toString()))
-  return { hints, listeners, state, say: publish, taken: drain, rings: () => notifications }
+  const drain = (position: number) => [...updates.drain(position)].map((bytes) => read(bytes.toString()))
+  return { updates, listeners, state, publish, drain, notificationCount: () => notifications }
 }
 
 function read(text: string): Record<string, unknown> {
@@ -31,9 +31,9 @@ function read(text: string): Record<string, unknown> {
 }
 
 test('a piece is one event that is named hint, has no id and is whole JSON in one line', () => {
-  const { say, taken } = createUpdates()
-  say({ kind: 'delta', content: 'a\nb\r' })
-  expect(taken(0)).toEqual([
+  const { publish, drain } = createUpdates()
+  publish({ kind: 'delta', content: 'a\nb\r' })
+  expect(drain(0)).toEqual([
     {
       id: expect.any(String),
       timestamp: '2026-02-02T02:40:00.000000Z',
@@ -42,39 +42,42 @@ test('a piece is one event that is named hint, has no id and is whole JSON in on
       kind: 'StreamingDeltaEvent',
     },
   ])
-  expect(taken(0)).toEqual([])
+  expect(drain(0)).toEqual([])
 })
 
-test('what a slow reader has not taken is joined, and of what was used only the last word waits', () => {
-  const { say, taken, rings } = createUpdates()
-  say({ kind: 'delta', reasoning_content: 'hm' })
-  say({ kind: 'stats', value: 1 })
-  say({ kind: 'delta', content: 'a ' })
-  say({ kind: 'stats', value: 2 })
-  say({ kind: 'delta', content: 'b' })
-  say({ kind: 'idle' })
-  expect(rings()).toBe(5)
-  expect(taken(0)).toMatchObject([
+test('pending deltas of a slow reader are joined, and only the newest stats wait', () => {
+  const { publish, drain, notificationCount } = createUpdates()
+  publish({ kind: 'delta', reasoning_content: 'hm' })
+  publish({ kind: 'stats', value: 1 })
+  publish({ kind: 'delta', content: 'a ' })
+  publish({ kind: 'stats', value: 2 })
+  publish({ kind: 'delta', content: 'b' })
+  publish({ kind: 'idle' })
+  expect(notificationCount()).toBe(5)
+  expect(drain(0)).toMatchObject([
     { content: 'a b', reasoning_content: 'hm' },
     { kind: 'ConversationStateUpdateEvent', source: 'environment', key: 'stats', value: 2 },
   ])
 })
 
 test('what waits for a reader that never reads stays small', () => {
-  const { say, taken } = createUpdates()
-  for (let n = 0; n < 1000; n++) say({ kind: 'delta', content: 'x'.repeat(1000) })
-  expect(String(taken(0)[0]?.content).length).toBeLessThanOrEqual(64 * 1024)
+  const { publish, drain } = createUpdates()
+  for (let n = 0; n < 1000; n++) publish({ kind: 'delta', content: 'x'.repeat(1000) })
+  expect(String(drain(0)[0]?.content).length).toBeLessThanOrEqual(64 * 1024)
 })
 
 test('nothing is heard any more once it is disposed', () => {
-  const { hints, listeners } = createUpdates()
+  const { updates, listeners } = createUpdates()
   expect(listeners.size).toBe(1)
-  hints[Symbol.dispose]()
+  updates[Symbol.dispose]()
   expect(listeners.size).toBe(0)
 })
 
 const step = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('say' as const), text: fc.string({ minLength: 1 }) }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant('publish' as const), text: fc.string({ minLength: 1 }) }),
+  },
   { weight: 2, arbitrary: fc.constant({ do: 'append' as const }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('read' as const), events: fc.nat({ max: 3 }) }) },
 )
@@ -82,16 +85,16 @@ const step = fc.oneof(
 test('a piece comes after the events before it and before the one it became, and a quick reader misses nothing', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), fc.boolean(), (steps, isQuick) => {
-      const { state, say, taken } = createUpdates()
+      const { state, publish, drain } = createUpdates()
       const said: string[] = ['']
       const heard: string[] = ['']
       let position = 0
       const hear = () => {
-        for (const { content } of taken(position)) heard[position] = `${heard[position] ?? ''}${content}`
+        for (const { content } of drain(position)) heard[position] = `${heard[position] ?? ''}${content}`
       }
       for (const one of steps) {
-        if (one.do === 'say') {
-          say({ kind: 'delta', content: one.text })
+        if (one.do === 'publish') {
+          publish({ kind: 'delta', content: one.text })
           said[state.position] = `${said[state.position] ?? ''}${one.text}`
         }
         if (one.do === 'append') state.position++

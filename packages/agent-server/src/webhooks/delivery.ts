@@ -34,7 +34,7 @@ export interface DeliveryResult {
   readonly failure: FailedOutcome | undefined
 }
 
-export interface WebhookDeliveryOptions {
+interface WebhookDeliveryOptions {
   readonly receiver: string
   readonly baseUrl: string
   readonly headers: Readonly<Record<string, string>>

@@ -11,7 +11,7 @@ const warnIntervalMs = 60_000
 /** Delay after an internal error. */
 const internalErrorDelayMs = 5_000
 
-export interface WebhookReceiverOptions {
+interface WebhookReceiverOptions {
   /** Key of its cursors. */
   readonly receiver: string
   /** Its address without secrets, for the log. */

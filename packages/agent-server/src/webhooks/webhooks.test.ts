@@ -20,7 +20,7 @@ interface ReceivedRequest {
   readonly body: string
 }
 
-/** True: it is taken. False: the plan has answered itself. */
+/** True: accepted. False: the plan has answered. */
 type Plan = (received: ReceivedRequest, response: ServerResponse) => boolean | Promise<boolean>
 
 /** A receiver of webhooks on loopback that keeps what it takes: events by position, and what it heard of conversations. */
@@ -297,7 +297,7 @@ test('whatever a receiver does, in the end it has the log, byte for byte', async
   expect(turn).toBeGreaterThan(40)
 }, 120_000)
 
-test('a conversation that is never taken is in the way of no other, and a dead receiver in the way of no other one', async () => {
+test('a refused conversation or a dead receiver does not delay others', async () => {
   await using from = await createSender()
   await using far = await new TestReceiver().listen()
   const poisoned = await Promise.all([1, 2, 3, 4, 5].map(() => from.create()))

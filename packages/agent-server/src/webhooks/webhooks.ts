@@ -14,7 +14,7 @@ const maxRetryMs = 60_000
 const requestTimeoutMs = 30_000
 const flushTimeoutMs = 3_000
 
-export interface WebhooksOptions {
+interface WebhooksOptions {
   readonly storage: Pick<Storage, 'log' | 'conversations' | 'deliveries'>
   readonly receivers: readonly WebhookSpec[]
   /** ConversationInfo as the REST interface answers it, `id` included. */

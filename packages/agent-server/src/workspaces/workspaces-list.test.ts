@@ -22,7 +22,7 @@ const one = { id: '1', name: 'One', path: '/one' }
 const two = { id: '2', name: 'Two', path: '/p/two', parentPath: '/p' }
 const parent = { id: 'p', name: 'P', path: '/p' }
 
-test('workspaces and their parents are added, listed and taken away, each by its path', async () => {
+test('workspaces and their parents are added, listed and removed by path', async () => {
   await using server = await openServer()
   const { call } = server
   expect(await call('GET', path)).toEqual({ status: 200, json: { workspaces: [], workspaceParents: [] } })
