@@ -1,5 +1,4 @@
-export { asRecord, isRecord, parseJson, parseJsonObject } from './json.ts'
 export { definedMembers } from './defined-members.ts'
-export { isRecord, parseJson } from './json.ts'
+export { asRecord, isRecord, parseJson, parseJsonObject } from './json.ts'
 export { mergePatch, restoreRedacted } from './merge-patch.ts'
 export { ownMember, renameMember, withoutMember } from './own-member.ts'
