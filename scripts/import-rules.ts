@@ -25,7 +25,7 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
  * imports `message-texts` alone, because the schemas would cost it more memory than its work.
  */
 export const frontDoors: Readonly<Record<string, readonly string[]>> = {
-  shared: ['async', 'collections', 'fs', 'json', 'metrics', 'redaction', 'url'],
+  shared: ['async', 'collections', 'fs', 'json', 'metrics', 'process', 'redaction', 'url'],
   protocol: ['', 'message-texts'],
   cli: ['toolkit'],
   examples: ['demo', 'demo-sandbox', 'find-processes'],
@@ -40,6 +40,7 @@ export const maxFiles = 20
  */
 export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'lru-cache': ['shared/src/collections/'],
+  koffi: ['shared/src/process/'],
   zod: ['protocol/', 'agent-server/src/config/config.ts', 'sandbox-server/src/config/config.ts'],
   'find-my-way': ['http/src/core/router.ts'],
   '@fastify/': ['http/'],

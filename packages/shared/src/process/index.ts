@@ -1,0 +1,1 @@
+export { type Libc, loadLibc, type PeerCredentials } from './libc.ts'
