@@ -6,8 +6,11 @@ import { Workspace } from './workspace.ts'
 
 let count = 0
 
-async function openWorkspace() {
-  const workspace = await Workspace.open({ directory: tmpdir(), env: { PATH: process.env.PATH ?? '/bin' } })
+async function openWorkspace(env: Readonly<Record<string, string>> = {}) {
+  const workspace = await Workspace.open({
+    directory: tmpdir(),
+    env: { PATH: process.env.PATH ?? '/bin', ...env },
+  })
   const follow = (
     script: string,
     onOutput: (stream: string, bytes: Buffer) => Promise<void> | undefined = () => undefined,
@@ -86,15 +89,16 @@ test('an abort ends everything at once, also what has left the group', async () 
   await waitUntil(() => countProcesses(mark) === 0)
 })
 
-test('what was left running by a process that died is found by its name', async () => {
-  await using it = await openWorkspace()
+test('processes that an earlier server process left running are killed by its name', async () => {
+  const server = `left-${process.pid}`
+  await using it = await openWorkspace({ SLIPWAY_SERVER: server })
   const mark = `6${process.pid}.5`
-  const name = `left-${process.pid}`
-  await it.follow(`sleep ${mark} > /dev/null 2>&1 &`, undefined, { name })
+  await it.follow(`setsid sleep ${mark} > /dev/null 2>&1 &`)
   await waitUntil(() => countProcesses(mark) === 1)
-  await Workspace.killOrphans(new Set([`${name}x`, 'left']))
+  await Workspace.killLeftovers(`${server}x`)
+  await Workspace.killLeftovers('left')
   expect(countProcesses(mark)).toBe(1)
-  await Workspace.killOrphans(new Set([name]))
+  await Workspace.killLeftovers(server)
   await waitUntil(() => countProcesses(mark) === 0)
 })
 

@@ -4,6 +4,7 @@ import { realpath } from 'node:fs/promises'
 import { isAbsolute, resolve, sep } from 'node:path'
 import type { IPty } from '@lydell/node-pty'
 import { isWithin } from '@slipway/shared/fs'
+import { loadLibc } from '@slipway/shared/process'
 import { BoundedBuffer } from './bounded-buffer.ts'
 import { killByEnvironment, killProcessGroup, killSession } from './processes.ts'
 import { PathNotAllowedError, resolveRealPath } from './resolve-path.ts'
@@ -203,14 +204,15 @@ export class Workspace implements AsyncDisposable {
     }
   }
 
-  /** Kills processes of `runStreaming` of these names that an earlier server process left. Needs /proc. */
-  static async killOrphans(names: ReadonlySet<string>): Promise<void> {
-    const namePattern = /(?:^|\0)SLIPWAY_COMMAND=[^/\0]*\/([^\0]*)/
-    await killByEnvironment((environment) => {
-      const name =
-        environment.includes(commandEnvPrefix) && namePattern.exec(environment.toString('latin1'))?.[1]
-      return typeof name === 'string' && names.has(name)
-    })
+  /**
+   * Kills all processes whose environment has `SLIPWAY_SERVER=<server>`: what an earlier process of a server
+   * left running. Needs /proc; does not find processes that cleared their environment.
+   */
+  static async killLeftovers(server: string): Promise<void> {
+    const pattern = new RegExp(`(?:^|\\0)SLIPWAY_SERVER=${RegExp.escape(server)}(?:\\0|$)`)
+    await killByEnvironment(
+      (environment) => environment.includes(server) && pattern.test(environment.toString('latin1')),
+    )
   }
 
   /**
@@ -222,7 +224,7 @@ export class Workspace implements AsyncDisposable {
     args: readonly string[],
     options: ProcessOptions & { readonly columns: number; readonly rows: number },
   ): Promise<Terminal> {
-    const { spawn: spawnPty } = await import('@lydell/node-pty')
+    const [{ spawn: spawnPty }, libc] = await Promise.all([import('@lydell/node-pty'), loadLibc()])
     await waitForForkTurn()
     this.#assertOpen()
     const marker = randomUUID()
@@ -234,6 +236,8 @@ export class Workspace implements AsyncDisposable {
       name: options.env?.TERM ?? 'xterm-256color',
       encoding: null,
     })
+    // In the same turn of the event loop: no other program may inherit the terminal and type into it.
+    libc?.closeOnExec((pty as IPty & { readonly fd: number }).fd)
     // Once: after its end the process id may be reused.
     let killPromise: Promise<void> | undefined
     const kill = () => {
