@@ -36,14 +36,19 @@ async function restart(signal: NodeJS.Signals, env: Readonly<Record<string, stri
 
 const hasLabel = (what: string) => (event: ApiEvent) => eventLabel(event) === what
 
-/** Processes whose command line contains a mark, after some time for stopping processes to end. */
+/** Command lines of the processes whose name is the mark. */
+async function findProcesses(mark: string): Promise<string[]> {
+  const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
+  const lines = await Promise.all(
+    pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')),
+  )
+  return lines.filter((line) => line.startsWith(mark))
+}
+
+/** The same, after some time for stopping processes to end. */
 async function waitForProcessesToEnd(mark: string): Promise<string[]> {
   for (let attempt = 0; ; attempt++) {
-    const pids = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
-    const lines = await Promise.all(
-      pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')),
-    )
-    const found = lines.filter((line) => line.includes(mark))
+    const found = await findProcesses(mark)
     if (found.length === 0 || attempt === 100) return found
     await sleep(50)
   }
@@ -90,6 +95,25 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
     expect(findLogIssues(ended)).toEqual([])
   },
 )
+
+test('processes that a killed server left running are ended before the next one answers', async () => {
+  const mark = `slipway-leftover-${randomUUID()}`
+  const { id } = await driver.createScripted([
+    bashStep(`trap '' HUP; (setsid bash -c 'exec -a ${mark} sleep 300' &) ; exec -a ${mark} sleep 300`),
+    finishStep(),
+  ])
+  // A terminal that was opened later, and ignores that the server hangs up.
+  const later = await driver.createScripted([
+    bashStep(`trap '' HUP; exec -a ${mark} sleep 300`),
+    finishStep(),
+  ])
+  for (const each of [id, later.id])
+    await driver.waitForEvent(each, (event) => collectTexts(event).includes(mark))
+  await expect.poll(async () => (await findProcesses(mark)).length, { timeout: 10_000 }).toBe(3)
+  await server.stop('SIGKILL')
+  await start()
+  expect(await findProcesses(mark)).toEqual([])
+})
 
 test.each(['SIGKILL', 'SIGTERM'] as const)(
   '%s during a model call: nothing of it is stored, and run calls the model again',

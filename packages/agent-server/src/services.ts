@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto'
+import { realpath } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { toolNames } from '@slipway/agent'
+import { toolNames, Workspace } from '@slipway/agent'
 import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import { Cipher, type SqliteStorage } from '@slipway/storage'
@@ -53,12 +55,23 @@ interface ServicesOptions {
   readonly workMetrics: WorkMetrics
 }
 
-/** Opens everything that depends on keys and secrets, and pauses runs of the last process. */
+/** The value of `SLIPWAY_SERVER` in the environment of all programs that this server starts. */
+async function serverMarker(directory: string): Promise<string> {
+  const path = await realpath(directory)
+  return createHash('sha256').update(path).digest('hex').slice(0, 16)
+}
+
+/**
+ * Opens everything that depends on keys and secrets, ends the programs that the last process left running, and
+ * pauses its runs.
+ */
 export async function openServices(options: ServicesOptions) {
   const { config, directory: dataDirectory, storage, log, activity, workMetrics } = options
   await using resources = new AsyncDisposableStack()
   const now = () => Date.now() * 1000
-  const { toolEnvironment: environment } = config
+  const server = await serverMarker(dataDirectory)
+  const environment: Config['toolEnvironment'] = { ...config.toolEnvironment, SLIPWAY_SERVER: server }
+  const leftoversKilled = Workspace.killLeftovers(server)
   const infoReader = new ConversationInfoReader(storage, dataDirectory)
   const cipher = await Cipher.open({ directory: dataDirectory, secretKey: config.secretKey, log })
   const settings = new ServerSettings({ directory: dataDirectory, cipher })
@@ -140,6 +153,7 @@ export async function openServices(options: ServicesOptions) {
       now,
     }),
   )
+  await leftoversKilled
   await registry.recover()
   webhooks.start()
   const tickets = new WorkspaceTickets({

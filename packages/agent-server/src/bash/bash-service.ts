@@ -47,16 +47,7 @@ export class BashService implements AsyncDisposable {
 
   static async open(options: BashServiceOptions): Promise<BashService> {
     const { workingDirectory: directory, environment: env } = options
-    const bash = new BashService(options, await Workspace.open({ directory, env, isConfined: false }))
-    // In the background, so that the server starts at once.
-    const killLeftovers = async () => {
-      const ids = await bash.events.getRecoveredIds()
-      if (ids.size > 0) await Workspace.killOrphans(ids)
-    }
-    killLeftovers().catch((error) =>
-      options.log('error', 'stored commands cannot be read', { error: String(error) }),
-    )
-    return bash
+    return new BashService(options, await Workspace.open({ directory, env, isConfined: false }))
   }
 
   get runningCount(): number {

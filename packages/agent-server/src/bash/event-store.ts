@@ -46,7 +46,6 @@ export class BashEventStore implements AsyncDisposable {
   readonly #options: BashEventStoreOptions
   readonly #added = new Signal()
   #opening: Promise<BashEvents> | undefined
-  #recoveredIds: readonly string[] = []
   #lastInstant = 0
 
   constructor(options: BashEventStoreOptions) {
@@ -81,12 +80,6 @@ export class BashEventStore implements AsyncDisposable {
     const storedBytes = this.#addOutput(events, commandId, order, draft)
     await this.#trim(events)
     return storedBytes
-  }
-
-  /** The commands that were there at the start. */
-  async getRecoveredIds(): Promise<ReadonlySet<string>> {
-    await this.#open()
-    return new Set(this.#recoveredIds)
   }
 
   /** One page as JSON: `{"items":[...],"next_page_id":...}`. An unknown page id is a Problem `invalid`. */
@@ -168,7 +161,6 @@ export class BashEventStore implements AsyncDisposable {
     await importCommandFiles(join(directory, 'bash'), events, log)
     this.#lastInstant = events.lastInstant
     const unfinished = events.unfinished()
-    this.#recoveredIds = [...events.finished(), ...unfinished].map(({ commandId }) => commandId)
     for (const { commandId, nextOrder } of unfinished)
       this.#addOutput(events, commandId, nextOrder, interruptedOutput)
     await this.#trim(events)
