@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Endpoint } from './agent-server-api.ts'
 
-const agentServerMain = resolve(import.meta.dirname, '../../packages/agent-server/src/main.ts')
+export const agentServerMain = resolve(import.meta.dirname, '../../packages/agent-server/src/main.ts')
 
 /**
  * A server to test against: the one that `SLIPWAY_URL` names, or one of the working tree with a data
@@ -46,8 +46,14 @@ export async function startAgentServer(
 }
 
 /** Starts any program of this Node whose first line is its address. */
-export async function startProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const child = spawn(process.execPath, args, {
+export async function startProcess(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  /** A program that starts Node: `setpriv` and its arguments. */
+  wrapper: readonly string[] = [],
+) {
+  const [program = process.execPath, ...rest] = [...wrapper, process.execPath]
+  const child = spawn(program, [...rest, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, SLIPWAY_LOG_LEVEL: 'error', ...env },
   })

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { resolve } from 'node:path'
 import { createApp, createLogger, isLoopback, listen, openTelemetry } from '@slipway/http'
 import { agentServerOpenApi, agentServerRoutes } from '@slipway/protocol'
+import { hideFromDebuggers } from '@slipway/shared/process'
 import { openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { readConfig } from './config/config.ts'
@@ -96,6 +97,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     socket === undefined ? { host, port } : { socketPath: resolve(socket) },
   )
   log('debug', 'listening', { url: listening.url })
+  void hideFromDebuggers()
   options.ready?.(listening.url)
   using _ = shrinkHeapWhenIdle()
   if (!options.signal.aborted) await once(options.signal, 'abort')

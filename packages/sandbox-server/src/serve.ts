@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { createApp, createLogger, listen, openTelemetry, tracedFetch, unixFetch } from '@slipway/http'
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
+import { hideFromDebuggers } from '@slipway/shared/process'
 import { Cipher, openControlPlaneStore, openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
@@ -198,6 +199,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   })
   await sandboxes.startReconciling()
   log('debug', 'listening', { url: listening.url })
+  void hideFromDebuggers()
   options.ready?.({ url: config.publicUrl ?? listening.url, key, notes: await isolationNotes(backends) })
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()

@@ -1,1 +1,1 @@
-export { type Libc, loadLibc, type PeerCredentials } from './libc.ts'
+export { hideFromDebuggers, type Libc, loadLibc, type PeerCredentials } from './libc.ts'

@@ -31,6 +31,15 @@ export function loadLibc(): Promise<Libc | undefined> {
   return libc
 }
 
+/**
+ * Keeps other processes of the same user from reading the memory and the first environment of this one, where the
+ * system can. Root still reads both.
+ */
+export async function hideFromDebuggers(): Promise<void> {
+  const libc = await loadLibc()
+  libc?.disableDumps()
+}
+
 async function open(): Promise<Libc> {
   const { default: koffi } = await import('koffi')
   const library = koffi.load('libc.so.6')
