@@ -26,6 +26,11 @@ export interface ProxyTarget {
 /** Forwards everything below a path to another server: requests of all methods, and WebSockets. */
 export interface ProxyRoute {
   /**
+   * What the targets serve is not trusted: their pages get an opaque origin of their own (CSP sandbox), no cookies
+   * and no service worker, so that they cannot act as pages of this server.
+   */
+  readonly isUntrusted?: boolean
+  /**
    * With braces: `/sandboxes/{sandbox_id}/{name}`. A literal segment precedes routes with braces in the same
    * place.
    */
@@ -94,6 +99,7 @@ export interface ForwardedRequest {
   readonly target: TargetAddress
   readonly path: string
   readonly headers: IncomingHttpHeaders
+  readonly isUntrusted: boolean
 }
 
 /** Builds the request for the target of a route. `base` is the base path before the prefix. */
@@ -104,6 +110,9 @@ export async function buildForwardedRequest(
 ): Promise<ForwardedRequest> {
   const { route, params, prefix, path, query } = match
   const header = (name: string) => getHeader(raw, name)
+  const { isUntrusted = false } = route
+  if (isUntrusted && header('service-worker') !== undefined)
+    throw new Problem('forbidden', 'Service workers are not allowed here')
   const request = { params, header, isUpgrade, method: raw.method ?? '', path }
   const { url, headers: overrides = {} } = await route.target(request)
   const address = new URL(url)
@@ -116,7 +125,7 @@ export async function buildForwardedRequest(
   }
   for (const [name, value] of Object.entries(overrides)) headers[name.toLowerCase()] = value
   for (const [name, value] of Object.entries(headers)) if (value === undefined) delete headers[name]
-  return { target, path: address.pathname.replace(/\/+$/, '') + path + query, headers }
+  return { target, path: address.pathname.replace(/\/+$/, '') + path + query, headers, isUntrusted }
 }
 
 function parseTarget(url: URL): TargetAddress {

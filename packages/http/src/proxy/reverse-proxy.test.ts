@@ -258,6 +258,18 @@ test('the target gets forwarded headers and no hop-by-hop headers', async () => 
   })
 })
 
+test('answers of an untrusted target get an opaque origin and set nothing for the whole origin', async () => {
+  await using both = await createProxyFixture()
+  const route = { ...proxyTo(both.target.listening.url), isUntrusted: true }
+  await using near = await TestServer.start({}, {}, { proxyRoutes: [route] })
+  const { status, headers } = await near.call(`${at}/api/cookie`)
+  expect([status, headers['set-cookie'], headers.etag]).toEqual([200, undefined, '"e"'])
+  expect(headers['content-security-policy']).toContain('sandbox')
+  expect(headers['content-security-policy']).not.toContain('allow-same-origin')
+  const worker = await near.call(`${at}/api/cookie`, { headers: { 'service-worker': 'script' } })
+  expect(worker.status).toBe(403)
+})
+
 test('a request that names a protocol without asking for it is an ordinary one', async () => {
   await using both = await createProxyFixture()
   const headers = { connection: 'close', upgrade: 'websocket' }

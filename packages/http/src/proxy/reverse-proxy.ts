@@ -115,7 +115,10 @@ export class ReverseProxy {
     return undefined
   }
 
-  async #forwardRequest(exchange: Exchange, { target, path, headers }: ForwardedRequest): Promise<void> {
+  async #forwardRequest(
+    exchange: Exchange,
+    { target, path, headers, isUntrusted }: ForwardedRequest,
+  ): Promise<void> {
     const { raw, res } = exchange
     const { createProxyServer } = await import('http-proxy-3')
     if (res.destroyed) throw new ClientDisconnected('The client went away')
@@ -129,7 +132,7 @@ export class ReverseProxy {
     proxy.on('proxyReq', (outgoing) => outgoing.once('close', fail))
     proxy.on('proxyRes', (answer) => {
       isAnswered = true
-      this.#forwardResponse(exchange, answer).then(resolve, reject)
+      this.#forwardResponse(exchange, answer, isUntrusted).then(resolve, reject)
     })
     res.once('close', resolve)
     const { method = '' } = raw
@@ -148,13 +151,14 @@ export class ReverseProxy {
     await promise
   }
 
-  async #forwardResponse(exchange: Exchange, answer: IncomingMessage): Promise<void> {
+  async #forwardResponse(exchange: Exchange, answer: IncomingMessage, isUntrusted: boolean): Promise<void> {
     const { raw, res, stallMs } = exchange
     const { statusCode = 0, statusMessage = '' } = answer
     try {
       const close = raw.complete ? [] : ['connection', 'close']
       res.writeHead(statusCode, statusMessage, [
-        ...forwardableHeaders(answer, ['transfer-encoding']),
+        ...forwardableHeaders(answer, ['transfer-encoding', ...(isUntrusted ? originHeaders : [])]),
+        ...(isUntrusted ? ['Content-Security-Policy', opaqueOrigin] : []),
         ...close,
       ])
       // Sends the head at once with its raw bytes (`flushHeaders` would write them as UTF-8).
@@ -242,6 +246,10 @@ export class ReverseProxy {
     })
   }
 }
+
+/** Headers by which a page changes what the browser does with its whole origin. */
+const originHeaders = ['set-cookie', 'set-cookie2', 'service-worker-allowed', 'clear-site-data']
+const opaqueOrigin = 'sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts'
 
 function badGateway(cause: unknown): Problem {
   const problem = new Problem('bad_gateway', 'The server behind this address does not answer')

@@ -1,10 +1,11 @@
 import type { ProxyRequest, ProxyRoute } from '@slipway/http'
-import { Problem } from '@slipway/protocol'
+import { type Scope as KeyScope, Problem } from '@slipway/protocol'
 import { ownedBy, type SandboxRow, type Scope } from '@slipway/storage'
 import { hashKey } from '../auth/authenticator.ts'
 import { proxyPathNames } from './exposed-urls.ts'
 
 type Header = ProxyRequest['header']
+type AuthenticateCaller = (header: Header) => Promise<Scope & { readonly scopes: readonly KeyScope[] }>
 
 export interface ProxiedSandboxes {
   find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]>
@@ -23,22 +24,21 @@ const ownCookie = /^(api_key|keycloak_auth\w*)=/
  */
 export function sandboxProxyRoute(deps: {
   readonly sandboxes: ProxiedSandboxes
-  /** The owner of the key in the headers; a Problem without a valid one. */
-  readonly authenticateCaller: (header: Header) => Promise<Scope>
+  /** The owner of the key in the headers, and its scopes; a Problem without a valid one. */
+  readonly authenticateCaller: AuthenticateCaller
 }): ProxyRoute {
   const { sandboxes, authenticateCaller } = deps
   return {
     prefix: '/sandboxes/{sandbox_id}/{name}',
-    async target({ params, header }) {
+    isUntrusted: true,
+    async target({ params, header, method, isUpgrade }) {
       const name = Object.keys(proxyPathNames).find((known) => proxyPathNames[known] === params.name)
       const [row] = await sandboxes.find([params.sandbox_id ?? ''])
       if (row === undefined || name === undefined) throw new Problem('not_found', 'Not Found')
-      const key = header('x-session-api-key')
-      const hasAccess =
-        name === 'AGENT_SERVER' ||
-        (key !== undefined && isSessionKey(row, key)) ||
-        ownedBy(await authenticateCaller(header)).includes(row)
-      if (!hasAccess) throw new Problem('not_found', 'Not Found')
+      if (name !== 'AGENT_SERVER') {
+        const scope = /^(?:GET|HEAD)$/.test(method) && !isUpgrade ? 'read' : 'write'
+        await requireAccess(row, header, scope, authenticateCaller)
+      }
       if (row.status !== 'RUNNING' || row.wanted !== 'running') throw notRunningProblem(row)
       const url = sandboxes.addresses(row)[name]
       if (url === undefined) throw new Problem('not_found', 'The sandbox has no such address')
@@ -46,6 +46,20 @@ export function sandboxProxyRoute(deps: {
       return { url, headers: upstreamHeaders(header, name, row) }
     },
   }
+}
+
+async function requireAccess(
+  row: SandboxRow,
+  header: Header,
+  scope: KeyScope,
+  authenticateCaller: AuthenticateCaller,
+): Promise<void> {
+  const key = header('x-session-api-key')
+  if (key !== undefined && isSessionKey(row, key)) return
+  const caller = await authenticateCaller(header)
+  if (!ownedBy(caller).includes(row)) throw new Problem('not_found', 'Not Found')
+  if (!caller.scopes.includes(scope))
+    throw new Problem('forbidden', `This key may not do that: it needs the scope ${scope}.`)
 }
 
 /** A sandbox must not see the keys of its owner, nor its workers the session key. */
