@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
-import { createApp, createLogger, listen, openTelemetry, tracedFetch, unixFetch } from '@slipway/http'
+import { createApp, createLogger, listen, openTelemetry, tracedFetch } from '@slipway/http'
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { hideFromDebuggers } from '@slipway/shared/process'
@@ -28,6 +28,7 @@ import { startTaskHandlers } from './handlers/start-tasks.ts'
 import { webhookHandlers } from './handlers/webhooks.ts'
 import { EventIngest } from './ingest/event-ingest.ts'
 import { allowedHostNames, InternalListeners } from './network/internal-listeners.ts'
+import { sandboxFetch } from './network/sandbox-fetch.ts'
 import { sandboxProxyRoute } from './network/sandbox-proxy.ts'
 import { Sandboxes } from './sandboxes/sandboxes.ts'
 import { SandboxSpecs } from './sandboxes/state/specs.ts'
@@ -67,7 +68,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const log = createLogger(process.stderr, config.logLevel)
   const serviceInfo = { service: 'slipway-sandbox-server', version: ownPackage.version, log }
   await using telemetry = await openTelemetry(config.telemetry, serviceInfo)
-  const fetch = tracedFetch(unixFetch, telemetry.traces)
+  const fetch = tracedFetch(sandboxFetch, telemetry.traces)
   const now = () => Date.now() * 1000
   await using storage = await openStorage({ directory, log })
   await using controlPlane = await openControlPlaneStore({ directory, log })

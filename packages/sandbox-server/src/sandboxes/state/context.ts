@@ -1,9 +1,9 @@
-import { unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
 import type { Cipher, ControlPlaneStore, SandboxRow } from '@slipway/storage'
 import type { Backend } from '../../backends/backend.ts'
 import type { Expose } from '../../network/exposed-urls.ts'
+import { sandboxFetch } from '../../network/sandbox-fetch.ts'
 import type { Lifetimes } from './lifetimes.ts'
 import type { SandboxEnvironment } from './sandbox-config.ts'
 import { type OnStep, SandboxRepository } from './sandbox-repository.ts'
@@ -67,7 +67,7 @@ export function createContext(options: SandboxesOptions) {
     pollMs: [20, 500] as const,
     retryMs: [1_000, 60_000] as const,
     evictIdleSeconds: 10,
-    fetch: unixFetch,
+    fetch: sandboxFetch,
     now: Date.now,
     ...options,
     backends,
