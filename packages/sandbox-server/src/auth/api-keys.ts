@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { type Instant, Problem, parseInstant, type Scope } from '@slipway/protocol'
 import type { ApiKeyRow, UserRows } from '@slipway/storage'
-import { defaultUserId, hashKey } from './authenticator.ts'
+import { type Caller, defaultUserId, hashKey } from './authenticator.ts'
 
 const maxKeysPerUser = 100
 
@@ -13,12 +13,21 @@ export interface KeyRequest {
   readonly expires_at?: string | undefined
 }
 
-/** Creates a key of a user. Only its hash is stored. */
+/** The key with which another is created: `keyId` is null for a key of the server. */
+export type KeyCreator = Pick<Caller, 'keyId' | 'expiresAt'>
+
+const server: KeyCreator = { keyId: null, expiresAt: null }
+
+/**
+ * Creates a key of a user. Only its hash is stored. A key never outlives the key that created it: it expires with
+ * it at the latest, and is revoked with it.
+ */
 export async function issueApiKey(
   users: UserRows,
   user: string,
   request: KeyRequest,
   now: Instant,
+  creator = server,
 ): Promise<{ readonly key: string; readonly row: ApiKeyRow }> {
   if ((await users.listKeys(user)).length >= maxKeysPerUser) {
     throw new Problem('conflict', `There are ${maxKeysPerUser} keys already; revoke some first`)
@@ -36,9 +45,10 @@ export async function issueApiKey(
     name: request.name ?? null,
     scopes: [...new Set(request.scopes)],
     not_before: toInstant(not_before),
-    expires_at: toInstant(expires_at),
+    expires_at: earlier(toInstant(expires_at), creator.expiresAt),
     created_at: now,
     used_at: null,
+    created_by: creator.keyId,
   }
   await users.addKey(row)
   return { key, row }
@@ -63,6 +73,11 @@ export async function bootstrapKey(
   if (!isRequested && !isFirst) return undefined
   const request = { name: 'made at start', scopes: ['read', 'write', 'admin'] as const }
   return (await issueApiKey(users, defaultUserId, request, now)).key
+}
+
+/** Null: never. */
+function earlier(a: Instant | null, b: Instant | null): Instant | null {
+  return a === null || b === null ? (a ?? b) : Math.min(a, b)
 }
 
 /** `sk-slipway-` and 256 random bits. */

@@ -12,6 +12,8 @@ export interface Caller {
   readonly scopes: readonly Scope[]
   /** Null for a key of the configuration. */
   readonly keyId: string | null
+  /** Null: the key never expires. */
+  readonly expiresAt: Instant | null
   /** The only organisation in which the key works. */
   readonly boundOrg: string | null
   readonly isAdmin: boolean
@@ -89,7 +91,8 @@ export class Authenticator {
     if (row !== undefined && now() - (row.used_at ?? 0) > touchIntervalMicros)
       await users.markKeyUsed(row.id, now())
     const scopes = row === undefined ? allScopes : allScopes.filter((scope) => row.scopes.includes(scope))
-    return { owner: user.id, org, scopes, keyId: row?.id ?? null, boundOrg, isAdmin: user.is_admin }
+    const { id: keyId = null, expires_at: expiresAt = null } = row ?? {}
+    return { owner: user.id, org, scopes, keyId, expiresAt, boundOrg, isAdmin: user.is_admin }
   }
 
   /** Wire 4.4: the key's organisation, then the header's, then the user's. */
@@ -123,6 +126,14 @@ export class Authenticator {
 export function getCaller({ caller }: { readonly caller: unknown }): Caller {
   if (typeof caller === 'object' && caller !== null && 'owner' in caller) return caller as Caller
   throw new Error('this route has no caller')
+}
+
+/** Session keys are for callers that may write: with one, a caller runs commands in the sandbox. */
+export function hideSessionKey<T extends { readonly session_api_key: string | null }>(
+  { scopes }: Caller,
+  info: T,
+): T {
+  return scopes.includes('write') ? info : { ...info, session_api_key: null }
 }
 
 /** The sandbox of a request to a route of sandboxes. */

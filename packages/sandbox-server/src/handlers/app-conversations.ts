@@ -1,7 +1,7 @@
 import type { Handlers } from '@slipway/http'
 import { type Llm, Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import type { Accounts } from '../accounts/accounts.ts'
-import { getCaller } from '../auth/authenticator.ts'
+import { type Caller, getCaller, hideSessionKey } from '../auth/authenticator.ts'
 import type { AgentCalls } from '../conversations/agent-calls.ts'
 import type { Conversations } from '../conversations/conversations.ts'
 import type { ConversationDownloads } from '../conversations/download.ts'
@@ -23,18 +23,23 @@ export function appConversationHandlers(deps: {
     readonly caller: unknown
     readonly params: { readonly conversation_id: string }
   }) => conversations.getOwned(getCaller(request), request.params.conversation_id)
+  const search = async (caller: Caller, query: Parameters<typeof conversations.search>[1]) => {
+    const { items, ...page } = await conversations.search(caller, query)
+    return { ...page, items: items.map((info) => hideSessionKey(caller, info)) }
+  }
   return {
     async listAppConversations(request) {
       const { ids, ...query } = request.query
-      const scope = getCaller(request)
-      if (ids === undefined) return { json: await conversations.search(scope, query) }
-      const rows = await conversations.findOwned(scope, ids)
+      const caller = getCaller(request)
+      if (ids === undefined) return { json: await search(caller, query) }
+      const rows = await conversations.findOwned(caller, ids)
       const infos = await conversations.toInfos(rows.filter((row) => row !== undefined))
       const byId = new Map(infos.map((info) => [info.id, info]))
-      return { json: ids.map((id) => byId.get(toHexId(id)) ?? null) }
+      const found = ids.map((id) => byId.get(toHexId(id)))
+      return { json: found.map((info) => (info === undefined ? null : hideSessionKey(caller, info))) }
     },
     async searchAppConversations(request) {
-      return { json: await conversations.search(getCaller(request), request.query) }
+      return { json: await search(getCaller(request), request.query) }
     },
     async countAppConversations(request) {
       return { json: await conversations.count(getCaller(request), request.query) }

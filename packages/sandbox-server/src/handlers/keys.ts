@@ -14,15 +14,20 @@ export function keyHandlers(deps: {
   readonly now: () => Instant
 }) {
   const { users, sandboxes, quota, now } = deps
-  const createKeyReply = async (user: string, request: KeyRequest) => {
-    const { key, row } = await issueApiKey(users, user, request, now())
+  const createKeyReply = async (user: string, request: KeyRequest, creator: Caller) => {
+    const { key, row } = await issueApiKey(users, user, request, now(), creator)
     return { status: 201, json: { ...keyInfo(row), key } }
   }
+  /** A key of an organisation shows the keys of that organisation only. */
+  const listVisibleKeys = async (caller: Caller) =>
+    (await users.listKeys(requireOwner(caller))).filter(
+      ({ org }) => caller.boundOrg === null || org === caller.boundOrg,
+    )
   const requireUser = async (id: string) => requireFound(await users.getUser(id), 'user')
   const requireOrg = async (id: string) => requireFound(await users.getOrg(id), 'organisation')
   return {
     async listApiKeys(request) {
-      return { json: (await users.listKeys(requireOwner(getCaller(request)))).map(keyInfo) }
+      return { json: (await listVisibleKeys(getCaller(request))).map(keyInfo) }
     },
     async createApiKey(request) {
       const caller = getCaller(request)
@@ -37,7 +42,7 @@ export function keyHandlers(deps: {
           'A key of an organisation creates keys of that organisation only: set org_id',
         )
       }
-      return await createKeyReply(requireOwner(caller), body)
+      return await createKeyReply(requireOwner(caller), body, caller)
     },
     async currentApiKey(request) {
       const { owner, org, scopes, keyId, boundOrg } = getCaller(request)
@@ -48,7 +53,10 @@ export function keyHandlers(deps: {
       return { json: { id: keyId, name, ...orgs, user_id: owner, auth_type, scopes } }
     },
     async deleteApiKey(request) {
-      if (await users.removeKey(requireOwner(getCaller(request)), request.params.key_id)) return success
+      const { key_id } = request.params
+      const caller = getCaller(request)
+      const isVisible = (await listVisibleKeys(caller)).some(({ id }) => id === key_id)
+      if (isVisible && (await users.removeKey(requireOwner(caller), key_id))) return success
       throw new Problem('not_found', 'There is no such key')
     },
     async quotaStatus(request) {
@@ -106,8 +114,9 @@ export function keyHandlers(deps: {
       await users.removeUser(user_id)
       return success
     },
-    async createUserKey({ params: { user_id }, body }) {
-      return await createKeyReply((await requireUser(user_id)).id, body)
+    async createUserKey(request) {
+      const { id } = await requireUser(request.params.user_id)
+      return await createKeyReply(id, request.body, getCaller(request))
     },
     async listOrganizations({ query }) {
       const { items, next_page_id } = await users.listOrgs(query)

@@ -1,7 +1,7 @@
 import type { Handlers } from '@slipway/http'
 import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
 import { ownedBy } from '@slipway/storage'
-import { getCaller } from '../auth/authenticator.ts'
+import { getCaller, hideSessionKey } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { SandboxSpecs } from '../sandboxes/state/specs.ts'
 
@@ -12,17 +12,21 @@ export function sandboxHandlers(deps: { readonly sandboxes: Sandboxes; readonly 
   const { sandboxes, specs } = deps
   return {
     async searchSandboxes(request) {
-      const page = await sandboxes.search(getCaller(request), request.query)
-      const items = await Promise.all(page.items.map((row) => sandboxes.getInfo(row)))
+      const caller = getCaller(request)
+      const page = await sandboxes.search(caller, request.query)
+      const items = await Promise.all(
+        page.items.map(async (row) => hideSessionKey(caller, await sandboxes.getInfo(row))),
+      )
       return { json: { items, next_page_id: page.next_page_id } }
     },
     async getSandboxes(request) {
       const rows = await sandboxes.find(request.query.id)
-      const { includes } = ownedBy(getCaller(request))
-      const own = rows.map((row) => (includes(row) ? row : undefined))
-      return {
-        json: await Promise.all(own.map((row) => (row === undefined ? null : sandboxes.getInfo(row)))),
-      }
+      const caller = getCaller(request)
+      const { includes } = ownedBy(caller)
+      const infos = rows.map(async (row) =>
+        row !== undefined && includes(row) ? hideSessionKey(caller, await sandboxes.getInfo(row)) : null,
+      )
+      return { json: await Promise.all(infos) }
     },
     async startSandbox(request) {
       const row = await sandboxes.start(getCaller(request), {

@@ -29,6 +29,8 @@ export function settingsHandlers(deps: {
     async me(request) {
       const { owner, org, isAdmin, scopes } = getCaller(request)
       const isExposed = request.query.expose_secrets
+      if (isExposed && !scopes.includes('write'))
+        throw new Problem('forbidden', 'This key may not read secrets: it needs the scope write.')
       if (isExposed) await requireRunningSandboxKey(sandboxes, owner, request.header('x-session-api-key'))
       const [user, organisation] = await Promise.all([
         owner === null ? undefined : users.getUser(owner),

@@ -34,6 +34,8 @@ export interface ApiKeyRow {
   readonly expires_at: Instant | null
   readonly created_at: Instant
   readonly used_at: Instant | null
+  /** Id of the key that created it; null for keys of the server. It is removed with that key. */
+  readonly created_by: string | null
 }
 
 /** Users, organisations, memberships and API keys. */
@@ -61,6 +63,6 @@ export interface UserRows {
   countKeys(): Promise<number>
   /** Never moves `used_at` back; does nothing for a removed key. */
   markKeyUsed(id: string, used_at: Instant): Promise<void>
-  /** False when the user has no such key. */
+  /** Removes a key and all keys that were created with it. False when the user has no such key. */
   removeKey(user: string, id: string): Promise<boolean>
 }

@@ -78,7 +78,7 @@ export function orgRow(members: Partial<OrgRow> & { readonly id: string }): OrgR
 }
 
 export function keyRow(members: Partial<ApiKeyRow> & { readonly id: string }): ApiKeyRow {
-  const none = { org: null, name: null, not_before: null, expires_at: null, used_at: null }
+  const none = { org: null, name: null, not_before: null, expires_at: null, used_at: null, created_by: null }
   return { hash: `hash of ${members.id}`, user: 'alice', scopes: [], created_at: 1, ...none, ...members }
 }
 

@@ -3,4 +3,6 @@ import { readFileSync } from 'node:fs'
 /** Migrations of control.db. */
 export const controlPlaneMigrations: readonly string[] = [
   readFileSync(new URL('./schema.sql', import.meta.url), 'utf8'),
+  `ALTER TABLE api_key ADD COLUMN created_by TEXT;
+   CREATE INDEX api_key_created_by ON api_key (created_by) WHERE created_by IS NOT NULL`,
 ]

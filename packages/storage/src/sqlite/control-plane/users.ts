@@ -7,6 +7,10 @@ import { type Listing, Table } from './table.ts'
 
 export const orgsOfUserClause = `JOIN member ON member.org = org.id WHERE member.user = ? ORDER BY org.created_at, org.id`
 export const keysClause = 'INDEXED BY api_key_user WHERE user = ? ORDER BY created_at DESC, id DESC'
+/** A key, the keys that were created with it, and so on. */
+const removeKeysSql = `WITH RECURSIVE revoked (id) AS (
+    VALUES (?) UNION SELECT api_key.id FROM revoked JOIN api_key ON api_key.created_by = revoked.id
+  ) DELETE FROM api_key WHERE id IN (SELECT id FROM revoked)`
 export const hashClause = 'WHERE hash = ?'
 
 /** UserRows on SQLite. */
@@ -107,8 +111,11 @@ export class SqliteUserRows implements UserRows {
   }
 
   removeKey(user: string, id: string): Promise<boolean> {
-    const sql = 'DELETE FROM api_key WHERE id = ? AND user = ? RETURNING 1'
-    return this.#changes.write(() => this.#db.get(sql, id, user) !== undefined)
+    return this.#changes.write(() => {
+      const isFound = this.#db.get('SELECT 1 FROM api_key WHERE id = ? AND user = ?', id, user) !== undefined
+      if (isFound) this.#db.run(removeKeysSql, id)
+      return isFound
+    })
   }
 
   /** Otherwise a later user of the same id would inherit the row. */
