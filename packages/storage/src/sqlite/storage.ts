@@ -1,3 +1,4 @@
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Instant, LogFunction } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
@@ -10,8 +11,10 @@ import { SqliteConversationRecords } from './conversations/conversation-records.
 import { startImport } from './conversations/import-session.ts'
 import { Purge } from './conversations/purge.ts'
 import { CommitQueue } from './database/commit-queue.ts'
+import { DamageReport } from './database/damage.ts'
 import { Database } from './database/database.ts'
 import { DirectoryLock } from './database/directory-lock.ts'
+import { HighWaterMark } from './database/high-water-mark.ts'
 import { SqliteDeliveries } from './deliveries/deliveries.ts'
 import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
 import { EventRows } from './event-log/event-rows.ts'
@@ -46,22 +49,40 @@ export async function openStorage({
   const lock = new DirectoryLock(directory, 'lock.db')
   try {
     const path = join(directory, 'log.db')
+    const markPath = join(directory, 'log.mark')
+    const indexPath = join(directory, 'index.db')
+    assertLogIsThere(path, [markPath, indexPath])
     const db = new Database(path, { synchronous: 'FULL', cacheBytes, migrations: logMigrations })
+    const mark = new HighWaterMark(markPath, path, db, log)
     const kindSources = new KindSourceIndex(db)
-    const heads = new LogHeads(db, now)
-    const events = new EventRows(db, kindSources, now)
+    const damage = new DamageReport(log)
+    const events = new EventRows(db, kindSources, now, (error) => damage.add(error))
+    const heads = new LogHeads(db, now, { mark, verifyEnd: events.verifyEnd.bind(events) })
     const writer = new CommitQueue(db, 'log', [heads, kindSources])
-    const text = new TextIndex({ logPath: path, indexPath: join(directory, 'index.db'), log })
+    const text = new TextIndex({ logPath: path, indexPath, log })
     const components = {
       liveTails: new LiveTails(),
       importLocks: new ImportLocks(),
       deliveries: new SqliteDeliveries(db, writer),
     }
-    return new SqliteStorage({ db, writer, heads, events, kindSources, ...components, text, now, log }, lock)
+    return new SqliteStorage(
+      { db, writer, heads, events, kindSources, ...components, text, mark, damage, now, log },
+      lock,
+    )
   } catch (error) {
     lock[Symbol.dispose]()
     throw error
   }
+}
+
+/** A start with an empty log would hide that all conversations are gone. */
+function assertLogIsThere(path: string, others: readonly string[]): void {
+  const size = statSync(path, { throwIfNoEntry: false })?.size
+  const other = others.find(existsSync)
+  if (size || other === undefined) return
+  throw new Error(
+    `${path} is ${size === undefined ? 'missing' : 'empty'}, but ${other} is there. Restore it from a backup; to start with an empty log, move the other files away.`,
+  )
 }
 
 /** Storage on SQLite files of one directory. */
@@ -92,7 +113,8 @@ export class SqliteStorage implements Storage {
   }
 
   get metrics(): readonly Metric[] {
-    return this.#context.writer.metrics.all
+    const { writer, damage } = this.#context
+    return [...writer.metrics.all, damage.reads]
   }
 
   /** SQLite settings of log.db, for tests. */
@@ -109,6 +131,7 @@ export class SqliteStorage implements Storage {
     await this.#context.text.close()
     await purged
     this.#context.db.close()
+    this.#context.mark.close()
     this.#lock[Symbol.dispose]()
   }
 }

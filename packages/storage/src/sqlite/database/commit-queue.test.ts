@@ -88,7 +88,7 @@ function openDatabase(maxHeads = 10) {
   const db = new Database(path, options)
   const other = new Database(path, { ...options, readOnly: true })
   const kindSources = new KindSourceIndex(db)
-  const heads = new LogHeads(db, () => 5, maxHeads)
+  const heads = new LogHeads(db, () => 5, { maxHeads })
   const events = new EventRows(db, kindSources, () => 5)
   const writer = new CommitQueue(db, 'log', [heads, kindSources])
   for (const id of ['x', 'y']) {

@@ -16,15 +16,17 @@ import { PageCache } from '../../event-log/page-cache.ts'
 import { decodePageId, encodePageId } from '../../event-log/page-id.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { CommitQueue, PlannedChange } from '../database/commit-queue.ts'
-import { type Database, toBuffer } from '../database/database.ts'
+import type { DamageReport } from '../database/damage.ts'
+import type { Database } from '../database/database.ts'
+import type { HighWaterMark } from '../database/high-water-mark.ts'
 import type { SqliteDeliveries } from '../deliveries/deliveries.ts'
 import type { EventRows } from './event-rows.ts'
-import { countRange, type Selection, selectRows } from './event-search.ts'
+import { countRange, rowBounds, type Selection, selectRows } from './event-search.ts'
 import type { ImportLocks } from './import-locks.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
 import { batchBytes, type LiveTails } from './live-tails.ts'
 import type { LogHead, LogHeads } from './log-heads.ts'
-import { positionsPerConversation, rowBase } from './schema.ts'
+import { rowBase } from './schema.ts'
 import type { TextIndex } from './text-index.ts'
 
 const cacheBytes = 16 * 1024 * 1024
@@ -42,6 +44,8 @@ export interface StorageContext {
   readonly importLocks: ImportLocks
   readonly deliveries: SqliteDeliveries
   readonly text: TextIndex
+  readonly mark: HighWaterMark
+  readonly damage: DamageReport
   readonly now: () => Instant
   readonly log: LogFunction
 }
@@ -88,12 +92,7 @@ export class SqliteEventLog implements EventLog {
     const cached = this.#pages.get(key, head)
     if (cached !== undefined) return cached
     const selection = this.#selection(head, query)
-    const items = body
-      ? await this.#searchText(selection, body, kind)
-      : selectRows(this.#context.db, selection).map(([row, bytes]) => ({
-          position: row % positionsPerConversation,
-          bytes: toBuffer(bytes),
-        }))
+    const items = body ? await this.#searchText(selection, body, kind) : this.#readSelection(selection)
     const next = items.length > limit ? items.pop() : undefined
     const page = { items, next_page_id: next === undefined ? null : this.#nextPageId(head, next.position) }
     const isImmutable = selection.isDescending ? selection.start !== undefined : next !== undefined
@@ -253,6 +252,15 @@ export class SqliteEventLog implements EventLog {
     if (selection.kindSources?.length === 0 || this.#excludesMessages(kind)) return []
     const positions = await this.#context.text.search(selection, body)
     return this.#context.events.getPaged(selection.ordinal, positions)
+  }
+
+  #readSelection(selection: Selection): PagedEvent[] {
+    const { db, events } = this.#context
+    const rows = selectRows(db, selection)
+    if (selection.kindSources === undefined && selection.extent.isInOrder)
+      events.verifyDense(rows, rowBounds(db, selection), selection)
+    const items = rows.map((row) => events.verify(row))
+    return items.map(({ position, bytes }) => ({ position, bytes }))
   }
 
   /** Only messages have a body. */

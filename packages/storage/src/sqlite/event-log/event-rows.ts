@@ -8,12 +8,23 @@ import {
   type StoredEvent,
 } from '../../event-log/event-log.ts'
 import { serializeEvent } from '../../event-log/serialize-event.ts'
+import { DamageError } from '../database/damage.ts'
 import { type Database, toBuffer } from '../database/database.ts'
+import { eventChecksum } from './checksum.ts'
 import type { Extent } from './conversation-row.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
 
-export type EventRow = readonly [row: number, id: string, instant: Instant, body: Uint8Array]
+export type EventRow = readonly [
+  row: number,
+  id: string,
+  instant: Instant,
+  body: Uint8Array,
+  checksum: number | null,
+]
+
+/** The columns of an `EventRow`. */
+export const eventColumns = 'row, id, instant, body, checksum'
 
 /** `results` has the new events and those that were stored already, in the order of the call. */
 export interface AppendPlan {
@@ -33,23 +44,34 @@ interface NewEvent {
 
 type EventValues = Omit<NewEvent, 'event'> & Omit<StoredEvent, 'position'>
 
-const insertSql = 'INSERT INTO event (row, conversation, id, instant, facet, body) VALUES (?, ?, ?, ?, ?, ?)'
-const selectByIdSql =
-  'SELECT row, id, instant, body FROM event INDEXED BY event_id WHERE conversation = ? AND id = ?'
-const selectBodySql = 'SELECT body FROM event WHERE row = ?'
+const insertSql =
+  'INSERT INTO event (row, conversation, id, instant, facet, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)'
+const selectByIdSql = `SELECT ${eventColumns} FROM event INDEXED BY event_id WHERE conversation = ? AND id = ?`
+const selectRowSql = `SELECT ${eventColumns} FROM event WHERE row = ?`
 const selectIdAndInstantSql = 'SELECT id, instant FROM event WHERE row = ?'
-const selectRangeSql = 'SELECT row, id, instant, body FROM event WHERE row > ? AND row <= ? ORDER BY row'
+const selectRangeSql = `SELECT ${eventColumns} FROM event WHERE row > ? AND row <= ? ORDER BY row`
 
-/** The rows of events. */
+const selectEndSql = 'SELECT row FROM event WHERE row >= ? AND row < ? ORDER BY row LIMIT 2'
+const selectLeftoverSql = 'SELECT 1 FROM leftover WHERE ordinal = ?'
+const selectConversationSql = 'SELECT id FROM conversation WHERE ordinal = ?'
+
+/** The rows of events. Every event that is read is verified. */
 export class EventRows {
   readonly #db: Database
   readonly #kindSources: KindSourceIndex
   readonly #now: () => Instant
+  readonly #onDamage: (error: DamageError) => void
 
-  constructor(db: Database, kindSources: KindSourceIndex, now: () => Instant) {
+  constructor(
+    db: Database,
+    kindSources: KindSourceIndex,
+    now: () => Instant,
+    onDamage: (error: DamageError) => void = () => {},
+  ) {
     this.#db = db
     this.#kindSources = kindSources
     this.#now = now
+    this.#onDamage = onDamage
   }
 
   /** Writes nothing. Throws a Problem `conflict` for an id that is stored with other content. */
@@ -63,14 +85,17 @@ export class EventRows {
     const statement = this.#db.prepare(insertSql)
     for (const { event, storedId, kind, source, key } of newEvents) {
       const kindSource = this.#kindSources.getNumber(kind, source, key)
-      statement.run(base + event.position, ordinal, storedId, event.instant, kindSource, event.bytes)
+      const { position, instant, bytes } = event
+      const row = base + position
+      const checksum = eventChecksum(row, storedId, instant, bytes)
+      statement.run(row, ordinal, storedId, instant, kindSource, bytes, checksum)
     }
   }
 
   /** By the stored id, also above the head. */
   byId(ordinal: number, storedId: string): StoredEvent | undefined {
     const row = this.#db.get<EventRow>(selectByIdSql, ordinal, storedId)
-    return row && toStoredEvent(row)
+    return row && this.verify(row)
   }
 
   /** Does not read the bytes. */
@@ -83,32 +108,76 @@ export class EventRows {
   getPaged(ordinal: number, positions: readonly number[]): PagedEvent[] {
     const base = rowBase(ordinal)
     return positions.flatMap((position) => {
-      const row = this.#db.get<[Uint8Array]>(selectBodySql, base + position)
-      return row === undefined ? [] : { position, bytes: toBuffer(row[0]) }
+      const row = this.#db.get<EventRow>(selectRowSql, base + position)
+      return row === undefined ? [] : this.verify(row)
     })
   }
 
-  /** Positions above `after` up to `last`; stops after `maxBytes`, with at least one event. */
+  /**
+   * Positions above `after` up to `last`, all of them; stops after `maxBytes`, with at least one event. Throws a
+   * DamageError for a missing event.
+   */
   readRange(ordinal: number, after: number, last: number, maxBytes: number): StoredEvent[] {
     const base = rowBase(ordinal)
     const events: StoredEvent[] = []
     let sizeBytes = 0
     for (const row of this.#db.prepare(selectRangeSql).iterate(base + after, base + last)) {
-      const event = toStoredEvent(row as unknown as EventRow)
+      const event = this.verify(row as unknown as EventRow)
+      if (event.position !== after + events.length + 1) break
       events.push(event)
       sizeBytes += event.bytes.length
-      if (sizeBytes >= maxBytes) break
+      if (sizeBytes >= maxBytes) return events
     }
+    if (after + events.length < last) this.#fail(base + after + events.length + 1, 'is missing')
     return events
   }
-}
 
-function toStoredEvent([row, storedId, instant, body]: EventRow): StoredEvent {
-  return {
-    position: row % positionsPerConversation,
-    id: originalId(storedId),
-    instant,
-    bytes: toBuffer(body),
+  /** Throws a DamageError unless these are the first rows of a range, in its order, none left out. */
+  verifyDense(
+    rows: readonly EventRow[],
+    range: { readonly low: number; readonly high: number } | undefined,
+    { limit, isDescending }: { readonly limit: number; readonly isDescending: boolean },
+  ): void {
+    if (range === undefined) return
+    const { low, high } = range
+    for (let index = 0; index < Math.min(limit, high - low + 1); index++) {
+      const row = isDescending ? high - index : low + index
+      if (rows[index]?.[0] !== row) this.#fail(row, 'is missing')
+    }
+  }
+
+  /** The event of a row. Throws a DamageError when it is not what was written. */
+  verify([row, storedId, instant, body, checksum]: EventRow): StoredEvent {
+    if (checksum !== null && checksum !== eventChecksum(row, storedId, instant, body))
+      this.#fail(row, 'does not match its checksum')
+    return {
+      position: row % positionsPerConversation,
+      id: originalId(storedId),
+      instant,
+      bytes: toBuffer(body),
+    }
+  }
+
+  /** Throws a DamageError unless the log of a conversation ends at its head, with the rows of an import above it. */
+  verifyEnd(ordinal: number, head: number): void {
+    const base = rowBase(ordinal)
+    const rows = this.#db.all<[number]>(
+      selectEndSql,
+      base + Math.max(head, 1),
+      base + positionsPerConversation,
+    )
+    if (head > 0 && rows[0]?.[0] !== base + head) this.#fail(base + head, 'is missing')
+    if (rows.length <= (head > 0 ? 1 : 0)) return
+    if (this.#db.get(selectLeftoverSql, ordinal) === undefined)
+      this.#fail(base + head + 1, 'is behind the end of the log')
+  }
+
+  #fail(row: number, reason: string): never {
+    const ordinal = Math.floor(row / positionsPerConversation)
+    const [id = `number ${ordinal}`] = this.#db.get<[string]>(selectConversationSql, ordinal) ?? []
+    const error = new DamageError(id, row % positionsPerConversation, reason)
+    this.#onDamage(error)
+    throw error
   }
 }
 

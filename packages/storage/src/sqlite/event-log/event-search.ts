@@ -1,6 +1,7 @@
 import type { Instant } from '@slipway/protocol'
 import type { Database } from '../database/database.ts'
 import type { Extent } from './conversation-row.ts'
+import { type EventRow, eventColumns } from './event-rows.ts'
 import { rowBase } from './schema.ts'
 
 /** A filter, an order and a start, resolved for SQL. */
@@ -18,13 +19,11 @@ export interface Selection {
   readonly limit: number
 }
 
-/** A row of a page; `instant` only where rows of several statements are merged. */
-export type PageRow = readonly [row: number, body: Uint8Array, instant: Instant]
 /** Index ranges that one statement merges; the results of several statements are merged here. */
 const maxKindSourcesPerStatement = 64
 
 /** A page without text search: a range of rows, or a merge of index ranges. */
-export function selectRows(db: Database, selection: Selection): PageRow[] {
+export function selectRows(db: Database, selection: Selection): EventRow[] {
   const { kindSources, extent, limit } = selection
   if (kindSources === undefined)
     return extent.isInOrder ? selectByRow(db, selection) : selectByTime(db, selection, undefined)
@@ -33,7 +32,7 @@ export function selectRows(db: Database, selection: Selection): PageRow[] {
       ? presentKindSources(db, selection.ordinal, kindSources)
       : kindSources
   if (present.length <= maxKindSourcesPerStatement) return selectByTime(db, selection, present)
-  const rows: PageRow[] = []
+  const rows: EventRow[] = []
   for (let i = 0; i < present.length; i += maxKindSourcesPerStatement) {
     rows.push(...selectByTime(db, selection, present.slice(i, i + maxKindSourcesPerStatement)))
   }
@@ -74,10 +73,10 @@ export function countRange(db: Database, selection: Selection): number {
   return bounds === undefined ? 0 : bounds.high - bounds.low + 1
 }
 
-function selectByRow(db: Database, selection: Selection): PageRow[] {
+function selectByRow(db: Database, selection: Selection): EventRow[] {
   const bounds = rowBounds(db, selection)
   if (bounds === undefined) return []
-  return db.all<PageRow>(rangeSql(selection.isDescending), bounds.low, bounds.high, selection.limit)
+  return db.all<EventRow>(rangeSql(selection.isDescending), bounds.low, bounds.high, selection.limit)
 }
 
 /**
@@ -88,26 +87,26 @@ function selectByTime(
   db: Database,
   selection: Selection,
   kindSources: readonly number[] | undefined,
-): PageRow[] {
+): EventRow[] {
   const { ordinal, extent, isDescending, start, limit } = selection
   const lastRow = rowBase(ordinal) + extent.head
   let low = selection.from ?? Number.MIN_SAFE_INTEGER
   let high = Math.min(extent.lastInstant ?? low, (selection.before ?? Number.MAX_SAFE_INTEGER) - 1)
   const padded = kindSources && padToPowerOfTwo(kindSources)
-  const page: PageRow[] = []
+  const page: EventRow[] = []
   if (start !== undefined) {
     const { instant, row } = start
     if (instant >= low && instant <= high) {
       const rows = isDescending ? [rowBase(ordinal) + 1, Math.min(row, lastRow)] : [row, lastRow]
       const sql = walkSql({ isTied: true, isDescending, arms: padded?.length })
-      page.push(...db.all<PageRow>(sql, ordinal, instant, ...rows, limit, ...(padded ?? [])))
+      page.push(...db.all<EventRow>(sql, ordinal, instant, ...rows, limit, ...(padded ?? [])))
     }
     if (isDescending) high = Math.min(high, instant - 1)
     else low = Math.max(low, instant + 1)
   }
   if (page.length < limit && low <= high) {
     const sql = walkSql({ isTied: false, isDescending, arms: padded?.length })
-    page.push(...db.all<PageRow>(sql, ordinal, low, high, lastRow, limit - page.length, ...(padded ?? [])))
+    page.push(...db.all<EventRow>(sql, ordinal, low, high, lastRow, limit - page.length, ...(padded ?? [])))
   }
   return page
 }
@@ -134,7 +133,7 @@ const nextKindSourceSql = `SELECT facet FROM event INDEXED BY event_facet WHERE 
   ORDER BY facet LIMIT 1`
 
 export function rangeSql(isDescending: boolean): string {
-  return `SELECT row, body FROM event WHERE row BETWEEN ? AND ? ORDER BY row ${direction(isDescending)} LIMIT ?`
+  return `SELECT ${eventColumns} FROM event WHERE row BETWEEN ? AND ? ORDER BY row ${direction(isDescending)} LIMIT ?`
 }
 
 export function seekSql(comparison: '>=' | '<', isDescending: boolean): string {
@@ -153,7 +152,7 @@ export function walkSql(options: {
   const range = isTied ? 'instant = ?2 AND row BETWEEN ?3 AND ?4' : 'instant BETWEEN ?2 AND ?3 AND row <= ?4'
   const order = direction(isDescending)
   const arm = (facet: string, index: string) =>
-    `SELECT row, body, instant FROM event INDEXED BY ${index} WHERE conversation = ?1 ${facet} AND ${range}`
+    `SELECT ${eventColumns} FROM event INDEXED BY ${index} WHERE conversation = ?1 ${facet} AND ${range}`
   const walks =
     arms === undefined
       ? [arm('', 'event_instant')]

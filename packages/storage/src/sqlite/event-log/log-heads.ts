@@ -15,6 +15,14 @@ export interface LogHead extends Extent {
 
 type Row = readonly [ordinal: number, head: number, lastInstant: Instant | null, inOrder: number]
 
+interface LogHeadsOptions {
+  readonly maxHeads?: number
+  /** Throws when the log of a conversation does not end at its head. */
+  verifyEnd?(ordinal: number, head: number): void
+  /** Records the last head of each commit. */
+  readonly mark?: { write(ordinal: number, head: number): void }
+}
+
 const selectSql = `SELECT ordinal, head, last_instant, in_order FROM conversation WHERE id = ? AND is_visible = 1`
 
 /**
@@ -24,13 +32,19 @@ const selectSql = `SELECT ordinal, head, last_instant, in_order FROM conversatio
 export class LogHeads implements TransactionParticipant {
   readonly #db: Database
   readonly #now: () => Instant
+  readonly #verifyEnd: (ordinal: number, head: number) => void
+  readonly #mark: { write(ordinal: number, head: number): void } | undefined
   readonly #heads: LruMap<string, LogHead>
+  #lastChanged: LogHead | undefined
   readonly #unsaved = new Map<number, { readonly head: LogHead; readonly update: RecordUpdate }>()
   #lastVersion = 0
 
-  constructor(db: Database, now: () => Instant, maxHeads = 5_000) {
+  constructor(db: Database, now: () => Instant, options: LogHeadsOptions = {}) {
+    const { maxHeads = 5_000, verifyEnd = () => {}, mark } = options
     this.#db = db
     this.#now = now
+    this.#verifyEnd = verifyEnd
+    this.#mark = mark
     this.#heads = new LruMap({ max: maxHeads })
   }
 
@@ -65,13 +79,20 @@ export class LogHeads implements TransactionParticipant {
   }
 
   beforeCommit(): void {
-    for (const [ordinal, { head, update }] of this.#unsaved)
+    for (const [ordinal, { head, update }] of this.#unsaved) {
       updateConversation(this.#db, ordinal, this.#now(), { ...update, extent: head })
+      this.#lastChanged = head
+    }
     this.#unsaved.clear()
   }
 
   afterTransaction(isCommitted: boolean): void {
-    if (isCommitted) return
+    const changed = this.#lastChanged
+    this.#lastChanged = undefined
+    if (isCommitted) {
+      if (changed !== undefined) this.#mark?.write(changed.ordinal, changed.head)
+      return
+    }
     this.#heads.clear()
     this.#unsaved.clear()
   }
@@ -80,7 +101,9 @@ export class LogHeads implements TransactionParticipant {
     const row = this.#db.get<Row>(selectSql, conversation)
     if (row === undefined) return undefined
     const [ordinal] = row
-    const head = this.#unsaved.get(ordinal)?.head ?? this.#newHead(conversation, row)
+    const unsaved = this.#unsaved.get(ordinal)?.head
+    if (unsaved === undefined) this.#verifyEnd(ordinal, row[1])
+    const head = unsaved ?? this.#newHead(conversation, row)
     this.#heads.set(conversation, head)
     return head
   }

@@ -66,4 +66,6 @@ export const logMigrations: readonly string[] = [
      updated_at INTEGER,
      PRIMARY KEY (receiver, conversation)
    ) STRICT, WITHOUT ROWID`,
+  // Null in events of earlier versions, which are not verified.
+  `ALTER TABLE event ADD COLUMN checksum INTEGER`,
 ]

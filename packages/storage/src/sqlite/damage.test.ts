@@ -1,0 +1,195 @@
+import { randomInt } from 'node:crypto'
+import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { StoredEvent } from '../event-log/event-log.ts'
+import { openStorage, type SqliteStorage } from './storage.ts'
+
+/** What happens to the files of a log while no server runs, and what the next server says. */
+
+const ids = ['one', 'two', 'three']
+const eventsEach = 60
+/** How many single bits are changed. */
+const flips = Number(process.env.SLIPWAY_DAMAGE_ROUNDS ?? 60)
+
+let base: string
+let pristine: string
+/** A copy of a directory whose server was killed: its newest events are in the write-ahead log alone. */
+let killed: string
+const written = new Map<string, readonly StoredEvent[]>()
+beforeAll(async () => {
+  base = mkdtempSync(join(tmpdir(), 'slipway-damage-'))
+  pristine = join(base, 'pristine')
+  killed = join(base, 'killed')
+  await using storage = await openStorage({ directory: pristine })
+  for (const id of ids) {
+    await storage.conversations.create({ id, title: null, tags: {}, status: 'idle' })
+    const drafts = Array.from({ length: eventsEach }, (_, n) => ({
+      kind: n % 3 === 0 ? 'MessageEvent' : 'ActionEvent',
+      source: n % 2 === 0 ? 'user' : 'agent',
+      members: { text: `Text ${n} of ${id}. `.repeat(20) },
+    }))
+    for (const draft of drafts) await storage.log.append(id, [draft])
+    written.set(id, await storage.log.read(id, 0, 1_000))
+  }
+  cpSync(pristine, killed, { recursive: true })
+})
+afterAll(() => rmSync(base, { recursive: true }))
+
+function copyOf(directory: string): string {
+  const copy = join(base, `copy-${Math.random().toString(36).slice(2)}`)
+  cpSync(directory, copy, { recursive: true })
+  return copy
+}
+
+/** Reads all there is by every way; throws when anything is not what was written. Errors of the storage are fine. */
+async function readEverything(storage: SqliteStorage): Promise<{ served: number; refused: number }> {
+  const counts = { served: 0, refused: 0 }
+  const attempt = async (work: () => Promise<readonly { position: number; bytes: Buffer }[]>, id: string) => {
+    let events: readonly { position: number; bytes: Buffer }[]
+    try {
+      events = await work()
+    } catch {
+      counts.refused++
+      return undefined
+    }
+    for (const { position, bytes } of events) {
+      const original = written.get(id)?.[position - 1]?.bytes
+      if (original?.equals(bytes) !== true) throw new Error(`event ${position} of ${id} is wrong`)
+    }
+    counts.served += events.length
+    return events.length
+  }
+  for (const id of ids) {
+    const expectAll = (count: number | undefined) => expect(count ?? eventsEach).toBe(eventsEach)
+    expectAll(await attempt(() => storage.log.read(id, 0, 1_000), id))
+    for (const sort_order of ['TIMESTAMP', 'TIMESTAMP_DESC'] as const) {
+      const page = async (more: object = {}) =>
+        (await storage.log.search(id, { limit: 100, sort_order, ...more })).items
+      expectAll(await attempt(page, id))
+      await attempt(() => page({ kind: 'MessageEvent' }), id)
+    }
+    const found = async () =>
+      (await storage.log.get(id, written.get(id)?.map((event) => event.id) ?? [])).flatMap(
+        (event) => event ?? [],
+      )
+    await attempt(found, id)
+    await attempt(async () => {
+      for await (const batch of storage.log.tail(id, 0, AbortSignal.timeout(300))) return batch
+      return []
+    }, id)
+  }
+  return counts
+}
+
+test('an undamaged log is read as it was written, also after a kill', async () => {
+  for (const directory of [copyOf(pristine), copyOf(killed)]) {
+    await using storage = await openStorage({ directory })
+    expect(await readEverything(storage)).toEqual({ served: ids.length * (eventsEach * 5 + 40), refused: 0 })
+  }
+})
+
+test('no changed bit in the log is served as if it were right', { timeout: 300_000 }, async () => {
+  const outcomes = { refusedStart: 0, refused: 0, harmless: 0 }
+  for (let round = 0; round < flips; round++) {
+    const directory = copyOf(pristine)
+    const path = join(directory, 'log.db')
+    const bytes = readFileSync(path)
+    const at = randomInt(bytes.length)
+    bytes[at] = (bytes[at] ?? 0) ^ (1 << randomInt(8))
+    writeFileSync(path, bytes)
+    try {
+      const storage = await openStorage({ directory }).catch(() => undefined)
+      if (storage === undefined) outcomes.refusedStart++
+      else {
+        const { refused } = await readEverything(storage).finally(() => storage[Symbol.asyncDispose]())
+        outcomes[refused > 0 ? 'refused' : 'harmless']++
+      }
+    } catch (error) {
+      throw new Error(`bit at ${at} of ${bytes.length}`, { cause: error })
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
+  }
+  expect(outcomes.refused).toBeGreaterThan(0)
+})
+
+test.each([
+  ['in the middle', 'row % 268435456 = 30', 30],
+  ['at the end', 'row % 268435456 > 50', eventsEach],
+])(
+  'missing rows %s are an error that names the position, and no reader waits or spins',
+  async (_, where, position) => {
+    const directory = copyOf(pristine)
+    const db = new DatabaseSync(join(directory, 'log.db'))
+    db.exec(
+      `DELETE FROM event WHERE ${where} AND conversation = (SELECT ordinal FROM conversation WHERE id = 'two')`,
+    )
+    db.close()
+    await using storage = await openStorage({ directory })
+    const damaged = { name: 'Problem', conversation: 'two', position }
+    await expect(storage.log.read('two', 0, 1_000)).rejects.toMatchObject(damaged)
+    await expect(storage.log.search('two', { limit: 100, sort_order: 'TIMESTAMP' })).rejects.toMatchObject(
+      damaged,
+    )
+    await expect(
+      Array.fromAsync(storage.log.tail('two', 0, AbortSignal.timeout(5_000))),
+    ).rejects.toMatchObject(damaged)
+    expect(await storage.log.read('one', 0, 1_000)).toHaveLength(eventsEach)
+  },
+)
+
+test('rows behind the end of a log are an error', async () => {
+  const directory = copyOf(pristine)
+  const db = new DatabaseSync(join(directory, 'log.db'))
+  db.exec("UPDATE conversation SET head = 40 WHERE id = 'one'")
+  db.close()
+  await using storage = await openStorage({ directory })
+  await expect(storage.log.read('one', 0, 1)).rejects.toMatchObject({ conversation: 'one', position: 41 })
+})
+
+test.each<[string, (path: string) => void]>([
+  ['deleted', (path) => rmSync(path)],
+  ['halved', (path) => truncateSync(path, Math.floor(statSync(path).size / 2))],
+  [
+    'changed by one bit',
+    (path) => {
+      const bytes = readFileSync(path)
+      bytes[bytes.length - 5_000] = (bytes[bytes.length - 5_000] ?? 0) ^ 4
+      writeFileSync(path, bytes)
+    },
+  ],
+])('the write-ahead log of a killed server that was %s refuses the start', async (_, damage) => {
+  const directory = copyOf(killed)
+  damage(join(directory, 'log.db-wal'))
+  await expect(openStorage({ directory })).rejects.toThrow(
+    /log\.db is (?:older than what was acknowledged|another log).*delete .*log\.mark/,
+  )
+  // What the message advises.
+  for (const name of ['log.mark', 'index.db']) rmSync(join(directory, name), { force: true })
+  await using storage = await openStorage({ directory })
+  expect((await storage.log.read('one', 0, 1_000).catch(() => [])).length).toBeLessThanOrEqual(eventsEach)
+})
+
+test.each<[string, (path: string) => void, RegExp]>([
+  ['missing', (path) => rmSync(path), /log\.db is missing, but .*log\.mark is there/],
+  ['empty', (path) => truncateSync(path, 0), /log\.db is empty, but .*log\.mark is there/],
+])('a log that is %s beside the other files refuses the start', async (_, damage, message) => {
+  const directory = copyOf(pristine)
+  for (const suffix of ['-wal', '-shm']) rmSync(join(directory, `log.db${suffix}`), { force: true })
+  damage(join(directory, 'log.db'))
+  await expect(openStorage({ directory })).rejects.toThrow(message)
+})
+
+test('a log of another directory refuses the start', async () => {
+  const directory = copyOf(pristine)
+  const other = join(base, 'other')
+  await (await openStorage({ directory: other }))[Symbol.asyncDispose]()
+  for (const suffix of ['-wal', '-shm']) rmSync(join(directory, `log.db${suffix}`), { force: true })
+  cpSync(join(other, 'log.db'), join(directory, 'log.db'))
+  await expect(openStorage({ directory })).rejects.toThrow(
+    /another log than the one that .*log\.mark belongs to/,
+  )
+})
