@@ -110,8 +110,7 @@ test('processes that a killed server left running are ended before the next one 
   for (const each of [id, later.id])
     await driver.waitForEvent(each, (event) => collectTexts(event).includes(mark))
   await expect.poll(async () => (await findProcesses(mark)).length, { timeout: 10_000 }).toBe(3)
-  await server.stop('SIGKILL')
-  await start()
+  await restart('SIGKILL')
   expect(await findProcesses(mark)).toEqual([])
 })
 
