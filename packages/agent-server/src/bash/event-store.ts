@@ -14,7 +14,7 @@ import { Signal, Waiter } from '@slipway/shared/async'
 import { errorCode } from '@slipway/shared/fs'
 import { type BashEventRow, type BashEvents, openBashEvents } from '@slipway/storage'
 import { importCommandFiles } from './import-command-files.ts'
-import { encodePageId, instantRange } from './page-id.ts'
+import { encodeBashPageId, instantRange } from './page-id.ts'
 
 export interface BashEventStoreOptions {
   /** Data directory of the server; the events are in `bash.db` in it. */
@@ -96,7 +96,7 @@ export class BashEventStore implements AsyncDisposable {
     }
     const { maxPageBytes = 8 * 1024 * 1024 } = this.#options
     const { items, next } = readPage(events.read(range), query.limit, maxPageBytes)
-    const nextPageId = JSON.stringify(next === undefined ? null : encodePageId(next))
+    const nextPageId = JSON.stringify(next === undefined ? null : encodeBashPageId(next))
     return Buffer.concat([
       Buffer.from('{"items":'),
       toJsonArray(items.map(({ body }) => body)),

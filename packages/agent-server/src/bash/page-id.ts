@@ -10,7 +10,7 @@ import type { BashEventRow } from '@slipway/storage'
 type EventKey = Pick<BashEventRow, 'instant' | 'commandId' | 'id' | 'order'>
 
 /** `<UTC time, 20 digits>_<kind>[_<command id>]_<id>`: the page id at which a page begins with this event. */
-export function encodePageId({ instant, commandId, id, order }: EventKey): string {
+export function encodeBashPageId({ instant, commandId, id, order }: EventKey): string {
   const name = order === -1 ? ['BashCommand'] : ['BashOutput', commandId]
   return [formatInstant(instant).replaceAll(/\D/g, ''), ...name, id].join('_')
 }
@@ -34,7 +34,7 @@ export function instantRange(
 ): { from: Instant; to: Instant } {
   const { timestamp__gte: from = 0, timestamp__lt: to = Number.MAX_SAFE_INTEGER, page_id } = query
   if (page_id === undefined) return { from, to }
-  const position = decodePageId(page_id)
+  const position = decodeBashPageId(page_id)
   if (position === undefined) throw invalidInput(['query', 'page_id'], 'Unknown page id')
   const knownInstant = findInstant(position.id)
   const skipped = position.isAfter && knownInstant !== undefined ? 1 : 0
@@ -44,7 +44,7 @@ export function instantRange(
 }
 
 /** Undefined for a text that is not a page id. */
-function decodePageId(text: string): PagePosition | undefined {
+function decodeBashPageId(text: string): PagePosition | undefined {
   const match = /^(\d{14})(\d{0,6})_Bash(?:Command|Output)(?:_[0-9a-f]{32})?_([0-9a-f]{32})$/i.exec(text)
   if (match === null) return undefined
   const [, seconds = '', fraction = '', id = ''] = match

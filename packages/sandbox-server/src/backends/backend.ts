@@ -28,6 +28,8 @@ export interface SandboxConfig {
 }
 
 /**
+ * The observed state of a sandbox:
+ *
  * - `starting`: it is being created, or its state is not known yet
  * - `running`: its processes run; they may not answer yet
  * - `paused`: its processes are frozen, or were stopped by `pause`

@@ -1,13 +1,13 @@
 import { Problem } from '@slipway/protocol'
 import type { SandboxRow } from '@slipway/storage'
-import type { DesiredState } from './desired-state.ts'
+import type { DesiredStateWriter } from './desired-state.ts'
 import { fetchIdleSeconds } from './lifetimes/idle-time.ts'
 import type { LastUseTracker } from './lifetimes/last-use.ts'
 import type { SandboxContext } from './state/context.ts'
 import type { SandboxInfoReader } from './state/sandbox-info.ts'
 
 type ConcurrencyLimitDeps = SandboxContext & {
-  readonly desired: DesiredState
+  readonly desired: DesiredStateWriter
   readonly infoReader: SandboxInfoReader
   readonly lastUse: LastUseTracker
 }

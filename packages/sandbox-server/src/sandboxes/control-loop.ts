@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SandboxRow } from '@slipway/storage'
-import type { DesiredState } from './desired-state.ts'
+import type { DesiredStateWriter } from './desired-state.ts'
 import type { ActivityMonitor } from './lifetimes/activity-monitor.ts'
 import type { Reconciler } from './reconcile/reconciler.ts'
 import type { Worker } from './reconcile/worker.ts'
@@ -13,7 +13,7 @@ const startTimeoutMs = 10_000
 
 type ControlLoopDeps = SandboxContext & {
   readonly reconciler: Reconciler
-  readonly desired: DesiredState
+  readonly desired: DesiredStateWriter
   readonly pool: WarmPool
   readonly activityMonitor: ActivityMonitor
 }

@@ -7,7 +7,7 @@ import { isPresent, type SandboxRowUpdate } from './state/sandbox-repository.ts'
 type DesiredStateDeps = SandboxContext & { readonly reconciler: Reconciler }
 
 /** The desired state of sandboxes: written to the row first, then the reconciler makes it true. */
-export class DesiredState {
+export class DesiredStateWriter {
   readonly #deps: DesiredStateDeps
 
   constructor(deps: DesiredStateDeps) {

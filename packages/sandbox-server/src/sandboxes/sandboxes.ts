@@ -5,7 +5,7 @@ import { ownedBy, type PageQuery, type RowPage, type SandboxRow, type Scope } fr
 import { hashKey } from '../auth/authenticator.ts'
 import { ConcurrencyLimit } from './concurrency-limit.ts'
 import { ControlLoop } from './control-loop.ts'
-import { DesiredState, notFoundProblem } from './desired-state.ts'
+import { DesiredStateWriter, notFoundProblem } from './desired-state.ts'
 import { ActivityMonitor } from './lifetimes/activity-monitor.ts'
 import { LastUseTracker } from './lifetimes/last-use.ts'
 import { restartEpoch } from './reconcile/plan.ts'
@@ -81,7 +81,7 @@ export class Sandboxes implements AsyncDisposable {
     return await this.#parts.rows.search(scope, query)
   }
 
-  /** See `DesiredState.pause`. */
+  /** See `DesiredStateWriter.pause`. */
   pause({ id }: SandboxRow): Promise<void> {
     return this.#parts.desired.pause(id)
   }
@@ -123,7 +123,7 @@ export class Sandboxes implements AsyncDisposable {
     return isPresent(row) ? row : undefined
   }
 
-  /** See `DesiredState.waitSettled`. */
+  /** See `DesiredStateWriter.waitSettled`. */
   waitSettled(id: string, signal: AbortSignal): Promise<SandboxRow> {
     return this.#parts.desired.waitSettled(id, signal)
   }
@@ -194,7 +194,7 @@ function assemble(options: SandboxesOptions) {
   const deps = { ...context, reconciler, infoReader, lastUse }
   const pool = new WarmPool(deps)
   const activityMonitor = new ActivityMonitor(deps)
-  const parts = { ...deps, desired: new DesiredState(deps), pool, activityMonitor }
+  const parts = { ...deps, desired: new DesiredStateWriter(deps), pool, activityMonitor }
   return { ...parts, concurrencyLimit: new ConcurrencyLimit(parts), loop: new ControlLoop(parts) }
 }
 

@@ -1,2 +1,1 @@
-/** Least-recently-used map, bounded in entries or in the sum of their sizes. */
-export { LRUCache as LruMap } from 'lru-cache'
+export { LruMap } from './lru-map.ts'

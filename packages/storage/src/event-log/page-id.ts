@@ -9,14 +9,14 @@ const codec = new PageIdCodec<Buffer>(
 )
 
 /** Names an event of a conversation by its position and a digest of both ids. */
-export function encodePageId(conversation: string, position: number, eventId: string): string {
+export function encodeEventPageId(conversation: string, position: number, eventId: string): string {
   const bytes = Buffer.alloc(4 + digestBytes)
   bytes.writeUInt32BE(position)
   hash('sha256', `${conversation}\n${position}\n${eventId}`, 'buffer').copy(bytes, 4, 0, digestBytes)
   return codec.encode(bytes)
 }
 
-/** The position in a page id, valid when `encodePageId` of the event there returns the same text. */
-export function decodePageId(text: string): number | undefined {
+/** The position in a page id, valid when `encodeEventPageId` of the event there returns the same text. */
+export function decodeEventPageId(text: string): number | undefined {
   return codec.decode(text)?.readUInt32BE()
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { encodePageId as encodeEventPageId } from '../event-log/page-id.ts'
-import { encodePageId as encodeRowPageId } from '../sqlite/control-plane/page-id.ts'
+import { encodeEventPageId } from '../event-log/page-id.ts'
+import { encodeRowPageId } from '../sqlite/control-plane/page-id.ts'
 import { PageIdCodec, unknownPageId } from './page-id-codec.ts'
 
 const codec = new PageIdCodec<string>('t1_', (text) => text, String)

@@ -17,12 +17,12 @@ const codec = new PageIdCodec<readonly [order: string, value: string | number, i
 )
 
 /** Contains the position itself: it stays valid when the row changes or is removed. */
-export function encodePageId(order: string, { value, id }: PagePosition): string {
+export function encodeRowPageId(order: string, { value, id }: PagePosition): string {
   return codec.encode([order, value, id])
 }
 
 /** Throws a Problem `invalid` for a text that is not a page id of this order. */
-export function decodePageId(order: string, text: string): PagePosition {
+export function decodeRowPageId(order: string, text: string): PagePosition {
   const [textOrder, value, id] = codec.decode(text) ?? []
   if (textOrder !== order || value === undefined || id === undefined) throw unknownPageId()
   return { value, id }

@@ -1,6 +1,6 @@
 import type { PageQuery, RowChange, RowPage } from '../../control-plane/rows.ts'
 import { type Database, toBuffer, type Value } from '../database/database.ts'
-import { decodePageId, encodePageId, type PagePosition } from './page-id.ts'
+import { decodeRowPageId, encodeRowPageId, type PagePosition } from './page-id.ts'
 
 /** Columns with another form than their value: 0 or 1, a JSON text, or not a member of rows. */
 type ColumnForms = Readonly<Record<string, 'flag' | 'json' | 'hidden'>>
@@ -82,14 +82,14 @@ export class Table<R extends { readonly id: string }> {
   page(listing: Listing, { limit, page_id }: PageQuery): RowPage<R> {
     const { by, index, isDescending } = listing
     const order = `${index}${isDescending ? '-' : '+'}`
-    const { clause, values } = pageSql(listing, page_id ? decodePageId(order, page_id) : undefined)
+    const { clause, values } = pageSql(listing, page_id ? decodeRowPageId(order, page_id) : undefined)
     const sql = `SELECT ${by}, ${this.#members.join(', ')} FROM ${this.#name} ${clause}`
     const found = this.#db.all<[string | number, ...unknown[]]>(sql, ...values, limit + 1)
     const items = found.slice(0, limit).map(([, ...row]) => this.#toRow(row))
     const last = items.at(-1)
     const value = found[limit - 1]?.[0]
     const isMore = found.length > limit && last !== undefined && value !== undefined
-    return { items, next_page_id: isMore ? encodePageId(order, { value, id: last.id }) : null }
+    return { items, next_page_id: isMore ? encodeRowPageId(order, { value, id: last.id }) : null }
   }
 
   count({ index, where, values }: Pick<Listing, 'index' | 'where' | 'values'>): number {

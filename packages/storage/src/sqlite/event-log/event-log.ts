@@ -13,7 +13,7 @@ import {
   type StoredEvent,
 } from '../../event-log/event-log.ts'
 import { PageCache } from '../../event-log/page-cache.ts'
-import { decodePageId, encodePageId } from '../../event-log/page-id.ts'
+import { decodeEventPageId, encodeEventPageId } from '../../event-log/page-id.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { CommitQueue, PlannedChange } from '../database/commit-queue.ts'
 import type { DamageReport } from '../database/damage.ts'
@@ -232,7 +232,7 @@ export class SqliteEventLog implements EventLog {
   }
 
   #nextPageId({ id, ordinal }: LogHead, position: number): string {
-    return encodePageId(
+    return encodeEventPageId(
       id,
       position,
       must(this.#context.events.getIdAndInstant(ordinal, position), 'the next event').id,
@@ -240,10 +240,10 @@ export class SqliteEventLog implements EventLog {
   }
 
   #findByPageId({ id, ordinal, head }: LogHead, text: string): Omit<StoredEvent, 'bytes'> | undefined {
-    const position = decodePageId(text)
+    const position = decodeEventPageId(text)
     if (position === undefined || position > head) return undefined
     const idAndInstant = this.#context.events.getIdAndInstant(ordinal, position)
-    return idAndInstant !== undefined && encodePageId(id, position, idAndInstant.id) === text
+    return idAndInstant !== undefined && encodeEventPageId(id, position, idAndInstant.id) === text
       ? { position, ...idAndInstant }
       : undefined
   }
