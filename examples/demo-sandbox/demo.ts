@@ -63,6 +63,7 @@ async function runOnTemporaryServer({ env, ...options }: TemporaryServerOptions)
   const serving = serveSandboxes({
     ...{ host: '127.0.0.1', port: 0, data, agent: agentServerCommand(), isKeyWanted: false },
     env: { SLIPWAY_LOG_LEVEL: 'error', SLIPWAY_ISOLATION: env.SLIPWAY_ISOLATION },
+    isIsolationOptional: true,
     signal: abort.signal,
     ready: ready.resolve,
   })

@@ -59,6 +59,8 @@ export interface ServeOptions {
     readonly key: string | undefined
     readonly notes: readonly string[]
   }): void
+  /** Accept sandboxes that are ordinary processes, without `SLIPWAY_ISOLATION=none`: for one user's own machine. */
+  readonly isIsolationOptional?: boolean
 }
 
 /** The wiring, from top to bottom. Resolves after a graceful stop; rejects when it cannot start. */
@@ -85,6 +87,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     ledgerId: controlPlane.id,
     agent: options.agent,
     log,
+    isIsolationOptional: options.isIsolationOptional,
   })
   const specs = new SandboxSpecs(config.specs, now())
   // Set when the server listens, before the first use.

@@ -11,6 +11,8 @@ interface BackendDeps {
   readonly ledgerId: string
   readonly agent: { readonly command: readonly string[]; readonly readable: readonly string[] }
   readonly log: LogFunction
+  /** Accept sandboxes that are ordinary processes, without `SLIPWAY_ISOLATION=none`. */
+  readonly isIsolationOptional?: boolean | undefined
 }
 
 /** The backends of the specs, the default one first. Loads only the modules of these. */
@@ -25,7 +27,7 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
   const { directory, socketDirectory, ledgerId, agent, log } = deps
   if (name === 'process') {
     const { ProcessBackend } = await import('../backends/process/process-backend.ts')
-    return new ProcessBackend({
+    const backend = new ProcessBackend({
       directory: join(directory, 'sandboxes'),
       ledgerId,
       agentCommand: agent.command,
@@ -36,6 +38,8 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
       hostSocket: hostSocketPath(socketDirectory),
       codeDirectory: join(directory, 'code'),
     })
+    if (config.isolation === 'auto' && deps.isIsolationOptional !== true) await assertIsolated(backend)
+    return backend
   }
   if (name === 'docker') {
     const { DockerBackend } = await import('../backends/docker/docker-backend.ts')
@@ -47,4 +51,13 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
     })
   }
   throw new Error(`A sandbox spec names the backend ${name}; there are process and docker`)
+}
+
+/** Users must not be run together as ordinary processes unless the operator says so. */
+export async function assertIsolated(backend: Pick<Backend, 'isolation'>): Promise<void> {
+  const { kind, notes } = await backend.isolation()
+  if (kind !== 'none') return
+  throw new Error(
+    `Sandboxes would not be isolated from each other and from this machine. ${notes[0]} Install bubblewrap, set SLIPWAY_BACKEND=docker, or set SLIPWAY_ISOLATION=none to accept that.`,
+  )
 }
