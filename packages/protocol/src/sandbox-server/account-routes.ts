@@ -3,35 +3,35 @@ import { profileMutation, profileName, renameProfileRequest } from '../agent-ser
 import { pageQuery, queryFlag, queryText } from '../core/query.ts'
 import { healthStatus, ok, successResponses } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
-import { jsonObject, pageOf, uuid } from '../core/schemas.ts'
+import {
+  boundedText,
+  component,
+  jsonObject,
+  looseComponent,
+  nullAsUndefined,
+  pageOf,
+  uuid,
+  withDefault,
+} from '../core/schemas.ts'
 import {
   apiKeyInfo,
-  changeSettingsRequest,
   createApiKeyRequest,
-  createOrganizationRequest,
-  createSecretRequest,
-  createUserRequest,
   currentApiKey,
-  currentUser,
-  gitProvidersRequest,
+  dailyLimit,
   messageResponse,
   newApiKey,
   organization,
-  organizationPage,
   orgQuota,
-  patchUserRequest,
   quotaStatus,
-  renameSecretRequest,
   saveUserProfileRequest,
+  secretName,
   secretSummary,
   setQuotaRequest,
   user,
-  userPage,
-  userProfileSummary,
   userQuota,
-  userSettingsResponse,
   webClientConfig,
 } from './account.ts'
+import { providerType } from './app-conversation.ts'
 import { sandboxId } from './sandbox.ts'
 
 const messageResponses = { 200: { description: 'What was done.', schema: messageResponse } }
@@ -79,25 +79,54 @@ const userRoutes = defineRoutes('users', {
     description:
       'Secrets are null. With expose_secrets they are shown, when the session key of a running sandbox of the caller comes in X-Session-API-Key besides the API key.',
     query: z.object({ expose_secrets: queryFlag }),
-    responses: ok('The user.', currentUser),
+    responses: ok(
+      'The user.',
+      looseComponent('Me', {
+        id: z.string().nullable(),
+        org_id: z.string().nullable(),
+        org_name: z.string().nullable(),
+        role: z.string(),
+        permissions: z.array(z.string()),
+      }),
+    ),
   }),
 })
 
 const settingsRoutes = defineRoutes('settings', {
   getSettings: route.get('/api/v1/settings', {
     summary: 'Get the settings; secrets are null',
-    responses: ok('The settings.', userSettingsResponse),
+    responses: ok(
+      'The settings.',
+      looseComponent('Settings', {
+        llm_api_key_set: z.boolean(),
+        search_api_key_set: z.boolean(),
+      }),
+    ),
   }),
   changeSettings: route.post('/api/v1/settings', {
     summary: 'Change settings',
-    body: changeSettingsRequest,
+    /** A partial update: `_diff` members are merged (null deletes), others replace. */
+    body: looseComponent('ChangeSettingsRequest', {
+      agent_settings_diff: jsonObject.optional(),
+      conversation_settings_diff: jsonObject.optional(),
+    }),
     responses: messageResponses,
   }),
   listUserProfiles: route.get('/api/v1/settings/profiles', {
     summary: 'List the saved models',
     responses: ok(
       'All of them.',
-      z.object({ profiles: z.array(userProfileSummary), active_profile: z.string().nullable() }),
+      z.object({
+        profiles: z.array(
+          component('UserProfileSummary', {
+            name: z.string(),
+            model: z.string().nullable(),
+            base_url: z.string().nullable(),
+            api_key_set: z.boolean(),
+          }),
+        ),
+        active_profile: z.string().nullable(),
+      }),
     ),
   }),
   getUserProfile: route.get('/api/v1/settings/profiles/{name}', {
@@ -148,13 +177,20 @@ const secretRoutes = defineRoutes('secrets', {
   }),
   createSecret: route.post('/api/v1/secrets', {
     summary: 'Set a secret; one of the same name is replaced',
-    body: createSecretRequest,
+    body: component('CreateSecretRequest', {
+      name: secretName,
+      description: nullAsUndefined(boundedText(0, 1000)),
+      value: boundedText(1, 65_536),
+    }),
     responses: { 201: { description: 'It is set.', schema: messageResponse } },
   }),
   renameSecret: route.put('/api/v1/secrets/{name}', {
     summary: 'Rename a secret or change its description',
     params: secretParams,
-    body: renameSecretRequest,
+    body: component('RenameSecretRequest', {
+      name: secretName,
+      description: nullAsUndefined(boundedText(0, 1000)),
+    }),
     responses: { ...messageResponses, 400: { description: 'The new name is taken.' } },
   }),
   deleteSecret: route.delete('/api/v1/secrets/{name}', {
@@ -165,7 +201,13 @@ const secretRoutes = defineRoutes('secrets', {
   setGitProviders: route.post('/api/v1/secrets/git-providers', {
     summary: 'Set tokens of git providers',
     description: 'They are kept as they come; a provider is not asked whether it knows them.',
-    body: gitProvidersRequest,
+    /** Tokens of git providers; an absent or empty one leaves the stored one. */
+    body: component('GitProvidersRequest', {
+      provider_tokens: z.partialRecord(
+        providerType,
+        z.looseObject({ token: nullAsUndefined(z.string()), host: nullAsUndefined(z.string().max(300)) }),
+      ),
+    }),
     responses: messageResponses,
   }),
   deleteGitProviders: route.delete('/api/v1/secrets/git-providers', {
@@ -233,17 +275,30 @@ const adminRoutes = defineRoutes('admin', {
   listUsers: route.get('/api/admin/users', {
     summary: 'List users in pages',
     query: pageQuery,
-    responses: ok('One page.', userPage),
+    responses: ok('One page.', pageOf(user).meta({ id: 'UserPage' })),
   }),
   createUser: route.post('/api/admin/users', {
     summary: 'Add a user',
-    body: createUserRequest,
+    body: component('CreateUserRequest', {
+      name: nullAsUndefined(boundedText(1, 200)),
+      email: nullAsUndefined(boundedText(3, 320)),
+      org_id: nullAsUndefined(uuid),
+      is_admin: withDefault(z.boolean(), false),
+      daily_conversation_limit: dailyLimit.default(null),
+    }),
     responses: { 201: { description: 'The user.', schema: user } },
   }),
   patchUser: route.patch('/api/admin/users/{user_id}', {
     summary: 'Change a user',
     params: userParams,
-    body: patchUserRequest,
+    /** Members that are absent stay, null clears. */
+    body: component('UpdateUserRequest', {
+      name: boundedText(1, 200).nullish(),
+      email: boundedText(3, 320).nullish(),
+      org_id: uuid.nullish(),
+      is_admin: z.boolean().optional(),
+      daily_conversation_limit: dailyLimit.optional(),
+    }),
     responses: ok('The user.', user),
   }),
   deleteUser: route.delete('/api/admin/users/{user_id}', {
@@ -264,11 +319,14 @@ const adminRoutes = defineRoutes('admin', {
   listOrganizations: route.get('/api/admin/organizations', {
     summary: 'List organisations in pages',
     query: pageQuery,
-    responses: ok('One page.', organizationPage),
+    responses: ok('One page.', pageOf(organization).meta({ id: 'OrganizationPage' })),
   }),
   createOrganization: route.post('/api/admin/organizations', {
     summary: 'Add an organisation',
-    body: createOrganizationRequest,
+    body: component('CreateOrganizationRequest', {
+      name: boundedText(1, 200),
+      daily_conversation_limit: dailyLimit.default(null),
+    }),
     responses: { 201: { description: 'The organisation.', schema: organization } },
   }),
   joinOrganization: route.put('/api/admin/organizations/{org_id}/members/{user_id}', {

@@ -4,16 +4,13 @@ import {
   boundedText,
   component,
   dateTimeText,
-  jsonObject,
   looseComponent,
   nullAsUndefined,
-  pageOf,
   timestamp,
   trueByDefault,
   uuid,
   withDefault,
 } from '../core/schemas.ts'
-import { providerType } from './app-conversation.ts'
 
 export const scope = z.enum(['read', 'write', 'admin']).meta({ id: 'Scope' })
 export type Scope = z.infer<typeof scope>
@@ -63,37 +60,11 @@ export const user = component('User', {
   created_at: timestamp,
 })
 
-export const userPage = pageOf(user).meta({ id: 'UserPage' })
-
-export const createUserRequest = component('CreateUserRequest', {
-  name: nullAsUndefined(boundedText(1, 200)),
-  email: nullAsUndefined(boundedText(3, 320)),
-  org_id: nullAsUndefined(uuid),
-  is_admin: withDefault(z.boolean(), false),
-  daily_conversation_limit: dailyLimit.default(null),
-})
-
-/** Members that are absent stay, null clears. */
-export const patchUserRequest = component('UpdateUserRequest', {
-  name: boundedText(1, 200).nullish(),
-  email: boundedText(3, 320).nullish(),
-  org_id: uuid.nullish(),
-  is_admin: z.boolean().optional(),
-  daily_conversation_limit: dailyLimit.optional(),
-})
-
 export const organization = component('Organization', {
   id: z.string(),
   name: z.string(),
   daily_conversation_limit: z.int().nullable(),
   created_at: timestamp,
-})
-
-export const organizationPage = pageOf(organization).meta({ id: 'OrganizationPage' })
-
-export const createOrganizationRequest = component('CreateOrganizationRequest', {
-  name: boundedText(1, 200),
-  daily_conversation_limit: dailyLimit.default(null),
 })
 
 export const quotaStatus = component('QuotaStatus', {
@@ -143,38 +114,12 @@ export const userSettings = looseComponent('UserSettings', {
 })
 export type UserSettings = z.output<typeof userSettings>
 
-/** A partial update: `_diff` members are merged (null deletes), others replace. */
-export const changeSettingsRequest = looseComponent('ChangeSettingsRequest', {
-  agent_settings_diff: jsonObject.optional(),
-  conversation_settings_diff: jsonObject.optional(),
-})
-
-export const userSettingsResponse = looseComponent('Settings', {
-  llm_api_key_set: z.boolean(),
-  search_api_key_set: z.boolean(),
-})
-
-export const currentUser = looseComponent('Me', {
-  id: z.string().nullable(),
-  org_id: z.string().nullable(),
-  org_name: z.string().nullable(),
-  role: z.string(),
-  permissions: z.array(z.string()),
-})
-
 export const messageResponse = component('MessageAnswer', { message: z.string() })
 
 export const saveUserProfileRequest = component('SaveUserProfileRequest', {
   include_secrets: trueByDefault,
   llm: nullAsUndefined(llm),
   preserve_existing_api_key: withDefault(z.boolean(), false),
-})
-
-export const userProfileSummary = component('UserProfileSummary', {
-  name: z.string(),
-  model: z.string().nullable(),
-  base_url: z.string().nullable(),
-  api_key_set: z.boolean(),
 })
 
 /** A name that can be a variable of a shell. */
@@ -186,25 +131,6 @@ export const secretName = z
 export const secretSummary = component('SecretSummary', {
   name: z.string(),
   description: z.string().nullable().optional(),
-})
-
-export const createSecretRequest = component('CreateSecretRequest', {
-  name: secretName,
-  description: nullAsUndefined(boundedText(0, 1000)),
-  value: boundedText(1, 65_536),
-})
-
-export const renameSecretRequest = component('RenameSecretRequest', {
-  name: secretName,
-  description: nullAsUndefined(boundedText(0, 1000)),
-})
-
-/** Tokens of git providers; an absent or empty one leaves the stored one. */
-export const gitProvidersRequest = component('GitProvidersRequest', {
-  provider_tokens: z.partialRecord(
-    providerType,
-    z.looseObject({ token: nullAsUndefined(z.string()), host: nullAsUndefined(z.string().max(300)) }),
-  ),
 })
 
 export const webClientConfig = looseComponent('WebClientConfig', { app_mode: z.string() })

@@ -1,9 +1,9 @@
 import * as z from 'zod'
 import { conversationParams } from '../agent-server/conversations/conversation.ts'
-import { queryText } from '../core/query.ts'
+import { pageQuery, queryText } from '../core/query.ts'
 import { countResponses, listed, ok, successResponses } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
-import { component, jsonObject, uuid } from '../core/schemas.ts'
+import { component, jsonObject, pageOf, uuid } from '../core/schemas.ts'
 import {
   appConversation,
   appConversationFilter,
@@ -12,13 +12,10 @@ import {
   appConversationStartRequest,
   appConversationStartTask,
   appSendMessageRequest,
-  appSendMessageResponse,
   patchAppConversationRequest,
-  pendingMessageResponse,
   startTaskFilter,
-  startTaskPage,
-  startTaskSearchQuery,
 } from './app-conversation.ts'
+import { sandboxStatus } from './sandbox.ts'
 
 const idsQuery = z.array(uuid).min(1).max(100)
 const sandboxRefusals = {
@@ -75,8 +72,12 @@ export const appConversationRoutes = defineRoutes('app conversations', {
   }),
   searchStartTasks: route.get('/api/v1/app-conversations/start-tasks/search', {
     summary: 'List start tasks in pages',
-    query: startTaskSearchQuery,
-    responses: ok('One page.', startTaskPage),
+    query: startTaskFilter.extend(pageQuery.shape).extend({
+      sort_order: z
+        .enum(['CREATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT', 'UPDATED_AT_DESC'])
+        .default('CREATED_AT_DESC'),
+    }),
+    responses: ok('One page.', pageOf(appConversationStartTask).meta({ id: 'AppConversationStartTaskPage' })),
   }),
   countStartTasks: route.get('/api/v1/app-conversations/start-tasks/count', {
     summary: 'Count start tasks',
@@ -104,7 +105,17 @@ export const appConversationRoutes = defineRoutes('app conversations', {
     summary: 'Send a message to a conversation',
     params: conversationParams,
     body: appSendMessageRequest,
-    responses: { ...ok('It is stored.', appSendMessageResponse), ...sandboxRefusals },
+    responses: {
+      ...ok(
+        'It is stored.',
+        component('AppSendMessageResponse', {
+          success: z.boolean(),
+          sandbox_status: sandboxStatus,
+          message: z.string().nullish(),
+        }),
+      ),
+      ...sandboxRefusals,
+    },
   }),
   switchAppProfile: route.post('/api/v1/app-conversations/{conversation_id}/switch_profile', {
     summary: 'Go on with the model of a saved profile',
@@ -165,7 +176,14 @@ export const appConversationRoutes = defineRoutes('app conversations', {
     params: z.object({ target: z.string().min(1).max(100) }),
     body: appSendMessageRequest,
     responses: {
-      201: { description: 'It waits.', schema: pendingMessageResponse },
+      201: {
+        description: 'It waits.',
+        schema: component('PendingMessageResponse', {
+          id: z.string(),
+          queued: z.boolean(),
+          position: z.int(),
+        }),
+      },
       429: { description: 'Ten messages wait already.' },
     },
   }),

@@ -199,8 +199,6 @@ export type AppConversation = z.infer<typeof appConversation>
 
 export const appConversationPage = pageOf(appConversation).meta({ id: 'AppConversationPage' })
 
-export const startTaskPage = pageOf(appConversationStartTask).meta({ id: 'AppConversationStartTaskPage' })
-
 export const appConversationFilter = z.object({
   title__contains: queryText.meta({ description: 'Keep those whose title contains this, in any case.' }),
   created_at__gte: queryInstant.optional(),
@@ -224,12 +222,6 @@ export const startTaskFilter = z.object({
     .preprocess((value) => (value === '' ? undefined : value), uuid.optional())
     .optional(),
   created_at__gte: queryInstant.optional(),
-})
-
-export const startTaskSearchQuery = startTaskFilter.extend(pageQuery.shape).extend({
-  sort_order: z
-    .enum(['CREATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT', 'UPDATED_AT_DESC'])
-    .default('CREATED_AT_DESC'),
 })
 
 /** Members that are absent stay, null clears (wire 1.1). */
@@ -261,16 +253,4 @@ export const appSendMessageRequest = component('AppSendMessageRequest', {
     .preprocess((value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value), content)
     .refine((parts) => parts.length > 0, 'The message is empty'),
   run: trueByDefault,
-})
-
-export const appSendMessageResponse = component('AppSendMessageResponse', {
-  success: z.boolean(),
-  sandbox_status: sandboxStatus,
-  message: z.string().nullish(),
-})
-
-export const pendingMessageResponse = component('PendingMessageResponse', {
-  id: z.string(),
-  queued: z.boolean(),
-  position: z.int(),
 })

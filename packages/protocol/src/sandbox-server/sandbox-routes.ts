@@ -2,7 +2,8 @@ import * as z from 'zod'
 import { pageQuery, queryText } from '../core/query.ts'
 import { listed, ok, success } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
-import { sandboxId, sandboxInfo, sandboxPage, sandboxSpecInfo, sandboxSpecPage } from './sandbox.ts'
+import { pageOf } from '../core/schemas.ts'
+import { sandboxId, sandboxInfo, sandboxSpecInfo } from './sandbox.ts'
 
 const sandboxParams = z.object({ sandbox_id: sandboxId })
 const successResponses = ok('Done, or it was so already.', success)
@@ -20,7 +21,7 @@ export const sandboxRoutes = defineRoutes('sandboxes', {
   searchSandboxes: route.get('/api/v1/sandboxes/search', {
     summary: 'List sandboxes in pages, the newest first',
     query: pageQuery,
-    responses: ok('One page.', sandboxPage),
+    responses: ok('One page.', pageOf(sandboxInfo).meta({ id: 'SandboxPage' })),
   }),
   getSandboxes: route.get('/api/v1/sandboxes', {
     summary: 'Get sandboxes by id',
@@ -72,7 +73,7 @@ export const sandboxRoutes = defineRoutes('sandboxes', {
     tag: 'sandbox specs',
     summary: 'List the specs that sandboxes are made from, the default first',
     query: pageQuery,
-    responses: ok('One page.', sandboxSpecPage),
+    responses: ok('One page.', pageOf(sandboxSpecInfo).meta({ id: 'SandboxSpecPage' })),
   }),
   getSandboxSpecs: route.get('/api/v1/sandbox-specs', {
     tag: 'sandbox specs',

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { component, pageOf, strictComponent, timestamp } from '../core/schemas.ts'
+import { component, strictComponent, timestamp } from '../core/schemas.ts'
 
 /**
  * - STARTING: its agent server does not answer yet
@@ -59,8 +59,6 @@ export const sandboxInfo = component('SandboxInfo', {
 })
 export type SandboxInfo = z.infer<typeof sandboxInfo>
 
-export const sandboxPage = pageOf(sandboxInfo).meta({ id: 'SandboxPage' })
-
 /** A template that sandboxes are made from. Environment variables whose names speak of a secret are stars. */
 export const sandboxSpecInfo = component('SandboxSpecInfo', {
   id: z.string(),
@@ -75,8 +73,6 @@ export const sandboxSpecInfo = component('SandboxSpecInfo', {
   is_default: z.boolean(),
 })
 export type SandboxSpecInfo = z.infer<typeof sandboxSpecInfo>
-
-export const sandboxSpecPage = pageOf(sandboxSpecInfo).meta({ id: 'SandboxSpecPage' })
 
 /** A spec in a file of specs or in SLIPWAY_SANDBOX_SPECS. */
 export const sandboxSpec = strictComponent('SandboxSpec', {

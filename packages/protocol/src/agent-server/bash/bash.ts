@@ -8,7 +8,7 @@ import {
   queryInteger,
   queryText,
 } from '../../core/query.ts'
-import { component, nullAsUndefined, pageOf, timestamp, uuid, withDefault } from '../../core/schemas.ts'
+import { component, nullAsUndefined, timestamp, uuid, withDefault } from '../../core/schemas.ts'
 
 /** An id of bash events: a UUID in any case, with or without dashes; after parsing without. */
 export const bashId = uuid.transform((id) => id.replaceAll('-', ''))
@@ -52,8 +52,6 @@ export const bashOutput = component('BashOutput', {
 export type BashOutput = z.infer<typeof bashOutput>
 
 export const bashEvent = z.discriminatedUnion('kind', [bashCommand, bashOutput])
-
-export const bashEventPage = pageOf(bashEvent).meta({ id: 'BashEventPage' })
 
 /** The query of a bash event search. After parsing, empty texts are absent and moments are instants. */
 export const bashSearchQuery = z.object({

@@ -1,15 +1,8 @@
 import * as z from 'zod'
 import { listed, ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import {
-  bashCommand,
-  bashEvent,
-  bashEventPage,
-  bashId,
-  bashOutput,
-  bashSearchQuery,
-  executeBashRequest,
-} from './bash.ts'
+import { pageOf } from '../../core/schemas.ts'
+import { bashCommand, bashEvent, bashId, bashOutput, bashSearchQuery, executeBashRequest } from './bash.ts'
 
 const tooManyResponses = { 429: { description: 'Too many commands run already.' } }
 
@@ -31,7 +24,7 @@ export const bashRoutes = defineRoutes('bash', {
     summary: 'Search commands and their output',
     description: 'A page of very long outputs ends before its limit; next_page_id says that there is more.',
     query: bashSearchQuery,
-    responses: ok('One page.', bashEventPage),
+    responses: ok('One page.', pageOf(bashEvent).meta({ id: 'BashEventPage' })),
   }),
   getBashEvents: route.get('/api/bash/bash_events', {
     summary: 'Get bash events by id',

@@ -7,7 +7,6 @@ import {
   jsonObject,
   looseComponent,
   nullAsUndefined,
-  pageOf,
   strictComponent,
   timestamp,
   trueByDefault,
@@ -158,8 +157,6 @@ export const conversationInfo = looseComponent('ConversationInfo', {
 })
 export type ConversationInfo = z.infer<typeof conversationInfo>
 
-export const conversationPage = pageOf(conversationInfo).meta({ id: 'ConversationPage' })
-
 export const conversationSortOrder = z
   .enum(['CREATED_AT', 'UPDATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT_DESC'])
   .meta({ id: 'ConversationSortOrder' })
@@ -234,14 +231,6 @@ export const navigateConversationRequest = component('NavigateConversationReques
   event_id: nullAsUndefined(z.string().min(1)),
 })
 
-/** What the agent is to reach; after each round a model judges whether it has. */
-export const startGoalRequest = component('StartGoalRequest', {
-  objective: boundedText(1, 100_000).refine((text) => text.trim() !== '', 'The objective is empty'),
-  max_iterations: withDefault(z.int().min(1).max(10_000), 10).meta({
-    description: 'Rounds before it gives up.',
-  }),
-})
-
 /** What a model says of a goal: how near it is (0 to 1), whether it is reached, and what is missing. */
 export const goalVerdict = z.object({
   score: z.number().min(0).max(1),
@@ -261,8 +250,6 @@ export const goalState = component('GoalState', {
 })
 export type GoalState = z.output<typeof goalState>
 
-export const switchAcpModelRequest = component('SwitchACPModelRequest', { model: z.string() })
-
 /** The event format of a conversation: the closed description, or newer members and kinds too. */
 export const wireVersion = z.enum(['seed', 'current']).meta({ id: 'Wire' })
 export type WireVersion = z.infer<typeof wireVersion>
@@ -272,8 +259,6 @@ export const generateTitleRequest = component('GenerateTitleRequest', {
   max_length: z.int().min(1).max(200).default(50),
   llm: nullAsUndefined(llm),
 })
-
-export const generateTitleResponse = component('GenerateTitleResponse', { title: z.string() })
 
 export const switchLlmRequest = component('SwitchLLMRequest', { llm })
 

@@ -2,27 +2,24 @@ import * as z from 'zod'
 import { emptyAsUndefined, queryFlag } from '../../core/query.ts'
 import { countResponses, listed, ok, successResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { switchProfileRequest } from '../profiles/llm-profile.ts'
+import { boundedText, component, pageOf, withDefault } from '../../core/schemas.ts'
+import { profileName } from '../profiles/llm-profile.ts'
 import {
   agentResponse,
   askAgentRequest,
   conversationFilter,
   conversationId,
   conversationInfo,
-  conversationPage,
   conversationParams,
   conversationSearchQuery,
   forkConversationRequest,
   generateTitleRequest,
-  generateTitleResponse,
   importResult,
   navigateConversationRequest,
   patchConversationRequest,
   setConfirmationPolicyRequest,
   setSecurityAnalyzerRequest,
   startConversationRequest,
-  startGoalRequest,
-  switchAcpModelRequest,
   switchLlmRequest,
   updateSecretsRequest,
 } from './conversation.ts'
@@ -37,7 +34,7 @@ export const conversationRoutes = defineRoutes('conversations', {
   searchConversations: route.get('/api/conversations/search', {
     summary: 'List conversations in pages',
     query: conversationSearchQuery.extend(skillsQuery.shape),
-    responses: ok('One page.', conversationPage),
+    responses: ok('One page.', pageOf(conversationInfo).meta({ id: 'ConversationPage' })),
   }),
   countConversations: route.get('/api/conversations/count', {
     summary: 'Count conversations',
@@ -180,7 +177,13 @@ export const conversationRoutes = defineRoutes('conversations', {
     description:
       'Sends the objective and runs. After each round a model judges whether it is reached; if not, the agent is told what is missing and goes on. A message of the user ends the pursuit.',
     params: conversationParams,
-    body: startGoalRequest,
+    /** What the agent is to reach; after each round a model judges whether it has. */
+    body: component('StartGoalRequest', {
+      objective: boundedText(1, 100_000).refine((text) => text.trim() !== '', 'The objective is empty'),
+      max_iterations: withDefault(z.int().min(1).max(10_000), 10).meta({
+        description: 'Rounds before it gives up.',
+      }),
+    }),
     responses: {
       ...successResponses,
       409: { description: 'It is running, pursues a goal already, or has no agent.' },
@@ -211,7 +214,10 @@ export const conversationRoutes = defineRoutes('conversations', {
     summary: 'Write a title for a conversation',
     params: conversationParams,
     body: generateTitleRequest.prefault({}),
-    responses: { ...ok('The title.', generateTitleResponse), ...noAgentResponses },
+    responses: {
+      ...ok('The title.', component('GenerateTitleResponse', { title: z.string() })),
+      ...noAgentResponses,
+    },
   }),
   switchLlm: route.post('/api/conversations/{conversation_id}/switch_llm', {
     summary: 'Go on with another model',
@@ -222,7 +228,7 @@ export const conversationRoutes = defineRoutes('conversations', {
   switchProfile: route.post('/api/conversations/{conversation_id}/switch_profile', {
     summary: 'Go on with the model of a profile',
     params: conversationParams,
-    body: switchProfileRequest,
+    body: component('SwitchProfileRequest', { profile_name: profileName }),
     responses: {
       ...successResponses,
       400: { description: 'The stored profile cannot be read.' },
@@ -233,7 +239,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     summary: 'Switch the model of an agent of another program',
     description: 'No agent of this server is one of those.',
     params: conversationParams,
-    body: switchAcpModelRequest,
+    body: component('SwitchACPModelRequest', { model: z.string() }),
     responses: { ...successResponses, 400: { description: 'The agent cannot.' } },
   }),
   exportConversation: route.get('/api/conversations/{conversation_id}/export', {

@@ -28,9 +28,3 @@ export const gitCommit = component('GitCommit', {
   timestamp: z.string(),
 })
 export type GitCommit = z.infer<typeof gitCommit>
-
-/** The newest first. */
-export const gitCommitPage = component('GitCommitPage', {
-  commits: z.array(gitCommit),
-  has_more: z.boolean(),
-})

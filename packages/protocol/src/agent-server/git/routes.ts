@@ -1,7 +1,8 @@
 import * as z from 'zod'
 import { queryInteger, queryText } from '../../core/query.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { gitChange, gitCommitPage, gitDiff } from './git.ts'
+import { component } from '../../core/schemas.ts'
+import { gitChange, gitCommit, gitDiff } from './git.ts'
 
 const directoryPath = z.string().min(1).meta({ description: 'Absolute path of a directory.' })
 const filePath = z.string().min(1).meta({ description: 'Absolute path of a file.' })
@@ -74,7 +75,13 @@ export const gitRoutes = defineRoutes('git', {
       }),
     }),
     responses: {
-      200: { description: 'The newest first; empty where there is none.', schema: gitCommitPage },
+      200: {
+        description: 'The newest first; empty where there is none.',
+        schema: component('GitCommitPage', {
+          commits: z.array(gitCommit),
+          has_more: z.boolean(),
+        }),
+      },
       400: { description: 'git failed.' },
     },
   }),

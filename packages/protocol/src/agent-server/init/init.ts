@@ -41,5 +41,3 @@ export type InitRequest = z.output<typeof initRequest>
 
 export const initState = z.enum(['dormant', 'initializing', 'ready']).meta({ id: 'InitState' })
 export type InitState = z.infer<typeof initState>
-
-export const initStatus = component('InitStatus', { state: initState, error: z.string().optional() })

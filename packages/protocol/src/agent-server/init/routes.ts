@@ -1,8 +1,13 @@
+import * as z from 'zod'
 import { defineRoutes, route } from '../../core/route.ts'
-import { initRequest, initStatus } from './init.ts'
+import { component } from '../../core/schemas.ts'
+import { initRequest, initState } from './init.ts'
 
 const statusResponses = {
-  200: { description: 'The state.', schema: initStatus },
+  200: {
+    description: 'The state.',
+    schema: component('InitStatus', { state: initState, error: z.string().optional() }),
+  },
   401: { description: 'The header X-Init-API-Key is missing or wrong.' },
 }
 

@@ -79,16 +79,6 @@ export const mcpTestResponse = z
   .meta({ id: 'MCPTestResponse' })
 export type McpTestResponse = z.infer<typeof mcpTestResponse>
 
-export const mcpOAuthCallbackRequest = component('MCPOAuthCallbackRequest', { callback_url: z.string() })
-
-export const mcpOAuthStart = component('MCPOAuthStartResponse', {
-  ok: z.boolean(),
-  job_id: z.string().optional(),
-  authorization_url: z.string().optional(),
-  error: z.string().optional(),
-  error_kind: mcpErrorKind.optional(),
-})
-
 export const mcpOAuthStatus = component('MCPOAuthStatusResponse', {
   ok: z.boolean(),
   status: z.enum(['pending', 'authorizing', 'succeeded', 'failed']),

@@ -1,13 +1,8 @@
 import * as z from 'zod'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import {
-  mcpOAuthCallbackRequest,
-  mcpOAuthStart,
-  mcpOAuthStatus,
-  mcpTestRequest,
-  mcpTestResponse,
-} from './mcp.ts'
+import { component } from '../../core/schemas.ts'
+import { mcpErrorKind, mcpOAuthStatus, mcpTestRequest, mcpTestResponse } from './mcp.ts'
 
 const jobParams = z.object({ job_id: z.string() })
 const statusResponses = {
@@ -27,7 +22,16 @@ export const mcpRoutes = defineRoutes('mcp', {
   startMcpOAuth: route.post('/api/mcp/oauth/start', {
     summary: 'Begin to sign in to an MCP server',
     body: mcpTestRequest,
-    responses: ok('Whether it began.', mcpOAuthStart),
+    responses: ok(
+      'Whether it began.',
+      component('MCPOAuthStartResponse', {
+        ok: z.boolean(),
+        job_id: z.string().optional(),
+        authorization_url: z.string().optional(),
+        error: z.string().optional(),
+        error_kind: mcpErrorKind.optional(),
+      }),
+    ),
   }),
   getMcpOAuthStatus: route.get('/api/mcp/oauth/status/{job_id}', {
     summary: 'Get the state of a sign-in to an MCP server',
@@ -37,7 +41,7 @@ export const mcpRoutes = defineRoutes('mcp', {
   finishMcpOAuth: route.post('/api/mcp/oauth/callback/{job_id}', {
     summary: 'End a sign-in to an MCP server',
     params: jobParams,
-    body: mcpOAuthCallbackRequest,
+    body: component('MCPOAuthCallbackRequest', { callback_url: z.string() }),
     responses: statusResponses,
   }),
 })

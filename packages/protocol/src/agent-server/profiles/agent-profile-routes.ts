@@ -1,31 +1,42 @@
 import * as z from 'zod'
 import { ok, unreadableResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { uuid } from '../../core/schemas.ts'
-import {
-  activateAgentProfileResponse,
-  agentProfile,
-  agentProfileDetail,
-  agentProfileDiagnostics,
-  agentProfileList,
-  agentProfileMutationResponse,
-  renameAgentProfileRequest,
-} from './agent-profile.ts'
+import { component, uuid } from '../../core/schemas.ts'
+import { agentProfile, agentProfileDiagnostics, agentProfileSummary } from './agent-profile.ts'
 import { profileName } from './llm-profile.ts'
 
 const nameParams = z.object({ name: profileName })
-const mutationResponse = { description: 'What was done.', schema: agentProfileMutationResponse }
+const mutationResponse = {
+  description: 'What was done.',
+  schema: component('AgentProfileMutationResponse', {
+    name: z.string(),
+    message: z.string(),
+  }),
+}
 
 export const agentProfileRoutes = defineRoutes('agent profiles', {
   listAgentProfiles: route.get('/api/agent-profiles', {
     summary: 'List the profiles of agents',
     description: 'There is always one: an empty list gets one with the name default.',
-    responses: { ...ok('All of them.', agentProfileList), ...unreadableResponses },
+    /** In order of name. */
+    responses: {
+      ...ok(
+        'All of them.',
+        component('AgentProfileList', {
+          profiles: z.array(agentProfileSummary),
+          active_agent_profile_id: z.string().nullable(),
+        }),
+      ),
+      ...unreadableResponses,
+    },
   }),
   getAgentProfile: route.get('/api/agent-profiles/{name}', {
     summary: 'Get a profile of an agent',
     params: nameParams,
-    responses: { ...ok('The profile.', agentProfileDetail), ...unreadableResponses },
+    responses: {
+      ...ok('The profile.', component('AgentProfileDetail', { name: z.string(), profile: agentProfile })),
+      ...unreadableResponses,
+    },
   }),
   saveAgentProfile: route.post('/api/agent-profiles/{name}', {
     summary: 'Save a profile of an agent',
@@ -46,7 +57,7 @@ export const agentProfileRoutes = defineRoutes('agent profiles', {
   renameAgentProfile: route.post('/api/agent-profiles/{name}/rename', {
     summary: 'Rename a profile of an agent',
     params: nameParams,
-    body: renameAgentProfileRequest,
+    body: component('RenameAgentProfileRequest', { new_name: profileName }),
     responses: {
       200: mutationResponse,
       409: { description: 'The new name is taken, or what is kept cannot be read.' },
@@ -56,7 +67,17 @@ export const agentProfileRoutes = defineRoutes('agent profiles', {
     summary: 'Make a profile of an agent the active one',
     description: 'It is named by its id. The settings stay as they are.',
     params: z.object({ profile_id: uuid }),
-    responses: { ...ok('It is.', activateAgentProfileResponse), ...unreadableResponses },
+    responses: {
+      ...ok(
+        'It is.',
+        component('ActivateAgentProfileResponse', {
+          id: z.string(),
+          message: z.string(),
+          agent_settings_applied: z.boolean(),
+        }),
+      ),
+      ...unreadableResponses,
+    },
   }),
   materializeAgentProfile: route.post('/api/agent-profiles/{name}/materialize', {
     summary: 'Tell what a conversation of this profile would be started with',

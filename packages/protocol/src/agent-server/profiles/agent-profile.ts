@@ -103,29 +103,6 @@ export const agentProfileSummary = component('AgentProfileInfo', {
 })
 export type AgentProfileSummary = z.infer<typeof agentProfileSummary>
 
-/** In order of name. */
-export const agentProfileList = component('AgentProfileList', {
-  profiles: z.array(agentProfileSummary),
-  active_agent_profile_id: z.string().nullable(),
-})
-
-export const agentProfileDetail = component('AgentProfileDetail', { name: z.string(), profile: agentProfile })
-
-/** What was done, in words. */
-export const agentProfileMutationResponse = component('AgentProfileMutationResponse', {
-  name: z.string(),
-  message: z.string(),
-})
-
-export const renameAgentProfileRequest = component('RenameAgentProfileRequest', { new_name: profileName })
-
-/** Settings stay as they are: which profile is active is all that changed. */
-export const activateAgentProfileResponse = component('ActivateAgentProfileResponse', {
-  id: z.string(),
-  message: z.string(),
-  agent_settings_applied: z.boolean(),
-})
-
 /** What a conversation of this profile would start with, and what is missing. Has no secrets. */
 export const agentProfileDiagnostics = component('AgentProfileDiagnostics', {
   agent_kind: z.enum(['openhands', 'acp']),

@@ -1,16 +1,14 @@
 import * as z from 'zod'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
+import { component, jsonObject } from '../../core/schemas.ts'
+import { llm } from '../llm/llm.ts'
 import {
-  activateProfileResponse,
-  profileDetail,
-  profileList,
   profileMutation,
   profileName,
+  profileSummary,
   renameProfileRequest,
   saveProfileRequest,
-  validateProfileRequest,
-  validateProfileResponse,
 } from './llm-profile.ts'
 
 const profileParams = z.object({ name: profileName })
@@ -20,13 +18,31 @@ const profileMutationResponse = { description: 'What was done.', schema: profile
 export const llmProfileRoutes = defineRoutes('profiles', {
   listProfiles: route.get('/api/profiles', {
     summary: 'List the profiles of models',
-    responses: ok('All of them.', profileList),
+    /** In order of name; `active_profile` is the name of the one that was activated last. */
+    responses: ok(
+      'All of them.',
+      component('ProfileList', {
+        profiles: z.array(profileSummary),
+        active_profile: z.string().nullable(),
+      }),
+    ),
   }),
   getProfile: route.get('/api/profiles/{name}', {
     summary: 'Get a profile',
     description: 'Its secrets are null.',
     params: profileParams,
-    responses: { ...ok('The profile.', profileDetail), ...unreadableResponses },
+    /** A profile as clients see it: every secret of `config` is null. */
+    responses: {
+      ...ok(
+        'The profile.',
+        component('ProfileDetail', {
+          name: z.string(),
+          config: jsonObject,
+          api_key_set: z.boolean(),
+        }),
+      ),
+      ...unreadableResponses,
+    },
   }),
   saveProfile: route.post('/api/profiles/{name}', {
     summary: 'Save a profile',
@@ -53,14 +69,28 @@ export const llmProfileRoutes = defineRoutes('profiles', {
   activateProfile: route.post('/api/profiles/{name}/activate', {
     summary: 'Make a profile the active one',
     params: profileParams,
-    responses: { ...ok('It is.', activateProfileResponse), ...unreadableResponses },
+    responses: {
+      ...ok(
+        'It is.',
+        profileMutation.extend({ llm_applied: z.boolean() }).meta({ id: 'ActivateProfileResponse' }),
+      ),
+      ...unreadableResponses,
+    },
   }),
   validateProfile: route.post('/api/profiles/{name}/validate', {
     summary: 'Try a model before it is saved',
     description:
       'Asks the model once, with the given settings; nothing is saved, and the profile need not be there. A limit of rate and a timeout do not make it invalid.',
     params: profileParams,
-    body: validateProfileRequest,
-    responses: ok('Whether it answered.', validateProfileResponse),
+    /** The model to test; nothing is stored. */
+    body: component('ValidateProfileRequest', { llm }),
+    /** `type` is the name of an error (`LLMAuthenticationError`); `message` holds no secret. */
+    responses: ok(
+      'Whether it answered.',
+      component('ValidateProfileResponse', {
+        valid: z.boolean(),
+        error: z.object({ type: z.string(), message: z.string() }).nullable(),
+      }),
+    ),
   }),
 })

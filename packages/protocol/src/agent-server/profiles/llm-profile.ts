@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { component, jsonObject } from '../../core/schemas.ts'
+import { component } from '../../core/schemas.ts'
 import { llm } from '../llm/llm.ts'
 
 /** The name of a profile: 1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first. */
@@ -21,19 +21,6 @@ export const profileSummary = component('ProfileSummary', {
 })
 export type ProfileSummary = z.infer<typeof profileSummary>
 
-/** In order of name; `active_profile` is the name of the one that was activated last. */
-export const profileList = component('ProfileList', {
-  profiles: z.array(profileSummary),
-  active_profile: z.string().nullable(),
-})
-
-/** A profile as clients see it: every secret of `config` is null. */
-export const profileDetail = component('ProfileDetail', {
-  name: z.string(),
-  config: jsonObject,
-  api_key_set: z.boolean(),
-})
-
 /** `include_secrets: false` does not store the secrets of `llm`. */
 export const saveProfileRequest = component('SaveProfileRequest', {
   llm,
@@ -44,18 +31,3 @@ export const renameProfileRequest = component('RenameProfileRequest', { new_name
 
 /** What was done, in words. */
 export const profileMutation = component('ProfileMutationResponse', { name: z.string(), message: z.string() })
-
-export const activateProfileResponse = profileMutation
-  .extend({ llm_applied: z.boolean() })
-  .meta({ id: 'ActivateProfileResponse' })
-
-export const switchProfileRequest = component('SwitchProfileRequest', { profile_name: profileName })
-
-/** The model to test; nothing is stored. */
-export const validateProfileRequest = component('ValidateProfileRequest', { llm })
-
-/** `type` is the name of an error (`LLMAuthenticationError`); `message` holds no secret. */
-export const validateProfileResponse = component('ValidateProfileResponse', {
-  valid: z.boolean(),
-  error: z.object({ type: z.string(), message: z.string() }).nullable(),
-})

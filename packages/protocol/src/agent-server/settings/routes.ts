@@ -1,21 +1,28 @@
 import * as z from 'zod'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { component } from '../../core/schemas.ts'
+import { component, jsonObject, strictComponent } from '../../core/schemas.ts'
 import {
   createMcpServerRequest,
   mcpServerName,
-  patchMcpServerRequest,
   saveSecretRequest,
   secretItem,
-  secretList,
   secretName,
-  settingsResponse,
   settingsSchema,
   updateSettingsRequest,
 } from './settings.ts'
 
-const settingsResult = { description: 'The settings as they are now.', schema: settingsResponse }
+const settingsResult = {
+  description: 'The settings as they are now.',
+  schema: component('SettingsResponse', {
+    agent_settings: jsonObject,
+    conversation_settings: jsonObject,
+    llm_api_key_is_set: z.boolean(),
+    active_profile: z.string().nullable(),
+    active_agent_profile_id: z.string().nullable(),
+    misc_settings: jsonObject,
+  }),
+}
 const unreadableResponses = {
   409: { description: 'What is stored is damaged, or was sealed with another key.' },
 }
@@ -69,7 +76,13 @@ export const settingsRoutes = defineRoutes('settings', {
     summary: 'Change an MCP server of the settings',
     description: 'A merge patch. A command in the place of an address, or the other way round, begins anew.',
     params: serverParams,
-    body: patchMcpServerRequest,
+    /** A partial update; null removes a member. The merged result is validated. */
+    body: strictComponent(
+      'MCPServerPatch',
+      Object.fromEntries(
+        Object.keys(createMcpServerRequest.shape).map((name) => [name, z.unknown().optional()]),
+      ),
+    ),
     responses: { 200: settingsResult, ...unreadableResponses },
   }),
   deleteMcpServer: route.delete('/api/settings/mcp/{settings_key}', {
@@ -80,7 +93,10 @@ export const settingsRoutes = defineRoutes('settings', {
   listSecrets: route.get('/api/settings/secrets', {
     summary: 'List the secrets',
     description: 'Names and descriptions, never values.',
-    responses: { ...ok('All of them, by name.', secretList), ...unreadableResponses },
+    responses: {
+      ...ok('All of them, by name.', component('SecretsListResponse', { secrets: z.array(secretItem) })),
+      ...unreadableResponses,
+    },
   }),
   saveSecret: route.put('/api/settings/secrets', {
     summary: 'Save a secret',

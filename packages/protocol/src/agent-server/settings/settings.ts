@@ -101,15 +101,6 @@ export const storedSettings = z.object({
 })
 export type StoredSettings = z.output<typeof storedSettings>
 
-export const settingsResponse = component('SettingsResponse', {
-  agent_settings: jsonObject,
-  conversation_settings: jsonObject,
-  llm_api_key_is_set: z.boolean(),
-  active_profile: z.string().nullable(),
-  active_agent_profile_id: z.string().nullable(),
-  misc_settings: jsonObject,
-})
-
 /** Diffs are merge patches (RFC 7396); null restores a default. */
 export const updateSettingsRequest = component('SettingsUpdateRequest', {
   agent_settings_diff: nullAsUndefined(jsonObject),
@@ -135,11 +126,6 @@ export const createMcpServerRequest = strictComponent('MCPServerInput', {
   keep_alive: nullAsUndefined(z.boolean()),
   sse_read_timeout: nullAsUndefined(z.number().positive()),
 })
-/** A partial update; null removes a member. The merged result is validated. */
-export const patchMcpServerRequest = strictComponent(
-  'MCPServerPatch',
-  Object.fromEntries(Object.keys(createMcpServerRequest.shape).map((name) => [name, z.unknown().optional()])),
-)
 
 /** The name of a secret and of its variable: a letter, then up to 63 letters, digits and `_`. */
 export const secretName = z
@@ -153,8 +139,6 @@ export const secretItem = component('SecretItemResponse', {
   name: z.string(),
   description: z.string().nullable(),
 })
-
-export const secretList = component('SecretsListResponse', { secrets: z.array(secretItem) })
 
 export const saveSecretRequest = component('SecretCreateRequest', {
   name: secretName,

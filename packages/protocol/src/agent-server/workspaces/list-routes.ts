@@ -1,7 +1,8 @@
 import * as z from 'zod'
 import { ok, unreadableResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { addWorkspaceParentsRequest, addWorkspacesRequest, removedWorkspace, workspacesList } from './list.ts'
+import { component } from '../../core/schemas.ts'
+import { workspaceItem, workspaceParent, workspacesList } from './list.ts'
 
 const pathQuery = z.object({ path: z.string().meta({ description: 'As it was added.' }) })
 const addResponses = {
@@ -9,7 +10,11 @@ const addResponses = {
   409: { description: 'There would be more than there may be, or what is kept cannot be read.' },
 }
 const removeResponses = {
-  200: { description: 'It is gone; what is left.', schema: removedWorkspace },
+  /** Both forms that clients read: that it is gone, and what is left. */
+  200: {
+    description: 'It is gone; what is left.',
+    schema: workspacesList.extend({ deleted: z.boolean() }).meta({ id: 'RemovedWorkspace' }),
+  },
   404: { description: 'There is none of this path.' },
   ...unreadableResponses,
 }
@@ -22,7 +27,9 @@ export const workspacesListRoutes = defineRoutes('workspaces', {
   addWorkspaces: route.post('/api/workspaces', {
     summary: 'Add workspaces to the list',
     description: 'One whose path is there already stays as it is.',
-    body: addWorkspacesRequest,
+    body: component('AddWorkspacesRequest', {
+      workspaces: z.array(workspaceItem).max(1000),
+    }),
     responses: addResponses,
   }),
   removeWorkspace: route.delete('/api/workspaces', {
@@ -34,7 +41,9 @@ export const workspacesListRoutes = defineRoutes('workspaces', {
   addWorkspaceParents: route.post('/api/workspaces/parents', {
     summary: 'Add folders of workspaces to the list',
     description: 'One whose path is there already stays as it is.',
-    body: addWorkspaceParentsRequest,
+    body: component('AddWorkspaceParentsRequest', {
+      parents: z.array(workspaceParent).max(1000),
+    }),
     responses: addResponses,
   }),
   removeWorkspaceParent: route.delete('/api/workspaces/parents', {

@@ -28,16 +28,3 @@ export const workspacesList = component('WorkspacesList', {
   workspaceParents: z.array(workspaceParent),
 })
 export type WorkspacesList = z.output<typeof workspacesList>
-
-export const addWorkspacesRequest = component('AddWorkspacesRequest', {
-  workspaces: z.array(workspaceItem).max(1000),
-})
-
-export const addWorkspaceParentsRequest = component('AddWorkspaceParentsRequest', {
-  parents: z.array(workspaceParent).max(1000),
-})
-
-/** Both forms that clients read: that it is gone, and what is left. */
-export const removedWorkspace = workspacesList
-  .extend({ deleted: z.boolean() })
-  .meta({ id: 'RemovedWorkspace' })
