@@ -24,9 +24,7 @@ export function eventHandlers(options: {
         ? { status: 304, bytes: Buffer.alloc(0), headers }
         : { bytes, headers }
     },
-    async countEvents({ params, query }) {
-      return { json: await log.count(params.conversation_id, query) }
-    },
+    countEvents: async ({ params, query }) => ({ json: await log.count(params.conversation_id, query) }),
     async getEvent({ params }) {
       const [event] = await log.get(params.conversation_id, [params.event_id])
       if (event === undefined) throw new Problem('not_found', `Event not found: ${params.event_id}`)

@@ -19,9 +19,7 @@ export function gatewayHandlers(options: {
 }): Handlers<typeof gatewayRoutes> {
   const { gateway, heartbeatMs } = options
   return {
-    async listModels() {
-      return { json: await gateway.listModels() }
-    },
+    listModels: async () => ({ json: await gateway.listModels() }),
     async completeChat({ body, header, signal }) {
       const { id, turn } = await gateway.startTurn(body, parseConversationId(header(idHeader)), signal)
       const headers = { [idHeader]: id }

@@ -51,8 +51,6 @@ export function pluginHandlers(options: {
       await conversation.loadPlugin(await marketplaces.resolveReference(body.plugin_ref, others, signal))
       return { json: { success: true } }
     },
-    async listCanvasExtensions() {
-      return { json: { canvas_extensions: [] } }
-    },
+    listCanvasExtensions: () => ({ json: { canvas_extensions: [] } }),
   }
 }

@@ -22,18 +22,10 @@ export function skillHandlers(options: {
       const project = body.load_project ? resolveProjectDirectory(body.project_dir) : undefined
       return { json: await skillList.list({ ...body, project }, signal) }
     },
-    async syncSkills({ signal }) {
-      return { json: await syncCollections(options, signal) }
-    },
-    async installSkill({ body, signal }) {
-      return { json: await installed.install(body, signal) }
-    },
-    async listInstalledSkills() {
-      return { json: { skills: [...(await installed.list())] } }
-    },
-    async getInstalledSkill({ params }) {
-      return { json: await installed.get(params.name) }
-    },
+    syncSkills: async ({ signal }) => ({ json: await syncCollections(options, signal) }),
+    installSkill: async ({ body, signal }) => ({ json: await installed.install(body, signal) }),
+    listInstalledSkills: async () => ({ json: { skills: [...(await installed.list())] } }),
+    getInstalledSkill: async ({ params }) => ({ json: await installed.get(params.name) }),
     async enableSkill({ params: { name }, body: { enabled } }) {
       await installed.setEnabled(name, enabled)
       return { json: { name, enabled } }

@@ -7,15 +7,11 @@ const signedOut = { vendor: 'openai', connected: false, account_email: null, exp
 
 export function llmCatalogueHandlers(): Handlers<typeof llmCatalogueRoutes> {
   return {
-    async listLlmProviders() {
-      return { json: { providers: (await loadCatalogue()).providers() } }
-    },
+    listLlmProviders: async () => ({ json: { providers: (await loadCatalogue()).providers() } }),
     async listLlmModels({ query: { provider } }) {
       return { json: { models: (await loadCatalogue()).models(provider) } }
     },
-    async listVerifiedModels() {
-      return { json: { models: (await loadCatalogue()).verified() } }
-    },
+    listVerifiedModels: async () => ({ json: { models: (await loadCatalogue()).verified() } }),
     listSubscriptionModels: () => ({ json: { vendor: 'openai', models: [] } }),
     getSubscriptionStatus: () => ({ json: signedOut }),
     startSubscriptionLogin: () => {

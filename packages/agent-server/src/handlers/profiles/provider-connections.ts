@@ -8,12 +8,8 @@ export function providerConnectionHandlers(options: {
 }): Handlers<typeof providerConnectionRoutes> {
   const { connections } = options
   return {
-    async listProviderConnections() {
-      return { json: await connections.list() }
-    },
-    async createProviderConnection({ body }) {
-      return { status: 201, json: await connections.add(body) }
-    },
+    listProviderConnections: async () => ({ json: await connections.list() }),
+    createProviderConnection: async ({ body }) => ({ status: 201, json: await connections.add(body) }),
     async updateProviderConnection({ params: { connection_id }, body }) {
       return { json: await connections.update(connection_id, body) }
     },

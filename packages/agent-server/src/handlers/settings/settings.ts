@@ -92,9 +92,7 @@ export function settingsHandlers(options: {
       await removeMcpServer(settings, params.settings_key)
       return { json: await readSettings() }
     },
-    async listSecrets() {
-      return { json: { secrets: await secrets.list() } }
-    },
+    listSecrets: async () => ({ json: { secrets: await secrets.list() } }),
     async saveSecret({ body }) {
       const { name, value, description } = parseWithSealedTexts(cipher, saveSecretRequest, body, ['body'])
       await secrets.save(name, { value, description })

@@ -7,16 +7,12 @@ export function bashHandlers(options: { readonly bash: BashService }): Handlers<
   const { bash } = options
   const { events } = bash
   return {
-    async startBashCommand({ body }) {
-      return { bytes: await bash.start(body) }
-    },
+    startBashCommand: async ({ body }) => ({ bytes: await bash.start(body) }),
     async executeBashCommand({ body, signal }) {
       const output = await bash.execute(body, signal)
       return { json: output }
     },
-    async searchBashEvents({ query }) {
-      return { bytes: await events.search(query) }
-    },
+    searchBashEvents: async ({ query }) => ({ bytes: await events.search(query) }),
     async getBashEvents({ query, body }) {
       const ids = [...(body ?? []), ...(query.ids ?? [])]
       if (ids.length === 0) throw invalidInput(['query', 'ids'], 'Field required', 'missing')
@@ -25,9 +21,7 @@ export function bashHandlers(options: { readonly bash: BashService }): Handlers<
       // A malformed id matches nothing.
       return { bytes: toJsonArray(await events.get(ids.map((id) => bashId.safeParse(id).data ?? ''))) }
     },
-    async clearBashEvents() {
-      return { json: { cleared_count: await events.clear() } }
-    },
+    clearBashEvents: async () => ({ json: { cleared_count: await events.clear() } }),
     async getBashEvent({ params }) {
       const [line] = await events.get([params.event_id])
       if (line === undefined) throw new Problem('not_found', `Bash event not found: ${params.event_id}`)

@@ -62,9 +62,7 @@ export function fileHandlers(options: {
         ? archiveReply(await createTarArchive(archiveOptions), 'application/gzip')
         : archiveReply(await createPatch({ ...archiveOptions, baseRef }), 'text/x-patch')
     },
-    async fileHome({ query }) {
-      return { json: await listHomeLocations(homeDirectory, query.include_hidden) }
-    },
+    fileHome: async ({ query }) => ({ json: await listHomeLocations(homeDirectory, query.include_hidden) }),
     async searchSubdirectories({ query: { path, page_id, limit, include_hidden } }) {
       return {
         json: await listSubdirectories(path, { limit, includeHidden: include_hidden, pageId: page_id }),

@@ -4,18 +4,12 @@ import type { GitReader } from '../../git/git-reader.ts'
 
 export function gitHandlers({ reader }: { readonly reader: GitReader }): Handlers<typeof gitRoutes> {
   return {
-    async gitChanges({ query, signal }) {
-      return { json: await reader.changes(query.path, query.ref, signal) }
-    },
+    gitChanges: async ({ query, signal }) => ({ json: await reader.changes(query.path, query.ref, signal) }),
     async gitChangesOf({ params, query, signal }) {
       return { json: await reader.changes(params.path, query.ref, signal) }
     },
-    async gitDiff({ query, signal }) {
-      return { json: await reader.diff(query.path, query, signal) }
-    },
-    async gitDiffOf({ params, query, signal }) {
-      return { json: await reader.diff(params.path, query, signal) }
-    },
+    gitDiff: async ({ query, signal }) => ({ json: await reader.diff(query.path, query, signal) }),
+    gitDiffOf: async ({ params, query, signal }) => ({ json: await reader.diff(params.path, query, signal) }),
     async gitCommits({ query, signal }) {
       return { json: await reader.commits(query.path, query.limit, signal) }
     },

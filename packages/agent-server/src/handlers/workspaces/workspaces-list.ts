@@ -7,18 +7,12 @@ export function workspacesListHandlers(options: {
 }): Handlers<typeof workspacesListRoutes> {
   const { workspaces } = options
   return {
-    async listWorkspaces() {
-      return { json: await workspaces.read() }
-    },
-    async addWorkspaces({ body }) {
-      return { json: await workspaces.add(body.workspaces) }
-    },
+    listWorkspaces: async () => ({ json: await workspaces.read() }),
+    addWorkspaces: async ({ body }) => ({ json: await workspaces.add(body.workspaces) }),
     async removeWorkspace({ query: { path } }) {
       return { json: { deleted: true, ...(await workspaces.remove(path)) } }
     },
-    async addWorkspaceParents({ body }) {
-      return { json: await workspaces.addParents(body.parents) }
-    },
+    addWorkspaceParents: async ({ body }) => ({ json: await workspaces.addParents(body.parents) }),
     async removeWorkspaceParent({ query: { path } }) {
       return { json: { deleted: true, ...(await workspaces.removeParent(path)) } }
     },
