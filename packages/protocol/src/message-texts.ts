@@ -1,15 +1,14 @@
+import { asRecord } from '@slipway/shared/json'
+
 /**
  * The texts that a `body` search looks at: content, extended content and reasoning of a MessageEvent. Accepts
  * any JSON value; other kinds and shapes have no texts.
  */
 export function messageTexts(event: unknown): string[] {
-  if (getMember(event, 'kind') !== 'MessageEvent') return []
-  const llmMessage = getMember(event, 'llm_message')
-  const texts = [
-    ...contentTexts(getMember(llmMessage, 'content')),
-    ...contentTexts(getMember(event, 'extended_content')),
-  ]
-  const reasoning = getMember(llmMessage, 'reasoning_content')
+  const { kind, llm_message, extended_content } = asRecord(event)
+  if (kind !== 'MessageEvent') return []
+  const { content, reasoning_content: reasoning } = asRecord(llm_message)
+  const texts = [...contentTexts(content), ...contentTexts(extended_content)]
   return typeof reasoning === 'string' ? [...texts, reasoning] : texts
 }
 
@@ -21,12 +20,6 @@ function contentTexts(content: unknown): string[] {
 }
 
 function partText(part: unknown): string | undefined {
-  const text = getMember(part, 'text')
+  const { text } = asRecord(part)
   return typeof text === 'string' ? text : undefined
-}
-
-function getMember(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-    ? Reflect.get(value, name)
-    : undefined
 }

@@ -2,6 +2,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Conversation, combineMetrics, findNewestMessage, readBranch, UsageStats } from '@slipway/agent'
 import { formatInstant, Problem } from '@slipway/protocol'
+import { mapMembers } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
 import type { ConversationRecord, ConversationRecords, PagedEvent, Storage } from '@slipway/storage'
 import { type StoredRequest, withoutNulls } from './stored-request.ts'
@@ -144,13 +145,8 @@ function displayedAgent({ agent }: StoredRequest, skills: unknown): Record<strin
 /** Maps of texts stay maps of texts: clients that read them strictly refuse null there. */
 function redactNullMembers(value: unknown, isSection = false): unknown {
   if (value === null) return isSection ? redactedText : null
-  if (Array.isArray(value)) return value.map((item) => redactNullMembers(item))
-  if (typeof value !== 'object') return value
-  const isMap = (name: string) => /^(env|(extra_)?headers)$/.test(name)
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [
-      name,
-      redactNullMembers(member, isSection || (isMap(name) && member !== null)),
-    ]),
+  const isMap = (name: string | number) => /^(env|(extra_)?headers)$/.test(String(name))
+  return mapMembers(value, (member, name) =>
+    redactNullMembers(member, !Array.isArray(value) && (isSection || (isMap(name) && member !== null))),
   )
 }

@@ -10,6 +10,7 @@ import {
   startConversationRequest,
   type WireVersion,
 } from '@slipway/protocol'
+import { mapMembers } from '@slipway/shared/json'
 import { findSecretTexts } from '@slipway/shared/redaction'
 import { redactSecrets } from '../secrets/expose-secrets.ts'
 
@@ -196,20 +197,11 @@ function secretValuePattern({ secrets = {}, ...rest }: ResolvedSettings): RegExp
   return values.length === 0 ? undefined : new RegExp(values.map(RegExp.escape).join('|'), 'g')
 }
 
-function redactValues(value: unknown, values: RegExp | undefined): unknown {
-  if (typeof value === 'string') {
-    return values === undefined ? value : value.replace(values, '<secret-hidden>')
-  }
-  if (Array.isArray(value)) return value.map((item) => redactValues(item, values))
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [
-      name,
-      typeof member === 'string' && contractWordMembers.includes(name)
-        ? member
-        : redactValues(member, values),
-    ]),
-  )
+function redactValues(value: unknown, values: RegExp | undefined, name: string | number = ''): unknown {
+  if (typeof value !== 'string')
+    return mapMembers(value, (member, name) => redactValues(member, values, name))
+  const isContractWord = contractWordMembers.includes(String(name))
+  return values === undefined || isContractWord ? value : value.replace(values, '<secret-hidden>')
 }
 
 function redactSecretSources(secrets: Readonly<Record<string, SecretSource>>) {

@@ -1,3 +1,4 @@
+import { mapMembers } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
 import { type EventLog, zipConversation } from '@slipway/storage'
 
@@ -38,16 +39,8 @@ export function redactEvent(bytes: Buffer): Buffer {
   return redacted === JSON.stringify(original) ? bytes : Buffer.from(redacted)
 }
 
-function redactValue(value: unknown): unknown {
-  if (typeof value === 'string') return value.replaceAll(sealedTokenPattern, redactedText)
-  if (Array.isArray(value)) return value.map(redactValue)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [
-      name,
-      secretMember.test(name) && typeof member === 'string' && member !== ''
-        ? redactedText
-        : redactValue(member),
-    ]),
-  )
+function redactValue(value: unknown, name: string | number = ''): unknown {
+  if (typeof value !== 'string') return mapMembers(value, redactValue)
+  const isSecret = value !== '' && secretMember.test(String(name))
+  return isSecret ? redactedText : value.replaceAll(sealedTokenPattern, redactedText)
 }

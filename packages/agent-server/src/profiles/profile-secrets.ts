@@ -1,4 +1,5 @@
 import { type Llm, llm } from '@slipway/protocol'
+import { isRecord, mapMembers } from '@slipway/shared/json'
 import { redact } from '@slipway/shared/redaction'
 import { replaceRedacted } from '../secrets/replace-redacted.ts'
 
@@ -17,8 +18,7 @@ export function sealSecrets(model: Llm, seal: (text: string) => string): unknown
 
 /** The reverse of `sealSecrets`: `open` returns the value of a sealed text. */
 export function openSecrets(value: unknown, open: (sealed: string) => unknown): unknown {
-  if (Array.isArray(value)) return value.map((item) => openSecrets(item, open))
-  if (typeof value !== 'object' || value === null) return value
-  if ('$sealed' in value) return open(String(value.$sealed))
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, openSecrets(member, open)]))
+  return isRecord(value) && '$sealed' in value
+    ? open(String(value.$sealed))
+    : mapMembers(value, (member) => openSecrets(member, open))
 }

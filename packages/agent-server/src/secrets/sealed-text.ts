@@ -1,4 +1,5 @@
 import { invalidInput, parseOrThrow, type Schema } from '@slipway/protocol'
+import { mapMembers } from '@slipway/shared/json'
 import type { Cipher } from '@slipway/storage'
 
 const sealedPrefix = 'slipway-sealed-'
@@ -16,17 +17,12 @@ export function isSealedText(text: string): boolean {
 
 /** A copy with all sealed texts opened. A Problem `invalid` has the place of one sealed with another key. */
 export function openSealedTexts(cipher: Cipher, value: unknown, loc: readonly (string | number)[]): unknown {
-  if (typeof value === 'string') {
-    if (!isSealedText(value)) return value
-    const text = cipher.open(Buffer.from(value.slice(sealedPrefix.length), 'base64url'))
-    if (text === undefined) throw invalidInput(loc, cannotOpenText)
-    return parseSealedContent(text, loc)
-  }
-  if (Array.isArray(value)) return value.map((item, index) => openSealedTexts(cipher, item, [...loc, index]))
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name, openSealedTexts(cipher, member, [...loc, name])]),
-  )
+  if (typeof value !== 'string')
+    return mapMembers(value, (member, name) => openSealedTexts(cipher, member, [...loc, name]))
+  if (!isSealedText(value)) return value
+  const text = cipher.open(Buffer.from(value.slice(sealedPrefix.length), 'base64url'))
+  if (text === undefined) throw invalidInput(loc, cannotOpenText)
+  return parseSealedContent(text, loc)
 }
 
 /** Opens sealed texts and parses again: one may contain a number. Problems `invalid`. */
