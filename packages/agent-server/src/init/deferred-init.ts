@@ -71,10 +71,7 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     throw new Problem('unavailable', 'The server waits for its settings')
   }
 
-  /**
-   * Opens the services with init settings; equal settings share one opening. Problems: `bad_request` for other
-   * settings than the accepted ones, `unavailable` for a failed opening, which may be repeated.
-   */
+  /** Opens the services of a server that is not deferred. */
   async start(): Promise<void> {
     this.#services = await this.#options.openServices(this.#config)
   }

@@ -31,9 +31,11 @@ export function conversationCommandHandlers(options: {
   }
   /** A command that opens the conversation. */
   const command =
-    (run: (conversation: Conversation) => Promise<unknown>) =>
-    async ({ params }: { readonly params: ConversationParams }) => {
-      await run(await getConversation(params))
+    <R extends { readonly params: ConversationParams }>(
+      run: (conversation: Conversation, request: R) => Promise<unknown>,
+    ) =>
+    async (request: R) => {
+      await run(await getConversation(request.params), request)
       return success
     }
   /** A command that does nothing to a conversation without an agent. */
@@ -48,10 +50,9 @@ export function conversationCommandHandlers(options: {
     runConversation: command((conversation) => conversation.run()),
     pauseConversation: stopCommand((conversation) => conversation.pause()),
     interruptConversation: stopCommand((conversation) => conversation.interrupt()),
-    async startGoal({ params, body }) {
-      await (await getConversation(params)).startGoal(body.objective, body.max_iterations)
-      return success
-    },
+    startGoal: command((conversation, { body }) =>
+      conversation.startGoal(body.objective, body.max_iterations),
+    ),
     stopGoal: stopCommand((conversation) => conversation.stopGoal()),
     resumeGoal: command((conversation) => conversation.resumeGoal()),
     async prepareForSandboxPause({ signal }) {
@@ -62,19 +63,13 @@ export function conversationCommandHandlers(options: {
       await getConversationRecord(storage.conversations, params.conversation_id)
       throw new Problem('bad_request', 'The agent of this conversation is not one of another program (ACP).')
     },
-    async updateSecrets({ params, body }) {
-      const conversation = await getConversation(params)
-      await conversation.addSecrets(resolveSecretSources(cipher, body.secrets, ['body', 'secrets']))
-      return success
-    },
-    async setConfirmationPolicy({ params, body }) {
-      await (await getConversation(params)).setPolicy(body.policy)
-      return success
-    },
-    async setSecurityAnalyzer({ params, body }) {
-      await (await getConversation(params)).setAnalyzer(body.security_analyzer)
-      return success
-    },
+    updateSecrets: command((conversation, { body }) =>
+      conversation.addSecrets(resolveSecretSources(cipher, body.secrets, ['body', 'secrets'])),
+    ),
+    setConfirmationPolicy: command((conversation, { body }) => conversation.setPolicy(body.policy)),
+    setSecurityAnalyzer: command((conversation, { body }) =>
+      conversation.setAnalyzer(body.security_analyzer),
+    ),
     async askAgent({ params, body, signal }) {
       return {
         json: { response: await (await getConversation(params)).askSideQuestion(body.question, signal) },
@@ -88,17 +83,13 @@ export function conversationCommandHandlers(options: {
       const title = await conversation.generateTitle({ maxLength, ...llmOption }, signal)
       return { json: { title } }
     },
-    async switchLlm({ params, body }) {
-      const conversation = await getConversation(params)
-      await conversation.switchModel(await resolveRequestLlm(body.llm))
-      return success
-    },
-    async switchProfile({ params, body }) {
-      const conversation = await getConversation(params)
+    switchLlm: command(async (conversation, { body }) =>
+      conversation.switchModel(await resolveRequestLlm(body.llm)),
+    ),
+    switchProfile: command(async (conversation, { body }) => {
       const llm = await llmProfiles.resolve(body.profile_name)
       if (llm === undefined) throw new Problem('not_found', `Profile not found: ${body.profile_name}`)
       await conversation.switchModel({ ...llm, usage_id: `profile:${body.profile_name}` })
-      return success
-    },
+    }),
   } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }
