@@ -1,5 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { LogFunction } from '@slipway/protocol'
-import { Waiter } from '@slipway/shared/async'
+import { Signal, Waiter } from '@slipway/shared/async'
 import type { Deliveries, PendingDelivery } from '@slipway/storage'
 import { Backoff, type BackoffTimes } from './backoff.ts'
 import type { DeliveryResult, WebhookDelivery } from './delivery.ts'
@@ -36,10 +37,9 @@ export class WebhookReceiver {
   readonly #active = new Map<string, Promise<void>>()
   readonly #stop = new AbortController()
   readonly #loopDone: Promise<void>
-  #isFlushing = false
-  /** A delivery has ended since the last check. */
-  #mustCheckAgain = false
-  #wake = () => {}
+  /** Notified when a delivery has ended and when the receiver is closed. */
+  readonly #wakeUp = new Signal()
+  readonly #flush = new AbortController()
   #warnedAtMs = Number.NEGATIVE_INFINITY
   #hasWarned = false
 
@@ -56,11 +56,11 @@ export class WebhookReceiver {
 
   /** Sends what can be sent within the time limit, then ends. Failed deliveries wait for the next start. */
   async close(limitMs: number): Promise<void> {
-    this.#isFlushing = true
-    this.#wake()
+    this.#flush.abort()
+    this.#wakeUp.notify()
     const timer = setTimeout(() => {
       this.#stop.abort()
-      this.#wake()
+      this.#wakeUp.notify()
     }, limitMs)
     await this.#loopDone
     clearTimeout(timer)
@@ -69,10 +69,10 @@ export class WebhookReceiver {
   async #loop(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       const { version } = this.#options.deliveries.changeSignal
+      const { version: wakeUpVersion } = this.#wakeUp
       const nowMs = this.#options.now()
-      this.#mustCheckAgain = false
       const started = await this.#startDeliveries(nowMs)
-      if (started > 0 || this.#mustCheckAgain) continue
+      if (started > 0 || this.#wakeUp.version !== wakeUpVersion) continue
       if (this.#isFlushing && this.#active.size === 0) break
       await this.#wait(version, nowMs)
     }
@@ -111,8 +111,7 @@ export class WebhookReceiver {
     )
     const finished = delivery.then(() => {
       this.#active.delete(conversation)
-      this.#mustCheckAgain = true
-      this.#wake()
+      this.#wakeUp.notify()
     })
     this.#active.set(conversation, finished)
   }
@@ -149,39 +148,24 @@ export class WebhookReceiver {
    */
   async #wait(version: number, lookedMs: number): Promise<void> {
     const { deliveries, batchDelayMs, now } = this.#options
-    if (this.#mustCheckAgain || this.#stop.signal.aborted) return
     const listening = new AbortController()
     using waiter = new Waiter(listening.signal)
-    const waitMs = Math.min(this.#backoff.nextChangeMs(lookedMs) - now(), warnIntervalMs)
-    let isChanged = false
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, waitMs)
-      // Bound to this wait: a late notification must not wake the next one.
-      const wake = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-      this.#wake = wake
-      void deliveries.changeSignal.wait(version, waiter).then(() => {
-        isChanged = !listening.signal.aborted
-        wake()
-      })
+    void deliveries.changeSignal.wait(version, waiter).then(() => {
+      if (!listening.signal.aborted) this.#wakeUp.notify()
     })
+    const waitMs = Math.min(this.#backoff.nextChangeMs(lookedMs) - now(), warnIntervalMs)
+    await this.#wakeUp.waitFor(this.#wakeUp.version, waitMs)
     listening.abort()
-    if (isChanged && !this.#isFlushing) await this.#sleep(batchDelayMs)
+    if (deliveries.changeSignal.version !== version) await this.#sleep(batchDelayMs)
+  }
+
+  get #isFlushing(): boolean {
+    return this.#flush.signal.aborted
   }
 
   /** Sleeps; ends early when the receiver is closed. */
   async #sleep(ms: number): Promise<void> {
-    if (this.#isFlushing) return
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms)
-      this.#wake = () => {
-        if (!this.#isFlushing) return
-        clearTimeout(timer)
-        resolve()
-      }
-    })
+    await sleep(ms, undefined, { signal: this.#flush.signal }).catch(() => {})
   }
 
   #logError(error: unknown): void {
