@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { beforeEach, expect, test } from 'vitest'
 import { availableToolNames } from '../tools/registry.ts'
-import { builtinAgents, findAgents, readAgentDefinitions } from './find-agents.ts'
+import { findAgents, readAgentDefinitions } from './find-agents.ts'
 import { parseAgent } from './parse-agent.ts'
 import { agentIssue } from './tasks/settings.ts'
 
@@ -207,7 +207,7 @@ test('more agents than anybody needs are not all read', async () => {
 })
 
 test('the agents of the server have all that a model must know, and tools that are there', async () => {
-  const agents = await builtinAgents()
+  const { agents } = await findAgents({ isBuiltin: true })
   expect(agents.map(({ name }) => name)).toEqual([
     'general-purpose',
     'code-explorer',

@@ -3,7 +3,7 @@ import { basename, extname, join } from 'node:path'
 import type { AgentDefinition, AgentLevel } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
 import { readSmallFile } from '../skills/small-file.ts'
-import { listFolder } from '../skills/walk.ts'
+import { isMarkdownFile, listFolder } from '../skills/walk.ts'
 import { parseAgent } from './parse-agent.ts'
 
 const maxBytes = 256 * 1024
@@ -41,35 +41,35 @@ export async function readAgentDefinitions(
   if (folder === undefined || root === undefined) return { agents: [], issues: [] }
   if (!isWithin(root, folder)) return { agents: [], issues: [`${directory}: leads out of the workspace`] }
   const { files, others, isTruncated } = await listFolder(folder, maxEntries)
-  const found = new AgentCollector()
-  if (isTruncated) found.issues.push(`${directory}: has too many entries; not all were read`)
-  for (const name of [...files, ...others].filter(isAgentFile).sort()) {
-    found.addAll(await readAgent(join(directory, name), { level, within: root }))
+  const found: FoundAgents[] = []
+  if (isTruncated)
+    found.push({ agents: [], issues: [`${directory}: has too many entries; not all were read`] })
+  for (const name of [...files, ...others].filter(isMarkdownFile).sort()) {
+    found.push(await readAgent(join(directory, name), { level, within: root }))
   }
-  return found
+  return mergeFound(found)
 }
 
 /** The agents of project, home directory, plugins and server; the first of a name wins. Never rejects. */
 export async function findAgents(from: FindAgentsOptions): Promise<FoundAgents> {
-  const found = new AgentCollector()
   const { project, homeDirectory, plugins = [], isBuiltin = false } = from
+  const below = (base: string | undefined, level: AgentLevel, within = base) =>
+    base === undefined ? [] : agentDirectories.map((name) => ({ path: join(base, name), level, within }))
   const places = [
-    { base: project, level: 'project', within: project },
-    { base: homeDirectory, level: 'user', within: '/' },
-  ] as const
-  for (const { base, level, within = '/' } of places) {
-    for (const directory of base === undefined ? [] : agentDirectories)
-      found.addAll(await readAgentDefinitions(join(base ?? '', directory), { level, within }))
-  }
-  for (const plugin of plugins)
-    found.addAll(await readAgentDefinitions(join(plugin, 'agents'), { level: 'plugin', within: plugin }))
-  if (isBuiltin) found.addAll({ agents: await builtinAgents(), issues: [] })
-  return found
+    ...below(project, 'project'),
+    ...below(homeDirectory, 'user', '/'),
+    ...plugins.map((plugin) => ({ path: join(plugin, 'agents'), level: 'plugin', within: plugin }) as const),
+  ]
+  const found: FoundAgents[] = []
+  for (const { path, level, within = '/' } of places)
+    found.push(await readAgentDefinitions(path, { level, within }))
+  if (isBuiltin) found.push({ agents: await builtinAgents(), issues: [] })
+  return mergeFound(found)
 }
 
 let builtinCache: Promise<readonly AgentDefinition[]> | undefined
 
-export function builtinAgents(): Promise<readonly AgentDefinition[]> {
+function builtinAgents(): Promise<readonly AgentDefinition[]> {
   builtinCache ??= Promise.all(
     builtinNames.map(async (name) => {
       const path = join(import.meta.dirname, 'builtin', `${name}.md`)
@@ -81,24 +81,16 @@ export function builtinAgents(): Promise<readonly AgentDefinition[]> {
   return builtinCache
 }
 
-class AgentCollector implements FoundAgents {
-  readonly #agents = new Map<string, AgentDefinition>()
-  readonly issues: string[] = []
-
-  get agents(): readonly AgentDefinition[] {
-    return [...this.#agents.values()]
+/** The first agent of a name wins. */
+function mergeFound(all: readonly FoundAgents[]): FoundAgents {
+  const agents = new Map<string, AgentDefinition>()
+  const issues = all.flatMap((found) => found.issues)
+  for (const agent of all.flatMap((found) => found.agents)) {
+    if (agents.has(agent.name)) continue
+    if (agents.size < maxAgents) agents.set(agent.name, agent)
+    else issues.push(`${agent.name}: there are more than ${maxAgents} agents; it is left out`)
   }
-
-  addAll({ agents, issues }: FoundAgents): void {
-    for (const agent of agents) this.#add(agent)
-    this.issues.push(...issues)
-  }
-
-  #add(agent: AgentDefinition): void {
-    if (this.#agents.has(agent.name)) return
-    if (this.#agents.size < maxAgents) this.#agents.set(agent.name, agent)
-    else this.issues.push(`${agent.name}: there are more than ${maxAgents} agents; it is left out`)
-  }
+  return { agents: [...agents.values()], issues }
 }
 
 async function readAgent(
@@ -113,9 +105,4 @@ async function readAgent(
   const name = basename(path, extname(path))
   const parsed = await parseAgent({ text: file.text, name, level, source: path })
   return 'issue' in parsed ? failed(parsed.issue) : { agents: [parsed.agent], issues: [] }
-}
-
-function isAgentFile(name: string): boolean {
-  const lower = name.toLowerCase()
-  return lower.endsWith('.md') && lower !== 'readme.md'
 }

@@ -50,7 +50,7 @@ export async function switchModel({ context, runtimes }: ConversationParts, llm:
     () => [stateUpdate('agent', redact(agent, redactedText))],
   )
   const runtime = await runtimes.opened()
-  runtime?.switchModel(llm)
+  if (runtime !== undefined) runtime.model = runtime.openModel(llm)
 }
 
 export async function loadPlugin(

@@ -8,6 +8,7 @@ import type {
 } from '@slipway/protocol'
 import { addSecrets, loadPlugin, setAnalyzer, setPolicy, switchModel } from './configuration.ts'
 import type { ConversationParts } from './conversation-parts.ts'
+import { runRequest } from './events/event-drafts.ts'
 import type { TransientUpdates } from './events/transient-updates.ts'
 import { resumeGoal, stopGoal } from './goals.ts'
 import { endGoalEvents, newGoal } from './loop/goal.ts'
@@ -25,7 +26,6 @@ import type { ResolvedSettings } from './state/resolved-settings.ts'
 import type { ConversationState } from './state/state.ts'
 import type { UsageStats } from './state/usage-stats.ts'
 import { Titles } from './titles.ts'
-import { textRequest } from './user-message.ts'
 
 /**
  * An open conversation: state, runtime and agent loop. Methods resolve when their effect is durable; a run
@@ -142,7 +142,7 @@ export class Conversation implements AsyncDisposable {
    */
   async startGoal(objective: string, maxIterations: number): Promise<void> {
     const goal = newGoal(objective, maxIterations)
-    await this.#track(sendMessage(this.#parts, textRequest(objective, { run: true }), { goal }))
+    await this.#track(sendMessage(this.#parts, runRequest(objective), { goal }))
   }
 
   /** Ends the goal and pauses its run. Does nothing without an active goal. */

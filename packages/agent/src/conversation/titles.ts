@@ -1,9 +1,14 @@
 import type { Llm } from '@slipway/protocol'
-import type { Model } from '../llm/model.ts'
+import type { Model, ModelReply } from '../llm/model.ts'
+import { textMessage } from './events/event-drafts.ts'
 import type { ConversationContext } from './runtime/conversation-context.ts'
 import type { RuntimeLoader } from './runtime/runtime-loader.ts'
-import { generateTitle } from './title.ts'
 import { messageText } from './user-message.ts'
+import { replyText } from './view/content-blocks.ts'
+
+const promptLength = 1000
+const instruction =
+  'Give the conversation that begins with the following message a title. Answer with the title alone: a few words in the language of the message, without quotes, of at most'
 
 /** Titles of a conversation: on request, and once by itself after its first message. */
 export class Titles {
@@ -63,4 +68,30 @@ export class Titles {
     if (reply !== undefined && !closing.signal.aborted) await this.#context.recordUsage(reply, 'title')
     return secrets.redact(title)
   }
+}
+
+/** A title for a conversation that begins with `text`: the model's, else the truncated text. */
+export async function generateTitle(
+  text: string,
+  options: { readonly model: Model | undefined; readonly maxLength?: number },
+  signal: AbortSignal,
+): Promise<{ readonly title: string; readonly reply?: ModelReply }> {
+  const { model, maxLength = 50 } = options
+  const messages = [
+    textMessage('system', `${instruction} ${maxLength} characters.`),
+    textMessage('user', text.slice(0, promptLength)),
+  ]
+  const result = await model?.generate({ messages, tools: [], maxOutputTokens: 200 }, signal)
+  if (result?.kind !== 'reply') return { title: truncateTitle(text, maxLength) }
+  const own = replyText(result, ' ')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .replace(/^["'`]+|["'`]+$/g, '')
+  return { title: truncateTitle(own === '' ? text : own, maxLength), reply: result }
+}
+
+function truncateTitle(text: string, maxLength: number): string {
+  const line = [...text.replace(/\s+/g, ' ').trim()]
+  if (line.length <= maxLength) return line.join('')
+  return maxLength <= 3 ? line.slice(0, maxLength).join('') : `${line.slice(0, maxLength - 3).join('')}...`
 }

@@ -3,19 +3,10 @@ import { type AgentContext, Problem, type SendMessageRequest } from '@slipway/pr
 import type { EventDraft } from '@slipway/storage'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { SkillSet } from '../skills/skill-set.ts'
+import { textBlock } from '../tools/core/tool.ts'
 import { redactEvent } from './events/redact-event.ts'
 import { userMessageSuffix } from './runtime/system-prompt.ts'
-import { textBlock } from './view/content-blocks.ts'
 import type { LogEvent } from './view/view.ts'
-
-/** A request to send a text as the user. */
-export function textRequest(
-  text: string,
-  members: Partial<SendMessageRequest> & Pick<SendMessageRequest, 'run'>,
-): SendMessageRequest {
-  const content = [textBlock(text)]
-  return { role: 'user', content, sender: undefined, extended_content: undefined, ...members }
-}
 
 /** The event of a message, with what skills, hooks and the agent's context add. */
 export function userMessageEvent(

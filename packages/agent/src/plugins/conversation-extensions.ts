@@ -1,12 +1,6 @@
-import type { AgentContext, ExtensionSource, HookConfig, McpServer } from '@slipway/protocol'
+import type { AgentContext, ExtensionSource } from '@slipway/protocol'
 import type { SkillAdditions } from '../skills/load.ts'
-import {
-  type CommonExtensions,
-  type ExtensionProvider,
-  mergeHooks,
-  mergeServers,
-  PluginLoadError,
-} from './extensions.ts'
+import { type CommonExtensions, type ExtensionProvider, PluginLoadError } from './extensions.ts'
 import type { Plugin } from './plugin.ts'
 
 type LoadedPlugin = Awaited<ReturnType<ExtensionProvider['loadPlugin']>>
@@ -86,13 +80,13 @@ export class ConversationExtensions {
 
   /** Each name once: the conversation's own, the last of a name, then those of the server. */
   get plugins(): readonly Plugin[] {
-    return [...this.#ownPlugins, ...this.#commonPlugins]
+    return [...this.ownPlugins, ...this.#commonPlugins]
   }
 
   get skills(): SkillAdditions {
     const { installed, others, hasPublic } = this.#common
     return {
-      plugins: this.#ownPlugins.flatMap(({ skills }) => skills),
+      plugins: this.ownPlugins.flatMap(({ skills }) => skills),
       installed: [...installed, ...this.#commonPlugins.flatMap(({ skills }) => skills)],
       others,
       hasPublic,
@@ -103,29 +97,12 @@ export class ConversationExtensions {
     return [...this.#common.issues, ...this.plugins.flatMap(({ issues }) => issues)]
   }
 
-  hooks(own: HookConfig | undefined): HookConfig | undefined {
-    return mergeHooks(own, this.plugins)
-  }
-
-  /** The hooks without those of the server's plugins, which the conversation of a task has by itself. */
-  hooksForTasks(own: HookConfig | undefined): HookConfig | undefined {
-    return mergeHooks(own, this.#ownPlugins)
-  }
-
-  servers(own: Readonly<Record<string, McpServer>>): Record<string, McpServer> {
-    return mergeServers(own, this.plugins)
-  }
-
   #others({ plugin }: LoadedPlugin): readonly LoadedPlugin[] {
     return this.#loaded.filter((other) => other.plugin.name !== plugin.name)
   }
 
-  /** The servers without those of the server's plugins. */
-  ownServers(own: Readonly<Record<string, McpServer>>): Record<string, McpServer> {
-    return mergeServers(own, this.#ownPlugins)
-  }
-
-  get #ownPlugins(): readonly Plugin[] {
+  /** Those of the conversation itself. */
+  get ownPlugins(): readonly Plugin[] {
     const plugins = this.#loaded.map(({ plugin }) => plugin)
     return plugins.filter((plugin, at) => plugins.findLastIndex(({ name }) => name === plugin.name) === at)
   }

@@ -88,9 +88,13 @@ function withTransport(server: unknown): unknown {
   return type === 'http' || type === 'sse' ? { ...rest, transport: type } : rest
 }
 
-/** Replaces the variables for the plugin's folder in all texts. */
+/** Replaces the variables for the plugin's folder. */
+export function substituteRootText(text: string, root: string): string {
+  return text.replace(/\$\{(?:CLAUDE|OPENHANDS)_PLUGIN_ROOT\}/g, () => root)
+}
+
 function substituteRoot(value: unknown, root: string): unknown {
-  if (typeof value === 'string') return value.replace(/\$\{(?:CLAUDE|OPENHANDS)_PLUGIN_ROOT\}/g, () => root)
+  if (typeof value === 'string') return substituteRootText(value, root)
   if (Array.isArray(value)) return value.map((item) => substituteRoot(item, root))
   if (!isRecord(value)) return value
   return Object.fromEntries(

@@ -12,8 +12,8 @@ import {
   normalizeText,
   toSingleLine,
 } from '../skills/skill.ts'
-import { listFolder } from '../skills/walk.ts'
-import { type PluginContext, readHooks, readServers } from './hooks-and-servers.ts'
+import { isMarkdownFile, listFolder } from '../skills/walk.ts'
+import { type PluginContext, readHooks, readServers, substituteRootText } from './hooks-and-servers.ts'
 import { readFirstJson, readManifest } from './read-json.ts'
 import { isGitFolder } from './source.ts'
 
@@ -90,7 +90,7 @@ async function readSkills(parts: PluginContext, signal: AbortSignal): Promise<Lo
   }
   const { skills, issues } = collector.result()
   parts.issues.push(...issues)
-  return skills.map((skill) => ({ ...skill, content: substituteRoot(skill.content, root) }))
+  return skills.map((skill) => ({ ...skill, content: substituteRootText(skill.content, root) }))
 }
 
 async function addCommands(
@@ -102,16 +102,12 @@ async function addCommands(
   const real = await realpath(join(root, folder)).catch(() => undefined)
   if (real === undefined || !isWithin(root, real)) return
   const { files } = await listFolder(real, maxEntries)
-  for (const file of files.sort()) {
-    if (!file.toLowerCase().endsWith('.md') || file.toLowerCase() === 'readme.md') continue
+  for (const file of files.filter(isMarkdownFile).sort()) {
     const path = join(real, file)
     const text = await reader.readText(path)
     if (text === undefined) continue
-    const read = await parseCommand(normalizeText(text), {
-      name: basename(file, file.slice(-3)),
-      plugin,
-      path,
-    })
+    const name = basename(file, file.slice(-3))
+    const read = await parseCommand(normalizeText(text), { name, plugin, path })
     if ('issue' in read) collector.addIssue(`${folder}/${file}: ${read.issue}`)
     else collector.add(read)
   }
@@ -167,9 +163,4 @@ async function listFiles(root: string, signal: AbortSignal): Promise<string[]> {
     queue.push(...inner.map((name) => ({ path: join(path, name), depth: depth + 1 })))
   }
   return found.sort().slice(0, maxFiles)
-}
-
-/** Replaces the variables for the plugin's folder. */
-function substituteRoot(text: string, root: string): string {
-  return text.replace(/\$\{(?:CLAUDE|OPENHANDS)_PLUGIN_ROOT\}/g, () => root)
 }

@@ -5,7 +5,7 @@ import type { SkillCollector } from './collector.ts'
 import { parseSkill } from './parse.ts'
 import type { SkillOrigin } from './skill.ts'
 import { readSmallFile } from './small-file.ts'
-import { findResources, listFolder } from './walk.ts'
+import { findResources, isMarkdownFile, listFolder } from './walk.ts'
 
 const maxFileBytes = 256 * 1024
 const maxDepth = 3
@@ -128,6 +128,5 @@ export class SkillReader {
 }
 
 function isSingleFileSkill(name: string): boolean {
-  const lower = name.toLowerCase()
-  return lower.endsWith('.md') && lower !== 'readme.md' && lower !== 'skill.md'
+  return isMarkdownFile(name) && name.toLowerCase() !== 'skill.md'
 }

@@ -39,7 +39,6 @@ interface Trigger {
 
 /** The skills of one conversation, and which of them a message or a file activates. Pure. */
 export class SkillSet {
-  readonly #byName: ReadonlyMap<string, LoadedSkill>
   readonly #skills: readonly LoadedSkill[]
   readonly #directory: string
   readonly #triggers: readonly Trigger[]
@@ -49,15 +48,10 @@ export class SkillSet {
   constructor(skills: readonly LoadedSkill[], directory: string) {
     const byName = new Map<string, LoadedSkill>()
     for (const skill of skills) if (!byName.has(skill.name)) byName.set(skill.name, skill)
-    this.#byName = byName
     this.#directory = directory
     this.#skills = [...byName.values()]
     this.#triggers = this.#skills.flatMap(createTriggers).slice(0, maxTriggers)
     this.#globs = collectGlobs(this.#skills)
-  }
-
-  get names(): readonly string[] {
-    return [...this.#byName.keys()]
   }
 
   /** Paths that the agent must be able to read: folders of AgentSkills, files of the others. */
@@ -65,11 +59,6 @@ export class SkillSet {
     return this.#skills.flatMap(({ isAgentSkill, file }) =>
       file && isAgentSkill ? dirname(file) : (file ?? []),
     )
-  }
-
-  /** The instructions of a skill. */
-  read(name: string): string | undefined {
-    return this.#byName.get(name)?.content
   }
 
   alwaysOnSections(): readonly SkillSection[] {

@@ -24,6 +24,12 @@ async function listFilesBelow(root: string, folder: string, depth = 1): Promise<
   return paths.slice(0, maxResources)
 }
 
+/** A README is for people. */
+export function isMarkdownFile(name: string): boolean {
+  const lower = name.toLowerCase()
+  return lower.endsWith('.md') && lower !== 'readme.md'
+}
+
 interface FolderListing {
   readonly files: string[]
   readonly folders: string[]

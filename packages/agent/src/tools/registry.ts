@@ -55,8 +55,9 @@ export function toolNames(): readonly string[] {
 
 /** The registry names of tools that work on this machine; browser tools only when a browser is installed. */
 export async function availableToolNames(): Promise<readonly string[]> {
-  const { isBrowserInstalled } = await import('./browser/find-browser.ts')
-  return (await isBrowserInstalled()) ? toolNames() : toolNames().filter((name) => !isBrowserTool(name))
+  const { findBrowser } = await import('./browser/find-browser.ts')
+  const isInstalled = (await findBrowser()) !== undefined
+  return isInstalled ? toolNames() : toolNames().filter((name) => !isBrowserTool(name))
 }
 
 /**

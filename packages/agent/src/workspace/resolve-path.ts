@@ -4,10 +4,7 @@ import { errorCode } from '@slipway/shared/fs'
 
 /** A path outside the workspace, or one that cannot be resolved. The message is for the model. */
 export class PathNotAllowedError extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'PathNotAllowedError'
-  }
+  override readonly name = 'PathNotAllowedError'
 }
 
 /** The real path of the deepest existing part, plus the rest. A dangling link resolves to its target. */

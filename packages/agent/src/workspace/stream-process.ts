@@ -82,9 +82,7 @@ async function terminateGracefully(
   graceMs: number,
 ): Promise<void> {
   killProcessGroup(pid, 'SIGTERM')
-  const grace = new AbortController()
-  await Promise.race([closed, sleep(graceMs, undefined, { signal: grace.signal }).catch(() => {})])
-  grace.abort()
+  await Promise.race([closed, sleep(graceMs, undefined, { ref: false })])
 }
 
 async function waitForExit(child: StartedProcess): Promise<Omit<ExitStatus, 'isTimedOut'>> {

@@ -7,10 +7,10 @@ import {
   type TaskAction,
 } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
+import { runRequest } from '../../conversation/events/event-drafts.ts'
 import type { UsageStats } from '../../conversation/state/usage-stats.ts'
 import { toSingleLine } from '../../skills/skill.ts'
 import type { TaskExecutor, TaskResult } from '../../tools/core/task-executor.ts'
-import { textBlock } from '../../tools/core/tool.ts'
 import { availableToolNames, findTool } from '../../tools/registry.ts'
 import { findAgents } from '../find-agents.ts'
 import type { ChildConversation, ChildConversations, StoredTask } from './child-conversations.ts'
@@ -69,11 +69,12 @@ type StartedTask = RunningTask | { readonly issue: string }
  * after a crash.
  */
 export class TaskRunner implements TaskExecutor {
+  /** The agents that can work here, as the model sees them. */
+  agents: readonly AgentDefinition[] = []
   readonly #options: TaskRunnerOptions
   readonly #children: ChildConversations
   readonly #running = new Map<string, RunningTask>()
   #agents: ReadonlyMap<string, AgentDefinition> = new Map()
-  #offeredAgents: readonly AgentDefinition[] = []
   #lastNumber: Promise<number> | undefined
   #pauseCount = 0
 
@@ -93,21 +94,12 @@ export class TaskRunner implements TaskExecutor {
     return new TaskRunner(options, childConversations)
   }
 
-  /** The agents that can work here, as the model sees them. */
-  get agents(): readonly AgentDefinition[] {
-    return this.#offeredAgents
-  }
-
   /** Finds the agents; a later call finds them again. */
   async load(): Promise<void> {
     const { parent, host, directory, plugins, deps } = this.#options
     const { homeDirectory, logLine } = deps
-    const found = await findAgents({
-      project: directory,
-      homeDirectory,
-      plugins: plugins(),
-      isBuiltin: true,
-    })
+    const options = { project: directory, homeDirectory, plugins: plugins(), isBuiltin: true }
+    const found = await findAgents(options)
     const agents = new Map<string, AgentDefinition>()
     for (const agent of [...(host.settings.current.agent_definitions ?? []), ...found.agents])
       if (!agents.has(agent.name)) agents.set(agent.name, agent)
@@ -115,7 +107,7 @@ export class TaskRunner implements TaskExecutor {
     const isBrowsing = (await availableToolNames()).includes('browser_tool_set')
     const needsBrowser = ({ tools }: AgentDefinition) => tools.some((tool) => /^browser_/i.test(tool))
     this.#agents = agents
-    this.#offeredAgents = all.filter(
+    this.agents = all.filter(
       (agent) => agentIssue(agent) === undefined && (isBrowsing || !needsBrowser(agent)),
     )
     for (const issue of [...found.issues, ...all.map(agentIssue)])
@@ -176,7 +168,7 @@ export class TaskRunner implements TaskExecutor {
     if (!this.#agents.has(subagent_type)) await this.load()
     const definition = this.#agents.get(subagent_type)
     if (definition === undefined) {
-      const names = this.#offeredAgents.map(({ name }) => name).join(', ')
+      const names = this.agents.map(({ name }) => name).join(', ')
       return { issue: `There is no agent '${toSingleLine(subagent_type, 100)}'. Available: ${names}` }
     }
     const made = await taskSettings(await this.#getParent(), definition, max_turns ?? undefined)
@@ -241,7 +233,7 @@ export class TaskRunner implements TaskExecutor {
     try {
       await this.#syncTaskPolicy(work)
       signal.throwIfAborted()
-      await child.send(taskMessage(prompt))
+      await child.send(runRequest(prompt))
       // Stopped before its run began.
       if (signal.aborted) await stopChild(child)
       else if (this.#pauseCount !== pauses) await pauseTask(work)
@@ -283,16 +275,6 @@ async function pauseTask(work: RunningTask): Promise<void> {
   if (child.state.status === 'waiting_for_confirmation')
     await child.resolveConfirmation({ accept: false, reason: pausedText })
   await child.pause()
-}
-
-function taskMessage(prompt: string): Parameters<ChildConversation['send']>[0] {
-  return {
-    role: 'user',
-    content: [textBlock(prompt)],
-    run: true,
-    sender: undefined,
-    extended_content: undefined,
-  }
 }
 
 function isJsonEqual(a: unknown, b: unknown): boolean {

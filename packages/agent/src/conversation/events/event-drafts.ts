@@ -1,5 +1,6 @@
-import type { ExecutionStatus, Message, Observation } from '@slipway/protocol'
+import type { ExecutionStatus, Message, Observation, SendMessageRequest } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
+import { textBlock } from '../../tools/core/tool.ts'
 import type { PendingAction } from '../state/state.ts'
 
 /** Drafts of the events that the loop and its callers write (spec 2.2). */
@@ -75,5 +76,11 @@ export function failureEvents(code: string, detail: string): EventDraft[] {
 }
 
 export function textMessage(role: 'system' | 'user', text: string): Message {
-  return { role, content: [{ type: 'text', text, cache_prompt: false }], thinking_blocks: [] }
+  return { role, content: [textBlock(text)], thinking_blocks: [] }
+}
+
+/** A request to send a text as the user and to start a run. */
+export function runRequest(text: string): SendMessageRequest {
+  const content = [textBlock(text)]
+  return { role: 'user', content, run: true, sender: undefined, extended_content: undefined }
 }

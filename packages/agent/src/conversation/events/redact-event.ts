@@ -3,46 +3,18 @@ import type { EventDraft } from '@slipway/storage'
 import type { Secrets } from '../../secrets/secrets.ts'
 
 /** Members of an event that identify something. Redacting them would change the event's meaning. */
-const identifierMembers: ReadonlySet<string> = new Set([
-  'id',
-  'kind',
-  'source',
-  'key',
-  'tool_name',
-  'tool_call_id',
-  'action_id',
-  'llm_response_id',
-  'forgotten_event_ids',
-  'security_risk',
-  'rejection_source',
-  'parent_id',
-  'message_id',
-  'classification',
-  'hook_event_type',
-])
+const identifierMembers = [
+  /^(id|kind|source|key|tool_name|tool_call_id|action_id|llm_response_id|forgotten_event_ids)$/,
+  /^(security_risk|rejection_source|parent_id|message_id|classification|hook_event_type)$/,
+]
 /** The same for nested records, and members that a provider accepts only unchanged. */
-const nestedIdentifierMembers: ReadonlySet<string> = new Set([
-  'id',
-  'kind',
-  'type',
-  'role',
-  'name',
-  'origin',
-  'tool_call_id',
-  'responses_item_id',
-  'signature',
-  'encrypted_content',
-])
+const nestedIdentifierMembers =
+  /^(id|kind|type|role|name|origin|tool_call_id|responses_item_id|signature|encrypted_content)$/
 /** Members with JSON of others, in which a name means nothing. */
 const freeFormMembers: ReadonlySet<string> = new Set(['data', 'metadata', 'storage_state', 'hook_input'])
 /** State updates whose value has no text of a user. */
-const plainStateKeys: unknown[] = [
-  'execution_status',
-  'last_user_message_id',
-  'confirmation_policy',
-  'security_analyzer',
-  'leaf_event_id',
-]
+const plainStateKeys =
+  /^(execution_status|last_user_message_id|confirmation_policy|security_analyzer|leaf_event_id)$/
 
 /** Removes secrets from the texts of an event; identifiers stay, even if a secret is a word like `user`. */
 export function redactEvent(draft: EventDraft, secrets: Secrets): EventDraft {
@@ -60,11 +32,11 @@ interface RedactionContext {
 }
 
 function redactMember(name: string, value: unknown, { draft, secrets }: RedactionContext): unknown {
-  if (identifierMembers.has(name)) return value
+  if (identifierMembers.some((names) => names.test(name))) return value
   if (name === 'tools' && Array.isArray(value))
     return value.map((tool) => redactToolDefinition(tool, secrets))
   if (name !== 'value') return redactValue(value, name, secrets)
-  if (plainStateKeys.includes(draft.key)) return value
+  if (plainStateKeys.test(String(draft.key))) return value
   if (draft.key === 'goal') return redactGoal(value, secrets)
   if (draft.key !== 'blocked_messages') return secrets.redactJson(value)
   const reasons = Object.entries(value ?? {})
@@ -95,7 +67,7 @@ function redactValue(value: unknown, name: string, secrets: Secrets): unknown {
   const isSealed = Reflect.get(value, 'type') === 'redacted_thinking'
   const entries = Object.entries(value).map(([inner, item]) => {
     const isName =
-      typeof item === 'string' && (nestedIdentifierMembers.has(inner) || (isSealed && inner === 'data'))
+      typeof item === 'string' && (nestedIdentifierMembers.test(inner) || (isSealed && inner === 'data'))
     return [inner, isName ? item : redactValue(item, inner, secrets)]
   })
   return Object.fromEntries(entries)

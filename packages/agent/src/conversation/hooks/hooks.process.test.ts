@@ -8,7 +8,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Workspace } from '../../workspace/workspace.ts'
 import { loadHooks } from './config.ts'
-import { type AskModel, Hooks, type HookVerdict } from './hooks.ts'
+import { Hooks, type HooksOptions, type HookVerdict } from './hooks.ts'
 import { matchesTool, resultFromDecision } from './protocol.ts'
 
 const conversation = '0b0b0b0b-0000-4000-8000-000000000001'
@@ -26,7 +26,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-function open(config: unknown, askModel?: AskModel): Hooks {
+function open(config: unknown, askModel?: HooksOptions['askModel']): Hooks {
   return new Hooks({ config: hookConfig.parse(config), workspace, conversation, askModel })
 }
 

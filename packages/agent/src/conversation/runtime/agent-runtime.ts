@@ -5,6 +5,7 @@ import { makeDirectory } from '@slipway/shared/fs'
 import { type TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
 import type { Model, ModelTool } from '../../llm/model.ts'
 import { ConversationExtensions } from '../../plugins/conversation-extensions.ts'
+import { mergeHooks, mergeServers } from '../../plugins/extensions.ts'
 import { loadSkills } from '../../skills/load.ts'
 import { SkillSet } from '../../skills/skill-set.ts'
 import { addCommonParameters, isReadOnly } from '../../tools/calls/parse-call.ts'
@@ -14,12 +15,11 @@ import { openTools } from '../../tools/registry.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { loadHooks } from '../hooks/config.ts'
-import type { AskModel } from '../hooks/hooks.ts'
+import { Hooks } from '../hooks/hooks.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import { replyText } from '../view/content-blocks.ts'
 import type { ConversationContext } from './conversation-context.ts'
 import { createCritic, type EvaluateWithCritic } from './critic.ts'
-import { HookSession } from './hook-session.ts'
 import { instrumentModel } from './instrumentation.ts'
 import { McpConnections } from './mcp-connections.ts'
 import { ProjectRules } from './project-rules.ts'
@@ -45,41 +45,38 @@ export class AgentRuntime {
   readonly extensions: ConversationExtensions
   /** The tasks for other agents; undefined where none can be given. */
   readonly tasks: TaskRunner | undefined
-  readonly hooks: HookSession
-  readonly rules = new ProjectRules(() => this.#skills)
+  skills: SkillSet
+  tools: ReadonlyMap<string, Tool>
+  model: Model
+  hooks: Hooks
+  readonly rules = new ProjectRules(() => this.skills)
   readonly evaluateWithCritic: EvaluateWithCritic | undefined
   readonly #context: ConversationContext
+  readonly #projectHooks: HookConfig | undefined
   readonly #mcp: McpConnections
-  #tools: ReadonlyMap<string, Tool>
-  #model: Model
   #modelTools: readonly ModelTool[] | undefined
-  #skills: SkillSet
 
   private constructor(parts: RuntimeParts) {
-    const { context, settings, toolContext, projectHooks, extensions, skills, tools } = parts
+    const { context, settings, toolContext, extensions } = parts
     const { agent } = settings
     this.#context = context
     this.settings = settings
     this.extensions = extensions
     this.tasks = parts.tasks
     this.workspace = toolContext.workspace
-    this.#skills = skills
-    this.#tools = tools
-    this.#model = this.openModel(agent.llm)
-    this.hooks = new HookSession({
-      context,
-      workspace: toolContext.workspace,
-      config: () => extensions.hooks(projectHooks),
-      askModel: (question, signal) => this.#askModel(question, signal),
-    })
+    this.skills = parts.skills
+    this.tools = parts.tools
+    this.model = this.openModel(agent.llm)
+    this.#projectHooks = parts.projectHooks
+    this.hooks = this.#openHooks()
     this.#mcp = new McpConnections({
       context,
       toolContext,
-      servers: () => extensions.servers(agent.mcp_config),
-      requiredServers: () => extensions.ownServers(agent.mcp_config),
+      servers: () => mergeServers(agent.mcp_config, extensions.plugins),
+      requiredServers: () => mergeServers(agent.mcp_config, extensions.ownPlugins),
       onChange: () => this.#refreshTools(),
     })
-    context.secrets.addValuesFrom(extensions.servers({}))
+    context.secrets.addValuesFrom(mergeServers({}, extensions.plugins))
     this.evaluateWithCritic = agent.critic && createCritic(agent.critic)
   }
 
@@ -98,11 +95,10 @@ export class AgentRuntime {
       { provider: deps.extensions, sources: settings.plugins ?? [], context: agent.agent_context },
       signal,
     )
-    const findSkills = (agentContext: AgentContext | undefined) =>
-      loadSkills(
-        { directory: root, context: agentContext, additions: extensions.skills, homeDirectory },
-        signal,
-      )
+    const findSkills = (agentContext: AgentContext | undefined) => {
+      const additions = extensions.skills
+      return loadSkills({ directory: root, context: agentContext, additions, homeDirectory }, signal)
+    }
     const pluginDirectories = () => extensions.plugins.map((plugin) => plugin.directory)
     const loaded = await findSkills(agent.agent_context)
     const skills = new SkillSet(loaded.skills, await realpath(root))
@@ -122,7 +118,8 @@ export class AgentRuntime {
       deps,
       directory: workspace.directory,
       plugins: pluginDirectories,
-      hooks: async () => extensions.hooksForTasks((await hooksLoading).config),
+      // A task's own conversation has the hooks of the server's plugins.
+      hooks: async () => mergeHooks((await hooksLoading).config, extensions.ownPlugins),
       skills: async (taskContext) => (await findSkills(taskContext)).skills,
     })
     const toolContext = { workspace, secrets, directory, ...(tasks === undefined ? {} : { tasks }) }
@@ -133,26 +130,14 @@ export class AgentRuntime {
     return new AgentRuntime({ context, settings, toolContext, ...loadedParts })
   }
 
-  get skills(): SkillSet {
-    return this.#skills
-  }
-
-  get tools(): ReadonlyMap<string, Tool> {
-    return this.#tools
-  }
-
   /** The tools as a model sees them; the same object until the tools change. */
   get modelTools(): readonly ModelTool[] {
-    this.#modelTools ??= [...this.#tools.values()].map((tool) => ({
+    this.#modelTools ??= [...this.tools.values()].map((tool) => ({
       name: tool.name,
       description: tool.definition.description ?? '',
       parameters: addCommonParameters(tool.parameters, { isReadOnly: isReadOnly(tool) }),
     }))
     return this.#modelTools
-  }
-
-  get model(): Model {
-    return this.#model
   }
 
   /** True while a plugin is not loaded or an MCP server is not connected. */
@@ -178,54 +163,56 @@ export class AgentRuntime {
     return instrumentModel(openModel(llm, { now: () => now() / 1000, findProfile }), monitor)
   }
 
-  switchModel(llm: Llm): void {
-    this.#model = this.openModel(llm)
-  }
-
   /** Applies changed extensions: skills, hooks and servers, which `connect` starts. Running work continues. */
   async reload(signal: AbortSignal): Promise<void> {
-    const { settings, extensions, workspace } = this
+    const { extensions, workspace, hooks } = this
     const { id, deps, secrets } = this.#context
-    const { skills, issues } = await loadSkills(
-      {
-        directory: workspace.directory,
-        context: settings.agent.agent_context,
-        additions: extensions.skills,
-        homeDirectory: deps.homeDirectory,
-      },
-      signal,
-    )
-    this.#skills = new SkillSet(skills, workspace.directory)
-    await workspace.allowRead([
-      ...this.#skills.readablePaths,
-      ...extensions.plugins.map(({ directory }) => directory),
-    ])
-    secrets.addValuesFrom(extensions.servers({}))
-    await this.hooks.reload()
+    const { homeDirectory, logLine } = deps
+    const { directory } = workspace
+    const context = this.settings.agent.agent_context
+    const options = { directory, context, additions: extensions.skills, homeDirectory }
+    const { skills, issues } = await loadSkills(options, signal)
+    this.skills = new SkillSet(skills, directory)
+    const pluginDirectories = extensions.plugins.map((plugin) => plugin.directory)
+    await workspace.allowRead([...this.skills.readablePaths, ...pluginDirectories])
+    secrets.addValuesFrom(mergeServers({}, extensions.plugins))
+    this.hooks = this.#openHooks()
+    await hooks.close()
     for (const issue of [...issues, ...extensions.issues])
-      deps.logLine('warn', 'a part of a plugin was skipped', { conversation: id, issue })
+      logLine('warn', 'a part of a plugin was skipped', { conversation: id, issue })
   }
 
   /** Ends tools, servers, hooks and every process that was started. */
   async close(): Promise<void> {
-    const tools = [...new Set(this.#tools.values())].map((tool) => tool.close?.())
+    const tools = [...new Set(this.tools.values())].map((tool) => tool.close?.())
     await Promise.allSettled([...tools, this.#mcp.close(), this.hooks.close()])
     await this.workspace[Symbol.asyncDispose]()
   }
 
   /** Replaces the tools of MCP servers. Our own tools stay and keep their names. */
   #refreshTools(): void {
-    const own = [...this.#tools].filter(([, tool]) => tool.definition.kind !== 'MCPToolDefinition')
+    const own = [...this.tools].filter(([, tool]) => tool.definition.kind !== 'MCPToolDefinition')
     const names = own.map(([name]) => name)
     const mcpTools = this.#mcp.tools(names, this.settings.agent.filter_tools_regex)
     this.#modelTools = undefined
-    this.#tools = new Map([...own, ...mcpTools.map((tool) => [tool.name, tool] as const)])
+    this.tools = new Map([...own, ...mcpTools.map((tool) => [tool.name, tool] as const)])
   }
 
-  readonly #askModel: AskModel = async ({ system, prompt }, signal) => {
-    const messages = [textMessage('system', system), textMessage('user', prompt)]
-    const result = await this.#model.generate({ messages, tools: [] }, signal)
-    return result.kind === 'reply' ? replyText(result) : ''
+  #openHooks(): Hooks {
+    const { id, deps, secrets, wire } = this.#context
+    return new Hooks({
+      config: mergeHooks(this.#projectHooks, this.extensions.plugins),
+      workspace: this.workspace,
+      conversation: id,
+      askModel: async ({ system, prompt }, signal) => {
+        const messages = [textMessage('system', system), textMessage('user', prompt)]
+        const result = await this.model.generate({ messages, tools: [] }, signal)
+        return result.kind === 'reply' ? replyText(result) : ''
+      },
+      recordsExecutions: wire === 'current',
+      onFailure: (failure) =>
+        deps.logLine('warn', 'a hook failed', { conversation: id, reason: secrets.redact(failure) }),
+    })
   }
 }
 

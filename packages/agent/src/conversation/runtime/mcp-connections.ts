@@ -67,7 +67,7 @@ export class McpConnections {
       .map((tool) => {
         const name = uniqueToolName(tool.name, names)
         names.add(name)
-        return name === tool.name ? tool : renameTool(tool, name)
+        return { ...tool, name }
       })
   }
 
@@ -81,16 +81,5 @@ function uniqueToolName(name: string, usedNames: ReadonlySet<string>): string {
   for (let count = 1; ; count++) {
     const other = `mcp_${count === 1 ? '' : `${count}_`}${name}`
     if (!usedNames.has(other)) return other
-  }
-}
-
-function renameTool(tool: Tool, name: string): Tool {
-  return {
-    name,
-    definition: tool.definition,
-    parameters: tool.parameters,
-    parse: (args) => tool.parse(args),
-    resources: (action) => tool.resources(action),
-    run: (action, signal) => tool.run(action, signal),
   }
 }

@@ -12,18 +12,14 @@ const sessionEndMs = 5_000
 
 /** Opens the runtime of a conversation when it is needed, and prepares it for a step of the agent loop. */
 export class RuntimeLoader {
+  /** The tasks of the runtime; undefined until it is open. */
+  tasks: TaskRunner | undefined
   readonly #context: ConversationContext
   #runtime: Promise<AgentRuntime> | undefined
-  #tasks: TaskRunner | undefined
   #hasSessionStarted = false
 
   constructor(context: ConversationContext) {
     this.#context = context
-  }
-
-  /** The tasks of the runtime; undefined until it is open. */
-  get tasks(): TaskRunner | undefined {
-    return this.#tasks
   }
 
   /** Opens the runtime once; after a failure the next call tries again. */
@@ -31,7 +27,7 @@ export class RuntimeLoader {
     this.#runtime ??= AgentRuntime.open(this.#context, this.#taskHost())
     this.#runtime.then(
       ({ tasks }) => {
-        this.#tasks = tasks
+        this.tasks = tasks
       },
       () => {
         this.#runtime = undefined
@@ -113,12 +109,10 @@ export class RuntimeLoader {
       now.hasSystemPrompt && !runtime.needsConnect && settings.current.plugins?.some((one) => one.is_untold)
     await settings
       .change(
-        (current) => ({
-          ...current,
-          plugins: runtime.needsConnect
-            ? current.plugins
-            : runtime.extensions.pinned?.map((pin) => ({ ...pin })),
-        }),
+        (now) => {
+          const pins = runtime.needsConnect ? now.plugins : runtime.extensions.pinned
+          return { ...now, plugins: pins?.map((pin) => ({ ...pin })) }
+        },
         (now) => (mustAnnounce(now) ? [this.#systemPromptEvent(runtime)] : []),
       )
       .catch((error: unknown) => {

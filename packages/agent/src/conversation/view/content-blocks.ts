@@ -1,11 +1,8 @@
-import type { ImageContent, Message, TextContent } from '@slipway/protocol'
+import type { ImageContent, Message } from '@slipway/protocol'
+import { textBlock } from '../../tools/core/tool.ts'
 import type { LogEventOf, ResultEvent } from './log-event.ts'
 
 export type ContentBlock = Message['content'][number]
-
-export function textBlock(text: string): TextContent {
-  return { cache_prompt: false, type: 'text', text }
-}
 
 export function replyText({ message }: { readonly message: Message }, separator = ''): string {
   return message.content.map((part) => (part.type === 'text' ? part.text : '')).join(separator)

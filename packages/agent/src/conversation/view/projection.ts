@@ -1,5 +1,6 @@
 import type { Message, MessageToolCall } from '@slipway/protocol'
-import { type ContentBlock, getMember, resultBlocks, textBlock, toBlocks } from './content-blocks.ts'
+import { textBlock } from '../../tools/core/tool.ts'
+import { type ContentBlock, getMember, resultBlocks, toBlocks } from './content-blocks.ts'
 import type { LogEventOf, ResultEvent, ViewEvent } from './log-event.ts'
 import { type Batch, type CallWithResult, groupUnits, type Single, type ViewUnit } from './view-units.ts'
 

@@ -14,7 +14,7 @@ const knownPaths = [
 
 /**
  * The absolute path of an installed Chromium or Chrome in the directories of `path` (a PATH variable) or the
- * usual places; undefined when there is none.
+ * usual places; undefined when there is none. Cheap: it only checks files.
  */
 export async function findBrowser(path = ''): Promise<string | undefined> {
   const searched = [...path.split(delimiter).filter(isAbsolute), ...searchDirectories]
@@ -23,11 +23,6 @@ export async function findBrowser(path = ''): Promise<string | undefined> {
     if (await isExecutable(candidate)) return candidate
   }
   return undefined
-}
-
-/** Whether a browser is installed. Cheap: it only checks files. */
-export async function isBrowserInstalled(path?: string): Promise<boolean> {
-  return (await findBrowser(path)) !== undefined
 }
 
 /** Whether a path is an executable file. */

@@ -10,11 +10,11 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import { findBrowser, isBrowserInstalled } from './find-browser.ts'
+import { findBrowser } from './find-browser.ts'
 import { parseAddress } from './page-actions.ts'
 import { openBrowser } from './tools.ts'
 
-const isInstalled = await isBrowserInstalled(process.env.PATH)
+const isInstalled = (await findBrowser(process.env.PATH)) !== undefined
 
 const waitOptions = { timeout: 20_000, interval: 200 }
 

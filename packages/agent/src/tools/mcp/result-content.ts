@@ -1,4 +1,5 @@
 import type { Observation } from '@slipway/protocol'
+import { asRecord } from '@slipway/shared/json'
 import { fitImages } from '../../images/fit-images.ts'
 import { type ToolContext, textBlock } from '../core/tool.ts'
 import { truncateOutput } from '../core/truncate.ts'
@@ -85,10 +86,6 @@ async function fitBlockImages(blocks: readonly Block[]): Promise<Block[]> {
     if (fit?.kind === 'failure') return textBlock(`[An image was left out: ${fit.failure}]`)
     return fit === undefined ? block : { ...block, image_urls: [fit.url] }
   })
-}
-
-function asRecord(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? { ...value } : {}
 }
 
 function shortText(value: unknown): string {

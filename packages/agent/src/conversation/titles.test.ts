@@ -1,7 +1,7 @@
 import { llm as llmSchema, must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ConversationFixtures, contentText, createLatch, FakeModel, waitUntil } from './testing/fixtures.ts'
-import { generateTitle } from './title.ts'
+import { generateTitle } from './titles.ts'
 
 let fixtures: ConversationFixtures
 
