@@ -88,7 +88,7 @@ async function fetchGit(
       ...configEnvironment([...gitConfig, ...credentialConfig(source)]),
     }
     await using workspace = await Workspace.open({ directory, env })
-    const git = new GitRunner(workspace, signal)
+    const git = createRunGit(workspace, signal)
     const commit = await receiveCommit(git, source)
     await extract(git, `${commit}:${source.folder ?? ''}`, into, signal)
     return commit
@@ -97,38 +97,32 @@ async function fetchGit(
   }
 }
 
+type RunGit = (
+  args: readonly string[],
+  options?: { readonly input?: string; readonly maxBytes?: number },
+) => Promise<ProcessResult>
+
 /** Runs git commands within one common deadline. */
-class GitRunner {
-  readonly #workspace: Workspace
-  readonly #signal: AbortSignal
-  readonly #deadlineMs = Date.now() + timeoutMs
-
-  constructor(workspace: Workspace, signal: AbortSignal) {
-    this.#workspace = workspace
-    this.#signal = signal
-  }
-
-  async run(
-    args: readonly string[],
-    options: { readonly input?: string; readonly maxBytes?: number } = {},
-  ): Promise<ProcessResult> {
+function createRunGit(workspace: Workspace, signal: AbortSignal): RunGit {
+  const deadlineMs = Date.now() + timeoutMs
+  return async (args, options) => {
     // The shell limits the file size (in blocks of 512 bytes), for which git has no setting.
     const limited = ['-c', `ulimit -f ${maxPackBytes / 512}; exec git "$@"`, 'git', ...args]
-    const limit = { timeoutMs: Math.max(1, this.#deadlineMs - Date.now()) }
-    const exit = await this.#workspace.run('/bin/sh', limited, { ...options, ...limit }, this.#signal)
-    this.#signal.throwIfAborted()
+    const limit = { timeoutMs: Math.max(1, deadlineMs - Date.now()) }
+    const exit = await workspace.run('/bin/sh', limited, { ...options, ...limit }, signal)
+    signal.throwIfAborted()
     if (exit.isTimedOut) throw new InvalidTreeError(`took longer than ${timeoutMs / 1000} s`)
     return exit
   }
 }
 
-async function receiveCommit(git: GitRunner, { url, ref = 'HEAD' }: GitSource): Promise<string> {
-  await git.run(['init', '--quiet', '--bare', '--template='])
+async function receiveCommit(git: RunGit, { url, ref = 'HEAD' }: GitSource): Promise<string> {
+  await git(['init', '--quiet', '--bare', '--template='])
   const flags = ['--quiet', '--depth=1', '--no-tags', '--no-recurse-submodules']
-  const fetchResult = await git.run(['fetch', ...flags, '--', url, ref])
+  const fetchResult = await git(['fetch', ...flags, '--', url, ref])
   if (fetchResult.exitCode !== 0)
     throw new InvalidTreeError(`cannot be fetched: ${gitFailureReason(fetchResult)}`)
-  const { exitCode, stdout } = await git.run(['rev-parse', '--verify', '--quiet', 'FETCH_HEAD^{commit}'])
+  const { exitCode, stdout } = await git(['rev-parse', '--verify', '--quiet', 'FETCH_HEAD^{commit}'])
   if (exitCode !== 0) throw new InvalidTreeError('names no commit')
   return stdout.toString().trim()
 }
@@ -140,9 +134,9 @@ interface TreeBlob {
   readonly mode: string
 }
 
-async function extract(git: GitRunner, tree: string, into: string, signal: AbortSignal): Promise<void> {
+async function extract(git: RunGit, tree: string, into: string, signal: AbortSignal): Promise<void> {
   const args = ['ls-tree', '-r', '-z', '--long', '--full-tree', tree]
-  const listing = await git.run(args, { maxBytes: maxListBytes })
+  const listing = await git(args, { maxBytes: maxListBytes })
   if (listing.exitCode !== 0) throw new InvalidTreeError('has no folder of this name')
   if (listing.isTruncated) throw new InvalidTreeError('has too many files')
   const writer = await FileTreeWriter.start(into)
@@ -185,7 +179,7 @@ function* batches(blobs: readonly TreeBlob[]): Generator<TreeBlob[]> {
 }
 
 async function writeBatch(
-  git: GitRunner,
+  git: RunGit,
   batch: readonly TreeBlob[],
   writer: FileTreeWriter,
   signal: AbortSignal,
@@ -193,7 +187,7 @@ async function writeBatch(
   const input = `${batch.map(({ id }) => id).join('\n')}\n`
   // A line with id, type and size precedes each content.
   const maxBytes = batch.reduce((sum, { sizeBytes }) => sum + sizeBytes + 200, 0)
-  const { exitCode, stdout } = await git.run(['cat-file', '--batch'], { input, maxBytes })
+  const { exitCode, stdout } = await git(['cat-file', '--batch'], { input, maxBytes })
   if (exitCode !== 0) throw new InvalidTreeError('cannot be read')
   let at = 0
   const files: Parameters<FileTreeWriter['file']>[] = []

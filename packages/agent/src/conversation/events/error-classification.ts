@@ -1,14 +1,16 @@
+type ErrorKind =
+  | 'auth'
+  | 'quota'
+  | 'rate_limit'
+  | 'config'
+  | 'transient'
+  | 'agent_action'
+  | 'internal'
+  | 'unknown'
+
 /** How a client should treat an error (wire 3.5). */
 export interface ErrorClassification {
-  readonly kind:
-    | 'auth'
-    | 'quota'
-    | 'rate_limit'
-    | 'config'
-    | 'transient'
-    | 'agent_action'
-    | 'internal'
-    | 'unknown'
+  readonly kind: ErrorKind
   readonly retryable: boolean
   readonly user_action: 'none' | 'retry' | 'settings'
 }
@@ -57,9 +59,6 @@ export function classifyError(code: string, detail: string): ErrorClassification
 
 const unknown = createClassification('unknown', 'none')
 
-function createClassification(
-  kind: ErrorClassification['kind'],
-  user_action: ErrorClassification['user_action'],
-): ErrorClassification {
+function createClassification(kind: ErrorKind, user_action: ErrorClassification['user_action']) {
   return { kind, retryable: user_action === 'retry', user_action }
 }

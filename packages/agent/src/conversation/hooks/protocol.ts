@@ -81,12 +81,12 @@ function resultFromOutput(stdout: string): HookResult {
   const parsed = parseJsonObject(stdout)
   if (parsed === undefined) return emptyResult
   return {
+    ...emptyResult,
     // `block` is what hooks written for other agents return; ignoring it would allow what they mean to stop.
     isBlocked: parsed.decision === 'deny' || parsed.decision === 'block',
     reason: trimmedText(parsed.reason),
     additionalContext: trimmedText(parsed.additionalContext),
     shouldStop: parsed.continue === false,
-    failure: undefined,
   }
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { raceAbort } from '@slipway/shared/async'
 import type { EventDraft } from '@slipway/storage'
 import type { Tool } from '../../tools/core/tool.ts'
@@ -126,17 +127,11 @@ async function executeAction(
 
 /** Rejects when the work outlives the signal's abort by the grace period. */
 async function withAbortGrace<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const grace = new AbortController()
-  let timer: NodeJS.Timeout | undefined
-  const onAbort = () => {
-    timer = setTimeout(() => grace.abort(new Error('the tool did not stop in time')), graceMs)
-  }
-  if (signal.aborted) onAbort()
-  else signal.addEventListener('abort', onAbort, { once: true })
-  try {
-    return await raceAbort(work, grace.signal)
-  } finally {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', onAbort)
-  }
+  return await raceAbort(work, signal).catch(async (error: unknown) => {
+    if (!signal.aborted) throw error
+    const late = sleep(graceMs, undefined, { ref: false }).then(() => {
+      throw new Error('the tool did not stop in time')
+    })
+    return await Promise.race([work, late])
+  })
 }

@@ -8,28 +8,24 @@ import type { ConversationStore } from './deps.ts'
 
 /** The current settings of a conversation. Changes are stored one after another. */
 export class ConversationSettings {
+  current: ResolvedSettings
   readonly #writer: ConversationWriter
   readonly #store: ConversationStore
   readonly #mutex = new Mutex()
-  #current: ResolvedSettings
 
   constructor(initial: ResolvedSettings, writer: ConversationWriter, store: ConversationStore) {
-    this.#current = initial
+    this.current = initial
     this.#writer = writer
     this.#store = store
   }
 
-  get current(): ResolvedSettings {
-    return this.#current
-  }
-
   get policy(): ConfirmationPolicy {
-    return this.#writer.state.policy ?? this.#current.confirmation_policy ?? { kind: 'NeverConfirm' }
+    return this.#writer.state.policy ?? this.current.confirmation_policy ?? { kind: 'NeverConfirm' }
   }
 
   get analyzer(): SecurityAnalyzer | null {
     const { analyzer } = this.#writer.state
-    return analyzer === undefined ? (this.#current.security_analyzer ?? null) : analyzer
+    return analyzer === undefined ? (this.current.security_analyzer ?? null) : analyzer
   }
 
   /** Stores changed settings together with the events of the change; `after` runs before the next change. */
@@ -39,9 +35,9 @@ export class ConversationSettings {
     after?: () => Promise<void>,
   ): Promise<void> {
     return this.#mutex.runExclusive(async () => {
-      const settings = update(this.#current)
+      const settings = update(this.current)
       await this.#writer.write((now) => ({ events: events(now), record: this.#store.seal(settings) }))
-      this.#current = settings
+      this.current = settings
       await after?.()
     })
   }

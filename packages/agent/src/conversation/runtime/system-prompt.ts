@@ -99,11 +99,10 @@ function staticPrompt(filename: string, tools: readonly Tool[]): string {
 const promptCache = new Map<string, string>()
 
 function readPrompt(prompt: string): string {
-  const known = promptCache.get(prompt)
-  if (known !== undefined) return known
-  const found = readFileSync(join(import.meta.dirname, 'prompts', `${prompt}.md`), 'utf8').trim()
-  promptCache.set(prompt, found)
-  return found
+  const file = join(import.meta.dirname, 'prompts', `${prompt}.md`)
+  const text = promptCache.get(prompt) ?? readFileSync(file, 'utf8').trim()
+  promptCache.set(prompt, text)
+  return text
 }
 
 function dynamicContext(options: SystemPromptOptions): string {

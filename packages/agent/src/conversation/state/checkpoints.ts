@@ -21,26 +21,22 @@ const nearest = 1_000
  * events reads about as many. All of them may be deleted.
  */
 export class Checkpoints {
-  #all: readonly Checkpoint[]
+  /** Newest first. */
+  all: readonly Checkpoint[]
 
   constructor(snapshot: Snapshot | null) {
-    this.#all = snapshot === null ? [] : read(snapshot)
-  }
-
-  /** Newest first. */
-  get all(): readonly Checkpoint[] {
-    return this.#all
+    this.all = snapshot === null ? [] : read(snapshot)
   }
 
   /** Position of the newest; 0 when there is none. */
   get position(): number {
-    return this.#all[0]?.position ?? 0
+    return this.all[0]?.position ?? 0
   }
 
   /** Adds the newest; returns the snapshot to store. */
   add(position: number, state: SavedState): Snapshot {
-    const earlier = thinCheckpoints(position, this.#all)
-    this.#all = [{ position, state }, ...earlier]
+    const earlier = thinCheckpoints(position, this.all)
+    this.all = [{ position, state }, ...earlier]
     const stored: StoredCheckpoint = { ...state, earlier }
     return { position, text: JSON.stringify(stored) }
   }

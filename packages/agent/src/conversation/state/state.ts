@@ -201,34 +201,19 @@ export class ConversationState {
   }
 
   #applyToBranch(event: LogEvent, position: number): void {
-    switch (event.kind) {
-      case 'SystemPromptEvent':
-        this.hasSystemPrompt = true
-        return
-      case 'MessageEvent':
-        this.#message(event, position)
-        return
-      case 'ActionEvent':
-        this.#addPendingAction(event, position)
-        return
-      case 'ObservationEvent':
-        // A finish ends the run, unless a message came after its call.
-        if (this.pending.delete(event.action_id)) {
-          this.#setAwaiting(event.observation?.kind !== 'FinishObservation' || this.inputs.length > 0)
-        }
-        return
-      case 'UserRejectObservation':
-        if (this.pending.delete(event.action_id)) this.#setAwaiting(true)
-        return
-      case 'AgentErrorEvent':
-        this.#closeByCallId(event.tool_call_id)
-        return
-      case 'CondensationRequest':
-      case 'Condensation':
-        this.isCondensationRequested = event.kind === 'CondensationRequest'
-        return
-      case 'ConversationStateUpdateEvent':
-        this.#applyStateUpdate(event, position)
+    const { kind } = event
+    if (kind === 'SystemPromptEvent') this.hasSystemPrompt = true
+    else if (kind === 'MessageEvent') this.#message(event, position)
+    else if (kind === 'ActionEvent') this.#addPendingAction(event, position)
+    else if (kind === 'AgentErrorEvent') this.#closeByCallId(event.tool_call_id)
+    else if (kind === 'ConversationStateUpdateEvent') this.#applyStateUpdate(event, position)
+    else if (kind === 'CondensationRequest') this.isCondensationRequested = true
+    else if (kind === 'Condensation') this.isCondensationRequested = false
+    else if (kind === 'ObservationEvent' || kind === 'UserRejectObservation') {
+      if (!this.pending.delete(event.action_id)) return
+      // A finish ends the run, unless a message came after its call.
+      const isFinish = kind === 'ObservationEvent' && event.observation?.kind === 'FinishObservation'
+      this.#setAwaiting(!isFinish || this.inputs.length > 0)
     }
   }
 

@@ -127,14 +127,9 @@ function actionFingerprint({ source, thought, tool_name, tool_call, action }: Ac
 }
 
 function resultFingerprint(event: ResultEvent): string {
-  switch (event.kind) {
-    case 'ObservationEvent':
-      return fingerprint([event.tool_name, event.observation])
-    case 'AgentErrorEvent':
-      return fingerprint([event.error])
-    case 'UserRejectObservation':
-      return fingerprint([event.tool_name, event.rejection_reason, event.rejection_source])
-  }
+  if (event.kind === 'AgentErrorEvent') return fingerprint([event.error])
+  if (event.kind === 'ObservationEvent') return fingerprint([event.tool_name, event.observation])
+  return fingerprint([event.tool_name, event.rejection_reason, event.rejection_source])
 }
 
 /** Members that differ between otherwise equal results. */

@@ -27,17 +27,13 @@ export function toBlocks(content: unknown, max: number): ContentBlock[] {
 
 /** The content of the tool message for a result; never empty. */
 export function resultBlocks(result: ResultEvent, max: number): ContentBlock[] {
-  switch (result.kind) {
-    case 'AgentErrorEvent':
-      return nonEmpty(toBlocks([result.error], max), 'The call failed without an error text.')
-    case 'UserRejectObservation': {
-      const { rejection_reason: reason = 'User rejected the action', rejection_source } = result
-      const who = rejection_source === 'hook' ? 'a hook' : 'the user'
-      return toBlocks([`The action was rejected by ${who}: ${reason}`], max)
-    }
-    case 'ObservationEvent':
-      return nonEmpty(observationBlocks(result, max), 'The tool gave no output.')
-  }
+  if (result.kind === 'AgentErrorEvent')
+    return nonEmpty(toBlocks([result.error], max), 'The call failed without an error text.')
+  if (result.kind === 'ObservationEvent')
+    return nonEmpty(observationBlocks(result, max), 'The tool gave no output.')
+  const { rejection_reason: reason = 'User rejected the action', rejection_source } = result
+  const who = rejection_source === 'hook' ? 'a hook' : 'the user'
+  return toBlocks([`The action was rejected by ${who}: ${reason}`], max)
 }
 
 function observationBlocks({ observation }: LogEventOf<'ObservationEvent'>, max: number): ContentBlock[] {

@@ -82,16 +82,10 @@ function isSameCalls(a: readonly CallWithResult[], b: readonly CallWithResult[])
 }
 
 function singleMessages({ event }: Single, max: number): Message[] {
-  switch (event.kind) {
-    case 'SystemPromptEvent':
-      return systemMessages(event)
-    case 'MessageEvent':
-      return messageEventMessages(event, max)
-    case 'CondensationSummaryEvent':
-      return [userMessage(toBlocks([`${summaryHeading}\n\n${event.summary}`], max))]
-    default:
-      return []
-  }
+  if (event.kind === 'SystemPromptEvent') return systemMessages(event)
+  if (event.kind === 'MessageEvent') return messageEventMessages(event, max)
+  if (event.kind !== 'CondensationSummaryEvent') return []
+  return [userMessage(toBlocks([`${summaryHeading}\n\n${event.summary}`], max))]
 }
 
 const summaryHeading =

@@ -28,7 +28,8 @@ export function catalogue(): Catalogue {
     const found = findProvider({ providerId: listed.get(provider) ?? '' })
     const models = found?.models ?? []
     const names = models.filter(({ deprecated }) => !deprecated).map(({ id }) => id)
-    const own = names.filter((name) => !nonChatModels.test(name) && isSoldBy(provider, name))
+    const isSold = soldNames[provider] ?? ((name) => !name.includes(':'))
+    const own = names.filter((name) => !nonChatModels.test(name) && isSold(name))
     return [...new Set([...(verifiedModels[provider] ?? []), ...own])].map((name) => `${provider}/${name}`)
   }
   return {
@@ -44,19 +45,10 @@ export function catalogue(): Catalogue {
 }
 
 /** The list also has families, regions and resellers, which the provider itself does not know. */
-function isSoldBy(provider: string, name: string): boolean {
-  switch (provider) {
-    case 'openai':
-      return isOpenaiName(name) && !/:|-instruct$|deep-research|-search-/.test(name)
-    case 'anthropic':
-      return !/^claude-v?\d/.test(name)
-    case 'gemini':
-      return /^gemini-(?:[2-9]|\d\d)/.test(name)
-    case 'bedrock':
-      return !name.startsWith('regional.')
-    case 'openrouter':
-      return name.includes('/')
-    default:
-      return !name.includes(':')
-  }
+const soldNames: Readonly<Record<string, (name: string) => boolean>> = {
+  openai: (name) => isOpenaiName(name) && !/:|-instruct$|deep-research|-search-/.test(name),
+  anthropic: (name) => !/^claude-v?\d/.test(name),
+  gemini: (name) => /^gemini-(?:[2-9]|\d\d)/.test(name),
+  bedrock: (name) => !name.startsWith('regional.'),
+  openrouter: (name) => name.includes('/'),
 }

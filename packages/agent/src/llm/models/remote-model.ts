@@ -60,11 +60,8 @@ export class RemoteModelSource implements ModelSource {
     const call = callOptions(llm, route, request)
     // The same request at temperature 0 would have the same empty reply.
     if (request.hadEmpty && call.temperature === 0) call.temperature = 1
-    const turn = streamResponse(model, call, {
-      signal,
-      idleMs: llm.timeout ? llm.timeout * 1000 : undefined,
-      onDelta: request.onDelta,
-    })
+    const idleMs = llm.timeout ? llm.timeout * 1000 : undefined
+    const turn = streamResponse(model, call, { ...request, idleMs }, signal)
     // The price list loads during the request.
     this.#factsLoading ??= loadModelFacts(llm, route).catch(() => noModelFacts)
     const done = await turn

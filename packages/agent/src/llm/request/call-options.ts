@@ -1,4 +1,5 @@
 import type { Llm, Message } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import type { ModelRequest } from '../model.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
 import { toPrompt } from './prompt.ts'
@@ -33,9 +34,7 @@ export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest):
       hasVision: llm.disable_vision !== true && llm.capability_overrides.supports_vision !== false,
       canCache: llm.caching_prompt && llm.capability_overrides.supports_prompt_cache !== false,
     }),
-    ...(request.tools.length > 0
-      ? { tools: toolOptions(request, route), ...toolChoice(request, route) }
-      : {}),
+    ...(request.tools.length > 0 && toolMembers(request, route)),
     ...definedMembers({
       maxOutputTokens,
       temperature: llm.temperature,
@@ -45,13 +44,9 @@ export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest):
       reasoning,
     }),
     providerOptions: providerOptions(llm, route, providerMembers),
-    includeRawChunks: needsRawChunks(llm, route),
+    // The library drops token ids and OpenRouter's reasoning details.
+    includeRawChunks: llm.litellm_extra_body.return_token_ids === true || route.provider === 'openrouter',
   }
-}
-
-/** Whether raw chunks are needed: the library drops token ids and OpenRouter's reasoning details. */
-export function needsRawChunks(llm: Llm, { provider }: ModelRoute): boolean {
-  return llm.litellm_extra_body.return_token_ids === true || provider === 'openrouter'
 }
 
 function outputLimit(llm: Llm, { api }: ModelRoute, request: ModelRequest): number | undefined {
@@ -62,19 +57,21 @@ function outputLimit(llm: Llm, { api }: ModelRoute, request: ModelRequest): numb
 }
 
 /** The Responses interface makes every member required unless `strict` is false. */
-function toolOptions({ tools }: ModelRequest, { api }: ModelRoute): NonNullable<SdkCallOptions['tools']> {
-  return tools.map(({ name, description, parameters }) => ({
-    type: 'function',
-    name,
-    description,
-    inputSchema: parameters,
-    ...(api === 'responses' ? { strict: false } : {}),
-  }))
-}
-
-/** Bedrock cannot forbid tools, and its library drops the history's calls without tools. */
-function toolChoice({ toolChoice }: ModelRequest, { api }: ModelRoute): Pick<SdkCallOptions, 'toolChoice'> {
-  return toolChoice === 'none' && api !== 'bedrock' ? { toolChoice: { type: 'none' } } : {}
+function toolMembers(
+  { tools, toolChoice }: ModelRequest,
+  { api }: ModelRoute,
+): Pick<SdkCallOptions, 'tools' | 'toolChoice'> {
+  const strict = api === 'responses' ? { strict: false } : {}
+  return {
+    tools: tools.map(({ parameters, ...tool }) => ({
+      type: 'function',
+      ...tool,
+      inputSchema: parameters,
+      ...strict,
+    })),
+    // Bedrock cannot forbid tools, and its library drops the history's calls without tools.
+    ...(toolChoice === 'none' && api !== 'bedrock' && { toolChoice: { type: 'none' } }),
+  }
 }
 
 function providerOptions(llm: Llm, route: ModelRoute, own: ProviderOptions[string]): ProviderOptions {
@@ -176,11 +173,4 @@ function hasUnsignedToolCalls(messages: readonly Message[]): boolean {
       (message.tool_calls ?? []).length > 0 &&
       anthropicBlocks(message).length === 0,
   )
-}
-
-/** The members that have a value. */
-function definedMembers<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined> // what is left of them
-  }
 }

@@ -121,21 +121,14 @@ class PromptBuilder {
   }
 
   #reasoningParts(message: Message): AssistantPart[] {
-    switch (this.#route.api) {
-      case 'anthropic':
-      case 'bedrock':
-        return this.#signedReasoning(message)
-      case 'google':
-        return googleThoughts(message).map(({ thinking, signature }) =>
-          this.#reasoning(thinking, { thoughtSignature: signature }),
-        )
-      case 'responses':
-        return this.#reasoningItem(message.responses_reasoning_item)
-      case 'compatible':
-        return this.#plainReasoning(message)
-      default:
-        return []
-    }
+    const { api } = this.#route
+    if (api === 'anthropic' || api === 'bedrock') return this.#signedReasoning(message)
+    if (api === 'responses') return this.#reasoningItem(message.responses_reasoning_item)
+    if (api === 'compatible') return this.#plainReasoning(message)
+    const thoughts = api === 'google' ? googleThoughts(message) : []
+    return thoughts.map(({ thinking, signature: thoughtSignature }) =>
+      this.#reasoning(thinking, { thoughtSignature }),
+    )
   }
 
   #signedReasoning(message: Message): AssistantPart[] {

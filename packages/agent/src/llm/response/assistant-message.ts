@@ -44,21 +44,12 @@ export function assistantMessage(
 /** Why the response ended; undefined when it is incomplete. */
 export function stopReason({ finish, calls }: ResponseAccumulator): ModelReply['stop'] | undefined {
   const reason = finish?.finishReason
-  const completed = calls.length > 0 ? 'tool_calls' : 'stop'
-  switch (reason?.unified) {
-    case 'length':
-      return 'length'
-    case 'content-filter':
-      return 'refusal'
-    case 'stop':
-    case 'tool-calls':
-      return completed
-    case 'other':
-      // A reason that is unknown to the library ends a reply; a missing reason does not.
-      return reason.raw === undefined ? undefined : completed
-    default:
-      return undefined
-  }
+  if (reason?.unified === 'length') return 'length'
+  if (reason?.unified === 'content-filter') return 'refusal'
+  // A reason that is unknown to the library ends a reply; a missing reason does not.
+  const isUnknown = reason?.unified === 'other' && reason.raw !== undefined
+  if (reason?.unified !== 'stop' && reason?.unified !== 'tool-calls' && !isUnknown) return undefined
+  return calls.length > 0 ? 'tool_calls' : 'stop'
 }
 
 /** Makes call ids unique: some servers start from the same id in every reply. */

@@ -5,7 +5,7 @@ import {
   timeoutFailure,
   truncatedStreamFailure,
 } from '../failures.ts'
-import type { ModelDelta, ModelReply } from '../model.ts'
+import type { ModelReply, ModelRequest } from '../model.ts'
 import { IdleTimeout } from '../request/idle-timeout.ts'
 import type { SdkCallOptions, SdkModel } from '../request/sdk-types.ts'
 import { ResponseAccumulator } from './accumulator.ts'
@@ -21,16 +21,9 @@ export type StreamResult =
 export async function streamResponse(
   model: SdkModel,
   options: SdkCallOptions,
-  {
-    signal,
-    idleMs,
-    onDelta,
-  }: {
-    readonly signal: AbortSignal
-    /** Milliseconds without data until it fails; undefined: no limit. */
-    readonly idleMs: number | undefined
-    readonly onDelta: ((delta: ModelDelta) => void) | undefined
-  },
+  /** `idleMs`: milliseconds without data until it fails; undefined: no limit. */
+  { idleMs, onDelta }: Pick<ModelRequest, 'onDelta'> & { readonly idleMs: number | undefined },
+  signal: AbortSignal,
 ): Promise<StreamResult> {
   const idleTimeout = new IdleTimeout(signal, idleMs)
   const response = new ResponseAccumulator(onDelta)

@@ -1,11 +1,7 @@
-import type { TaskAction } from '@slipway/protocol'
+import type { TaskAction, TaskObservation } from '@slipway/protocol'
 
-/** The result of a task. */
-export interface TaskResult {
-  /** Empty when no task was started. */
-  readonly task_id: string
-  readonly subagent: string
-  readonly status: 'completed' | 'error'
+/** The result of a task; `task_id` is empty when none was started. */
+export interface TaskResult extends Pick<TaskObservation, 'task_id' | 'subagent' | 'status'> {
   /** The agent's last message, or why the task failed. */
   readonly text: string
 }

@@ -12,10 +12,11 @@ const graceMs = 1000
 
 /** A process that exchanges lines over its standard streams. */
 export class LineProcess {
+  /** Why the process ended; undefined while it runs. */
+  endReason: string | undefined
   readonly #process: Process
   readonly #ended = Promise.withResolvers<void>()
   #stderr = ''
-  #endReason: string | undefined
   #isClosed = false
   #lineParts: string[] = []
   #lineLength = 0
@@ -49,11 +50,6 @@ export class LineProcess {
   /** Resolves when the process has ended; never rejects. */
   get ended(): Promise<void> {
     return this.#ended.promise
-  }
-
-  /** Why the process ended; undefined while it runs. */
-  get endReason(): string | undefined {
-    return this.#endReason
   }
 
   /** The end of its standard error. */
@@ -97,7 +93,7 @@ export class LineProcess {
   }
 
   #finish(reason: string): void {
-    this.#endReason ??= reason
+    this.endReason ??= reason
     this.#onLine = () => {}
     this.#ended.resolve()
   }

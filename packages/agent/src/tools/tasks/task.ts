@@ -31,10 +31,7 @@ export const openTask: ToolFactory = async (context) => {
   return {
     name: 'task',
     // The kinds of this tool are open by design; the unions list the closed ones.
-    definition: {
-      ...taskTool,
-      description: toolDescription('task'),
-    } as unknown as ToolDefinition,
+    definition: { ...taskTool, description: toolDescription('task') } as unknown as ToolDefinition,
     parameters: taskParameters(),
     parse: (args) => {
       const parsed = parseArguments(taskAction, 'TaskAction', args)

@@ -46,6 +46,8 @@ const variablesMs = 10_000
 
 /** A long-running bash on a terminal of its own: one command at a time, and input for it. */
 export class Shell {
+  /** Whether a command runs. */
+  isBusy = false
   readonly #options: ShellOptions
   readonly #terminal: Terminal
   readonly #reader: PromptReader
@@ -53,7 +55,6 @@ export class Shell {
   readonly #screen = new Screen()
   #lineNumber = 0
   #isReady = false
-  #isBusy = false
   #lastOutput = 0
   /** The outcome of the current line. */
   #outcome: Extract<WaitResult, { kind: 'prompt' | 'ended' }> | undefined
@@ -87,11 +88,6 @@ export class Shell {
     if (pause.kind === 'prompt') return shell
     await shell.close()
     return undefined
-  }
-
-  /** Whether a command runs. */
-  get isBusy(): boolean {
-    return this.#isBusy
   }
 
   get hasExited(): boolean {
@@ -201,7 +197,7 @@ export class Shell {
 
   #sendLine(line: string): void {
     this.#lineNumber++
-    this.#isBusy = true
+    this.isBusy = true
     this.#outcome = this.#exitCode === undefined ? undefined : { kind: 'ended', exitCode: this.#exitCode }
     this.type(line)
   }
@@ -226,7 +222,7 @@ export class Shell {
     if (this.#isReady && prompt.line !== this.#lineNumber) return
     if (!this.#isReady) this.#screen.flush()
     this.#isReady = true
-    this.#isBusy = false
+    this.isBusy = false
     this.#outcome = { kind: 'prompt', prompt }
     this.#wake?.()
   }
@@ -234,7 +230,7 @@ export class Shell {
   #handleExit(exitCode: number): void {
     if (this.#exitCode !== undefined) return
     this.#exitCode = exitCode
-    this.#isBusy = false
+    this.isBusy = false
     this.#outcome = { kind: 'ended', exitCode }
     this.#wake?.()
   }
