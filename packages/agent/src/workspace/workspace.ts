@@ -78,12 +78,8 @@ export class Workspace implements AsyncDisposable {
     this.#isConfined = isConfined
   }
 
-  static async open({
-    directory,
-    env,
-    readable = [],
-    isConfined = true,
-  }: WorkspaceOptions): Promise<Workspace> {
+  static async open(options: WorkspaceOptions): Promise<Workspace> {
+    const { directory, env, readable = [], isConfined = true } = options
     return new Workspace({
       directory: await realpath(directory),
       env,

@@ -1,19 +1,5 @@
-type ErrorKind =
-  | 'auth'
-  | 'quota'
-  | 'rate_limit'
-  | 'config'
-  | 'transient'
-  | 'agent_action'
-  | 'internal'
-  | 'unknown'
-
 /** How a client should treat an error (wire 3.5). */
-export interface ErrorClassification {
-  readonly kind: ErrorKind
-  readonly retryable: boolean
-  readonly user_action: 'none' | 'retry' | 'settings'
-}
+type ErrorClassification = ReturnType<typeof createClassification>
 
 const auth = createClassification('auth', 'settings')
 const quota = createClassification('quota', 'settings')
@@ -59,6 +45,6 @@ export function classifyError(code: string, detail: string): ErrorClassification
 
 const unknown = createClassification('unknown', 'none')
 
-function createClassification(kind: ErrorKind, user_action: ErrorClassification['user_action']) {
+function createClassification(kind: string, user_action: 'none' | 'retry' | 'settings') {
   return { kind, retryable: user_action === 'retry', user_action }
 }

@@ -32,10 +32,11 @@ export interface ConversationWriterOptions {
  */
 export class ConversationWriter {
   readonly conversation: string
+  /** The state after the last write; read-only. */
+  state: ConversationState
   readonly #log: EventLog
   readonly #options: ConversationWriterOptions
   readonly #mutex = new Mutex()
-  #state: ConversationState
 
   private constructor(
     conversation: string,
@@ -44,7 +45,7 @@ export class ConversationWriter {
   ) {
     this.conversation = conversation
     this.#log = log
-    this.#state = state
+    this.state = state
     this.#options = options
   }
 
@@ -62,11 +63,6 @@ export class ConversationWriter {
     return writer
   }
 
-  /** The state after the last write; read-only. */
-  get state(): ConversationState {
-    return this.#state
-  }
-
   /**
    * Appends what `decide` returns and returns the stored events. While an import holds the conversation it
    * waits when `isPatient`, otherwise rejects with a Problem `busy`.
@@ -80,8 +76,8 @@ export class ConversationWriter {
 
   async #write(decide: Decide, isPatient: boolean): Promise<readonly LogEvent[]> {
     for (;;) {
-      if (this.#state.needsBranchReplay) await this.#replayBranch()
-      const decision = await decide(this.#state)
+      if (this.state.needsBranchReplay) await this.#replayBranch()
+      const decision = await decide(this.state)
       if (decision === undefined || (decision.events.length === 0 && decision.record === undefined)) return []
       const stored = await this.#append(decision).catch(async (error: unknown) => {
         if (!(error instanceof Problem)) throw error
@@ -97,33 +93,33 @@ export class ConversationWriter {
     const status = lastStatus(events)
     const change = { ...record, ...(status === undefined ? {} : { status }) }
     const { redact = (draft) => draft, format = (draft) => draft } = this.#options
-    let { leafId } = this.#state
+    let { leafId } = this.state
     const drafts = events.map((event) => {
       const draft = format(redact(event), leafId)
       leafId = isLeafUpdate(draft) ? leafEventId(draft) : draft.id
       return draft
     })
     return await this.#log.append(this.conversation, drafts, {
-      after: this.#state.position,
+      after: this.state.position,
       ...(Object.keys(change).length === 0 ? {} : { record: change }),
     })
   }
 
   /** Reads new events; false when there were none. */
   async #catchUp(): Promise<boolean> {
-    const start = this.#state.position
+    const start = this.state.position
     for (;;) {
-      const events = await this.#log.read(this.conversation, this.#state.position, batch)
+      const events = await this.#log.read(this.conversation, this.state.position, batch)
       if (events.length === 0) break
       await this.#applyEvents(events)
     }
-    if (this.#state.needsBranchReplay) await this.#replayBranch()
-    return this.#state.position > start
+    if (this.state.needsBranchReplay) await this.#replayBranch()
+    return this.state.position > start
   }
 
   async #fold(stored: readonly StoredEvent[]): Promise<readonly LogEvent[]> {
     const events = await this.#applyEvents(stored)
-    if (this.#state.needsBranchReplay) await this.#replayBranch()
+    if (this.state.needsBranchReplay) await this.#replayBranch()
     return events
   }
 
@@ -133,9 +129,9 @@ export class ConversationWriter {
       const event: LogEvent = JSON.parse(bytes.toString())
       events.push(event)
       // A repeated id returns the existing event, which is applied already.
-      if (position <= this.#state.position) continue
+      if (position <= this.state.position) continue
       if (!isLeafUpdate(event) || !(await this.#applyLeafMove(event, position)))
-        this.#state.apply(event, position)
+        this.state.apply(event, position)
     }
     return events
   }
@@ -143,7 +139,7 @@ export class ConversationWriter {
   /** False when the update names no earlier event and so moves nothing. */
   async #applyLeafMove(event: object, position: number): Promise<boolean> {
     const value: unknown = Reflect.get(event, 'value')
-    const state = this.#state
+    const state = this.state
     if (value === undefined || value === null) {
       state.moveLeaf(position, 0, undefined)
       return true
@@ -162,7 +158,7 @@ export class ConversationWriter {
 
   /** Computes the state of the branch to the leaf, from a checkpoint on that branch if there is one. */
   async #replayBranch(): Promise<void> {
-    const fullState = this.#state
+    const fullState = this.state
     const { leaf, leafMoves } = fullState
     const segments = branchSegments(leaf, leafMoves)
     const isOnBranch = (position: number) =>
@@ -178,7 +174,7 @@ export class ConversationWriter {
     const lastMovePosition = leafMoves.at(-1)?.position ?? 0
     if (lastMovePosition > leaf) branch.leaveBranch(lastMovePosition)
     branch.adoptSharedState(fullState)
-    this.#state = branch
+    this.state = branch
   }
 
   async #replayRange(branch: ConversationState, after: number, last: number): Promise<void> {
@@ -192,9 +188,7 @@ export class ConversationWriter {
   }
 
   /** The newest checkpoint on this branch, except one saved right after a leaf move. */
-  async #findCheckpoint(
-    isOnBranch: (position: number) => boolean,
-  ): Promise<{ readonly state: ConversationState; readonly leaf: number } | undefined> {
+  async #findCheckpoint(isOnBranch: (position: number) => boolean) {
     const found = this.#options
       .checkpoints?.()
       .find(({ position, state }) => isOnBranch(position) && leafPosition(position, state.moves) === position)

@@ -31,10 +31,7 @@ export interface SystemPromptOptions {
  * The two texts of a SystemPromptEvent. `system_prompt` is the same for all conversations with the same tools
  * and prompt, so that providers can cache it; everything that varies is in `dynamic_context`.
  */
-export function systemPrompt(options: SystemPromptOptions): {
-  readonly system_prompt: TextContent
-  readonly dynamic_context: TextContent
-} {
+export function systemPrompt(options: SystemPromptOptions) {
   const { agent, tools } = options
   return {
     system_prompt: textBlock(agent.system_prompt ?? staticPrompt(agent.system_prompt_filename, tools)),
@@ -119,12 +116,8 @@ function dynamicContext(options: SystemPromptOptions): string {
   return parts.filter((part) => part !== '').join('\n\n')
 }
 
-function environmentSection({
-  agent,
-  workspaceDirectory,
-  now,
-  hasSecurityAnalyzer,
-}: SystemPromptOptions): string {
+function environmentSection(options: SystemPromptOptions): string {
+  const { agent, workspaceDirectory, now, hasSecurityAnalyzer } = options
   const lines = [
     `- The working directory is ${toSingleLine(workspaceDirectory, 4096)}. The task is about what is in it, unless the user says otherwise.`,
     `- The date is ${currentDate(agent.agent_context?.current_datetime, now)}.`,

@@ -142,13 +142,8 @@ function batchMessages(calls: readonly CallWithResult[], max: number): Message[]
 }
 
 /** The call as the model made it. Other writers store it in another shape. */
-function toolCallFromAction({
-  tool_call,
-  tool_call_id,
-  tool_name,
-  action,
-  id,
-}: LogEventOf<'ActionEvent'>): MessageToolCall {
+function toolCallFromAction(event: LogEventOf<'ActionEvent'>): MessageToolCall {
+  const { tool_call, tool_call_id, tool_name, action, id } = event
   const isWhole = ['id', 'name', 'arguments'].every((name) => typeof getMember(tool_call, name) === 'string')
   if (isWhole) return tool_call
   const args = getMember(getMember(tool_call, 'function'), 'arguments')

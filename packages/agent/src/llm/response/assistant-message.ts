@@ -110,10 +110,7 @@ function signatureBlocks(
 }
 
 /** The reasoning items of a response, each with the number of tool calls before it. */
-function reasoningItems(
-  reasoningParts: readonly ResponsePart[],
-  route: ModelRoute,
-): { item: ReasoningItem; callsBefore: number }[] {
+function reasoningItems(reasoningParts: readonly ResponsePart[], route: ModelRoute) {
   const items = new Map<string, { item: ReasoningItem; callsBefore: number }>()
   for (const { text, metadata, callsBefore } of reasoningParts) {
     const { itemId, reasoningEncryptedContent: encrypted } = ownMetadata(metadata, route)

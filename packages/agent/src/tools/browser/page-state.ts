@@ -96,11 +96,7 @@ function stateText(header: object, elements: PageState['elements'], more: number
 }
 
 /** Elements of the inner frames of a page, including those of other sites. */
-async function frameElements(
-  page: Page,
-  id: string,
-  remainingChars: number,
-): Promise<{ elements: PageState['elements']; more: number }> {
+async function frameElements(page: Page, id: string, remainingChars: number) {
   const elements: PageState['elements'][number][] = []
   let more = 0
   for (const frame of innerFrames(page)) {

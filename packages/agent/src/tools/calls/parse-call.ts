@@ -97,15 +97,7 @@ function parseRisk(value: unknown): SecurityRisk | undefined {
  * Extracts `security_risk` (or a similar name) and `summary` from arguments, unless the tool has a parameter
  * of that name. `normalizedArgs`: all arguments, with the correct name.
  */
-export function extractCommonParameters(
-  input: Args,
-  parameters: Args = {},
-): {
-  readonly args: Args
-  readonly security_risk: unknown
-  readonly summary: string | undefined
-  readonly normalizedArgs: Args
-} {
+export function extractCommonParameters(input: Args, parameters: Args = {}) {
   const properties = schemaProperties(parameters)
   const names = Object.keys(input).filter((name) => !Object.hasOwn(properties, name))
   const riskName = Object.hasOwn(properties, 'security_risk')

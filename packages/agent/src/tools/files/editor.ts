@@ -180,10 +180,7 @@ function viewText(path: string, text: string, range: readonly number[] | undefin
   return `${heading}\n${numberLines(text, { first, last, maxChars: maxChars - heading.length - 200, separator: '\t', hint })}${note}`
 }
 
-function resolveLineRange(
-  range: readonly number[],
-  total: number,
-): { first: number; last: number; note: string } {
+function resolveLineRange(range: readonly number[], total: number) {
   const [first, last, ...extra] = range
   const form = 'view_range has to be two numbers, the first and the last line; -1 stands for the end.'
   if (first === undefined || last === undefined || extra.length > 0) throw new ToolFailure(form)

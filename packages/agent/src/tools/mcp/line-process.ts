@@ -16,6 +16,8 @@ export class LineProcess {
   endReason: string | undefined
   readonly #process: Process
   readonly #ended = Promise.withResolvers<void>()
+  /** Resolves when the process has ended; never rejects. */
+  readonly ended = this.#ended.promise
   #stderr = ''
   #isClosed = false
   #lineParts: string[] = []
@@ -47,11 +49,6 @@ export class LineProcess {
     this.#onLine = onLine
   }
 
-  /** Resolves when the process has ended; never rejects. */
-  get ended(): Promise<void> {
-    return this.#ended.promise
-  }
-
   /** The end of its standard error. */
   get stderr(): string {
     return this.#stderr.trim()
@@ -60,18 +57,18 @@ export class LineProcess {
   /** Resolves when the line is written, or the process has ended. */
   async write(line: string): Promise<void> {
     const written = new Promise<void>((done) => this.#process.stdin.write(`${line}\n`, () => done()))
-    await Promise.race([written, this.#ended.promise])
+    await Promise.race([written, this.ended])
   }
 
   /** Ends the process and its process group. */
   async close(): Promise<void> {
     this.#process.stdin.end()
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-      await valueWithin(graceMs, this.#ended.promise)
+      await valueWithin(graceMs, this.ended)
       // The id of an empty process group may be reused.
       if (!this.#isClosed) killProcessGroup(this.#process.pid, signal)
     }
-    await this.#ended.promise
+    await this.ended
   }
 
   #splitLines(text: string): void {

@@ -31,10 +31,7 @@ export const openGlob: ToolFactory = ({ workspace }) =>
  * Directory and pattern to search; the directory of an absolute pattern is the part before the first
  * wildcard.
  */
-async function resolveSearch(
-  { pattern, path }: ToolAction<'GlobAction'>,
-  workspace: Workspace,
-): Promise<{ directory: string; pattern: string }> {
+async function resolveSearch({ pattern, path }: ToolAction<'GlobAction'>, workspace: Workspace) {
   if (pattern.trim() === '') throw new ToolFailure('The pattern is empty. Give one such as **/*.ts.')
   if (!isAbsolute(pattern)) {
     const directory = await resolveDirectory(path ?? '.', workspace)
@@ -43,14 +40,10 @@ async function resolveSearch(
   const parts = pattern.split(sep)
   const wildcardIndex = parts.findIndex((part) => /[*?[{]/.test(part))
   // Without the leading slash, a name would match at any depth.
-  if (wildcardIndex === -1)
-    return {
-      directory: await resolveDirectory(dirname(pattern), workspace),
-      pattern: sep + basename(pattern),
-    }
-  const base = parts.slice(0, wildcardIndex).join(sep) || sep
+  const isName = wildcardIndex === -1
+  const base = isName ? dirname(pattern) : parts.slice(0, wildcardIndex).join(sep) || sep
   const directory = await resolveDirectory(base, workspace)
-  return { directory, pattern: parts.slice(wildcardIndex).join(sep) }
+  return { directory, pattern: isName ? sep + basename(pattern) : parts.slice(wildcardIndex).join(sep) }
 }
 
 async function resolveDirectory(path: string, workspace: Workspace): Promise<string> {
