@@ -93,7 +93,7 @@ test('without front matter the name is that of the file, and everything else has
   })
 })
 
-test('examples that stand in the description count as examples', async () => {
+test('examples in the description count as examples', async () => {
   const read = await parse(
     '---\ndescription: "Finds. <example>where is x</example> <example> </example>"\n---\n',
   )
@@ -198,7 +198,7 @@ test('a folder of agents that leads out of the workspace is not entered', async 
   expect(issues).toEqual([expect.stringContaining('leads out of the workspace')])
 })
 
-test('more agents than anybody needs are not all read', async () => {
+test('at most 200 agents are read', async () => {
   const folder = join(directory, 'many')
   for (let at = 0; at < 210; at++) await put(join(folder, `a${at}.md`), 'x')
   const { agents, issues } = await readAgentDefinitions(folder)

@@ -116,7 +116,7 @@ const filler = (from: number, count: number): EventDraft[] =>
 
 const pause = (at: number): EventDraft => ({ id: `p${at}`, kind: 'PauseEvent', source: 'user' })
 
-test('to go elsewhere reads the branch in batches, and nothing of what lies beside it', async () => {
+test('navigating reads the branch in batches, and no other branch', async () => {
   const life = await fixtures.create({ events: filler(1, 1_200) })
   await life.conversation.navigate('f100')
   await fixtures.storage.log.append(life.id, filler(2_000, 3_000))
@@ -132,7 +132,7 @@ test('to go elsewhere reads the branch in batches, and nothing of what lies besi
   expect(batches.filter((position) => position > 100 && position < 1_201)).toEqual([])
 })
 
-test('to go on from near the end reads on from what was saved', async () => {
+test('navigating near the end reads from the newest checkpoint', async () => {
   const life = await fixtures.create({ events: filler(1, 3_000) })
   await life.reopen()
   await fixtures.storage.log.append(life.id, filler(4_000, 100))

@@ -97,7 +97,7 @@ test('a glob with a slash means what the platform says it means', () => {
   )
 })
 
-test('no glob and no path keep anybody waiting', () => {
+test('matching any glob against any path takes bounded time', () => {
   const hostile = [
     '*a'.repeat(120),
     '**/'.repeat(80),

@@ -36,7 +36,7 @@ test('a skill without trigger is always on, every other is listed', () => {
   expect(skills.readablePaths).toEqual(['/project/.agents/skills/pdf'])
 })
 
-test('a keyword of a message tells a skill once', () => {
+test('a keyword activates a skill once', () => {
   const skills = new SkillSet(
     [keywordSkill('git', 'commit', 'push'), keywordSkill('npm', 'install')],
     '/project',
@@ -50,7 +50,7 @@ test('a keyword of a message tells a skill once', () => {
   expect(skills.activate('pushing commitments', noNames)).toEqual({ names: [], content: [] })
 })
 
-test('a command tells its skill each time, with the inputs that it needs', () => {
+test('a command activates its skill each time, with its inputs', () => {
   const deploy = requestSkill({
     name: 'deploy',
     trigger: { type: 'task', triggers: ['ship', '/release'] },
@@ -101,7 +101,7 @@ test('of two skills of one name the first counts', () => {
   expect(skills.summaries().map(({ name }) => name)).toEqual(['a'])
 })
 
-test('one message brings in no more than an event holds; the rest comes with the next', () => {
+test('one message activates at most what fits into an event; the next message activates the rest', () => {
   const large = (name: string) => ({ ...keywordSkill(name, 'all'), content: 'x'.repeat(150_000) })
   const skills = new SkillSet([large('a'), large('b'), keywordSkill('c', 'all')], '/project')
   const first = skills.activate('all', noNames)
@@ -110,7 +110,7 @@ test('one message brings in no more than an event holds; the rest comes with the
   expect(skills.activate('all', new Set(first.names)).names).toEqual(['b'])
 })
 
-test('no set of skills keeps anybody waiting', { timeout: 60_000 }, () => {
+test('matching any set of skills takes bounded time', { timeout: 60_000 }, () => {
   const hostile = Array.from({ length: 500 }, (_, at) =>
     fileSkill({
       name: `s${at}`,

@@ -183,7 +183,7 @@ test('a program that is not there, cannot be started or cannot be one exits with
   expect((await workspace.run('echo', [], { cwd: join(directory, 'nowhere') })).exitCode).toBe(127)
 })
 
-test('a program that cannot be started and that nobody listens to harms nobody', async () => {
+test('a program that cannot be started does no harm without an error listener', async () => {
   const child = workspace.spawn('no-such-program', [])
   await new Promise((done) => child.once('close', done))
 })
@@ -194,7 +194,7 @@ test('input is passed on, and a program that does not read it is no failure', as
   expect((await workspace.run('true', [], { input })).exitCode).toBe(0)
 })
 
-test('each stream is kept up to its limit and read to its end', async () => {
+test('each stream is stored up to its limit and read to its end', async () => {
   const exit = await workspace.run('sh', ['-c', 'head -c 3000000 /dev/zero; echo done >&2'], {
     maxBytes: 1000,
   })

@@ -45,7 +45,7 @@ test('the stricter of two policies asks exactly where one of them asks, and wait
   )
 })
 
-test('whatever an agent says of permissions, it asks wherever its giver asks', () => {
+test('an agent confirms at least what its parent confirms, whatever its permission mode', () => {
   const modes = fc.constantFrom(undefined, 'always_confirm', 'never_confirm', 'confirm_risky' as const)
   const analyzers = fc.constantFrom(null, { kind: 'PolicyRailSecurityAnalyzer' as const })
   fc.assert(

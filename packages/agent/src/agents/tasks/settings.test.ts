@@ -68,7 +68,7 @@ async function settings(from: TaskParent, definition: object, maxTurns?: number)
   return made.settings
 }
 
-test('a task has the workspace, secrets and limits of its giver, and nothing that is about the talk with the user', async () => {
+test('a task has the workspace, secrets and limits of its parent, but no settings of the user conversation', async () => {
   const from = createParent({
     agent: {
       llm: { model: 'own' },
@@ -165,7 +165,7 @@ test('unknown tools are an issue that names them', async () => {
   expect(await taskSettings(createParent(), definition, undefined)).toEqual({ issue: agentIssue(definition) })
 })
 
-test('hooks that watch over tools come from both, the others from the definition alone', async () => {
+test('tool hooks come from parent and definition, other hooks from the definition alone', async () => {
   const hook = (command: string) => [{ matcher: '*', hooks: [{ command }] }]
   const hooks = hookConfig.parse({
     pre_tool_use: hook('given'),

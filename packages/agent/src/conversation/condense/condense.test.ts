@@ -245,7 +245,7 @@ function expectWhole(before: View['events'], view: View): void {
   expect(view.events.at(-1)?.kind).toBeDefined()
 }
 
-test('a view under hard limits comes down to half of them', async () => {
+test('a hard condensation reduces the view to half of its limits', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 30, max: 200 }),
@@ -419,7 +419,7 @@ test('a request keeps the summary so far when it is the only entry without room'
   }
 })
 
-test('a fair share cuts the longest first and gives away all there is', () => {
+test('a fair share cuts the longest first and uses the whole total', () => {
   fc.assert(
     fc.property(fc.array(fc.nat({ max: 1_000 })), fc.nat({ max: 20_000 }), (lengths, total) => {
       const share = fairShare(lengths, total)

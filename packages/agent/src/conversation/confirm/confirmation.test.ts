@@ -139,7 +139,7 @@ async function risk(analyzer: unknown, tool: string, command = 'ls', predictedRi
   })
 }
 
-test('the risk of an action is what its analyzer says, and UNKNOWN without one', async () => {
+test('the analyzer determines the risk of an action; without one it is UNKNOWN', async () => {
   expect(await risk(null, 'terminal')).toBe('UNKNOWN')
   const llm = { kind: 'LLMSecurityAnalyzer' }
   expect(await risk(llm, 'terminal')).toBe('MEDIUM')
@@ -154,7 +154,7 @@ test('the risk of an action is what its analyzer says, and UNKNOWN without one',
   expect(await risk(rail, 'terminal', 'ls')).toBe('LOW')
 })
 
-test('several analyzers together say the worst that one of them says, or UNKNOWN when that is to count', async () => {
+test('an ensemble returns the highest risk, or UNKNOWN if that propagates', async () => {
   const analyzers = [{ kind: 'LLMSecurityAnalyzer' }, { kind: 'PolicyRailSecurityAnalyzer' }]
   const ensemble = { kind: 'EnsembleSecurityAnalyzer', analyzers }
   expect(await risk(ensemble, 'terminal')).toBe('MEDIUM')
@@ -163,7 +163,7 @@ test('several analyzers together say the worst that one of them says, or UNKNOWN
   expect(await risk({ ...ensemble, propagate_unknown: true }, 'terminal', 'ls', 'UNKNOWN')).toBe('UNKNOWN')
 })
 
-test('an action says its risk in its event, and a risky one waits with all of its batch', async () => {
+test('an action event has its risk, and a risky action waits with its whole batch', async () => {
   const player = new FakeModel([
     {
       calls: [

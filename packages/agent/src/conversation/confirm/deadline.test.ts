@@ -41,7 +41,7 @@ test('an answer in time ends the waiting', async () => {
   expect(await life.eventsOfKind('UserRejectObservation')).toEqual([])
 })
 
-test('the time goes on while the server is down', async () => {
+test('the deadline also runs while the server is down', async () => {
   const life = await conversationAwaitingConfirmation(600)
   await life.reopen(later(590))
   expect(life.status).toBe('waiting_for_confirmation')
@@ -50,27 +50,27 @@ test('the time goes on while the server is down', async () => {
   expect((await life.eventsOfKind('UserRejectObservation'))[0]?.rejection_reason).toContain('600 seconds')
 })
 
-test('a deadline that comes with a policy counts for what waits already, from when it began to wait', async () => {
+test('a deadline of a new policy applies to waiting actions, from when they began to wait', async () => {
   const life = await conversationAwaitingConfirmation(undefined)
   await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: 0.01 })
   await waitUntil(() => life.status === 'idle')
   expect(await life.eventsOfKind('UserRejectObservation')).toHaveLength(1)
 })
 
-test('a policy without a deadline takes the deadline away', async () => {
+test('a policy without a deadline removes the deadline', async () => {
   const life = await conversationAwaitingConfirmation(2)
   await life.conversation.setPolicy({ kind: 'AlwaysConfirm', deadline_seconds: undefined })
   await sleep(2_200)
   expect(life.status).toBe('waiting_for_confirmation')
 })
 
-test('a deadline beyond what a timer can wait is no deadline of now', async () => {
+test('a deadline beyond the timer limit does not expire at once', async () => {
   const life = await conversationAwaitingConfirmation(10 ** 9)
   await sleep(50)
   expect(life.status).toBe('waiting_for_confirmation')
 })
 
-test('without a deadline it waits for as long as it takes', async () => {
+test('without a deadline it waits indefinitely', async () => {
   const life = await conversationAwaitingConfirmation(undefined)
   await life.reopen(later(10 ** 7))
   await sleep(50)

@@ -80,7 +80,7 @@ test('a conversation of the closed wire has no newer member and no newer kind, w
   expect(JSON.stringify(events)).not.toMatch(/parent_id|classification|HookExecution|InterruptEvent/)
 })
 
-test('a conversation of the current wire tells of hooks, interrupts, failures and of the event before each', async () => {
+test('the current wire has hook executions, interrupts, error classifications and parent ids', async () => {
   const events: Readonly<Record<string, unknown>>[] = (
     await (await runWholeConversation('current')).events()
   ).map((event) => ({
@@ -116,7 +116,7 @@ function assertParentChain(events: readonly Readonly<Record<string, unknown>>[])
   expect(events.filter((event) => event.parent_id === undefined)).toHaveLength(2)
 }
 
-test('what a hook has done stands before the event that it is about, without secrets', async () => {
+test('a hook execution precedes the event that it is about, without secrets', async () => {
   const life = await runWholeConversation('current')
   const events: Readonly<Record<string, unknown>>[] = (await life.events()).map((event) => ({ ...event }))
   const next = (at: number) => events.slice(at + 1).find(({ kind }) => kind !== 'HookExecutionEvent')

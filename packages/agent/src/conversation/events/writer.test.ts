@@ -64,7 +64,7 @@ test('a decision that fails rejects its own call, and later writes go on', async
   expect(await written).toHaveLength(1)
 })
 
-test('nothing is written for nothing', async () => {
+test('an empty decision writes nothing', async () => {
   const { writer } = await begin()
   expect(await writer.write(() => undefined)).toEqual([])
   expect(await writer.write(() => ({ events: [] }))).toEqual([])

@@ -51,7 +51,7 @@ const emptyVerdict: HookVerdict = {
   events: [],
 }
 
-test('a hook that ends with 0 and says nothing lets the event pass', async () => {
+test('a hook that exits with 0 and no output allows the event', async () => {
   expect(await before('true')).toEqual(emptyVerdict)
   expect(await before('echo all is well')).toEqual(emptyVerdict)
   expect(await before('echo "[1, 2]"')).toEqual(emptyVerdict)
@@ -62,7 +62,7 @@ test('a hook that ends with 2 blocks, for the reason that it wrote to its error 
   expect(verdict).toEqual({ ...emptyVerdict, isBlocked: true, reason: 'not on a Friday' })
 })
 
-test('the reason in the output of a blocking hook goes before its error output', async () => {
+test('the reason in a blocking hook’s output has precedence over its error output', async () => {
   const verdict = await before(`echo '{"reason": "in JSON"}'; echo noise >&2; exit 2`)
   expect(verdict).toMatchObject({ isBlocked: true, reason: 'in JSON' })
 })
@@ -245,7 +245,7 @@ test('an abort kills the hook that runs, and the run rejects with its reason', a
   await expect(run).rejects.toThrow('stopped by the test')
 })
 
-test('a prompt hook shows the rule and the event to a model and does what it decides', async () => {
+test('a prompt hook sends rule and event to a model and applies its decision', async () => {
   const questions: string[] = []
   const config = { pre_tool_use: [{ hooks: [{ type: 'prompt', prompt: 'No deletions.', name: 'rule' }] }] }
   const run = async (answer: string) => {

@@ -51,7 +51,7 @@ test('a view of too many events is condensed before the next step: a summary for
   expect(life.status).toBe('finished')
 })
 
-test('a request for condensation is carried out at once when nothing runs', async () => {
+test('a condensation request runs at once when nothing else runs', async () => {
   const player = new FakeModel(textTurns(2), { sides: [{ text: 'Summed up.' }] })
   const life = await fixtures.create({ model: player.open, agent: { condenser } })
   await life.sendAndWait('go')
@@ -80,7 +80,7 @@ test('a request for condensation while it runs is carried out before the next st
   expect(JSON.stringify(player.requests[3]?.messages)).toContain('Summed up.')
 })
 
-test('a condensation request that cannot be carried out is a conflict and changes nothing', async () => {
+test('an impossible condensation request is a conflict and changes nothing', async () => {
   const without = await fixtures.create()
   await expect(without.conversation.condense()).rejects.toMatchObject(conflict)
   const player = new FakeModel()
@@ -171,7 +171,7 @@ test('without a condenser a prompt that is too long is an error', async () => {
   })
 })
 
-test('an overflow that never ends is an error that says what can be done, and another model is another chance', async () => {
+test('a permanent overflow is an error with advice, and another model may succeed', async () => {
   const player = new FakeModel([...textTurns(3), ...Array.from({ length: 30 }, () => overflow)], {
     sides: Array.from({ length: 30 }, () => ({ text: 'Sum.' })),
   })

@@ -61,7 +61,7 @@ test('the same action with the same result four times in a row is a loop: only t
   expect(life.status).toBe('idle')
 })
 
-test('to run what is stuck tries again, and is stuck again when it goes on in the same way', async () => {
+test('running a stuck conversation tries again, and it is stuck again after the same steps', async () => {
   const player = new FakeModel(again({ calls: [['terminal', { command: 'echo same' }]] }, 8))
   const life = await fixtures.create({ model: player.open, agent })
   await life.sendAndWait('go')
@@ -241,7 +241,7 @@ test('a critic of all actions judges each of them', async () => {
   expect((await life.eventsOfKind('MessageEvent'))[1]?.critic_result?.score).toBe(1)
 })
 
-test('a critic that is not content sends the agent on, so many times', async () => {
+test('a low critic score continues the run, up to the limit of refinements', async () => {
   const player = new FakeModel([
     { calls: [['finish', { message: 'ok' }]] },
     { text: 'Done.' },

@@ -129,7 +129,7 @@ test('whatever the calls touch and however long they take: no more than the limi
   )
 })
 
-test('calls that touch nothing in common run beside each other, and each result is written as soon as those before it are', async () => {
+test('calls without a common resource run concurrently, and each result is written as soon as the earlier ones are', async () => {
   const [first, second, third] = [createLatch(), createLatch(), createLatch()]
   const gates = [first, second, third]
   const { writer, results } = await begin(['0a', '1b', '2c'])
@@ -182,7 +182,7 @@ test('a pause in a batch keeps the results of what runs and begins nothing more'
   expect(writer.state.pending.size).toBe(2)
 })
 
-test('a tool that does not stop when it is interrupted is left behind after some seconds, and its result is nobody’s', async () => {
+test('a tool that does not stop on interrupt is abandoned after the grace period, and its result is dropped', async () => {
   const waiting = createLatch()
   const { writer, results } = await begin(['0'])
   const interrupt = new AbortController()

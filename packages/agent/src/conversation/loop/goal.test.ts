@@ -71,7 +71,7 @@ test('a goal that is not reached in its rounds is capped', async () => {
   await expect(life.conversation.resumeGoal()).rejects.toMatchObject({ code: 'bad_request' })
 })
 
-test('what the judge says in no form counts as not reached', async () => {
+test('an unparsable verdict counts as not reached', async () => {
   const sides = [
     'Yes!',
     '{"complete":"true"}',

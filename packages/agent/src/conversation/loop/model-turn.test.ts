@@ -73,7 +73,7 @@ const textContent = (text: string) => [{ type: 'text' as const, text, cache_prom
 const wrong = (events: readonly object[]) =>
   events.flatMap((event) => validateEvent(JSON.parse(JSON.stringify(event))))
 
-test('what belongs to an answer as a whole stands on the first of its actions alone, just as it came', async () => {
+test('members of the whole reply are on its first action alone, unchanged', async () => {
   const reasoning = {
     reasoning_content: 'Let me see.',
     thinking_blocks: [
@@ -211,7 +211,7 @@ test('an answer in words is a message exactly as the model gave it', async () =>
   expect(events[0]?.llm_message).toEqual(given.message)
 })
 
-test('logs and token ids come before what they are about', async () => {
+test('completion log and token ids precede the events of the reply', async () => {
   const { events } = await eventsFromModelTurn(
     answer({ content: textContent('Done.') }, [], {
       completionLog: { filename: 'f', data: '{}' },

@@ -134,7 +134,7 @@ test('a remote critic is sent the newest events that fit', async () => {
   expect(count).toBe(4)
 })
 
-test('a remote critic that answers with nonsense, an error or a redirection has nothing to say', async () => {
+test('an invalid answer, an error or a redirection of a remote critic gives no result', async () => {
   const workspace = await openWorkspace()
   const answers: Answer[] = [
     (_request, _body, response) => response.end('{"score": 2}'),

@@ -154,7 +154,7 @@ test('every text of the prompt is used, and none names a placeholder', () => {
   }
 })
 
-test('the context tells the place, the day, instructions, skills, secrets and suffixes in this order', () => {
+test('the dynamic context has directory, date, instructions, skills, secrets and suffixes in this order', () => {
   const skills = new SkillSet(
     [
       skill({ name: 'agents', content: 'Use tabs.', source: 'AGENTS.md' }),
@@ -205,7 +205,7 @@ test('the day is that of the request when it gives one', () => {
   for (const other of [null, 'tomorrow', '2025-12-312', '']) expect(day(other)).toBe('2026-03-01')
 })
 
-test('nothing that is empty leaves a heading', () => {
+test('an empty section has no heading', () => {
   const { text } = prompt({
     launchSuffix: ' ',
     members: { agent_context: { system_message_suffix: '' } },

@@ -213,7 +213,7 @@ test('an interrupt ends a model call at once and nothing of its answer is stored
   expect(contentText((await life.eventsOfKind('MessageEvent')).at(-1)?.llm_message.content)).toBe('In time.')
 })
 
-test('an answer that comes from a model that does not heed the interrupt is dropped, also when it runs again', async () => {
+test('a reply after an interrupt is dropped, also when the conversation runs again', async () => {
   const waiting = createLatch()
   const player = new FakeModel()
   let isFirst = true
@@ -361,7 +361,7 @@ test('running a finished conversation changes nothing and sends no request', asy
   expect(player.requests).toHaveLength(1)
 })
 
-test('to run what was never spoken to leaves it idle', async () => {
+test('running a conversation without a message leaves it idle', async () => {
   const player = new FakeModel()
   const life = await fixtures.create({ model: player.open })
   await life.conversation.run()
@@ -436,7 +436,7 @@ test('closing ends what runs: the processes are gone, each call is answered, and
   await waitUntil(() => !isAlive(pid))
 })
 
-test('no run begins before it is its turn, and each gives its turn back', async () => {
+test('each run waits for its run slot and releases it', async () => {
   const turn = createLatch()
   let given = 0
   let back = 0

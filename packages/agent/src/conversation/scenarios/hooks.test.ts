@@ -213,7 +213,7 @@ test('the hooks on a session are run once when it begins and once when it ends',
   expect(await session()).toBe('start\nend\n')
 })
 
-test('a hook on the end of a session that hangs does not keep the conversation from being closed', async () => {
+test('a session_end hook that hangs does not prevent closing', async () => {
   const life = await fixtures.create({
     request: { hook_config: hooks({ session_end: 'echo $$ > pid; exec sleep 60' }) },
   })
@@ -233,7 +233,7 @@ test('a hook on the end of a session that hangs does not keep the conversation f
   )
 })
 
-test('a hook that fails blocks nothing and is a line in the log of the server, without secrets', async () => {
+test('a failed hook blocks nothing and is logged without secrets', async () => {
   const life = await fixtures.create({
     request: {
       hook_config: hooks({ user_prompt_submit: 'echo "bad hunter22" >&2; exit 7' }),

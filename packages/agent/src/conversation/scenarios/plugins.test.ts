@@ -231,7 +231,7 @@ test('a loaded plugin survives closing, also before the model has seen it', asyn
   expect(await life.eventsOfKind('SystemPromptEvent')).toHaveLength(2)
 })
 
-test('a plugin of the same name takes the place of the one before', async () => {
+test('a plugin replaces an earlier one of the same name', async () => {
   const [one, two] = [
     await plugin('zeta'),
     await plugin('zeta', {
@@ -324,7 +324,7 @@ test('concurrent changes of plugins and secrets are all stored', async () => {
   expect(message?.activated_skills).toEqual(['one:one-go'])
 })
 
-test('what is installed on the server is there without being asked for, and can be disabled by name', async () => {
+test('installed extensions are loaded without a request, and can be disabled by name', async () => {
   const directory = await plugin('theta', { '.mcp.json': {} })
   const installed = await readPlugin(directory, new AbortController().signal)
   if ('issue' in installed) throw new Error(installed.issue)

@@ -67,7 +67,7 @@ test('edit with an empty old text creates the file with its directories', async 
   expect(await content('d/e/a.txt')).toBe('x')
 })
 
-test('write_file creates, replaces, and tells what was there', async () => {
+test('write_file creates, replaces, and reports the old content', async () => {
   expect(await write({ file_path: 'd/a.txt', content: 'one\r\n' })).toMatchObject({
     is_new_file: true,
     file_path: fixtures.path('d/a.txt'),

@@ -120,7 +120,7 @@ test('links are not followed out, and what is no file does not hold the search',
   expect(await search({ pattern: 'secret', path: 'pipe.txt' })).toMatchObject({ is_error: true })
 })
 
-test('grep tells the files in which a pattern matches, in any case, the newest first', async () => {
+test('grep lists the files in which a pattern matches, ignoring case, newest first', async () => {
   await files({ 'b.ts': 'a TODO here', 'src/a.ts': 'todo', 'c.js': 'Todo\n', 'd.ts': 'nothing' })
   const found = await search({ pattern: 'to[d]o' })
   expect(names(found.matches)).toEqual(['b.ts', 'src/a.ts', 'c.js'])
