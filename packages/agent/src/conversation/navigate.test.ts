@@ -87,14 +87,14 @@ test('settings are no matter of a branch: policy and analyzer stay as they were 
 })
 
 test('what a paused step has still to write goes to its own branch before the leaf is moved', async () => {
-  const [asked, go] = [createLatch(), createLatch()]
+  const [requested, go] = [createLatch(), createLatch()]
   const before = async () => {
-    asked.open()
+    requested.open()
     await go.opened
   }
   const life = await fixtures.create({ model: new FakeModel([{ before, text: 'Late.' }]).open })
   await life.send('First.', { run: true })
-  await asked.opened
+  await requested.opened
   await expect(life.conversation.navigate(null)).rejects.toMatchObject({ code: 'conflict' })
   await life.conversation.pause()
   const moved = life.conversation.navigate(null)

@@ -108,9 +108,9 @@ test('in the texts of a JSON value names are replaced where they are written as 
 })
 
 test('a secret that is looked up is fetched with its headers, which are hidden, once', async () => {
-  const asked: (string | undefined)[] = []
+  const requests: (string | undefined)[] = []
   const server = createServer((request, response) => {
-    asked.push(request.headers.authorization)
+    requests.push(request.headers.authorization)
     response.end('looked-up-value\n')
   })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
@@ -124,7 +124,7 @@ test('a secret that is looked up is fetched with its headers, which are hidden, 
     await secrets.resolveAll()
     expect(secrets.redact('looked-up-value')).toBe(secretPlaceholder)
     expect(await secrets.findMentioned('$TOKEN')).toEqual({ TOKEN: 'looked-up-value' })
-    expect(asked).toEqual(['Bearer of-the-header'])
+    expect(requests).toEqual(['Bearer of-the-header'])
   } finally {
     server.closeAllConnections()
     await new Promise((done) => server.close(done))
@@ -170,13 +170,13 @@ test('a model sees names and descriptions of secrets, never a value', () => {
 
 test('a secret of the server itself is asked for each time, and every value that it had stays hidden', async () => {
   const values = ['first-value', 'second-value', undefined]
-  const asked: string[] = []
+  const requests: string[] = []
   const url = '/api/settings/secrets/OWN'
   const secrets = new Secrets(
     { OWN: secretSource.parse({ url }), OTHER: secretSource.parse({ url: 'https://127.0.0.1:1/' }) },
     {
       resolveServerSecret: async (path) => {
-        asked.push(path)
+        requests.push(path)
         return values[0]
       },
       fetch: () => Promise.reject(new Error('there is no far side')),
@@ -190,7 +190,7 @@ test('a secret of the server itself is asked for each time, and every value that
   values.shift()
   expect(await secrets.findMentioned('echo $OWN')).toEqual({})
   expect(secrets.redact('first-value second-value')).toBe('<secret-hidden> <secret-hidden>')
-  expect(new Set(asked)).toEqual(new Set([url]))
+  expect(new Set(requests)).toEqual(new Set([url]))
 })
 
 test('a secret of a server that has none, or cannot read them, has no value', async () => {

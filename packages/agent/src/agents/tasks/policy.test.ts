@@ -50,12 +50,12 @@ test('an agent confirms at least what its parent confirms, whatever its permissi
   const analyzers = fc.constantFrom(null, { kind: 'PolicyRailSecurityAnalyzer' as const })
   fc.assert(
     fc.property(policy, analyzers, modes, (own, analyzer, mode) => {
-      const given = taskPolicy({ policy: own, analyzer }, mode as Parameters<typeof taskPolicy>[1])
-      for (const risk of risks) if (asks(own, risk)) expect(asks(given.policy, risk)).toBe(true)
+      const result = taskPolicy({ policy: own, analyzer }, mode as Parameters<typeof taskPolicy>[1])
+      for (const risk of risks) if (asks(own, risk)) expect(asks(result.policy, risk)).toBe(true)
       // A risk that is judged otherwise could be one that is not asked about.
-      if (own.kind !== 'NeverConfirm' || analyzer !== null) expect(given.analyzer).toEqual(analyzer)
-      if (mode === 'always_confirm') expect(given.policy.kind).toBe('AlwaysConfirm')
-      if (mode === undefined || mode === 'never_confirm') expect(given.policy).toEqual(own)
+      if (own.kind !== 'NeverConfirm' || analyzer !== null) expect(result.analyzer).toEqual(analyzer)
+      if (mode === 'always_confirm') expect(result.policy.kind).toBe('AlwaysConfirm')
+      if (mode === undefined || mode === 'never_confirm') expect(result.policy).toEqual(own)
     }),
   )
 })

@@ -63,9 +63,9 @@ function isSkillIncluded(context: AgentContext, origin: LoadedSkill['origin']): 
 }
 
 async function settings(from: TaskParent, definition: object, maxTurns?: number): Promise<ResolvedSettings> {
-  const made = await taskSettings(from, agentDefinition.parse({ name: 'a', ...definition }), maxTurns)
-  if ('issue' in made) throw new Error(made.issue)
-  return made.settings
+  const result = await taskSettings(from, agentDefinition.parse({ name: 'a', ...definition }), maxTurns)
+  if ('issue' in result) throw new Error(result.issue)
+  return result.settings
 }
 
 test('a task has the workspace, secrets and limits of its parent, but no settings of the user conversation', async () => {
@@ -91,8 +91,8 @@ test('a task has the workspace, secrets and limits of its parent, but no setting
     stuck_detection: false,
     user_id: 'u',
   })
-  const made = await settings(from, { tools: ['TerminalTool', 'grep'], system_prompt: 'You look.' })
-  expect(made).toMatchObject({
+  const result = await settings(from, { tools: ['TerminalTool', 'grep'], system_prompt: 'You look.' })
+  expect(result).toMatchObject({
     workspace: { working_dir: '/w' },
     parent_conversation_id: 'parent',
     conversation_id: undefined,
@@ -127,11 +127,11 @@ test('a task has the workspace, secrets and limits of its parent, but no setting
 })
 
 test('the settings of a task can be stored and read again', async () => {
-  const made = await settings(createParent(), {
+  const result = await settings(createParent(), {
     tools: ['grep'],
     mcp_config: { notes: { command: 'notes' } },
   })
-  const again = startConversationRequest.safeParse(JSON.parse(JSON.stringify(made)))
+  const again = startConversationRequest.safeParse(JSON.parse(JSON.stringify(result)))
   expect(again.error?.issues ?? []).toEqual([
     expect.objectContaining({ path: ['parent_conversation_id'] }), // the id of this test is no UUID
   ])
@@ -173,10 +173,10 @@ test('tool hooks come from parent and definition, other hooks from the definitio
     stop: hook('given'),
     user_prompt_submit: hook('given'),
   })
-  const made = await settings(createParent({}, { hooks }), {
+  const result = await settings(createParent({}, { hooks }), {
     hooks: { pre_tool_use: hook('own'), stop: hook('own') },
   })
-  const commands = Object.entries(made.hook_config ?? {}).map(([event, matchers]) => [
+  const commands = Object.entries(result.hook_config ?? {}).map(([event, matchers]) => [
     event,
     matchers.flatMap((one) => one.hooks.map(({ command }) => command)).join(),
   ])
@@ -206,10 +206,10 @@ test('a task gets the always-on skills of its parent and the skills that its def
   const context = { load_project_skills: true, disabled_skills: ['barred'] }
   const from = createParent({ agent: { llm: { model: 'own' }, agent_context: context } }, { held })
   const toldTo = async (giver: TaskParent, skills: readonly string[]) => {
-    const made = await settings(giver, { skills })
-    const asked = agentContext.parse(made.agent.agent_context)
-    const given = asked.skills.map(({ name }) => name)
-    return [...(await giver.skills(asked)).map(({ name }) => name), ...given].sort()
+    const result = await settings(giver, { skills })
+    const childContext = agentContext.parse(result.agent.agent_context)
+    const skillNames = childContext.skills.map(({ name }) => name)
+    return [...(await giver.skills(childContext)).map(({ name }) => name), ...skillNames].sort()
   }
   expect(await toldTo(from, [])).toEqual(['always', 'asked'])
   expect(await toldTo(from, ['style', 'mine'])).toEqual(['always', 'asked', 'mine', 'style'])

@@ -131,10 +131,10 @@ test('a batch needs confirmation exactly when one of its actions does, and a low
 async function risk(analyzer: unknown, tool: string, command = 'ls', predictedRisk: SecurityRisk = 'MEDIUM') {
   const found = tools.get(tool)
   if (found === undefined) throw new Error(`no tool ${tool}`)
-  const given = action(tool)
+  const call = action(tool)
   return await assess(analyzer === null ? null : securityAnalyzer.parse(analyzer), {
     tool: found,
-    action: given.kind === 'TerminalAction' ? { ...given, command } : given,
+    action: call.kind === 'TerminalAction' ? { ...call, command } : call,
     predictedRisk,
   })
 }

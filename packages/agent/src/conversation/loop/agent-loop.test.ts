@@ -260,9 +260,9 @@ test('a low critic score continues the run, up to the limit of refinements', asy
 
   execFileSync('git', ['init', '-q'], { cwd: life.workspace })
   await life.sendAndWait('go')
-  const said = await life.eventsOfKind('MessageEvent')
-  expect(said.map(({ source }) => source)).toEqual(['user', 'user', 'agent', 'user', 'agent'])
-  expect(contentText(said[1]?.llm_message.content)).toContain('Nothing was changed')
+  const messageEvents = await life.eventsOfKind('MessageEvent')
+  expect(messageEvents.map(({ source }) => source)).toEqual(['user', 'user', 'agent', 'user', 'agent'])
+  expect(contentText(messageEvents[1]?.llm_message.content)).toContain('Nothing was changed')
   expect(player.requests).toHaveLength(3)
   expect(life.status).toBe('finished')
 })

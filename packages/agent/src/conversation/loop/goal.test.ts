@@ -55,8 +55,8 @@ test('a goal is pursued until the judge finds it reached: the agent gets what is
     'execution_status: running',
     'execution_status: finished',
   ])
-  const said = (await life.eventsOfKind('MessageEvent')).filter(({ source }) => source === 'user')
-  expect(contentText(said[1]?.llm_message.content)).toContain('The tests.')
+  const messageEvents = (await life.eventsOfKind('MessageEvent')).filter(({ source }) => source === 'user')
+  expect(contentText(messageEvents[1]?.llm_message.content)).toContain('The tests.')
   expect(Object.keys(life.conversation.stats.toJSON().usage_to_metrics)).toContain('goal-judge')
   expect(contentText(player.sideRequests[0]?.messages.at(-1)?.content)).toContain('Build it.')
 })
@@ -86,15 +86,15 @@ test('an unparsable verdict counts as not reached', async () => {
 })
 
 test('a message of the user ends the pursuit; the run answers it', async () => {
-  const [asked, go] = [createLatch(), createLatch()]
+  const [requested, go] = [createLatch(), createLatch()]
   const before = async () => {
-    asked.open()
+    requested.open()
     await go.opened
   }
   const player = new FakeModel([{ before, text: 'One.' }, { text: 'Two.' }])
   const life = await fixtures.create({ model: player.open })
   await life.conversation.startGoal('Build it.', 10)
-  await asked.opened
+  await requested.opened
   await expect(life.conversation.startGoal('Another.', 1)).rejects.toMatchObject({ code: 'conflict' })
   await expect(life.conversation.resumeGoal()).rejects.toMatchObject({ code: 'conflict' })
   await life.send('Stop, do this instead.')
@@ -106,9 +106,9 @@ test('a message of the user ends the pursuit; the run answers it', async () => {
 })
 
 test('stopping a goal pauses the run, and the goal can be resumed', async () => {
-  const [asked, go] = [createLatch(), createLatch()]
+  const [requested, go] = [createLatch(), createLatch()]
   const before = async () => {
-    asked.open()
+    requested.open()
     await go.opened
   }
   const player = new FakeModel([{ before, calls: [['think', { thought: 'hm' }]] }, { text: 'There.' }], {
@@ -118,7 +118,7 @@ test('stopping a goal pauses the run, and the goal can be resumed', async () => 
   await life.conversation.stopGoal()
   await expect(life.conversation.resumeGoal()).rejects.toMatchObject({ code: 'bad_request' })
   await life.conversation.startGoal('Build it.', 3)
-  await asked.opened
+  await requested.opened
   await life.conversation.stopGoal()
   expect(life.status).toBe('paused')
   go.open()
@@ -171,16 +171,16 @@ test('a goal waits for a confirmation and ends with a rejection', async () => {
 })
 
 test('after the death of its process a goal is interrupted, and can be resumed', async () => {
-  const asked = createLatch()
+  const requested = createLatch()
   const hang = {
     before: async (_: unknown, signal: AbortSignal) => {
-      asked.open()
+      requested.open()
       await waitUntil(() => signal.aborted)
     },
   }
   const life = await fixtures.create({ model: new FakeModel([hang]).open })
   await life.conversation.startGoal('Build it.', 3)
-  await asked.opened
+  await requested.opened
   // As another process finds it: nobody has closed it.
   const late = life.conversation
   await life.open({ model: new FakeModel([{ text: 'Built.' }], { sides: [verdict(true)] }).open })

@@ -255,12 +255,12 @@ test.each(['path', 'asterisk', 'score_risk_free', 'brisk', 'secret'])(
 
 test('a parameter of the tool itself is not extracted', () => {
   const parameters = { properties: { risk: {}, summary: {} } }
-  const given = { risk: 'LOW', summary: 's' }
-  expect(extractCommonParameters(given, parameters)).toEqual({
-    args: given,
+  const input = { risk: 'LOW', summary: 's' }
+  expect(extractCommonParameters(input, parameters)).toEqual({
+    args: input,
     security_risk: undefined,
     summary: undefined,
-    normalizedArgs: given,
+    normalizedArgs: input,
   })
 })
 

@@ -51,9 +51,9 @@ async function runExpectingFailure(args: Record<string, unknown>): Promise<strin
 
 test('a view numbers the lines', async () => {
   const path = await file('a.txt', 'one\ntwo\n')
-  const seen = await run({ command: 'view', path })
-  expect(seen).toMatchObject({ is_error: false, path, prev_exist: true, command: 'view' })
-  expect(seen.outputText).toBe(`${path}, 2 lines:\n     1\tone\n     2\ttwo`)
+  const result = await run({ command: 'view', path })
+  expect(result).toMatchObject({ is_error: false, path, prev_exist: true, command: 'view' })
+  expect(result.outputText).toBe(`${path}, 2 lines:\n     1\tone\n     2\ttwo`)
 })
 
 test('a view of a range shows it and says where the file ends', async () => {

@@ -28,12 +28,12 @@ test('a plan replaces the list, and a view shows it after a restart too', async 
     '1 of 3 tasks are done.\n1. [x] read\n   two\n   lines\n2. [>] write\n3. [ ] test',
   )
   tool = await fixtures.tool(openTaskTracker)
-  const seen = await run({ command: 'view' })
-  expect(seen.task_list).toEqual(planned.task_list)
-  expect(seen.outputText).toBe(planned.outputText)
+  const viewed = await run({ command: 'view' })
+  expect(viewed.task_list).toEqual(planned.task_list)
+  expect(viewed.outputText).toBe(planned.outputText)
   expect(await readdir(fixtures.context.directory)).toEqual(['TASKS.json'])
   expect(JSON.parse(await readFile(join(fixtures.context.directory, 'TASKS.json'), 'utf8'))).toEqual(
-    seen.task_list,
+    viewed.task_list,
   )
   expect(await run({ command: 'plan' })).toMatchObject({ task_list: [], is_error: false })
   expect((await run({})).task_list).toEqual([])
