@@ -13,6 +13,15 @@ const diskDevice =
 const secretPath =
   /(?:^|\/)(?:\.ssh(?:$|\/(?!known_hosts|config$|[^/]*\.pub$))|\.(?:aws|azure|gnupg)(?:$|\/)|\.kube\/config|\.docker\/config\.json|\.config\/(?:gcloud|gh)\/|\.netrc|\.pgpass|\.git-credentials|\.npmrc$|\.pypirc|\.vault-token|\.env(?:\.(?!example|sample|template)[\w.-]+)?$|id_(?:rsa|dsa|ecdsa|ed25519)$|[^/]+\.pem$)|^\/etc\/(?:g?shadow|sudoers|ssl\/private)|^\/proc\/[^/]+\/environ$/
 
+/**
+ * The agent server's data directory (but not the worktrees in it), its key, and what `/proc` shows of other
+ * processes, also by file patterns.
+ */
+const serverData =
+  /(?:^|[/@=:,])(?:\.slipway(?:-sandboxes)?(?:\/(?!worktrees\/[^/](?!.*\.\.))|$)|secret\.key(?:$|[,:])|\.s(?:l(?:i\w*)?)?[*?[]|sec(?:r|re|ret|ret\.k?e?y?)?[*?[]|[*?]\w*ret\.key$)|(?:^|[@=:,])\/proc\/.*(?:\/(?:environ|mem|root|cwd|fd)(?:\/|$)|[*?[])/
+/** Longer paths cannot be opened. */
+const maxPath = 4096
+
 /** Removes double slashes, `/./` and a trailing slash. */
 function normalizePath(path: string): string {
   const collapsed = path.replace(/\/{2,}/g, '/').replace(/(?:\/\.(?=\/|$))+/g, '')
@@ -56,6 +65,11 @@ export function isDiskDevice(path: string): boolean {
 /** A file that commonly holds keys, passwords or tokens. */
 export function isSecretFile(path: string): boolean {
   return secretPath.test(normalizePath(path))
+}
+
+export function isServerData(path: string): boolean {
+  const resolvedPath = resolveDots(normalizePath(path.slice(0, maxPath)))
+  return serverData.test(resolvedPath) && !userPath.test(resolvedPath)
 }
 
 /** Whether the path alone shows that it is outside of the current directory: a home directory, or above. */

@@ -261,6 +261,99 @@ const low = [
   'iptables -L',
 ]
 
+/** Programs and variables that run other programs, and the agent server itself; each was LOW once. */
+const evasions: [name: string, risk: SecurityRisk, command: string][] = [
+  ['sed runs a program by its command e', 'HIGH', "sed -n '1e CMD' f"],
+  ['sed runs a program by the flag e', 'HIGH', "sed 's|a|CMD|ge' f"],
+  ['sed has an attached script', 'HIGH', "sed -ne'$!e CMD' f"],
+  ['sed has a command after a block', 'HIGH', "sed --expression='/a/,/b/{s/x/[/]/;e CMD' f"],
+  ['sed writes a file', 'MEDIUM', "sed -n 'w out' f"],
+  [
+    'git is configured by variables',
+    'HIGH',
+    'GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.fsmonitor GIT_CONFIG_VALUE_0=CMD git status',
+  ],
+  ['git has an editor', 'HIGH', "GIT_EDITOR='sh -c CMD' git commit --allow-empty"],
+  ['git has a pager', 'HIGH', 'GIT_PAGER=CMD git -p log'],
+  ['git has a pager by env', 'HIGH', 'env GIT_PAGER=CMD git -p log'],
+  ['git has an exported pager', 'HIGH', 'export GIT_PAGER=CMD; git -p log'],
+  ['git has an external diff', 'HIGH', 'GIT_EXTERNAL_DIFF=CMD git diff --ext-diff'],
+  ['git has a file system monitor, in capitals', 'HIGH', 'git -c CORE.FSMONITOR=CMD status'],
+  ['git stores a setting that runs a program', 'HIGH', 'git config core.fsmonitor CMD; git status'],
+  ['git bisect runs a program', 'MEDIUM', 'git bisect run npm test'],
+  ['git bisect runs a dangerous program', 'HIGH', 'git bisect run rm -rf /'],
+  ['split has a filter', 'HIGH', 'split --filter=CMD f'],
+  ['tar has a compressor', 'HIGH', "tar -I 'sh -c CMD' -cf x f"],
+  ['tar has a compressor in the old style', 'HIGH', "tar cIf 'sh -c CMD' x f"],
+  ['tar unpacks to the root', 'HIGH', 'tar -C / -xf x'],
+  ['tar unpacks to the root by a long option', 'HIGH', 'tar --directory=/ -xf x'],
+  ['find writes a file', 'MEDIUM', 'find f -fprint /any/path'],
+  ['find writes a system file', 'HIGH', 'find f -fprint /etc/x'],
+  ['tmux runs a program', 'MEDIUM', 'tmux new -d CMD'],
+  ['tmux runs a dangerous program', 'HIGH', "tmux new -d 'rm -rf /'"],
+  ['xargs gives a shell unknown code', 'HIGH', 'xargs -a c.txt -I{} sh -c {}'],
+  ['xargs has another placeholder', 'HIGH', 'xargs -a c.txt -I % sh -c %'],
+  ['xargs appends the code', 'HIGH', 'xargs -a c.txt sh -c'],
+  ['vim runs a program', 'HIGH', "vim -es -c ':!CMD'"],
+  ['gdb runs a program', 'HIGH', "gdb -batch -ex 'shell CMD'"],
+  ['sort has a compressor', 'HIGH', 'sort --compress-program=./x f'],
+  ['go has a runner', 'HIGH', "go test -exec 'sh -c CMD' ./..."],
+  ['the key of the server', 'HIGH', 'cat .slipway/secret.key'],
+  ['the key of the server by a pattern', 'HIGH', 'cat .slip*/sec*'],
+  ['the key of the server as a list of patterns', 'HIGH', 'grep -f .slipway/secret.key -v x'],
+  ['the data of the server by way of a worktree', 'HIGH', 'cat .slipway/worktrees/a/../../log.db'],
+  ['the environment of the server', 'HIGH', 'cat /proc/$PPID/envir?n'],
+  ['the policy of the server', 'HIGH', 'curl -X POST localhost:8000/api/conversations/x/confirmation_policy'],
+  ['the server at an unknown port', 'HIGH', 'curl -sXPUT localhost:$PORT/x'],
+  ['the server by another notation', 'HIGH', 'curl -d x http://127.1:8000/x'],
+  ['the server by wget', 'HIGH', 'wget --post-data=x http://localhost/'],
+  ['settings of the server', 'HIGH', 'curl http://localhost:8000/api/settings'],
+  ['the server by a socket', 'HIGH', 'printf x | nc localhost 8000'],
+  ['the server by a program text', 'HIGH', 'node -e "fetch(base + \'/api/conversations\')"'],
+  ['an unknown program', 'MEDIUM', 'frobnicate x'],
+  ['an unknown program of the directory', 'MEDIUM', './run.sh'],
+  ['an unknown variable for a program', 'MEDIUM', 'FOO=1 ls'],
+  ['too many calls to analyze', 'HIGH', ':;'.repeat(11_000)],
+  ['a text too long to analyze', 'HIGH', `ls ${' '.repeat(100_000)}`],
+]
+
+test.each(evasions)('%s: %s', async (_, risk, command) => {
+  expect(await patternRisk(command)).toBe(risk)
+})
+
+const everyday = [
+  "sed -n '/start/,/end/p;5q' f",
+  "sed -E -e 's/e/e e/; s,w,e,g' -e 's/[/]/x/g;$d' f",
+  "sed ':a;N;$!ba;s/\\n/ /g' f",
+  "sed '2a text; e text' f",
+  'sed "s/a/$x/" f',
+  'GIT_PAGER=cat git log',
+  'GIT_EDITOR=true git commit',
+  'git config --get core.editor',
+  'git commit -m "leave out .slipway"',
+  'NODE_ENV=test npm test',
+  'NODE_OPTIONS=--max-old-space-size=4096 npm run build',
+  'PYTHONPATH=src pytest -q',
+  'export FOO=1; ls',
+  'f() { ls; }; f',
+  'tar -I zstd -cf x src',
+  'tar -xf x -C /tmp/x',
+  'split -l 100 f',
+  'echo .slipway >> .gitignore',
+  'ls /data/.slipway/worktrees/a/src',
+  'cat /proc/cpuinfo /proc/self/status',
+  'curl -X GET http://localhost:3000/api/users',
+  'pnpm test && go vet ./... && tsc --noEmit',
+  'find . -name "section*" -not -path "*/.*/*"',
+  'C-c',
+  'grep -rn foo . | sort | uniq -c | head -5',
+  'while read -r line; do echo "$line"; done < f',
+]
+
+test.each(everyday)('an everyday command is LOW: %s', async (command) => {
+  expect(await patternRisk(command)).toBe('LOW')
+})
+
 const table: [SecurityRisk, string][] = [
   ...[...catastrophic, ...high].map((command): [SecurityRisk, string] => ['HIGH', command]),
   ...medium.map((command): [SecurityRisk, string] => ['MEDIUM', command]),
@@ -351,6 +444,15 @@ test('no text takes long, and every text has a risk', async () => {
     `${'echo x | '.repeat(11_000)}sh`,
     'a=1;'.repeat(20_000),
     '\\'.repeat(10_000),
+    `python -c "rm -${'r'.repeat(90_000)}"`,
+    `systemctl ${'stop '.repeat(19_000)}`,
+    `docker ${'prune '.repeat(16_000)}`,
+    `docker ${'-v='.repeat(32_000)}`,
+    `git push -${'f'.repeat(90_000)}!`,
+    `sed '${'s/[[['.repeat(18_000)}'`,
+    `sed '${'s/a/b/;'.repeat(13_000)}'`,
+    `cat ${'/.slipway/worktrees/x'.repeat(4_700)}`,
+    `curl -d x ${'http://x '.repeat(10_000)}`,
   ]
   for (const command of hard) {
     const start = performance.now()

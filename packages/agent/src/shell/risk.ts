@@ -1,29 +1,30 @@
-import { compareRisk, type SecurityRisk } from '@slipway/protocol'
-import { isOutsideDirectory, isSecretFile, isSystemPath } from './paths.ts'
+import type { SecurityRisk } from '@slipway/protocol'
+import { isOutsideDirectory, isSecretFile, isServerData, isSystemPath } from './paths.ts'
 import {
   interpreterPrograms,
   isCatastrophe,
   isDecoder,
   isNetwork,
+  maxRisk,
   programRisk,
   writesRawDisk,
 } from './rules.ts'
 import { parseScript, type ShellCall, type ShellScript } from './script.ts'
+import { assignmentRisk } from './variables.ts'
 import { unknownText } from './words.ts'
 import { hasScriptFile } from './wrappers.ts'
 
-/** Longer texts are not analyzed. */
+/** Longer texts are HIGH without an analysis. */
 const maxLength = 100_000
-/** Variables that make another program run the caller's code. */
-const hijackVariables =
-  /^(?:LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|GIT_SSH_COMMAND|GIT_SSH|PERL5OPT|PYTHONSTARTUP)$/
 
 /**
  * The risk of a shell text by rules: the greatest risk of the calls it would make, including those in
  * substitutions, wrappers such as `sudo` and `xargs`, and texts for other shells. HIGH: destroys, leaks
- * secrets, runs downloaded code, weakens the machine. MEDIUM: installs, uses the network, deletes, leaves the
- * directory, runs unknown programs. LOW: the rest. UNKNOWN: invalid syntax or too long, and no HIGH risk in
- * the readable part. It is not a security boundary: a started program can do anything.
+ * secrets, runs downloaded code or code hidden in options and variables, weakens the machine, reaches the
+ * agent server or its data directory, too long to analyze. MEDIUM: installs, uses the network, deletes, leaves
+ * the directory, runs unknown programs or sets unknown variables for one. LOW: the rest. UNKNOWN: invalid
+ * syntax, and no HIGH risk in the readable part. It is not a security boundary: a started program can do
+ * anything.
  */
 export async function patternRisk(command: string): Promise<SecurityRisk> {
   return await assess(command, scriptRisk)
@@ -31,12 +32,12 @@ export async function patternRisk(command: string): Promise<SecurityRisk> {
 
 /**
  * HIGH for what always needs a confirmation: running downloaded code, writing a raw disk, deleting the
- * system, a home or the current directory, a fork bomb. LOW for the rest, UNKNOWN for invalid syntax, too
- * long texts and too deep nesting.
+ * system, a home or the current directory, a fork bomb, a text too long to analyze. LOW for the rest, UNKNOWN
+ * for invalid syntax and too deep nesting.
  */
 export async function railRisk(command: string): Promise<SecurityRisk> {
-  return await assess(command, ({ calls, isForkBomb }) =>
-    calls.some(isAlwaysConfirmed) || isForkBomb || runsDownload(calls) ? 'HIGH' : 'LOW',
+  return await assess(command, ({ calls, isForkBomb, isTooLong }) =>
+    isTooLong || calls.some(isAlwaysConfirmed) || isForkBomb || runsDownload(calls) ? 'HIGH' : 'LOW',
   )
 }
 
@@ -45,26 +46,24 @@ function isAlwaysConfirmed(call: ShellCall): boolean {
 }
 
 async function assess(command: string, rule: (script: ShellScript) => SecurityRisk): Promise<SecurityRisk> {
-  if (command.length > maxLength) return 'UNKNOWN'
+  if (command.length > maxLength) return 'HIGH'
   const script = await parseScript(command)
   const risk = rule(script)
   return (script.hasErrors || script.isTooDeep) && risk !== 'HIGH' ? 'UNKNOWN' : risk
 }
 
-function scriptRisk({ calls, isForkBomb, isTooDeep }: ShellScript): SecurityRisk {
-  if (isForkBomb || isTooDeep || runsDownload(calls)) return 'HIGH'
-  return calls.map(callRisk).reduce(maxRisk, 'LOW')
+function scriptRisk({ calls, functions, isForkBomb, isTooDeep, isTooLong }: ShellScript): SecurityRisk {
+  if (isForkBomb || isTooDeep || isTooLong || runsDownload(calls)) return 'HIGH'
+  return calls.map((call) => callRisk(call, functions)).reduce(maxRisk, 'LOW')
 }
 
-function maxRisk(a: SecurityRisk, b: SecurityRisk): SecurityRisk {
-  return compareRisk(a, b) > 0 ? a : b
-}
-
-function callRisk(call: ShellCall): SecurityRisk {
+function callRisk(call: ShellCall, functions: ReadonlySet<string>): SecurityRisk {
   if (isAlwaysConfirmed(call) || executesOutputOf(call, isDecoder) || leaksSecrets(call)) return 'HIGH'
   if ([...call.writes, ...call.reads].some((path) => /^\/dev\/(?:tcp|udp)\//.test(path))) return 'HIGH'
-  if (call.assignments.keys().some((name) => hijackVariables.test(name))) return 'HIGH'
-  return [nameRisk(call), fileRisk(call), programRisk(call)].reduce(maxRisk)
+  // The calls of a function's body are rated by themselves.
+  const unknownProgram = functions.has(call.name) ? 'LOW' : 'MEDIUM'
+  const risks = [nameRisk(call), fileRisk(call), assignmentRisk(call), programRisk(call) ?? unknownProgram]
+  return risks.reduce(maxRisk)
 }
 
 /**
@@ -76,10 +75,22 @@ function nameRisk({ name, substitutions }: ShellCall): SecurityRisk {
   return substitutions.length > 0 ? 'HIGH' : 'MEDIUM'
 }
 
-function fileRisk({ name, args, writes, reads }: ShellCall): SecurityRisk {
+function fileRisk(call: ShellCall): SecurityRisk {
+  const { name, args, writes, reads } = call
+  if ([...pathArgs(call), ...writes, ...reads].some(isServerData)) return 'HIGH'
   if (writes.some((path) => isSystemPath(path) || isLoginFile(path))) return 'HIGH'
   if (writes.some(isOutsideDirectory) || [...args, ...reads].some(isSecretFile)) return 'MEDIUM'
   return /^(?:tee|cp|mv|install|ln)$/.test(name) && args.some(isLoginFile) ? 'HIGH' : 'LOW'
+}
+
+/** The arguments that may be paths: without texts, messages and search patterns. */
+function pathArgs({ name, args }: ShellCall): readonly string[] {
+  if (/^(?:echo|printf)$/.test(name)) return []
+  if (name === 'git') return args.filter((_, at) => !/^(?:-[a-z]*m|--message)$/.test(args[at - 1] ?? ''))
+  const isPatternFirst =
+    /^(?:[ef]?grep|rg)$/.test(name) && !args.some((arg) => /^-\w*[ef]|^--(?:reg|file)/.test(arg))
+  const pattern = isPatternFirst ? args.findIndex((arg) => !arg.startsWith('-')) : -1
+  return args.filter((_, at) => at !== pattern)
 }
 
 /** Files that control who may log in. */

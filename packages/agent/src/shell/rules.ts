@@ -1,21 +1,30 @@
-import type { SecurityRisk } from '@slipway/protocol'
+import { compareRisk, type SecurityRisk } from '@slipway/protocol'
 import { isCatastrophicTarget, isDiskDevice, isOutsideDirectory, isSystemPath, mayBeRoot } from './paths.ts'
 import type { ShellCall } from './script.ts'
+import { sedScriptRisk } from './sed.ts'
+import { isWrapper } from './wrappers.ts'
 
 type Rule = (call: ShellCall) => SecurityRisk
+
+export function maxRisk(a: SecurityRisk, b: SecurityRisk): SecurityRisk {
+  return compareRisk(a, b) > 0 ? a : b
+}
 
 const installSubcommands =
   /^(?:i|install|add|ci|update|upgrade|up|get|sync|remove|uninstall|rm|purge|autoremove|dlx|create|exec|x|publish|link|global|tool|dist-upgrade|full-upgrade|-S\w*|-R\w*|-U\w*)$/
 const remoteGitCommands = /^(?:clone|fetch|pull|ls-remote|remote|submodule|lfs|send-email)$/
 const destructiveGit =
-  /^(?:reset .*--hard|clean .*-\w*[fdx]|(?:checkout|restore) (?:.* )?(?:--|\.)(?: |$)|restore |branch .*-(?:D|-delete)|tag .*-d|stash (?:drop|clear)|(?:rebase|rm|filter-branch|filter-repo|update-ref|gc|prune|worktree remove)(?: |$)|reflog (?:expire|delete)|commit .*--amend|config .*(?:--global|--system))/
+  /^(?:reset .*--hard|clean .*-\w*[fdx]|(?:checkout|restore) (?:.* )?(?:--|\.)(?: |$)|restore |branch .*-(?:D|-delete)|tag .*-d|stash (?:drop|clear)|(?:rebase|rm|filter-branch|filter-repo|update-ref|gc|prune|worktree remove)(?: |$)|reflog (?:expire|delete)|commit .*--amend|config .*(?:--global|--system)|bisect run|(?:diff|log|show) .*--(?:ext-diff|textconv))/
 const forcedPush =
-  /^(?:--force(?:-with-lease|-if-includes)?(?:=.*)?|-[a-z]*f[a-z]*|--mirror|--delete|-d|--prune|[+:].+)$/
-const hijackingGitOption = /^core\.(?:sshCommand|fsmonitor|pager|hooksPath)=|^alias\.[^=]*=!/
+  /^(?:--force(?:-with-lease|-if-includes)?(?:=.*)?|-(?=[a-z]*f)[a-z]+|--mirror|--delete|-d|--prune|[+:].+)$/
+const hijackingGitKey =
+  /^(?:core\.(?:sshCommand|fsmonitor|pager|editor|hooksPath|gitProxy|askPass)|sequence\.editor|pager\.\w+|diff\.external|(?:diff|merge|filter)\.[^=]*\.(?:command|textconv|driver|clean|smudge|process)|(?:diff|merge)tool\.[^=]*cmd|credential\.[^=]*helper|gpg\.[^=]*program|include\.path)$/i
+const hijackingGit =
+  /^(?:grep .*(?:-O\w|--open-files)|difftool .*(?:-x|--extcmd)|(?:clone|fetch|pull|ls-remote|archive) .*(?:--upload-pack|--exec|ext::))/
 const destructiveSql =
   /\b(?:drop\s+(?:database|schema|table|user)|truncate\s+(?:table\s+)?\w|delete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb|dropDatabase)/i
 const destructiveCode =
-  /rm\s+-\w*[rf]\w*\s+["']?(?:\/|~|\$HOME)(?:["'*\s;)]|$)|(?:rmtree|rmSync|rm_rf|remove_tree)\s*\(\s*["'](?:\/|~|\/(?:etc|usr|home|root|var|bin|boot))["'/]|\/dev\/(?:sd|nvme|mem)|pty\.spawn/i
+  /rm\s+-(?=\w*[rf])\w+\s+["']?(?:\/|~|\$HOME)(?:["'*\s;)]|$)|(?:rmtree|rmSync|rm_rf|remove_tree)\s*\(\s*["'](?:\/|~|\/(?:etc|usr|home|root|var|bin|boot))["'/]|\/dev\/(?:sd|nvme|mem)|pty\.spawn/i
 /** Destructive in this order. Two patterns, because one with a gap takes quadratic time. */
 const destructiveSequences = [
   [/(?:exec|eval)\s*\(/i, /b64decode|base64|fromCharCode|decompress|urlopen|requests\.get|atob/i],
@@ -23,6 +32,26 @@ const destructiveSequences = [
 ] as const
 const reachingCode =
   /\b(?:rmtree|unlink|rmdir|rmSync|removedirs|os\.remove|system|subprocess|child_process|execSync|spawn|popen|urlopen|urllib|requests|http\.client|socket|fetch|axios|fs\.rm|qx)\b|https?:\/\//i
+
+/** The agent server's own routes and files, in code. */
+const serverCode = /\/api\/(?:conversations|settings|bash)\b|confirmation_policy|secret\.key|\.slipway\b/
+/** Its routes in a URL, also encoded. */
+const serverRoute =
+  /\/api\/(?:(?:conversations|settings|bash|file|profiles|agent-profiles|workspaces|llm|mcp)\b|\w*%)/
+/** Options of everyday programs that run a program. */
+const runningOptions: Readonly<Record<string, RegExp>> = {
+  sort: /^--comp/,
+  split: /^--f/,
+  rg: /^--pre(?:=|$)/,
+  make: /^(?:--ev|SHELL=)/,
+  go: /^--?(?:tool)?exec(?:=|$)/,
+  zip: /^(?:-\w*TT|--unzip-c)/,
+  ssh: /Command=/i,
+  scp: /Command=/i,
+  sftp: /Command=/i,
+  man: /^-\w*[PH]|^--pager/,
+  env: /^(?:-\w*S|--split)/,
+}
 
 interface Patterns {
   readonly high?: RegExp
@@ -62,6 +91,10 @@ const networkPrograms = new Set(
 export const interpreterPrograms =
   /^(?:(?:ba|da|z|k|a|fi|c|tc|rba)?sh|pypy\d?|python[\d.]*|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|tsx|php[\d.]*|lua[\d.]*|luajit|osascript|pwsh|tclsh|expect|Rscript)$/
 
+/** Programs and builtins without a risk of their own: tools for texts and files, then builtins, then builds. */
+const harmlessPrograms =
+  'echo printf cat ls pwd cd test [ true false : C-c C-d C-z less more man head tail wc sort uniq cut paste tr nl tac rev fold fmt pr column comm join diff cmp sdiff diffstat grep egrep fgrep rg ag tree stat file du df basename dirname realpath readlink seq yes sleep date cal uptime uname whoami id groups hostname nproc arch tty ps top free lsof pgrep pidof ss netstat which whereis whatis locate type hash md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum base32 base64 basenc xxd od hexdump strings openssl gpg gzip gunzip zcat bzip2 bunzip2 bzcat xz unxz xzcat zstd unzstd lz4 zip jq yq xmllint bc dc expr factor shuf split csplit tsort numfmt expand unexpand iconv dos2unix mktemp mkfifo sync tput clear reset env printenv uudecode export unset set shopt declare typeset local readonly read mapfile readarray let eval source . alias unalias trap wait jobs fg bg disown break continue return exit shift getopts umask ulimit pushd popd dirs times compgen logout watch script make gmake cmake ninja meson pkg-config ldd gcc g++ cc c++ clang clang++ clang-format clang-tidy ld ar nm objdump readelf size strip rustc rustfmt clippy-driver gofmt goimports golangci-lint golint javac java jar mvn mvnw gradle gradlew ant kotlinc scalac sbt swift swiftc tsc ts-node vitest jest mocha ava playwright cypress eslint biome prettier stylelint oxlint webpack rollup vite esbuild swc next turbo nx lerna pytest tox nox mypy pyright ruff black isort flake8 pylint coverage rspec rake rubocop rails phpunit phpstan ctest cppcheck shellcheck shfmt hadolint yamllint markdownlint pre-commit protoc buf rustdoc javadoc pdflatex pandoc dot convert identify ffprobe'
+
 const diskPrograms =
   'wipefs blkdiscard sgdisk sfdisk fdisk cfdisk parted badblocks hdparm cryptsetup mkswap pvremove vgremove lvremove'
 
@@ -77,12 +110,15 @@ export function isDecoder({ name }: ShellCall): boolean {
   return decoderPrograms.test(name)
 }
 
-/** The risk of a program by itself; LOW for unknown programs. */
-export function programRisk(call: ShellCall): SecurityRisk {
+/** The risk of a program by itself; undefined for unknown programs. */
+export function programRisk(call: ShellCall): SecurityRisk | undefined {
+  const option = Object.hasOwn(runningOptions, call.name) ? runningOptions[call.name] : undefined
+  if (option !== undefined && call.args.some((arg) => option.test(arg))) return 'HIGH'
   const rule = rules.get(call.name) ?? rules.get(call.name.replace(/[\d.]+$/, ''))
   if (rule !== undefined) return rule(call)
   if (call.name.startsWith('mkfs')) return 'HIGH'
-  return interpreterPrograms.test(call.name) ? codeRisk(call) : 'LOW'
+  if (interpreterPrograms.test(call.name)) return codeRisk(call)
+  return isWrapper(call.name) ? 'LOW' : undefined
 }
 
 /** Whether it deletes a directory that must not be deleted as a whole. */
@@ -129,6 +165,42 @@ function isDeletingFind({ args }: ShellCall): boolean {
   return args.includes('-delete') || args.some(isDeletion)
 }
 
+/** The files that `find` writes its output to. */
+const findOutputRisk: Rule = ({ args }) => {
+  const files = args.filter((_, at) => /^-f(?:print|ls)/.test(args[at - 1] ?? ''))
+  return files.some(isSystemPath) ? 'HIGH' : files.length > 0 ? 'MEDIUM' : 'LOW'
+}
+
+/** Its input as the program text of an interpreter, or in it. */
+const xargsRisk: Rule = ({ args }) => {
+  const program = args.findIndex((arg) => interpreterPrograms.test(arg.replace(/^.*\//, '')))
+  const option = args.findIndex((arg, at) => at > program && /^-[a-zA-Z]*[ceE]$/.test(arg))
+  if (program === -1 || option === -1) return 'LOW'
+  const replace = args.slice(0, program).map((arg, at) => (arg === '-I' ? (args[at + 1] ?? '') : arg))
+  const marks = replace.flatMap((arg) => /^(?:-I|-i|--replace=)?(.+)$/.exec(arg)?.[1] ?? [])
+  const code = args[option + 1]?.trim()
+  if (code === undefined || ['{}', ...marks].some((mark) => code.startsWith(mark))) return 'HIGH'
+  return code.includes('{}') ? 'MEDIUM' : 'LOW'
+}
+
+const archiveRisk: Rule = ({ name, args }) => {
+  const isRunning = (arg: string, at: number) => {
+    const [, attached] = /^(?:-[a-zA-Z]*I|--us[a-z-]*=?)(.*)$/.exec(arg) ?? []
+    const isOldStyle = at === 0 && /^[a-zA-Z]*I[a-zA-Z]*$/.test(arg)
+    const program = attached === undefined || attached === '' ? args[at + 1] : attached
+    if (attached === undefined && !isOldStyle)
+      return /^(?:-\w*[FP]$|--(?:to-c|checkpoint-a|info-s|new-vol|rsh))/.test(arg)
+    return !/^(?:zstd|pigz|pbzip2|pixz|gzip|bzip2|xz|lz4|lzip|plzip)(?: -\w+)*$/.test(program ?? '')
+  }
+  if (args.some(isSystemPath) || (name.endsWith('tar') && args.some(isRunning))) return 'HIGH'
+  const folders = args.flatMap((arg, at) => {
+    const attached = /^(?:-[a-zA-Z]*[CdDo]|--dir[a-z]*=)([/~.].*)$/.exec(arg)?.[1]
+    return attached ?? (/^(?:-[a-zA-Z]*[CdD]|--dir[a-z]*)$/.test(args[at - 1] ?? '') ? arg : [])
+  })
+  if (folders.some((path) => isCatastrophicTarget(path) && !/^\.{1,2}$/.test(path))) return 'HIGH'
+  return folders.some(isOutsideDirectory) ? 'MEDIUM' : 'LOW'
+}
+
 /** For programs that write the file of their last argument. */
 const fileWriterRisk: Rule = ({ args }) => {
   const paths = args.filter((arg) => !arg.startsWith('-'))
@@ -145,10 +217,19 @@ const gitRisk: Rule = ({ args }) => {
   const [command = ''] = rest
   if (command === 'push') return rest.some((arg) => forcedPush.test(arg)) ? 'HIGH' : 'MEDIUM'
   const commandLine = rest.join(' ')
-  if (args.slice(0, index).some((arg) => hijackingGitOption.test(arg))) return 'HIGH'
+  if (args.slice(0, index).some(isHijackingGitSetting) || hijackingGit.test(commandLine)) return 'HIGH'
+  if (command === 'config' && rest.some((key, at) => isHijackingGitSetting(`${key}=${rest[at + 1] ?? ''}`)))
+    return 'HIGH'
   if (command === 'remote' && /^remote(?: -v| --verbose| show| get-url.*)?$/.test(commandLine)) return 'LOW'
   if (remoteGitCommands.test(command) || destructiveGit.test(commandLine)) return 'MEDIUM'
   return 'LOW'
+}
+
+/** Whether `key=value` makes git run the caller's program. */
+function isHijackingGitSetting(setting: string): boolean {
+  const [, key = '', value = ''] = /^(?:--config-env=)?([^=]*)=(.*)$/s.exec(setting) ?? []
+  if (key === '--exec-path' || (/^alias\./i.test(key) && value.startsWith('!'))) return true
+  return hijackingGitKey.test(key) && !/^(?:|cat|true|false|:)$/.test(value)
 }
 
 const killRisk: Rule = ({ args }) => {
@@ -172,7 +253,7 @@ const chownRisk: Rule = ({ args }) =>
     : 'MEDIUM'
 
 const dockerRisk = byCommandLine({
-  high: /--privileged|--pid[= ]host|--cap-add|--security-opt|docker\.sock|(?:-v|--volume|--mount)[= ](?:\S*=)?\/(?::|etc|root|home:)|\bprune\b.*(?:-a|--all|--volumes)|volume rm|system prune/,
+  high: /--privileged|--pid[= ]host|--cap-add|--security-opt|docker\.sock|(?:(?:-v|--volume)[= ]|\b(?:source|src)=)\/(?::|,|etc|root|home:)|^(?=.*\bprune\b).*(?:-a|--all|--volumes)|volume rm|system prune/,
   low: /^(?:ps|images|logs|inspect|version|info|stats|top|port|diff|history|compose (?:ps|logs|config))\b/,
 })
 
@@ -188,21 +269,49 @@ const cloudCommandRisk = byCommandLine({
 })
 
 const serviceRisk = byCommandLine({
-  high: /\b(?:poweroff|reboot|halt|kexec|rescue|emergency|isolate|suspend|hibernate)\b|\b(?:stop|disable|mask|kill)\b.*(?:firewall|ufw|apparmor|auditd|selinux|fail2ban|iptables|nftables|ssh|rsyslog|falco|clamav)/,
+  high: /\b(?:poweroff|reboot|halt|kexec|rescue|emergency|isolate|suspend|hibernate)\b|^(?=.*\b(?:stop|disable|mask|kill)\b).*(?:firewall|ufw|apparmor|auditd|selinux|fail2ban|iptables|nftables|ssh|rsyslog|falco|clamav)/,
   low: /^(?:--user )?(?:status|is-active|is-enabled|list-\S+|show|cat)\b/,
 })
 
-const httpClientRisk: Rule = ({ args, writes }) => {
+const localUrl = /^(?:https?:\/\/)?(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1\])(?:[:/?]|$)/
+
+/** Whether a URL may name this machine, also by another notation of its address. */
+function mayBeLoopback(url: string): boolean {
+  if (localUrl.test(url) || /^https?:\/\/[^/]*[{[]/.test(url)) return true
+  const text = /^\w+:\/\//.test(url) ? url : `http://${url}`
+  const host = URL.canParse(text) ? new URL(text).hostname : ''
+  return /^(?:(?:.*\.)?localhost\.?|127\..*|0\.0\.0\.0|\[::1?\]|\[::ffff:7f.*\])$/.test(host)
+}
+
+/** Whether a client sends more than a GET. */
+function sendsData({ name, args }: ShellCall): boolean {
+  if (/^https?$|^xh$/.test(name)) return args.some((arg) => /^(?:POST|PUT|PATCH|DELETE)$|^\w+:?=/.test(arg))
+  if (name !== 'curl') return args.some((arg) => /^--(?:method|post|body)/.test(arg))
+  return args.some((arg, at) =>
+    /^(?:-[a-zA-Z]*X|--request)$/.test(args[at - 1] ?? '')
+      ? !/^(?:GET|HEAD|OPTIONS)$/i.test(arg)
+      : /^(?:-[a-zA-Z]*(?:[dFT]|X(?!GET$|HEAD$|$))|--(?:data|json|form|upload|request=(?!GET$|HEAD$)))/.test(
+          arg,
+        ),
+  )
+}
+
+const httpClientRisk: Rule = (call) => {
+  const { args, writes } = call
   const urls = args.filter(
     (arg, at) =>
       !arg.startsWith('-') &&
       !/^-[oHdXuAbcem]$|^--(?:output|header|data\S*|request|user)$/.test(args[at - 1] ?? ''),
   )
-  const isLocal = (url: string) =>
-    /^(?:https?:\/\/)?(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1\])(?:[:/?]|$)/.test(url)
+  const targets = [...urls, ...args.filter((arg) => arg.startsWith('--url=')).map((arg) => arg.slice(6))]
+  const isSending = sendsData(call)
+  const isServer = (url: string) =>
+    mayBeLoopback(url) ? isSending || serverRoute.test(url) : /confirmation_policy/.test(url)
+  if (targets.some(isServer) || args.some((arg) => /^--(?:unix-socket|connect-to|resolve)/.test(arg)))
+    return 'HIGH'
   const outputs = args.filter((_, at) => /^(?:-[oO]|--output(?:-document)?)$/.test(args[at - 1] ?? ''))
   if ([...outputs, ...writes].some(isSystemPath)) return 'HIGH'
-  return urls.length > 0 && urls.every(isLocal) ? 'LOW' : 'MEDIUM'
+  return urls.length > 0 && urls.every((url) => localUrl.test(url)) ? 'LOW' : 'MEDIUM'
 }
 
 /** The risk of a program text in the arguments or the input. */
@@ -224,7 +333,8 @@ function textRisk(text: string): SecurityRisk {
     const found = first.exec(text)
     return found !== null && second.test(text.slice(found.index + found[0].length))
   }
-  if (destructiveCode.test(text) || destructiveSequences.some(isSequence)) return 'HIGH'
+  if (serverCode.test(text) || destructiveCode.test(text) || destructiveSequences.some(isSequence))
+    return 'HIGH'
   return reachingCode.test(text) ? 'MEDIUM' : 'LOW'
 }
 
@@ -234,13 +344,19 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
     isCatastrophe(call) || call.args.some(isSystemPath) ? 'HIGH' : 'MEDIUM',
   ),
   ...rulesFor('rmdir unlink truncate trash', ({ args }) => (args.some(isSystemPath) ? 'HIGH' : 'MEDIUM')),
-  ...rulesFor('find fd', (call) => (isCatastrophe(call) ? 'HIGH' : isDeletingFind(call) ? 'MEDIUM' : 'LOW')),
+  ...rulesFor('find fd', (call) =>
+    isCatastrophe(call) ? 'HIGH' : maxRisk(findOutputRisk(call), isDeletingFind(call) ? 'MEDIUM' : 'LOW'),
+  ),
+  ...rulesFor('xargs', xargsRisk),
   ...rulesFor('mv', (call) =>
     isCatastrophe(call) || call.args.some(isSystemPath) ? 'HIGH' : fileWriterRisk(call),
   ),
   ...rulesFor('cp ln install tee mkdir touch patch', fileWriterRisk),
   ...rulesFor('sed', (call) =>
-    call.args.some((arg) => /^-\w*i|^--in-place/.test(arg)) ? fileWriterRisk(call) : 'LOW',
+    maxRisk(
+      sedScriptRisk(call.args),
+      call.args.some((arg) => /^-\w*i|^--in-place/.test(arg)) ? fileWriterRisk(call) : 'LOW',
+    ),
   ),
   ...rulesFor('dd', (call) =>
     fileWriterRisk({
@@ -248,11 +364,7 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
       args: call.args.filter((arg) => arg.startsWith('of=')).map((arg) => arg.slice(3)),
     }),
   ),
-  ...rulesFor('tar unzip 7z cpio', ({ args }) =>
-    args.some((arg) => isSystemPath(arg) || /^-\w*P$|--to-command|checkpoint-action/.test(arg))
-      ? 'HIGH'
-      : 'LOW',
-  ),
+  ...rulesFor('tar bsdtar unzip 7z cpio', archiveRisk),
   ...rulesFor('chmod', chmodRisk),
   ...rulesFor('chown chgrp setfacl chattr', chownRisk),
   ...rulesFor('git', gitRisk),
@@ -270,7 +382,12 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   // HIGH when it provides a shell.
   ...rulesFor(
     'nc ncat netcat socat',
-    byArgument({ high: /^(?:-[a-zA-Z]*[ec]|--exec|--sh-exec)$|^(?i:exec|system):/ }, 'MEDIUM'),
+    byArgument(
+      {
+        high: /^(?:-[a-zA-Z]*[ec]|--exec|--sh-exec)$|^(?i:exec|system):|(?:^|:)(?:localhost|127\.[\d.]+)(?::|$)/,
+      },
+      'MEDIUM',
+    ),
   ),
   ...rulesFor(
     'telnet ftp lftp tftp ssh scp sftp sshfs mosh mail sendmail mutt ngrok cloudflared ssh-copy-id',
@@ -312,7 +429,16 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ...rulesFor('awk gawk mawk nawk', awkRisk),
   ...rulesFor('history', byArgument({ medium: /^-\w*[cw]/ })),
   ...rulesFor(diskPrograms, (call) => (writesRawDisk(call) ? 'HIGH' : 'LOW')),
-  ...rulesFor('echo printf cat ls pwd cd test [ true false :', 'LOW'),
+  ...rulesFor('tmux screen entr flock parallel', 'MEDIUM'),
+  ...rulesFor(
+    'vi vim nvim view ex ed emacs emacsclient',
+    byArgument({ high: /^(?:-[cesES]\w*|--(?:cmd|eval|batch|script|load)\b.*|\+\D.*)$/ }, 'MEDIUM'),
+  ),
+  ...rulesFor(
+    'gdb lldb',
+    byArgument({ high: /^(?:-{1,2}\w+=)?\s*(?:!|sh|py|pi|\||mak|source|call|platform|script)/ }, 'MEDIUM'),
+  ),
+  ...rulesFor(harmlessPrograms, 'LOW'),
 ])
 
 function rulesFor(list: string, rule: Rule | SecurityRisk): [string, Rule][] {

@@ -1,6 +1,6 @@
 import type { CommandExpansionPart, Redirection, SyntaxNode } from 'unbash'
 import { expandToText, expandWord, unknownText, type VariableScope } from './words.ts'
-import { hasScriptFile, remoteCommand, wrappedPrograms } from './wrappers.ts'
+import { gitCommandTexts, hasScriptFile, remoteCommand, wrappedPrograms } from './wrappers.ts'
 
 /** A program call of a shell text, with its context. */
 export interface ShellCall {
@@ -26,18 +26,22 @@ export interface ShellScript {
    * texts.
    */
   readonly calls: readonly ShellCall[]
+  /** Names of the functions that the text defines. */
+  readonly functions: ReadonlySet<string>
   readonly hasErrors: boolean
   /** A function calls itself more than once, or in a pipeline. */
   readonly isForkBomb: boolean
   /** Shells, substitutions or wrappers nest deeper than the limit. */
   readonly isTooDeep: boolean
+  /** It has more calls than the limit; `calls` has the first ones. */
+  readonly isTooLong: boolean
 }
 
 /** Maximum nesting of shells, and of programs that run programs. */
 const maxDepth = 8
 const maxWrapDepth = 16
-/** Maximum number of calls of one text. */
-const maxCalls = 200_000
+/** Maximum number of calls of one text; more make the text too long. */
+const maxCalls = 10_000
 /** Longer values of variables count as unknown. */
 const maxValue = 4096
 const maxStages = 100
@@ -64,6 +68,7 @@ class ScriptReader {
     ['IFS', ' '],
   ])
   readonly #scope: VariableScope
+  readonly #functions = new Set<string>()
   /** The calls before the current node in its pipeline. */
   #upstream: readonly ShellCall[] = []
   #depth = 0
@@ -81,7 +86,14 @@ class ScriptReader {
 
   read(text: string): ShellScript {
     const calls = this.#parseText(text)
-    return { calls, hasErrors: this.#hasErrors, isForkBomb: this.#isForkBomb, isTooDeep: this.#isTooDeep }
+    return {
+      calls,
+      functions: this.#functions,
+      hasErrors: this.#hasErrors,
+      isForkBomb: this.#isForkBomb,
+      isTooDeep: this.#isTooDeep,
+      isTooLong: this.#callCount > maxCalls,
+    }
   }
 
   #parseText(text: string): ShellCall[] {
@@ -137,6 +149,7 @@ class ScriptReader {
   }
 
   #readFunction(node: Extract<SyntaxNode, { type: 'Function' }>): ShellCall[] {
+    this.#functions.add(node.name.value)
     const calls = this.#readNode(node.body)
     const own = calls.filter(({ name }) => name === node.name.value)
     if (own.length > 1 || own.some(({ upstream }) => upstream.length > 0)) this.#isForkBomb = true
@@ -155,6 +168,7 @@ class ScriptReader {
   }
 
   #readCommand(node: Command): ShellCall[] {
+    if (this.#callCount > maxCalls) return []
     const substitutions = this.#readChildren(node)
     const assigned = new Map<string, string>()
     for (const part of [...node.prefix, ...node.suffix]) {
@@ -245,6 +259,8 @@ class ScriptReader {
     if (name === 'trap') return args.slice(0, 1)
     if (name === 'ssh') return remoteCommand(args)
     if (name === 'watch' || name === 'parallel') return [args.filter((arg) => !arg.startsWith('-')).join(' ')]
+    if (name === 'git') return gitCommandTexts(args)
+    if (name === 'tmux' || name === 'screen') return args.filter((arg) => /\s/.test(arg))
     if (name === 'su' || name === 'script' || name === 'flock' || shellNames.test(name)) {
       const index = args.findIndex((arg) => /^-[a-z]*c$/.test(arg) || arg === '--command')
       const text = args[index + 1]

@@ -22,6 +22,10 @@ const plainWrappers = /^(?:command|builtin|nohup|chrt|setsid|unbuffer|busybox|to
 /** They have one word before the program. */
 const hasLeadingWord = /^(?:timeout|chroot|chrt)$/
 
+export function isWrapper(name: string): boolean {
+  return Object.hasOwn(wrappers, name) || plainWrappers.test(name)
+}
+
 /** The programs, with arguments, that a call runs. */
 export function wrappedPrograms(name: string, args: readonly string[]): string[][] {
   if (name === 'find' || name === 'fd') return findPrograms(args)
@@ -68,4 +72,13 @@ export function remoteCommand(args: readonly string[]): string[] {
     at += /^-[bcDEeFIiJLlmOopQRSWw]$/.test(args[at] ?? '') ? 2 : 1
   const command = args.slice(at + 1).join(' ')
   return command === '' ? [] : [command]
+}
+
+/** The shell texts in the arguments of git. */
+export function gitCommandTexts(args: readonly string[]): string[] {
+  const at = args.findIndex((arg, index) =>
+    /^(?:bisect run|submodule foreach)$/.test(`${args[index - 1]} ${arg}`),
+  )
+  if (at !== -1) return [args.slice(at + 1).join(' ')]
+  return args[0] === 'rebase' ? args.filter((_, index) => /^(?:-x|--exec)$/.test(args[index - 1] ?? '')) : []
 }
