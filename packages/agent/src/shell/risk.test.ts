@@ -267,6 +267,7 @@ const evasions: [name: string, risk: SecurityRisk, command: string][] = [
   ['sed runs a program by the flag e', 'HIGH', "sed 's|a|CMD|ge' f"],
   ['sed has an attached script', 'HIGH', "sed -ne'$!e CMD' f"],
   ['sed has a command after a block', 'HIGH', "sed --expression='/a/,/b/{s/x/[/]/;e CMD' f"],
+  ['sed has an option with a value', 'HIGH', "sed -l 5 '1e CMD' f"],
   ['sed writes a file', 'MEDIUM', "sed -n 'w out' f"],
   [
     'git is configured by variables',
@@ -281,7 +282,7 @@ const evasions: [name: string, risk: SecurityRisk, command: string][] = [
   ['git has a file system monitor, in capitals', 'HIGH', 'git -c CORE.FSMONITOR=CMD status'],
   ['git stores a setting that runs a program', 'HIGH', 'git config core.fsmonitor CMD; git status'],
   ['git bisect runs a program', 'MEDIUM', 'git bisect run npm test'],
-  ['git bisect runs a dangerous program', 'HIGH', 'git bisect run rm -rf /'],
+  ['git bisect runs a dangerous program', 'HIGH', 'git bisect run sh -c "rm -rf /"'],
   ['split has a filter', 'HIGH', 'split --filter=CMD f'],
   ['tar has a compressor', 'HIGH', "tar -I 'sh -c CMD' -cf x f"],
   ['tar has a compressor in the old style', 'HIGH', "tar cIf 'sh -c CMD' x f"],
@@ -346,6 +347,7 @@ const everyday = [
   'pnpm test && go vet ./... && tsc --noEmit',
   'find . -name "section*" -not -path "*/.*/*"',
   'C-c',
+  'git bisect start && git bisect good',
   'grep -rn foo . | sort | uniq -c | head -5',
   'while read -r line; do echo "$line"; done < f',
 ]

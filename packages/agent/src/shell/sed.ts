@@ -28,7 +28,9 @@ export function sedScriptRisk(args: readonly string[]): SecurityRisk {
     return match === null ? [] : (match[1] ?? args[at + 1] ?? [])
   })
   const hasFile = args.some((arg) => /^(?:-[nErsuzi]*f|--file)/.test(arg))
-  const first = hasFile ? undefined : args.find((arg) => !arg.startsWith('-'))
+  const first = hasFile
+    ? undefined
+    : args.find((arg, at) => !arg.startsWith('-') && !/^(?:-\w*l|--l[a-z-]*)$/.test(args[at - 1] ?? ''))
   const rests = (given.length > 0 ? given : [first ?? '']).map(riskyRest)
   return rests.some((rest) => /^[esy]/.test(rest))
     ? 'HIGH'

@@ -29,6 +29,8 @@ export function isWrapper(name: string): boolean {
 /** The programs, with arguments, that a call runs. */
 export function wrappedPrograms(name: string, args: readonly string[]): string[][] {
   if (name === 'find' || name === 'fd') return findPrograms(args)
+  if (name === 'git')
+    return args.includes('bisect') && args.includes('run') ? [args.slice(args.indexOf('run') + 1)] : []
   const optionsWithValue = Object.hasOwn(wrappers, name)
     ? wrappers[name]
     : plainWrappers.test(name)
@@ -76,9 +78,9 @@ export function remoteCommand(args: readonly string[]): string[] {
 
 /** The shell texts in the arguments of git. */
 export function gitCommandTexts(args: readonly string[]): string[] {
-  const at = args.findIndex((arg, index) =>
-    /^(?:bisect run|submodule foreach)$/.test(`${args[index - 1]} ${arg}`),
-  )
-  if (at !== -1) return [args.slice(at + 1).join(' ')]
-  return args[0] === 'rebase' ? args.filter((_, index) => /^(?:-x|--exec)$/.test(args[index - 1] ?? '')) : []
+  const at = args.indexOf('foreach')
+  if (at > 0) return [args.slice(at + 1).join(' ')]
+  return args.includes('rebase')
+    ? args.filter((_, index) => /^(?:-x|--exec)$/.test(args[index - 1] ?? ''))
+    : []
 }
