@@ -82,12 +82,11 @@ export async function serve(options: ServeOptions): Promise<void> {
   })
   const socketDirectory = join(directory, 'door')
   const backends = await openBackends(config, {
+    ...options,
     directory,
     socketDirectory,
     ledgerId: controlPlane.id,
-    agent: options.agent,
     log,
-    isIsolationOptional: options.isIsolationOptional,
   })
   const specs = new SandboxSpecs(config.specs, now())
   // Set when the server listens, before the first use.
@@ -105,12 +104,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     onRunning: (id) => pendingMessages.deliverToSandbox(id),
     ...(options.onStep === undefined ? {} : { onStep: options.onStep }),
   })
-  const accounts = new Accounts({
-    documents: controlPlane.documents,
-    cipher,
-    model: config.model,
-    maxProfiles: config.maxProfiles,
-  })
+  const accounts = new Accounts({ ...config, documents: controlPlane.documents, cipher })
   const quota = new Quota({
     users: controlPlane.users,
     rows: controlPlane.quota,
@@ -142,7 +136,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const conversations = new Conversations({ ...common, starter, pendingMessages })
   const ingest = new EventIngest({
     ...common,
-    onRemoved: (conversation, sandbox) => conversations.removeInBackground(conversation, sandbox),
+    onRemoved: (conversation, sandbox) => void conversations.removeFromSandbox(conversation, sandbox),
   })
   const sandboxFacingHandlers = {
     ...webhookHandlers({ ingest, pendingMessages }),

@@ -7,7 +7,7 @@ import { UserSettingsStore } from './settings.ts'
 import { type AccountDocuments, userDocument } from './user-documents.ts'
 
 export type AccountSecrets = Readonly<
-  Record<string, { readonly value: Secret; readonly description?: string }>
+  Record<string, { readonly value: Secret; readonly description?: string | undefined }>
 >
 
 /** What each user has stored, sealed at rest: settings, models, secrets and provider tokens. */
@@ -32,10 +32,7 @@ export class Accounts {
     this.#defaultModel = deps.model
   }
 
-  /**
-   * The model of a new conversation: from a profile, the settings, or the server. `model` replaces only its
-   * name. A Problem `invalid` when there is none.
-   */
+  /** From a profile, the settings or the server, with the name `model`. A Problem `invalid` without one. */
   async model(
     owner: string | null,
     { profile, model }: { readonly profile?: string | undefined; readonly model?: string | undefined },
@@ -65,10 +62,7 @@ export class Accounts {
   async secrets(owner: string | null): Promise<AccountSecrets> {
     const stored = Object.entries(await this.userSecrets.readAll(owner ?? ''))
     return Object.fromEntries(
-      stored.map(([name, { value, description }]) => [
-        name,
-        { value: new Secret(value), ...(description === undefined ? {} : { description }) },
-      ]),
+      stored.map(([name, { value, ...rest }]) => [name, { ...rest, value: new Secret(value) }]),
     )
   }
 }

@@ -3,11 +3,9 @@ import { Secret } from '@slipway/shared/redaction'
 import type { JsonDocument } from '@slipway/storage'
 import { type AccountDocuments, userDocument } from './user-documents.ts'
 
-interface GitProviderAccount {
-  readonly token?: string | undefined
-  readonly host?: string | undefined
-}
-type GitProviderAccounts = Readonly<Record<string, GitProviderAccount>>
+type GitProviderAccounts = Readonly<
+  Record<string, { readonly token?: string | undefined; readonly host?: string | undefined }>
+>
 
 export interface GitToken {
   readonly token: Secret

@@ -12,10 +12,7 @@ interface QuotaDeps {
   readonly now: () => Instant
 }
 
-/**
- * The number of conversations that a user may start on a UTC day: the user's limit, else the organisation's,
- * else the server's. Null inherits, -1 is unlimited.
- */
+/** Limits a user's starts on a UTC day: by user, organisation or server. Null inherits, -1 is unlimited. */
 export class Quota {
   readonly #deps: QuotaDeps
 

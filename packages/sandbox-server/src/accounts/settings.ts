@@ -21,10 +21,7 @@ export class UserSettingsStore {
     return userSettings.parse(await this.#document.read(owner ?? ''))
   }
 
-  /**
-   * Merges the `_diff` members into the settings (null deletes) and replaces the other members. A Problem
-   * `invalid` with all issues; then nothing changes.
-   */
+  /** Merges the `_diff` members (null deletes), replaces the others. A Problem `invalid` changes nothing. */
   async update(owner: string | null, change: JsonObject): Promise<void> {
     const {
       agent_settings_diff: agent,

@@ -18,10 +18,7 @@ export type KeyCreator = Pick<Caller, 'keyId' | 'expiresAt'>
 
 const server: KeyCreator = { keyId: null, expiresAt: null }
 
-/**
- * Creates a key of a user. Only its hash is stored. A key never outlives the key that created it: it expires with
- * it at the latest, and is revoked with it.
- */
+/** Stores only the hash of a new key, which expires and is revoked with the key that created it. */
 export async function issueApiKey(
   users: UserRows,
   user: string,

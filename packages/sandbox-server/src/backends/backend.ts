@@ -62,8 +62,7 @@ export interface Isolation {
 }
 
 /**
- * Creates sandboxes. Its objects carry the label of a ledger; those of others are ignored. It has no other
- * state, so a new process finds everything by `list`.
+ * Creates sandboxes. Its only state is objects with the label of a ledger, which a new process finds by `list`.
  *
  * Every call is idempotent and may be interrupted by a crash: a repeated call continues it. Calls for one
  * sandbox do not overlap. A temporary failure (an engine that does not answer) rejects with an Error; `list`
@@ -72,15 +71,9 @@ export interface Isolation {
 export interface Backend {
   /** `process` or `docker`; stored in rows. */
   readonly name: string
-  /**
-   * The URL of a port of this machine for sandboxes with this network, `http+unix://...` for a Unix socket;
-   * undefined when they cannot reach it.
-   */
+  /** How sandboxes of this network reach a port here, also `http+unix://…`; undefined: not at all. */
   hostUrl(port: number, network: SandboxConfig['network']): string | undefined
-  /**
-   * An address of this machine that only sandboxes and this machine reach; undefined while there is none.
-   * Absent when sandboxes reach loopback.
-   */
+  /** An address that only sandboxes and this machine reach. Absent when sandboxes reach loopback. */
   gatewayAddress?(): Promise<string | undefined>
   isolation(): Promise<Isolation>
   /** Creates a sandbox and starts its processes, unless they run. Resolves when `list` shows it. */

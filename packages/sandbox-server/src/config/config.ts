@@ -10,6 +10,7 @@ import {
   sandboxSpec,
   telemetrySettings,
 } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import * as z from 'zod'
 
@@ -112,12 +113,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
 }
 
 function defaultModel({ LLM_MODEL: model, LLM_API_KEY: api_key, LLM_BASE_URL: base_url }: Values) {
-  if (model === undefined) return undefined
-  return llm.parse({
-    model,
-    ...(api_key !== undefined && { api_key }),
-    ...(base_url !== undefined && { base_url }),
-  })
+  return model === undefined ? undefined : llm.parse(definedMembers({ model, api_key, base_url }))
 }
 
 function sandboxSpecs(values: Values): (SandboxSpec & { readonly backend: string })[] {

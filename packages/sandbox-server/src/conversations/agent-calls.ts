@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
 import { CallError, type CallInput, ConnectionError } from '@slipway/client'
 import { type Llm, Problem, type SandboxStatus } from '@slipway/protocol'
-import type { KeyedMutex } from '@slipway/shared/async'
-import type { AppConversationRow, ControlPlaneStore, SandboxRow } from '@slipway/storage'
+import type { AppConversationRow, SandboxRow } from '@slipway/storage'
 import { downloadFile, execCommand, shellQuote } from '../sandboxes/sandbox-exec.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
+import type { ConversationContext } from './records/conversation-context.ts'
 import { parseMetadata, visibleSandboxStatus } from './records/conversation-info.ts'
 
 const callTimeoutMs = 30_000
@@ -32,11 +32,8 @@ const ignoredDirectories = [
   'target',
 ]
 
-interface AgentCallsDeps {
-  readonly controlPlane: Pick<ControlPlaneStore, 'conversations'>
+interface AgentCallsDeps extends Pick<ConversationContext, 'controlPlane' | 'conversationMutex' | 'fetch'> {
   readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'touch'>
-  readonly conversationMutex: KeyedMutex
-  readonly fetch: typeof fetch
 }
 
 type Message = NonNullable<CallInput<'sendMessage'>['body']>

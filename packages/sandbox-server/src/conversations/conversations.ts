@@ -1,27 +1,20 @@
 import { CallError, type Client, ConnectionError } from '@slipway/client'
-import {
-  type AppConversation,
-  type ExecutionStatus,
-  type Instant,
-  type LogFunction,
-  Problem,
-} from '@slipway/protocol'
-import type { KeyedMutex } from '@slipway/shared/async'
+import { type AppConversation, type ExecutionStatus, Problem } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import {
   type AppConversationFilter,
   type AppConversationQuery,
   type AppConversationRow,
-  type ControlPlaneStore,
   ownedBy,
   type RowPage,
   type SandboxRow,
   type Scope,
-  type Storage,
 } from '@slipway/storage'
-import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
+import type { Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { ConversationStarter } from '../start/conversation-starter.ts'
 import { checkRepository } from '../start/git-repository.ts'
 import type { PendingMessages } from './pending-messages.ts'
+import type { ConversationContext } from './records/conversation-context.ts'
 import { parseUuid, toHexId } from './records/conversation-ids.ts'
 import {
   type ConversationMetadata,
@@ -30,7 +23,6 @@ import {
   toAppConversation,
   visibleSandboxStatus,
 } from './records/conversation-info.ts'
-import type { RemovedConversations } from './records/removed-conversations.ts'
 
 /** Bound of the time that a list waits for the statuses of agent servers. */
 const statusTimeoutMs = 3_000
@@ -44,16 +36,10 @@ type ConversationPatch = { readonly title?: string | null | undefined } & Pick<
   'public' | 'selected_repository' | 'selected_branch' | 'git_provider' | 'tags'
 >
 
-interface ConversationsDeps {
-  readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks'>
-  readonly storage: Pick<Storage, 'conversations'>
+interface ConversationsDeps extends Omit<ConversationContext, 'fetch'> {
   readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'remove'>
   readonly starter: Pick<ConversationStarter, 'cancel' | 'hasOthers'>
   readonly pendingMessages: Pick<PendingMessages, 'remove'>
-  readonly removedConversations: RemovedConversations
-  readonly conversationMutex: KeyedMutex
-  readonly log: LogFunction
-  readonly now: () => Instant
 }
 
 /** The conversations of users: their rows, combined with the current state of their sandboxes. */
@@ -123,10 +109,9 @@ export class Conversations {
     const row = await conversationMutex.runExclusive(id, async () => {
       const current = await this.getOwned(scope, id)
       const { title, ...rest } = patch
-      const changes = Object.entries(rest).filter(([, value]) => value !== undefined)
       const members: ConversationMetadata = {
         ...parseMetadata(current),
-        ...Object.fromEntries(changes),
+        ...definedMembers(rest),
         ...(title === undefined ? {} : { isTitleChosen: title !== null }),
       }
       return await controlPlane.conversations.update(id, {
@@ -140,10 +125,7 @@ export class Conversations {
     return info
   }
 
-  /**
-   * Removes a conversation with its history, its children first, and its sandbox unless others use it. Each
-   * step is repeatable and the row is removed last: after a crash, a repeated call completes the removal.
-   */
+  /** Children first, the sandbox unless others use it, the row last: a repeated call completes a removal. */
   async remove(scope: Scope, id: string, visited: Set<string> = new Set()): Promise<void> {
     const row = await this.getOwned(scope, id)
     visited.add(id)
@@ -162,7 +144,7 @@ export class Conversations {
     const isShared = isLiving && (await starter.hasOthers(sandbox.id, row.id))
     // First, because its agent server may still send events.
     await removedConversations.add(row.id, row.sandbox, { isDurable: isShared })
-    if (isShared) await this.#removeFromSandbox(row, sandbox)
+    if (isShared) await this.removeFromSandbox(row.id, sandbox)
     else if (isLiving && sandbox.owner === row.owner) await sandboxes.remove(sandbox)
     await storage.conversations.remove(row.id)
     await pendingMessages.remove(row.id)
@@ -170,34 +152,20 @@ export class Conversations {
     await controlPlane.conversations.remove(row.id)
   }
 
-  /** A sandbox that does not answer removes it when it next sends events of it. */
-  async #removeFromSandbox(row: AppConversationRow, sandbox: SandboxRow): Promise<void> {
-    const connection = this.#deps.sandboxes.getConnection(sandbox)
-    if (connection !== undefined) await removeFromAgentServer(connection, row.id, this.#deps.log)
-  }
-
-  /** Removes a conversation from an agent server that still sends events of it. */
-  removeInBackground(id: string, sandbox: SandboxRow): void {
-    const connection = this.#deps.sandboxes.getConnection(sandbox)
-    if (connection !== undefined) void removeFromAgentServer(connection, id, this.#deps.log)
-  }
-}
-
-/** Never rejects. */
-async function removeFromAgentServer(
-  { client }: SandboxConnection,
-  id: string,
-  log: LogFunction,
-): Promise<void> {
-  try {
+  /** Never rejects: an agent server that does not answer removes it when it next sends events of it. */
+  async removeFromSandbox(id: string, sandbox: SandboxRow): Promise<void> {
+    const { sandboxes, log } = this.#deps
     const params = { conversation_id: id }
-    await client.call('deleteConversation', { params, signal: AbortSignal.timeout(deleteTimeoutMs) })
-  } catch (error) {
-    if (error instanceof CallError && error.status === 404) return
-    log('warn', 'an agent server did not remove a conversation', {
-      conversation: id,
-      error: error instanceof ConnectionError ? 'no answer' : String(error),
-    })
+    const signal = AbortSignal.timeout(deleteTimeoutMs)
+    try {
+      await sandboxes.getConnection(sandbox)?.client.call('deleteConversation', { params, signal })
+    } catch (error) {
+      if (error instanceof CallError && error.status === 404) return
+      log('warn', 'an agent server did not remove a conversation', {
+        conversation: id,
+        error: error instanceof ConnectionError ? 'no answer' : String(error),
+      })
+    }
   }
 }
 

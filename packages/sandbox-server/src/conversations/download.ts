@@ -1,11 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import { type Storage, zipConversation } from '@slipway/storage'
 
-/**
- * Conversations as zip files (wire 3.10): `meta.json`, and `event_{number of six digits}_{id}.json` for each
- * event. Read from the log while it is sent, so memory does not depend on the size or the reader. One
- * download at a time for a conversation; a second one is a Problem `busy`.
- */
+/** Zip files (wire 3.10), read from the log while they are sent. A Problem `busy` for a concurrent download. */
 export class ConversationDownloads {
   readonly #storage: Pick<Storage, 'log' | 'conversations'>
   readonly #active = new Set<string>()

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { CallError, type CallInput } from '@slipway/client'
-import { type Instant, type LogFunction, Problem } from '@slipway/protocol'
-import type { KeyedMutex } from '@slipway/shared/async'
-import { type ControlPlaneStore, ownedBy, type PendingMessageRow, type Scope } from '@slipway/storage'
+import { Problem } from '@slipway/protocol'
+import { ownedBy, type PendingMessageRow, type Scope } from '@slipway/storage'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
+import type { ConversationContext } from './records/conversation-context.ts'
 import { parseUuid } from './records/conversation-ids.ts'
 
 const maxPending = 10
@@ -13,12 +13,9 @@ const sendTimeoutMs = 30_000
 
 type Message = NonNullable<CallInput<'sendMessage'>['body']>
 
-interface PendingMessagesDeps {
-  readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks' | 'pendingMessages'>
+interface PendingMessagesDeps
+  extends Pick<ConversationContext, 'controlPlane' | 'conversationMutex' | 'log' | 'now'> {
   readonly sandboxes: Pick<Sandboxes, 'find' | 'getConnection' | 'touch'>
-  readonly conversationMutex: KeyedMutex
-  readonly log: LogFunction
-  readonly now: () => Instant
 }
 
 /** Messages for conversations that are not ready, each retried in order until its agent server stores it. */
@@ -31,10 +28,7 @@ export class PendingMessages implements AsyncDisposable {
     this.#deps = deps
   }
 
-  /**
-   * Stores a message and returns its place in the queue from 1. `to` is the id of a conversation, or `task-`
-   * and the id of its start task. Problems: `not_found`, `too_many` when ten wait already.
-   */
+  /** `to`: a conversation, or `task-` and its start task. Problems: `not_found`, `too_many` when ten wait. */
   async add(scope: Scope, to: string, message: Message) {
     const { controlPlane, now } = this.#deps
     const target = await this.#resolveTarget(scope, to)

@@ -1,5 +1,5 @@
 import type { Handlers } from '@slipway/http'
-import { type Llm, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import { Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import type { Accounts } from '../accounts/accounts.ts'
 import { type Caller, getCaller, hideSessionKey } from '../auth/authenticator.ts'
 import type { AgentCalls } from '../conversations/agent-calls.ts'
@@ -7,7 +7,6 @@ import type { Conversations } from '../conversations/conversations.ts'
 import type { ConversationDownloads } from '../conversations/download.ts'
 import type { PendingMessages } from '../conversations/pending-messages.ts'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
-import { toAppConversation } from '../conversations/records/conversation-info.ts'
 
 const success = { json: { success: true } }
 
@@ -61,7 +60,10 @@ export function appConversationHandlers(deps: {
     async switchAppProfile(request) {
       const row = await getOwned(request)
       const { profile_name: name } = request.body
-      const llm = await resolveProfile(accounts, row.owner, name)
+      const llm = await accounts.model(row.owner, { profile: name }).catch((error: unknown) => {
+        const isUnusable = error instanceof Problem && error.code === 'invalid'
+        throw isUnusable ? new Problem('not_found', `Profile not found: ${name}`) : error
+      })
       await calls.switchModel(row, { name, llm }, request.signal)
       return success
     },
@@ -96,14 +98,8 @@ export function appConversationHandlers(deps: {
     async downloadAppConversation(request) {
       const row = await getOwned(request)
       const [info] = await conversations.toInfos([row])
-      const bare = toAppConversation(row, {
-        sandbox: undefined,
-        connection: undefined,
-        executionStatus: null,
-        childIds: [],
-      })
       // A file to pass on contains no key of a sandbox.
-      const meta = { ...(info ?? bare), session_api_key: null, conversation_url: null }
+      const meta = { ...info, session_api_key: null, conversation_url: null }
       return {
         contentType: 'application/zip',
         headers: { 'content-disposition': `attachment; filename=conversation_${toHexId(row.id)}.zip` },
@@ -116,18 +112,4 @@ export function appConversationHandlers(deps: {
       return { status: 201, json: { id, queued: true, position } }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
-}
-
-/** A Problem `not_found` for a profile without a usable model. */
-async function resolveProfile(
-  accounts: Pick<Accounts, 'model'>,
-  owner: string | null,
-  name: string,
-): Promise<Llm> {
-  try {
-    return await accounts.model(owner, { profile: name })
-  } catch (error) {
-    if (!(error instanceof Problem) || error.code !== 'invalid') throw error
-    throw new Problem('not_found', `Profile not found: ${name}`)
-  }
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Handlers } from '@slipway/http'
 import { formatInstant, type Instant, Problem, type sandboxServerRoutes } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import type { ApiKeyRow, OrgRow, SandboxRows, UserRow, UserRows } from '@slipway/storage'
 import type { Quota } from '../accounts/quota.ts'
 import { issueApiKey, type KeyRequest } from '../auth/api-keys.ts'
@@ -100,8 +101,7 @@ export function keyHandlers(deps: {
         await requireOrg(org_id)
         await users.addMember(org_id, user_id)
       }
-      const changes = Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
-      const change = { ...changes, ...(org_id === undefined ? {} : { org: org_id }) }
+      const change = { ...definedMembers(members), ...(org_id === undefined ? {} : { org: org_id }) }
       return { json: userInfo(requireFound(await users.updateUser(user_id, change), 'user')) }
     },
     async deleteUser(request) {

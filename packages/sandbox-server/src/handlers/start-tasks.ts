@@ -35,10 +35,7 @@ export function startTaskHandlers(deps: {
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
 
-/**
- * One JSON array with an element for each change. A client that disconnects does not stop the start and
- * its slot of the quota stays used, as after a plain start.
- */
+/** A JSON array with an element for each change. A client that disconnects does not stop the start. */
 async function* taskStream(progress: StartProgress): AsyncGenerator<string> {
   let separator = '[\n'
   for await (const row of progress.states()) {

@@ -6,10 +6,7 @@ import { maxMetrics, parseMetrics } from '../conversations/records/usage-metrics
 
 const maxTags = 100
 
-/**
- * The changes of a row from a report of its agent server: title (unless a user set one), tags, status, model
- * and usage. The report is not trusted: members of wrong types are ignored.
- */
+/** The changes of a row from a report, which is not trusted: members of wrong types are ignored. */
 export function applyConversationInfo(
   row: AppConversationRow,
   info: Readonly<Record<string, unknown>>,

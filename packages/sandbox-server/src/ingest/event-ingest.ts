@@ -1,20 +1,12 @@
-import { type Instant, type LogFunction, Problem, parseInstant } from '@slipway/protocol'
-import type { KeyedMutex } from '@slipway/shared/async'
-import {
-  type AppConversationRow,
-  type ControlPlaneStore,
-  type SandboxRow,
-  type Storage,
-  type StoredEvent,
-  toReceivedEvent,
-} from '@slipway/storage'
+import { Problem, parseInstant } from '@slipway/protocol'
+import { type AppConversationRow, type SandboxRow, type StoredEvent, toReceivedEvent } from '@slipway/storage'
+import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { parseUuid } from '../conversations/records/conversation-ids.ts'
 import {
   type ConversationMetadata,
   defaultTitle,
   parseMetadata,
 } from '../conversations/records/conversation-info.ts'
-import type { RemovedConversations } from '../conversations/records/removed-conversations.ts'
 import { maxMetrics, type UsageMetrics } from '../conversations/records/usage-metrics.ts'
 import { applyConversationInfo } from './conversation-update.ts'
 import { type IncomingEvent, readEvents } from './read-events.ts'
@@ -24,22 +16,13 @@ const maxConcurrentBodies = 8
 /** `updated_at` moves at most this often for events alone. */
 const touchIntervalMicros = 1_000_000
 
-interface EventIngestDeps {
-  readonly storage: Pick<Storage, 'log' | 'conversations'>
-  readonly controlPlane: Pick<ControlPlaneStore, 'conversations'>
-  readonly removedConversations: RemovedConversations
-  /** Held while the records of a conversation change. */
-  readonly conversationMutex: KeyedMutex
+interface EventIngestDeps extends Omit<ConversationContext, 'fetch'> {
   /** Called when a sandbox sends events of a removed conversation. */
   readonly onRemoved: (conversation: string, sandbox: SandboxRow) => void
-  readonly log: LogFunction
-  /** Now, in microseconds. */
-  readonly now: () => Instant
 }
 
 /**
- * Ingest of events: a sandbox sends the logs of its agent server, and the same bytes are stored here in the
- * same order while the conversation exists. A sandbox is not trusted: it reaches only its own conversations
+ * Stores the logs of agent servers, byte by byte. A sandbox is not trusted: it reaches only its own conversations
  * (a Problem `unauthorized` otherwise), and all its input is checked and bounded.
  */
 export class EventIngest {
@@ -54,9 +37,8 @@ export class EventIngest {
   }
 
   /**
-   * Reads a JSON array of events and resolves when all of them are durable. `after` is the position before
-   * the first one in the sender's log: stored events are skipped. Without it, events are compared by id.
-   * Returns the position from which the sender continues when earlier events are missing here.
+   * Resolves when all events are durable. `after` is the sender's position before the first one; without it,
+   * events are compared by id. Returns the position where the sender continues when earlier ones are missing.
    */
   async receiveEvents(
     sandbox: SandboxRow,
@@ -172,10 +154,7 @@ export class EventIngest {
     return undefined
   }
 
-  /**
-   * The events of a batch that are not stored. Different events at stored positions mean that the agent
-   * server began a new log: those with unknown ids are new too.
-   */
+  /** The events that are not stored. Different ones at stored positions belong to a new log. */
   async #selectNew(
     id: string,
     events: readonly IncomingEvent[],

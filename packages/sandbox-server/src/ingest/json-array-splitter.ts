@@ -3,10 +3,7 @@ import { invalidInput } from '@slipway/protocol'
 const [quote, backslash, comma, open, close] = [0x22, 0x5c, 0x2c, 0x5b, 0x5d]
 const [openBrace, closeBrace] = [0x7b, 0x7d]
 
-/**
- * Splits the text of a JSON array into the bytes of its elements, without surrounding white space. Elements
- * are not validated; when each one is valid JSON, so is the array. A Problem `invalid` for other texts.
- */
+/** Splits a JSON array into the bytes of its elements, not validated. A Problem `invalid` for other texts. */
 export class JsonArraySplitter {
   #position: 'before' | 'first' | 'inside' | 'after' = 'before'
   #depth = 0
@@ -87,11 +84,8 @@ export class JsonArraySplitter {
 }
 
 function trimWhitespace(bytes: Buffer): Buffer {
-  let from = 0
-  let to = bytes.length
-  while (from < to && isWhitespace(Number(bytes[from]))) from++
-  while (to > from && isWhitespace(Number(bytes[to - 1]))) to--
-  return bytes.subarray(from, to)
+  const isText = (byte: number) => !isWhitespace(byte)
+  return bytes.subarray(bytes.findIndex(isText), bytes.findLastIndex(isText) + 1)
 }
 
 function isWhitespace(byte: number): boolean {

@@ -16,10 +16,7 @@ const requestTimeoutMs = 5_000
 /** A longer answer counts as none: sandboxes are not trusted. */
 const maxAnswerBytes = 64 * 1024
 
-/**
- * Asks an agent server whether it is ready and accepts the session key, which distinguishes it from a foreign
- * one. Rejects only by the signal.
- */
+/** Whether an agent server is ready and accepts the key: a foreign one would not. Rejects by the signal. */
 export async function probeHealth(url: string, key: string | null, context: ProbeContext): Promise<Health> {
   const ready = await fetchJson(`${url}/ready`, {}, context)
   if (typeof ready === 'string') return pending(ready)

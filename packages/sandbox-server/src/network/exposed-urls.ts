@@ -13,10 +13,7 @@ export const proxyPathNames: Readonly<Record<string, string>> = {
   WORKER_2: 'worker_2',
 }
 
-/**
- * URLs of a sandbox for callers: direct ones if possible (`auto`: if this server is on their machine),
- * otherwise through the proxy, always for addresses without a port.
- */
+/** Direct URLs if possible (`auto`: callers are on this machine), otherwise through the proxy. */
 export function exposedUrls(
   id: string,
   { addresses }: Pick<ObservedSandbox, 'addresses'>,

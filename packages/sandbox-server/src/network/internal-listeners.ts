@@ -40,10 +40,7 @@ interface InternalListenersOptions {
   readonly pollMs?: readonly [number, number]
 }
 
-/**
- * Listeners for sandboxes that cannot reach the address of the server: a Unix socket for those without a
- * network, and the current address of the network of a backend. They serve only the routes for sandboxes.
- */
+/** For sandboxes that cannot reach the server: a Unix socket, and the address of a backend's network. */
 export class InternalListeners implements AsyncDisposable {
   readonly #options: InternalListenersOptions
   #socket: Listening | undefined

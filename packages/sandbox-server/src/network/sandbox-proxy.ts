@@ -7,7 +7,7 @@ import { proxyPathNames } from './exposed-urls.ts'
 type Header = ProxyRequest['header']
 type AuthenticateCaller = (header: Header) => Promise<Scope & { readonly scopes: readonly KeyScope[] }>
 
-export interface ProxiedSandboxes {
+interface ProxiedSandboxes {
   find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]>
   /** From this machine, by name of the wire. */
   addresses(row: SandboxRow): Readonly<Record<string, string>>
@@ -18,9 +18,8 @@ export interface ProxiedSandboxes {
 const ownCookie = /^(api_key|keycloak_auth\w*)=/
 
 /**
- * Sandboxes below this server: `/sandboxes/{id}/agent`, `/worker_1`, `/worker_2`. The agent server checks its
- * key; a worker checks nothing, so the session key or a key of the owner is required here. A request never
- * resumes a sandbox. Credentials of this server are not forwarded.
+ * Sandboxes below this server. An agent server checks its key; a worker checks nothing, so the session key or a
+ * key of the owner is required here. Never resumes a sandbox, and forwards no credentials of this server.
  */
 export function sandboxProxyRoute(deps: {
   readonly sandboxes: ProxiedSandboxes

@@ -12,55 +12,50 @@ type ConcurrencyLimitDeps = SandboxContext & {
   readonly lastUse: LastUseTracker
 }
 
-/** Limits the running sandboxes of one owner. Those in ERROR and MISSING do not count. */
-export class ConcurrencyLimit {
-  readonly #deps: ConcurrencyLimitDeps
-
-  constructor(deps: ConcurrencyLimitDeps) {
-    this.#deps = deps
-  }
-
-  /**
-   * Resolves when one more may run, if necessary after a pause of an idle one; a Problem `too_many`
-   * otherwise. One call at a time for each owner. `except`: the sandbox that is to run, which does not count.
-   */
-  async ensureCapacity(owner: string | null, except?: string): Promise<void> {
-    const { maxSandboxes: limit, maxSandboxesPolicy: policy, rows } = this.#deps
-    if (limit <= 0) return
-    const others = (await rows.listRunning(owner)).filter(
-      ({ id, status }) => id !== except && (status === 'RUNNING' || status === 'STARTING'),
-    )
-    let current = others.length
-    if (policy === 'pause_idle') {
-      for (const row of others) {
-        if (current < limit) return
-        if (await this.#pauseIfIdle(row)) current -= 1
-      }
-    }
-    if (current < limit) return
-    const hint = policy === 'refuse' ? '' : ', and none of them is idle'
-    const message = `${current} sandboxes of yours run and ${limit} may${hint}: pause or delete one first.`
-    const members = { error: 'CONCURRENCY_LIMIT_REACHED', limit, current }
-    throw new Problem('too_many', message, undefined, members)
-  }
-
-  async #pauseIfIdle(row: SandboxRow): Promise<boolean> {
-    if (row.status !== 'RUNNING' || !(await this.#isIdle(row))) return false
-    try {
-      await this.#deps.desired.pause(row.id)
-      return true
-    } catch (error) {
-      if (error instanceof Problem) return false
-      throw error
+/**
+ * Resolves when one more sandbox of the owner may run, if necessary after a pause of an idle one; a Problem `too_many`
+ * otherwise. Those in ERROR and MISSING do not count, nor `except`, which is to run.
+ */
+export async function ensureCapacity(
+  deps: ConcurrencyLimitDeps,
+  owner: string | null,
+  except?: string,
+): Promise<void> {
+  const { maxSandboxes: limit, maxSandboxesPolicy: policy, rows } = deps
+  if (limit <= 0) return
+  const others = (await rows.listRunning(owner)).filter(
+    ({ id, status }) => id !== except && (status === 'RUNNING' || status === 'STARTING'),
+  )
+  let current = others.length
+  if (policy === 'pause_idle') {
+    for (const row of others) {
+      if (current < limit) return
+      if (await pauseIfIdle(deps, row)) current -= 1
     }
   }
+  if (current < limit) return
+  const hint = policy === 'refuse' ? '' : ', and none of them is idle'
+  const message = `${current} sandboxes of yours run and ${limit} may${hint}: pause or delete one first.`
+  const members = { error: 'CONCURRENCY_LIMIT_REACHED', limit, current }
+  throw new Problem('too_many', message, undefined, members)
+}
 
-  async #isIdle(row: SandboxRow): Promise<boolean> {
-    const { evictIdleSeconds, now, infoReader, lastUse } = this.#deps
-    const unusedSeconds = now() / 1000 - lastUse.lastUse(row) / 1_000_000
-    const connection = infoReader.getConnection(row)
-    if (connection === undefined || unusedSeconds < evictIdleSeconds) return false
-    const idleSeconds = await fetchIdleSeconds(connection, this.#deps)
-    return idleSeconds !== undefined && idleSeconds >= evictIdleSeconds
+async function pauseIfIdle(deps: ConcurrencyLimitDeps, row: SandboxRow): Promise<boolean> {
+  if (row.status !== 'RUNNING' || !(await isIdle(deps, row))) return false
+  try {
+    await deps.desired.pause(row.id)
+    return true
+  } catch (error) {
+    if (error instanceof Problem) return false
+    throw error
   }
+}
+
+async function isIdle(deps: ConcurrencyLimitDeps, row: SandboxRow): Promise<boolean> {
+  const { evictIdleSeconds, now, infoReader, lastUse } = deps
+  const unusedSeconds = now() / 1000 - lastUse.lastUse(row) / 1_000_000
+  const connection = infoReader.getConnection(row)
+  if (connection === undefined || unusedSeconds < evictIdleSeconds) return false
+  const idleSeconds = await fetchIdleSeconds(connection, deps)
+  return idleSeconds !== undefined && idleSeconds >= evictIdleSeconds
 }

@@ -53,7 +53,6 @@ export class ControlLoop implements AsyncDisposable {
     refill().catch((error: unknown) => this.#logFailure(error))
   }
 
-  /** Stops the loop; the sandboxes stay as they are. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#timer)
     await this.#deps.reconciler[Symbol.asyncDispose]()

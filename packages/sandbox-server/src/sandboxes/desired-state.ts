@@ -36,10 +36,7 @@ export class DesiredStateWriter {
     this.#deps.reconciler.notify(id)
   }
 
-  /**
-   * Resolves when all of its processes are paused, also those of a sandbox that is starting. A Problem
-   * `conflict` in ERROR and MISSING, `unavailable` when the backend cannot do it now: then it is retried.
-   */
+  /** Resolves when it is paused. A Problem `conflict` in ERROR and MISSING, `unavailable` for a retry. */
   async pause(id: string): Promise<void> {
     const requirePausable = ({ status }: SandboxRow) => {
       if (status === 'ERROR' || status === 'MISSING')
@@ -75,10 +72,7 @@ export class DesiredStateWriter {
     }
   }
 
-  /**
-   * Resolves when the sandbox is as desired (RUNNING or PAUSED), or in ERROR or MISSING. A Problem
-   * `not_found` when it is deleted; rejects with the reason of the signal.
-   */
+  /** Resolves when it is as desired, in ERROR or MISSING. A Problem `not_found` when it is deleted. */
   async waitSettled(id: string, signal: AbortSignal): Promise<SandboxRow> {
     const { repository, signal: stopping } = this.#deps
     const read = async () => {

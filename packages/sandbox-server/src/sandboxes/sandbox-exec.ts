@@ -23,10 +23,7 @@ const maxPollMs = 1_000
 /** Added to the timeout of the agent server. */
 const timeoutGraceMs = 15_000
 
-/**
- * Runs a command by bash in a sandbox. Polls for its end: long connections break, and a lost answer does no
- * harm. Rejects as the client does.
- */
+/** Runs a command by bash. Polls for its end: long connections break, and a lost answer does no harm. */
 export async function execCommand(
   { client }: ExecTarget,
   command: string,

@@ -3,7 +3,7 @@ import { invalidInput, must, Problem, type SandboxInfo } from '@slipway/protocol
 import { KeyedMutex } from '@slipway/shared/async'
 import { ownedBy, type PageQuery, type RowPage, type SandboxRow, type Scope } from '@slipway/storage'
 import { hashKey } from '../auth/authenticator.ts'
-import { ConcurrencyLimit } from './concurrency-limit.ts'
+import { ensureCapacity } from './concurrency-limit.ts'
 import { ControlLoop } from './control-loop.ts'
 import { DesiredStateWriter, notFoundProblem } from './desired-state.ts'
 import { ActivityMonitor } from './lifetimes/activity-monitor.ts'
@@ -31,10 +31,7 @@ export interface StartSandboxOptions {
 
 const idPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
-/**
- * The sandboxes of all owners. Makes the desired state durable; then a worker for each sandbox makes it true,
- * also after a crash. Of two concurrent calls the later one wins, and both succeed.
- */
+/** Makes the desired state of sandboxes durable; then a worker for each makes it true, also after a crash. */
 export class Sandboxes implements AsyncDisposable {
   readonly #parts: ReturnType<typeof assemble>
   readonly #ownerMutex = new KeyedMutex()
@@ -43,10 +40,7 @@ export class Sandboxes implements AsyncDisposable {
     this.#parts = assemble(options)
   }
 
-  /**
-   * Writes the row of a new sandbox, STARTING, and returns it. A Problem `invalid` for an unknown spec or an
-   * invalid id, `too_many` at the limit of running sandboxes, `conflict` when another sandbox has the id.
-   */
+  /** Problems: `invalid` (spec, id), `too_many` at the limit, `conflict` when another sandbox has the id. */
   async start(scope: Scope, options: StartSandboxOptions = {}): Promise<SandboxRow> {
     const owner = must(scope.owner, 'the owner of a sandbox')
     const spec = this.#parts.specs.resolve(options.spec)
@@ -54,7 +48,7 @@ export class Sandboxes implements AsyncDisposable {
     return await this.#ownerMutex.runExclusive(owner, async () => {
       const existing = id === undefined ? undefined : await this.#parts.repository.get(id)
       if (existing !== undefined) return requireSameSandbox(existing, scope, spec)
-      await this.#parts.concurrencyLimit.ensureCapacity(owner)
+      await ensureCapacity(this.#parts, owner)
       const org = scope.org ?? null
       const pooled =
         id === undefined && spec.warm > 0 ? await this.#parts.pool.claim(spec, owner, org) : undefined
@@ -86,14 +80,11 @@ export class Sandboxes implements AsyncDisposable {
     return this.#parts.desired.pause(id)
   }
 
-  /**
-   * Resolves when it is on its way, at once when it is STARTING or RUNNING. A Problem `conflict` when nothing
-   * is left of it, `too_many` at the limit of running sandboxes.
-   */
+  /** Resolves when it is on its way. A Problem `conflict` without a rest of it, `too_many` at the limit. */
   async resume({ id, owner }: SandboxRow): Promise<void> {
     await this.#ownerMutex.runExclusive(owner ?? '', async () => {
       if (!needsResume(await this.#parts.desired.get(id))) return
-      await this.#parts.concurrencyLimit.ensureCapacity(owner, id)
+      await ensureCapacity(this.#parts, owner, id)
       await this.#parts.desired.update(id, (row) => {
         if (!needsResume(row)) return undefined
         const used_at = this.#parts.now() * 1000
@@ -195,7 +186,7 @@ function assemble(options: SandboxesOptions) {
   const pool = new WarmPool(deps)
   const activityMonitor = new ActivityMonitor(deps)
   const parts = { ...deps, desired: new DesiredStateWriter(deps), pool, activityMonitor }
-  return { ...parts, concurrencyLimit: new ConcurrencyLimit(parts), loop: new ControlLoop(parts) }
+  return { ...parts, loop: new ControlLoop(parts) }
 }
 
 function requestedId(scope: Scope, { id, idempotencyKey }: StartSandboxOptions): string | undefined {

@@ -1,7 +1,8 @@
 import { type AppConversationStartRequest, invalidInput, type Llm, Problem } from '@slipway/protocol'
 import { findSecretTexts, outputForms, Redactor, redact, redactedText } from '@slipway/shared/redaction'
-import { type AppConversationRow, type ControlPlaneStore, ownedBy, type Scope } from '@slipway/storage'
+import { type AppConversationRow, ownedBy, type Scope } from '@slipway/storage'
 import type { Accounts } from '../accounts/accounts.ts'
+import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
 import { checkRepository } from './git-repository.ts'
 
@@ -20,17 +21,12 @@ export interface AdmittedStart {
 
 /** Checks a request. Problems: `invalid`, and `conflict` for the id of a conversation of another owner. */
 export async function admitStart(
-  {
-    controlPlane,
-    accounts,
-  }: {
-    readonly controlPlane: Pick<ControlPlaneStore, 'conversations'>
-    readonly accounts: Pick<Accounts, 'model'>
-  },
+  deps: Pick<ConversationContext, 'controlPlane'> & { readonly accounts: Pick<Accounts, 'model'> },
   scope: Scope,
   id: string,
   request: AppConversationStartRequest,
 ): Promise<AdmittedStart> {
+  const { controlPlane, accounts } = deps
   checkRepository(request.selected_repository)
   if (request.agent_profile_id !== undefined)
     throw invalidInput(['body', 'agent_profile_id'], 'There is no such agent profile')

@@ -1,6 +1,6 @@
 import type { CallInput } from '@slipway/client'
 import type { AppConversationStartRequest, Llm, UserSettings } from '@slipway/protocol'
-import { isRecord } from '@slipway/shared/json'
+import { definedMembers, isRecord } from '@slipway/shared/json'
 import type { AccountSecrets } from '../accounts/accounts.ts'
 import { suggestedTaskMessage } from './suggested-task.ts'
 
@@ -28,6 +28,7 @@ export function createConversationBody(start: ConversationSettings): CreateConve
   const { id, request, workingDir, parent } = start
   const settings = start.settings.conversation_settings
   const initial_message = initialMessage(request)
+  const { tags, plugins } = request
   const secrets = {
     ...Object.fromEntries(
       Object.entries(start.secrets).map(([name, { value, description }]) => [
@@ -47,10 +48,7 @@ export function createConversationBody(start: ConversationSettings): CreateConve
     ),
     max_iterations: request.max_iterations ?? settings.max_iterations,
     secrets,
-    ...(parent === undefined ? {} : { parent_conversation_id: parent }),
-    ...(initial_message === undefined ? {} : { initial_message }),
-    ...(request.tags === undefined ? {} : { tags: request.tags }),
-    ...(request.plugins === undefined ? {} : { plugins: request.plugins }),
+    ...definedMembers({ parent_conversation_id: parent, initial_message, tags, plugins }),
     autotitle: request.title === undefined,
   }
 }

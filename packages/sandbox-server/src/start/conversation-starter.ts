@@ -1,10 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import {
-  type AppConversationStartRequest,
-  type LogFunction,
-  Problem,
-  type UserSettings,
-} from '@slipway/protocol'
+import { type AppConversationStartRequest, Problem, type UserSettings } from '@slipway/protocol'
 import { createHistogram } from '@slipway/shared/metrics'
 import type { Redactor } from '@slipway/shared/redaction'
 import type { Scope, StartTaskRow } from '@slipway/storage'
@@ -20,7 +15,6 @@ interface ConversationStarterDeps extends StartRunDeps {
   readonly quota: Pick<Quota, 'reserve' | 'release'>
   /** Delivers the pending messages of a conversation in the background. */
   readonly deliver: (conversation: string) => void
-  readonly log: LogFunction
 }
 
 /** A start in progress. */
@@ -34,9 +28,8 @@ interface ActiveStart {
 }
 
 /**
- * Starts conversations (wire 3.1). `start` resolves when the task is durable and its sandbox is chosen; the
- * rest runs in the background. Every change of a task is durable before it is visible. A start that becomes
- * READY uses a slot of the quota; any other releases it.
+ * Starts conversations (wire 3.1), in the background once the task is durable and its sandbox is chosen. A change
+ * of a task is durable before it is visible. A start that becomes READY uses a slot of the quota.
  */
 export class ConversationStarter implements AsyncDisposable {
   readonly #deps: ConversationStarterDeps
@@ -62,10 +55,7 @@ export class ConversationStarter implements AsyncDisposable {
     }
   }
 
-  /**
-   * Begins a start, or returns the one of the same conversation in progress. Problems: `invalid`, `conflict`
-   * for an id of another owner, `too_many` for the quota and the limit of sandboxes.
-   */
+  /** Returns a start in progress too. Problems: `invalid`, `conflict` (id of another owner), `too_many`. */
   async start(scope: Scope, request: AppConversationStartRequest): Promise<StartProgress> {
     if (this.#isClosing) throw new Problem('unavailable', 'The server is stopping')
     const id = request.conversation_id ?? randomUUID()

@@ -44,10 +44,7 @@ export function isUrl(repository: string): boolean {
   return repository.includes('://')
 }
 
-/**
- * Rejects an address with a user, a password or a key, which would be visible in lists, in the configuration
- * of the clone and in process lists. A Problem `invalid`.
- */
+/** A Problem `invalid` for an address with credentials, which lists and the clone would show. */
 export function checkRepository(repository: string | undefined): void {
   if (repository === undefined || !isUrl(repository)) return
   const hasUser = /^(?:https?|git|file):\/\/[^/]*@|^ssh:\/\/[^/@]*:[^/@]*@/.test(repository)
@@ -68,10 +65,7 @@ export function checkProviderHost(provider: string, host: string | undefined): v
   )
 }
 
-/**
- * The repository to clone. `host` of the token overrides the provider's; it may be a URL, for plain http.
- * Undefined: no host is known.
- */
+/** `host` of the token overrides the provider's; it may be a URL. Undefined: no host is known. */
 export function resolveRepository(
   selected: string,
   provider: Provider | undefined,

@@ -1,4 +1,5 @@
 import { posix } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import type { StartTaskStatus } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import {
@@ -40,9 +41,8 @@ export class PrepareError extends Error {}
 const maxReportedCharacters = 2_000
 
 /**
- * Prepares the workspace of a conversation (wire 3.2) and returns the directory of its project. A failed
- * clone is a `PrepareError`: an agent would not notice that its directory is empty. A failed setup script or
- * hook is a warning. Repeatable: existing work is not changed.
+ * Returns the directory of the project (wire 3.2). A failed clone is a `PrepareError`: an agent would not notice it.
+ * A failed setup script or hook is a warning. Repeatable: existing work is not changed.
  */
 export async function prepareWorkspace(target: ExecTarget, options: PrepareOptions): Promise<string> {
   const { directory, repository, identity, limits, signal, onStep, onWarning } = options
@@ -168,10 +168,7 @@ function setupCommand(projectDir: string): string {
 
 const hookMarker = '# made from .openhands/pre-commit.sh'
 
-/**
- * Installs the project's script as the pre-commit hook; an existing hook runs first. The script does not
- * become executable, because that would change the project.
- */
+/** An existing hook runs first. The script does not become executable: that would change the project. */
 function commitHookCommand(projectDir: string): string {
   const script = `#!/bin/sh
 ${hookMarker}
@@ -191,9 +188,6 @@ printf '%s' ${shellQuote(script)} > "$hooks/pre-commit" && chmod +x "$hooks/pre-
 
 /** The end of an output, without terminal control sequences. */
 function describeOutput({ stdout, stderr }: CommandResult): string {
-  const text = `${stdout}\n${stderr}`
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is removed
-    .replace(/\u001b\[[0-9;?]*[A-Za-z]|[\u0000-\u0008\u000b-\u001f\u007f]/g, '')
-    .trim()
-  return truncateStart(text, maxReportedCharacters)
+  const text = stripVTControlCharacters(`${stdout}\n${stderr}`).replace(/[^\P{Cc}\n\t]/gu, '')
+  return truncateStart(text.trim(), maxReportedCharacters)
 }

@@ -2,19 +2,18 @@ import { posix } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConnectionError } from '@slipway/client'
 import { type AppConversationStartRequest, must, type UserSettings } from '@slipway/protocol'
-import type { KeyedMutex } from '@slipway/shared/async'
 import type { Redactor, Secret } from '@slipway/shared/redaction'
-import type { AppConversationRow, ControlPlaneStore, Storage } from '@slipway/storage'
+import type { AppConversationRow } from '@slipway/storage'
 import type { AccountSecrets, Accounts } from '../accounts/accounts.ts'
 import type { GitProviders, GitToken } from '../accounts/git-providers.ts'
 import type { UserSettingsStore } from '../accounts/settings.ts'
+import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
 import {
   type ConversationMetadata,
   defaultTitle,
   parseMetadata,
 } from '../conversations/records/conversation-info.ts'
-import type { RemovedConversations } from '../conversations/records/removed-conversations.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import type { AdmittedStart } from './admission.ts'
 import { createConversationBody } from './conversation-request.ts'
@@ -35,16 +34,9 @@ interface StartAccounts extends Pick<Accounts, 'model' | 'secrets'> {
   readonly gitProviders: Pick<GitProviders, 'getToken'>
 }
 
-export interface StartRunDeps {
-  readonly controlPlane: Pick<ControlPlaneStore, 'conversations' | 'startTasks'>
-  readonly storage: Pick<Storage, 'conversations'>
+export interface StartRunDeps extends ConversationContext {
   readonly sandboxes: StartSandboxes
   readonly accounts: StartAccounts
-  readonly removedConversations: RemovedConversations
-  /** Held while the records of a conversation change. */
-  readonly conversationMutex: KeyedMutex
-  readonly fetch: typeof fetch
-  readonly now: () => number
   /** Limit for a sandbox to become RUNNING. */
   readonly waitMs: number
   readonly limits: PrepareTimeouts

@@ -29,10 +29,7 @@ interface SelectionContext {
   startingIn(sandbox: string): readonly string[]
 }
 
-/**
- * The sandbox of a new conversation: the requested one, else a preferred one, else by the grouping strategy,
- * else a new one. Problems of the sandboxes: `not_found`, `invalid` (spec), `too_many`.
- */
+/** The requested sandbox, else a preferred one, else one by the grouping strategy, else a new one. */
 export async function selectSandbox(
   context: SelectionContext,
   request: {
@@ -73,10 +70,7 @@ async function listCandidates(
   }
 }
 
-/**
- * Waits until the agent server of a sandbox answers; resumes a paused sandbox once. Rejects with a
- * `StartError` when the sandbox fails, or after `waitMs`.
- */
+/** Resumes a paused sandbox once. Rejects with a `StartError` when the sandbox fails, or after `waitMs`. */
 export async function waitUntilRunning(
   sandboxes: StartSandboxes,
   choice: SandboxRow,

@@ -1,7 +1,4 @@
-/**
- * The end of a text, of at most so many characters. It begins after a line break, or after a blank of a long line: a part of
- * a secret could not be recognized.
- */
+/** The end of a text, from a line break or a blank: a part of a secret could not be recognized. */
 export function truncateStart(text: string, maxChars: number): string {
   const characters = [...text]
   const from = characters.length - maxChars

@@ -305,7 +305,7 @@ export async function openTestServer(
   const conversations = new Conversations({ ...common, starter, pendingMessages })
   const ingest = new EventIngest({
     ...common,
-    onRemoved: (id, sandbox) => conversations.removeInBackground(id, sandbox),
+    onRemoved: (id, sandbox) => void conversations.removeFromSandbox(id, sandbox),
   })
   const routes = { ...appConversationRoutes, ...webhookRoutes }
   const handlers = {

@@ -16,12 +16,13 @@ const maxAttempts = 3
 const maxChecks = 50
 const checkIntervalMs = 200
 
-interface ContainerLauncherDeps {
+export interface ContainerLauncherDeps {
   readonly engine: Engine
   readonly objects: DockerObjects
   readonly network: SandboxNetwork
   readonly ledgerId: string
   readonly log: LogFunction
+  /** For specs without an image. */
   readonly defaultImage: string
 }
 
@@ -35,10 +36,7 @@ export class ContainerLauncher {
     this.#deps = deps
   }
 
-  /**
-   * Returns why the sandbox cannot run; undefined when it runs. Reuses objects of an earlier call. The volume
-   * comes first: it shows an interrupted start.
-   */
+  /** Returns why the sandbox cannot run. The volume comes first: it shows an interrupted start. */
   async launch(config: SandboxConfig): Promise<string | undefined> {
     const { engine, network, ledgerId, defaultImage } = this.#deps
     const name = `${network.name}-${config.id}`
@@ -57,10 +55,7 @@ export class ContainerLauncher {
     return await this.#startWithRetries(config, context)
   }
 
-  /**
-   * A port that was free at creation may be in use at the start: then it is created again, at last without an
-   * init process if the engine may have none. The last failed container stays, with the reason.
-   */
+  /** With other ports after a conflict, at last without an init process. The last failed container stays. */
   async #startWithRetries(
     config: SandboxConfig,
     context: Omit<ContainerContext, 'hasInit'>,
@@ -79,10 +74,7 @@ export class ContainerLauncher {
     }
   }
 
-  /**
-   * Removes the containers of the sandbox; a request of an ended process may still create one. False when a
-   * foreign container has its name.
-   */
+  /** A request of an ended process may still create one. False when a foreign container has its name. */
   async #removeConflicting(config: SandboxConfig, name: string): Promise<boolean> {
     const { objects } = this.#deps
     for (let look = 0; look < maxChecks; look += 1) {

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import type { LogFunction } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
 import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
-import { ContainerLauncher } from './container-launcher.ts'
+import { ContainerLauncher, type ContainerLauncherDeps } from './container-launcher.ts'
 import { DockerObjects } from './docker-objects.ts'
 import { Engine } from './engine.ts'
 import { describeIsolation, fetchEngineInfo } from './engine-info.ts'
@@ -16,13 +15,10 @@ import {
 import { configHash, configHashLabel, sandboxLabel } from './labels.ts'
 import { SandboxNetwork } from './network.ts'
 
-export interface DockerBackendOptions {
+export interface DockerBackendOptions
+  extends Pick<ContainerLauncherDeps, 'ledgerId' | 'log' | 'defaultImage'> {
   /** The Unix socket of the engine, also as `unix://...`; undefined: the first default one that exists. */
   readonly socketPath?: string | undefined
-  readonly ledgerId: string
-  readonly log: LogFunction
-  /** For specs without an image. */
-  readonly defaultImage: string
 }
 
 /**
@@ -34,26 +30,20 @@ export interface DockerBackendOptions {
  */
 export class DockerBackend implements Backend {
   readonly name = 'docker'
-  readonly #engine: Engine
-  readonly #network: SandboxNetwork
-  readonly #objects: DockerObjects
+  readonly #deps: ContainerLauncherDeps
   readonly #launcher: ContainerLauncher
-  readonly #log: LogFunction
   readonly #inspections = new Semaphore(8)
   readonly #starting = new Set<string>()
   readonly #failures = new Map<string, StartFailure>()
   readonly #lastOutputs = new Map<string, { readonly epoch: string; readonly text: string }>()
 
   /** Throws an Error when `socketPath` is no Unix socket. Does not connect yet. */
-  constructor({ socketPath, ledgerId, log, defaultImage }: DockerBackendOptions) {
+  constructor({ socketPath, ...options }: DockerBackendOptions) {
+    const { ledgerId } = options
     const engine = new Engine(socketPath)
     const network = new SandboxNetwork(engine, `slipway-${ledgerId.slice(0, 8)}`, ledgerId)
-    const objects = new DockerObjects(engine, ledgerId)
-    this.#engine = engine
-    this.#network = network
-    this.#objects = objects
-    this.#launcher = new ContainerLauncher({ engine, objects, network, log, ledgerId, defaultImage })
-    this.#log = log
+    this.#deps = { ...options, engine, network, objects: new DockerObjects(engine, ledgerId) }
+    this.#launcher = new ContainerLauncher(this.#deps)
   }
 
   hostUrl(port: number, network: SandboxConfig['network']): string | undefined {
@@ -63,11 +53,14 @@ export class DockerBackend implements Backend {
 
   /** Undefined for an engine in a virtual machine or without root, and for Podman while no sandbox runs. */
   gatewayAddress(): Promise<string | undefined> {
-    return this.#network.gatewayAddress()
+    return this.#deps.network.gatewayAddress()
   }
 
   async isolation(): Promise<Isolation> {
-    const [facts, isClosed] = await Promise.all([fetchEngineInfo(this.#engine), this.#network.isIsolated()])
+    const [facts, isClosed] = await Promise.all([
+      fetchEngineInfo(this.#deps.engine),
+      this.#deps.network.isIsolated(),
+    ])
     return describeIsolation(facts, isClosed)
   }
 
@@ -88,8 +81,8 @@ export class DockerBackend implements Backend {
 
   async list(id?: string): Promise<readonly ObservedSandbox[]> {
     const [containers, volumes] = await Promise.all([
-      this.#objects.listContainers(id),
-      this.#objects.listVolumes(id),
+      this.#deps.objects.listContainers(id),
+      this.#deps.objects.listVolumes(id),
     ])
     const inspected = containers.map(({ Id }) => this.#inspections.run(() => this.#inspect(Id)))
     const found = (await Promise.all(inspected)).filter((one) => one !== undefined)
@@ -103,51 +96,51 @@ export class DockerBackend implements Backend {
   }
 
   async pause(id: string): Promise<void> {
-    for (const { Id } of await this.#objects.listContainers(id)) {
+    for (const { Id } of await this.#deps.objects.listContainers(id)) {
       if (!(await this.#isContainerRunning(Id))) continue
-      const paused = await this.#engine.call('POST', `/containers/${Id}/pause`)
+      const paused = await this.#deps.engine.call('POST', `/containers/${Id}/pause`)
       if (paused.ok || !(await this.#isContainerRunning(Id))) continue
       const members = { sandbox_id: id, reason: paused.reason }
-      this.#log('warn', 'The container engine cannot pause; the sandbox is stopped instead', members)
+      this.#deps.log('warn', 'The container engine cannot pause; the sandbox is stopped instead', members)
       const path = `/containers/${Id}/stop`
-      await this.#engine.callOrThrow('POST', path, { query: { t: 5 } })
+      await this.#deps.engine.callOrThrow('POST', path, { query: { t: 5 } })
     }
   }
 
   async remove(id: string): Promise<void> {
-    await this.#objects.removeContainers(id)
-    await this.#objects.removeVolumes(id)
+    await this.#deps.objects.removeContainers(id)
+    await this.#deps.objects.removeVolumes(id)
     this.#failures.delete(id)
     this.#lastOutputs.delete(id)
   }
 
   /** Returns why it cannot run; undefined when it runs. Rejects with temporary failures. */
   async #ensureRunning(config: SandboxConfig): Promise<string | undefined> {
-    for (const { Id } of await this.#objects.listContainers(config.id)) {
-      const container = await this.#objects.inspect(Id)
+    for (const { Id } of await this.#deps.objects.listContainers(config.id)) {
+      const container = await this.#deps.objects.inspect(Id)
       if (container === undefined) continue
       if (container.State.Paused) {
-        await this.#engine.callOrThrow('POST', `/containers/${Id}/unpause`)
+        await this.#deps.engine.callOrThrow('POST', `/containers/${Id}/unpause`)
         return undefined
       }
       if (container.State.Running) return undefined
       const hasEnded = container.State.Status === 'exited'
       if (hasEnded && container.Config.Labels[configHashLabel] === configHash(config)) {
         const path = `/containers/${Id}/start`
-        if ((await this.#engine.call('POST', path)).ok) return undefined
+        if ((await this.#deps.engine.call('POST', path)).ok) return undefined
       }
-      await this.#objects.removeContainer(Id)
+      await this.#deps.objects.removeContainer(Id)
     }
     return await this.#launcher.launch(config)
   }
 
   async #isContainerRunning(containerId: string): Promise<boolean> {
-    const container = await this.#objects.inspect(containerId)
+    const container = await this.#deps.objects.inspect(containerId)
     return container?.State.Running === true && !container.State.Paused
   }
 
   async #inspect(containerId: string): Promise<ObservedSandbox | undefined> {
-    const container = await this.#objects.inspect(containerId)
+    const container = await this.#deps.objects.inspect(containerId)
     const id = container?.Config.Labels[sandboxLabel]
     if (container === undefined || id === undefined) return undefined
     const observed = toObservedSandbox(container, this.#inspectContext(id))
@@ -160,7 +153,7 @@ export class DockerBackend implements Backend {
   async #readLastOutput(containerId: string, { id, epoch }: ObservedSandbox): Promise<string> {
     const cached = this.#lastOutputs.get(id)
     if (cached?.epoch === epoch) return cached.text
-    const answer = await this.#engine.call<unknown>('GET', `/containers/${containerId}/logs`, {
+    const answer = await this.#deps.engine.call<unknown>('GET', `/containers/${containerId}/logs`, {
       query: { stdout: true, stderr: true, tail: 20 },
     })
     const text = answer.ok && Buffer.isBuffer(answer.value) ? decodeLastLines(answer.value) : ''

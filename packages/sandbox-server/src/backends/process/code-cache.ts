@@ -25,22 +25,15 @@ export interface CodeCacheOptions {
 const compileTimeoutMs = 60_000
 const compileScript = readFileSync(new URL('compile.sh', import.meta.url), 'utf8')
 
-/**
- * The compiled code of our own agent server, which halves its start time. An isolated agent server makes it.
- * Read-only for sandboxes: what one could write would run in all.
- */
+/** The compiled code of our agent server. Read-only: what one sandbox could write would run in all. */
 export class CodeCache {
   readonly #options: CodeCacheOptions
-  #folder: string | undefined
+  /** A folder of the host for sandboxes to read; undefined while there is none. */
+  folder: string | undefined
   #preparing: Promise<void> | undefined
 
   constructor(options: CodeCacheOptions) {
     this.#options = options
-  }
-
-  /** A folder of the host for sandboxes to read; undefined while there is none. */
-  get folder(): string | undefined {
-    return this.#folder
   }
 
   /** Finds or compiles it, once. Never rejects: without it sandboxes only start slower. */
@@ -61,7 +54,7 @@ export class CodeCache {
     for (const name of names.filter((each) => each !== basename(folder)))
       await rm(join(directory, name), { recursive: true, force: true })
     if (!names.includes(basename(folder))) await this.#compile(jail, folder)
-    this.#folder = folder
+    this.folder = folder
   }
 
   async #compile(jail: Jail | undefined, folder: string): Promise<void> {

@@ -63,10 +63,7 @@ async function findAddresses(
   return path === undefined ? {} : { AGENT_SERVER: `http+unix://${encodeURIComponent(path)}` }
 }
 
-/**
- * A path of the host to the socket of the sandbox; undefined before it exists. It is a second name of the
- * socket in a hidden folder, because the sandbox could replace its own by a link to a socket of the host.
- */
+/** A hidden second name of the socket: the sandbox could replace its own by a link to one of the host. */
 async function linkSocket(
   directory: string,
   paths: SandboxPaths,

@@ -48,10 +48,7 @@ export interface ProcessBackendOptions {
   readonly codeDirectory?: string
 }
 
-/**
- * Sandboxes as processes of this machine: isolated by bubblewrap and in cgroups where the host has them. Each
- * has a folder with its state and files, and a supervisor that outlives the server.
- */
+/** Sandboxes as processes, isolated where the host can, each with a supervisor that outlives the server. */
 export class ProcessBackend implements Backend {
   readonly name = 'process'
   readonly #options: ProcessBackendOptions

@@ -3,10 +3,7 @@ import type { DocumentStore } from '@slipway/storage'
 const maxRecent = 10_000
 const documentName = (sandbox: string) => `removed-conversations:${sandbox}`
 
-/**
- * Deleted conversations whose agent servers may still send events: the events do not restore them. Durable
- * only for sandboxes that continue to exist.
- */
+/** Deleted conversations: late events do not restore them. Durable only for sandboxes that still exist. */
 export class RemovedConversations {
   readonly #documents: DocumentStore
   readonly #recent = new Set<string>()

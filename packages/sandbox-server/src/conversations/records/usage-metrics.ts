@@ -60,20 +60,12 @@ export function maxMetrics(
 
 function combineUsage(a: UsageMetrics, b: UsageMetrics, join: (a: number, b: number) => number) {
   const [usageA, usageB] = [a.accumulated_token_usage, b.accumulated_token_usage]
+  const counts = tokenCounts.map((name) => [name, join(toAmount(usageA?.[name]), toAmount(usageB?.[name]))])
   return {
     accumulated_cost: join(a.accumulated_cost, b.accumulated_cost),
-    accumulated_token_usage: combineTokenUsage(usageA, usageB, join),
+    accumulated_token_usage:
+      usageA && usageB ? { ...usageB, ...Object.fromEntries(counts) } : (usageA ?? usageB),
   }
-}
-
-function combineTokenUsage(
-  a: JsonObject | null,
-  b: JsonObject | null,
-  join: (a: number, b: number) => number,
-): JsonObject | null {
-  if (a === null || b === null) return a ?? b
-  const counts = tokenCounts.map((name) => [name, join(toAmount(a[name]), toAmount(b[name]))])
-  return { ...b, ...Object.fromEntries(counts) }
 }
 
 function parseTokenUsage(value: JsonObject): JsonObject {

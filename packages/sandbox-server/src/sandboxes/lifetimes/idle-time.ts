@@ -2,10 +2,7 @@ import { isRecord } from '@slipway/shared/json'
 import type { Secret } from '@slipway/shared/redaction'
 import { fetchJson, keyHeader, type ProbeContext } from '../../network/agent-server-probe.ts'
 
-/**
- * Seconds since the last use of an agent server, when it also reports that no conversation runs. Undefined
- * otherwise, also when it does not answer: only a positive answer counts (wire 8.1, trap 20).
- */
+/** Undefined unless it confirms that no conversation runs: only that answer counts (wire 8.1, trap 20). */
 export async function fetchIdleSeconds(
   { url, key }: { readonly url: string; readonly key: Secret },
   context: ProbeContext,

@@ -26,10 +26,7 @@ type Row = Pick<SandboxRow, 'wanted' | 'epoch' | 'addresses'> & { readonly statu
 
 const idle: Step = { kind: 'idle' }
 
-/**
- * The next step. `row` is undefined for an unknown sandbox of a backend, `observed` for a missing one.
- * `isOverdue`: the current attempt takes too long.
- */
+/** `row` is undefined for an unknown sandbox, `observed` for a missing one. `isOverdue`: it takes long. */
 export function plan(row: Row | undefined, observed: ObservedSandbox | undefined, isOverdue: boolean): Step {
   if (row === undefined) return observed === undefined ? idle : { kind: 'remove' }
   if (row.wanted === 'gone') return { kind: observed === undefined ? 'deleteRow' : 'remove' }

@@ -20,32 +20,27 @@ export class Reconciler implements AsyncDisposable {
   /** Call it after a change of a sandbox. `orphanBackend`: where a sandbox without a row was observed. */
   notify(id: string, orphanBackend?: Backend): Worker {
     const worker = this.#workers.get(id) ?? new Worker(id, this.#context, () => this.#workers.delete(id))
-    if (this.#isStopping) return worker
+    if (this.#context.signal.aborted) return worker
     this.#workers.set(id, worker)
     worker.notify(orphanBackend)
     return worker
   }
 
-  /** Why the last step of a sandbox failed. */
   failure(id: string): string | undefined {
     return this.#workers.get(id)?.failure
   }
 
-  /** Number of sandboxes with a pending step. */
   get activeWorkers(): number {
     return this.#workers.size
   }
 
-  /**
-   * Compares every row with one list of each backend. Returns the notified workers, one for each difference;
-   * `onSettled` is called for the other rows.
-   */
+  /** Returns the workers of all differences between rows and backends; `onSettled` gets the other rows. */
   async reconcileAll(onSettled: (row: SandboxRow) => void): Promise<readonly Worker[]> {
     const observed = await this.#observeBackends()
     const notified: Worker[] = []
     // Rows are read after the lists: a new sandbox has its row first, so it is no orphan.
     for await (const row of this.#context.rows.iterateAll()) {
-      if (this.#isStopping) return notified
+      if (this.#context.signal.aborted) return notified
       const observedInBackend = observed.get(row.backend)
       const observedSandbox = observedInBackend?.get(row.id)
       observedInBackend?.delete(row.id)
@@ -70,10 +65,6 @@ export class Reconciler implements AsyncDisposable {
   #isSettled(row: SandboxRow, observed: ObservedSandbox | undefined): boolean {
     const step = plan({ ...row, status: parseSandboxStatus(row) }, observed, false)
     return step.kind === 'idle' && !hasFailureDetail(row)
-  }
-
-  get #isStopping(): boolean {
-    return this.#context.signal.aborted
   }
 
   /** The sandboxes of each backend that answers. */

@@ -11,6 +11,8 @@ import { StepRunner } from './step-runner.ts'
 /** Brings one sandbox to its desired state, one step at a time, until nothing is left to do. */
 export class Worker {
   readonly id: string
+  /** Why the last step failed; it is retried. */
+  failure: string | undefined
   readonly #context: SandboxContext
   readonly #onIdle: () => void
   #running: Promise<void> | undefined
@@ -19,7 +21,6 @@ export class Worker {
   #lastStep: string | undefined
   #repeats = 0
   #failures = 0
-  #failure: string | undefined
   #epoch: string | null | undefined
   #attemptStartedAt = 0
   #orphanBackend: Backend | undefined
@@ -30,17 +31,12 @@ export class Worker {
     this.#onIdle = onIdle
   }
 
-  /** Why the last step failed; it is retried. */
-  get failure(): string | undefined {
-    return this.#failure
-  }
-
   /** Looks again, now. `orphanBackend`: where a sandbox without a row was observed. */
   notify(orphanBackend?: Backend): void {
     this.#orphanBackend ??= orphanBackend
     this.#isNotified = true
     // The failed step is retried now.
-    this.#failure = undefined
+    this.failure = undefined
     clearTimeout(this.#timer)
     this.#timer = undefined
     this.#running ??= this.#run()
@@ -57,19 +53,15 @@ export class Worker {
     await this.#running
   }
 
-  get #isStopping(): boolean {
-    return this.#context.signal.aborted
-  }
-
   async #run(): Promise<void> {
     let delayMs: number | undefined
-    while (this.#isNotified && !this.#isStopping) {
+    while (this.#isNotified && !this.#context.signal.aborted) {
       this.#isNotified = false
       delayMs = await this.#attempt()
       if (delayMs === 0) this.#isNotified = true
     }
     this.#running = undefined
-    if (this.#isStopping) return
+    if (this.#context.signal.aborted) return
     if (delayMs === undefined) this.#onIdle()
     else this.#timer = setTimeout(() => this.notify(), delayMs)
   }
@@ -79,10 +71,10 @@ export class Worker {
     try {
       const delayMs = await this.#reconcileOnce()
       this.#failures = 0
-      this.#failure = undefined
+      this.failure = undefined
       return delayMs
     } catch (error) {
-      return this.#isStopping ? undefined : await this.#handleFailure(error)
+      return this.#context.signal.aborted ? undefined : await this.#handleFailure(error)
     }
   }
 
@@ -141,7 +133,7 @@ export class Worker {
     const row = await repository.get(this.id).catch(() => undefined)
     const message = error instanceof Error ? error.message : String(error)
     const reason = redactDetail(message, row && openSecrets(cipher, row))
-    this.#failure = reason
+    this.failure = reason
     const level = this.#failures === 1 ? 'warn' : 'debug'
     log(level, 'a step of a sandbox failed and is retried', { sandbox: this.id, error: reason, delay_ms })
     const detail = `${failurePrefix}${reason}`

@@ -12,10 +12,7 @@ export interface Lifetimes {
   readonly deleteAfterSeconds: number
 }
 
-/**
- * What is due for a settled sandbox. `checkIdle`: unused for so long that it is paused if its agent server
- * confirms it. Time counts from the last change of status: a resumed sandbox has its full time again.
- */
+/** `checkIdle`: it is paused if its agent server confirms it. Time counts from the last change of status. */
 export function dueAction(
   row: SandboxRow,
   lifetimes: Lifetimes,

@@ -44,7 +44,6 @@ export class SandboxInfoReader {
     this.#context = context
   }
 
-  /** Undefined unless it is RUNNING, also as desired. */
   getConnection(row: SandboxRow): SandboxConnection | undefined {
     const url = this.addresses(row).AGENT_SERVER
     const sandboxSecrets = url === undefined ? undefined : openSecrets(this.#context.cipher, row)
@@ -56,13 +55,11 @@ export class SandboxInfoReader {
     return { client, url, publicUrl, key, workingDir, row, secrets: () => secretValues(sandboxSecrets) }
   }
 
-  /** Its addresses from this machine, by name of the wire; empty unless it runs. */
   addresses(row: SandboxRow): Readonly<Record<string, string>> {
     const isRunning = row.status === 'RUNNING' && row.wanted === 'running' && !isPooled(row)
     return isRunning ? decodeEndpoint(row).addresses : {}
   }
 
-  /** As its owner sees it (wire 2.5). */
   async getInfo(row: SandboxRow): Promise<SandboxInfo> {
     const { specs, getLifetimes } = this.#context
     const connection = this.getConnection(row)

@@ -68,10 +68,7 @@ export function listDescendants(all: readonly Process[], pid: number): Process[]
   return found
 }
 
-/**
- * Whether HOME or TMPDIR of a process is below a folder. Its working directory does not count: people may
- * look at the files. Not read synchronously: this file may block its reader.
- */
+/** By HOME or TMPDIR: people may work there. Not read synchronously: this file may block its reader. */
 export async function hasHomeBelow({ pid }: Process, folder: string): Promise<boolean> {
   if (!hasProc || pid === process.pid) return false
   const environment = (await readSmallFile(`/proc/${pid}/environ`))?.split('\0') ?? []
