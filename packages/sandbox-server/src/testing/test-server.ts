@@ -325,7 +325,7 @@ export async function openTestServer(
     log,
     async identify(route, header) {
       if (route.tag !== 'webhooks')
-        return { owner: header('x-user') ?? 'ada', org: undefined, scopes: [], keyId: null }
+        return { owner: header('x-user') ?? 'ada', org: undefined, scopes: ['read', 'write'], keyId: null }
       const sandbox = await sandboxes.findByKey(header('x-session-api-key') ?? '')
       if (sandbox === undefined) throw new Problem('unauthorized', 'No such key')
       return { sandbox }
