@@ -58,7 +58,6 @@ export class Accounts {
     return model
   }
 
-  /** All secrets, for a new conversation. */
   async secrets(owner: string | null): Promise<AccountSecrets> {
     const stored = Object.entries(await this.userSecrets.readAll(owner ?? ''))
     return Object.fromEntries(

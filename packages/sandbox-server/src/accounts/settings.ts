@@ -48,7 +48,6 @@ export class UserSettingsStore {
     }, owner ?? '')
   }
 
-  /** Replaces the model of the agent settings. */
   async setLlm(owner: string | null, llm: Llm): Promise<void> {
     await this.#document.update((stored) => {
       const agent = isRecord(stored.agent_settings) ? stored.agent_settings : {}

@@ -34,7 +34,6 @@ export function hashKey(key: string): string {
   return hash('sha256', key)
 }
 
-/** Finds a sandbox by its session key. */
 export interface SandboxKeys {
   findByKey(key: string): Promise<SandboxRow | undefined>
 }
@@ -47,11 +46,7 @@ interface AuthenticatorDeps {
   readonly now: () => Instant
 }
 
-/**
- * Authenticates requests. Headers in the order of the wire (4.1): bearer, X-Session-API-Key, X-Access-Token.
- * Cookies are ignored: a browser would send them with requests of pages that an agent has built, which the
- * proxy serves under the same origin.
- */
+/** Headers in the order of the wire (4.1). No cookies: a browser sends them from pages of agents too. */
 export class Authenticator {
   readonly #deps: AuthenticatorDeps
   readonly #configured: readonly Buffer[]
@@ -143,7 +138,6 @@ export function getCallingSandbox({ caller }: { readonly caller: unknown }): San
   throw new Error('this route has no sandbox')
 }
 
-/** The caller in the audit log. */
 export function auditCaller(caller: unknown): AuditCaller {
   if (typeof caller !== 'object' || caller === null) return {}
   if ('sandbox' in caller) return { caller: `sandbox:${(caller.sandbox as SandboxRow).id}` }

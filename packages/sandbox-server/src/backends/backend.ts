@@ -41,10 +41,7 @@ export interface ObservedSandbox {
   readonly state: 'starting' | 'running' | 'paused' | 'stopped' | 'broken'
   /** Differs for each start of its processes. */
   readonly epoch: string
-  /**
-   * Base addresses from this machine, by name (`AGENT_SERVER`, `WORKER_1`, `WORKER_2`), without a slash at
-   * the end: `http://127.0.0.1:4711`, or `http+unix://%2Frun%2Fx.sock` for a Unix socket.
-   */
+  /** By name (`AGENT_SERVER`, `WORKER_1`), as `http://127.0.0.1:4711` or `http+unix://%2Frun%2Fx.sock`. */
   readonly addresses: Readonly<Record<string, string>>
   /** As seen from inside; absolute. */
   readonly workingDir?: string

@@ -14,7 +14,6 @@ const maxFiles = 2_000
 /** The project directory in requests of clients, wherever the project really is. */
 const defaultProjectDir = '/workspace/project'
 
-/** Directories of builds and dependencies (wire 1.1). */
 const ignoredDirectories = [
   '.git',
   'node_modules',
@@ -38,10 +37,7 @@ interface AgentCallsDeps extends Pick<ConversationContext, 'controlPlane' | 'con
 
 type Message = NonNullable<CallInput<'sendMessage'>['body']>
 
-/**
- * Calls to the agent server of a conversation. Problems while its sandbox does not run: `conflict` (STARTING,
- * PAUSED), `gone` (MISSING), `unavailable` (ERROR); `bad_gateway` when it does not answer or refuses.
- */
+/** Problems: `conflict` (STARTING, PAUSED), `gone` (MISSING), `unavailable` (ERROR), `bad_gateway`. */
 export class AgentCalls {
   readonly #deps: AgentCallsDeps
 
@@ -147,7 +143,6 @@ find ${directory} -mindepth 1 -type d \\( ${names} \\) -prune -o -type f ! -name
     return { sandbox, connection: sandbox && sandboxes.getConnection(sandbox) }
   }
 
-  /** Calls the agent server of a conversation. */
   async call<T>(
     row: AppConversationRow,
     outerSignal: AbortSignal,

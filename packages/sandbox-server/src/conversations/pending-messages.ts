@@ -67,7 +67,6 @@ export class PendingMessages implements AsyncDisposable {
     void delivery.finally(() => this.#deliveries.delete(delivery))
   }
 
-  /** Removes the pending messages of a conversation. */
   async remove(conversation: string): Promise<void> {
     const { pendingMessages } = this.#deps.controlPlane
     for (const { id } of await pendingMessages.list(conversation)) await pendingMessages.remove(id)

@@ -7,7 +7,6 @@ import type { Quota } from '../accounts/quota.ts'
 import { issueApiKey, type KeyRequest } from '../auth/api-keys.ts'
 import { type Caller, getCaller } from '../auth/authenticator.ts'
 
-/** API keys, users, organisations and quotas. */
 export function keyHandlers(deps: {
   readonly users: UserRows
   readonly sandboxes: SandboxRows

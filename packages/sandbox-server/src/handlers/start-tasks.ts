@@ -12,8 +12,8 @@ export function startTaskHandlers(deps: {
   const { starter, startTasks } = deps
   return {
     async startAppConversation(request) {
-      const { caller, body } = { caller: getCaller(request), body: request.body }
-      for await (const row of (await starter.start(caller, body)).states()) return { json: toStartTask(row) }
+      const progress = await starter.start(getCaller(request), request.body)
+      for await (const row of progress.states()) return { json: toStartTask(row) }
       throw new Error('a start without a task')
     },
     async streamStartAppConversation(request) {

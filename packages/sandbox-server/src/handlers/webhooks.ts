@@ -6,7 +6,6 @@ import type { EventIngest } from '../ingest/event-ingest.ts'
 
 const success = { json: { success: true } }
 
-/** Webhooks of sandboxes, authenticated by session key. */
 export function webhookHandlers(deps: {
   readonly ingest: EventIngest
   readonly pendingMessages: Pick<PendingMessages, 'deliver'>

@@ -11,7 +11,6 @@ import { maxMetrics, type UsageMetrics } from '../conversations/records/usage-me
 import { applyConversationInfo } from './conversation-update.ts'
 import { type IncomingEvent, readEvents } from './read-events.ts'
 
-/** Concurrent bodies of one sandbox. */
 const maxConcurrentBodies = 8
 /** `updated_at` moves at most this often for events alone. */
 const touchIntervalMicros = 1_000_000
@@ -27,7 +26,6 @@ interface EventIngestDeps extends Omit<ConversationContext, 'fetch'> {
  */
 export class EventIngest {
   readonly #deps: EventIngestDeps
-  /** Bodies in progress by sandbox. */
   readonly #activeBodies = new Map<string, number>()
   /** Conversations whose agent server has other events than this server: logged once each. */
   readonly #diverged = new Set<string>()

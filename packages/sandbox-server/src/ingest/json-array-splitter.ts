@@ -17,7 +17,6 @@ export class JsonArraySplitter {
     return this.#pendingBytes
   }
 
-  /** The elements that end in this chunk. */
   push(chunk: Buffer): Buffer[] {
     const completed: Buffer[] = []
     let from = 0
@@ -48,7 +47,6 @@ export class JsonArraySplitter {
     this.#position = 'first'
   }
 
-  /** Whether the byte ends an element of the outer array. */
   #endsElement(byte: number): boolean {
     if (this.#isInString) {
       if (this.#isEscaped) this.#isEscaped = false

@@ -18,7 +18,6 @@ export interface IncomingEvent {
   readonly metrics: UsageMetrics | undefined
 }
 
-/** Reads and checks the events of a body. */
 export async function readEvents(stream: AsyncIterable<Buffer>): Promise<IncomingEvent[]> {
   const elements = new JsonArraySplitter()
   const events: IncomingEvent[] = []

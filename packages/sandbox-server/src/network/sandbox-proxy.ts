@@ -9,7 +9,6 @@ type AuthenticateCaller = (header: Header) => Promise<Scope & { readonly scopes:
 
 interface ProxiedSandboxes {
   find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]>
-  /** From this machine, by name of the wire. */
   addresses(row: SandboxRow): Readonly<Record<string, string>>
   touch(id: string): void
 }

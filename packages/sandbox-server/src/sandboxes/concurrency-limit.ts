@@ -12,10 +12,7 @@ type ConcurrencyLimitDeps = SandboxContext & {
   readonly lastUse: LastUseTracker
 }
 
-/**
- * Resolves when one more sandbox of the owner may run, if necessary after a pause of an idle one; a Problem `too_many`
- * otherwise. Those in ERROR and MISSING do not count, nor `except`, which is to run.
- */
+/** A Problem `too_many` at the limit, unless an idle sandbox can be paused. `except` is the one to run. */
 export async function ensureCapacity(
   deps: ConcurrencyLimitDeps,
   owner: string | null,

@@ -33,7 +33,7 @@ export class ControlLoop implements AsyncDisposable {
   async start(): Promise<void> {
     const { onRunning, rows } = this.#deps
     const notified = await this.#reconcileAll()
-    const settled = Promise.all(notified.map((worker) => worker.waitSettled()))
+    const settled = Promise.all(notified.map((worker) => worker.running))
     const limit = new AbortController()
     const timeout = sleep(startTimeoutMs, undefined, { signal: limit.signal }).catch(() => {})
     await Promise.race([settled, timeout]).finally(() => limit.abort())

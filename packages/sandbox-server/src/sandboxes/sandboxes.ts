@@ -199,7 +199,6 @@ function requestedId(scope: Scope, { id, idempotencyKey }: StartSandboxOptions):
   return `sb-${createHash('sha256').update(owned).digest('hex').slice(0, 32)}`
 }
 
-/** An existing sandbox, if it is the requested one. */
 function requireSameSandbox(row: SandboxRow, scope: Scope, spec: ResolvedSpec): SandboxRow {
   if (row.wanted === 'gone') throw new Problem('conflict', 'The sandbox of this id is just being deleted')
   if (!isPresent(row) || !ownedBy(scope).includes(row) || row.spec !== spec.id)

@@ -63,7 +63,6 @@ export class WarmPool {
     for (let count = usable.length; count < spec.warm; count++) await this.#create(spec)
   }
 
-  /** Delays the next attempt after a failure. */
   #recordFailures(spec: ResolvedSpec, rows: readonly SandboxRow[]): void {
     const { now, log } = this.#deps
     if (rows.some(({ status }) => status === 'RUNNING')) this.#failures.delete(spec.id)

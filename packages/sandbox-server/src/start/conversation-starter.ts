@@ -17,7 +17,6 @@ interface ConversationStarterDeps extends StartRunDeps {
   readonly deliver: (conversation: string) => void
 }
 
-/** A start in progress. */
 interface ActiveStart {
   readonly progress: StartProgress
   readonly redactor: Redactor
@@ -67,7 +66,6 @@ export class ConversationStarter implements AsyncDisposable {
     })
   }
 
-  /** Number of starts in progress. */
   get activeCount(): number {
     return this.#active.size
   }

@@ -2,11 +2,9 @@ import { type AppConversationStartRequest, invalidInput } from '@slipway/protoco
 import { isSecretName, Secret } from '@slipway/shared/redaction'
 import type { GitToken } from '../accounts/git-providers.ts'
 
-/** A repository to clone. */
 export interface Repository {
   /** Without user and password. */
   readonly url: string
-  /** Name of its directory. */
   readonly name: string
   /** Credentials for git; undefined: none. */
   readonly login: { readonly user: string; readonly password: Secret } | undefined

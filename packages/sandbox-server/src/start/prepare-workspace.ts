@@ -12,7 +12,6 @@ import {
 import type { Repository } from './git-repository.ts'
 import { truncateStart } from './truncate-start.ts'
 
-/** Timeouts of the steps. */
 export const defaultPrepareTimeouts = { cloneMs: 120_000, setupMs: 600_000, stepMs: 30_000 }
 export type PrepareTimeouts = Readonly<typeof defaultPrepareTimeouts>
 

@@ -28,7 +28,6 @@ const lookupTimeoutMs = 10_000
 const maxCreateAttempts = 3
 const retryDelayMs = 1_000
 
-/** The accounts as starts use them. */
 interface StartAccounts extends Pick<Accounts, 'model' | 'secrets'> {
   readonly userSettings: Pick<UserSettingsStore, 'read'>
   readonly gitProviders: Pick<GitProviders, 'getToken'>
@@ -231,7 +230,6 @@ async function saveRow(deps: StartRunDeps, job: StartJob, projectDir: string): P
   return false
 }
 
-/** Removes the row of a conversation without events. */
 async function removeEmptyRow({ controlPlane, storage }: StartRunDeps, id: string): Promise<void> {
   const [record] = await storage.conversations.get([id])
   if ((record?.head ?? 0) === 0) await controlPlane.conversations.remove(id)

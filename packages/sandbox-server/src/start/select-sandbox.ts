@@ -5,7 +5,6 @@ import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { StartError, sandboxError } from './failures.ts'
 import { chooseByStrategy, isGroupingStrategy } from './grouping.ts'
 
-/** The verbs of sandboxes that starts use. */
 export type StartSandboxes = Pick<
   Sandboxes,
   'start' | 'get' | 'find' | 'search' | 'resume' | 'waitSettled' | 'getConnection' | 'touch'
@@ -25,7 +24,6 @@ interface SelectionContext {
   readonly scope: Scope
   readonly conversations: AppConversationRows
   readonly sandboxes: StartSandboxes
-  /** Ids of the conversations that are starting in a sandbox. */
   startingIn(sandbox: string): readonly string[]
 }
 

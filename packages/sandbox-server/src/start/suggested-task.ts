@@ -1,4 +1,3 @@
-/** Instructions for the agent by kind of task. */
 const instructions: Readonly<Record<string, string>> = {
   MERGE_CONFLICTS: 'It has merge conflicts. Resolve them, and push the result to its branch.',
   FAILING_CHECKS: 'Some of its checks fail. Find out why, fix it, and push the result to its branch.',

@@ -22,11 +22,8 @@ export interface DockerBackendOptions
 }
 
 /**
- * Sandboxes as containers of Docker or Podman: a container and a volume each, with the label of the ledger.
- * An ended container may be replaced; the volume stays. The sandboxes of one ledger share a network.
- *
- * Agent servers reach the control plane at `host.docker.internal`. It has to listen on `gatewayAddress()` for
- * that, which only they and this machine reach, or on all addresses. A firewall must admit their network.
+ * Sandboxes as containers of Docker or Podman: a container, which may be replaced, and a volume each, in one network
+ * of the ledger. They reach the server at `host.docker.internal` if it listens on `gatewayAddress()`.
  */
 export class DockerBackend implements Backend {
   readonly name = 'docker'

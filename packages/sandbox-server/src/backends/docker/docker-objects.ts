@@ -34,7 +34,6 @@ export class DockerObjects {
     return (found.Volumes ?? []).filter(({ Labels }) => this.isOwn(Labels, id))
   }
 
-  /** Undefined when it is gone. */
   async inspect(containerId: string): Promise<ContainerInspectInfo | undefined> {
     const answer = await this.#engine.call<ContainerInspectInfo>('GET', `/containers/${containerId}/json`)
     if (answer.ok) return answer.value

@@ -19,7 +19,6 @@ export class SandboxNetwork {
     this.#ledgerId = ledgerId
   }
 
-  /** Creates it if it is missing. */
   async ensure(): Promise<EngineResponse<NetworkInspectInfo>> {
     const found = await this.#find()
     if (found !== undefined) return { ok: true, value: found }

@@ -9,16 +9,13 @@ import { insidePaths, type Jail, jailCommand } from './bubblewrap/arguments.ts'
 import { type SpawnedProgram, spawnWithFds, trackExit } from './bubblewrap/spawn-with-fds.ts'
 import { ignoreErrors } from './host/files.ts'
 import { hostEnvironment } from './host/run-program.ts'
+import type { PreparationDeps } from './prepare-sandbox.ts'
 import { hostUserId } from './sandbox-paths.ts'
 
-export interface CodeCacheOptions {
-  /** Of this cache alone, absolute; created when it is missing. */
-  readonly directory: string
+/** `directory` is of this cache alone. A change of `readable` compiles everything again. */
+interface CodeCacheOptions
+  extends Pick<PreparationDeps, 'directory' | 'agentCommand' | 'readable' | 'inaccessible'> {
   readonly ledgerId: string
-  readonly agentCommand: readonly string[]
-  /** The files of the program: a change of them compiles everything again. */
-  readonly readable: readonly string[]
-  readonly inaccessible: readonly string[]
   readonly log: LogFunction
 }
 

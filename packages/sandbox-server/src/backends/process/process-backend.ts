@@ -39,10 +39,7 @@ export interface ProcessBackendOptions {
   readonly isolate?: IsolationMode
   /** `auto`: cgroups and file systems of their own, where possible. `none`: only the limits of a process. */
   readonly limit?: 'auto' | 'none'
-  /**
-   * Unix socket of the control plane for sandboxes without a network, absolute. Alone in its folder, which
-   * they see; its listener lets all users connect (mode 0666) and requires a key.
-   */
+  /** Absolute, alone in its folder, which sandboxes see; its listener lets all users connect (mode 0666). */
   readonly hostSocket?: string
   /** Folder for the compiled code of our own agent server, absolute; without it each start compiles it. */
   readonly codeDirectory?: string

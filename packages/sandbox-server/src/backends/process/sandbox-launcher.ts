@@ -33,9 +33,7 @@ interface LauncherDeps extends PreparationDeps {
 const portRetryWindowMs = 30_000
 const maxPortAttempts = 5
 
-/** Starts the processes of sandboxes. */
 export class SandboxLauncher {
-  /** Ids of sandboxes with a start in progress. */
   readonly starting = new Set<string>()
   /** By id: also of sandboxes that do not run. */
   readonly ports = new Map<string, number>()
@@ -132,7 +130,6 @@ export class SandboxLauncher {
   }
 }
 
-/** Files that belong to one start. */
 function isStartFile(name: string): boolean {
   return /^(pid|exit|fifo|drained|arguments)\./.test(name)
 }

@@ -6,10 +6,7 @@ import { ignoreErrors } from './host/files.ts'
 
 export type SandboxPaths = ReturnType<typeof sandboxPaths>
 
-/**
- * Paths of one sandbox on the host. From inside only folders in `files` are visible, each mounted alone, so
- * that it cannot replace any of these paths. With a limit of the disk, `files` is a file system of its own.
- */
+/** From inside only folders in `files` are visible, each mounted alone: these paths cannot be replaced. */
 export function sandboxPaths(directory: string, id: string) {
   const root = join(directory, id)
   const files = join(root, 'files')

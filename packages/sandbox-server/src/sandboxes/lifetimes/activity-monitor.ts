@@ -14,7 +14,6 @@ type ActivityMonitorDeps = SandboxContext & {
   readonly reconciler: Reconciler
 }
 
-/** What is known of a running sandbox. */
 interface ActivityState {
   /** Milliseconds: the next check of its health and of its idle time. */
   nextHealth: number

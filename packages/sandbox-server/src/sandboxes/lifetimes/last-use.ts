@@ -32,7 +32,6 @@ export class LastUseTracker implements AsyncDisposable {
     return Math.max(row.used_at, this.#entries.get(row.id)?.last ?? 0)
   }
 
-  /** Writes what is not written yet. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const [id, { last, written }] of this.#entries) if (last > written) await this.#write(id, last)
     this.#entries.clear()

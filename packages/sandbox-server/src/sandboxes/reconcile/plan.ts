@@ -6,7 +6,6 @@ import { encodeEndpoint } from '../../network/endpoint.ts'
 /** Epoch of a created sandbox that is to be started again: what is observed belongs to an earlier start. */
 export const restartEpoch = ''
 
-/** What is to be done next for a sandbox. */
 export type Step =
   /** Nothing, until something changes. */
   | { readonly kind: 'idle' }

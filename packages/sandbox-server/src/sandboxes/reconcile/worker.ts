@@ -15,7 +15,8 @@ export class Worker {
   failure: string | undefined
   readonly #context: SandboxContext
   readonly #onIdle: () => void
-  #running: Promise<void> | undefined
+  /** Resolves when all steps that need no waiting are done. */
+  running: Promise<void> | undefined
   #isNotified = false
   #timer: NodeJS.Timeout | undefined
   #lastStep: string | undefined
@@ -39,18 +40,13 @@ export class Worker {
     this.failure = undefined
     clearTimeout(this.#timer)
     this.#timer = undefined
-    this.#running ??= this.#run()
+    this.running ??= this.#run()
   }
 
   /** Starts no further step. Resolves when the current one is over. */
   async stop(): Promise<void> {
     clearTimeout(this.#timer)
-    await this.#running
-  }
-
-  /** Resolves when all steps that need no waiting are done. */
-  async waitSettled(): Promise<void> {
-    await this.#running
+    await this.running
   }
 
   async #run(): Promise<void> {
@@ -60,7 +56,7 @@ export class Worker {
       delayMs = await this.#attempt()
       if (delayMs === 0) this.#isNotified = true
     }
-    this.#running = undefined
+    this.running = undefined
     if (this.#context.signal.aborted) return
     if (delayMs === undefined) this.#onIdle()
     else this.#timer = setTimeout(() => this.notify(), delayMs)
@@ -105,7 +101,6 @@ export class Worker {
     return outcome === 'pending' ? pollDelayMs : outcome === 'changed' ? 0 : undefined
   }
 
-  /** Whether it is the same step as before. */
   #countRepeats(step: string): boolean {
     this.#repeats = step === this.#lastStep ? this.#repeats + 1 : 0
     this.#lastStep = step

@@ -4,11 +4,9 @@ import { isPooled } from './sandbox-repository.ts'
 
 /** How long sandboxes live, in seconds; 0: not limited. */
 export interface Lifetimes {
-  /** An unused sandbox is paused after this time. */
   readonly idleSeconds: number
   /** A running sandbox is paused after this time in any case. */
   readonly maxSessionSeconds: number
-  /** A paused sandbox is deleted after this time. */
   readonly deleteAfterSeconds: number
 }
 

@@ -5,7 +5,6 @@ import { generateKey } from '../../auth/api-keys.ts'
 import type { Resources, SandboxConfig } from '../../backends/backend.ts'
 import type { SandboxSecrets } from './sandbox-secrets.ts'
 
-/** The settings of every sandbox. */
 export interface SandboxEnvironment {
   /** Its webhook: `http://host:port/api/v1/webhooks`; undefined without access to the control plane. */
   readonly webhooks: string | undefined

@@ -22,7 +22,6 @@ export type OnStep = (name: string) => void
 /** Calls of a backend; the other steps are writes of rows. */
 const measuredSteps: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 'remove', 'init'])
 
-/** Metrics of the steps of sandboxes. */
 export class StepMetrics {
   readonly durations = createHistogram(
     'slipway_sandbox_step_duration_seconds',
@@ -120,7 +119,6 @@ export function isPresent(row: SandboxRow | undefined): row is SandboxRow {
   return row !== undefined && !isPooled(row) && row.wanted !== 'gone'
 }
 
-/** Whether it is in the warm pool. */
 export function isPooled({ owner }: Pick<SandboxRow, 'owner'>): boolean {
   return owner === null
 }

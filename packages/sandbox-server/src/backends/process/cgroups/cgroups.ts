@@ -9,7 +9,6 @@ const features = ['memory', 'pids', 'cpu', 'freeze'] as const
 /** What control groups (cgroups) can do for a sandbox. */
 export type CgroupFeature = (typeof features)[number]
 
-/** The limits of features. */
 export const limitedResources = { memory: 'memoryBytes', pids: 'maxProcesses', cpu: 'cpus' } as const
 
 /** A hierarchy in which this process may create groups. Version 1 has one for one or two controllers. */

@@ -30,7 +30,6 @@ export async function createCgroups(
   return undefined
 }
 
-/** The processes in the groups. */
 export async function listCgroupProcesses(groups: readonly string[]): Promise<readonly number[]> {
   const lists = await Promise.all(groups.map((group) => readSmallFile(join(group, 'cgroup.procs'))))
   const pids = lists.flatMap((list) => list?.split('\n') ?? []).map(Number)

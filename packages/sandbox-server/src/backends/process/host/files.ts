@@ -12,7 +12,6 @@ export async function ignoreErrors<T>(codes: readonly string[], work: Promise<T>
   }
 }
 
-/** Whether the work does not fail. */
 export async function succeeds(work: Promise<unknown>): Promise<boolean> {
   return await work.then(
     () => true,

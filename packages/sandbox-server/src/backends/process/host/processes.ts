@@ -3,7 +3,6 @@ import { readdir } from 'node:fs/promises'
 import { readSmallFile, waitUntil } from './files.ts'
 import { runProgram } from './run-program.ts'
 
-/** A process of the host. */
 export interface Process {
   readonly pid: number
   readonly parent: number
