@@ -3,7 +3,6 @@ import type { sandboxServerRoutes } from '@slipway/protocol'
 import type { Backend } from '../backends/backend.ts'
 import webClientConfig from '../server/web-client-config.json' with { type: 'json' }
 
-/** What anybody may ask. */
 export function healthHandlers(deps: {
   readonly version: string
   readonly backends: ReadonlyMap<string, Backend>

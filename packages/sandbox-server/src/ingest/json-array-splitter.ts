@@ -12,7 +12,6 @@ export class JsonArraySplitter {
   #pieces: Buffer[] = []
   #pendingBytes = 0
 
-  /** Bytes of the incomplete element. */
   get pendingBytes(): number {
     return this.#pendingBytes
   }

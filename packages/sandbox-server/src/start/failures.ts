@@ -6,12 +6,10 @@ import { PrepareError } from './prepare-workspace.ts'
 /** A start that failed. `message` is for the owner. */
 export class StartError extends Error {}
 
-/** Reason of a cancelled start. */
 export const conversationDeletedError = new StartError(
   'The conversation was deleted while it was being started.',
 )
 
-/** The server stopped or crashed during the start. */
 export function interruptedError({ status }: Pick<StartTaskRow, 'status'>): StartError {
   return new StartError(
     `The server was restarted while this start was in ${status}. Start it again with the same conversation_id.`,

@@ -47,11 +47,10 @@ export class ContainerLauncher {
     if (invalidReason !== undefined) return invalidReason
     const ensured = await network.ensure()
     if (!ensured.ok) return `The container engine made no network: ${ensured.reason}`
-    const { Id } = ensured.value
     const engineInfo = await fetchEngineInfo(engine)
     const hostAddress = sandboxHostAddress(engineInfo, findGateway(ensured.value))
     const { capabilities } = engineInfo
-    const context = { ledgerId, image, name, network: Id, hostAddress, capabilities }
+    const context = { ledgerId, image, name, network: ensured.value.Id, hostAddress, capabilities }
     return await this.#startWithRetries(config, context)
   }
 

@@ -99,8 +99,7 @@ export class DockerBackend implements Backend {
       if (paused.ok || !(await this.#isContainerRunning(Id))) continue
       const members = { sandbox_id: id, reason: paused.reason }
       this.#deps.log('warn', 'The container engine cannot pause; the sandbox is stopped instead', members)
-      const path = `/containers/${Id}/stop`
-      await this.#deps.engine.callOrThrow('POST', path, { query: { t: 5 } })
+      await this.#deps.engine.callOrThrow('POST', `/containers/${Id}/stop`, { query: { t: 5 } })
     }
   }
 
@@ -123,8 +122,7 @@ export class DockerBackend implements Backend {
       if (container.State.Running) return undefined
       const hasEnded = container.State.Status === 'exited'
       if (hasEnded && container.Config.Labels[configHashLabel] === configHash(config)) {
-        const path = `/containers/${Id}/start`
-        if ((await this.#deps.engine.call('POST', path)).ok) return undefined
+        if ((await this.#deps.engine.call('POST', `/containers/${Id}/start`)).ok) return undefined
       }
       await this.#deps.objects.removeContainer(Id)
     }

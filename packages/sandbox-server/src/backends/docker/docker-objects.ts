@@ -61,8 +61,7 @@ export class DockerObjects {
 
   async removeVolumes(id: string): Promise<void> {
     for (const { Name } of await this.listVolumes(id)) {
-      const path = `/volumes/${encodeURIComponent(Name)}`
-      const removed = await this.#engine.call('DELETE', path)
+      const removed = await this.#engine.call('DELETE', `/volumes/${encodeURIComponent(Name)}`)
       if (removed.ok || removed.status === 404) continue
       throw new Error(`The container engine did not remove the volume ${Name}: ${removed.reason}`)
     }

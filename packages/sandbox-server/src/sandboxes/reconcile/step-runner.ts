@@ -15,7 +15,6 @@ import type { Step } from './plan.ts'
 interface Round {
   readonly row: SandboxRow
   readonly observed: ObservedSandbox | undefined
-  /** Undefined when they are sealed with another key. */
   readonly secrets: SandboxSecrets | undefined
   /** The previous round had the same step. */
   readonly isRepeat: boolean

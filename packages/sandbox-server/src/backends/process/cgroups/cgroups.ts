@@ -75,7 +75,6 @@ interface CgroupMount {
   readonly mount: string
   /** The group of this process, below the mount. */
   readonly own: string
-  /** Of version 1. */
   readonly controllers: readonly string[]
 }
 
