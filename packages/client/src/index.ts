@@ -5,8 +5,6 @@ export type {
   CallOutput,
   RouteName,
   SandboxServerInput,
-  SandboxServerOutput,
-  SandboxServerRouteName,
 } from './calls/route-types.ts'
 export { SandboxServerClient, type SandboxServerClientOptions } from './calls/sandbox-server-client.ts'
 export { type FollowOptions, follow, type PositionedEvent, type TransientUpdate } from './events/follow.ts'

@@ -79,7 +79,8 @@ export class App {
   readonly #sockets: SocketServer
   readonly #proxy: ReverseProxy
   readonly #basePath: BasePath
-  readonly #server: HttpServer
+  /** Bind it with `listen`. */
+  readonly server: HttpServer
   readonly #router = new Router<RequestListener>()
   /** Addresses of GET that need neither the router nor the parser again. */
   readonly #recentRequests = new LruMap<string, RoutedRequest>({ max: maxRecentRequests })
@@ -90,21 +91,26 @@ export class App {
 
   constructor(options: AppOptions) {
     this.#options = options
-    this.#guard = new Guard(options, { asksCallers: options.identify !== undefined })
+    this.#guard = new Guard(options, options.identify !== undefined)
     this.#observer = new RequestObserver(options, this.#guard)
     this.#lifecycle = new RequestLifecycle(options, this.#guard, this.#observer)
     this.#fallbacks = new FallbackReplies(options, this.#guard)
     const { sockets = [], proxyRoutes = [], basePath = '', log } = options
     this.#sockets = new SocketServer(sockets, { guard: this.#guard, log, observer: this.#observer }, options)
     this.#basePath = new BasePath(basePath)
-    const { traffic } = this.#observer
-    this.#proxy = new ReverseProxy(proxyRoutes, this.#guard, this.#basePath, { ...options, traffic })
+    this.#proxy = new ReverseProxy({
+      ...options,
+      routes: proxyRoutes,
+      guard: this.#guard,
+      basePath: this.#basePath,
+      traffic: this.#observer.traffic,
+    })
     for (const { path } of sockets) this.#fallbacks.reserve(path)
     this.#serveUnknownPath = this.#lifecycle.listener('', ({ raw }) => this.#fallbacks.unknownPath(raw))
     this.#serveInvalidAddress = this.#lifecycle.listener('', () => {
       throw new Problem('bad_request', 'The address is not valid')
     })
-    this.#server = new HttpServer(options, {
+    this.server = new HttpServer(options, {
       request: (raw, res) => this.#serve(raw, res),
       upgrade: (raw, net, head) => {
         this.#basePath.rewrite?.(raw)
@@ -179,16 +185,6 @@ export class App {
     return this
   }
 
-  /** Binds a Unix socket that only the user of this process may connect to. */
-  listenOnSocket(path: string): Promise<void> {
-    return this.#server.listenOnSocket(path)
-  }
-
-  /** Binds a port (0: any free one) and resolves with its number. */
-  listenOnPort(host: string, port: number): Promise<number> {
-    return this.#server.listenOnPort(host, port)
-  }
-
   /**
    * Ends streams and sockets, lets other requests finish until `limitMs` have passed, then cuts what is left.
    */
@@ -196,10 +192,10 @@ export class App {
     this.#lifecycle.isStopping = true
     this.#sockets.stop()
     this.#proxy.stop()
-    const closed = this.#server.close()
+    const closed = this.server.close()
     for (const controller of this.#activeControllers) controller.abort()
     const limit = setTimeout(() => {
-      this.#server.closeAllConnections()
+      this.server.closeAllConnections()
       this.#sockets.terminate()
       this.#proxy.terminate()
     }, limitMs)

@@ -61,11 +61,11 @@ export async function listen(app: App, options: ListenOptions): Promise<Listenin
 async function bind(app: App, options: ListenOptions): Promise<Pick<Listening, 'url' | 'port'>> {
   try {
     if ('socketPath' in options) {
-      await app.listenOnSocket(options.socketPath)
+      await app.server.listenOnSocket(options.socketPath)
       return { url: unixSocketUrl(options.socketPath), port: 0 }
     }
     const { host } = options
-    const port = await app.listenOnPort(host, options.port)
+    const port = await app.server.listenOnPort(host, options.port)
     return { url: `http://${host.includes(':') ? `[${host}]` : host}:${port}`, port }
   } catch (cause) {
     await app.close(0)

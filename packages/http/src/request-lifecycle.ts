@@ -63,7 +63,7 @@ export class RequestLifecycle {
     { traits, pages, isRefused }: ListenerTraits = {},
   ): RequestListener {
     const { lingerMs = 5_000, stallMs = 30_000 } = this.#options
-    const observedRoute = this.#observer.observeRoute(route, traits, isRefused)
+    const observedRoute = { route, traits, metricsRoute: isRefused ? '' : route }
     return (raw, res, address) => {
       const page = pages === undefined ? undefined : this.#pageRequest(pages, raw)
       const observed = this.#observer.begin(observedRoute, raw, res, address.params)

@@ -25,15 +25,11 @@ export async function* followStartTask(
       yield next
     }
   } catch (error) {
-    if (signal.aborted || task === undefined || !isConnectionCut(error)) throw error
+    // `fetch` throws a TypeError when a body ends early.
+    if (signal.aborted || task === undefined || !(error instanceof TypeError)) throw error
   }
   if (task === undefined) throw new Problem('bad_gateway', 'The answer of the server ended before it began.')
   yield* pollStartTask(client, task, signal)
-}
-
-/** `fetch` throws a TypeError when a body ends early. */
-function isConnectionCut(error: unknown): boolean {
-  return error instanceof TypeError
 }
 
 async function* pollStartTask(
@@ -42,15 +38,11 @@ async function* pollStartTask(
   signal: AbortSignal,
 ): AsyncGenerator<AppConversationStartTask> {
   let last = first
-  while (!isFinished(last)) {
+  while (last.status !== 'READY' && last.status !== 'ERROR') {
     await sleep(pollMs, undefined, { signal })
     const [task] = await client.call('getStartTasks', { query: { ids: [last.id] }, signal })
     if (task === null || task === undefined) throw new Problem('not_found', 'The start is gone.')
     if (task.updated_at !== last.updated_at) yield task
     last = task
   }
-}
-
-function isFinished({ status }: AppConversationStartTask): boolean {
-  return status === 'READY' || status === 'ERROR'
 }

@@ -56,13 +56,11 @@ export function formatterMap(
   return new Map(Object.entries(formatters))
 }
 
+const hiddenKeys = ['encrypted_content', 'signature']
+
 /** JSON without members that are never rendered (spec 2.4). */
 export function toDisplayJson(value: unknown): string {
-  return JSON.stringify(value, (key, member) => (isRedactedKey(key) ? undefined : member)) ?? ''
-}
-
-function isRedactedKey(key: string): boolean {
-  return key === 'encrypted_content' || key === 'signature'
+  return JSON.stringify(value, (key, member) => (hiddenKeys.includes(key) ? undefined : member)) ?? ''
 }
 
 /** ` [HIGH]` or ` [MEDIUM]`; empty for less. */

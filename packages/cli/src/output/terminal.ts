@@ -17,8 +17,10 @@ export function printNote(text: string): void {
   process.stderr.write(`${text}\n`)
 }
 
+export type Style = Parameters<typeof styleText>[0]
+
 /** Colour where standard output is a terminal and NO_COLOR is not set. */
-export function paint(style: Parameters<typeof styleText>[0], text: string): string {
+export function paint(style: Style, text: string): string {
   return styleText(style, text, { stream: process.stdout })
 }
 

@@ -2,10 +2,8 @@ import type { TransientUpdate } from '@slipway/client'
 import { actionText, asObject, asString, type JsonObject, riskMark, toDisplayJson } from './action-text.ts'
 import { statusText, summarizeEvent } from './event-line.ts'
 import { sanitizeLine, sanitizeLines, truncate, truncateToWidth } from './sanitize.ts'
-import { paint } from './terminal.ts'
+import { paint, type Style } from './terminal.ts'
 import { WordWrapper } from './word-wrapper.ts'
-
-type Style = Parameters<typeof paint>[0]
 
 /** Longer messages of users are cut; the agent's are shown in full. */
 const maxMessageCharacters = 2_000
@@ -99,8 +97,8 @@ export class TranscriptRenderer {
     let out = ''
     if (this.#stream?.kind !== kind) {
       out += this.#endStream() + this.#label('Agent')
-      const style = kind === 'reasoning' ? { paint: (words: string) => paint('dim', words) } : {}
-      this.#stream = { kind, flow: new WordWrapper({ indent: '  ', columns: this.#columns, ...style }) }
+      const style = kind === 'reasoning' ? 'dim' : undefined
+      this.#stream = { kind, flow: new WordWrapper({ indent: '  ', columns: this.#columns, style }) }
     }
     return out + this.#stream.flow.write(text)
   }
@@ -190,11 +188,7 @@ export class TranscriptRenderer {
 
   /** A text in full, wrapped. */
   #text(indent: string, text: string, style?: Style): string {
-    const flow = new WordWrapper({
-      indent,
-      columns: this.#columns,
-      ...(style === undefined ? {} : { paint: (words: string) => paint(style, words) }),
-    })
+    const flow = new WordWrapper({ indent, columns: this.#columns, style })
     return flow.write(text) + flow.finish()
   }
 

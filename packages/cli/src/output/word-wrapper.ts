@@ -1,4 +1,5 @@
 import { displayWidth, sanitizeLine } from './sanitize.ts'
+import { paint, type Style } from './terminal.ts'
 
 /**
  * Wraps streamed text to the width of the terminal, safe to print. Words are written when complete, so only a
@@ -7,7 +8,7 @@ import { displayWidth, sanitizeLine } from './sanitize.ts'
 export class WordWrapper {
   readonly #indent: string
   readonly #columns: number
-  readonly #paint: (text: string) => string
+  readonly #style: Style | undefined
   #column = 0
   #spaces = ''
   #word = ''
@@ -16,12 +17,12 @@ export class WordWrapper {
   constructor(options: {
     readonly indent: string
     readonly columns: number
-    readonly paint?: (text: string) => string
+    readonly style?: Style | undefined
   }) {
-    const { indent, columns, paint = (text) => text } = options
+    const { indent, columns, style } = options
     this.#indent = indent
     this.#columns = Math.max(1, columns - indent.length)
-    this.#paint = paint
+    this.#style = style
   }
 
   /** Returns the complete words. */
@@ -65,7 +66,7 @@ export class WordWrapper {
     const start = this.#column === 0 ? this.#indent : ''
     this.#spaces = ''
     this.#column += spaces.length + displayWidth(word)
-    return `${start}${spaces}${this.#paint(word)}`
+    return start + spaces + (this.#style === undefined ? word : paint(this.#style, word))
   }
 
   #breakLine(): string {

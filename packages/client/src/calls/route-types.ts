@@ -3,7 +3,6 @@ import type { agentServerRoutes, Route, sandboxServerRoutes } from '@slipway/pro
 type AgentServerRoutes = typeof agentServerRoutes
 type SandboxServerRoutes = typeof sandboxServerRoutes
 export type RouteName = keyof AgentServerRoutes
-export type SandboxServerRouteName = keyof SandboxServerRoutes
 
 /** What a schema takes, that is, the value before parsing: moments are texts, numbers may be left out. */
 type SchemaInput<S> = S extends { readonly _zod: { readonly input: infer I } } ? I : never
@@ -37,5 +36,4 @@ export type CallInput<N extends RouteName> = RouteInput<AgentServerRoutes[N]>
 export type CallOutput<N extends RouteName> = RouteOutput<AgentServerRoutes[N]>
 
 /** By the name of a route of the sandbox server. */
-export type SandboxServerInput<N extends SandboxServerRouteName> = RouteInput<SandboxServerRoutes[N]>
-export type SandboxServerOutput<N extends SandboxServerRouteName> = RouteOutput<SandboxServerRoutes[N]>
+export type SandboxServerInput<N extends keyof SandboxServerRoutes> = RouteInput<SandboxServerRoutes[N]>

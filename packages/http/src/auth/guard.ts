@@ -73,10 +73,7 @@ export class Guard {
   /** The last accepted host; most requests use the same one. */
   #lastHost: string | undefined
 
-  constructor(
-    options: GuardOptions,
-    { asksCallers: identifiesCallers = false }: { readonly asksCallers?: boolean } = {},
-  ) {
+  constructor(options: GuardOptions, identifiesCallers = false) {
     const { keys = noKeys, allowedHosts = [], allowedOrigins = [] } = options
     this.#options = options
     this.#keys = typeof keys === 'function' ? keys : () => keys

@@ -34,13 +34,12 @@ export class HttpServer {
     this.#servers = [this.#main]
   }
 
+  /** Binds a Unix socket that only the user of this process may connect to. */
   async listenOnSocket(path: string): Promise<void> {
     await listenOnUnixSocket(this.#main, path)
   }
 
-  /**
-   * Resolves with the port. With the host `localhost` all of its existing addresses are bound.
-   */
+  /** Binds a port (0: any free one), of `localhost` on all existing addresses. Resolves with its number. */
   async listenOnPort(host: string, port: number): Promise<number> {
     const bound = await listenOn(this.#main, host, port)
     if (host !== 'localhost') return bound.port

@@ -28,40 +28,25 @@ export function parseInput(
   address: RequestAddress,
   bytes: Buffer,
 ): ParsedAddress & { readonly body?: unknown } {
-  const { body } = route
-  if (body !== undefined) return parseAll(route, body, raw, address.params, bytes)
-  const url = raw.url ?? ''
-  if (route.method !== 'GET') return parseValidAddress(route, url, address.params)
-  address.parsed ??= deepFreeze(parseValidAddress(route, url, address.params))
-  return address.parsed
+  const isRemembered = route.method === 'GET' && route.body === undefined
+  if (isRemembered && address.parsed !== undefined) return address.parsed
+  const issues: ValidationIssue[] = []
+  const parsed = parseAddress(route, raw.url ?? '', address.params, issues)
+  const body = route.body && parseBody(route.body, raw, bytes, issues)
+  if (issues.length > 0) throw new Problem('invalid', 'The request is not valid', issues)
+  if (!isRemembered) return { ...parsed, body }
+  address.parsed = deepFreeze(parsed)
+  return parsed
 }
 
-/** All three parts of a request with a JSON body, with the issues of all three. */
-function parseAll(
-  route: Route,
-  schema: Schema,
-  raw: IncomingMessage,
-  params: unknown,
-  bytes: Buffer,
-): ParsedAddress & { readonly body: unknown } {
-  const issues: ValidationIssue[] = []
-  const address = parseAddress(route, raw.url ?? '', params, issues)
-  let body: unknown
+function parseBody(schema: Schema, raw: IncomingMessage, bytes: Buffer, issues: ValidationIssue[]): unknown {
   try {
-    body = validate(schema, parseJson(bytes, raw), 'body', issues)
+    return validate(schema, parseJson(bytes, raw), 'body', issues)
   } catch (error) {
     if (!(error instanceof Problem) || error.issues === undefined) throw error
     issues.push(...error.issues)
+    return undefined
   }
-  throwIfInvalid(issues)
-  return { ...address, body }
-}
-
-function parseValidAddress(route: Route, url: string, params: unknown): ParsedAddress {
-  const issues: ValidationIssue[] = []
-  const address = parseAddress(route, url, params, issues)
-  throwIfInvalid(issues)
-  return address
 }
 
 function parseAddress(route: Route, url: string, params: unknown, issues: ValidationIssue[]): ParsedAddress {
@@ -80,10 +65,6 @@ function validate(schema: Schema, input: unknown, location: string, issues: Vali
   if (result.success) return result.data
   issues.push(...validationIssues(result.error, [location], input))
   return undefined
-}
-
-function throwIfInvalid(issues: readonly ValidationIssue[]): void {
-  if (issues.length > 0) throw new Problem('invalid', 'The request is not valid', issues)
 }
 
 /** The parameters that the schema names: all values for an array, else the last one. */

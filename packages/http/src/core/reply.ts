@@ -3,7 +3,7 @@ import { Problem, type ProblemCode } from '@slipway/protocol'
 import { BodyTimeout, hasUnreadBody } from './body.ts'
 import type { Reply } from './handler.ts'
 
-const statusByCode: Readonly<Record<ProblemCode, number>> = {
+export const statusByCode: Readonly<Record<ProblemCode, number>> = {
   bad_request: 400,
   unauthorized: 401,
   forbidden: 403,
@@ -51,10 +51,6 @@ export function toOpenaiError({ status, json }: ErrorReply, code: string | undef
   const message = typeof detail === 'string' ? detail : JSON.stringify(detail)
   const type = openaiTypes[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error')
   return { status, json: { ...json, error: { message, type, code: code ?? null } } }
-}
-
-export function problemStatus(code: ProblemCode): number {
-  return statusByCode[code]
 }
 
 export const emptyBody = Buffer.alloc(0)

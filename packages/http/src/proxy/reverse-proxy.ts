@@ -7,7 +7,7 @@ import type { BasePath } from '../core/base-path.ts'
 import { ClientDisconnected } from '../core/body.ts'
 import type { Reply } from '../core/handler.ts'
 import { writeRawError } from '../core/http-server.ts'
-import { type Exchange, endResponse, problemStatus } from '../core/reply.ts'
+import { type Exchange, emptyBody, endResponse, statusByCode } from '../core/reply.ts'
 import { reportError } from '../telemetry/report-error.ts'
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts'
 import {
@@ -22,6 +22,9 @@ import {
 export type { ProxyRequest, ProxyRoute, ProxyTarget } from './proxy-path.ts'
 
 interface ReverseProxyOptions {
+  readonly routes: readonly ProxyRoute[]
+  readonly guard: Guard
+  readonly basePath: BasePath
   readonly log: LogFunction
   readonly traffic: TrafficMetrics
   readonly closeMs?: number
@@ -29,15 +32,11 @@ interface ReverseProxyOptions {
 
 /** How long a target may take to accept a connection. */
 const connectMs = 10_000
-const emptyBuffer = Buffer.alloc(0)
 /** Longest reply of a target that refuses a WebSocket. */
 const maxRejectionBytes = 64 * 1024
 
 /** Forwards requests and WebSockets to other servers and streams their replies back. */
 export class ReverseProxy {
-  readonly #routes: readonly ProxyRoute[]
-  readonly #guard: Guard
-  readonly #basePath: BasePath
   readonly #options: ReverseProxyOptions
   /** The clients' connections of proxied WebSockets. */
   readonly #sockets = new Set<Duplex>()
@@ -45,15 +44,12 @@ export class ReverseProxy {
   readonly #streams = new Set<ServerResponse>()
   #isStopping = false
 
-  constructor(routes: readonly ProxyRoute[], guard: Guard, basePath: BasePath, options: ReverseProxyOptions) {
-    this.#routes = routes
-    this.#guard = guard
-    this.#basePath = basePath
+  constructor(options: ReverseProxyOptions) {
     this.#options = options
   }
 
   get prefixes(): readonly string[] {
-    return this.#routes.map(({ prefix }) => prefix)
+    return this.#options.routes.map(({ prefix }) => prefix)
   }
 
   /**
@@ -63,11 +59,11 @@ export class ReverseProxy {
    */
   async forward(exchange: Exchange): Promise<Reply | undefined> {
     const { raw } = exchange
-    this.#guard.authorize(raw, true)
+    this.#options.guard.authorize(raw, true)
     try {
       const match = this.#find(raw.url ?? '')
       if (match === undefined) throw new Problem('not_found', 'Not Found')
-      const base = this.#basePath.prefixOf(raw)
+      const base = this.#options.basePath.prefixOf(raw)
       const request = await buildForwardedRequest(raw, match, { base, isUpgrade: false })
       this.#options.traffic.countProxied('request')
       await this.#forwardRequest(exchange, {
@@ -78,7 +74,7 @@ export class ReverseProxy {
     } catch (error) {
       // A refused preflight hides the refusal of the request itself, which the page could read.
       if (!(error instanceof Problem) || !isPreflight(raw) || exchange.res.headersSent) throw error
-      return { status: 204, bytes: emptyBuffer, headers: preflightHeaders }
+      return { status: 204, bytes: emptyBody, headers: preflightHeaders }
     }
   }
 
@@ -108,7 +104,7 @@ export class ReverseProxy {
   }
 
   #find(url: string): ProxyMatch | undefined {
-    for (const route of this.#routes) {
+    for (const route of this.#options.routes) {
       const match = matchProxyPath(route, url)
       if (match !== undefined) return match
     }
@@ -162,7 +158,7 @@ export class ReverseProxy {
         ...close,
       ])
       // Sends the head at once with its raw bytes (`flushHeaders` would write them as UTF-8).
-      res.write(emptyBuffer)
+      res.write(emptyBody)
     } catch (cause) {
       answer.destroy()
       throw badGateway(cause)
@@ -187,8 +183,8 @@ export class ReverseProxy {
 
   /** Connects a client with a target; after the 101 bytes pass unchanged. */
   async #forwardUpgrade(raw: IncomingMessage, net: Duplex, head: Buffer, match: ProxyMatch): Promise<void> {
-    this.#guard.checkReady(raw)
-    this.#guard.authorizeUpgrade(raw.headers)
+    this.#options.guard.checkReady(raw)
+    this.#options.guard.authorizeUpgrade(raw.headers)
     const { 'content-length': length = '0', 'transfer-encoding': coding } = raw.headers
     if (raw.method !== 'GET' || length !== '0' || coding !== undefined) {
       throw new Problem('bad_request', 'A WebSocket upgrade needs GET without a body')
@@ -197,7 +193,7 @@ export class ReverseProxy {
     this.#sockets.add(net)
     net.once('close', () => this.#sockets.delete(net))
     const { target, path, headers } = await buildForwardedRequest(raw, match, {
-      base: this.#basePath.prefixOf(raw),
+      base: this.#options.basePath.prefixOf(raw),
       isUpgrade: true,
     })
     const { createProxyServer } = await import('http-proxy-3')
@@ -239,7 +235,7 @@ export class ReverseProxy {
 
   #rejectUpgrade(net: Duplex, error: unknown): void {
     if (net.destroyed || net.writableEnded) return
-    const status = error instanceof Problem ? problemStatus(error.code) : 500
+    const status = error instanceof Problem ? statusByCode[error.code] : 500
     writeRawError(net, `${status} ${STATUS_CODES[status]}`, {
       ...(error instanceof Problem ? { detail: error.message } : {}),
       ...(status < 500 ? {} : { error_id: reportError(this.#options.log, 'relay failed', error) }),

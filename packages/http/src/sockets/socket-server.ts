@@ -58,9 +58,7 @@ interface Upgrade {
 /** WebSockets from the upgrade to the close: authorization, limits, pings. */
 export class SocketServer {
   readonly #router = new Router<SocketRoute>()
-  readonly #guard: Guard
-  readonly #log: LogFunction
-  readonly #observer: RequestObserver
+  readonly #deps: SocketServerDeps
   readonly #limits: Required<SocketLimits>
   readonly #server: WebSocketServer
   /** Every WebSocket, also before its key has arrived. */
@@ -72,9 +70,7 @@ export class SocketServer {
 
   constructor(routes: readonly SocketRoute[], deps: SocketServerDeps, limits: SocketLimits) {
     for (const route of routes) this.#router.add(route.path, [], route, () => route)
-    this.#guard = deps.guard
-    this.#log = deps.log
-    this.#observer = deps.observer
+    this.#deps = deps
     this.#limits = {
       maxSocketsPerKey: limits.maxSocketsPerKey ?? 2_000,
       maxSockets: limits.maxSockets ?? 20_000,
@@ -121,8 +117,8 @@ export class SocketServer {
   /** The checks before the 101, in this order: host and page, path, key, the route. */
   #authorize(raw: IncomingMessage): Upgrade {
     if (this.#isStopping) throw new Problem('unavailable', stoppingReason)
-    this.#guard.checkReady(raw)
-    this.#guard.authorizeUpgrade(raw.headers)
+    this.#deps.guard.checkReady(raw)
+    this.#deps.guard.authorizeUpgrade(raw.headers)
     const url = URL.parse(raw.url ?? '', 'ws://localhost')
     const match = url === null ? undefined : this.#router.find(url.pathname)
     if (url === null || match === undefined || match === 'invalid')
@@ -130,20 +126,20 @@ export class SocketServer {
     const { entry, params } = match
     const route = entry.fallback
     const candidate = url.searchParams.get('session_api_key') ?? getHeader(raw, 'x-session-api-key')
-    const isAuthorized = !this.#guard.hasKeys || this.#guard.isValidKey(candidate)
+    const isAuthorized = !this.#deps.guard.hasKeys || this.#deps.guard.isValidKey(candidate)
     if (!isAuthorized && candidate !== undefined) throw new Problem('forbidden', 'Forbidden')
     url.searchParams.delete('session_api_key')
     const query = Object.fromEntries(url.searchParams)
     const request = { params, query, header: (name: string) => getHeader(raw, name) }
     if (!route.accepts(request)) throw new Problem('forbidden', 'Forbidden')
     const key = Object.values(params)[0] ?? route.path
-    const sessionKey = this.#guard.hasKeys ? candidate : undefined
+    const sessionKey = this.#deps.guard.hasKeys ? candidate : undefined
     return { id: getRequestId(raw), route, request, key, isAuthorized, sessionKey }
   }
 
   #accept(ws: WebSocket, net: Duplex, upgrade: Upgrade): void {
     this.#all.add(ws)
-    const closed = this.#observer.traffic.openSocket()
+    const closed = this.#deps.observer.traffic.openSocket()
     ws.on('error', () => {})
     ws.on('close', (code) => {
       this.#all.delete(ws)
@@ -161,7 +157,7 @@ export class SocketServer {
     ws.once('message', (data, isBinary) => {
       clearTimeout(timer)
       const key = isBinary ? undefined : parseAuthFrame(String(data))?.key
-      if (typeof key === 'string' && this.#guard.isValidKey(key)) onAuthorized(key)
+      if (typeof key === 'string' && this.#deps.guard.isValidKey(key)) onAuthorized(key)
       else reject()
     })
   }
@@ -182,7 +178,7 @@ export class SocketServer {
       if (isBinary) return socket.close(1003, 'Only text is understood')
       const text = String(data)
       if (parseAuthFrame(text) !== undefined) return
-      this.#observer.socketMessage(route.path, { params: request.params, key: sessionKey, id })
+      this.#deps.observer.socketMessage(route.path, { params: request.params, key: sessionKey, id })
       socket.receive(text)
     })
     ws.once('close', () => {
@@ -199,7 +195,7 @@ export class SocketServer {
   }
 
   #reportError(error: unknown): string {
-    return reportError(this.#log, 'socket failed', error)
+    return reportError(this.#deps.log, 'socket failed', error)
   }
 }
 

@@ -4,10 +4,10 @@ import { dirname, join } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { resolveWithin } from '@slipway/shared/fs'
 import type { Reply } from '../core/handler.ts'
+import { emptyBody } from '../core/reply.ts'
 import { fileReply } from './file-reply.ts'
 
 const prefix = '/docs'
-const emptyBody = Buffer.alloc(0)
 
 /**
  * The page that shows the API (Swagger UI) and its files, below `/docs`. All links are relative, so a proxy

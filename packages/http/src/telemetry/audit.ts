@@ -61,11 +61,6 @@ function validId(value: unknown): string | undefined {
   return typeof value === 'string' && /^[\w-]{1,64}$/.test(value) ? value : undefined
 }
 
-/** Writes entries to the log. */
-export function createLogAudit(log: LogFunction): Audit {
-  return (entry) => log('info', 'audit', { ...entry })
-}
-
 /** Writes entries to a file, one JSON object per line, synchronously. */
 export class AuditFile implements Disposable {
   readonly #path: string

@@ -2,19 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type LogFunction, Problem, type Route } from '@slipway/protocol'
 import type { Guard } from '../auth/guard.ts'
 import { type ErrorReply, toErrorReply, toOpenaiError } from '../core/reply.ts'
-import {
-  type Audit,
-  type AuditCaller,
-  auditIds,
-  createLogAudit,
-  getRequestId,
-  isAudited,
-  keyFingerprint,
-} from './audit.ts'
+import { type Audit, type AuditCaller, auditIds, getRequestId, isAudited, keyFingerprint } from './audit.ts'
 import type { MetricsRegistry } from './metrics-registry.ts'
 import { reportError } from './report-error.ts'
 import type { ActiveSpan, Traces } from './traces.ts'
-import { TrafficMetrics } from './traffic-metrics.ts'
+import { knownMethods, TrafficMetrics } from './traffic-metrics.ts'
 
 export interface ObserverOptions {
   readonly log: LogFunction
@@ -66,13 +58,8 @@ export class RequestObserver {
   constructor(options: ObserverOptions, guard: Guard) {
     this.#options = options
     this.#guard = guard
-    this.#audit = options.audit ?? createLogAudit(options.log)
+    this.#audit = options.audit ?? ((entry) => options.log('info', 'audit', { ...entry }))
     options.metrics?.registry.add(() => this.traffic.all)
-  }
-
-  /** A refused route counts as `other`. */
-  observeRoute(route: string, traits?: RouteTraits, isRefused = false): ObservedRoute {
-    return { route, traits, metricsRoute: isRefused ? '' : route }
   }
 
   begin(
@@ -140,10 +127,8 @@ export class RequestObserver {
   }
 }
 
-const usualMethods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
-
 /** Span names are a closed set. */
 function spanName({ method = '' }: IncomingMessage, route: string): string {
-  const known = usualMethods.includes(method) ? method : 'HTTP'
+  const known = knownMethods.includes(method) ? method : 'HTTP'
   return route === '' ? known : `${known} ${route}`
 }

@@ -1,26 +1,21 @@
 import type { LogFunction, Telemetry } from '@slipway/protocol'
-import { type Audit, AuditFile } from './audit.ts'
+import { type AuditEntry, AuditFile } from './audit.ts'
 import { MetricsRegistry } from './metrics-registry.ts'
 import type { Traces, TracesOptions } from './traces.ts'
-
-/** The telemetry options of `createApp`. */
-export interface OpenTelemetry extends AsyncDisposable {
-  readonly metrics: { readonly registry: MetricsRegistry; readonly isOpen: boolean }
-  readonly traces: Traces | undefined
-  /** Undefined: lines of the log. */
-  readonly audit: Audit | undefined
-}
 
 /** Undefined without options; then the libraries are not loaded. */
 export async function openTraces(options: TracesOptions | undefined): Promise<Traces | undefined> {
   return options === undefined ? undefined : new (await import('./traces-otlp.ts')).OtlpTraces(options)
 }
 
-/** Opens the configured telemetry. Rejects with a readable Error when the audit log cannot be opened. */
+/**
+ * Opens the configured telemetry, the options of `createApp`. Rejects with a readable Error when the audit log
+ * cannot be opened.
+ */
 export async function openTelemetry(
   { isOpen, auditLog, traces }: Telemetry,
   about: { readonly service: string; readonly version: string; readonly log: LogFunction },
-): Promise<OpenTelemetry> {
+) {
   const file = auditLog === undefined ? undefined : new AuditFile(auditLog, about.log)
   const headers = Object.entries(traces?.headers ?? {}).map(
     ([name, value]) => [name, value.reveal()] as const,
@@ -37,7 +32,7 @@ export async function openTelemetry(
   return {
     metrics: { registry: new MetricsRegistry(), isOpen },
     traces: tracesExporter,
-    audit: file && ((entry) => file.write(entry)),
+    audit: file && ((entry: AuditEntry) => file.write(entry)),
     async [Symbol.asyncDispose]() {
       await tracesExporter?.[Symbol.asyncDispose]()
       file?.[Symbol.dispose]()

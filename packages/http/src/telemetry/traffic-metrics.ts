@@ -1,7 +1,7 @@
 import { createCounter, createGauge, createHistogram, type Metric } from '@slipway/shared/metrics'
 
 const durationBuckets = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10]
-const methods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+export const knownMethods: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const closeCodes: readonly number[] = [1000, 1001, 1003, 1005, 1006, 1009, 1011, 1013, 4001]
 /** By the first digit of the status. */
 const statusClasses = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const
@@ -55,7 +55,7 @@ export class TrafficMetrics {
    * readers.
    */
   recordResponse(route: string, method: string, status: number, durationMs: number | undefined): void {
-    const labels = { method: methods.includes(method) ? method : 'other', route: route || 'other' }
+    const labels = { method: knownMethods.includes(method) ? method : 'other', route: route || 'other' }
     this.#requests.inc({ ...labels, status: statusClasses[Math.min(5, Math.floor(status / 100))] ?? 'none' })
     if (durationMs !== undefined) this.#durations.observe(labels, durationMs / 1000)
   }

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
-import { PageIdCodec } from '../paging/page-id-codec.ts'
+import { createPageIdCodec } from '../paging/page-id-codec.ts'
 
 const digestBytes = 8
-const codec = new PageIdCodec<Buffer>(
+const codec = createPageIdCodec<Buffer>(
   'p1_',
   (bytes) => bytes,
   (bytes) => (bytes.length === 4 + digestBytes ? bytes : undefined),

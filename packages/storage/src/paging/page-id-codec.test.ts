@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { encodeEventPageId } from '../event-log/page-id.ts'
 import { encodeRowPageId } from '../sqlite/control-plane/page-id.ts'
-import { PageIdCodec, unknownPageId } from './page-id-codec.ts'
+import { createPageIdCodec, unknownPageId } from './page-id-codec.ts'
 
-const codec = new PageIdCodec<string>('t1_', (text) => text, String)
+const codec = createPageIdCodec<string>('t1_', (text) => text, String)
 
 test('decode returns what was encoded', () => {
   expect(codec.encode('é')).toBe('t1_w6k')
@@ -22,7 +22,7 @@ test.each([
 })
 
 test('decode refuses what the parser refuses', () => {
-  const json = new PageIdCodec<number>('j1_', JSON.stringify, (bytes) => JSON.parse(bytes.toString()))
+  const json = createPageIdCodec<number>('j1_', JSON.stringify, (bytes) => JSON.parse(bytes.toString()))
   expect(json.decode(json.encode(7))).toBe(7)
   expect(json.decode(`j1_${Buffer.from('{').toString('base64url')}`)).toBeUndefined()
 })

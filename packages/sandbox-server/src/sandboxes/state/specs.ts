@@ -6,11 +6,11 @@ import {
   type SandboxSpecInfo,
 } from '@slipway/protocol'
 import { redact, redactedText } from '@slipway/shared/redaction'
-import { PageIdCodec, type PageQuery, type RowPage, unknownPageId } from '@slipway/storage'
+import { createPageIdCodec, type PageQuery, type RowPage, unknownPageId } from '@slipway/storage'
 
 export type ResolvedSpec = SandboxSpec & { readonly backend: string }
 
-const pageIds = new PageIdCodec<string>('', (id) => id, String)
+const pageIds = createPageIdCodec<string>('', (id) => id, String)
 
 /** The templates of sandboxes, the default first. They do not change while the server runs. */
 export class SandboxSpecs {

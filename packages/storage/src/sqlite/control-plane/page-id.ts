@@ -1,4 +1,4 @@
-import { PageIdCodec, unknownPageId } from '../../paging/page-id-codec.ts'
+import { createPageIdCodec, unknownPageId } from '../../paging/page-id-codec.ts'
 
 /** The last row of a page: its value in the order, and its id. */
 export interface PagePosition {
@@ -6,7 +6,7 @@ export interface PagePosition {
   readonly id: string
 }
 
-const codec = new PageIdCodec<readonly [order: string, value: string | number, id: string]>(
+const codec = createPageIdCodec<readonly [order: string, value: string | number, id: string]>(
   'r1_',
   JSON.stringify,
   (bytes) => {

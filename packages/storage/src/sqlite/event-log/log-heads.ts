@@ -32,20 +32,17 @@ const selectSql = `SELECT ordinal, head, last_instant, in_order FROM conversatio
 export class LogHeads implements TransactionParticipant {
   readonly #db: Database
   readonly #now: () => Instant
-  readonly #verifyEnd: (ordinal: number, head: number) => void
-  readonly #mark: { write(ordinal: number, head: number): void } | undefined
+  readonly #options: LogHeadsOptions
   readonly #heads: LruMap<string, LogHead>
   #lastChanged: LogHead | undefined
   readonly #unsaved = new Map<number, { readonly head: LogHead; readonly update: RecordUpdate }>()
   #lastVersion = 0
 
   constructor(db: Database, now: () => Instant, options: LogHeadsOptions = {}) {
-    const { maxHeads = 5_000, verifyEnd = () => {}, mark } = options
     this.#db = db
     this.#now = now
-    this.#verifyEnd = verifyEnd
-    this.#mark = mark
-    this.#heads = new LruMap({ max: maxHeads })
+    this.#options = options
+    this.#heads = new LruMap({ max: options.maxHeads ?? 5_000 })
   }
 
   find(conversation: string): LogHead | undefined {
@@ -90,7 +87,7 @@ export class LogHeads implements TransactionParticipant {
     const changed = this.#lastChanged
     this.#lastChanged = undefined
     if (isCommitted) {
-      if (changed !== undefined) this.#mark?.write(changed.ordinal, changed.head)
+      if (changed !== undefined) this.#options.mark?.write(changed.ordinal, changed.head)
       return
     }
     this.#heads.clear()
@@ -102,7 +99,7 @@ export class LogHeads implements TransactionParticipant {
     if (row === undefined) return undefined
     const [ordinal] = row
     const unsaved = this.#unsaved.get(ordinal)?.head
-    if (unsaved === undefined) this.#verifyEnd(ordinal, row[1])
+    if (unsaved === undefined) this.#options.verifyEnd?.(ordinal, row[1])
     const head = unsaved ?? this.#newHead(conversation, row)
     this.#heads.set(conversation, head)
     return head

@@ -13,11 +13,6 @@ export interface TextIndexOptions {
 
 type NewRequest<R = TextRequest> = R extends TextRequest ? Omit<R, 'id'> : never
 
-interface PendingRequest {
-  resolve(result: unknown): void
-  reject(error: Error): void
-}
-
 /** An idle thread ends after this time, to free its memory. */
 const idleMs = 60_000
 /**
@@ -33,7 +28,7 @@ const maxDelayMs = 1_000
  */
 export class TextIndex {
   readonly #options: TextIndexOptions
-  readonly #pendingRequests = new Map<number, PendingRequest>()
+  readonly #pendingRequests = new Map<number, PromiseWithResolvers<unknown>>()
   readonly #pendingOrdinals = new Set<number>()
   #flushTimer: NodeJS.Timeout | undefined
   /** When the first and the last unindexed message came. */
@@ -112,16 +107,16 @@ export class TextIndex {
     })
   }
 
-  #request(request: NewRequest): Promise<unknown> {
-    if (this.#isClosed) return Promise.reject(new Error('The text index is closed'))
+  async #request(request: NewRequest): Promise<unknown> {
+    if (this.#isClosed) throw new Error('The text index is closed')
     const worker = this.#worker ?? this.#start()
     const id = ++this.#lastId
     clearTimeout(this.#idleTimer)
-    return new Promise((resolve, reject) => {
-      this.#pendingRequests.set(id, { resolve, reject })
-      worker.ref()
-      worker.postMessage({ ...request, id })
-    })
+    const pending = Promise.withResolvers<unknown>()
+    this.#pendingRequests.set(id, pending)
+    worker.ref()
+    worker.postMessage({ ...request, id })
+    return await pending.promise
   }
 
   #start(): Worker {
