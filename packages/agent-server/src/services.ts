@@ -138,7 +138,7 @@ export async function openServices(options: ServicesOptions) {
       isConfined: config.confineFiles,
       redactedValues,
       confirmationDeadlineMs: config.confirmationDeadlineMs,
-      maxRuns: config.maxConcurrentRuns,
+      maxConcurrentRuns: config.maxConcurrentRuns,
       idleMs: config.conversationIdleMs,
     }),
   )

@@ -50,7 +50,8 @@ interface ConversationRegistryOptions
   readonly events?: EventLog
   readonly log: LogFunction
   readonly homeDirectory: string | undefined
-  readonly maxRuns: number
+  /** Limit of concurrent runs; more wait for their turn. */
+  readonly maxConcurrentRuns: number
   /** An unused idle conversation is closed after this time. */
   readonly idleMs: number
 }
@@ -60,7 +61,7 @@ interface LoadedConversation {
   lastUsedAt: number
 }
 
-/** The loaded conversations: each at most once, opened on demand, closed when idle. */
+/** The loaded conversations: each at most once, opened on demand, unloaded (closed) when idle. */
 export class ConversationRegistry implements AsyncDisposable {
   /** Conversations that run tasks of other conversations. */
   readonly tasks: TaskConversations
@@ -74,9 +75,19 @@ export class ConversationRegistry implements AsyncDisposable {
 
   constructor(options: ConversationRegistryOptions) {
     this.#options = options
-    const { storage, cipher, profiles, secrets, events, log, homeDirectory, maxRuns, idleMs, ...deps } =
-      options
-    const runSlots = new Semaphore(maxRuns)
+    const {
+      storage,
+      cipher,
+      profiles,
+      secrets,
+      events,
+      log,
+      homeDirectory,
+      maxConcurrentRuns,
+      idleMs,
+      ...deps
+    } = options
+    const runSlots = new Semaphore(maxConcurrentRuns)
     this.runSlots = runSlots
     this.tasks = new TaskConversations(storage, this)
     this.#deps = {

@@ -246,7 +246,7 @@ test('tasks of one answer are done beside each other as far as the agent may, ea
 })
 
 test('where only one run is allowed at a time, a task does not wait for the run that waits for it', async () => {
-  await using other = await TaskFixture.open(join(directory.path, 'narrow'), { maxRuns: 1 })
+  await using other = await TaskFixture.open(join(directory.path, 'narrow'), { maxConcurrentRuns: 1 })
   await other.saveScriptedModel('helper', [finishCall('It is done.')])
   const parent = await other.runConversation([giveTask('Do it.'), finishCall('Done.')], helper)
   expect(await other.readTaskResults(parent.id)).toMatchObject([{ status: 'completed' }])

@@ -7,7 +7,7 @@ import { Cipher, openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { sealText } from '../secrets/sealed-text.ts'
 import { temporaryDirectory } from '../testing/fixtures.ts'
-import { redactEvent, zipTrajectory } from './trajectory.ts'
+import { redactExportedEvent, zipTrajectory } from './trajectory.ts'
 
 /** The files of a zip as the machine's own program reads them, by name. */
 function extractZip(zip: Buffer, directory: string): Map<string, string> {
@@ -111,7 +111,7 @@ test('secrets of models and sealed texts are stars, wherever they stand', async 
       api_key: null,
     },
   }
-  const text = redactEvent(Buffer.from(JSON.stringify(event))).toString()
+  const text = redactExportedEvent(Buffer.from(JSON.stringify(event))).toString()
   expect(JSON.parse(text)).toEqual({
     ...event,
     value: {
@@ -124,7 +124,7 @@ test('secrets of models and sealed texts are stars, wherever they stand', async 
     },
   })
   const escaped = '{"id":"e","\\u0061pi_key":"sk-canary"}'
-  expect(redactEvent(Buffer.from(escaped)).toString()).not.toContain('canary')
+  expect(redactExportedEvent(Buffer.from(escaped)).toString()).not.toContain('canary')
 })
 
 test('an event without secrets is the stored bytes, also where it speaks of them', () => {
@@ -134,6 +134,6 @@ test('an event without secrets is the stored bytes, also where it speaks of them
     '{"id":"e", "plain": "gAAAA short"}',
   ]) {
     const bytes = Buffer.from(text)
-    expect(redactEvent(bytes)).toBe(bytes)
+    expect(redactExportedEvent(bytes)).toBe(bytes)
   }
 })

@@ -20,7 +20,7 @@ export function zipTrajectory(options: TrajectoryOptions): AsyncGenerator<Buffer
     ...options,
     meta: redactValue(options.meta),
     entryPath: ({ position, name }) => `events/event-${String(position - 1).padStart(5, '0')}-${name}`,
-    transformEvent: redactEvent,
+    transformEvent: redactExportedEvent,
   })
 }
 
@@ -31,7 +31,7 @@ const secretMember = /^(?:api_key|aws_(?:access_key_id|secret_access_key|session
 const possibleSecretPattern = /slipway-sealed-|gAAAA|api_key|aws_|\\u00/
 
 /** The event redacted; the stored bytes when nothing in it is secret. */
-export function redactEvent(bytes: Buffer): Buffer {
+export function redactExportedEvent(bytes: Buffer): Buffer {
   const text = bytes.toString()
   if (!possibleSecretPattern.test(text)) return bytes
   const original: unknown = JSON.parse(text)

@@ -40,7 +40,7 @@ export async function openRegistry(
     isConfined: true,
     redactedValues: [],
     confirmationDeadlineMs: undefined,
-    maxRuns: 10,
+    maxConcurrentRuns: 10,
     idleMs,
   })
 }

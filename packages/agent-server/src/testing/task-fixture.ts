@@ -14,7 +14,7 @@ import { openCreateDeps } from './fixtures.ts'
 type TestEvent = Event & { readonly id: string } & Readonly<Record<string, unknown>>
 
 interface TaskFixtureOptions {
-  readonly maxRuns?: number
+  readonly maxConcurrentRuns?: number
   readonly idleMs?: number
 }
 
@@ -72,7 +72,7 @@ export class TaskFixture implements AsyncDisposable {
       isConfined: true,
       redactedValues: [],
       confirmationDeadlineMs: undefined,
-      maxRuns: this.#options.maxRuns ?? 10,
+      maxConcurrentRuns: this.#options.maxConcurrentRuns ?? 10,
       idleMs: this.#options.idleMs ?? 60_000,
     })
   }

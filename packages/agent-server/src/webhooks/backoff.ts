@@ -33,7 +33,7 @@ const goneFailureCount = 4
 const outageThreshold = 3
 
 /**
- * Back-off of a receiver, for each conversation on its own. When several fail in a row, the receiver is down:
+ * Retry backoff of a webhook receiver, for each conversation on its own; `webhooks.ts` has the times. When several fail in a row, the receiver is down:
  * then one conversation at a time is tried, first those without failures. Pure: calls pass the time in ms.
  */
 export class Backoff {

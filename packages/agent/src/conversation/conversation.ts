@@ -13,7 +13,6 @@ import type { TransientUpdates } from './events/transient-updates.ts'
 import { resumeGoal, stopGoal } from './goals.ts'
 import { endGoalEvents, newGoal } from './loop/goal.ts'
 import { sendMessage } from './messages.ts'
-import { restartedText, stopEvents } from './navigate.ts'
 import { RunControl } from './run-control.ts'
 import {
   type ConversationContext,
@@ -25,6 +24,7 @@ import { askSideQuestion } from './side-questions.ts'
 import type { ResolvedSettings } from './state/resolved-settings.ts'
 import type { ConversationState } from './state/state.ts'
 import type { UsageStats } from './state/usage-stats.ts'
+import { restartedText, stopEvents } from './stop-events.ts'
 import { Titles } from './titles.ts'
 
 /**

@@ -2,8 +2,9 @@ import { Problem } from '@slipway/protocol'
 import type { ConversationParts } from './conversation-parts.ts'
 import { statusUpdate } from './events/event-drafts.ts'
 import { assertCanStartGoal, endGoalEvents, goalReminder, goalUpdateEvent } from './loop/goal.ts'
-import { closeAbandonedActions, pauseEvent } from './navigate.ts'
+import { closeAbandonedActions } from './navigate.ts'
 import { transition } from './state/status.ts'
+import { pauseEvent } from './stop-events.ts'
 
 /** Ends the goal and pauses its run. */
 export async function stopGoal({ context, runtimes }: ConversationParts): Promise<void> {

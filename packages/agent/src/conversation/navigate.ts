@@ -9,18 +9,6 @@ import { transition } from './state/status.ts'
 const navigatedText = 'The call was not done: the conversation went on from another event.'
 const otherBranchText = 'The call was not done here: it belongs to another branch of the conversation.'
 
-export const restartedText =
-  'The call was interrupted by a restart before it had a result. It may have been done in part.'
-
-export const pauseEvent: EventDraft = { kind: 'PauseEvent', source: 'user' }
-export const interruptEvent: EventDraft = { kind: 'InterruptEvent', source: 'user' }
-
-/** Ends the run; actions without a result get an error. */
-export function stopEvents(now: ConversationState, reason: string): EventDraft[] {
-  const answers = now.openActions().map((call) => agentErrorEvent(call, reason))
-  return [...answers, ...endGoalEvents(now), statusUpdate('paused')]
-}
-
 /** Moves the leaf to an event, null for none; actions without a result on the old branch get an error. */
 export function navigateEvents(now: ConversationState, value: string | null): EventDraft[] {
   const idle = transition(now.status, 'navigate')

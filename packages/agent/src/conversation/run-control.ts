@@ -5,20 +5,13 @@ import { ConfirmationDeadline } from './confirm/deadline.ts'
 import { agentErrorEvent, rejectionEvent, statusUpdate } from './events/event-drafts.ts'
 import { AgentLoop } from './loop/agent-loop.ts'
 import { endGoalEvents } from './loop/goal.ts'
-import {
-  closeAbandonedActions,
-  interruptEvent,
-  navigateEvents,
-  pauseEvent,
-  resolveNavigateTarget,
-  restartedText,
-  stopEvents,
-} from './navigate.ts'
+import { closeAbandonedActions, navigateEvents, resolveNavigateTarget } from './navigate.ts'
 import type { ConversationContext } from './runtime/conversation-context.ts'
 import { instrument, type WorkOutcome } from './runtime/instrumentation.ts'
 import type { RuntimeLoader } from './runtime/runtime-loader.ts'
 import type { ConversationState } from './state/state.ts'
 import { transition } from './state/status.ts'
+import { interruptEvent, pauseEvent, restartedText, stopEvents } from './stop-events.ts'
 
 const interruptedText =
   'The call was interrupted by the user before it had a result. It may have been done in part.'

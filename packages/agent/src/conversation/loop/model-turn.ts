@@ -29,7 +29,7 @@ export interface ModelTurnOptions {
 }
 
 /**
- * The events of a reply (spec 2.2, 6): completion log and token ids, then a MessageEvent or an ActionEvent
+ * How a model's reply becomes events, as one model turn (spec 2.2, 6): completion log and token ids, then a MessageEvent or an ActionEvent
  * for each tool call, and the errors of invalid calls. Calls after a finish are dropped.
  */
 export async function eventsFromModelTurn(reply: ModelReply, options: ModelTurnOptions): Promise<ModelTurn> {
