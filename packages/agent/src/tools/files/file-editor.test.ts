@@ -361,7 +361,9 @@ test('an edit and its undo give the bytes back', async () => {
         expect(await readFile(path)).toEqual(before)
         return
       }
-      expect((await readFile(path)).equals(before)).toBe(false)
+      // Line ends are those of the file, so texts that differ only in them change nothing.
+      const isSame = old_str.replaceAll('\r\n', '\n') === other.join('').replaceAll('\r\n', '\n')
+      if (!isSame) expect((await readFile(path)).equals(before)).toBe(false)
       await run({ command: 'undo_edit', path })
       expect(await readFile(path)).toEqual(before)
     }),
