@@ -32,9 +32,13 @@ export function parseInstant(text: string): Instant | undefined {
   return Math.max(-maxInstant, Math.min(maxInstant, instant))
 }
 
+/** The last formatted millisecond: the events of one append share it. */
+let lastFormatted = { ms: Number.NaN, text: '' }
+
 /** The one form of every timestamp that we write: UTC, six digits, `2026-03-01T10:00:00.000001Z`. */
 export function formatInstant(instant: Instant): string {
   const ms = Math.floor(instant / 1000)
   const micros = instant - ms * 1000
-  return `${new Date(ms).toISOString().slice(0, -1)}${String(micros).padStart(3, '0')}Z`
+  if (ms !== lastFormatted.ms) lastFormatted = { ms, text: new Date(ms).toISOString().slice(0, -1) }
+  return `${lastFormatted.text}${String(micros).padStart(3, '0')}Z`
 }
