@@ -177,6 +177,12 @@ test.for([
   },
 )
 
+test('without keys a form of a foreign page that navigates here does nothing', async () => {
+  await using trial = await open()
+  const headers = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }
+  expect((await trial.call('/api/thing', { method: 'POST', headers })).status).toBe(403)
+})
+
 test('a preflight needs no key and lists what a page may send, for any path', async () => {
   await using trial = await open({ keys })
   const origin = 'http://localhost:3000'

@@ -200,7 +200,8 @@ export class Guard {
       throw foreignPageProblem()
     }
     if (this.hasKeys || headers['sec-fetch-site'] !== 'cross-site') return
-    if (headers['sec-fetch-mode'] !== 'navigate') throw foreignPageProblem()
+    // A link to this server is fine; a form of another site that acts is not.
+    if (!isReading || headers['sec-fetch-mode'] !== 'navigate') throw foreignPageProblem()
   }
 }
 

@@ -1,6 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { expect, test } from 'vitest'
 import { recordsContract } from '../conversations/conversation-records.contract.ts'
 import { deliveriesContract } from '../deliveries/deliveries.contract.ts'
 import { eventLogContract } from '../event-log/event-log.contract.ts'
@@ -25,6 +26,20 @@ const open: OpenStorage = async (options = {}) => {
     },
   }
 }
+
+test('databases are readable by their user alone, also those of earlier versions', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'slipway-storage-'))
+  writeFileSync(join(directory, 'log.db'), '', { mode: 0o644 })
+  const storage = await openStorage({ directory })
+  try {
+    await storage.conversations.create({ id: 'x', title: null, tags: {}, status: 'idle' })
+    for (const name of ['log.db', 'log.db-wal', 'log.mark'])
+      expect([name, statSync(join(directory, name)).mode & 0o777]).toEqual([name, 0o600])
+  } finally {
+    await storage[Symbol.asyncDispose]()
+    rmSync(directory, { recursive: true })
+  }
+})
 
 eventLogContract(open)
 recordsContract(open)

@@ -1,3 +1,4 @@
+import { chmodSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 
 export type Value = SQLInputValue
@@ -20,6 +21,7 @@ export class Database {
     this.#db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 5000 })
     this.#db.exec(`PRAGMA cache_size = -${Math.ceil(options.cacheBytes / 1024)}`)
     if (options.readOnly) return
+    closeToOthers(path)
     this.#db.exec('PRAGMA journal_mode = WAL')
     this.#db.exec(`PRAGMA synchronous = ${options.synchronous}`)
     this.#db.exec(
@@ -112,6 +114,15 @@ export class Database {
       if (index < from) continue
       this.transaction(() => this.#db.exec(`${sql}; PRAGMA user_version = ${index + 1}`))
     }
+  }
+}
+
+/** For the server's user alone; SQLite gives its -wal and -shm files the same mode. */
+function closeToOthers(path: string): void {
+  try {
+    chmodSync(path, 0o600)
+  } catch {
+    // The file of another user has the mode that they chose.
   }
 }
 
