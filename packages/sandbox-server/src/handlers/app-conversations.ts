@@ -23,8 +23,8 @@ export function appConversationHandlers(deps: {
     readonly params: { readonly conversation_id: string }
   }) => conversations.getOwned(getCaller(request), request.params.conversation_id)
   const search = async (caller: Caller, query: Parameters<typeof conversations.search>[1]) => {
-    const { items, ...page } = await conversations.search(caller, query)
-    return { ...page, items: items.map((info) => hideSessionKey(caller, info)) }
+    const page = await conversations.search(caller, query)
+    return { ...page, items: page.items.map((info) => hideSessionKey(caller, info)) }
   }
   return {
     async listAppConversations(request) {
