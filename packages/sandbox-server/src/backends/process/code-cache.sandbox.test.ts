@@ -167,9 +167,10 @@ test('a sandbox of our own agent server reads it and cannot write it', {
       () => false,
     ),
   )
-  expect(
-    await run('tr "\\0" "\\n" < /proc/$PPID/environ | grep NODE_COMPILE; echo "[$NODE_COMPILE_CACHE]"'),
-  ).toBe('NODE_COMPILE_CACHE=/run/slipway-code\n[]')
+  // The agent server reads its own environment alone; the programs that it starts have no such variable.
+  expect(await run('cat /proc/$PPID/environ 2>&1; echo "[$NODE_COMPILE_CACHE]"')).toMatch(
+    /Permission denied\n\[\]$/,
+  )
   expect(Number(await run('cat /run/slipway-code/*/* | wc -c'))).toBeGreaterThan(100_000)
   const tries = [
     'touch /run/slipway-code/x',
