@@ -91,7 +91,7 @@ export class SandboxRepository {
   }
 
   async remove(id: string): Promise<void> {
-    await this.runStep('delete row', () => this.#rows.remove(id))
+    await this.runStep('forget', () => this.#rows.remove(id))
     this.changes.notify(id)
   }
 
