@@ -26,7 +26,7 @@ test('the requests of the README start, pause, resume and delete a sandbox', {
     .replace('localhost:3000', new URL(server.url).host)
   const { stdout, failures } = await runner.runShell(text)
   expect(failures).toEqual([])
-  expect(stdout).toMatch(/"status":"WORKING"[\s\S]*"status":"READY"/)
+  expect(stdout).toMatch(/"status":"WORKING"[\s\S]*"status":"(?:STARTING_CONVERSATION|READY)"/)
   expect(stdout).toContain('ObservationEvent')
   expect(await server.listSandboxes()).toEqual([])
 })
