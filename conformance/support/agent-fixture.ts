@@ -74,6 +74,12 @@ export class OwnAgentServer implements AsyncDisposable {
     return new AgentDriver({ api: this.api, directory: this.directory })
   }
 
+  /** Of the present process. */
+  get pid(): number {
+    if (this.#process?.pid === undefined) throw new Error('the server is not started')
+    return this.#process.pid
+  }
+
   /** What all its processes have printed. */
   output(): string {
     return this.#earlierOutput + (this.#process?.output() ?? '')

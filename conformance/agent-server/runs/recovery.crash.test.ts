@@ -17,9 +17,6 @@ import { OwnAgentServer } from '../../support/agent-fixture.ts'
 import type { AgentServerApi, ApiEvent } from '../../support/agent-server-api.ts'
 import { MockProvider } from '../../support/mock-provider.ts'
 
-/** How often the server is killed at a random moment of its runs. */
-const rounds = Number(process.env.SLIPWAY_RUN_KILLS ?? 4)
-
 let server: OwnAgentServer
 let driver: AgentDriver
 let api: AgentServerApi
@@ -244,51 +241,3 @@ test('a fork that is killed is complete or absent', { timeout: 60_000 }, async (
     if (reported === 201 || status !== 404) expect([round, status, body]).toEqual([round, 200, 20_000])
   }
 })
-
-test(`over ${rounds} kills at random moments every call has one result, nothing is duplicated, and all runs end`, {
-  timeout: 60_000 + rounds * 20_000,
-}, async () => {
-  const script = Array.from({ length: 150 * (rounds + 1) }, (_, n) => ({
-    ...(n % 5 === 4
-      ? toolCallsStep(
-          toolCall('terminal', { command: `echo ${n}a` }),
-          toolCall('think', { thought: `${n}b` }),
-        )
-      : bashStep(`echo ${n}`)),
-    delay_ms: n % 3 === 0 ? 5 : 0,
-  }))
-  const more = { stuck_detection: false, initial_message: { content: 'Begin.' } }
-  const ids: string[] = []
-  for (let n = 0; n < 4; n++) {
-    const agent = { llm: scriptedModel(script), tool_concurrency_limit: n % 2 === 0 ? 1 : 3 }
-    ids.push((await driver.create(agent, more)).id)
-  }
-  for (let round = 0; round < rounds; round++) {
-    await sleep(Math.random() * 600)
-    await restart('SIGKILL')
-    for (const id of ids) await verify(id)
-    for (const id of ids) await driver.post(id, 'run')
-  }
-  for (const id of ids) {
-    await driver.post(id, 'interrupt')
-    await driver.post(id, 'switch_llm', {
-      llm: scriptedModel(Array.from({ length: 300 }, () => finishStep())),
-    })
-    await driver.post(id, 'run')
-    const events = await driver.waitUntilIdle(id)
-    expect(events.at(-1)).toMatchObject({ value: 'finished' })
-    expect(findLogIssues(events)).toEqual([])
-  }
-})
-
-async function verify(id: string): Promise<void> {
-  const sent = await (await api.fetch(`/api/conversations/${id}/events/stream?until=idle`)).text()
-  const positions = [...sent.matchAll(/^id: (\d+)$/gm)].map((found) => Number(found[1]))
-  expect(positions).toEqual(positions.map((_, at) => at + 1))
-  const events = await driver.getEvents(id)
-  expect(events).toHaveLength(positions.length)
-  expect(findLogIssues(events)).toEqual([])
-  expect((await driver.getInfo(id)).execution_status).toBe('paused')
-  expect(events.at(-1)).toMatchObject({ key: 'execution_status', value: 'paused' })
-  expect(await api.count(id)).toBe(positions.length)
-}
