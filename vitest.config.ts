@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { LongTestsFirst } from './scripts/long-tests-first.ts'
 
 export default defineConfig({
   test: {
@@ -11,6 +12,7 @@ export default defineConfig({
       'bench/**/*.test.ts',
     ],
     reporters: ['default', './scripts/summary-reporter.ts'],
+    sequence: { sequencer: LongTestsFirst },
     testTimeout: 30_000,
     hookTimeout: 30_000,
   },
