@@ -23,7 +23,8 @@ mkfifo "$root/fifo.$epoch" || fail 'no fifo can be made for its output'
   size=0
   mv -f "$root/output" "$root/output.1"
   while :; do
-    dd bs=4096 count=256 >> "$root/output"
+    # Where nothing can be written the output is read on, so that the program does not end by it.
+    dd bs=4096 count=256 >> "$root/output" || { cat > /dev/null; break; }
     before=$size size=$(wc -c < "$root/output")
     [ "$size" -eq "$before" ] && break
     if [ "$size" -gt 524288 ]; then mv -f "$root/output" "$root/output.1"; size=0; : > "$root/output"; fi

@@ -59,6 +59,25 @@ test('a supervisor in a folder that is gone starts nothing', async () => {
   expect(existsSync(`${place.root}.began`)).toBe(false)
 })
 
+test('the reader of the output ends with the program when the folder was removed', async () => {
+  const { place, options } = await open()
+  await writeFile(place.record, '{"epoch":"aaaa"}\n')
+  const child = await launchSupervisor(options(`touch ${place.root}.began; sleep 1; echo out`, { cwd: '/' }))
+  await waitForValue(async () => existsSync(`${place.root}.began`) || undefined, 'the begin')
+  await rm(place.root, { recursive: true })
+  const group = -(child.pid ?? Number.NaN)
+  await waitForValue(async () => !isAlive(group) || undefined, 'the end of the supervisor and its reader')
+})
+
+/** Whether a process group has a process. */
+function isAlive(group: number): boolean {
+  try {
+    return process.kill(group, 0)
+  } catch {
+    return false
+  }
+}
+
 test('exit codes, signals and the end of the output are stored, however the program ends', async () => {
   const { place, options, ended } = await open()
   const cases = [
