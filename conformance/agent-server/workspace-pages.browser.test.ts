@@ -153,7 +153,13 @@ async function openStage(key: string | undefined) {
     await mkdir(dirname(join(workspace, name)), { recursive: true })
     await writeFile(join(workspace, name), content)
   }
-  const env = key === undefined ? {} : { SLIPWAY_SESSION_API_KEY: key }
+  const application = createServer((_request, response) => {
+    response.setHeader('content-type', 'text/html').end('<title>app</title><body>')
+  })
+  await new Promise<void>((resolve) => application.listen(0, '127.0.0.1', resolve))
+  const { port } = application.address() as AddressInfo // it listens on a port
+  const app = `http://localhost:${port}`
+  const env = key === undefined ? { SLIPWAY_ALLOWED_ORIGINS: app } : { SLIPWAY_SESSION_API_KEY: key }
   const started = await startAgentServer(join(directory, 'data'), env)
   const headers = {
     'content-type': 'application/json',
@@ -168,17 +174,12 @@ async function openStage(key: string | undefined) {
     }),
   })
   const { id }: { id: string } = await created.json()
-  const application = createServer((_request, response) => {
-    response.setHeader('content-type', 'text/html').end('<title>app</title><body>')
-  })
-  await new Promise<void>((resolve) => application.listen(0, '127.0.0.1', resolve))
-  const { port } = application.address() as AddressInfo // it listens on a port
   return {
     workspace,
     headers,
     server: started.url.replace('127.0.0.1', 'localhost'),
     path: `/api/conversations/${id}/workspace`,
-    app: `http://localhost:${port}`,
+    app,
     async [Symbol.asyncDispose]() {
       application.close()
       await started.stop()

@@ -202,7 +202,7 @@ test.each([
 test('a web page may request the newer wire', async () => {
   const response = await api.fetch('/api/conversations', {
     method: 'OPTIONS',
-    headers: { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' },
+    headers: { origin: api.endpoint.url, 'access-control-request-method': 'POST' },
   })
   expect(response.headers.get('access-control-allow-headers')).toContain('x-slipway-wire')
 })

@@ -180,7 +180,8 @@ test('openDocs opens the API description only', async () => {
 
 test('a preflight needs no caller and lists the allowed headers', async () => {
   await using trial = await TestServer.start(routes, handlers, { identify: identifyByCookie })
-  const headers = { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' }
+  const origin = `http://localhost:${trial.port}`
+  const headers = { origin, 'access-control-request-method': 'POST' }
   for (const path of ['/api/run', '/nothing']) {
     const answer = await trial.call(path, { method: 'OPTIONS', headers })
     expect(answer.status).toBe(204)
@@ -230,7 +231,7 @@ test('checkReady is called first, with the path, except for preflights', async (
     keys: [new Secret('k')],
     lingerMs: 200,
   })
-  const origin = 'http://localhost:3000'
+  const origin = `http://localhost:${trial.port}`
   const answer = await trial.call('/api/who?x=1', { headers: { origin } })
   expect(answer).toMatchObject({ status: 503, text: expect.stringContaining('"The server is not ready"') })
   expect(answer.headers['access-control-allow-origin']).toBe(origin)

@@ -103,14 +103,20 @@ test('with keys, any host is allowed unless there is a list', async () => {
   expect(await upgrade(listed, headers)).toBe(403)
 })
 
-const ownOrigins = [
-  'http://localhost:3000',
-  'https://127.0.0.1',
-  'http://[::1]:5173',
+/** Origins whose pages may call a server on a port. */
+const ownOrigins = (port: number) => [
+  `http://localhost:${port}`,
+  `http://127.0.0.1:${port}`,
+  `HTTP://[::1]:${port}`,
   'https://app.example.org',
-  'http://me.localhost',
 ]
 const foreignOrigins = [
+  'http://localhost:3000',
+  'http://localhost',
+  'https://127.0.0.1',
+  'http://[::1]:5173',
+  'http://me.localhost',
+  'http://127.0.0.2',
   'https://evil.example',
   'null',
   'http://localhost.evil.example',
@@ -121,7 +127,7 @@ const foreignOrigins = [
 
 test('without keys, a foreign page may not read, write or open a socket', async () => {
   await using trial = await open({ allowedOrigins })
-  for (const origin of ownOrigins) {
+  for (const origin of ownOrigins(trial.port)) {
     const headers = { origin }
     const read = await trial.call('/api/thing', { headers })
     const write = await trial.call('/api/thing', { method: 'POST', headers })
@@ -133,7 +139,8 @@ test('without keys, a foreign page may not read, write or open a socket', async 
     ])
     expect(read.headers['access-control-allow-origin']).toBe(origin)
   }
-  for (const origin of foreignOrigins) {
+  const samePort = ['http://me.localhost', 'http://127.0.0.2', 'http://localhost.evil.example']
+  for (const origin of [...foreignOrigins, ...samePort.map((name) => `${name}:${trial.port}`)]) {
     const headers = { origin }
     const read = await trial.call('/api/thing', { headers })
     const write = await trial.call('/api/thing', { method: 'POST', headers })
@@ -144,6 +151,7 @@ test('without keys, a foreign page may not read, write or open a socket', async 
       403,
     ])
     expect(read.headers['access-control-allow-origin']).toBeUndefined()
+    expect(JSON.parse(write.text).detail).toContain('SLIPWAY_ALLOWED_ORIGINS')
   }
 })
 
@@ -166,7 +174,8 @@ test.for([
   ['cross-site', 'no-cors', 403],
   ['cross-site', 'navigate', 200],
   ['same-origin', 'cors', 200],
-  ['same-site', 'no-cors', 200],
+  ['same-site', 'no-cors', 403],
+  ['same-site', 'navigate', 200],
   ['none', 'navigate', 200],
 ] as const)(
   'without keys a request of a browser that is %s and %s is answered with %i',
@@ -179,13 +188,15 @@ test.for([
 
 test('without keys a form of a foreign page that navigates here does nothing', async () => {
   await using trial = await open()
-  const headers = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }
-  expect((await trial.call('/api/thing', { method: 'POST', headers })).status).toBe(403)
+  for (const site of ['cross-site', 'same-site']) {
+    const headers = { 'sec-fetch-site': site, 'sec-fetch-mode': 'navigate' }
+    expect((await trial.call('/api/thing', { method: 'POST', headers })).status).toBe(403)
+  }
 })
 
 test('a preflight needs no key and lists what a page may send, for any path', async () => {
   await using trial = await open({ keys })
-  const origin = 'http://localhost:3000'
+  const origin = `http://localhost:${trial.port}`
   for (const path of ['/api/thing', '/health', '/nothing']) {
     const headers = { origin, 'access-control-request-method': 'PATCH' }
     const answer = await trial.call(path, { method: 'OPTIONS', headers })
@@ -205,7 +216,7 @@ test('a preflight needs no key and lists what a page may send, for any path', as
 
 test('a page of an allowed origin can read refusals and the ETag', async () => {
   await using trial = await open({ keys })
-  const origin = 'http://localhost:3000'
+  const origin = `http://localhost:${trial.port}`
   for (const path of ['/api/thing', '/nothing']) {
     const { status, headers } = await trial.call(path, { headers: { origin } })
     expect([status, headers['access-control-allow-origin']]).toEqual([401, origin])

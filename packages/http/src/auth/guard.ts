@@ -17,8 +17,8 @@ export interface GuardOptions {
   /** Host names, with or without port, that requests may use besides loopback ones. */
   readonly allowedHosts?: readonly string[]
   /**
-   * Origins (`https://example.org`) whose pages may call besides loopback ones; a function returns the
-   * current ones, as for keys.
+   * Origins (`https://example.org`) whose pages may call besides those of the server itself; a function
+   * returns the current ones, as for keys.
    */
   readonly allowedOrigins?: readonly string[] | (() => readonly string[])
 }
@@ -121,7 +121,7 @@ export class Guard {
   /** Like `authorize`, without the key, which an upgrade may present in other ways. */
   authorizeUpgrade(headers: IncomingHttpHeaders): void {
     this.#checkHost(headers)
-    if (headers.origin !== undefined && !this.isAllowedOrigin(headers.origin, headers.host))
+    if (headers.origin !== undefined && !this.#isAllowedOrigin(headers.origin, headers.host))
       throw foreignPageProblem()
   }
 
@@ -144,7 +144,7 @@ export class Guard {
   #canReadReply(headers: IncomingHttpHeaders, page: PageRequest | undefined): boolean {
     const { origin, host } = headers
     if (origin === undefined) return false
-    if (this.isAllowedOrigin(origin, host)) return true
+    if (this.#isAllowedOrigin(origin, host)) return true
     if (page === undefined) return false
     const isWeb = /^https?:\/\/./i.test(origin)
     const { credential } = page
@@ -162,15 +162,12 @@ export class Guard {
     return digests.reduce((isMatch, key) => timingSafeEqual(key, candidateDigest) || isMatch, false)
   }
 
-  /**
-   * Whether a page of this origin may call: the server's own, a loopback one with any port, or one of the
-   * list.
-   */
-  isAllowedOrigin(origin: string, host: string | undefined): boolean {
+  /** Whether a page of this origin may call: one of the server that was requested, or one of the list. */
+  #isAllowedOrigin(origin: string, host = ''): boolean {
     const lower = origin.toLowerCase()
     if (this.#normalizedOrigins(this.#origins()).has(lower)) return true
     const name = /^https?:\/\/(.+)$/.exec(lower)?.[1]
-    return name !== undefined && (name === host?.toLowerCase() || isLoopback(hostName(name)))
+    return name !== undefined && sameServerName(name) === sameServerName(host.toLowerCase())
   }
 
   /** Stops DNS rebinding: a foreign name that resolves to this machine. */
@@ -196,13 +193,21 @@ export class Guard {
     )
       return
     if (origin !== undefined) {
-      if (this.#canReadReply(headers, page) || (isReading && this.hasKeys)) return
+      if (this.#canReadReply(headers, page)) return
+      // Without the key it opens nothing, and no reply is read. A cookie comes from any page.
+      if (isReading && this.hasKeys && page?.credential === undefined) return
       throw foreignPageProblem()
     }
-    if (this.hasKeys || headers['sec-fetch-site'] !== 'cross-site') return
+    // Another port of this machine is of the same site, and foreign.
+    if (this.hasKeys || !/^(cross|same)-site$/.test(String(headers['sec-fetch-site']))) return
     // A link to this server is fine; a form of another site that acts is not.
     if (!isReading || headers['sec-fetch-mode'] !== 'navigate') throw foreignPageProblem()
   }
+}
+
+/** Whether the request comes from a page of the server that it was sent to. */
+export function isSameOrigin({ origin, host }: IncomingHttpHeaders): boolean {
+  return origin !== undefined && /^https?:\/\/(.+)$/i.exec(origin)?.[1]?.toLowerCase() === host?.toLowerCase()
 }
 
 /** Whether a server that listens on this name or address is reachable from this machine only. */
@@ -221,6 +226,11 @@ function hostName(host: string): string {
   return (match?.[1] ?? match?.[2] ?? host).toLowerCase()
 }
 
+/** `host:port` where the loopback names of one port are equal. */
+function sameServerName(host: string): string {
+  return host.replace(/^(127\.0\.0\.1|\[::1\])(?=:|$)/, 'localhost')
+}
+
 function offeredKey(headers: IncomingHttpHeaders, allowBearer: boolean): string | string[] | undefined {
   const headerKey = headers['x-session-api-key']
   if (headerKey !== undefined || !allowBearer) return headerKey
@@ -228,7 +238,10 @@ function offeredKey(headers: IncomingHttpHeaders, allowBearer: boolean): string 
 }
 
 function foreignPageProblem(): Problem {
-  return new Problem('forbidden', 'Pages of this origin may not call this server')
+  return new Problem(
+    'forbidden',
+    'Pages of this origin may not call this server; SLIPWAY_ALLOWED_ORIGINS names the origins that may',
+  )
 }
 
 function digest(text: string): Buffer {

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Problem } from '@slipway/protocol'
 import { decodePercent } from '@slipway/shared/url'
+import { isSameOrigin } from '../auth/guard.ts'
 import { getHeader } from '../core/incoming-request.ts'
 import { unixSocketPath } from '../core/unix-socket.ts'
 
@@ -122,6 +123,8 @@ export async function buildForwardedRequest(
     ...forwardedHeaders(raw, base + prefix),
     ...(isUpgrade ? { connection: 'Upgrade', upgrade: 'websocket' } : {}),
     host: target.socketPath === undefined ? address.host : 'localhost',
+    // The target has another name, and would take a page of this server for a foreign one.
+    ...(isSameOrigin(raw.headers) ? { origin: undefined } : {}),
   }
   for (const [name, value] of Object.entries(overrides)) headers[name.toLowerCase()] = value
   for (const [name, value] of Object.entries(headers)) if (value === undefined) delete headers[name]

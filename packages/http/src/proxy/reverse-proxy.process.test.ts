@@ -287,26 +287,40 @@ test('headers of the proxy route replace those of the client', async () => {
 })
 
 test('replies keep their headers, once each', async () => {
-  await using both = await createProxyFixture()
-  const origin = 'http://localhost:3000'
+  const origin = 'https://app.example'
+  await using both = await createProxyFixture({ allowedOrigins: [origin] }, { allowedOrigins: [origin] })
   const { headers } = await both.proxy.call(`${at}/api/cookie`, { headers: { origin } })
   expect(headers['set-cookie']).toEqual(['a=1; Path=/'])
   expect(headers).toMatchObject({ etag: '"e"', vary: 'Origin', 'access-control-allow-origin': origin })
 })
 
 test('a preflight is answered by the target, and by the relay when there is no target', async () => {
-  const target = { keys: [new Secret('k1')] }
-  await using both = await createProxyFixture({}, target)
-  const headers = { origin: 'http://localhost:3000', 'access-control-request-method': 'POST' }
+  const origin = 'https://app.example'
+  const target = { keys: [new Secret('k1')], allowedOrigins: [origin] }
+  await using both = await createProxyFixture({ allowedOrigins: [origin] }, target)
+  const headers = { origin, 'access-control-request-method': 'POST' }
   const answer = await both.proxy.call(`${at}/api/echo`, { method: 'OPTIONS', headers })
   expect([answer.status, answer.headers.allow]).toEqual([204, 'POST, DELETE, OPTIONS'])
-  expect(answer.headers['access-control-allow-origin']).toBe('http://localhost:3000')
+  expect(answer.headers['access-control-allow-origin']).toBe(origin)
   const none = await both.proxy.call('/sandboxes/none/x/api/echo', { method: 'OPTIONS', headers })
   expect([none.status, none.headers['access-control-allow-methods']]).toEqual([
     204,
     'GET, POST, PUT, PATCH, DELETE',
   ])
   expect((await both.proxy.call('/sandboxes/none/x', { method: 'OPTIONS' })).status).toBe(404)
+})
+
+test('a page of the relay may act on the target, a page of another port may not', async () => {
+  await using both = await createProxyFixture()
+  const send = (origin: string) => both.proxy.call(`${at}/api/echo`, { method: 'POST', headers: { origin } })
+  const own = `http://127.0.0.1:${both.proxy.port}`
+  expect((await send(own)).status).toBe(201)
+  for (const port of [both.target.port, 1]) expect((await send(`http://127.0.0.1:${port}`)).status).toBe(403)
+  const ws = socketTo(both.proxy, `${at}/sockets/1`, { origin: own })
+  await once(ws, 'open')
+  ws.terminate()
+  const origin = `http://127.0.0.1:${both.target.port}`
+  expect((await refusal(both.proxy, `${at}/sockets/1`, { origin })).status).toBe(403)
 })
 
 test.each(['text/plain', 'application/json'])('OPTIONS with a body of %s goes through', async (type) => {
@@ -335,11 +349,10 @@ test('a proxy route needs no key, but an allowed host and origin', async () => {
 
 test('a proxy route that refuses replies with its Problem', async () => {
   await using both = await createProxyFixture()
-  const answer = await both.proxy.call('/sandboxes/none/x/api/items/1', {
-    headers: { origin: 'http://localhost' },
-  })
+  const origin = `http://localhost:${both.proxy.port}`
+  const answer = await both.proxy.call('/sandboxes/none/x/api/items/1', { headers: { origin } })
   expect([answer.status, answer.text]).toEqual([404, '{"detail":"There is no such sandbox"}'])
-  expect(answer.headers['access-control-allow-origin']).toBe('http://localhost')
+  expect(answer.headers['access-control-allow-origin']).toBe(origin)
 })
 
 test('a proxy route that throws is an internal error: 500 and a log line', async () => {
@@ -480,7 +493,8 @@ test('a missing target is a 502', async () => {
   await using near = await TestServer.start({}, {}, { proxyRoutes: [proxyTo(gone.listening.url)] })
   expect((await near.call(`${at}/x`)).status).toBe(502)
   expect((await refusal(near, `${at}/sockets/1`)).status).toBe(502)
-  const headers = { origin: 'http://localhost', 'access-control-request-method': 'GET' }
+  const origin = `http://localhost:${near.port}`
+  const headers = { origin, 'access-control-request-method': 'GET' }
   expect((await near.call(`${at}/x`, { method: 'OPTIONS', headers })).status).toBe(204)
 })
 
@@ -645,7 +659,7 @@ test.for([
     `${at}/sockets/1`,
     { origin: 'https://evil.example' },
     403,
-    'Pages of this origin may not call this server',
+    'Pages of this origin may not call this server; SLIPWAY_ALLOWED_ORIGINS names the origins that may',
   ],
 ] as const)('a WebSocket at %s with %o is refused with %i', async ([path, headers, status, detail]) => {
   await using both = await createProxyFixture()

@@ -191,6 +191,41 @@ test.for([
   expect(served).toEqual([])
 })
 
+test('a socket without a key sends 64 KiB at most; with it, as much as a message may have', async () => {
+  await using trial = await open(echo, { keys })
+  const stranger = peer(trial)
+  await once(stranger.ws, 'open')
+  stranger.ws.send('x'.repeat(1_000_000))
+  expect((await stranger.closed)[0]).toBe(1006)
+  const { ws, next } = peer(trial)
+  await once(ws, 'open')
+  const long = 'x'.repeat(500_000)
+  ws.send(auth('k1'))
+  ws.send(long)
+  expect((await next()) === long).toBe(true)
+  ws.terminate()
+})
+
+test('sockets without a key are limited, those with a key are not counted', async () => {
+  await using trial = await open(echo, { keys, maxUnauthorizedSockets: 2 })
+  const known = peer(trial)
+  await once(known.ws, 'open')
+  known.ws.send(auth('k1'))
+  known.ws.send('a')
+  expect(await known.next()).toBe('a')
+  const waiting = [peer(trial), peer(trial)] as const
+  await Promise.all(waiting.map(({ ws }) => once(ws, 'open')))
+  expect(await peer(trial).closed).toEqual([1013, 'too many sockets without a key'])
+  expect((await once(peer(trial, '/sockets/c1/events?session_api_key=k1').ws, 'open')).length).toBe(0)
+  waiting[0].ws.send(auth('wrong'))
+  expect((await waiting[0].closed)[0]).toBe(4001)
+  const next = peer(trial)
+  await once(next.ws, 'open')
+  next.ws.send(auth('k1'))
+  next.ws.send('b')
+  expect(await next.next()).toBe('b')
+})
+
 test('a late first frame closes with 4001', async () => {
   await using trial = await open(echo, { keys, authMs: 50 })
   expect(await peer(trial).closed).toEqual([4001, 'Authentication failed'])
@@ -344,13 +379,13 @@ test('a stalled reader uses little memory, does not slow others, and is closed w
       sent.set(id, n + 1)
     }
   }
-  await using trial = await open(serve, { stallMs: 250, closeMs: 2_000 })
+  await using trial = await open(serve, { stallMs: 1_500, closeMs: 20_000 })
   const slow = await silentPeer(trial, '/sockets/slow/events')
   const quick = peer(trial, '/sockets/quick/events')
   expect(await quick.closed).toEqual([1000, ''])
   expect(quick.texts).toHaveLength(2_000)
   expect(sent.get('slow')).toBeLessThan(1_000)
-  await new Promise((resolve) => setTimeout(resolve, 400))
+  await new Promise((resolve) => setTimeout(resolve, 2_000))
   let last = Buffer.alloc(0)
   slow.on('data', (chunk) => {
     last = Buffer.concat([last, chunk]).subarray(-64)

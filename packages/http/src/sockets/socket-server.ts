@@ -28,6 +28,8 @@ export interface SocketLimits {
   readonly stallMs?: number
   /** How long the first frame with the key may take; 10 s unless given. */
   readonly authMs?: number
+  /** Most sockets whose key has not arrived; one more is closed with 1013. 1,000 unless given. */
+  readonly maxUnauthorizedSockets?: number
   /** Time between pings; a peer that misses two is cut off. 20 s unless given. */
   readonly pingMs?: number
   /** How long a peer may take to answer a close before it is cut off; 5 s unless given. */
@@ -35,6 +37,8 @@ export interface SocketLimits {
 }
 
 const maxMessageBytes = 10 * 1024 * 1024
+/** Most bytes that a socket may send before its key has arrived. */
+const maxUnauthorizedBytes = 64 * 1024
 
 interface SocketServerDeps {
   readonly guard: Guard
@@ -65,6 +69,7 @@ export class SocketServer {
   readonly #all = new Set<WebSocket>()
   readonly #open = new Set<OpenSocket>()
   readonly #countPerKey = new Map<string, number>()
+  #unauthorizedCount = 0
   readonly #pingTimer: NodeJS.Timeout
   #isStopping = false
 
@@ -76,6 +81,7 @@ export class SocketServer {
       maxSockets: limits.maxSockets ?? 20_000,
       stallMs: limits.stallMs ?? 30_000,
       authMs: limits.authMs ?? 10_000,
+      maxUnauthorizedSockets: limits.maxUnauthorizedSockets ?? 1_000,
       pingMs: limits.pingMs ?? 20_000,
       closeMs: limits.closeMs ?? 5_000,
     }
@@ -98,7 +104,8 @@ export class SocketServer {
       this.#server.handleUpgrade(raw, net, head, (ws) => this.#accept(ws, net, upgrade))
     } catch (error) {
       const status = upgradeErrorStatus(error)
-      writeRawError(net, status, status.startsWith('5') ? { error_id: this.#reportError(error) } : {})
+      if (status.startsWith('5')) writeRawError(net, status, { error_id: this.#reportError(error) })
+      else writeRawError(net, status, error instanceof Error ? { detail: error.message } : {})
     }
   }
 
@@ -147,15 +154,33 @@ export class SocketServer {
     })
     if (this.#all.size > this.#limits.maxSockets) ws.close(1013, 'too many sockets')
     else if (upgrade.isAuthorized) this.#serve(ws, net, upgrade)
-    else this.#waitForKey(ws, (sessionKey) => this.#serve(ws, net, { ...upgrade, sessionKey }))
+    else if (this.#unauthorizedCount >= this.#limits.maxUnauthorizedSockets) {
+      ws.close(1013, 'too many sockets without a key')
+    } else this.#waitForKey(ws, net, (sessionKey) => this.#serve(ws, net, { ...upgrade, sessionKey }))
   }
 
-  #waitForKey(ws: WebSocket, onAuthorized: (key: string) => void): void {
+  #waitForKey(ws: WebSocket, net: Duplex, onAuthorized: (key: string) => void): void {
     const reject = () => ws.close(4001, 'Authentication failed')
     const timer = setTimeout(reject, this.#limits.authMs)
-    ws.once('close', () => clearTimeout(timer))
-    ws.once('message', (data, isBinary) => {
+    let isWaiting = true
+    let receivedBytes = 0
+    const countBytes = ({ length }: Buffer) => {
+      receivedBytes += length
+      // `ws` has read these bytes already: the key may have been among them.
+      if (isWaiting && receivedBytes > maxUnauthorizedBytes) ws.terminate()
+    }
+    this.#unauthorizedCount++
+    const stopWaiting = () => {
+      if (!isWaiting) return
+      isWaiting = false
+      this.#unauthorizedCount--
       clearTimeout(timer)
+      net.off('data', countBytes)
+    }
+    net.on('data', countBytes)
+    ws.once('close', stopWaiting)
+    ws.once('message', (data, isBinary) => {
+      stopWaiting()
       const key = isBinary ? undefined : parseAuthFrame(String(data))?.key
       if (typeof key === 'string' && this.#deps.guard.isValidKey(key)) onAuthorized(key)
       else reject()

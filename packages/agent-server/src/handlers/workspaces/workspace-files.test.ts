@@ -120,6 +120,7 @@ async function openServer({ keys = [new Secret(keyText)] }: Options = {}) {
       tickets,
       directory: data,
       workspace,
+      port: listening.port,
     },
     async [Symbol.asyncDispose]() {
       await listening.close()
@@ -385,9 +386,10 @@ test('pages of any origin may get a cookie with the key; only they may read with
     app.origin,
     'true',
   ])
-  const other = await call(at('/a.txt'), { ...shown, origin: 'https://evil.example' })
-  expect(allowed(other)).toBeUndefined()
-  expect(allowed(await call(at('/a.txt'), { ...shown, origin: 'null' }))).toBeUndefined()
+  for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1:9']) {
+    const other = await call(at('/a.txt'), { ...shown, origin })
+    expect([origin, other.status, allowed(other)]).toEqual([origin, 403, undefined])
+  }
   expect(allowed(await call(at('/a.txt'), { ...key, origin: 'https://evil.example' }))).toBe(
     'https://evil.example',
   )
@@ -430,7 +432,7 @@ test('a server without keys is open to this machine alone; a ticket opens for ot
       refused.headers['access-control-allow-origin'],
     ]).toEqual([403, undefined, undefined])
   }
-  const local = { origin: 'http://localhost:3000' }
+  const local = { origin: `http://localhost:${server.port}` }
   const set = await call('/api/auth/workspace-session', local, 'POST')
   const shown = { cookie: set.headers['set-cookie']?.split(';')[0] ?? '' }
   expect((await call(at('/a.txt'), { ...shown, ...foreign })).status).toBe(403)
