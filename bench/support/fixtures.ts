@@ -63,7 +63,7 @@ export function startAgentServer(
   const main = fileURLToPath(new URL('../../packages/agent-server/src/main.ts', import.meta.url))
   const profile =
     bench.profileDirectory === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${bench.profileDirectory}`]
-  return startServer([...profile, main, '--port', '0', '--data', data], env)
+  return startServer([...profile, main, '--port', '0', '--data', data], { SLIPWAY_NO_KEY: '1', ...env })
 }
 
 /** Starts a program of the folder `floors`. */

@@ -34,7 +34,7 @@ export async function openAgentServer(): Promise<TestServer> {
 
 /**
  * Starts a server process of the working tree on the caller's data directory, for tests that stop and start
- * it.
+ * it. It needs no key unless `env` has one, or `SLIPWAY_NO_KEY` empty.
  */
 export async function startAgentServer(
   data: string,
@@ -42,7 +42,8 @@ export async function startAgentServer(
   /** Additional arguments; the last of a name counts. */
   extraArgs: readonly string[] = [],
 ) {
-  return await startProcess([agentServerMain, '--port', '0', '--data', data, ...extraArgs], env)
+  const args = [agentServerMain, '--port', '0', '--data', data, ...extraArgs]
+  return await startProcess(args, { SLIPWAY_NO_KEY: '1', ...env })
 }
 
 /** Starts any program of this Node whose first line is its address. */

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -50,7 +51,9 @@ async function runOnTemporaryServer(
   // The terminal is closed: stop everything. A stand-alone server would continue.
   process.once('SIGHUP', () => abort.abort(new Error('The terminal is closed.')))
   const ready = Promise.withResolvers<string>()
-  const server = { host: '127.0.0.1', port: 0, data: join(root, 'data'), env: demoEnvironment(config, root) }
+  const sessionApiKey = randomUUID()
+  const env = { ...demoEnvironment(config, root), SLIPWAY_SESSION_API_KEY: sessionApiKey }
+  const server = { host: '127.0.0.1', port: 0, data: join(root, 'data'), env }
   const serving = serve({ ...server, signal: abort.signal, ready: ready.resolve })
   try {
     const url = await Promise.race([
@@ -60,7 +63,7 @@ async function runOnTemporaryServer(
     const { name, apiKey, baseUrl } = config.model
     const isReachable = apiKey !== undefined || baseUrl !== undefined
     const model = name === undefined || !isReachable ? undefined : { ...config.model, name }
-    const stage = { client: new Client({ url }), isFast, isAsking, workspace, model, signal }
+    const stage = { client: new Client({ url, sessionApiKey }), isFast, isAsking, workspace, model, signal }
     await runDemo(stage)
     return url
   } finally {

@@ -26,5 +26,8 @@ await serve({
   web: values.web,
   env: process.env,
   signal: stop.signal,
-  ready: (url) => console.log(url),
+  ready(url, sessionKey) {
+    console.log(url)
+    if (sessionKey !== undefined) console.log(`The session key is in ${sessionKey.path}`)
+  },
 })

@@ -5,7 +5,8 @@ import { agentServerOpenApi, agentServerRoutes } from '@slipway/protocol'
 import { hideFromDebuggers } from '@slipway/shared/process'
 import { openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
-import { readConfig } from './config/config.ts'
+import { type Config, readConfig } from './config/config.ts'
+import { openSessionKey, type StoredSessionKey } from './config/session-key.ts'
 import { healthHandlers } from './handlers/server/health.ts'
 import { initHandlers } from './handlers/server/init.ts'
 import { DeferredInit } from './init/deferred-init.ts'
@@ -25,27 +26,34 @@ export interface ServeOptions {
   readonly data: string
   /** Directory of a web client that is served at `/`; `SLIPWAY_WEB` unless passed. */
   readonly web?: string | undefined
+  /** Makes no session key, like `SLIPWAY_NO_KEY`: without configured keys every local user may call. */
+  readonly noKey?: boolean | undefined
   /** The environment: settings named `SLIPWAY_*`. */
   readonly env: Readonly<Record<string, string | undefined>>
   /** Aborting it stops the server gracefully. */
   readonly signal: AbortSignal
-  ready?(url: string): void
+  /** `sessionKey` is the one of the data directory; undefined where keys are configured, or none is needed. */
+  ready?(url: string, sessionKey?: StoredSessionKey): void
 }
 
 /** Runs the server. Resolves after a graceful stop; rejects when it cannot start. */
 export async function serve(options: ServeOptions): Promise<void> {
   relaxHeapGrowth()
-  const config = readConfig(options.env)
+  const settings = readConfig(options.env)
   const directory = resolve(options.data)
-  const log = createLogger(process.stderr, config.logLevel)
+  const log = createLogger(process.stderr, settings.logLevel)
   const serviceInfo = { service: 'slipway-agent-server', version: ownPackage.version, log }
-  await using telemetry = await openTelemetry(config.telemetry, serviceInfo)
+  await using telemetry = await openTelemetry(settings.telemetry, serviceInfo)
   const workMetrics = new WorkMetrics(telemetry.traces)
-  const webDirectory = options.web ?? config.webDirectory
+  const webDirectory = options.web ?? settings.webDirectory
   const isKeyNeeded = () => deferredInit.keys?.length !== 0
   const webClient =
     webDirectory === undefined ? undefined : await openWebClient(resolve(webDirectory), isKeyNeeded)
   await using storage = await openStorage({ directory, log })
+  const storedKey = makesKey(settings, options) ? await openSessionKey(directory, log) : undefined
+  const config = storedKey === undefined ? settings : withSessionKey(settings, storedKey)
+  if (config.sessionKeys.some((key) => key.reveal().length < minKeyLength))
+    log('warn', `a session key has fewer than ${minKeyLength} characters`)
   const activity = new Activity()
   await using deferredInit = new DeferredInit({
     config,
@@ -74,6 +82,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     { ...ownHandlers, ...lazyHandlers(lazyNames, () => deferredInit.services.handlers, activity) },
     {
       openapi: agentServerOpenApi,
+      openDocs: true,
       sockets: [
         lazySocketRoute('/sockets/events/{conversation_id}', () => deferredInit.services.sockets.events),
         lazySocketRoute('/sockets/bash-events', () => deferredInit.services.sockets.bash),
@@ -98,8 +107,20 @@ export async function serve(options: ServeOptions): Promise<void> {
   )
   log('debug', 'listening', { url: listening.url })
   void hideFromDebuggers()
-  options.ready?.(listening.url)
+  options.ready?.(listening.url, storedKey)
   using _ = shrinkHeapWhenIdle()
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()
+}
+
+/** Shorter keys are accepted with a warning. */
+const minKeyLength = 16
+
+/** A Unix socket admits its user alone, and a deferred server gets its keys with its settings. */
+function makesKey({ sessionKeys, isKeyless, isDeferred }: Config, { noKey, socket }: ServeOptions): boolean {
+  return sessionKeys.length === 0 && !isKeyless && noKey !== true && !isDeferred && socket === undefined
+}
+
+function withSessionKey(config: Config, { key }: StoredSessionKey): Config {
+  return { ...config, sessionKeys: [key], secrets: [...config.secrets, key] }
 }

@@ -74,7 +74,8 @@ async function importSample(...flags: string[]): Promise<string> {
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-cli-test-'))
-  server = spawnCli(['serve', '--port', '0', '--data', 'data', '--json'], { SLIPWAY_LOG_LEVEL: 'error' })
+  const serve = ['serve', '--port', '0', '--data', 'data', '--json', '--no-key']
+  server = spawnCli(serve, { SLIPWAY_LOG_LEVEL: 'error' })
   const [line] = await firstLines(server, 1)
   url = JSON.parse(line ?? '').url
 })
@@ -271,7 +272,7 @@ test('conversations are listed as a table and as JSON', async () => {
   expect(new Set(ids).size).toBe(await new Client({ url }).call('countConversations', {}))
 })
 
-test('the server prints its address and nothing else as JSON, and stops at Ctrl-C', async () => {
+test('the server prints where it and its key are, and nothing else as JSON, and stops at Ctrl-C', async () => {
   const child = spawnCli(['serve', '--json', '--port', '0', '--data', join(directory, 'other')])
   const end = exitCode(child)
   const printed = text(must(child.stdout, 'stdout').on('data', stopOnce))
@@ -279,7 +280,10 @@ test('the server prints its address and nothing else as JSON, and stops at Ctrl-
     child.kill('SIGINT')
   }
   expect(await end).toBe(0)
-  expect(JSON.parse(await printed)).toEqual({ url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) })
+  expect(JSON.parse(await printed)).toEqual({
+    url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
+    session_key_file: join(directory, 'other/session.key'),
+  })
 })
 
 test('a web client is shown where the server is, and a folder without one is told in words', async () => {

@@ -15,6 +15,7 @@ import { findWebhookSecrets, readWebhooks } from './webhooks.ts'
 /** The settings of the agent server in the environment; `docs/operations.md` describes each. */
 export const environmentSchema = z.object({
   SLIPWAY_SESSION_API_KEY: z.string().optional(),
+  SLIPWAY_NO_KEY: z.stringbool().default(false),
   SLIPWAY_DEFERRED_INIT: z.stringbool().default(false),
   SLIPWAY_INIT_API_KEY: z.string().optional(),
   SLIPWAY_BASH_RETENTION_SECONDS: numberSetting(0, 2_000_000_000, 0),
@@ -67,6 +68,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   ]
   return {
     sessionKeys,
+    /** Without configured keys the server requires none, and makes none. */
+    isKeyless: values.SLIPWAY_NO_KEY,
     allowedHosts: values.SLIPWAY_ALLOWED_HOSTS,
     allowedOrigins: values.SLIPWAY_ALLOWED_ORIGINS,
     logLevel: values.SLIPWAY_LOG_LEVEL,

@@ -23,7 +23,7 @@ async function readMetrics(): Promise<string> {
   const data = await mkdtemp(join(tmpdir(), 'slipway-docs-'))
   const stop = new AbortController()
   const { promise: ready, resolve } = Promise.withResolvers<string>()
-  const env = { SLIPWAY_LOG_LEVEL: 'error' }
+  const env = { SLIPWAY_LOG_LEVEL: 'error', SLIPWAY_NO_KEY: '1' }
   const over = serve({ host: '127.0.0.1', port: 0, data, env, signal: stop.signal, ready: resolve })
   try {
     return await (await fetch(`${await Promise.race([ready, over.then(() => '')])}/metrics`)).text()

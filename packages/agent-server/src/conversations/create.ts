@@ -120,7 +120,7 @@ type RunGit = (...args: string[]) => Promise<{ readonly exitCode: number | null;
 /** The worktree of a conversation; it exists when the request is a repetition after a crash. */
 async function createWorktree(git: RunGit, worktreesDirectory: string, id: string): Promise<string> {
   const path = join(worktreesDirectory, id)
-  await makeDirectory(dirname(path))
+  await makeDirectory(dirname(path), 0o700)
   const existing = await git('-C', path, 'rev-parse', '--show-prefix')
   if (existing.exitCode === 0 && existing.text === '') return path
   // The long name when the short one exists: the branch may belong to another user.

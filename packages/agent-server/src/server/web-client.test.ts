@@ -23,7 +23,7 @@ async function openServer({
   const stop = new AbortController()
   const env = {
     SLIPWAY_LOG_LEVEL: 'error',
-    ...(key === undefined ? {} : { SLIPWAY_SESSION_API_KEY: key }),
+    ...(key === undefined ? { SLIPWAY_NO_KEY: '1' } : { SLIPWAY_SESSION_API_KEY: key }),
     ...(isSetting ? { SLIPWAY_WEB: web } : {}),
   }
   const ready = Promise.withResolvers<string>()

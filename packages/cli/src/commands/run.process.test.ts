@@ -147,7 +147,8 @@ const riskyTurns: readonly ScriptedTurn[] = [
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-cli-test-'))
   baseUrl = await provider.listen()
-  server = spawnCli(['serve', '--port', '0', '--data', 'data', '--json'], { SLIPWAY_LOG_LEVEL: 'error' })
+  const serve = ['serve', '--port', '0', '--data', 'data', '--json', '--no-key']
+  server = spawnCli(serve, { SLIPWAY_LOG_LEVEL: 'error' })
   for await (const chunk of must(server.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
     url = JSON.parse(String(chunk)).url
     break

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { serve } from '@slipway/agent-server'
+import { type ServeOptions, serve } from '@slipway/agent-server'
 import type { Config } from '../context/config.ts'
 import { paint } from '../output/terminal.ts'
 
@@ -10,21 +10,31 @@ export async function serveCommand(options: {
   readonly socket?: string
   readonly data: string
   readonly web?: string
+  readonly noKey: boolean
   readonly env: Config['env']
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
   const { isJson, ...server } = options
   const hasWeb = (options.web ?? options.env.SLIPWAY_WEB) !== undefined
-  const ready = (url: string) => {
+  const ready: ServeOptions['ready'] = (url, sessionKey) => {
+    if (isJson) {
+      const key = sessionKey === undefined ? {} : { session_key_file: sessionKey.path }
+      process.stdout.write(`${JSON.stringify({ url, ...key })}\n`)
+      return
+    }
+    // Shown once, and to a person: other readers of the output may keep it.
+    const isShown = sessionKey?.isNew === true && process.stdout.isTTY
     const lines = [
       `Slipway is ready: ${paint('bold', url)}`,
       ...(hasWeb && options.socket === undefined ? [`  web       ${url}/`] : []),
       ...(options.socket === undefined ? [`  API page  ${url}/docs`] : []),
       `  logs in   ${resolve(options.data)}`,
+      ...(sessionKey === undefined ? [] : [`  key in    ${sessionKey.path}`]),
+      ...(isShown ? [`  key       ${paint('bold', sessionKey.key.reveal())}`] : []),
       'Ctrl-C stops it.',
     ]
-    process.stdout.write(isJson ? `${JSON.stringify({ url })}\n` : `${lines.join('\n')}\n`)
+    process.stdout.write(`${lines.join('\n')}\n`)
   }
   await serve({ ...server, ready })
 }

@@ -13,6 +13,8 @@ export interface Config {
   readonly url: string
   /** Sent as `X-Session-API-Key`; of a list, as a server takes it, the first. */
   readonly sessionApiKey: Secret | undefined
+  /** Data directory of the agent server, unless `--data` says otherwise; its session key is there. */
+  readonly dataDirectory: string
   /** Where the sandbox server is, unless `--url` says otherwise. */
   readonly sandboxUrl: string
   /** Sent to the sandbox server as `Authorization: Bearer`; of a list, as a server takes it, the first. */
@@ -23,12 +25,13 @@ export interface Config {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** Reads the environment. Keys come from there only: other users can see a command line. */
+/** Reads the environment. Keys come from there or from files: other users can see a command line. */
 export function readConfig(): Config {
   const { env } = process
   return {
     url: env.SLIPWAY_URL || 'http://127.0.0.1:8000',
     sessionApiKey: firstKey(env.SLIPWAY_SESSION_API_KEY),
+    dataDirectory: env.SLIPWAY_DATA_DIRECTORY || '.slipway',
     sandboxUrl: env.SLIPWAY_SANDBOX_URL || 'http://127.0.0.1:3000',
     apiKey: firstKey(env.SLIPWAY_API_KEY),
     model: {

@@ -29,7 +29,9 @@ function withAdvice({ detail, status }: CallError, advice: Advice): string {
 }
 
 const serverAdvice: Advice = {
-  401: 'Set SLIPWAY_SESSION_API_KEY to the session key of the server.',
+  401:
+    'Set SLIPWAY_SESSION_API_KEY to the session key of the server. A server on this machine that made its own has it in\n' +
+    'the file session.key of its data directory: name the directory with --data (default .slipway), as its user.',
   404: '"slipway conversations" lists what is there.',
   429: 'Try again in a moment.',
   503: 'Try again in a moment.',

@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
 import type { CommandContext } from '../context/command-context.ts'
 import { type Config, readConfig } from '../context/config.ts'
+import { findSessionKey } from '../context/session-key.ts'
 import { printNote } from '../output/terminal.ts'
 import { errorMessage } from './error-message.ts'
 import { integerFlag, pageSizeFlag, tagFlag } from './flags.ts'
@@ -42,21 +43,35 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
     .option('--json', 'print JSON, one value a line', false)
     .addHelpText(
       'after',
-      '\nKeys are read from the environment: SLIPWAY_SESSION_API_KEY of the agent server, SLIPWAY_API_KEY of the sandbox ' +
-        'server, LLM_API_KEY of a model.',
+      '\nKeys are read from the environment: SLIPWAY_SESSION_API_KEY of the agent server (else from its data directory,\n' +
+        'SLIPWAY_DATA_DIRECTORY), SLIPWAY_API_KEY of the sandbox server, LLM_API_KEY of a model.',
     )
     .exitOverride()
     .showHelpAfterError('Run with --help for usage.')
+  let sessionApiKey = config.sessionApiKey
   const context = (): CommandContext => {
     const { url, json } = slipway.opts<{ url: string; json: boolean }>()
-    return { client: new Client({ url, sessionApiKey: config.sessionApiKey }), isJson: json, signal }
+    return { client: new Client({ url, sessionApiKey }), isJson: json, signal }
   }
   addServerCommands(slipway, config, signal)
   addSandboxServerCommands(slipway, { config, outcome, signal })
+  const otherCommands = slipway.commands.length
   addRunCommand(slipway, config, { context, outcome })
   addRunControlCommands(slipway, { context, outcome })
   addLogCommands(slipway, context)
   addReadCommands(slipway, context)
+  for (const command of slipway.commands.slice(otherCommands)) {
+    command
+      .option(
+        '--data <directory>',
+        'data directory of a server on this machine, for its session key',
+        config.dataDirectory,
+      )
+      .hook('preAction', async () => {
+        const { url } = slipway.opts<{ url: string }>()
+        sessionApiKey ??= await findSessionKey(url, command.opts<{ data: string }>().data)
+      })
+  }
   return slipway
 }
 
@@ -67,12 +82,17 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     .option('--host <host>', 'address to listen on', '127.0.0.1')
     .option('--port <port>', 'port to listen on; 0 is any free one', integerFlag(0, 65_535), 8000)
     .option('--socket <path>', 'listen on a Unix socket instead')
-    .option('--data <directory>', 'data directory of the logs', '.slipway')
+    .option(
+      '--data <directory>',
+      'data directory of the logs (or SLIPWAY_DATA_DIRECTORY)',
+      config.dataDirectory,
+    )
     .option('--web <directory>', 'serve an unpacked web client (or SLIPWAY_WEB)')
-    .action(async (options: ServeFlags) => {
+    .option('--no-key', 'require no session key: every user and program of this machine may use the server')
+    .action(async ({ key, ...options }: ServeFlags) => {
       const { serveCommand } = await import('../commands/serve.ts')
       const { json } = slipway.opts<{ json: boolean }>()
-      await serveCommand({ ...options, env: config.env, isJson: json, signal })
+      await serveCommand({ ...options, noKey: !key, env: config.env, isJson: json, signal })
     })
   slipway
     .command('demo')
@@ -91,6 +111,7 @@ interface ServeFlags {
   readonly socket?: string
   readonly data: string
   readonly web?: string
+  readonly key: boolean
 }
 
 interface ImportOptions {

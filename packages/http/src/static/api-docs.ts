@@ -23,6 +23,7 @@ export async function apiDocsReply(
     return {
       bytes: Buffer.from(page(name === '' ? `.${prefix}/static` : './static')),
       contentType: 'text/html; charset=utf-8',
+      headers: { 'content-security-policy': contentSecurityPolicy },
     }
   }
   if (name === '/static/index.html') return { status: 302, bytes: emptyBody, headers: { location: '..' } }
@@ -34,6 +35,18 @@ export async function apiDocsReply(
   if (resolved?.kind !== 'file') throw new Problem('not_found', 'Not Found')
   return await fileReply(resolved, { header })
 }
+
+/** Its own scripts alone. Swagger UI sets styles of elements and has its icons in data addresses. */
+const contentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
 
 /** The package brings the files of Swagger UI; its plugin is not loaded. */
 function filesDirectory(): Promise<string> {
@@ -50,9 +63,10 @@ function page(files: string): string {
     <link rel="stylesheet" href="${files}/swagger-ui.css">
     <link rel="stylesheet" href="${files}/index.css">
     <link rel="icon" type="image/png" href="${files}/favicon-32x32.png" sizes="32x32">
-    <style>.swagger-ui .topbar { display: none }</style>
+    <style>.swagger-ui .topbar { display: none } body > label { display: block; padding: 1em; font-family: sans-serif }</style>
   </head>
   <body>
+    <label>Key of this server, for calls from this page: <input id="key" type="password" autocomplete="off"></label>
     <div id="swagger-ui"></div>
     <script src="${files}/swagger-ui-bundle.js"></script>
     <script src="${files}/swagger-ui-standalone-preset.js"></script>
@@ -73,6 +87,13 @@ const initializer = `window.onload = () => {
     plugins: [SwaggerUIBundle.plugins.DownloadUrl],
     layout: 'StandaloneLayout',
     validatorUrl: null,
+    // The document declares no security scheme. The key stays in the field.
+    requestInterceptor: (request) => {
+      const key = document.getElementById('key').value.trim()
+      const isOwn = new URL(request.url, location.href).origin === location.origin
+      if (key !== '' && isOwn) request.headers['X-Session-API-Key'] = key
+      return request
+    },
   })
 }
 `

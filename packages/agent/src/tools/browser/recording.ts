@@ -36,10 +36,10 @@ export class Recording {
 
   /** Starts a recording in the next free numbered folder below `directory`. */
   static async start(directory: string, redact: <V>(value: V) => V): Promise<Recording> {
-    await makeDirectory(directory)
+    await makeDirectory(directory, 0o700)
     const numbers = (await readdir(directory)).map(Number).filter(Number.isInteger)
     const ownDirectory = join(directory, String(Math.max(0, ...numbers) + 1))
-    await mkdir(ownDirectory)
+    await mkdir(ownDirectory, { mode: 0o700 })
     return new Recording(ownDirectory, redact)
   }
 
@@ -65,7 +65,7 @@ export class Recording {
     const file = join(this.directory, `${++this.#files}.json`)
     this.#batch = []
     this.#writing = this.#writing
-      .then(() => writeFile(file, text))
+      .then(() => writeFile(file, text, { mode: 0o600 }))
       .catch((error: Error) => {
         this.#failure ??= error.message
       })

@@ -34,7 +34,7 @@ async function saveOutput(text: string, directory: string, tool: string): Promis
   const name = `${tool.replace(/[^\w-]/g, '_').slice(0, 100)}_output_${hash}.txt`
   const folder = join(directory, 'outputs')
   try {
-    await makeDirectory(folder)
+    await makeDirectory(folder, 0o700)
     await replaceFile(join(folder, name), Buffer.from(text), privateFileMode)
     return join(folder, name)
   } catch (error) {

@@ -18,7 +18,7 @@ export class EditHistory {
   /** Stores a version and drops the oldest above the limit; returns a function that removes it again. */
   async push(path: string, bytes: Uint8Array): Promise<() => Promise<void>> {
     const folder = this.#folder(path)
-    await makeDirectory(folder)
+    await makeDirectory(folder, 0o700)
     const versions = await this.#versions(path)
     const file = join(folder, String((versions.at(-1) ?? 0) + 1))
     await replaceFile(file, bytes, privateFileMode)

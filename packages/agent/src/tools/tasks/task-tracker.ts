@@ -30,7 +30,7 @@ export const openTaskTracker: ToolFactory = ({ directory }) => {
 }
 
 async function saveTasks(file: string, directory: string, tasks: TaskList): Promise<void> {
-  await makeDirectory(directory)
+  await makeDirectory(directory, 0o700)
   await replaceFile(file, Buffer.from(`${JSON.stringify(tasks, null, 2)}\n`), privateFileMode)
 }
 

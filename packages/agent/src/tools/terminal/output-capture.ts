@@ -93,7 +93,7 @@ export class OutputCapture {
     const { directory, onBackpressure } = this.#options
     const path = join(directory, `terminal_output_${randomBytes(4).toString('hex')}.txt`)
     try {
-      mkdirSync(directory, { recursive: true })
+      mkdirSync(directory, { recursive: true, mode: 0o700 })
     } catch {
       this.#isFailed = true
       return

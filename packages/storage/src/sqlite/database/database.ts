@@ -118,7 +118,7 @@ export class Database {
 }
 
 /** For the server's user alone; SQLite gives its -wal and -shm files the same mode. */
-function closeToOthers(path: string): void {
+export function closeToOthers(path: string): void {
   try {
     chmodSync(path, 0o600)
   } catch {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { closeToOthers } from './database.ts'
 
 /** Exclusive lock of a directory, held by one process at a time. */
 export class DirectoryLock implements Disposable {
@@ -7,7 +8,9 @@ export class DirectoryLock implements Disposable {
 
   /** Throws a plain Error when another process holds the lock file `name` of the directory. */
   constructor(directory: string, name: string) {
-    this.#db = new DatabaseSync(join(directory, name), { timeout: 0 })
+    const path = join(directory, name)
+    this.#db = new DatabaseSync(path, { timeout: 0 })
+    closeToOthers(path)
     try {
       // The system releases it when the process dies, however it dies.
       this.#db.exec('BEGIN EXCLUSIVE')
