@@ -14,7 +14,7 @@ const pageHours = 2
 
 /**
  * The files that a token opens: `session` all of every workspace, `ticket` those at `path` of a conversation,
- * `page` the embeddable ones of a conversation.
+ * `page` the embeddable ones there.
  */
 export type Grant =
   | { readonly use: 'session'; readonly origin?: string }
@@ -76,16 +76,16 @@ export class WorkspaceTickets {
     return { text, expiresAtMs: until * 1000 }
   }
 
-  /** Token for the files that an opened page loads. A ticket stays the same. */
+  /** Token for the files in the folder of a page, which it loads. A ticket stays the same. */
   createPageToken(
     presented: PresentedToken | undefined,
     providedKey: string | undefined,
-    conversation: string,
+    page: { readonly conversation: string; readonly path: string },
   ): string {
     if (presented !== undefined && presented.token.grant.use !== 'session') return presented.text
     const until = (Math.floor(this.#nowSeconds() / 3_600) + pageHours) * 3_600
     const key = presented?.token.key ?? this.#keyName(providedKey)
-    return this.#sign({ grant: { use: 'page', conversation, path: '' }, until, key })
+    return this.#sign({ grant: { use: 'page', ...page }, until, key })
   }
 
   /** The ticket in the URL, else the cookie, but not for scripts. A Problem for an invalid ticket. */

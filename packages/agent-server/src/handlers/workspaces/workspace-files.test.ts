@@ -346,8 +346,13 @@ test('a page that a browser opens goes to an address with which it loads what be
   expect((await call(page.replace(ids.one, ids.two))).status).toBe(403)
   for (const path of ['/site', '/site/', '/site/index.html', '//site', '/site%2Findex.html']) {
     const index = await follow(at(path))
-    expect(index).toBe(page.replace('page.html', 'site/index.html'))
-    expect((await call(new URL('../pic.png', `http://x${index}`).pathname)).text).toBe('png')
+    expect(index).toMatch(/\/workspace\/~[\w.-]+\/site\/index\.html$/)
+    const status = async (name: string) => (await call(new URL(name, `http://x${index}`).pathname)).status
+    expect((await call(index, framed)).text).toBe(files['site/index.html'])
+    // The ticket of a page opens its folder.
+    expect([await status('deep/x.html'), await status('../pic.png'), await status('../page.html')]).toEqual([
+      200, 403, 403,
+    ])
   }
   writeFileSync(join(server.workspace, 'index.html'), 'the whole')
   for (const path of ['', '/', '?x=/a/b', '/?x'])

@@ -26,7 +26,8 @@ export function workspaceHandlers(options: {
     const record = await infoReader.getRecord(params.conversation_id)
     const file = await files.find(record, path.replace(ticketSegment, ''), presented?.token.grant)
     if (isPageNavigation(file, header) && !ticketSegment.test(path)) {
-      const ticket = tickets.createPageToken(presented, header('x-session-api-key'), record.id)
+      const page = { conversation: record.id, path: file.name.replace(/\/?[^/]*$/, '') }
+      const ticket = tickets.createPageToken(presented, header('x-session-api-key'), page)
       return {
         status: 307,
         bytes: Buffer.alloc(0),
