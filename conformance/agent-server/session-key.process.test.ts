@@ -177,6 +177,7 @@ test('everything in the data directory is for the user of the server alone', asy
   const edit = (more: object) => toolCallsStep(toolCall('file_editor', { path: file, ...more }))
   const script = [
     bashStep('seq 1 200000'),
+    bashStep(`cat '${server.keyPath}'`),
     edit({ command: 'create', file_text: 'one' }),
     edit({ command: 'str_replace', old_str: 'one', new_str: 'two' }),
     toolCallsStep(toolCall('task_tracker', { command: 'plan', task_list: [{ title: 'A', status: 'todo' }] })),
@@ -187,7 +188,10 @@ test('everything in the data directory is for the user of the server alone', asy
     { llm: scriptedModel(script), tools },
     { initial_message: { content: 'Go' } },
   )
-  await driver.waitUntilIdle(id)
+  const events = await driver.waitUntilIdle(id)
+  // A tool that reads the key shows it to nobody.
+  expect(JSON.stringify(events)).toContain('session.key')
+  expect(JSON.stringify(events)).not.toContain(server.key)
   expect(await attack(server.url, join(directory, 'file'), { 'x-session-api-key': server.key })).toBe(200)
   expect((await api.sendJson('PUT', '/api/settings/secrets', { name: 'A', value: 'x' })).status).toBeLessThan(
     300,

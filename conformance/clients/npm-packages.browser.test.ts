@@ -11,6 +11,7 @@ import {
   runProgram,
   startInstalledServer,
 } from '../support/npm-packages.ts'
+import { pageOrigins } from '../wire/wire-server.ts'
 
 /**
  * The packages of `npm run release`, installed by npm into an empty folder and run from there.
@@ -33,12 +34,27 @@ const packageTest = (name: string, run: (there: Installation) => Promise<void>) 
     },
   )
 
-const sessionKey = 'installed-key'
+const sessionKey = 'installed-key-of-this-test'
+/** Shows a page that loads the client: its origin is not the server's. */
+const pages = createServer(async (request, response) => {
+  if (request.url !== '/client.js' || typeof installation === 'string') {
+    response.setHeader('content-type', 'text/html').end('<!doctype html><title>client</title>')
+    return
+  }
+  const module = await readFile(join(installation.directory, 'node_modules/@slipway/client/index.js'))
+  response.setHeader('content-type', 'text/javascript').end(module)
+})
+let pageUrl = ''
 let server: Awaited<ReturnType<typeof startInstalledServer>> | undefined
 beforeAll(async () => {
-  if (typeof installation !== 'string') server = await startInstalledServer(installation, sessionKey)
+  await new Promise<void>((done) => pages.listen(0, '127.0.0.1', done))
+  const address = pages.address()
+  pageUrl = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+  if (typeof installation !== 'string')
+    server = await startInstalledServer(installation, sessionKey, [...pageOrigins, pageUrl])
 }, 60_000)
 afterAll(async () => {
+  pages.close()
   await server?.stop()
   if (typeof installation !== 'string') await installation[Symbol.asyncDispose]()
 }, 60_000)
@@ -194,19 +210,10 @@ packageTest('the client works in Node', async ({ directory }) => {
 packageTest('the client is one file that a browser loads and works with', async ({ directory }) => {
   if (browser === undefined)
     return console.warn('No Chromium is installed: the client was not tried in a browser.')
-  const module = await readFile(join(directory, 'node_modules/@slipway/client/index.js'))
-  const pages = createServer((request, response) => {
-    const isModule = request.url === '/client.js'
-    response.setHeader('content-type', isModule ? 'text/javascript' : 'text/html')
-    response.end(isModule ? module : '<!doctype html><title>client</title>')
-  })
-  await new Promise<void>((done) => pages.listen(0, '127.0.0.1', done))
-  const address = pages.address()
-  const port = typeof address === 'object' ? address?.port : undefined
   const chrome = await chromium.launch({ executablePath: browser, args: ['--no-sandbox'] })
   try {
     const page = await chrome.newPage()
-    await page.goto(`http://127.0.0.1:${port}/`)
+    await page.goto(pageUrl)
     const script = `(async () => { const { Client, follow } = await import('/client.js')\n${clientScript(String(server?.url), directory)}\nreturn { kinds, response } })()`
     expect(await page.evaluate(script)).toEqual({
       kinds: expectedKinds,
@@ -214,6 +221,5 @@ packageTest('the client is one file that a browser loads and works with', async 
     })
   } finally {
     await chrome.close()
-    pages.close()
   }
 })

@@ -28,11 +28,12 @@ const otherShellBlocks: Readonly<Record<string, string>> = {
 }
 const logBlock = "ID=$(npx node -p 'crypto.randomUUID()')\nnpx slipway import"
 const runBlock = 'export LLM_API_KEY=...'
-const curlBlock = 'curl localhost:8000/api/conversations '
+const curlBlock = 'KEY="x-session-api-key: $(cat .slipway/session.key)"'
 const cliRunBlock = 'export LLM_MODEL=anthropic/NAME'
 const gatewayBlock = 'curl -si http://127.0.0.1:8000/v1/chat/completions'
 
 let server: Awaited<ReturnType<typeof startAgentServer>>
+let sessionKey: string
 let provider: MockProvider
 let runner: ExampleRunner
 
@@ -42,7 +43,9 @@ beforeAll(async () => {
   runner = await ExampleRunner.open({})
   await mkdir(join(runner.directory, 'project'))
   await copyFile(join(root, 'examples/sample-log/sample.jsonl'), join(runner.directory, 'log.jsonl'))
-  server = await startAgentServer(join(runner.directory, 'server-data'))
+  // With a key of its own, where the commands look for it.
+  server = await startAgentServer(join(runner.directory, '.slipway'), { SLIPWAY_NO_KEY: '' })
+  sessionKey = (await readFile(join(runner.directory, '.slipway/session.key'), 'utf8')).trim()
 })
 afterAll(async () => {
   await server.stop()
@@ -68,16 +71,20 @@ async function runShell(text: string, env: Readonly<Record<string, string>> = {}
 async function postJson(path: string, body: object): Promise<{ id: string }> {
   const response = await fetch(`${server.url}${path}`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: { 'content-type': 'application/json', 'x-session-api-key': sessionKey },
     body: JSON.stringify(body),
   })
   if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`)
   return (await response.json()) as { id: string }
 }
 
+async function getJson(path: string): Promise<{ items: { id: string }[] }> {
+  const response = await fetch(server.url + path, { headers: { 'x-session-api-key': sessionKey } })
+  return (await response.json()) as { items: { id: string }[] }
+}
+
 async function newestConversation(): Promise<string> {
-  const response = await fetch(`${server.url}/api/conversations/search`)
-  return (await response.json()).items[0].id
+  return (await getJson('/api/conversations/search')).items[0]?.id ?? ''
 }
 
 test('each TypeScript block of a page is a program of examples/readme, and each program is in a page', () => {
@@ -126,7 +133,8 @@ test.each([
 })
 
 test('the programs of the client talk to a server', async () => {
-  await using withServer = await ExampleRunner.open({ SLIPWAY_URL: server.url })
+  const env = { SLIPWAY_URL: server.url, SLIPWAY_SESSION_API_KEY: sessionKey }
+  await using withServer = await ExampleRunner.open(env)
   const client = await withServer.runProgram('client')
   expect(client.stdout, client.stderr).toMatch(/^not stored: \w+$[\s\S]*^2 messages$/m)
   const follow = await withServer.runProgram('follow', [await newestConversation()], 5_000)
@@ -153,13 +161,13 @@ test('the commands of the README and of the CLI run an agent', async () => {
   const cli = await runShell(shellBlock(cliRunBlock, { NAME: 'claude-sonnet-4-5' }), llm)
   expect(cli.failures).toEqual([])
   expect(cli.stdout.match(/^ {2}Done\.$/gm)).toHaveLength(2)
-  const { items } = await (await fetch(`${server.url}/api/conversations/${id}/events/search`)).json()
+  const { items } = await getJson(`/api/conversations/${id}/events/search`)
   provider.replies = [
     { text: 'Done.' },
     { calls: [{ name: 'terminal', arguments: { command: 'git push' } }] },
     { text: 'Done.' },
   ]
-  const { stdout, failures } = await runShell(shellBlock(runBlock), { ...llm, EVENT: items[1].id })
+  const { stdout, failures } = await runShell(shellBlock(runBlock), { ...llm, EVENT: items[1]?.id ?? '' })
   // With `--ask` the call waits for confirmation: code 3.
   expect(failures).toEqual([expect.stringContaining('FAILED 3: npx slipway run "Now fix what it found"')])
   expect(stdout).toContain('with 2 events')

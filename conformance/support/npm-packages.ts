@@ -73,12 +73,16 @@ async function runOrThrow(program: string, args: readonly string[], cwd: string)
   if (code !== 0) throw new Error(`${program} ended with ${code}: ${output}`)
 }
 
-/** `slipway serve` of an installation, with a key. */
-export async function startInstalledServer({ directory, command }: Installation, sessionKey: string) {
+/** `slipway serve` of an installation, with a key; pages of these origins may call it. */
+export async function startInstalledServer(
+  { directory, command }: Installation,
+  sessionKey: string,
+  origins: readonly string[],
+) {
   const data = join(dirname(directory), 'data')
   const home = join(dirname(directory), 'home')
   await mkdir(home, { recursive: true })
-  const env = { SLIPWAY_SESSION_API_KEY: sessionKey, HOME: home }
+  const env = { SLIPWAY_SESSION_API_KEY: sessionKey, SLIPWAY_ALLOWED_ORIGINS: origins.join(','), HOME: home }
   const server = await startProcess([command, '--json', 'serve', '--port', '0', '--data', data], env)
   const { url } = JSON.parse(server.url)
   return { url: String(url), stop: server.stop }

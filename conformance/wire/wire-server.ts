@@ -12,11 +12,14 @@ import type { RequirementId } from './requirements.ts'
  * The wire suite: the requests of existing clients, case by case. Its only inputs are `SLIPWAY_URL` and
  * `SLIPWAY_SESSION_API_KEY`; without a URL it starts the working tree with a key. It assumes of an external
  * server that it listens on loopback of this machine or forwards to one, that tools may write below the
- * temporary folder, that the scripted model is there, and that no other client changes its settings
+ * temporary folder, that the scripted model is there, that pages of `pageOrigins` may call, and that no other client changes its settings
  * meanwhile: then run it with `--no-file-parallelism`. It restores what it changes.
  */
 export const sessionKey =
   process.env.SLIPWAY_URL === undefined ? 'wire-key-1' : process.env.SLIPWAY_SESSION_API_KEY
+
+/** Origins of web pages on other ports; an external server names them in its `SLIPWAY_ALLOWED_ORIGINS`. */
+export const pageOrigins = ['http://localhost:3001', 'http://127.0.0.1:8080'] as const
 
 /** A case of a row. Its name begins with the row, so a report can be read row by row. */
 export function wireCase(requirement: RequirementId, promise: string, run: () => Promise<void>): void {
@@ -71,7 +74,11 @@ export class WireServer {
     else {
       const data = await mkdtemp(join(tmpdir(), 'slipway-wire-data-'))
       const home = await mkdtemp(join(tmpdir(), 'slipway-wire-home-'))
-      const server = await startAgentServer(data, { SLIPWAY_SESSION_API_KEY: String(sessionKey), HOME: home })
+      const server = await startAgentServer(data, {
+        SLIPWAY_SESSION_API_KEY: String(sessionKey),
+        SLIPWAY_ALLOWED_ORIGINS: pageOrigins.join(','),
+        HOME: home,
+      })
       this.url = server.url
       this.#stop = async () => {
         await server.stop()

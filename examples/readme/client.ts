@@ -1,6 +1,7 @@
 import { Client, follow } from '@slipway/client'
 
-const client = new Client({ url: process.env.SLIPWAY_URL ?? 'http://127.0.0.1:8000' })
+const { SLIPWAY_URL: url = 'http://127.0.0.1:8000', SLIPWAY_SESSION_API_KEY: sessionApiKey } = process.env
+const client = new Client({ url, sessionApiKey })
 const llm = { model: 'scripted/demo', script: [{ text: 'Hello to you.' }] }
 const { id } = await client.call('createConversation', {
   body: { agent_settings: { llm }, workspace: { working_dir: process.cwd() } },
