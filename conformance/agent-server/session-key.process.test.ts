@@ -134,6 +134,17 @@ test('a configured key and SLIPWAY_NO_KEY make no file; the latter opens on loop
   expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('without a session key')])
 })
 
+test('a short configured key is accepted with a warning that does not show it', async () => {
+  const env = { SLIPWAY_SESSION_API_KEY: 'short-canary', SLIPWAY_LOG_LEVEL: 'warn' }
+  const server = await startAgentServer(join(await createDirectory(), 'data'), env)
+  try {
+    await expect.poll(() => server.output(), { timeout: 20_000 }).toContain('fewer than 16 characters')
+    expect(server.output()).not.toContain('short-canary')
+  } finally {
+    await server.stop()
+  }
+})
+
 test('commands find the key in the data directory, and say where it is when they do not', async () => {
   const directory = await createDirectory()
   const elsewhere = await createDirectory()

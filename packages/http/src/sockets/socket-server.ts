@@ -154,36 +154,30 @@ export class SocketServer {
     })
     if (this.#all.size > this.#limits.maxSockets) ws.close(1013, 'too many sockets')
     else if (upgrade.isAuthorized) this.#serve(ws, net, upgrade)
-    else if (this.#unauthorizedCount >= this.#limits.maxUnauthorizedSockets) {
-      ws.close(1013, 'too many sockets without a key')
-    } else this.#waitForKey(ws, net, (sessionKey) => this.#serve(ws, net, { ...upgrade, sessionKey }))
+    else this.#waitForKey(ws, net, (sessionKey) => this.#serve(ws, net, { ...upgrade, sessionKey }))
   }
 
   #waitForKey(ws: WebSocket, net: Duplex, onAuthorized: (key: string) => void): void {
+    const endLimit = limitBytes(ws, net, maxUnauthorizedBytes)
+    if (this.#unauthorizedCount >= this.#limits.maxUnauthorizedSockets) {
+      ws.close(1013, 'too many sockets without a key')
+      return
+    }
     const reject = () => ws.close(4001, 'Authentication failed')
     const timer = setTimeout(reject, this.#limits.authMs)
-    let isWaiting = true
-    let receivedBytes = 0
-    const countBytes = ({ length }: Buffer) => {
-      receivedBytes += length
-      // `ws` has read these bytes already: the key may have been among them.
-      if (isWaiting && receivedBytes > maxUnauthorizedBytes) ws.terminate()
-    }
     this.#unauthorizedCount++
-    const stopWaiting = () => {
-      if (!isWaiting) return
-      isWaiting = false
-      this.#unauthorizedCount--
+    const leave = () => {
       clearTimeout(timer)
-      net.off('data', countBytes)
+      this.#unauthorizedCount--
     }
-    net.on('data', countBytes)
-    ws.once('close', stopWaiting)
+    ws.once('close', leave)
     ws.once('message', (data, isBinary) => {
-      stopWaiting()
       const key = isBinary ? undefined : parseAuthFrame(String(data))?.key
-      if (typeof key === 'string' && this.#deps.guard.isValidKey(key)) onAuthorized(key)
-      else reject()
+      if (typeof key !== 'string' || !this.#deps.guard.isValidKey(key)) return reject()
+      ws.off('close', leave)
+      leave()
+      endLimit()
+      onAuthorized(key)
     })
   }
 
@@ -225,6 +219,22 @@ export class SocketServer {
 }
 
 const stoppingReason = 'server stopping'
+
+/** Cuts a connection that sends more bytes. Returns a function that ends this. */
+function limitBytes(ws: WebSocket, net: Duplex, maxBytes: number): () => void {
+  let isLimited = true
+  let receivedBytes = 0
+  const count = ({ length }: Buffer) => {
+    receivedBytes += length
+    // `ws` has handled these bytes already, and may have ended the limit.
+    if (isLimited && receivedBytes > maxBytes) ws.terminate()
+  }
+  net.on('data', count)
+  return () => {
+    isLimited = false
+    net.off('data', count)
+  }
+}
 
 function upgradeErrorStatus(error: unknown): string {
   if (!(error instanceof Problem)) return '500 Internal Server Error'
