@@ -72,6 +72,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       version: ownPackage.version,
       getLastActivityMs: () => activity.lastMs,
       getInitState: () => deferredInit.state,
+      checkStorage: () => storage.health.check(),
       webClient,
     }),
     ...initHandlers({ deferredInit, isDeferred: config.isDeferred, key: config.initKey }),

@@ -149,6 +149,7 @@ export async function openServices(options: ServicesOptions) {
       environment,
       redactedValues,
       retentionMs: config.bashRetentionMs,
+      health: storage.health,
       log,
       now,
     }),

@@ -129,8 +129,10 @@ export class RequestLifecycle {
     const isDisconnected = isAborted && !isStop && res.destroyed
     const cause = isStop ? new Problem('unavailable', 'The server is stopping') : error
     const reply = isDisconnected ? undefined : this.#observer.errorReply(exchange, cause)
+    const retryAfter = cause instanceof Problem ? cause.retryAfterSeconds : undefined
+    const retryHeader = retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }
     if (reply === undefined || res.headersSent) res.destroy()
-    else void writeReply(exchange, { ...reply, headers })
+    else void writeReply(exchange, { ...reply, headers: { ...retryHeader, ...headers } })
     this.#observer.end(exchange)
   }
 }

@@ -73,7 +73,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const fetch = tracedFetch(sandboxFetch, telemetry.traces)
   const now = () => Date.now() * 1000
   await using storage = await openStorage({ directory, log })
-  await using controlPlane = await openControlPlaneStore({ directory, log })
+  await using controlPlane = await openControlPlaneStore({ directory, log, health: storage.health })
   const cipher = await Cipher.open({ directory, secretKey: config.secretKey, log })
   const key = await bootstrapKey(controlPlane.users, {
     isRequested: options.isKeyWanted,
@@ -144,7 +144,11 @@ export async function serve(options: ServeOptions): Promise<void> {
   }
   const handlers = {
     ...sandboxFacingHandlers,
-    ...healthHandlers({ version: ownPackage.version, backends }),
+    ...healthHandlers({
+      version: ownPackage.version,
+      backends,
+      checkStorage: () => storage.health.check(),
+    }),
     ...sandboxHandlers({ sandboxes, specs }),
     ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
     ...appConversationHandlers({

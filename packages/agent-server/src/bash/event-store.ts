@@ -12,7 +12,7 @@ import {
 } from '@slipway/protocol'
 import { Signal, Waiter } from '@slipway/shared/async'
 import { errorCode } from '@slipway/shared/fs'
-import { type BashEventRow, type BashEvents, openBashEvents } from '@slipway/storage'
+import { type BashEventRow, type BashEvents, openBashEvents, type StorageHealth } from '@slipway/storage'
 import { importCommandFiles } from './import-command-files.ts'
 import { encodeBashPageId, instantRange } from './page-id.ts'
 
@@ -20,6 +20,8 @@ export interface BashEventStoreOptions {
   /** Data directory of the server; the events are in `bash.db` in it. */
   readonly directory: string
   readonly log: LogFunction
+  /** Of the server's storage. */
+  readonly health?: StorageHealth | undefined
   /** Microseconds. */
   readonly now: () => Instant
   /** Commands are removed this long after their end; undefined: never because of their age. */
@@ -156,8 +158,8 @@ export class BashEventStore implements AsyncDisposable {
   }
 
   async #load(): Promise<BashEvents> {
-    const { directory, log } = this.#options
-    const events = openBashEvents(join(directory, 'bash.db'))
+    const { directory, log, health } = this.#options
+    const events = openBashEvents(join(directory, 'bash.db'), health)
     await importCommandFiles(join(directory, 'bash'), events, log)
     this.#lastInstant = events.lastInstant
     const unfinished = events.unfinished()

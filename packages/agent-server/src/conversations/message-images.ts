@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { detectImageType, fitImages } from '@slipway/agent'
-import { invalidInput, rethrowDiskFull, type SendMessageRequest } from '@slipway/protocol'
+import { invalidInput, rethrowStorageFailure, type SendMessageRequest } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 
@@ -68,7 +68,7 @@ async function storeOriginal(directory: string, bytes: Buffer): Promise<void> {
       await makeDirectory(directory, 0o700)
       await writeFileAtomic(path, bytes)
     } catch (error) {
-      rethrowDiskFull(error)
+      rethrowStorageFailure(error)
     }
   })
 }

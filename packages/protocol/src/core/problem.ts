@@ -36,6 +36,8 @@ export class Problem extends Error {
   readonly issues: readonly ValidationIssue[] | undefined
   /** Members for programs: then `detail` of the answer is an object of these and `message`. */
   readonly members: Readonly<Record<string, unknown>> | undefined
+  /** Seconds after which the same request may succeed: the header `Retry-After`. */
+  retryAfterSeconds: number | undefined
 
   constructor(
     code: ProblemCode,
@@ -56,9 +58,41 @@ export function invalidInput(loc: readonly (string | number)[], msg: string, typ
   return new Problem('invalid', msg, [{ loc, msg, type }])
 }
 
-/** Rethrows a write error; `ENOSPC` and `EDQUOT` as a Problem `storage_full`. */
-export function rethrowDiskFull(error: unknown): never {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  if (code === 'ENOSPC' || code === 'EDQUOT') throw new Problem('storage_full', 'The disk is full')
-  throw error
+/** Failures of a file system that pass: the server tries again by itself. */
+const fileFailures: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  EROFS: 'the file system is read-only',
+  EIO: 'the disk reports errors',
+  ENXIO: 'the device is gone',
+  ENODEV: 'the device is gone',
+  ESTALE: 'the device is gone',
+  EMFILE: 'too many files are open',
+  ENFILE: 'too many files are open',
+}
+const retryAfterSeconds = 2
+
+/** The disk has no room. */
+export function storageFullProblem(cause?: unknown): Problem {
+  return retryable('storage_full', 'The disk is full', cause)
+}
+
+/** Storage fails at the moment; `detail` says what and why. */
+export function storageUnavailableProblem(detail: string, cause?: unknown): Problem {
+  return retryable('unavailable', detail, cause)
+}
+
+/** Rethrows the error of a file: a full disk as `storage_full`, other failures of the disk as `unavailable`. */
+export function rethrowStorageFailure(error: unknown): never {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (code === 'ENOSPC' || code === 'EDQUOT') throw storageFullProblem(error)
+  const reason = fileFailures[code]
+  throw reason === undefined ? error : storageUnavailableProblem(`Files cannot be used: ${reason}`, error)
+}
+
+function retryable(code: ProblemCode, detail: string, cause: unknown): Problem {
+  const problem = new Problem(code, detail)
+  problem.retryAfterSeconds = retryAfterSeconds
+  problem.cause = cause
+  return problem
 }

@@ -1,18 +1,24 @@
 import type { Handlers } from '@slipway/http'
-import type { sandboxServerRoutes } from '@slipway/protocol'
+import type { Problem, sandboxServerRoutes } from '@slipway/protocol'
 import type { Backend } from '../backends/backend.ts'
 import webClientConfig from '../server/web-client-config.json' with { type: 'json' }
 
 export function healthHandlers(deps: {
   readonly version: string
   readonly backends: ReadonlyMap<string, Backend>
+  /** Why nothing can be written at the moment. */
+  readonly checkStorage: () => Promise<Problem | undefined>
 }) {
   const startedAt = Date.now()
   const updatedAt = new Date(startedAt).toISOString()
   return {
     alive: () => ({ json: { status: 'ok' } }),
     health: () => ({ bytes: Buffer.from('OK'), contentType: 'text/plain' }),
-    ready: () => ({ json: { status: 'ready' } }),
+    async ready() {
+      const problem = await deps.checkStorage()
+      if (problem === undefined) return { json: { status: 'ready' } }
+      return { status: 503, json: { status: 'unavailable', message: problem.message } }
+    },
     async serverInfo() {
       const backends = await Promise.all(
         [...deps.backends].map(async ([name, backend]) => ({ name, isolation: await backend.isolation() })),

@@ -7,6 +7,8 @@ export interface Libc {
    * longer read its memory and environment or attach a debugger. Not inherited by programs it starts.
    */
   disableDumps(): boolean
+  /** Takes the exclusive lock of an open file or directory (flock) without waiting. False when another holds it. */
+  lockExclusively(fd: number): boolean
   /** Who listens on the other side of a connected Unix socket (SO_PEERCRED); undefined when the call fails. */
   peerCredentials(fd: number): PeerCredentials | undefined
 }
@@ -20,6 +22,8 @@ export interface PeerCredentials {
 const F_SETFD = 2
 const FD_CLOEXEC = 1
 const PR_SET_DUMPABLE = 4
+const LOCK_EX_NB = 2 | 4
+const EWOULDBLOCK = 11
 const SOL_SOCKET = 1
 const SO_PEERCRED = 17
 
@@ -44,6 +48,7 @@ async function open(): Promise<Libc> {
   const { default: koffi } = await import('koffi')
   const library = koffi.load('libc.so.6')
   const fcntl = library.func('int fcntl(int fd, int command, ...)')
+  const flock = library.func('int flock(int fd, int operation)')
   const prctl = library.func('int prctl(int option, ...)')
   const getsockopt = library.func(
     'int getsockopt(int fd, int level, int name, _Out_ uint8_t *value, _Inout_ uint32_t *length)',
@@ -51,6 +56,8 @@ async function open(): Promise<Libc> {
   return {
     closeOnExec: (fd) => fcntl(fd, F_SETFD, 'int', FD_CLOEXEC) === 0,
     disableDumps: () => prctl(PR_SET_DUMPABLE, 'unsigned long', 0) === 0,
+    // A file system without such locks is no holder.
+    lockExclusively: (fd) => flock(fd, LOCK_EX_NB) === 0 || koffi.errno() !== EWOULDBLOCK,
     peerCredentials: (fd) => {
       const value = Buffer.alloc(12)
       if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, value, [value.length]) !== 0) return undefined

@@ -1,6 +1,6 @@
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { rethrowDiskFull } from '@slipway/protocol'
+import { rethrowStorageFailure } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { errorCode, makeDirectory, syncDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import type { DocumentStore } from './document-store.ts'
@@ -14,7 +14,7 @@ interface FileDocumentStoreOptions {
 
 /**
  * Documents as files, one writer per directory. An unchanged document is always the same Buffer. A full disk
- * is a Problem `storage_full`.
+ * is a Problem `storage_full`, another failure of the disk a Problem `unavailable`.
  */
 export class FileDocumentStore implements DocumentStore {
   readonly #options: FileDocumentStoreOptions
@@ -44,7 +44,7 @@ export class FileDocumentStore implements DocumentStore {
   ): Promise<void> {
     const folder = this.#folder(owner)
     const path = join(folder, name)
-    await this.#mutex.runExclusive(path, async () => {
+    const change = this.#mutex.runExclusive(path, async () => {
       const bytes = make(await this.get(owner, name))
       if (bytes === undefined) {
         await rm(path, { force: true })
@@ -55,9 +55,10 @@ export class FileDocumentStore implements DocumentStore {
       const { encoding } = this.#options
       const text = encoding === 'base64' ? `${bytes.toString(encoding)}\n` : bytes.toString(encoding)
       await makeDirectory(folder, 0o700)
-      await writeFileAtomic(path, text).catch(rethrowDiskFull)
+      await writeFileAtomic(path, text)
       this.#latest.set(path, { text, bytes })
     })
+    await change.catch(rethrowStorageFailure)
   }
 
   /** The names of all files of an owner, in no order. */
@@ -72,5 +73,5 @@ export class FileDocumentStore implements DocumentStore {
 }
 
 function undefinedIfMissing(error: unknown): undefined {
-  if (errorCode(error) !== 'ENOENT') throw error
+  if (errorCode(error) !== 'ENOENT') rethrowStorageFailure(error)
 }

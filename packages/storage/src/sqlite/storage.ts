@@ -15,6 +15,7 @@ import { DamageReport } from './database/damage.ts'
 import { Database } from './database/database.ts'
 import { DirectoryLock } from './database/directory-lock.ts'
 import { HighWaterMark } from './database/high-water-mark.ts'
+import { recoverDatabase, StorageHealth } from './database/storage-health.ts'
 import { SqliteDeliveries } from './deliveries/deliveries.ts'
 import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
 import { EventRows } from './event-log/event-rows.ts'
@@ -46,7 +47,7 @@ export async function openStorage({
   now = () => Date.now() * 1000,
 }: StorageOptions) {
   await makeDirectory(directory, 0o700)
-  const lock = new DirectoryLock(directory, 'lock.db')
+  const lock = await DirectoryLock.acquire(directory, 'lock.db')
   try {
     const path = join(directory, 'log.db')
     const markPath = join(directory, 'log.mark')
@@ -58,15 +59,32 @@ export async function openStorage({
     const damage = new DamageReport(log)
     const events = new EventRows(db, kindSources, now, (error) => damage.add(error))
     const heads = new LogHeads(db, now, { mark, verifyEnd: events.verifyEnd.bind(events) })
-    const writer = new CommitQueue(db, 'log', [heads, kindSources])
     const text = new TextIndex({ logPath: path, indexPath, log })
+    const health = new StorageHealth(directory, log)
+    const recover = async () => {
+      // Its handles may belong to a device that is gone.
+      await text.stop()
+      recoverDatabase(db, () => {
+        lock.release()
+        mark.close()
+        db.close()
+        lock.acquire()
+        db.reopen()
+        mark.reopen(db)
+      })
+      writer.reload()
+      components.deliveries.reload()
+      components.liveTails.notifyAll()
+    }
+    const logHealth = health.add(db, recover)
+    const writer: CommitQueue = new CommitQueue(db, 'log', logHealth, [heads, kindSources])
     const components = {
       liveTails: new LiveTails(),
       importLocks: new ImportLocks(),
       deliveries: new SqliteDeliveries(db, writer),
     }
     return new SqliteStorage(
-      { db, writer, heads, events, kindSources, ...components, text, mark, damage, now, log },
+      { db, writer, heads, events, kindSources, ...components, text, mark, damage, health, now, log },
       lock,
     )
   } catch (error) {
@@ -90,6 +108,8 @@ export class SqliteStorage implements Storage {
   readonly log: SqliteEventLog
   readonly conversations: ConversationRecords
   readonly deliveries: Deliveries
+  /** Whether the log, and what is added to it, can be written. */
+  readonly health: StorageHealth
   readonly #lock: DirectoryLock
   readonly #context: StorageContext
   readonly #purge: Purge
@@ -101,6 +121,7 @@ export class SqliteStorage implements Storage {
     this.log = new SqliteEventLog(context)
     this.conversations = new SqliteConversationRecords(context, this.#purge)
     this.deliveries = context.deliveries
+    this.health = context.health
     this.#purge.resume()
   }
 
@@ -113,8 +134,8 @@ export class SqliteStorage implements Storage {
   }
 
   get metrics(): readonly Metric[] {
-    const { writer, damage } = this.#context
-    return [...writer.metrics.all, damage.reads]
+    const { writer, damage, health } = this.#context
+    return [...writer.metrics.all, damage.reads, ...health.metrics]
   }
 
   /** SQLite settings of log.db, for tests. */
@@ -124,6 +145,7 @@ export class SqliteStorage implements Storage {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.health.close()
     this.#context.writer.close()
     this.log.close()
     // A purge may wait for the index, which stops without finishing: both continue after the next open.

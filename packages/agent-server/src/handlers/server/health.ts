@@ -1,6 +1,6 @@
 import { availableToolNames } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
-import type { agentServerRoutes, InitState } from '@slipway/protocol'
+import type { agentServerRoutes, InitState, Problem } from '@slipway/protocol'
 import type { WebClient } from '../../server/web-client.ts'
 
 /** The version of the contract that clients look for in `/server_info` (not our own). */
@@ -16,6 +16,8 @@ export function healthHandlers(options: {
   readonly version: string
   readonly getLastActivityMs: () => number
   readonly getInitState: () => InitState
+  /** Why nothing can be written at the moment. */
+  readonly checkStorage: () => Promise<Problem | undefined>
   /** Page of the web client, for requests of HTML at `/`. */
   readonly webClient?: Pick<WebClient, 'root'> | undefined
 }) {
@@ -46,10 +48,12 @@ export function healthHandlers(options: {
   return {
     alive: () => okReply,
     health: () => okReply,
-    ready() {
+    async ready() {
       const status = options.getInitState()
-      if (status === 'ready') return { bytes: Buffer.from('{"status":"ready"}') }
-      return { status: 503, json: { status, message: notReadyMessages[status] } }
+      if (status !== 'ready') return { status: 503, json: { status, message: notReadyMessages[status] } }
+      const problem = await options.checkStorage()
+      if (problem === undefined) return { bytes: Buffer.from('{"status":"ready"}') }
+      return { status: 503, json: { status: 'unavailable', message: problem.message } }
     },
     serverInfo: serverInfoReply,
     root: ({ header }) => options.webClient?.root(header) ?? serverInfoReply(),

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { PluginLoadError } from '../../plugins/extensions.ts'
@@ -15,6 +16,8 @@ import { nextStep, type Step } from './step.ts'
 
 const nudge =
   'The last calls failed in the same way. Look at the error, then try something else instead of repeating the call.'
+/** Between attempts to write a failure while the storage cannot be written. */
+const storageRetryMs = 500
 const defaultThresholds = stuckThresholds.parse({})
 
 /**
@@ -97,7 +100,7 @@ export class AgentLoop {
   }
 
   async #appendFailure(error: unknown): Promise<void> {
-    const { id, deps, state, appendPatiently } = this.#context
+    const { id, deps, state, appendPatiently, closing } = this.#context
     // The conversation was deleted during the run: there is no log to write to.
     if (error instanceof Problem && error.code === 'not_found') {
       state.status = 'deleting'
@@ -106,13 +109,26 @@ export class AgentLoop {
     const code = errorCode(error)
     const detail = error instanceof Error ? error.message : String(error)
     deps.logLine('error', 'a run failed', { conversation: id, code })
-    await appendPatiently((now) => (now.status === 'running' ? failureEvents(code, detail) : []))
+    for (;;) {
+      try {
+        return await appendPatiently((now) => (now.status === 'running' ? failureEvents(code, detail) : []))
+      } catch (error) {
+        if (!isStorageFailure(error) || closing.signal.aborted) throw error
+        // Throws when the conversation closes: the next start closes the run.
+        await sleep(storageRetryMs, undefined, { signal: closing.signal })
+      }
+    }
   }
+}
+
+function isStorageFailure(error: unknown): error is Problem {
+  return error instanceof Problem && error.retryAfterSeconds !== undefined
 }
 
 /** The code of a ConversationErrorEvent whose cause is not a model (wire 3.5). */
 function errorCode(error: unknown): string {
   if (error instanceof McpFailure || error instanceof PluginLoadError) return error.code
+  if (isStorageFailure(error)) return 'StorageError'
   if (error instanceof Problem) return 'InvalidSettings'
   return error instanceof Error ? error.name : 'Error'
 }

@@ -1,10 +1,11 @@
 import { statSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { bashEventsContract } from '../../bash-events/bash-events.contract.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
+import { StorageHealth } from '../database/storage-health.ts'
 import { bashMigrations, openBashEvents, SqliteBashEvents } from './bash-events.ts'
 
 bashEventsContract(() => {
@@ -17,7 +18,7 @@ bashEventsContract(() => {
 
 function openSmall(path: string) {
   const db = new Database(path, { synchronous: 'NORMAL', cacheBytes: 1_000_000, migrations: bashMigrations })
-  return { db, events: new SqliteBashEvents(db) }
+  return { db, events: new SqliteBashEvents(db, new StorageHealth(dirname(path), () => {})) }
 }
 
 function output(instant: number, isLast: boolean, sizeBytes: number) {

@@ -1,6 +1,9 @@
-import { type Instant, must, Problem } from '@slipway/protocol'
+import { dirname } from 'node:path'
+import { type Instant, must } from '@slipway/protocol'
 import type { BashEventRange, BashEventRow, BashEvents } from '../../bash-events/bash-events.ts'
-import { Database, isDiskFull, toBuffer, type Value } from '../database/database.ts'
+import { Database, toBuffer, type Value } from '../database/database.ts'
+import { isLocked } from '../database/storage-failure.ts'
+import { type DatabaseHealth, recoverDatabase, StorageHealth } from '../database/storage-health.ts'
 
 type Row = readonly [Instant, string, string, number, number, Uint8Array]
 
@@ -25,24 +28,31 @@ const cacheBytes = 4 * 1024 * 1024
 /** Space is given back when less than this is stored: to copy it takes a moment only. */
 const maxCompactedBytes = 16 * 1024 * 1024
 
-/** Opens the events of a file, which is made when it is not there. Another process must not have it open. */
-export function openBashEvents(path: string): SqliteBashEvents {
-  return new SqliteBashEvents(
-    new Database(path, { synchronous: 'NORMAL', cacheBytes, migrations: bashMigrations }),
-  )
+/**
+ * Opens the events of a file, which is made when it is not there. Another process must not have it open.
+ *
+ * @param health of the server's storage.
+ */
+export function openBashEvents(
+  path: string,
+  health: StorageHealth = new StorageHealth(dirname(path), () => {}),
+): SqliteBashEvents {
+  const db = new Database(path, { synchronous: 'NORMAL', cacheBytes, migrations: bashMigrations })
+  return new SqliteBashEvents(db, health)
 }
 
 /** Events for which the disk has no room are in a temporary table, in memory; `all_event` is both. */
 export class SqliteBashEvents implements BashEvents {
   readonly #db: Database
+  readonly #health: DatabaseHealth
+  #unsaved: readonly BashEventRow[] = []
+  #hasUnsaved = false
   totals: { readonly count: number; readonly sizeBytes: number }
 
-  constructor(db: Database) {
+  constructor(db: Database, health: StorageHealth) {
     this.#db = db
-    db.run(`CREATE TEMP TABLE unsaved_event ${table}`)
-    db.run(
-      'CREATE TEMP VIEW all_event AS SELECT * FROM main.bash_event UNION ALL SELECT * FROM temp.unsaved_event',
-    )
+    this.#health = health.add(db, () => recoverDatabase(db, () => this.#reopen()))
+    this.#createTemporary()
     this.totals = this.#readTotals()
   }
 
@@ -53,16 +63,22 @@ export class SqliteBashEvents implements BashEvents {
   }
 
   add(events: readonly BashEventRow[]): void {
+    const { totals } = this
     try {
-      this.#db.transaction(() => this.#insert('main.bash_event', events))
+      this.#write(() => this.#insert('main.bash_event', events))
     } catch (error) {
-      this.totals = this.#readTotals()
-      throw isDiskFull(error) ? new Problem('storage_full', 'The disk is full') : error
+      this.totals = totals
+      // Another process holds the lock for a moment: output that was read once must not be lost.
+      if (!isLocked(error) || events.some(({ order }) => order < 0)) throw error
+      for (const event of events) this.addInMemory(event)
+      return
     }
+    this.#saveMemory()
   }
 
   addInMemory(event: BashEventRow): void {
     this.#insert('temp.unsaved_event', [event])
+    this.#hasUnsaved = true
   }
 
   get(id: string): BashEventRow | undefined {
@@ -105,7 +121,7 @@ export class SqliteBashEvents implements BashEvents {
 
   remove(commandIds: readonly string[]): number {
     const { count } = this.totals
-    this.#db.transaction(() => {
+    this.#write(() => {
       for (const table of ['main.bash_event', 'temp.unsaved_event'])
         for (const id of commandIds) this.#db.run(`DELETE FROM ${table} WHERE command_id = ?`, id)
     })
@@ -125,7 +141,53 @@ export class SqliteBashEvents implements BashEvents {
   }
 
   [Symbol.dispose](): void {
+    void this.#health.close()
     this.#db.close()
+  }
+
+  #write(work: () => void): void {
+    try {
+      this.#health.assertUsable()
+      this.#db.transaction(work)
+    } catch (error) {
+      this.#health.failed(error)
+      throw error
+    }
+    this.#health.succeeded()
+  }
+
+  /** Stores the events in memory, if the disk has room for them by now. */
+  #saveMemory(): void {
+    if (!this.#hasUnsaved) return
+    try {
+      this.#db.transaction(() => {
+        const columnsWithSize = `${columns}, size`
+        this.#db.run(
+          `INSERT OR IGNORE INTO main.bash_event (${columnsWithSize}) SELECT ${columnsWithSize} FROM temp.unsaved_event`,
+        )
+        this.#db.run('DELETE FROM temp.unsaved_event')
+      })
+      this.#hasUnsaved = false
+    } catch {
+      // They stay in memory.
+    }
+  }
+
+  #createTemporary(): void {
+    this.#db.run(`CREATE TEMP TABLE unsaved_event ${table}`)
+    this.#db.run(
+      'CREATE TEMP VIEW all_event AS SELECT * FROM main.bash_event UNION ALL SELECT * FROM temp.unsaved_event',
+    )
+  }
+
+  /** Keeps the events in memory, which belong to the connection. */
+  #reopen(): void {
+    const sql = `SELECT ${columns} FROM temp.unsaved_event`
+    if (this.#db.isOpen) this.#unsaved = this.#db.all<Row>(sql).map(toEvent)
+    this.#db.reopen()
+    this.#createTemporary()
+    this.#insert('temp.unsaved_event', this.#unsaved)
+    this.totals = this.#readTotals()
   }
 
   #insert(table: string, events: readonly BashEventRow[]): void {

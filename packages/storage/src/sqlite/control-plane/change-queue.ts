@@ -1,5 +1,7 @@
 import { CommitQueue } from '../database/commit-queue.ts'
-import { type Database, resultCode } from '../database/database.ts'
+import type { Database } from '../database/database.ts'
+import { resultCode } from '../database/storage-failure.ts'
+import type { DatabaseHealth } from '../database/storage-health.ts'
 
 type Outcome<T> = { readonly answer: T } | { readonly error: unknown }
 
@@ -15,9 +17,9 @@ export class ChangeQueue {
   readonly #db: Database
   readonly #commitQueue: CommitQueue
 
-  constructor(db: Database) {
+  constructor(db: Database, health: DatabaseHealth) {
     this.#db = db
-    this.#commitQueue = new CommitQueue(db, 'ledger')
+    this.#commitQueue = new CommitQueue(db, 'ledger', health)
   }
 
   /** Resolves with the result of `work` when its writes are durable. */

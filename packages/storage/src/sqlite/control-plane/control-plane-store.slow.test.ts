@@ -1,11 +1,12 @@
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { controlPlaneStoreContract } from '../../control-plane/control-plane-store.contract.ts'
 import { type OpenStore, sandboxRow } from '../../control-plane/testing/sample-rows.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
+import { StorageHealth } from '../database/storage-health.ts'
 import { openStorage } from '../storage.ts'
 import { ChangeQueue } from './change-queue.ts'
 import { openControlPlaneStore } from './control-plane-store.ts'
@@ -60,7 +61,7 @@ test('queued changes are written before closing, later ones rejected', async () 
 test('on a full disk a change is refused as a whole, and what fits is written later', async () => {
   using directory = temporaryDirectory()
   const db = new Database(join(directory.path, 'control.db'), settings)
-  const changes = new ChangeQueue(db)
+  const changes = new ChangeQueue(db, new StorageHealth(dirname(db.path), () => {}).add(db))
   const sandboxes = new SqliteSandboxRows(db, changes, () => 5)
   await sandboxes.add(sandboxRow({ id: 'a' }))
   db.pragma(`max_page_count = ${Number(db.pragma('page_count')) + 2}`)

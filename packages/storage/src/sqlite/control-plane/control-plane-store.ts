@@ -4,6 +4,7 @@ import { makeDirectory } from '@slipway/shared/fs'
 import type { ControlPlaneStore } from '../../control-plane/control-plane-store.ts'
 import { Database } from '../database/database.ts'
 import { DirectoryLock } from '../database/directory-lock.ts'
+import { recoverDatabase, StorageHealth } from '../database/storage-health.ts'
 import { SqliteAppConversationRows } from './app-conversations.ts'
 import { ChangeQueue } from './change-queue.ts'
 import { SqliteDocumentStore } from './documents.ts'
@@ -24,6 +25,8 @@ interface ControlPlaneStoreOptions {
    */
   readonly directory: string
   readonly log?: LogFunction
+  /** Of the storage beside it; its own unless passed. */
+  readonly health?: StorageHealth
   /** The clock, in microseconds. */
   readonly now?: () => Instant
 }
@@ -32,14 +35,23 @@ interface ControlPlaneStoreOptions {
 export async function openControlPlaneStore({
   directory,
   log = () => {},
+  health = new StorageHealth(directory, log),
   now = () => Date.now() * 1000,
 }: ControlPlaneStoreOptions): Promise<ControlPlaneStore> {
   await makeDirectory(directory, 0o700)
-  const lock = new DirectoryLock(directory, 'control-lock.db')
+  const lock = await DirectoryLock.acquire(directory, 'control-lock.db')
   try {
     const path = join(directory, 'control.db')
     const db = new Database(path, { synchronous: 'FULL', cacheBytes, migrations: controlPlaneMigrations })
-    const changes = new ChangeQueue(db)
+    const recover = () =>
+      recoverDatabase(db, () => {
+        lock.release()
+        db.close()
+        lock.acquire()
+        db.reopen()
+      })
+    const databaseHealth = health.add(db, recover)
+    const changes = new ChangeQueue(db, databaseHealth)
     const store: ControlPlaneStore = {
       id: must(db.get<[string]>('SELECT id FROM ledger'), 'the id of the store')[0],
       sandboxes: new SqliteSandboxRows(db, changes, now),
@@ -50,6 +62,7 @@ export async function openControlPlaneStore({
       pendingMessages: new SqlitePendingMessageRows(db, changes),
       documents: new SqliteDocumentStore(db, changes),
       async [Symbol.asyncDispose]() {
+        await databaseHealth.close()
         changes.close()
         db.close()
         lock[Symbol.dispose]()

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Problem } from '@slipway/protocol'
 import type { ImportSession } from '../../conversations/import-session.ts'
 import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
+import { isStorageFailure } from '../database/storage-failure.ts'
 import { type Extent, updateConversation } from '../event-log/conversation-row.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import type { Purge } from './purge.ts'
@@ -112,9 +113,21 @@ class SqliteImportSession implements ImportSession {
     const { context, purge, conversation, ordinal, start } = this.#options
     if (this.#isOver) return
     this.#isOver = true
-    if (start === undefined) purge.schedule({ ordinal, above: 0 })
-    else await purge.run({ ordinal, above: start.head })
-    context.importLocks.release(conversation)
+    const { importLocks } = context
+    if (start === undefined) {
+      purge.schedule({ ordinal, above: 0 })
+      importLocks.release(conversation)
+      return
+    }
+    const leftover = { ordinal, above: start.head }
+    try {
+      await purge.run(leftover)
+      importLocks.release(conversation)
+    } catch (error) {
+      if (!isStorageFailure(error)) throw error
+      importLocks.explain(conversation, error)
+      purge.schedule(leftover, () => importLocks.release(conversation))
+    }
   }
 
   #publish(update: RecordUpdate): void {

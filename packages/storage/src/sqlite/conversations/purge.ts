@@ -1,8 +1,11 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import { isStorageFailure } from '../database/storage-failure.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import { positionsPerConversation, rowBase } from '../event-log/schema.ts'
 
 const rowsPerTurn = 500
+/** Between attempts while the storage cannot be written. */
+const retryMs = 250
 
 interface Leftover {
   readonly ordinal: number
@@ -37,9 +40,7 @@ export class Purge {
     const { log } = this.#context
     this.#queue = this.#queue
       .then(async () => {
-        await this.#clear(leftover, (elapsedMs) =>
-          pause(elapsedMs, undefined, { ref: false, signal: this.#closing.signal }),
-        )
+        await this.#clearPatiently(leftover)
         done()
       })
       .catch((error: unknown) => {
@@ -51,6 +52,19 @@ export class Purge {
   /** Runs now. */
   run(leftover: Leftover): Promise<void> {
     return this.#clear(leftover, () => nextTurn())
+  }
+
+  async #clearPatiently(leftover: Leftover): Promise<void> {
+    const wait = (elapsedMs: number) =>
+      pause(elapsedMs, undefined, { ref: false, signal: this.#closing.signal })
+    for (;;) {
+      try {
+        return await this.#clear(leftover, wait)
+      } catch (error) {
+        if (!isStorageFailure(error)) throw error
+        await wait(retryMs)
+      }
+    }
   }
 
   async close(): Promise<void> {
@@ -73,7 +87,7 @@ export class Purge {
     await writer.write(() => ({
       apply: () => {
         this.#context.db.run('DELETE FROM conversation WHERE ordinal = ? AND is_visible = 0', ordinal)
-        this.#context.db.run('DELETE FROM leftover WHERE ordinal = ?', ordinal)
+        this.#context.db.run('DELETE FROM leftover WHERE ordinal = ? AND above = ?', ordinal, above)
       },
     }))
   }

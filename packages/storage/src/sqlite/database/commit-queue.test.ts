@@ -1,4 +1,6 @@
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { EventRows } from '../event-log/event-rows.ts'
@@ -7,6 +9,10 @@ import { LogHeads } from '../event-log/log-heads.ts'
 import { logMigrations } from '../event-log/schema.ts'
 import { CommitQueue } from './commit-queue.ts'
 import { Database } from './database.ts'
+import { toStorageProblem } from './storage-failure.ts'
+import { recoverDatabase, StorageHealth } from './storage-health.ts'
+
+const waiting = { timeout: 60_000, interval: 20 }
 
 test('changes of one turn share a transaction, and each resolves after it', async () => {
   using store = openDatabase()
@@ -50,20 +56,47 @@ test('a full disk rejects the whole group, which is rolled back, and later write
   expect(store.db.all('SELECT kind FROM facet ORDER BY kind')).toEqual([['a'], ['e']])
 })
 
-test('after an I/O error every write is refused', async () => {
+test('after an I/O error writes are refused until the file takes them again', async () => {
   using store = openDatabase()
   await store.append('a')
-  const broken = store.writer.write(() => ({
-    apply: () => {
-      throw Object.assign(new Error('disk I/O error'), { errcode: 1034 })
-    },
-    done: () => {},
-  }))
-  const beside = store.append('b')
-  for (const write of [broken, beside]) await expect(write).rejects.toMatchObject({ code: 'unavailable' })
-  await expect(store.append('c')).rejects.toMatchObject({ code: 'unavailable' })
-  expect(store.db.all('SELECT id FROM event')).toEqual([['a']])
+  store.fail('begin')
+  const group = [store.append('b'), store.append('c')]
+  for (const write of group)
+    await expect(write).rejects.toMatchObject({ code: 'unavailable', retryAfterSeconds: expect.any(Number) })
+  await expect(store.append('d')).rejects.toMatchObject({ code: 'unavailable' })
+  expect(await store.health.check()).toMatchObject({ code: 'unavailable' })
+  store.fail('end')
+  await expect.poll(() => store.append('e').catch(() => 0), waiting).toBe(2)
+  expect(store.db.all('SELECT id FROM event ORDER BY row')).toEqual([['a'], ['e']])
+  expect(await store.health.check()).toBeUndefined()
 })
+
+test('a lock of another process delays writes and reads go on', async () => {
+  using store = openDatabase()
+  await store.append('a')
+  using foreign = new DatabaseSync(store.db.path)
+  foreign.exec('BEGIN IMMEDIATE')
+  const write = store.append('b')
+  let turns = 0
+  while (turns < 20) {
+    await nextTurn()
+    turns += 1
+    expect(store.heads.get('x').head).toBe(1)
+  }
+  foreign.exec('ROLLBACK')
+  expect(await write).toBe(2)
+})
+
+test('a lock that is held for long refuses writes, and they go on after it', async () => {
+  using store = openDatabase()
+  using foreign = new DatabaseSync(store.db.path)
+  foreign.exec('BEGIN IMMEDIATE')
+  await expect(store.append('a')).rejects.toMatchObject({ code: 'unavailable' })
+  expect(await store.health.check()).toMatchObject({ message: expect.stringContaining('lock') })
+  foreign.exec('ROLLBACK')
+  await expect.poll(() => store.health.check(), waiting).toBeUndefined()
+  expect(await store.append('b')).toBe(1)
+}, 60_000)
 
 test('a head that is evicted during a transaction keeps its extent', async () => {
   using store = openDatabase(1)
@@ -90,7 +123,20 @@ function openDatabase(maxHeads = 10) {
   const kindSources = new KindSourceIndex(db)
   const heads = new LogHeads(db, () => 5, { maxHeads })
   const events = new EventRows(db, kindSources, () => 5)
-  const writer = new CommitQueue(db, 'log', [heads, kindSources])
+  let isFailing = false
+  const throwIoError = () => {
+    if (isFailing) throw toStorageProblem(Object.assign(new Error('disk I/O error'), { errcode: 1034 }), path)
+  }
+  const health = new StorageHealth(directory.path, () => {})
+  const databaseHealth = health.add(db, () => {
+    throwIoError()
+    recoverDatabase(db)
+  })
+  const device = { beforeCommit: throwIoError, afterTransaction: () => {} }
+  const writer = new CommitQueue(db, 'log', databaseHealth, [heads, kindSources, device])
+  const fail = (when: 'begin' | 'end') => {
+    isFailing = when === 'begin'
+  }
   for (const id of ['x', 'y']) {
     const columns = 'id, tags, status, created_at, updated_at, is_visible'
     db.run(`INSERT INTO conversation (${columns}) VALUES (?, '{}', 'idle', 1, 1, 1)`, id)
@@ -111,9 +157,10 @@ function openDatabase(maxHeads = 10) {
       }
     })
   const close = () => {
+    void health.close()
     other.close()
     db.close()
     directory[Symbol.dispose]()
   }
-  return { db, other, heads, writer, append, [Symbol.dispose]: close }
+  return { db, other, heads, writer, append, health, fail, [Symbol.dispose]: close }
 }

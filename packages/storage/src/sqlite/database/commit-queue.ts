@@ -1,6 +1,8 @@
 import { Problem } from '@slipway/protocol'
 import { CommitMetrics } from './commit-metrics.ts'
-import { type Database, isDiskFull, isFatal } from './database.ts'
+import type { Database } from './database.ts'
+import { isLocked, isStorageFailure } from './storage-failure.ts'
+import type { DatabaseHealth } from './storage-health.ts'
 
 /** `apply` writes the change in the transaction; `done` runs after the commit and returns the result. */
 export interface PlannedChange<T> {
@@ -22,29 +24,41 @@ export interface TransactionParticipant {
   afterTransaction(isCommitted: boolean): void
 }
 
+/** How long changes wait while another process holds the lock of the database. */
+const maxLockedMs = 5_000
+const lockedRetryMs = 25
 /** Further changes wait for the next transaction, so that reads run in between. */
 const maxChangesPerTransaction = 1_000
 
 /**
  * Group commit: changes of one turn of the event loop share a transaction. A plan that throws rejects its own
- * change only; a failure to write or commit rejects the whole group. After an I/O error every write is
- * refused until the next start, because a failed fsync cannot be repeated.
+ * change only; a failure to write or commit rejects the whole group. After a failure of the disk changes are refused
+ * until `health` has made the database usable again. A lock of another process is waited for, asynchronously.
  */
 export class CommitQueue {
   readonly metrics = new CommitMetrics()
   readonly #db: Database
   readonly #name: string
+  readonly #health: DatabaseHealth
   readonly #participants: readonly TransactionParticipant[]
   #queue: Job[] = []
   #isFlushScheduled = false
   /** When the first change of the next transaction was queued. */
   #queuedSinceMs = 0
-  #fatalError: unknown
+  /** Since when changes wait for a lock of another process. */
+  #lockedSinceMs: number | undefined
+  #isClosed = false
 
   /** @param name for error messages: `log` or `ledger`. */
-  constructor(db: Database, name: string, participants: readonly TransactionParticipant[] = []) {
+  constructor(
+    db: Database,
+    name: string,
+    health: DatabaseHealth,
+    participants: readonly TransactionParticipant[] = [],
+  ) {
     this.#db = db
     this.#name = name
+    this.#health = health
     this.#participants = participants
   }
 
@@ -57,29 +71,45 @@ export class CommitQueue {
 
   /** Writes what is queued; later changes are refused. */
   close(): void {
-    while (this.#queue.length > 0) this.#flush()
-    this.#fatalError ??= new Problem('unavailable', `The ${this.#name} is closed`)
+    this.#isClosed = true
+    while (this.#queue.length > 0) this.#flush(false)
+  }
+
+  /** The file was opened again: memory follows it. */
+  reload(): void {
+    this.#endTransaction(false)
   }
 
   #schedule(): void {
     if (this.#isFlushScheduled) return
     this.#isFlushScheduled = true
     this.#queuedSinceMs = performance.now()
-    setImmediate(() => {
-      this.#isFlushScheduled = false
-      this.#flush()
-      if (this.#queue.length > 0) this.#schedule()
-    })
+    setImmediate(() => this.#flushScheduled())
   }
 
-  #flush(): void {
+  #flushScheduled(): void {
+    this.#isFlushScheduled = false
+    this.#flush(this.#isClosed)
+    if (this.#queue.length === 0) return
+    if (this.#lockedSinceMs === undefined) {
+      this.#schedule()
+      return
+    }
+    this.#isFlushScheduled = true
+    setTimeout(() => this.#flushScheduled(), lockedRetryMs)
+  }
+
+  #flush(isRefused: boolean): void {
     const group = this.#queue.splice(0, maxChangesPerTransaction)
     const planned: { readonly job: Job; readonly change: PlannedChange<unknown> }[] = []
     let commitMs = 0
+    let hasBegun = false
     try {
-      if (this.#fatalError !== undefined) throw this.#fatalError
       if (group.length === 0) return
+      if (isRefused) throw new Problem('unavailable', `The ${this.#name} is closed`)
+      this.#health.assertUsable()
       this.#db.transaction(() => {
+        hasBegun = true
         for (const job of group) {
           const change = this.#plan(job)
           if (change === undefined) continue
@@ -89,13 +119,23 @@ export class CommitQueue {
         for (const participant of this.#participants) participant.beforeCommit?.()
         commitMs = performance.now()
       })
+      this.#lockedSinceMs = undefined
+      this.#health.succeeded()
       this.#endTransaction(true)
       this.#recordMetrics(planned.length, commitMs)
     } catch (error) {
-      this.#fail(group, error)
+      if (!hasBegun && isLocked(error) && this.#mayWait()) this.#queue.unshift(...group)
+      else this.#fail(group, error)
       return
     }
     for (const { job, change } of planned) job.resolve(change.done?.())
+  }
+
+  /** Whether changes wait for a lock of another process. */
+  #mayWait(): boolean {
+    if (this.#isClosed || this.#health.problem !== undefined) return false
+    this.#lockedSinceMs ??= performance.now()
+    return performance.now() - this.#lockedSinceMs < maxLockedMs
   }
 
   #recordMetrics(changes: number, commitMs: number): void {
@@ -109,29 +149,20 @@ export class CommitQueue {
     try {
       return job.plan()
     } catch (error) {
-      if (isFatal(error)) throw error
+      if (isStorageFailure(error)) throw error
       job.reject(error)
       return undefined
     }
   }
 
-  #fail(group: readonly Job[], cause: unknown): void {
+  #fail(group: readonly Job[], error: unknown): void {
+    this.#lockedSinceMs = undefined
     this.#endTransaction(false)
-    const error = toCallerError(cause, this.#name)
-    if (isFatal(cause)) this.#fatalError ??= error
+    this.#health.failed(error, group.length)
     for (const job of group) job.reject(error)
   }
 
   #endTransaction(isCommitted: boolean): void {
     for (const participant of this.#participants) participant.afterTransaction(isCommitted)
   }
-}
-
-/** The error that callers get for a failed transaction. */
-function toCallerError(cause: unknown, name: string): unknown {
-  if (isDiskFull(cause)) return new Problem('storage_full', 'The disk is full')
-  if (!isFatal(cause)) return cause
-  const problem = new Problem('unavailable', `The ${name} cannot be written until the server is restarted`)
-  problem.cause = cause
-  return problem
 }

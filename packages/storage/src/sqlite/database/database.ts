@@ -1,5 +1,17 @@
-import { chmodSync } from 'node:fs'
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  writeSync,
+} from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { pathToFileURL } from 'node:url'
+import { toStorageProblem } from './storage-failure.ts'
 
 export type Value = SQLInputValue
 
@@ -12,22 +24,35 @@ export interface DatabaseOptions {
   readonly migrations: readonly string[]
 }
 
-/** One SQLite file in WAL mode. Prepared statements are cached; rows are arrays in column order. */
+/** How long a statement blocks the thread while another process holds a lock. */
+const busyMs = 10
+/** The same while a database is opened. */
+const openBusyMs = 5_000
+const walChunkBytes = 1024 * 1024
+
+/**
+ * One SQLite file in WAL mode. Prepared statements are cached; rows are arrays in column order. A failure of the disk
+ * or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite.
+ */
 export class Database {
-  readonly #db: DatabaseSync
+  readonly path: string
+  readonly #options: DatabaseOptions
+  #db: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
 
   constructor(path: string, options: DatabaseOptions) {
-    this.#db = new DatabaseSync(path, { readOnly: options.readOnly ?? false, timeout: 5000 })
-    this.#db.exec(`PRAGMA cache_size = -${Math.ceil(options.cacheBytes / 1024)}`)
+    this.path = path
+    this.#options = options
+    try {
+      if (!options.readOnly && existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK)
+      this.#db = this.#open(path)
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause)
+      throw new Error(`${path} cannot be opened: ${reason}`, { cause })
+    }
     if (options.readOnly) return
-    closeToOthers(path)
-    this.#db.exec('PRAGMA journal_mode = WAL')
-    this.#db.exec(`PRAGMA synchronous = ${options.synchronous}`)
-    this.#db.exec(
-      'PRAGMA wal_autocheckpoint = 2000; PRAGMA journal_size_limit = 33554432; PRAGMA temp_store = MEMORY',
-    )
     this.#migrate(path, options.migrations)
+    this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
   }
 
   prepare(sql: string): StatementSync {
@@ -41,34 +66,67 @@ export class Database {
   }
 
   run(sql: string, ...values: Value[]): void {
-    this.prepare(sql).run(...values)
+    try {
+      this.prepare(sql).run(...values)
+    } catch (error) {
+      throw toStorageProblem(error, this.path)
+    }
   }
 
   get<R extends readonly unknown[]>(sql: string, ...values: Value[]): R | undefined {
-    return this.prepare(sql).get(...values) as unknown as R | undefined
+    try {
+      return this.prepare(sql).get(...values) as unknown as R | undefined
+    } catch (error) {
+      throw toStorageProblem(error, this.path)
+    }
   }
 
   all<R extends readonly unknown[]>(sql: string, ...values: Value[]): R[] {
-    return this.prepare(sql).all(...values) as unknown as R[]
+    try {
+      return this.prepare(sql).all(...values) as unknown as R[]
+    } catch (error) {
+      throw toStorageProblem(error, this.path)
+    }
   }
 
   /** Rows one by one. Each call has its own statement, so that iterations may be nested or left early. */
   *iterate<R extends readonly unknown[]>(sql: string, ...values: Value[]): Generator<R> {
-    const statement = this.#db.prepare(sql)
-    statement.setReturnArrays(true)
-    yield* statement.iterate(...values) as unknown as Iterable<R>
+    try {
+      const statement = this.#db.prepare(sql)
+      statement.setReturnArrays(true)
+      yield* statement.iterate(...values) as unknown as Iterable<R>
+    } catch (error) {
+      throw toStorageProblem(error, this.path)
+    }
+  }
+
+  /** The same with a cached statement: leave or finish an iteration before the next call. */
+  *rows<R extends readonly unknown[]>(sql: string, ...values: Value[]): Generator<R> {
+    try {
+      yield* this.prepare(sql).iterate(...values) as unknown as Iterable<R>
+    } catch (error) {
+      throw toStorageProblem(error, this.path)
+    }
   }
 
   /** Commits, or rolls back and rethrows. */
   transaction<T>(work: () => T): T {
-    this.#db.exec('BEGIN IMMEDIATE')
     try {
+      this.#db.exec('BEGIN IMMEDIATE')
       const result = work()
       this.#db.exec('COMMIT')
       return result
     } catch (error) {
-      if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
-      throw error
+      this.#rollBack()
+      throw toStorageProblem(error, this.path)
+    }
+  }
+
+  #rollBack(): void {
+    try {
+      if (this.#db.isOpen && this.#db.isTransaction) this.#db.exec('ROLLBACK')
+    } catch {
+      // SQLite has rolled back, or does so when the database is opened again.
     }
   }
 
@@ -90,6 +148,62 @@ export class Database {
     return this.get<[unknown]>(`PRAGMA ${name}`)?.[0]
   }
 
+  /** Writes and syncs a page that stays as it is. Throws a Problem while the database cannot be written. */
+  probe(): void {
+    const version = Number(this.pragma('user_version'))
+    this.transaction(() => this.#db.exec(`PRAGMA user_version = ${version}`))
+  }
+
+  /**
+   * After a failed write or sync: moves everything that was committed into the file. What a failed sync left in the
+   * cache of the system alone is written again first, because a further sync would not do that.
+   */
+  repair(): void {
+    try {
+      rewrite(`${this.path}-wal`)
+      this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+    } catch (error) {
+      throw toStorageProblem(error, this.path)
+    }
+    this.probe()
+  }
+
+  /** Closes the file and opens what is at its path now; never creates it. A failure leaves it closed. */
+  reopen(): void {
+    try {
+      this.close()
+    } catch {
+      // A file of a device that is gone.
+    }
+    try {
+      const url = pathToFileURL(this.path)
+      url.searchParams.set('mode', 'rw')
+      this.#db = this.#open(url)
+      this.#db.exec(`PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = ${busyMs}`)
+    } catch (error) {
+      throw toStorageProblem(error, this.path)
+    }
+  }
+
+  #open(path: string | URL): DatabaseSync {
+    const { readOnly = false, cacheBytes, synchronous } = this.#options
+    const db = new DatabaseSync(path, { readOnly, timeout: openBusyMs })
+    try {
+      db.exec(`PRAGMA cache_size = -${Math.ceil(cacheBytes / 1024)}`)
+      if (readOnly) return db
+      closeToOthers(this.path)
+      db.exec('PRAGMA journal_mode = WAL')
+      db.exec(`PRAGMA synchronous = ${synchronous}`)
+      db.exec(
+        'PRAGMA wal_autocheckpoint = 2000; PRAGMA journal_size_limit = 33554432; PRAGMA temp_store = MEMORY',
+      )
+      return db
+    } catch (error) {
+      db.close()
+      throw error
+    }
+  }
+
   /** The steps of SQLite's query plan, for tests. */
   plan(sql: string): string[] {
     return this.all<[number, number, number, string]>(`EXPLAIN QUERY PLAN ${sql}`).map(
@@ -100,6 +214,10 @@ export class Database {
   /** Moves what was committed from the write-ahead log into the file, synced to disk. */
   checkpoint(): void {
     this.#db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  }
+
+  get isOpen(): boolean {
+    return this.#db.isOpen
   }
 
   close(): void {
@@ -117,6 +235,24 @@ export class Database {
   }
 }
 
+/** Writes the bytes of a file over themselves and syncs them. */
+function rewrite(path: string): void {
+  if (!existsSync(path)) return
+  const fd = openSync(path, 'r+')
+  try {
+    const chunk = Buffer.alloc(walChunkBytes)
+    for (let at = 0; ; ) {
+      const size = readSync(fd, chunk, 0, chunk.length, at)
+      if (size === 0) break
+      writeSync(fd, chunk, 0, size, at)
+      at += size
+    }
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
 /** For the server's user alone; SQLite gives its -wal and -shm files the same mode. */
 export function closeToOthers(path: string): void {
   try {
@@ -129,22 +265,4 @@ export function closeToOthers(path: string): void {
 /** Bytes of a BLOB as a Buffer, without copying. */
 export function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}
-
-/** Primary result code of an SQLite error, undefined for any other error. */
-export function resultCode(error: unknown): number | undefined {
-  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number')
-    return undefined
-  return error.errcode & 0xff
-}
-
-export function isDiskFull(error: unknown): boolean {
-  return resultCode(error) === 13
-}
-
-/** IOERR, CORRUPT, CANTOPEN, NOTADB: what the file holds is not known any more. */
-const fatalCodes = new Set<number | undefined>([10, 11, 14, 26])
-
-export function isFatal(error: unknown): boolean {
-  return fatalCodes.has(resultCode(error))
 }

@@ -1,26 +1,146 @@
+import { accessSync, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { errorCode } from '@slipway/shared/fs'
+import { type Libc, loadLibc } from '@slipway/shared/process'
 import { closeToOthers } from './database.ts'
+import { resultCode } from './storage-failure.ts'
 
-/** Exclusive lock of a directory, held by one process at a time. */
+const lockedCode = 5
+const notADatabaseCode = 26
+
+/** Directories that this process has locked, by device and inode; the stores of a directory share its lock. */
+const heldDirectories = new Map<string, { readonly fd: number; readonly names: Set<string> }>()
+
+/**
+ * Exclusive lock of a directory, held by one process at a time: the lock of the directory itself, which no change of
+ * its files passes by, and one of the file `name`, which systems without the first and older versions know.
+ */
 export class DirectoryLock implements Disposable {
-  readonly #db: DatabaseSync
+  readonly #directory: string
+  readonly #name: string
+  readonly #libc: Libc | undefined
+  #db: DatabaseSync | undefined
+  #key: string | undefined
 
-  /** Throws a plain Error when another process holds the lock file `name` of the directory. */
-  constructor(directory: string, name: string) {
-    const path = join(directory, name)
-    this.#db = new DatabaseSync(path, { timeout: 0 })
-    closeToOthers(path)
+  private constructor(directory: string, name: string, libc: Libc | undefined) {
+    this.#directory = directory
+    this.#name = name
+    this.#libc = libc
+  }
+
+  /** Rejects with a plain Error that says why when another process holds the lock or it cannot be taken. */
+  static async acquire(directory: string, name: string): Promise<DirectoryLock> {
+    const lock = new DirectoryLock(directory, name, await loadLibc())
+    lock.acquire()
+    return lock
+  }
+
+  /** Takes the lock again after `release`, or throws an Error. The system releases it when the process dies. */
+  acquire(): void {
     try {
-      // The system releases it when the process dies, however it dies.
-      this.#db.exec('BEGIN EXCLUSIVE')
-    } catch (cause) {
-      this.#db.close()
-      throw new Error(`the data directory ${directory} is in use by another process`, { cause })
+      this.#lockDirectory()
+      this.#lockFile()
+    } catch (error) {
+      this.release()
+      throw error
     }
   }
 
+  release(): void {
+    if (this.#db?.isOpen) this.#db.close()
+    this.#db = undefined
+    const key = this.#key
+    this.#key = undefined
+    const held = key === undefined ? undefined : heldDirectories.get(key)
+    if (key === undefined || held === undefined) return
+    held.names.delete(this.#name)
+    if (held.names.size > 0) return
+    heldDirectories.delete(key)
+    closeSync(held.fd)
+  }
+
   [Symbol.dispose](): void {
-    if (this.#db.isOpen) this.#db.close()
+    this.release()
+  }
+
+  #lockDirectory(): void {
+    const directory = this.#directory
+    const fd = this.#attempt(directory, () => {
+      accessSync(directory, constants.R_OK | constants.W_OK | constants.X_OK)
+      return openSync(directory, 'r')
+    })
+    const { dev, ino } = fstatSync(fd)
+    const key = `${dev}:${ino}`
+    const held = heldDirectories.get(key)
+    if (held !== undefined) closeSync(fd)
+    if (held?.names.has(this.#name)) throw this.#inUse(process.pid)
+    if (held === undefined && this.#libc?.lockExclusively(fd) === false) {
+      closeSync(fd)
+      throw this.#inUse(findHolder('FLOCK', ino))
+    }
+    if (held === undefined) heldDirectories.set(key, { fd, names: new Set([this.#name]) })
+    else held.names.add(this.#name)
+    this.#key = key
+  }
+
+  #lockFile(): void {
+    const path = join(this.#directory, this.#name)
+    // SQLite takes no lock of a file that it can only read.
+    const fd = this.#attempt(path, () => openSync(path, 'a+', 0o600))
+    const { ino } = fstatSync(fd)
+    closeSync(fd)
+    closeToOthers(path)
+    try {
+      this.#db = new DatabaseSync(path, { timeout: 0 })
+      this.#db.exec('BEGIN EXCLUSIVE')
+    } catch (cause) {
+      const code = resultCode(cause)
+      if (code === lockedCode) throw this.#inUse(findHolder('POSIX', ino))
+      const reason = cause instanceof Error ? cause.message : String(cause)
+      const advice = code === notADatabaseCode ? '. Delete it while no server uses the directory' : ''
+      throw new Error(`the lock file ${path} cannot be used: ${reason}${advice}`, { cause })
+    }
+  }
+
+  /** Says what is wrong with a path, and what to do. */
+  #attempt<T>(path: string, work: () => T): T {
+    try {
+      return work()
+    } catch (cause) {
+      const code = errorCode(cause) ?? ''
+      const reason = reasons[code] ?? (cause instanceof Error ? cause.message : code)
+      throw new Error(`the data directory ${this.#directory} cannot be locked: ${path}: ${reason}`, { cause })
+    }
+  }
+
+  #inUse(pid: number | undefined): Error {
+    const holder = pid === undefined ? '' : ` (pid ${pid})`
+    const advice = 'Stop it, or choose another data directory.'
+    return new Error(`the data directory ${this.#directory} is in use by another process${holder}. ${advice}`)
+  }
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOSPC: 'the disk is full; make room',
+  EDQUOT: 'the disk quota is used up; make room',
+  EROFS: 'the file system is read-only; mount it for writing or choose another data directory',
+  EACCES: 'permission denied; change its owner or mode, or choose another data directory',
+  EPERM: 'permission denied; change its owner or mode, or choose another data directory',
+  EISDIR: 'it is a directory; remove it',
+  EMFILE: 'too many files are open; raise the limit',
+  ENFILE: 'too many files are open; raise the limit',
+}
+
+/** The process with a lock of this kind on an inode, where the system tells. */
+function findHolder(kind: 'FLOCK' | 'POSIX', inode: number): number | undefined {
+  try {
+    const line = readFileSync('/proc/locks', 'utf8')
+      .split('\n')
+      .find((line) => line.includes(` ${kind} `) && line.includes(`:${inode} `) && !line.includes('->'))
+    const pid = Number(line?.trim().split(/\s+/)[4])
+    return pid > 0 ? pid : undefined
+  } catch {
+    return undefined
   }
 }

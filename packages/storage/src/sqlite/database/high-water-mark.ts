@@ -19,26 +19,44 @@ interface Mark {
  * It is written after each commit and not synced: it may lag behind the log, but is never ahead of it.
  */
 export class HighWaterMark {
-  readonly #fd: number
+  readonly #path: string
   readonly #store: string
+  #fd: number
+  #last: Mark | undefined
 
   /** Throws an Error with the next step when the log is older than the mark, or is another log. */
   constructor(path: string, logPath: string, db: Database, log: LogFunction) {
     this.#store = db.get<[string]>('SELECT id FROM store')?.[0] ?? ''
     const mark = readMark(path, log)
     if (mark !== undefined) checkLog(mark, this.#store, db, path, logPath)
+    this.#last = mark
+    this.#path = path
     // Neither truncated nor in append mode: each write replaces the one line.
     this.#fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)
   }
 
-  /** Records that a conversation's log goes up to this position. */
+  /** After the log was opened again: throws an Error when it is older than before, or is another log. */
+  reopen(db: Database): void {
+    const store = db.get<[string]>('SELECT id FROM store')?.[0] ?? ''
+    if (this.#last !== undefined) checkLog(this.#last, store, db, this.#path, db.path)
+    this.close()
+    this.#fd = openSync(this.#path, constants.O_RDWR | constants.O_CREAT, 0o600)
+  }
+
+  /** Records that a conversation's log goes up to this position. The mark lags behind while it cannot be written. */
   write(ordinal: number, head: number): void {
+    this.#last = { store: this.#store, ordinal, head }
     const text = `${this.#store} ${String(ordinal).padStart(10)} ${String(head).padStart(10)}`
-    writeSync(this.#fd, `${text} ${crc32(text).toString(16).padStart(8, '0')}\n`, 0)
+    try {
+      writeSync(this.#fd, `${text} ${crc32(text).toString(16).padStart(8, '0')}\n`, 0)
+    } catch {
+      // The change is durable; the next one writes the mark again.
+    }
   }
 
   close(): void {
-    closeSync(this.#fd)
+    if (this.#fd >= 0) closeSync(this.#fd)
+    this.#fd = -1
   }
 }
 

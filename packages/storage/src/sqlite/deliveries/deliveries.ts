@@ -41,6 +41,12 @@ export class SqliteDeliveries implements Deliveries {
     this.#writer = writer
   }
 
+  /** Reads what is pending from the tables again. */
+  reload(): void {
+    this.#candidates.clear()
+    this.changeSignal.notify()
+  }
+
   /** Call it after the commit of a change. */
   markChanged(conversation: string): void {
     for (const candidates of this.#candidates.values()) candidates.add(conversation)

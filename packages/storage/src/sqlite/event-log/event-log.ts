@@ -19,6 +19,7 @@ import type { CommitQueue, PlannedChange } from '../database/commit-queue.ts'
 import type { DamageReport } from '../database/damage.ts'
 import type { Database } from '../database/database.ts'
 import type { HighWaterMark } from '../database/high-water-mark.ts'
+import type { StorageHealth } from '../database/storage-health.ts'
 import type { SqliteDeliveries } from '../deliveries/deliveries.ts'
 import type { EventRows } from './event-rows.ts'
 import { countRange, rowBounds, type Selection, selectRows } from './event-search.ts'
@@ -46,6 +47,7 @@ export interface StorageContext {
   readonly text: TextIndex
   readonly mark: HighWaterMark
   readonly damage: DamageReport
+  readonly health: StorageHealth
   readonly now: () => Instant
   readonly log: LogFunction
 }

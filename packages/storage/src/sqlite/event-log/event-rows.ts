@@ -121,8 +121,8 @@ export class EventRows {
     const base = rowBase(ordinal)
     const events: StoredEvent[] = []
     let sizeBytes = 0
-    for (const row of this.#db.prepare(selectRangeSql).iterate(base + after, base + last)) {
-      const event = this.verify(row as unknown as EventRow)
+    for (const row of this.#db.rows<EventRow>(selectRangeSql, base + after, base + last)) {
+      const event = this.verify(row)
       if (event.position !== after + events.length + 1) break
       events.push(event)
       sizeBytes += event.bytes.length

@@ -2,20 +2,25 @@ import { Problem } from '@slipway/protocol'
 
 /** Conversations locked for appends by an import, or by the removal of an unfinished one. */
 export class ImportLocks {
-  readonly #held = new Set<string>()
+  readonly #held = new Map<string, Problem>()
 
   acquire(conversation: string): void {
     this.assertFree(conversation)
-    this.#held.add(conversation)
+    this.#held.set(conversation, new Problem('busy', 'An import into the conversation is under way'))
   }
 
   release(conversation: string): void {
     this.#held.delete(conversation)
   }
 
-  /** Throws a Problem `busy` while the conversation is locked. */
+  /** The rest of an import waits for the storage: callers get this reason. */
+  explain(conversation: string, { code, message }: Problem): void {
+    this.#held.set(conversation, new Problem(code, message))
+  }
+
+  /** Throws a Problem while the conversation is locked, `busy` unless there is another reason. */
   assertFree(conversation: string): void {
-    if (this.#held.has(conversation))
-      throw new Problem('busy', 'An import into the conversation is under way')
+    const problem = this.#held.get(conversation)
+    if (problem !== undefined) throw problem
   }
 }

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
-import type { LogFunction } from '@slipway/protocol'
+import { type LogFunction, storageUnavailableProblem } from '@slipway/protocol'
 import type { Selection } from './event-search.ts'
 import { positionsPerConversation } from './schema.ts'
 import type { TextRequest, TextResponse } from './text-worker.ts'
@@ -24,7 +24,7 @@ const maxDelayMs = 1_000
 
 /**
  * Searches message texts, and counts filtered events, in a worker thread that starts on demand. When the
- * thread dies, pending requests reject with a plain Error and the next request starts another.
+ * thread dies, pending requests reject with a Problem `unavailable` and the next request starts another.
  */
 export class TextIndex {
   readonly #options: TextIndexOptions
@@ -74,11 +74,16 @@ export class TextIndex {
     await this.#request({ kind: 'settle' })
   }
 
+  /** Ends the thread, which holds the files open; the next request starts another. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#idleTimer)
+    await this.#worker?.terminate()
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#flushTimer)
-    clearTimeout(this.#idleTimer)
-    await this.#worker?.terminate()
+    await this.stop()
   }
 
   #scheduleFlush(): void {
@@ -140,7 +145,7 @@ export class TextIndex {
     this.#pendingRequests.delete(id)
     if (this.#pendingRequests.size === 0) this.#startIdleTimer(worker)
     if (error === undefined) pending?.resolve(result)
-    else pending?.reject(new Error(`The text index failed: ${error}`))
+    else pending?.reject(unavailable(error))
   }
 
   #startIdleTimer(worker: Worker): void {
@@ -157,8 +162,11 @@ export class TextIndex {
   #fail(worker: Worker, cause: unknown): void {
     if (this.#worker !== worker) return
     this.#worker = undefined
-    for (const { reject } of this.#pendingRequests.values())
-      reject(new Error('The text index has died', { cause }))
+    for (const { reject } of this.#pendingRequests.values()) reject(unavailable(cause))
     this.#pendingRequests.clear()
   }
+}
+
+function unavailable(cause: unknown): Error {
+  return storageUnavailableProblem('The text index failed', cause)
 }

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { createNeedle } from '../../text/needle.ts'
-import { isFatal } from '../database/database.ts'
+import { isDamaged, isDiskFull, isStorageFailure } from '../database/storage-failure.ts'
 import type { Selection } from './event-search.ts'
 import { TextStore } from './text-store.ts'
 
@@ -76,11 +76,25 @@ class IndexWorker {
       try {
         if (this.#store.index(ordinal, sliceMs)) this.#pending.add(ordinal)
       } catch (error) {
-        if (isFatal(error)) this.rebuild()
-        else parentPort?.postMessage({ id: 0, error: String(error) } satisfies TextResponse)
+        if (isDamaged(error)) this.rebuild()
+        else post({ id: 0, error: errorText(error) })
+        endIfUnusable(error)
       }
     }
   }
+}
+
+function post(response: TextResponse): void {
+  parentPort?.postMessage(response)
+}
+
+function errorText(error: unknown): string {
+  return error instanceof Error && error.cause !== undefined ? `${error}: ${error.cause}` : String(error)
+}
+
+/** Ends the thread after a failure of the disk: the next one opens the files again. */
+function endIfUnusable(error: unknown): void {
+  if (isStorageFailure(error) && !isDamaged(error) && !isDiskFull(error)) setImmediate(() => process.exit())
 }
 
 const indexWorker = new IndexWorker(new TextStore(String(workerData.logPath), String(workerData.indexPath)))
@@ -90,12 +104,11 @@ async function respond(request: TextRequest, isRetry: boolean): Promise<TextResp
   try {
     return { id, result: await indexWorker.handle(request) }
   } catch (error) {
-    if (!isFatal(error) || isRetry) return { id, error: String(error) }
+    endIfUnusable(error)
+    if (!isDamaged(error) || isRetry) return { id, error: errorText(error) }
     indexWorker.rebuild()
     return await respond(request, true)
   }
 }
 
-parentPort?.on('message', async (request: TextRequest) =>
-  parentPort?.postMessage(await respond(request, false)),
-)
+parentPort?.on('message', async (request: TextRequest) => post(await respond(request, false)))

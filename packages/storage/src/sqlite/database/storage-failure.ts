@@ -1,0 +1,61 @@
+import { basename } from 'node:path'
+import { Problem, storageFullProblem, storageUnavailableProblem } from '@slipway/protocol'
+import { errorCode } from '@slipway/shared/fs'
+
+/** Failures by SQLite's primary result code. */
+const reasons: Readonly<Record<number, string>> = {
+  3: 'permission denied',
+  5: 'another process holds a lock on it',
+  6: 'another process holds a lock on it',
+  7: 'no memory is left',
+  8: 'the file or its disk is read-only, or the file was moved',
+  10: 'the disk reports errors',
+  11: 'it is damaged',
+  14: 'a file cannot be opened',
+  26: 'it is not a database',
+}
+const fullCode = 13
+const lockedCodes = new Set<number | undefined>([5, 6])
+const damagedCodes = new Set<number | undefined>([11, 26])
+
+/** The Problem for a failure of the disk or a foreign lock; any other error is returned as it is. */
+export function toStorageProblem(error: unknown, path: string): unknown {
+  if (error instanceof Problem) return error
+  const code = resultCode(error)
+  if (code === fullCode) return storageFullProblem(error)
+  const isClosed = errorCode(error) === 'ERR_INVALID_STATE'
+  const reason = isClosed ? 'it is closed' : reasons[code ?? -1]
+  if (reason !== undefined)
+    return storageUnavailableProblem(`${basename(path)} cannot be used: ${reason}`, error)
+  const system = errorCode(error)
+  return system === undefined || !/^E[A-Z]+$/.test(system)
+    ? error
+    : storageUnavailableProblem(`${basename(path)} cannot be used: ${system}`, error)
+}
+
+/** Primary result code of an SQLite error, or of the Problem that it caused; undefined for any other error. */
+export function resultCode(error: unknown): number | undefined {
+  const cause = error instanceof Problem ? error.cause : error
+  if (!(cause instanceof Error) || !('errcode' in cause) || typeof cause.errcode !== 'number')
+    return undefined
+  return cause.errcode & 0xff
+}
+
+export function isLocked(error: unknown): boolean {
+  return lockedCodes.has(resultCode(error))
+}
+
+/** The content of the file is wrong: it does not get better by itself. */
+export function isDamaged(error: unknown): boolean {
+  return damagedCodes.has(resultCode(error))
+}
+
+/** A failure of the disk or a foreign lock; writes may succeed later, unless the file is damaged. */
+export function isStorageFailure(error: unknown): error is Problem {
+  return error instanceof Problem && error.retryAfterSeconds !== undefined
+}
+
+/** A failure after which writes that are smaller may still succeed. */
+export function isDiskFull(error: unknown): boolean {
+  return error instanceof Problem && error.code === 'storage_full'
+}

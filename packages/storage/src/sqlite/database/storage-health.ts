@@ -1,0 +1,176 @@
+import { access, constants, open, rm, statfs } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { type LogFunction, Problem, rethrowStorageFailure, storageFullProblem } from '@slipway/protocol'
+import { createCounter, createGauge, type Metric } from '@slipway/shared/metrics'
+import type { Database } from './database.ts'
+import { isDamaged, isDiskFull, isLocked, isStorageFailure } from './storage-failure.ts'
+
+const firstProbeMs = 100
+const maxProbeMs = 5_000
+/** A disk with less space counts as full. */
+const minFreeBytes = 64 * 1024
+
+/** Whether the databases of a server can be written, each with its way back after a failure. */
+export class StorageHealth {
+  readonly #directory: string
+  readonly #log: LogFunction
+  readonly #databases: DatabaseHealth[] = []
+  readonly refused = createCounter(
+    'slipway_storage_refused_writes_total',
+    'Changes that were refused because the storage could not be written.',
+  )
+  readonly metrics: readonly Metric[] = [
+    createGauge('slipway_storage_writable', '1 while the storage can be written, 0 while it cannot.', () =>
+      Number(this.#problem === undefined),
+    ),
+    this.refused,
+  ]
+
+  constructor(directory: string, log: LogFunction) {
+    this.#directory = directory
+    this.#log = log
+  }
+
+  /** `recover` is tried with backoff after a failure, until it resolves; it repairs and probes unless passed. */
+  add(db: Database, recover: () => Promise<void> | void = () => recoverDatabase(db)): DatabaseHealth {
+    const health = new DatabaseHealth(db, recover, this.#log, this.refused)
+    this.#databases.push(health)
+    return health
+  }
+
+  /** Why nothing can be written at the moment; undefined when writes are possible. */
+  async check(): Promise<Problem | undefined> {
+    return this.#problem ?? (await checkDirectory(this.#directory))
+  }
+
+  /** Ends the attempts. */
+  async close(): Promise<void> {
+    await Promise.all(this.#databases.map((health) => health.close()))
+  }
+
+  get #problem(): Problem | undefined {
+    return this.#databases.find(({ problem }) => problem !== undefined)?.problem
+  }
+}
+
+/** Whether one database can be written. */
+export class DatabaseHealth {
+  readonly #db: Database
+  readonly #recover: () => Promise<void> | void
+  readonly #log: LogFunction
+  readonly #refused: StorageHealth['refused']
+  #problem: Problem | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+  #probing: Promise<void> | undefined
+
+  constructor(
+    db: Database,
+    recover: () => Promise<void> | void,
+    log: LogFunction,
+    refused: StorageHealth['refused'],
+  ) {
+    this.#db = db
+    this.#recover = recover
+    this.#log = log
+    this.#refused = refused
+  }
+
+  /** Why the last write failed; undefined after a success. */
+  get problem(): Problem | undefined {
+    return this.#problem
+  }
+
+  /** Throws the problem while a write is not worth an attempt: on a full disk it is. */
+  assertUsable(): void {
+    const problem = this.#problem
+    if (problem !== undefined && !isDiskFull(problem) && !isLocked(problem)) throw problem
+  }
+
+  /** To be called with the error of each failed write; other errors than failures of the storage change nothing. */
+  failed(error: unknown, changes = 1): void {
+    if (!isStorageFailure(error) || this.#isClosed) return
+    this.#refused.inc(changes)
+    const isNew = this.#problem === undefined
+    this.#problem = error
+    if (!isNew) return
+    const { cause, message } = error
+    this.#log('error', 'the storage cannot be written', {
+      file: this.#db.path,
+      reason: message,
+      error: String(cause),
+    })
+    this.#scheduleProbe(firstProbeMs)
+  }
+
+  succeeded(): void {
+    if (this.#problem === undefined) return
+    this.#problem = undefined
+    clearTimeout(this.#timer)
+    this.#log('info', 'the storage is written again', { file: this.#db.path })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    await this.#probing
+  }
+
+  #scheduleProbe(delayMs: number): void {
+    if (this.#isClosed || isDamaged(this.#problem)) return
+    this.#timer = setTimeout(() => {
+      this.#probing = this.#probe(delayMs)
+    }, delayMs).unref()
+  }
+
+  async #probe(delayMs: number): Promise<void> {
+    try {
+      if (isDiskFull(this.#problem)) await writeScratchFile(dirname(this.#db.path))
+      if (this.#isClosed || this.#problem === undefined) return
+      await this.#recover()
+      this.succeeded()
+    } catch (error) {
+      if (this.#isClosed || this.#problem === undefined) return
+      if (isStorageFailure(error)) this.#problem = error
+      this.#scheduleProbe(Math.min(maxProbeMs, delayMs * 2))
+    }
+  }
+}
+
+/** Makes a database usable again on the same file, or on the file that is at its path now. */
+export function recoverDatabase(db: Database, reopen: () => void = () => db.reopen()): void {
+  try {
+    db.repair()
+  } catch (error) {
+    if (isDiskFull(error) || isLocked(error)) throw error
+    reopen()
+    db.probe()
+  }
+}
+
+/** Throws a Problem unless the disk has room. */
+async function writeScratchFile(directory: string): Promise<void> {
+  const path = join(directory, '.space-probe')
+  try {
+    await using file = await open(path, 'w', 0o600)
+    await file.writeFile(Buffer.alloc(minFreeBytes, 1))
+    await file.sync()
+  } catch (error) {
+    rethrowStorageFailure(error)
+  } finally {
+    await rm(path, { force: true }).catch(() => {})
+  }
+}
+
+/** Notices a full or read-only disk before the first write fails. */
+async function checkDirectory(directory: string): Promise<Problem | undefined> {
+  try {
+    await access(directory, constants.W_OK).catch(rethrowStorageFailure)
+    const { bavail, bfree, bsize } = await statfs(directory)
+    // Blocks that are reserved for root.
+    const free = process.getuid?.() === 0 ? bfree : bavail
+    return free * bsize < minFreeBytes ? storageFullProblem() : undefined
+  } catch (error) {
+    return error instanceof Problem ? error : undefined
+  }
+}
