@@ -9,6 +9,7 @@ import {
   type Instant,
   type LogFunction,
   Problem,
+  storageUnavailableProblem,
 } from '@slipway/protocol'
 import { Signal, Waiter } from '@slipway/shared/async'
 import { errorCode } from '@slipway/shared/fs'
@@ -150,7 +151,11 @@ export class BashEventStore implements AsyncDisposable {
 
   /** Every use removes the commands that are too old by then. */
   async #open(): Promise<BashEvents> {
-    this.#opening ??= this.#load()
+    this.#opening ??= this.#load().catch((error: unknown) => {
+      // The next call tries again.
+      this.#opening = undefined
+      throw error instanceof Problem ? error : storageUnavailableProblem('Commands cannot be stored', error)
+    })
     const events = await this.#opening
     const { retentionMs, now } = this.#options
     if (retentionMs !== undefined) await removeCommands(events, events.finished(now() - retentionMs * 1000))
@@ -160,7 +165,12 @@ export class BashEventStore implements AsyncDisposable {
   async #load(): Promise<BashEvents> {
     const { directory, log, health } = this.#options
     const events = openBashEvents(join(directory, 'bash.db'), health)
-    await importCommandFiles(join(directory, 'bash'), events, log)
+    try {
+      await importCommandFiles(join(directory, 'bash'), events, log)
+    } catch (error) {
+      events[Symbol.dispose]()
+      throw error
+    }
     this.#lastInstant = events.lastInstant
     const unfinished = events.unfinished()
     for (const { commandId, nextOrder } of unfinished)

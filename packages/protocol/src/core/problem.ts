@@ -63,6 +63,7 @@ const fileFailures: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EPERM: 'permission denied',
   EROFS: 'the file system is read-only',
+  EFBIG: 'files may not grow',
   EIO: 'the disk reports errors',
   ENXIO: 'the device is gone',
   ENODEV: 'the device is gone',

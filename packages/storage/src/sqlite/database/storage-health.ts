@@ -78,7 +78,7 @@ export class DatabaseHealth {
 
   /** Why the last write failed; undefined after a success. */
   get problem(): Problem | undefined {
-    return this.#problem
+    return this.#isClosed ? undefined : this.#problem
   }
 
   /** Throws the problem while a write is not worth an attempt: on a full disk it is. */

@@ -1,0 +1,218 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, test } from 'vitest'
+import { AgentDriver, bashStep, finishStep, scriptedModel } from '../../support/agent-driver.ts'
+import { agentServerMain, startProcess } from '../../support/agent-server.ts'
+import { AgentServerApi, messageLine, toJsonLines } from '../../support/agent-server-api.ts'
+
+const waiting = { timeout: 120_000, interval: 100 }
+const ndjson = { 'content-type': 'application/x-ndjson' }
+const limit = { timeout: 300_000 }
+const canLimit = spawnSync('prlimit', ['--version']).status === 0
+const canMount =
+  process.getuid?.() === 0 &&
+  spawnSync('unshare', ['-m', 'sh', '-c', 'mount -t tmpfs none /mnt']).status === 0
+const sizeLimitTest = test.skipIf(!canLimit)
+const mountTest = test.skipIf(!canMount)
+
+/** A server on a data directory of its own; with `diskMiB` the directory is a disk of that size. */
+async function openServer({ diskMiB }: { readonly diskMiB?: number } = {}) {
+  const base = mkdtempSync(join(tmpdir(), 'slipway-unwritable-'))
+  chmodSync(base, 0o755)
+  const data = join(base, 'data')
+  const mount = `mkdir "$0" && mount -t tmpfs -o size=${diskMiB}m none "$0" && exec "$@"`
+  const wrapper = diskMiB === undefined ? [] : ['unshare', '-m', 'sh', '-c', mount, data]
+  const server = await startProcess([agentServerMain, '--port', '0', '--data', data], {}, wrapper)
+  const api = new AgentServerApi({ url: server.url, headers: {} })
+  const pid = String(server.pid)
+  return {
+    api,
+    data,
+    /** The data directory as the server sees it. */
+    seen: diskMiB === undefined ? data : join('/proc', pid, 'root', data),
+    base,
+    output: server.output,
+    /** Files of the server may not grow above this; undefined: no limit. */
+    limitFiles(bytes: number | undefined) {
+      execFileSync('prlimit', ['--pid', pid, `--fsize=${bytes ?? 'unlimited'}:`])
+    },
+    async send(id: string, text: string) {
+      const response = await api.fetch(`/api/conversations/${id}/events`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ role: 'user', content: [{ type: 'text', text }] }),
+      })
+      const body = await response.text()
+      return { status: response.status, body, retryAfter: response.headers.get('retry-after') }
+    },
+    async ready() {
+      return await api.requestJson<{ status: string; message?: string }>('/ready')
+    },
+    async metric(name: string) {
+      const text = await (await api.fetch('/metrics')).text()
+      return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
+    },
+    async [Symbol.asyncDispose]() {
+      await server.stop('SIGKILL')
+      rmSync(base, { recursive: true, force: true })
+    },
+  }
+}
+
+type Server = Awaited<ReturnType<typeof openServer>>
+
+async function texts(server: Server, id: string): Promise<string> {
+  return (await server.api.export(id)).toString()
+}
+
+/** Sends messages until the server accepts one again. */
+async function waitUntilWritable(server: Server, id: string): Promise<void> {
+  await expect.poll(async () => (await server.send(id, 'again')).status, waiting).toBe(200)
+  await expect.poll(async () => (await server.ready()).status, waiting).toBe(200)
+  expect(await server.metric('slipway_storage_writable')).toBe(1)
+}
+
+sizeLimitTest(
+  'after I/O errors writes go on without a restart, and nothing acknowledged is lost',
+  limit,
+  async () => {
+    await using server = await openServer()
+    const id = await server.api.import('')
+    expect((await server.send(id, 'before')).status).toBe(200)
+    server.limitFiles(0)
+    const refused = await server.send(id, 'refused')
+    expect(refused).toMatchObject({ status: 503, retryAfter: expect.stringMatching(/^\d+$/) })
+    expect(refused.body).toContain('log.db cannot be used')
+    expect(await server.ready()).toMatchObject({
+      status: 503,
+      body: { message: expect.stringContaining('log.db') },
+    })
+    expect(await server.metric('slipway_storage_writable')).toBe(0)
+    expect(await server.metric('slipway_storage_refused_writes_total')).toBeGreaterThan(0)
+    expect(await texts(server, id)).toContain('before')
+    const settings = await server.api.sendJson('PUT', '/api/settings/secrets', { name: 'A', value: 'b' })
+    expect(settings.status).toBe(503)
+    const command = await server.api.sendJson('POST', '/api/bash/start_bash_command', { command: 'true' })
+    expect(command.status).toBe(503)
+    server.limitFiles(undefined)
+    await waitUntilWritable(server, id)
+    const later = await server.api.sendJson('POST', '/api/bash/start_bash_command', { command: 'true' })
+    expect(later.status).toBe(200)
+    const log = await texts(server, id)
+    expect(log).toContain('before')
+    expect(log).toContain('again')
+    expect(log).not.toContain('refused')
+  },
+)
+
+sizeLimitTest('a run that cannot write ends with an error as soon as it can', limit, async () => {
+  await using server = await openServer()
+  const driver = new AgentDriver({ api: server.api, directory: server.base })
+  const go = join(server.base, 'go')
+  const script = [bashStep(`touch ${go}.started; until [ -e ${go} ]; do sleep 0.1; done`), finishStep()]
+  const { id } = await driver.create({ llm: scriptedModel(script) })
+  expect((await server.send(id, 'start')).status).toBe(200)
+  await server.api.sendJson('POST', `/api/conversations/${id}/run`, {})
+  await expect.poll(() => existsSync(`${go}.started`), waiting).toBe(true)
+  const stream = await server.api.fetch(`/api/conversations/${id}/events/stream?until=idle`)
+  server.limitFiles(0)
+  writeFileSync(go, '')
+  await expect.poll(() => server.metric('slipway_storage_refused_writes_total'), waiting).toBeGreaterThan(0)
+  server.limitFiles(undefined)
+  const events = await stream.text()
+  expect(events).toContain('"code":"StorageError"')
+  expect(await server.api.requestJson(`/api/conversations/${id}`)).toMatchObject({
+    body: { execution_status: 'error' },
+  })
+})
+
+sizeLimitTest('an import that fails lets go of its conversation', limit, async () => {
+  await using server = await openServer()
+  const id = await server.api.import('')
+  expect((await server.send(id, 'before')).status).toBe(200)
+  const lines = Array.from({ length: 2_000 }, (_, index) =>
+    messageLine(`event-${index}`, '2031-01-01T00:00:00', `imported ${'x'.repeat(2_000)}`),
+  )
+  const body = toJsonLines(JSON.stringify({ conversation_id: id }), ...lines)
+  server.limitFiles(1_000_000)
+  const { status } = await server.api.requestJson('/api/conversations/import', {
+    method: 'POST',
+    headers: ndjson,
+    body,
+  })
+  expect(status).toBe(503)
+  const { status: whileFull } = await server.send(id, 'refused')
+  expect([503, 200]).toContain(whileFull)
+  server.limitFiles(undefined)
+  await waitUntilWritable(server, id)
+  expect(await texts(server, id)).not.toContain('imported')
+  expect((await server.api.requestJson(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(200)
+})
+
+mountTest(
+  'a full disk answers 507, also to an import and a removal, and writes go on when it has room',
+  limit,
+  async () => {
+    await using server = await openServer({ diskMiB: 24 })
+    const id = await server.api.import('')
+    expect((await server.send(id, 'before')).status).toBe(200)
+    const ballast = join(server.seen, 'ballast')
+    spawnSync('dd', ['if=/dev/zero', `of=${ballast}`, 'bs=64k'])
+    expect((await server.ready()).body).toMatchObject({ message: 'The disk is full' })
+    const big = 'x'.repeat(3_000_000)
+    const refused = await server.send(id, big)
+    expect(refused).toMatchObject({ status: 507, retryAfter: expect.stringMatching(/^\d+$/) })
+    const lines = Array.from({ length: 20 }, (_, index) =>
+      messageLine(`event-${index}`, '2031-01-01T00:00:00', big),
+    )
+    const imported = await server.api.requestJson('/api/conversations/import', {
+      method: 'POST',
+      headers: ndjson,
+      body: toJsonLines(JSON.stringify({ conversation_id: id }), ...lines),
+    })
+    expect(imported.status).toBe(507)
+    const removed = await server.api.requestJson(`/api/conversations/${id}`, { method: 'DELETE' })
+    expect([200, 507]).toContain(removed.status)
+    rmSync(ballast)
+    if (removed.status === 507) {
+      await waitUntilWritable(server, id)
+      expect(await texts(server, id)).toContain('before')
+      expect((await server.api.requestJson(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(
+        200,
+      )
+    }
+    await waitUntilWritable(server, await server.api.import(''))
+  },
+)
+
+test('a foreign lock stops no other request, and writes wait for it', limit, async () => {
+  await using server = await openServer()
+  const id = await server.api.import('')
+  using foreign = new DatabaseSync(join(server.data, 'log.db'))
+  foreign.exec('BEGIN IMMEDIATE')
+  const write = server.send(id, 'waits')
+  const first = await Promise.race([
+    write.then(() => 'write'),
+    server.api.fetch('/health').then(() => 'health'),
+  ])
+  expect(first).toBe('health')
+  expect(await server.api.search(id)).toMatchObject({ items: [] })
+  foreign.exec('ROLLBACK')
+  expect((await write).status).toBe(200)
+})
+
+test('a foreign lock that stays refuses writes with 503 until it is gone', limit, async () => {
+  await using server = await openServer()
+  const id = await server.api.import('')
+  using foreign = new DatabaseSync(join(server.data, 'log.db'))
+  foreign.exec('BEGIN IMMEDIATE')
+  const refused = await server.send(id, 'refused')
+  expect(refused).toMatchObject({ status: 503, retryAfter: expect.stringMatching(/^\d+$/) })
+  expect(refused.body).toContain('another process')
+  expect((await server.ready()).status).toBe(503)
+  foreign.exec('ROLLBACK')
+  await waitUntilWritable(server, id)
+})
