@@ -65,6 +65,8 @@ interface RoutedRequest {
   readonly address: RequestAddress
 }
 
+/** Time for the answers to requests that a stop aborts. */
+const maxAnswerMs = 500
 const maxRecentRequests = 2_000
 /** Longest address that is remembered. */
 const maxRecentUrlLength = 2_048
@@ -86,8 +88,6 @@ export class App {
   readonly #recentRequests = new LruMap<string, RoutedRequest>({ max: maxRecentRequests })
   readonly #serveUnknownPath: RequestListener
   readonly #serveInvalidAddress: RequestListener
-  /** Of the requests in flight; each aborts when the server stops. */
-  readonly #activeControllers = new Set<AbortController>()
 
   constructor(options: AppOptions) {
     this.#options = options
@@ -186,20 +186,22 @@ export class App {
   }
 
   /**
-   * Ends streams and sockets, lets other requests finish until `limitMs` have passed, then cuts what is left.
+   * Ends endless streams and sockets, lets other requests finish until `limitMs` have passed, then cuts what is left;
+   * shortly before that their signals abort, so that they can still be answered.
    */
   async close(limitMs: number): Promise<void> {
-    this.#lifecycle.isStopping = true
+    this.#lifecycle.stop()
     this.#sockets.stop()
     this.#proxy.stop()
     const closed = this.server.close()
-    for (const controller of this.#activeControllers) controller.abort()
+    const abort = setTimeout(() => this.#lifecycle.abortAll(), limitMs - Math.min(maxAnswerMs, limitMs / 5))
     const limit = setTimeout(() => {
       this.server.closeAllConnections()
       this.#sockets.terminate()
       this.#proxy.terminate()
     }, limitMs)
     await closed
+    clearTimeout(abort)
     clearTimeout(limit)
   }
 
@@ -252,7 +254,7 @@ export class App {
     caller: unknown,
   ): IncomingRequest | Promise<IncomingRequest> {
     const { maxUploadBytes = 4 * 1024 ** 3, idleMs = 60_000 } = this.#options
-    const source = { raw, res, activeControllers: this.#activeControllers, idleMs, maxUploadBytes, caller }
+    const source = { raw, res, activeControllers: this.#lifecycle.activeControllers, idleMs, maxUploadBytes, caller }
     const create = (bytes: Buffer) =>
       new IncomingRequest(route, source, parseInput(route, raw, address, bytes))
     if (!hasBody || route.stream !== undefined || route.upload === true) return create(emptyBody)

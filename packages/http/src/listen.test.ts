@@ -22,7 +22,7 @@ const handlers: Handlers<typeof routes> = {
     await new Promise((resolve) => setTimeout(resolve, 100))
     return { json: 'done' }
   },
-  stream: ({ signal }) => ({ contentType: 'text/event-stream', chunks: beats(signal) }),
+  stream: ({ signal }) => ({ contentType: 'text/event-stream', chunks: beats(signal), isEndless: true }),
   async waiting({ signal }) {
     await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
     return { json: 'never' }

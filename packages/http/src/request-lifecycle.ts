@@ -45,6 +45,9 @@ export class RequestLifecycle {
   readonly #options: LifecycleOptions
   readonly #guard: Guard
   readonly #observer: RequestObserver
+  /** The signals of the requests in flight. */
+  readonly activeControllers = new Map<ServerResponse, AbortController>()
+  readonly #endless = new Set<ServerResponse>()
   /** Set when the server stops: requests that are aborted then are answered with 503. */
   isStopping = false
 
@@ -52,6 +55,17 @@ export class RequestLifecycle {
     this.#options = options
     this.#guard = guard
     this.#observer = observer
+  }
+
+  /** Ends the streams that have no end of their own. */
+  stop(): void {
+    this.isStopping = true
+    for (const res of this.#endless) this.activeControllers.get(res)?.abort()
+  }
+
+  /** Aborts the requests that have not finished. */
+  abortAll(): void {
+    for (const controller of this.activeControllers.values()) controller.abort()
   }
 
   /**
@@ -111,6 +125,9 @@ export class RequestLifecycle {
 
   async #send(exchange: AppExchange, reply: WritableReply): Promise<void> {
     exchange.isStream = 'chunks' in reply && reply.contentType === 'text/event-stream'
+    const isEndless = 'chunks' in reply && reply.isEndless === true
+    if (isEndless) this.#endless.add(exchange.res)
+    if (isEndless && this.isStopping) this.activeControllers.get(exchange.res)?.abort()
     const closed = exchange.isStream ? this.#observer.traffic.openStream() : undefined
     try {
       await writeReply(exchange, reply)
@@ -118,6 +135,8 @@ export class RequestLifecycle {
     } catch (error) {
       closed?.('failed')
       throw error
+    } finally {
+      if (isEndless) this.#endless.delete(exchange.res)
     }
   }
 

@@ -24,16 +24,21 @@ export const positionedFrames = cacheByBatch((batch) =>
     createFrame(Buffer.concat([Buffer.from(`{"position":${position},"event":`), bytes, Buffer.from('}')])),
   ),
 )
+/** Events above this size are not copied into their batch. */
+const maxJoinedBytes = 256 * 1024
+
 /** Server-sent events: `id` is the position, `data` the stored bytes. */
-export const sseEvents = cacheByBatch((batch) =>
-  Buffer.concat(
-    batch.flatMap(({ position, bytes }) => [
-      Buffer.from(`id: ${position}\ndata: `),
-      dataLines(bytes),
-      Buffer.from('\n\n'),
-    ]),
-  ),
-)
+const joinedSseEvents = cacheByBatch((batch) => Buffer.concat(batch.flatMap(sseParts)))
+
+/** The same, a large event in parts of its own. */
+export function sseEvents(batch: readonly PagedEvent[]): readonly Buffer[] {
+  const isLarge = batch.some(({ bytes }) => bytes.length > maxJoinedBytes)
+  return isLarge ? batch.flatMap(sseParts) : [joinedSseEvents(batch)]
+}
+
+function sseParts({ position, bytes }: PagedEvent): Buffer[] {
+  return [Buffer.from(`id: ${position}\ndata: `), dataLines(bytes), Buffer.from('\n\n')]
+}
 
 /** An event that is not stored, as a frame of the legacy socket. */
 export function plainFrame(event: object): Frame {

@@ -19,7 +19,7 @@ export interface Request<R extends Route> {
   readonly url: string
   /** The result of `identify` (see `FallbackOptions`); undefined on an open route and without `identify`. */
   readonly caller: unknown
-  /** Aborts when the client disconnects or the server stops. */
+  /** Aborts when the client disconnects, or shortly before a stopping server cuts what is left. */
   readonly signal: AbortSignal
 }
 
@@ -48,7 +48,12 @@ interface ReplyHead {
 export type Reply =
   | (ReplyHead & { readonly json: unknown })
   | (ReplyHead & { readonly bytes: Buffer; readonly contentType?: string })
-  | (ReplyHead & { readonly chunks: AsyncIterable<Buffer | string>; readonly contentType: string })
+  | (ReplyHead & {
+      readonly chunks: AsyncIterable<Buffer | string>
+      readonly contentType: string
+      /** The stream has no end of its own: the request's signal aborts as soon as the server stops. */
+      readonly isEndless?: true
+    })
   /** Like a thrown Problem, with additional headers. */
   | (Omit<ReplyHead, 'status'> & { readonly refusal: Problem })
 

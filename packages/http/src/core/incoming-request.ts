@@ -8,8 +8,8 @@ import { readUpload } from './upload.ts'
 export interface RequestSource {
   readonly raw: IncomingMessage
   readonly res: ServerResponse
-  /** The controllers of signals in use; each aborts when the server stops. */
-  readonly activeControllers: Set<AbortController>
+  /** The controllers of signals in use. */
+  readonly activeControllers: Map<ServerResponse, AbortController>
   readonly idleMs: number
   readonly maxUploadBytes: number
   /** See `Request.caller`. */
@@ -69,9 +69,9 @@ function createController({ res, activeControllers }: RequestSource): AbortContr
   const controller = new AbortController()
   if (res.destroyed) controller.abort()
   else {
-    activeControllers.add(controller)
+    activeControllers.set(res, controller)
     res.once('close', () => {
-      activeControllers.delete(controller)
+      activeControllers.delete(res)
       if (!res.writableFinished) controller.abort()
     })
   }

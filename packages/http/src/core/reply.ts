@@ -97,11 +97,22 @@ async function writeChunks(
   for await (const chunk of raw.method === 'HEAD' ? [] : reply.chunks) {
     if (!res.headersSent && !res.destroyed) writeHead(exchange, reply, type)
     if (res.destroyed) return
-    if (!res.write(chunk)) await waitForDrain(res)
+    for (const piece of splitChunk(chunk)) {
+      if (!res.write(piece)) await waitForDrain(res)
+      if (res.destroyed) return
+    }
   }
   if (res.destroyed) return
   if (!res.headersSent) writeHead(exchange, reply, type)
   endResponse(exchange)
+}
+
+/** Most bytes of a chunk that wait for a client which does not read. */
+const pieceBytes = 128 * 1024
+
+function* splitChunk(chunk: Buffer | string): Generator<Buffer | string> {
+  if (typeof chunk === 'string' || chunk.length <= pieceBytes) yield chunk
+  else for (let at = 0; at < chunk.length; at += pieceBytes) yield chunk.subarray(at, at + pieceBytes)
 }
 
 function writeHead({ raw, res, commonHeaders }: Exchange, reply: WritableReply, baseHeaders: Headers): void {

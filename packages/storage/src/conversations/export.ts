@@ -1,10 +1,13 @@
 import { pipeline, type Readable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createGzip } from 'node:zlib'
 import type { EventLog } from '../event-log/event-log.ts'
 import type { ConversationRecord } from './conversation-records.ts'
 
 const lineEnd = Buffer.from('\n')
-const batchBytes = 256 * 1024
+/** Bounds of what one turn of the event loop reads. */
+const batchEvents = 200
+const batchBytes = 128 * 1024
 
 /**
  * The log up to the record's head as JSON lines: the stored bytes of each event in order of position. With
@@ -22,11 +25,14 @@ export async function* exportEvents(
     )
   }
   for (let position = 0; position < record.head; ) {
-    const events = await log.read(record.id, position, Math.min(1000, record.head - position), batchBytes)
+    const events = await log.read(record.id, position, Math.min(batchEvents, record.head - position), batchBytes)
     const last = events.at(-1)
     if (last === undefined) return
     position = last.position
-    yield Buffer.concat(events.flatMap((event) => [event.bytes, lineEnd]))
+    if (last.bytes.length < batchBytes) yield Buffer.concat(events.flatMap((event) => [event.bytes, lineEnd]))
+    else for (const event of events) yield* [event.bytes, lineEnd]
+    // A connection that takes everything at once would block the event loop.
+    await nextTurn()
   }
 }
 

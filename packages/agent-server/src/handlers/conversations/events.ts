@@ -58,6 +58,7 @@ export function eventHandlers(options: {
       const transientUpdates = query.hints ? registry.transientUpdates(record.id) : undefined
       return {
         contentType: 'text/event-stream',
+        isEndless: true,
         headers: { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
         chunks: streamEvents(storage, record.id, {
           after: resumeFrom.position,
@@ -100,7 +101,7 @@ async function* streamEvents(
       // Deltas go before the batch with their event.
       yield* sseUpdates.drain(position)
       position = item.at(-1)?.position ?? position
-      yield sseEvents(item)
+      yield* sseEvents(item)
     }
     yield* sseUpdates.drain(position)
     if (item !== 'signal' && (await isDone(position))) return

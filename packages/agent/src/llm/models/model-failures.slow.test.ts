@@ -189,6 +189,16 @@ test('a chunk that is no JSON is a failure that says so', async () => {
   expect(receivedRequests).toHaveLength(2)
 })
 
+test.each(['openai/m', 'openai/gpt-5', 'anthropic/claude-sonnet-4', 'gemini/gemini-2.5-pro'])(
+  'a first chunk of %s that is no JSON is retried',
+  async (model) => {
+    plays = [(response) => stream(response).end('data: {"type": \n\n')]
+    const answer = await respond({ model, num_retries: 2 })
+    expect(answer).toMatchObject({ kind: 'failure', code: 'LLMServiceUnavailableError' })
+    expect(receivedRequests).toHaveLength(3)
+  },
+)
+
 test('a server that is not there is a failure after all attempts', async () => {
   const answer = await respond({ base_url: 'http://127.0.0.1:9', num_retries: 2 })
   expect(answer).toMatchObject({ kind: 'failure', code: 'LLMServiceUnavailableError' })
