@@ -1,11 +1,13 @@
 import { append } from './benchmarks/append.ts'
 import { crowd } from './benchmarks/crowd.ts'
 import { depth } from './benchmarks/depth.ts'
+import { exports } from './benchmarks/exports.ts'
 import { fanOut } from './benchmarks/fan-out.ts'
 import { firstToken } from './benchmarks/first-token.ts'
 import { httpCore } from './benchmarks/http-core.ts'
 import { manySandboxes } from './benchmarks/many-sandboxes.ts'
 import { pages } from './benchmarks/pages.ts'
+import { restart } from './benchmarks/restart.ts'
 import { sandboxBenchmarks } from './benchmarks/sandboxes.ts'
 import { start } from './benchmarks/start.ts'
 import { steps } from './benchmarks/steps.ts'
@@ -19,6 +21,8 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   append: { run: append },
   'fan-out': { run: fanOut },
   start: { run: start },
+  restart: { run: restart },
+  exports: { run: exports },
   ...sandboxBenchmarks,
   'many-sandboxes': { run: manySandboxes },
   steps: { run: steps },

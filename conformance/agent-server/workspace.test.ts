@@ -303,6 +303,17 @@ describe('files', () => {
     expect((await upload('/dev/null', 'x')).status).toBe(400)
   })
 
+  test.each(['/proc/none', '/proc/none/such', '/dev/fd/none/such'])(
+    'a directory that the system cannot create is refused, and the server goes on: %s',
+    async (path) => {
+      const { status } = await api.sendJson('POST', '/api/file/create_directory', { path })
+      expect([400, 403, 404]).toContain(status)
+      const created = await driver.tryCreate({}, { workspace: { working_dir: path } })
+      expect(created.status, JSON.stringify(created.body)).toBeLessThan(500)
+      expect((await api.fetch('/health')).status).toBe(200)
+    },
+  )
+
   test.each(['/api/file/create_directory', '/file/create_directory'])(
     '%s creates a directory, named in the query or in the body, and may be repeated',
     async (route) => {

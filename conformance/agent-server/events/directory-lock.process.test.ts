@@ -42,7 +42,7 @@ async function refusal(data: string, wrapper: readonly string[] = []): Promise<s
 test('a second server is refused when the lock file is gone', limit, async () => {
   using directory = dataDirectory()
   const { data } = directory
-  await using first = await startServer(data)
+  await using _ = await startServer(data)
   const reason = `${data} is in use by another process`
   expect(await refusal(data)).toContain(reason)
   rmSync(join(data, 'lock.db'))
@@ -65,6 +65,14 @@ test('a lock file that is none keeps the server from starting, with its path', l
   expect(reason).toContain('Delete it')
   expect(reason).not.toContain('in use')
 })
+
+test.each(['/proc/none/such', '/dev/fd/none/such'])(
+  'a data directory that cannot be created is refused: %s',
+  limit,
+  async (path) => {
+    expect(await refusal(path)).toContain('ENOENT')
+  },
+)
 
 test('a database that cannot be opened is named', limit, async () => {
   using directory = dataDirectory()

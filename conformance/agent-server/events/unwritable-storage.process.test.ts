@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -19,10 +19,16 @@ const sizeLimitTest = test.skipIf(!canLimit)
 const mountTest = test.skipIf(!canMount)
 
 /** A server on a data directory of its own; with `diskMiB` the directory is a disk of that size. */
-async function openServer({ diskMiB }: { readonly diskMiB?: number } = {}) {
+async function openServer({
+  diskMiB,
+  directory,
+}: {
+  readonly diskMiB?: number
+  readonly directory?: string
+} = {}) {
   const base = mkdtempSync(join(tmpdir(), 'slipway-unwritable-'))
   chmodSync(base, 0o755)
-  const data = join(base, 'data')
+  const data = directory ?? join(base, 'data')
   const mount = `mkdir "$0" && mount -t tmpfs -o size=${diskMiB}m none "$0" && exec "$@"`
   const wrapper = diskMiB === undefined ? [] : ['unshare', '-m', 'sh', '-c', mount, data]
   const server = await startProcess([agentServerMain, '--port', '0', '--data', data], {}, wrapper)
@@ -185,6 +191,40 @@ mountTest(
       )
     }
     await waitUntilWritable(server, await server.api.import(''))
+  },
+)
+
+/** Shuts a file system down like a device that fails: every access is an error until it is mounted again. */
+const shutDown = `
+import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))`
+
+mountTest(
+  'after a device failed and is mounted again, writes go on without a restart',
+  limit,
+  async ({ skip }) => {
+    const base = mkdtempSync(join(tmpdir(), 'slipway-device-'))
+    using stack = new DisposableStack()
+    stack.defer(() => rmSync(base, { recursive: true, force: true }))
+    const data = join(base, 'data')
+    const run = (...[program = '', ...args]: string[]) => spawnSync(program, args).status === 0
+    const mount = () => run('mount', '-o', 'loop', `${base}/image`, data)
+    mkdirSync(data)
+    writeFileSync(join(base, 'image'), Buffer.alloc(64 * 1024 * 1024))
+    if (!run('mkfs.ext4', '-q', `${base}/image`) || !mount()) skip('this machine mounts no images')
+    stack.defer(() => run('umount', '-l', data))
+    await using server = await openServer({ directory: data })
+    const id = await server.api.import('')
+    expect((await server.send(id, 'before')).status).toBe(200)
+    if (!run('python3', '-c', shutDown, data)) skip('this machine shuts no file system down')
+    expect(await server.send(id, 'refused')).toMatchObject({ status: 503 })
+    // The server lets go of its files, so that the file system can be mounted again.
+    await expect.poll(() => run('umount', data), waiting).toBe(true)
+    expect(mount()).toBe(true)
+    await waitUntilWritable(server, id)
+    const log = await texts(server, id)
+    expect(log).toContain('before')
+    expect(log).not.toContain('refused')
   },
 )
 

@@ -254,7 +254,14 @@ export class App {
     caller: unknown,
   ): IncomingRequest | Promise<IncomingRequest> {
     const { maxUploadBytes = 4 * 1024 ** 3, idleMs = 60_000 } = this.#options
-    const source = { raw, res, activeControllers: this.#lifecycle.activeControllers, idleMs, maxUploadBytes, caller }
+    const source = {
+      raw,
+      res,
+      activeControllers: this.#lifecycle.activeControllers,
+      idleMs,
+      maxUploadBytes,
+      caller,
+    }
     const create = (bytes: Buffer) =>
       new IncomingRequest(route, source, parseInput(route, raw, address, bytes))
     if (!hasBody || route.stream !== undefined || route.upload === true) return create(emptyBody)

@@ -40,7 +40,7 @@ export interface PendingMessageRows {
 /**
  * The rows of the control plane. A change is durable when its promise resolves (WAL, synchronous FULL) and
  * atomic; changes take effect in the order of their calls. A change rejects with a Problem `storage_full` on
- * a full disk, and `unavailable` after a failed write and after closing.
+ * a full disk, and `unavailable` while the disk fails and after closing.
  */
 export interface ControlPlaneStore extends AsyncDisposable {
   /** 32 hex digits, created with the store: the label of everything that a backend creates for it. */

@@ -1,7 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { gzipStream } from './export.ts'
+import { openStorage } from '../sqlite/storage.ts'
+import { temporaryDirectory } from '../testing/temporary-directory.ts'
+import { exportEvents, gzipStream } from './export.ts'
 
 test('gzipStream compresses all chunks', async () => {
   const compressed = await gzipStream(chunks(['a', 'b'])).toArray()
@@ -27,6 +29,31 @@ test('gzipStream ends its source when its reader leaves', async () => {
   const stream = gzipStream(endless())
   stream.destroy()
   await expect.poll(() => isEnded).toBe(true)
+})
+
+test('an export lets the event loop turn between its batches', async () => {
+  using directory = temporaryDirectory()
+  await using storage = await openStorage({ directory: directory.path })
+  const { record } = await storage.conversations.create({ id: 'a' })
+  const draft = { kind: 'MessageEvent', source: 'user' }
+  await storage.log.append(
+    record.id,
+    Array.from({ length: 2_000 }, () => draft),
+  )
+  const [current = record] = await storage.conversations.get([record.id])
+  let turns = 0
+  let areCounted = true
+  const count = () => {
+    turns += 1
+    if (areCounted) setImmediate(count)
+  }
+  setImmediate(count)
+  let lines = 0
+  for await (const chunk of exportEvents(storage.log, current, { meta: false }))
+    lines += chunk.toString().split('\n').length - 1
+  areCounted = false
+  expect(lines).toBe(2_000)
+  expect(turns).toBeGreaterThan(5)
 })
 
 async function* chunks(texts: readonly string[], error?: Error): AsyncGenerator<Buffer> {

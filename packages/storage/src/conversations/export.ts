@@ -25,7 +25,12 @@ export async function* exportEvents(
     )
   }
   for (let position = 0; position < record.head; ) {
-    const events = await log.read(record.id, position, Math.min(batchEvents, record.head - position), batchBytes)
+    const events = await log.read(
+      record.id,
+      position,
+      Math.min(batchEvents, record.head - position),
+      batchBytes,
+    )
     const last = events.at(-1)
     if (last === undefined) return
     position = last.position

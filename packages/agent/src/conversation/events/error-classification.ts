@@ -35,7 +35,8 @@ const byPhrase: readonly Rule[] = [
   [/connection (refused|reset)/i, transient],
 ]
 
-const transientCodes = /^(LLMTimeoutError|LLMServiceUnavailableError|LLMNoResponseError|MCPTimeoutError|StorageError)$/
+const transientCodes =
+  /^(LLMTimeoutError|LLMServiceUnavailableError|LLMNoResponseError|MCPTimeoutError|StorageError)$/
 
 /** Classifies by the code of a ConversationErrorEvent, then by its detail. */
 export function classifyError(code: string, detail: string): ErrorClassification {
