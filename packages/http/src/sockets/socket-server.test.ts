@@ -390,23 +390,27 @@ test('pings detect a vanished peer', async () => {
   await expectOpen(alive)
 })
 
-test('a stalled reader uses little memory, does not slow others, and is closed with 1013', async () => {
+test('a stalled reader uses little memory, does not slow others, and is closed with 1013', {
+  timeout: 120_000,
+}, async () => {
   const event = createFrame(Buffer.alloc(50_000, 0x61))
   const sent = new Map<string, number>()
+  const ended = new Set<string>()
   const serve: Serve = async (socket, { params }) => {
     const id = params.id ?? ''
     for (let n = 0; n < 2_000 && !socket.signal.aborted; n++) {
       await socket.send([event])
       sent.set(id, n + 1)
     }
+    ended.add(id)
   }
-  await using trial = await open(serve, { stallMs: 1_500, closeMs: 20_000 })
+  await using trial = await open(serve, { stallMs: 3_000, closeMs: 20_000 })
   const slow = await silentPeer(trial, '/sockets/slow/events')
   const quick = peer(trial, '/sockets/quick/events')
   expect(await quick.closed).toEqual([1000, ''])
   expect(quick.texts).toHaveLength(2_000)
   expect(sent.get('slow')).toBeLessThan(1_000)
-  await new Promise((resolve) => setTimeout(resolve, 2_000))
+  await expect.poll(() => ended.has('slow'), { timeout: 60_000 }).toBe(true)
   let last = Buffer.alloc(0)
   slow.on('data', (chunk) => {
     last = Buffer.concat([last, chunk]).subarray(-64)
