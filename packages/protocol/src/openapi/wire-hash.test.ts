@@ -6,7 +6,7 @@ import { authFrame, eventsSocketQuery, positionedEvent } from '../events/socket.
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'c95c2ecf5437358fd360aaa9a435316e723e83107857cd9eb585ae2da88186d4'
+const expectedHash = '8e7d2519cf901f6e6c62e9997c01b398cc9f31f3284afde53248b497443a8fcb'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent, bashSocketQuery].map((schema) =>

@@ -69,7 +69,7 @@ export const sandboxSpecInfo = component('SandboxSpecInfo', {
   image: z.string().nullable(),
   backend: z.string(),
   resources,
-  network: z.enum(['shared', 'none']),
+  network: z.enum(['private', 'shared', 'none']),
   is_default: z.boolean(),
 })
 export type SandboxSpecInfo = z.infer<typeof sandboxSpecInfo>
@@ -83,7 +83,15 @@ export const sandboxSpec = strictComponent('SandboxSpec', {
   env: z.record(z.string().regex(/^[A-Za-z_]\w*$/), z.string()).default({}),
   working_dir: z.string().default(''),
   resources: z.strictObject(resources.shape).prefault({}),
-  network: z.enum(['shared', 'none']).default('shared'),
+  network: z
+    .enum(['private', 'shared', 'none'])
+    .optional()
+    .meta({ description: 'SLIPWAY_SANDBOX_NETWORK unless given; of this machine only when shared.' }),
+  host_ports: z
+    .array(z.int().min(1).max(65_535))
+    .max(100)
+    .default([])
+    .meta({ description: 'Loopback ports of this machine that a private network reaches.' }),
   warm: z
     .int()
     .min(0)

@@ -10,6 +10,13 @@ export interface Resources {
   readonly maxOpenFiles?: number
 }
 
+/**
+ * - `private`: a network of its own with a way out, but not to this machine or to other sandboxes
+ * - `shared`: the network of this machine, or one that sandboxes share
+ * - `none`: no network
+ */
+export type SandboxNetworkMode = 'private' | 'shared' | 'none'
+
 /** All that a backend needs to create a sandbox. Stored with it; a resume gets the same one. */
 export interface SandboxConfig {
   /** 1 to 63 lower-case letters, digits and hyphens, a letter or digit at both ends. */
@@ -23,8 +30,9 @@ export interface SandboxConfig {
   /** As seen from inside; empty: the backend's default. */
   readonly workingDir: string
   readonly resources: Resources
-  /** `none`: no network; the agent server is then not reached by a port. */
-  readonly network: 'shared' | 'none'
+  readonly network: SandboxNetworkMode
+  /** Loopback ports of this machine that it reaches at its own loopback address, in a private network. */
+  readonly hostPorts?: readonly number[]
 }
 
 /**
@@ -68,6 +76,8 @@ export interface Isolation {
 export interface Backend {
   /** `process` or `docker`; stored in rows. */
   readonly name: string
+  /** Each start of its processes applies the config, also a resume; otherwise only the first. */
+  readonly appliesConfigOnResume?: boolean
   /** How sandboxes of this network reach a port here, also `http+unix://…`; undefined: not at all. */
   hostUrl(port: number, network: SandboxConfig['network']): string | undefined
   /** An address that only sandboxes and this machine reach. Absent when sandboxes reach loopback. */

@@ -32,6 +32,7 @@ export const environmentSchema = z.object({
   SLIPWAY_SECRET_KEY: z.string().min(16).optional(),
   SLIPWAY_BACKEND: z.enum(['process', 'docker']).default('process'),
   SLIPWAY_ISOLATION: z.enum(['auto', 'bubblewrap', 'none']).default('auto'),
+  SLIPWAY_SANDBOX_NETWORK: z.enum(['auto', 'private', 'shared', 'none']).default('auto'),
   SLIPWAY_DOCKER_SOCKET: z.string().optional(),
   SLIPWAY_SANDBOX_IMAGE: z.string().default('slipway-agent-server'),
   /** A JSON array of specs, or the path of a file with one. */
@@ -91,6 +92,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     secretKey: values.SLIPWAY_SECRET_KEY === undefined ? undefined : new Secret(values.SLIPWAY_SECRET_KEY),
     backend: values.SLIPWAY_BACKEND,
     isolation: values.SLIPWAY_ISOLATION,
+    /** Of specs that name none; `auto` is private. */
+    network: values.SLIPWAY_SANDBOX_NETWORK,
     dockerSocket: values.SLIPWAY_DOCKER_SOCKET,
     image: values.SLIPWAY_SANDBOX_IMAGE,
     /** Each has a backend and limits; the first is the default. */
@@ -117,13 +120,15 @@ function defaultModel({ LLM_MODEL: model, LLM_API_KEY: api_key, LLM_BASE_URL: ba
 }
 
 function sandboxSpecs(values: Values): (SandboxSpec & { readonly backend: string })[] {
-  const { SLIPWAY_BACKEND: backend, SLIPWAY_SANDBOX_IMAGE: image, SLIPWAY_SANDBOX_SPECS } = values
+  const { SLIPWAY_BACKEND: backend, SLIPWAY_SANDBOX_NETWORK: network, SLIPWAY_SANDBOX_SPECS } = values
+  const image = values.SLIPWAY_SANDBOX_IMAGE
   const defaultSpec = backend === 'docker' ? { id: image, image } : { id: 'process' }
   const specs =
     SLIPWAY_SANDBOX_SPECS === undefined ? [sandboxSpec.parse(defaultSpec)] : parseSpecs(SLIPWAY_SANDBOX_SPECS)
   return specs.map((spec, index) => ({
     ...spec,
     backend: spec.backend ?? backend,
+    network: spec.network ?? (network === 'auto' ? 'private' : network),
     resources: { ...defaultResources(values), ...spec.resources },
     warm: index === 0 ? Math.max(spec.warm, values.SLIPWAY_WARM_POOL) : spec.warm,
   }))

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
 import type { Backend } from '../backends/backend.ts'
+import type { ProcessBackend } from '../backends/process/process-backend.ts'
 import type { Config } from '../config/config.ts'
 import { hostSocketPath } from '../network/internal-listeners.ts'
 
@@ -35,10 +36,12 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
       inaccessible: [directory],
       log,
       isolate: config.isolation,
+      mayShareNetwork: isNetworkOptional(config, deps),
       hostSocket: hostSocketPath(socketDirectory),
       codeDirectory: join(directory, 'code'),
     })
     if (config.isolation === 'auto' && deps.isIsolationOptional !== true) await assertIsolated(backend)
+    await assertNetworks(backend, config, deps)
     return backend
   }
   if (name === 'docker') {
@@ -59,5 +62,22 @@ export async function assertIsolated(backend: Pick<Backend, 'isolation'>): Promi
   if (kind !== 'none') return
   throw new Error(
     `Sandboxes would not be isolated from each other and from this machine. ${notes[0]} Install bubblewrap, set SLIPWAY_BACKEND=docker, or set SLIPWAY_ISOLATION=none to accept that.`,
+  )
+}
+
+/** Whether sandboxes may share the network of the machine without being asked to. */
+function isNetworkOptional({ isolation, network }: Config, { isIsolationOptional }: BackendDeps): boolean {
+  return isolation === 'none' || (network === 'auto' && isIsolationOptional === true)
+}
+
+/** Sandboxes must not reach the machine and each other unless the operator says so. */
+async function assertNetworks(backend: ProcessBackend, config: Config, deps: BackendDeps): Promise<void> {
+  const failure = await backend.networkFailure()
+  const isPrivate = config.specs.some(
+    (spec) => spec.backend === backend.name && (spec.network ?? 'private') === 'private',
+  )
+  if (failure === '' || !isPrivate || isNetworkOptional(config, deps)) return
+  throw new Error(
+    `Sandboxes would share the network of this machine, its loopback ports and metadata services included: ${failure} Install passt, or set SLIPWAY_SANDBOX_NETWORK=shared to accept that, or SLIPWAY_SANDBOX_NETWORK=none to give them no network.`,
   )
 }

@@ -1,5 +1,5 @@
 import type { NetworkCreateOptions, NetworkInspectInfo } from 'dockerode'
-import { canListen } from '../ports.ts'
+import { canListen } from './can-listen.ts'
 import type { Engine, EngineResponse } from './engine.ts'
 import { ledgerLabel } from './labels.ts'
 

@@ -1,13 +1,17 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { basename, dirname } from 'node:path'
 import { makeDirectory } from '@slipway/shared/fs'
 import type { Isolation, Resources } from '../backend.ts'
 import { type Jail, jailCommand } from './bubblewrap/arguments.ts'
+import { type PrivateNetwork, pastaCommand } from './bubblewrap/private-network.ts'
 import { spawnWithFds } from './bubblewrap/spawn-with-fds.ts'
 import { detectCgroupHierarchies, limitedResources } from './cgroups/cgroups.ts'
 import { canLimitDisk } from './host/disk-image.ts'
+import { waitUntil } from './host/files.ts'
 import { findProgram, runProgram } from './host/run-program.ts'
-import { hostUserId } from './sandbox-paths.ts'
+import { readLastOutput } from './output.ts'
+import { hostUserId, sandboxPaths } from './sandbox-paths.ts'
+import { launchSupervisor, readExit } from './supervisor.ts'
 
 export type HostCapabilities = Awaited<ReturnType<typeof detectHostCapabilities>>
 
@@ -29,9 +33,13 @@ export async function detectHostCapabilities(probePrefix: string, mode: Isolatio
   if (canLimitFiles) enforced.push('maxOpenFiles')
   const isJailed = typeof jail !== 'string'
   const notes: string[] = []
+  const network = isJailed ? await detectNetwork(jail, probePrefix) : 'it needs bubblewrap'
+  const networkFailure = typeof network === 'string' ? `pasta is not in use: ${network}.` : ''
   if (isJailed) {
     notes.push(
-      'The kernel and, unless a sandbox has no network, the network of the host with its loopback ports are shared.',
+      networkFailure === ''
+        ? 'The kernel is shared.'
+        : `The kernel and, unless a sandbox has no network, the network of the host with its loopback ports are shared: ${networkFailure}`,
     )
   } else {
     notes.push(
@@ -53,7 +61,55 @@ export async function detectHostCapabilities(probePrefix: string, mode: Isolatio
       'Not limited: diskBytes, only the size of single files is. Needs root, e2fsprogs and loop devices.',
     )
   const isolation: Isolation = { kind: isJailed ? 'namespaces' : 'none', enforced, notes }
-  return { jail: isJailed ? jail : undefined, hierarchies, canLimitDisk: canLimit, isolation }
+  return {
+    jail: isJailed ? { ...jail, network: typeof network === 'string' ? undefined : network } : undefined,
+    /** Why sandboxes have no network of their own; empty when they can. */
+    networkFailure,
+    hierarchies,
+    canLimitDisk: canLimit,
+    isolation,
+  }
+}
+
+/** Starts a program with a network of its own, as sandboxes will be started. A text says why that is not possible. */
+async function detectNetwork(jail: Jail, probePrefix: string): Promise<PrivateNetwork | string> {
+  const [pasta, setpriv, ip] = await Promise.all(['pasta', 'setpriv', 'ip'].map(findProgram))
+  if (pasta === undefined) return 'it is not installed (package passt)'
+  if (setpriv === undefined || ip === undefined)
+    return 'it needs setpriv and ip (packages util-linux and iproute2)'
+  const network = { pasta, setpriv }
+  const probeDirectory = await mkdtemp(probePrefix)
+  try {
+    return (await tryNetwork({ ...jail, network }, network, probeDirectory)) ?? network
+  } finally {
+    await rm(probeDirectory, { recursive: true, force: true })
+  }
+}
+
+async function tryNetwork(
+  jail: Jail,
+  network: PrivateNetwork,
+  probeDirectory: string,
+): Promise<string | undefined> {
+  const paths = sandboxPaths(dirname(probeDirectory), basename(probeDirectory))
+  const epoch = 'probe'
+  await writeFile(paths.record, `${epoch}\n`)
+  const jailed = await jailCommand(jail, { ...probeOptions(jail), network: 'private' }, ['/bin/true'])
+  const pasta = pastaCommand(network, jail.setpriv !== undefined, [])
+  const limits = { groups: [], maxOpenFiles: undefined, maxFileBytes: undefined }
+  await launchSupervisor({ ...jailed, ...limits, paths, epoch, pasta, env: undefined, cwd: paths.root })
+  await waitUntil(async () => (await readExit(paths, epoch)) !== undefined, 60_000)
+  if ((await readExit(paths, epoch))?.code === 0) return undefined
+  return `it does not work here (${(await readLastOutput(paths.root)) || 'no answer'})`
+}
+
+function probeOptions(jail: Jail) {
+  return {
+    user: jail.setpriv === undefined ? null : hostUserId('', ''),
+    env: { PATH: '/usr/bin:/bin' },
+    workingDir: '/tmp',
+    temporaryBytes: 1 << 20,
+  } as const
 }
 
 /** Runs a program as sandboxes will run. A text says why that is not possible. */
@@ -65,7 +121,7 @@ async function detectJail(probePrefix: string): Promise<Jail | string> {
   if (isRoot && setpriv === undefined) return 'it needs setpriv (package util-linux) when the server is root'
   const { output: help } = await runProgram(bubblewrap, ['--help'])
   const canForbidUsers = help.includes('--disable-userns')
-  const jail = { bubblewrap, setpriv: isRoot ? setpriv : undefined, canForbidUsers }
+  const jail = { bubblewrap, setpriv: isRoot ? setpriv : undefined, canForbidUsers, network: undefined }
   const probeDirectory = await mkdtemp(probePrefix)
   try {
     return (await tryJail(jail, probeDirectory)) ?? jail
@@ -75,14 +131,11 @@ async function detectJail(probePrefix: string): Promise<Jail | string> {
 }
 
 async function tryJail(jail: Jail, probeDirectory: string): Promise<string | undefined> {
-  const options = {
-    user: jail.setpriv === undefined ? null : hostUserId('', ''),
-    network: 'none',
-    env: { PATH: '/usr/bin:/bin' },
-    workingDir: '/tmp',
-    temporaryBytes: 1 << 20,
-  } as const
-  const jailed = await jailCommand(jail, options, ['/bin/sh', '-c', 'read -r x < /proc/self/stat'])
+  const jailed = await jailCommand(jail, { ...probeOptions(jail), network: 'none' }, [
+    '/bin/sh',
+    '-c',
+    'read -r x < /proc/self/stat',
+  ])
   const { child, ended } = await spawnWithFds(jailed, probeDirectory, ['ignore', 'ignore', 'pipe'])
   const timer = setTimeout(() => child.kill('SIGKILL'), 20_000)
   let errorOutput = ''

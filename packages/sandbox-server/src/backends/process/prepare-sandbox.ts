@@ -1,14 +1,16 @@
 import { chmod, chown, lstat, readdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { must } from '@slipway/protocol'
 import { isWithin, makeDirectory } from '@slipway/shared/fs'
-import type { SandboxConfig } from '../backend.ts'
+import type { SandboxConfig, SandboxNetworkMode } from '../backend.ts'
+import { agentSocketName } from './agent-socket.ts'
 import { insidePaths, jailCommand, workingDirMount } from './bubblewrap/arguments.ts'
+import { pastaCommand } from './bubblewrap/private-network.ts'
 import { mountDisk } from './host/disk-image.ts'
 import { ignoreErrors } from './host/files.ts'
 import { hostPath, runProgram } from './host/run-program.ts'
 import type { HostCapabilities } from './host-capabilities.ts'
-import { agentSocketName } from './inspect.ts'
-import { type SandboxPaths, shortSocketPath } from './sandbox-paths.ts'
+import { type SandboxPaths, shortSocketPath, socketName } from './sandbox-paths.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
 import type { LaunchOptions } from './supervisor.ts'
 
@@ -16,6 +18,8 @@ import type { LaunchOptions } from './supervisor.ts'
 export interface PreparationDeps {
   /** Without a jail every start fails. */
   readonly isJailRequired: boolean
+  /** Sandboxes share the network of the host where they can have none of their own. */
+  readonly mayShareNetwork: boolean
   readonly directory: string
   readonly agentCommand: readonly string[]
   readonly readable: readonly string[]
@@ -30,18 +34,18 @@ export async function validateConfig(
   config: SandboxConfig,
   capabilities: HostCapabilities,
   paths: SandboxPaths,
-  { directory, readable, isJailRequired }: PreparationDeps,
+  { directory, readable, isJailRequired, mayShareNetwork }: PreparationDeps,
 ): Promise<string | undefined> {
   const texts = [...config.command, config.workingDir, ...Object.entries(config.env).flat()]
   if (texts.some((text) => text.includes('\0')))
     return 'A NUL character stands in its command, folder or environment'
   if (isJailRequired && capabilities.jail === undefined) return capabilities.isolation.notes[0]
-  if (config.network === 'none') {
-    if (capabilities.jail === undefined)
-      return 'It is to have no network; that needs bubblewrap, which does not work here'
-    const socket = await shortSocketPath(directory, paths, `${'0'.repeat(8)}.sock`)
-    if (socket === undefined) return `${directory} is too long for the path of a Unix socket`
-  }
+  if (config.network === 'none' && capabilities.jail === undefined)
+    return 'It is to have no network; that needs bubblewrap, which does not work here'
+  if (config.network === 'private' && !mayShareNetwork && capabilities.jail?.network === undefined)
+    return `It is to have a network of its own: ${capabilities.networkFailure}`
+  const socket = await shortSocketPath(directory, paths, socketName('0'.repeat(16)))
+  if (socket === undefined) return `${directory} is too long for the path of a Unix socket`
   // Shells may drop variables with other names.
   const name = /^[A-Za-z_]\w*$/
   const invalidName = Object.keys(config.env).find((each) =>
@@ -52,6 +56,14 @@ export async function validateConfig(
   if (config.workingDir === '') return undefined
   const mount = workingDirMount(config.workingDir, readable)
   return typeof mount === 'string' ? mount : undefined
+}
+
+/** The network that a sandbox gets here. */
+export function resolveNetwork(
+  { network }: Pick<SandboxConfig, 'network'>,
+  { jail }: Pick<HostCapabilities, 'jail'>,
+): SandboxNetworkMode {
+  return network === 'private' && jail?.network === undefined ? 'shared' : network
 }
 
 /** The working directory of the agent, as it sees it. */
@@ -123,11 +135,12 @@ export async function buildLaunch(
   const isOwnProgram = config.command.length === 0
   const code = isOwnProgram ? deps.codeFolder() : undefined
   const data = jail === undefined ? paths.data : insidePaths.data
-  const address =
-    record.port === null
-      ? ['--socket', join(data, agentSocketName)]
-      : ['--host', '127.0.0.1', '--port', String(record.port)]
-  const program = [...(isOwnProgram ? deps.agentCommand : config.command), ...address, '--data', data]
+  const socket =
+    jail === undefined
+      ? await shortSocketPath(deps.directory, paths, socketName(record.epoch))
+      : join(data, agentSocketName)
+  const address = ['--socket', must(socket, 'the path of a socket'), '--data', data]
+  const program = [...(isOwnProgram ? deps.agentCommand : config.command), ...address]
   const common = {
     paths,
     epoch: record.epoch,
@@ -145,12 +158,12 @@ export async function buildLaunch(
   })
   if (jail === undefined) {
     const env = environment(paths.homeDirectory, paths.temporary, code ?? '')
-    return { ...common, command: program, env, cwd: record.workingDir, argumentLists: [] }
+    return { ...common, command: program, env, cwd: record.workingDir, pasta: [], argumentLists: [] }
   }
   const mount = workingDirMount(record.workingDir, deps.readable)
   const externalTarget = typeof mount === 'string' ? undefined : mount.target
   const sockets =
-    record.network === 'none' && deps.hostSocket !== undefined ? dirname(deps.hostSocket) : undefined
+    record.network !== 'shared' && deps.hostSocket !== undefined ? dirname(deps.hostSocket) : undefined
   // The folder has only the socket: users of sandboxes may enter it, while the folders above keep others out.
   if (sockets !== undefined) await ignoreErrors(['ENOENT', 'EPERM'], chmod(sockets, 0o711))
   const options = {
@@ -174,5 +187,9 @@ export async function buildLaunch(
       ...(externalTarget === undefined ? [] : [[paths.externalWorkingDir, externalTarget] as const]),
     ],
   } as const
-  return { ...common, ...(await jailCommand(jail, options, program)), env: undefined, cwd: paths.root }
+  const pasta =
+    record.network === 'private' && jail.network !== undefined
+      ? pastaCommand(jail.network, jail.setpriv !== undefined, config.hostPorts ?? [])
+      : []
+  return { ...common, pasta, ...(await jailCommand(jail, options, program)), env: undefined, cwd: paths.root }
 }

@@ -3,6 +3,7 @@ import { isAbsolute, join, resolve } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
+import { AgentSockets } from './agent-socket.ts'
 import { socketPathInside } from './bubblewrap/arguments.ts'
 import { removeCgroups } from './cgroups/sandbox-cgroups.ts'
 import { CodeCache } from './code-cache.ts'
@@ -37,6 +38,8 @@ export interface ProcessBackendOptions {
   readonly log: LogFunction
   /** `auto`: bubblewrap where it works. `bubblewrap`: starts fail without it. `none`: plain processes. */
   readonly isolate?: IsolationMode
+  /** Where sandboxes can have no network of their own, they share that of the host instead of failing. */
+  readonly mayShareNetwork?: boolean
   /** `auto`: cgroups and file systems of their own, where possible. `none`: only the limits of a process. */
   readonly limit?: 'auto' | 'none'
   /** Absolute, alone in its folder, which sandboxes see; its listener lets all users connect (mode 0666). */
@@ -48,11 +51,15 @@ export interface ProcessBackendOptions {
 /** Sandboxes as processes, isolated where the host can, each with a supervisor that outlives the server. */
 export class ProcessBackend implements Backend {
   readonly name = 'process'
+  readonly appliesConfigOnResume = true
   readonly #options: ProcessBackendOptions
   readonly #records: SandboxRecords
   readonly #launcher: SandboxLauncher
   readonly #mutex = new KeyedMutex()
   readonly #code: CodeCache | undefined
+  readonly #sockets: AgentSockets
+  /** Known when the capabilities of the host have been detected. */
+  #isNetworkShared = false
   #capabilities: Promise<HostCapabilities> | undefined
 
   constructor(options: ProcessBackendOptions) {
@@ -66,21 +73,22 @@ export class ProcessBackend implements Backend {
       this.#code = new CodeCache({ ...options, directory: codeDirectory, inaccessible: hidden })
     }
     this.#records = new SandboxRecords(resolve(directory), options.ledgerId)
+    this.#sockets = new AgentSockets(this.#records.directory)
     this.#launcher = new SandboxLauncher({
       ...options,
       directory: this.#records.directory,
       inaccessible,
       hostSocket,
       isJailRequired: options.isolate === 'bubblewrap',
+      mayShareNetwork: options.mayShareNetwork === true || options.isolate === 'none',
       codeFolder: () => this.#code?.folder,
       records: this.#records,
-      mutex: this.#mutex,
       getCapabilities: () => this.#getCapabilities(),
     })
   }
 
   hostUrl(port: number, network: SandboxConfig['network']): string | undefined {
-    if (network === 'shared') return `http://127.0.0.1:${port}`
+    if (network === 'shared' || this.#isNetworkShared) return `http://127.0.0.1:${port}`
     const { hostSocket } = this.#options
     return hostSocket === undefined
       ? undefined
@@ -89,6 +97,11 @@ export class ProcessBackend implements Backend {
 
   async isolation(): Promise<Isolation> {
     return (await this.#getCapabilities()).isolation
+  }
+
+  /** Why sandboxes can have no network of their own here; empty when they can. */
+  async networkFailure(): Promise<string> {
+    return (await this.#getCapabilities()).networkFailure
   }
 
   async start(config: SandboxConfig): Promise<void> {
@@ -100,7 +113,7 @@ export class ProcessBackend implements Backend {
     const inspected = records.map(async (record) => {
       if (record === undefined) return undefined
       const isStarting = this.#launcher.starting.has(record.id)
-      return await inspectSandbox(this.#records.directory, this.#paths(record.id), record, isStarting)
+      return await inspectSandbox(this.#sockets, this.#paths(record.id), record, isStarting)
     })
     return (await Promise.all(inspected)).filter((one) => one !== undefined)
   }
@@ -134,7 +147,7 @@ export class ProcessBackend implements Backend {
       if (!(await removeCgroups(record.groups))) throw new Error(`A control group of ${id} cannot be removed`)
       await rm(join(this.#records.directory, '.s', socketLinkName(paths)), { force: true })
       await this.#records.remove(id)
-      this.#launcher.ports.delete(id)
+      this.#sockets.forget(id)
     })
   }
 
@@ -154,7 +167,7 @@ export class ProcessBackend implements Backend {
   }
 
   async #isRunning(record: SandboxRecord): Promise<boolean> {
-    if (record.epoch === '' || record.isRemoving || record.fault !== null) return false
+    if (record.epoch === '' || !record.hasSocket || record.isRemoving || record.fault !== null) return false
     const paths = this.#paths(record.id)
     const [supervisors, exit] = await Promise.all([
       listSupervisors(paths, record),
@@ -179,6 +192,7 @@ export class ProcessBackend implements Backend {
     await this.#records.removeLeftovers()
     const { isolate = 'auto', limit = 'auto' } = this.#options
     const capabilities = await detectHostCapabilities(this.#records.probePrefix, isolate, limit === 'auto')
+    this.#isNetworkShared = capabilities.jail?.network === undefined
     void this.#code?.make(capabilities.jail)
     return capabilities
   }

@@ -23,7 +23,7 @@ export function sandboxPaths(directory: string, id: string) {
     temporary: join(files, 'tmp'),
     /** The working directory when it is not in the workspace. */
     externalWorkingDir: join(files, 'elsewhere'),
-    /** Names of the host for sockets that the sandbox made. */
+    /** Private to the server (0700): names of the host for the sockets of agent servers. */
     sockets: join(files, 'reach'),
     /** Process id and start of the supervisor, written by itself. */
     pid: (epoch: string) => join(root, `pid.${epoch}`),
@@ -38,6 +38,11 @@ export const idPattern = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 /** The user of the host for a sandbox, from a range that people, services and containers do not use. */
 export function hostUserId(ledgerId: string, id: string): number {
   return 1_900_000_000 + Number.parseInt(hash('sha256', `${ledgerId}/${id}`).slice(0, 6), 16)
+}
+
+/** The name of the socket of one start in `sockets`. */
+export function socketName(epoch: string): string {
+  return `${epoch.slice(0, 8)}.sock`
 }
 
 /** Longest path of a Unix socket that all systems accept. */

@@ -2,6 +2,7 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeDirectory, syncDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import type { SandboxNetworkMode } from '../backend.ts'
 import { unmountAllBelow } from './host/disk-image.ts'
 import { ignoreErrors, readSmallFile } from './host/files.ts'
 import { idPattern, sandboxPaths } from './sandbox-paths.ts'
@@ -19,8 +20,9 @@ function newRecord(ledger: string, id: string) {
     epoch: '',
     startedAtMs: 0,
     bootId: '',
-    network: 'shared' as 'shared' | 'none',
-    port: null as number | null,
+    network: 'private' as SandboxNetworkMode,
+    /** It listens on a Unix socket; earlier versions of this server gave it a port. */
+    hasSocket: false,
     /** User of the host, where the sandbox has one of its own. */
     user: null as number | null,
     isJailed: false,

@@ -1,16 +1,17 @@
 # The shell that stays beside a sandbox, outside of its walls and limits, and needs no server. Arguments: folder of the
-# sandbox, epoch, limits of open files and of file size in blocks ("-": none), number of cgroups, PATH of the host, then
-# the cgroups and the command. It writes its pid before it starts anything, keeps the output of the sandbox, and writes
-# its exit code. The server may die at any line of it:
+# sandbox, epoch, limits of open files and of file size in blocks ("-": none), number of cgroups, number of words of the
+# network's command, PATH of the host, then the cgroups, the network's command, and the command. It writes its pid
+# before it starts anything, keeps the output of the sandbox, and writes its exit code. The server may die at any line:
 #
 # - A start writes its epoch into the record and looks for supervisors of earlier epochs after that; a supervisor writes
 #   its pid and reads the record after that. So the server finds the pid, or the supervisor finds another epoch and ends.
-# - When the supervisor is killed, bubblewrap ends with its parent, and with it everything of the sandbox.
+# - When the supervisor is killed, bubblewrap ends with its parent, and with it everything of the sandbox. The program
+#   that connects its network is ended by a shell that reads the end of a fifo.
 #
 # Output goes through a fifo to a reader that begins a new file when one is full: bounded, also while no server runs.
-root=$1 epoch=$2 files=$3 blocks=$4 groups=$5 path=$PATH
-PATH=$6
-shift 6
+root=$1 epoch=$2 files=$3 blocks=$4 groups=$5 words=$6 path=$PATH
+PATH=$7
+shift 7
 umask 077
 fail() { echo "125 $1" > "$root/exit.$epoch"; exit 125; }
 if [ -r /proc/$$/stat ]; then read -r start < /proc/$$/stat; else start=$(ps -o lstart= -p $$); fi
@@ -33,11 +34,16 @@ mkfifo "$root/fifo.$epoch" || fail 'no fifo can be made for its output'
 ) &
 exec > "$root/fifo.$epoch" 2>&1
 rm -f "$root/fifo.$epoch"
-(
-  while [ "$groups" -gt 0 ]; do
+join_groups() {
+  left=$groups
+  while [ "$left" -gt 0 ]; do
     echo 0 > "$1/cgroup.procs" || exit 125
-    shift; groups=$((groups - 1))
+    shift; left=$((left - 1))
   done
+}
+run() {
+  join_groups "$@"
+  shift $((groups + words))
   [ -w /proc/self/oom_score_adj ] && echo 500 > /proc/self/oom_score_adj 2> /dev/null
   ulimit -c 0
   # A lower hard limit that exists already holds too.
@@ -46,8 +52,42 @@ rm -f "$root/fifo.$epoch"
   umask 022
   PATH=$path
   exec "$@"
-)
-code=$?
+}
+# Connects the network of the process `child`. The words of the command are rotated to the end, the others dropped.
+connect() {
+  join_groups "$@"
+  shift "$groups"
+  total=$# left=$words
+  while [ "$left" -gt 0 ]; do set -- "$@" "$1"; shift; left=$((left - 1)); done
+  shift $((total - words))
+  for last; do :; done
+  [ "$last" = --netns ] && child=/proc/self/fd/7
+  exec "$@" "$child"
+}
+if [ "$words" -eq 0 ]; then
+  (run "$@")
+  code=$?
+else
+  info=$root/fifo.$epoch.info hold=$root/fifo.$epoch.hold child=
+  mkfifo "$info" "$hold" || fail 'no fifo can be made for its network'
+  (run "$@") 5> "$info" &
+  program=$!
+  # Read to its end: bubblewrap writes it in parts.
+  while read -r name value; do
+    case $name in '"child-pid":') child=${value%,} ;; '}') break ;; esac
+  done < "$info"
+  if [ -n "$child" ]; then
+    (connect "$@") 3<&- 4<&- 7< "/proc/$child/ns/net" &
+    network=$!
+    (exec > /dev/null 2>&1 3<&- 4<&-; read -r _ < "$hold"; kill -9 "$network") &
+    exec 8> "$hold"
+  fi
+  rm -f "$info" "$hold"
+  wait "$program"
+  code=$?
+  # Ends the network too.
+  exec 8>&-
+fi
 # Waits for the end of its output; a process that it left behind may keep the output open.
 exec > /dev/null 2>&1
 for i in 1 2 3 4 5 6 7 8 9 10; do

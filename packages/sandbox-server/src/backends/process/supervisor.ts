@@ -23,17 +23,20 @@ export interface LaunchOptions extends JailedCommand {
   /** Of the command; undefined for bubblewrap, which gets it as arguments. */
   readonly env: Readonly<Record<string, string>> | undefined
   readonly cwd: string
+  /** The program that connects the network of the sandbox, without its target. */
+  readonly pasta?: readonly string[]
 }
 
 /** Starts a supervisor that outlives this process. Resolves when it has written its pid, or has ended. */
 export async function launchSupervisor(options: LaunchOptions): Promise<ChildProcess> {
-  const { paths, epoch, groups, command, maxOpenFiles, maxFileBytes } = options
+  const { paths, epoch, groups, pasta = [], command, maxOpenFiles, maxFileBytes } = options
   const maxFileBlocks = maxFileBytes === undefined ? '-' : Math.ceil(maxFileBytes / 512)
-  const args = [paths.root, epoch, maxOpenFiles ?? '-', maxFileBlocks, groups.length, hostPath]
+  const limits = [maxOpenFiles ?? '-', maxFileBlocks]
+  const args = [paths.root, epoch, ...limits, groups.length, pasta.length, hostPath]
   await using files = await openArgumentFiles(options.argumentLists, paths.root)
   const child = spawn(
     '/bin/sh',
-    ['-c', supervisorScript, 'slipway-sandbox', ...args.map(String), ...groups, ...command],
+    ['-c', supervisorScript, 'slipway-sandbox', ...args.map(String), ...groups, ...pasta, ...command],
     {
       cwd: options.cwd,
       env: options.env ?? hostEnvironment,

@@ -1,8 +1,6 @@
-import { createServer } from 'node:net'
 import { isWithin } from '@slipway/shared/fs'
 import fc from 'fast-check'
-import { expect, onTestFinished, test } from 'vitest'
-import { canListen, findFreePort } from '../ports.ts'
+import { expect, test } from 'vitest'
 import { workingDirMount } from './bubblewrap/arguments.ts'
 import { cgroupLimits, parseCgroupMounts } from './cgroups/cgroups.ts'
 import { findProcess, listDescendants, listProcesses, parseProcStat, sendSignal } from './host/processes.ts'
@@ -162,15 +160,4 @@ test('users of the host are stable and in the unused range', () => {
       expect(user).toBeLessThan(1_917_000_000)
     }),
   )
-})
-
-test('a port is free and not reserved', async () => {
-  const port = await findFreePort(new Set())
-  expect(await canListen('127.0.0.1', port)).toBe(true)
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
-  onTestFinished(() => void server.close())
-  expect(await canListen('127.0.0.1', port)).toBe(false)
-  const all = new Set(Array.from({ length: 20_000 }, (_, i) => i + 15_000))
-  await expect(findFreePort(all)).rejects.toThrow(/free/)
 })

@@ -5,7 +5,7 @@ import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import { type Health, probeHealth, sendInit } from '../../network/agent-server-probe.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 import type { SandboxContext } from '../state/context.ts'
-import { initRequest } from '../state/sandbox-config.ts'
+import { initRequest, replaceSessionKey } from '../state/sandbox-config.ts'
 import { isPooled, type SandboxRowUpdate } from '../state/sandbox-repository.ts'
 import { type SandboxSecrets, sealSecrets } from '../state/sandbox-secrets.ts'
 import { redactDetail } from '../state/status-detail.ts'
@@ -79,22 +79,37 @@ export class StepRunner {
   }
 
   async #start(verb: 'start' | 'resume', round: Round): Promise<StepOutcome> {
-    const { secrets } = round
-    if (secrets === undefined)
+    const { secrets: previous, observed } = round
+    if (previous === undefined)
       return await this.#fail(
         round,
         'What it was made from is sealed with a key that this server does not have.',
       )
     const { repository } = this.#context
+    const isThaw = verb === 'resume' && observed?.state === 'paused'
+    const isFirst = verb === 'start' && round.row.epoch === null
+    const isKeyReplaced =
+      !isThaw && !isFirst && previous.key !== null && this.#backend.appliesConfigOnResume === true
+    const secrets = isKeyReplaced ? replaceSessionKey(previous) : previous
+    const row = isKeyReplaced ? await this.#storeKey(round.row, secrets) : round.row
+    // Another request has changed the row: the next round plans again.
+    if (row === undefined) return 'changed'
     await this.#context.semaphores.start.run(() =>
       repository.runStep(verb, () => this.#backend[verb](secrets.order)),
     )
-    const observed = await this.observe()
-    if (observed === undefined) throw new Error('it was started and is not there')
+    const started = await this.observe()
+    if (started === undefined) throw new Error('it was started and is not there')
     // Never the text of a sandbox that is to be started again.
-    const epoch = observed.epoch === '' ? 'none' : observed.epoch
-    await this.updateRow(round.row, { epoch, addresses: encodeEndpoint(observed), detail: null })
+    const epoch = started.epoch === '' ? 'none' : started.epoch
+    await this.updateRow(row, { epoch, addresses: encodeEndpoint(started), detail: null })
     return 'changed'
+  }
+
+  /** Durable before its first use. Undefined when the row has changed in the meantime. */
+  #storeKey(row: SandboxRow, secrets: SandboxSecrets): Promise<SandboxRow | undefined> {
+    const { repository, cipher } = this.#context
+    const key_hash = secrets.key === null ? null : hashKey(secrets.key)
+    return repository.update(row, { key_hash, sealed: sealSecrets(cipher, secrets) })
   }
 
   async #setStatus(step: Extract<Step, { kind: 'setStatus' }>, round: Round): Promise<StepOutcome> {

@@ -80,7 +80,7 @@ export function createContext(options: SandboxesOptions) {
     signal: stopping.signal,
     getLifetimes,
     getEnvironment({ spec, backend }: Pick<SandboxRow, 'spec' | 'backend'>): SandboxEnvironment {
-      const url = backends.get(backend)?.hostUrl(hostPort(), specs.find(spec)?.network ?? 'shared')
+      const url = backends.get(backend)?.hostUrl(hostPort(), specs.find(spec)?.network ?? 'private')
       return {
         webhooks: url === undefined ? undefined : `${url}/api/v1/webhooks`,
         origins: options.allowedOrigins,

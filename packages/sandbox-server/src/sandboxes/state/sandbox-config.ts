@@ -17,6 +17,8 @@ export interface SandboxEnvironment {
 /** Settings of an agent server, which it does not pass to tools. */
 const reservedVariable = /^(SLIPWAY_|OH_|SESSION_API_KEY$)/i
 
+const sessionKeyVariables = ['SLIPWAY_SESSION_API_KEY', 'OH_SESSION_API_KEYS_0']
+
 /** For an owner: its settings are in its environment. */
 export function newSandboxConfig(
   spec: SandboxSpec,
@@ -50,6 +52,17 @@ export function pooledSandboxConfig(
   return { key: null, initKey, order: toSandboxConfig(spec, id, env), specHash: specHash(spec) }
 }
 
+/** The same with another session key, for another start of its processes. In the warm pool it has none. */
+export function replaceSessionKey(secrets: SandboxSecrets): SandboxSecrets {
+  if (secrets.key === null) return secrets
+  const key = generateKey()
+  const env = Object.entries(secrets.order.env).map(([name, value]) => [
+    name,
+    sessionKeyVariables.includes(name) ? key : value,
+  ])
+  return { ...secrets, key, order: { ...secrets.order, env: Object.fromEntries(env) } }
+}
+
 /** The settings of a claimed agent server (wire 1.21). */
 export function initRequest(key: string, { webhooks, origins }: SandboxEnvironment) {
   return {
@@ -76,8 +89,9 @@ function toResources({ resources }: SandboxSpec): Resources {
 }
 
 function toSandboxConfig(spec: SandboxSpec, id: string, env: SandboxConfig['env']): SandboxConfig {
-  const { image = null, command, working_dir: workingDir, network } = spec
-  return { id, image, command, env, workingDir, resources: toResources(spec), network }
+  const { image = null, command, working_dir: workingDir, network = 'private', host_ports } = spec
+  const hostPorts = host_ports.length === 0 ? {} : { hostPorts: host_ports }
+  return { id, image, command, env, workingDir, resources: toResources(spec), network, ...hostPorts }
 }
 
 /** Names the variables of the spec: an agent server gives its tools no others. */

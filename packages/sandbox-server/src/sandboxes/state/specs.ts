@@ -63,7 +63,7 @@ export class SandboxSpecs {
       image: spec.image ?? null,
       backend: spec.backend,
       resources: spec.resources,
-      network: spec.network,
+      network: spec.network ?? 'private',
       is_default: this.#specs.values().next().value === spec,
     }
   }

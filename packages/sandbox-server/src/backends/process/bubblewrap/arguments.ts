@@ -1,7 +1,9 @@
 import { readlink, realpath } from 'node:fs/promises'
 import { basename, dirname, join, normalize } from 'node:path'
 import { exists, isWithin } from '@slipway/shared/fs'
+import type { SandboxNetworkMode } from '../../backend.ts'
 import { ignoreErrors } from '../host/files.ts'
+import { enterNetwork, infoFd, type PrivateNetwork } from './private-network.ts'
 import systemPaths from './system-paths.json' with { type: 'json' }
 
 /** Paths of a sandbox, as seen from inside. */
@@ -20,12 +22,14 @@ export interface Jail {
   /** Present when the server is root: sandboxes get users of their own. */
   readonly setpriv: string | undefined
   readonly canForbidUsers: boolean
+  /** Present when sandboxes can have networks of their own. */
+  readonly network: PrivateNetwork | undefined
 }
 
 export interface JailOptions {
   /** User and group of the host for the sandbox, when the server is root. */
   readonly user: number | null
-  readonly network: 'shared' | 'none'
+  readonly network: SandboxNetworkMode
   readonly env: Readonly<Record<string, string>>
   /** As seen from inside. */
   readonly workingDir: string
@@ -58,14 +62,25 @@ export async function jailCommand(
   options: JailOptions,
   command: readonly string[],
 ): Promise<JailedCommand> {
-  const { bubblewrap, setpriv } = jail
+  const { bubblewrap, setpriv, network } = jail
+  const isPrivate = options.network === 'private' && network !== undefined
   const id = String(options.user)
   const switchUser =
     setpriv === undefined || options.user === null
       ? []
       : [setpriv, '--reuid', id, '--regid', id, '--clear-groups', '--bounding-set=-all', '--inh-caps=-all']
   return {
-    command: [bubblewrap, '--args', '3', '--', ...switchUser, bubblewrap, '--args', '4', '--', ...command],
+    command: [
+      ...[
+        bubblewrap,
+        '--args',
+        '3',
+        '--',
+        ...(isPrivate ? enterNetwork(network, setpriv !== undefined) : []),
+        ...switchUser,
+      ],
+      ...[bubblewrap, '--args', '4', '--', ...command],
+    ],
     argumentLists: [await jailArguments(options), identityArguments(options, jail.canForbidUsers)],
   }
 }
@@ -82,11 +97,16 @@ async function jailArguments(options: JailOptions): Promise<readonly string[]> {
   for (const [source, target] of readOnlyBinds) mounts.add(target, ['--ro-bind-try', source, target])
   for (const [source, target] of writableBinds) mounts.add(target, ['--bind', source, target])
   const asUser = options.user === null ? ['--unshare-user', '--uid', '1000', '--gid', '1000'] : []
-  const rights = options.user === null ? [] : ['CAP_SETUID', 'CAP_SETGID', 'CAP_SETPCAP']
+  const isPrivate = options.network === 'private'
+  const rights = [
+    ...(options.user === null ? [] : ['CAP_SETUID', 'CAP_SETGID', 'CAP_SETPCAP']),
+    ...(isPrivate ? ['CAP_NET_ADMIN'] : []),
+  ]
   return [
     ...['--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try', '--die-with-parent'],
     ...['--hostname', 'slipway', '--new-session'],
-    ...(options.network === 'none' ? ['--unshare-net'] : []),
+    ...(options.network === 'shared' ? [] : ['--unshare-net']),
+    ...(isPrivate ? ['--info-fd', String(infoFd)] : []),
     ...asUser,
     ...mounts.arguments,
     ...['--remount-ro', '/'],
