@@ -20,7 +20,8 @@ let privateHost: GitHost
 beforeAll(async () => {
   openHost = await openGitHost()
   privateHost = await openGitHost({ login: `oauth2:${token}` })
-  fixture = await openSandboxServer()
+  // The Git host of the tests is on loopback.
+  fixture = await openSandboxServer({ env: { SLIPWAY_SANDBOX_NETWORK: 'shared' } })
   user = await createUser(fixture.server)
   await user.setModel(textModel)
   await user.requestOrThrow('POST', '/api/v1/settings', {

@@ -43,6 +43,8 @@ beforeAll(async () => {
       SLIPWAY_LOG_LEVEL: 'debug',
       SLIPWAY_EXPOSE: 'relay',
       SLIPWAY_RECONCILE_SECONDS: '1',
+      // The provider of the tests is on loopback.
+      SLIPWAY_SANDBOX_NETWORK: 'shared',
       SLIPWAY_SANDBOX_SPECS: JSON.stringify(sandboxSpecs()),
       LLM_MODEL: 'openai-compatible/server',
       LLM_API_KEY: plantSecret('server-model-key'),

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, realpath, rm } from 'node:fs/promises'
+import { chown, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -44,6 +44,8 @@ export interface SandboxServerOptions {
   readonly env?: Readonly<Record<string, string>>
   /** The address that it listens on. */
   readonly host?: string
+  /** The user that it runs as, when the tests are root. */
+  readonly uid?: number
   /** Its sandboxes are containers of this engine; otherwise they are processes. */
   readonly engine?: TestEngine
 }
@@ -93,6 +95,7 @@ export class SandboxServer implements AsyncDisposable {
   /** Prepares a server without starting it. */
   static async prepare(options: SandboxServerOptions = {}): Promise<SandboxServer> {
     const data = await realpath(await mkdtemp(join(tmpdir(), 'slipway-conformance-')))
+    if (options.uid !== undefined) await chown(data, options.uid, options.uid)
     return new SandboxServer(data, await freePort(), options)
   }
 
@@ -320,7 +323,9 @@ export class SandboxServer implements AsyncDisposable {
       replacement === undefined
         ? [cliMain, '--json', 'sandbox-server', ...listenArgs]
         : [replacement.main, ...listenArgs, ...(replacement.args ?? [])]
+    const { uid } = this.#options
     const child = spawn(process.execPath, args, {
+      ...(uid === undefined ? {} : { uid, gid: uid }),
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
         ...inheritedEnv(),

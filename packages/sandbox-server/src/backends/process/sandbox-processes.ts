@@ -1,6 +1,7 @@
 import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { isFrozen, killCgroups, listCgroupProcesses, setFrozen } from './cgroups/sandbox-cgroups.ts'
-import { ignoreErrors, waitUntil } from './host/files.ts'
+import { ignoreErrors, readSmallFile, waitUntil } from './host/files.ts'
 import {
   hasHomeBelow,
   listDescendants,
@@ -26,12 +27,23 @@ async function listSandboxProcesses(paths: SandboxPaths, record: SandboxRecord):
   const leaders = supervisors.map(({ pid }) => pid)
   const pids = new Set(inCgroups)
   for (const leader of leaders) for (const { pid } of listDescendants(everything, leader)) pids.add(pid)
+  for (const pid of await listNetworkProcesses(paths)) pids.add(pid)
   // The number of a session is surely of this sandbox while its leader runs.
   const unjailed = record.isJailed ? [] : everything
   const isMarked = await Promise.all(unjailed.map((each) => hasHomeBelow(each, paths.files)))
   for (const [index, { pid, session }] of unjailed.entries())
     if (isMarked[index] || leaders.includes(session)) pids.add(pid)
   return everything.filter(({ pid }) => pids.has(pid) && !leaders.includes(pid))
+}
+
+/** What connects the networks of its starts, also when the supervisor has ended: their commands name the folder. */
+async function listNetworkProcesses(paths: SandboxPaths): Promise<readonly number[]> {
+  const names = (await listRootFiles(paths)).filter((name) => name.endsWith('.pasta'))
+  const pids = await Promise.all(
+    names.map(async (name) => Number((await readSmallFile(join(paths.root, name))) ?? 0)),
+  )
+  const commands = await Promise.all(pids.map((pid) => readSmallFile(`/proc/${pid}/cmdline`)))
+  return pids.filter((_, index) => commands[index]?.includes(`${paths.root}/`))
 }
 
 /** The supervisors of all starts that still run. */

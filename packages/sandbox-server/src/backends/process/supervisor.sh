@@ -62,21 +62,23 @@ connect() {
   shift $((total - words))
   for last; do :; done
   [ "$last" = --netns ] && child=/proc/self/fd/7
-  exec "$@" "$child"
+  program=$1
+  shift
+  exec "$program" --pid "$root/fifo.$epoch.pasta" "$@" "$child"
 }
 if [ "$words" -eq 0 ]; then
   (run "$@")
   code=$?
 else
-  info=$root/fifo.$epoch.info hold=$root/fifo.$epoch.hold child=
+  info=$root/fifo.$epoch.info hold=$root/fifo.$epoch.hold child= seen=
   mkfifo "$info" "$hold" || fail 'no fifo can be made for its network'
-  (run "$@") 5> "$info" &
+  (run "$@") 5> "$info" 6>&5 &
   program=$!
-  # Read to its end: bubblewrap writes it in parts.
-  while read -r name value; do
-    case $name in '"child-pid":') child=${value%,} ;; '}') break ;; esac
+  # Bubblewrap writes its pid in JSON and sets the loopback device up; then the program in its namespaces is ready.
+  while [ "$seen" != .. ] && read -r name value; do
+    case $name in '"child-pid":') child=${value%,} ;; '}' | ready) seen=$seen. ;; esac
   done < "$info"
-  if [ -n "$child" ]; then
+  if [ "$seen" = .. ]; then
     (connect "$@") 3<&- 4<&- 7< "/proc/$child/ns/net" &
     network=$!
     (exec > /dev/null 2>&1 3<&- 4<&-; read -r _ < "$hold"; kill -9 "$network") &

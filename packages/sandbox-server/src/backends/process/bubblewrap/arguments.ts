@@ -96,11 +96,13 @@ async function jailArguments(options: JailOptions): Promise<readonly string[]> {
   await addReadableMounts(mounts, readable, inaccessible)
   for (const [source, target] of readOnlyBinds) mounts.add(target, ['--ro-bind-try', source, target])
   for (const [source, target] of writableBinds) mounts.add(target, ['--bind', source, target])
-  const asUser = options.user === null ? ['--unshare-user', '--uid', '1000', '--gid', '1000'] : []
   const isPrivate = options.network === 'private'
+  // Only 0 stays in the user namespace that owns the network: for others bubblewrap makes a second one.
+  const inner = isPrivate ? '0' : '1000'
+  const asUser = options.user === null ? ['--unshare-user', '--uid', inner, '--gid', inner] : []
   const rights = [
     ...(options.user === null ? [] : ['CAP_SETUID', 'CAP_SETGID', 'CAP_SETPCAP']),
-    ...(isPrivate ? ['CAP_NET_ADMIN'] : []),
+    ...(isPrivate ? ['CAP_NET_ADMIN', 'CAP_SETPCAP'] : []),
   ]
   return [
     ...['--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try', '--die-with-parent'],

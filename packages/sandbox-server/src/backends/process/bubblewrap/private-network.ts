@@ -27,8 +27,10 @@ export function pastaCommand(
   ]
 }
 
-/** Waits for the network, closes the way to addresses of the host, and goes on with the arguments after the first. */
+/** Says that it is there, waits for the network, closes the way to addresses of the host, and goes on with the arguments after the first. */
 const enterScript = `
+echo ready >&6
+exec 6>&-
 tries=0
 until [ -n "$(ip -4 route show default)" ]; do
   tries=$((tries + 1))
@@ -42,7 +44,7 @@ exec "$@"`
 /** The beginning of a command in the new namespaces, which then runs without the right to change the network. */
 export function enterNetwork({ setpriv }: PrivateNetwork, isRoot: boolean): readonly string[] {
   // As root it becomes another user afterwards, which drops every right.
-  const drop = isRoot ? [] : [setpriv, '--inh-caps=-all', '--ambient-caps=-all']
+  const drop = isRoot ? [] : [setpriv, '--bounding-set=-all', '--inh-caps=-all']
   return ['/bin/sh', '-c', enterScript, 'slipway-network', blockedRanges().join(' '), ...drop]
 }
 
