@@ -30,19 +30,16 @@ export class AgentSockets {
     const { id, epoch, isJailed } = record
     const name = socketName(epoch)
     const path = join(paths.sockets, name)
-    if (isJailed && !(await isSocket(path))) await linkSocket(paths, path)
+    if (isJailed && !(await isSocket(path)) && (await linkSocket(paths, path))) this.#checked.delete(id)
     const short = await shortSocketPath(this.#directory, paths, name)
-    if (short === undefined || !(await isSocket(path))) {
+    if (short === undefined) return undefined
+    if (!(await isSocket(path))) {
       if (isJailed) await rm(path, { force: true })
       return undefined
     }
-    if (this.#checked.get(id) !== epoch) {
-      if (!(await isListener(short, record, supervisor))) {
-        if (isJailed) await rm(path, { force: true })
-        return undefined
-      }
-      this.#checked.set(id, epoch)
-    }
+    // A refused one stays: it may be bound and not listen yet.
+    if (this.#checked.get(id) !== epoch && !(await isListener(short, record, supervisor))) return undefined
+    this.#checked.set(id, epoch)
     return short
   }
 
@@ -52,9 +49,10 @@ export class AgentSockets {
 }
 
 /** A hidden second name of the socket: the sandbox could replace its own by a link to one of the host. */
-async function linkSocket(paths: SandboxPaths, path: string): Promise<void> {
+async function linkSocket(paths: SandboxPaths, path: string): Promise<boolean> {
   const codes = ['ENOENT', 'EEXIST', 'EPERM', 'EXDEV', 'ENOTDIR', 'ENOSPC', 'EACCES']
-  await ignoreErrors(codes, link(join(paths.data, agentSocketName), path))
+  const linked = link(join(paths.data, agentSocketName), path).then(() => true)
+  return (await ignoreErrors(codes, linked)) ?? false
 }
 
 async function isSocket(path: string): Promise<boolean> {

@@ -102,7 +102,9 @@ async function jailArguments(options: JailOptions): Promise<readonly string[]> {
   const asUser = options.user === null ? ['--unshare-user', '--uid', inner, '--gid', inner] : []
   const rights = [
     ...(options.user === null ? [] : ['CAP_SETUID', 'CAP_SETGID', 'CAP_SETPCAP']),
-    ...(isPrivate ? ['CAP_NET_ADMIN', 'CAP_SETPCAP'] : []),
+    ...(isPrivate ? ['CAP_NET_ADMIN'] : []),
+    // To drop the others, and to make user 1000 in a namespace within that of user 0.
+    ...(isPrivate && options.user === null ? ['CAP_SETPCAP', 'CAP_SETFCAP'] : []),
   ]
   return [
     ...['--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try', '--die-with-parent'],

@@ -44,7 +44,7 @@ exec "$@"`
 /** The beginning of a command in the new namespaces, which then runs without the right to change the network. */
 export function enterNetwork({ setpriv }: PrivateNetwork, isRoot: boolean): readonly string[] {
   // As root it becomes another user afterwards, which drops every right.
-  const drop = isRoot ? [] : [setpriv, '--bounding-set=-all', '--inh-caps=-all']
+  const drop = isRoot ? [] : [setpriv, '--bounding-set=-all,+setfcap', '--inh-caps=-all']
   return ['/bin/sh', '-c', enterScript, 'slipway-network', blockedRanges().join(' '), ...drop]
 }
 
