@@ -370,3 +370,50 @@ test('its own agent server runs without a network', { timeout: 2 * minuteMs }, a
   await at.backend.remove(id)
   expect(await at.listRemains(id)).toEqual([])
 })
+
+test('system calls that load code into the kernel or mount file systems are refused', {
+  timeout: 2 * minuteMs,
+}, async (context) => {
+  const { run } = await startJailed(context)
+  expect(String((await run(read('/proc/self/status'))).result)).toMatch(/^Seccomp:\s+2$/m)
+  // keyctl(KEYCTL_GET_KEYRING_ID) and io_uring_setup need no rights: only the filter refuses them.
+  const calls = `
+import ctypes, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+arm = platform.machine() == 'aarch64'
+numbers = {'keyctl': 219 if arm else 250, 'io_uring_setup': 425, 'userfaultfd': 282 if arm else 323, 'getpid': 172 if arm else 39}
+for name, number in numbers.items():
+    print(name, libc.syscall(number, 0, 0, 0) > 0 and 'works' or ctypes.get_errno())`
+  const { result } = await run(`
+    return require('node:child_process').spawnSync('python3', ['-c', ${JSON.stringify(calls)}], { encoding: 'utf8' }).stdout`)
+  if (result === null || result === '') context.skip('python3 is not installed')
+  expect(String(result).trim().split('\n')).toEqual([
+    'keyctl 1',
+    'io_uring_setup 1',
+    'userfaultfd 1',
+    'getpid works',
+  ])
+})
+
+test('its own agent server opens no debugger on a signal', { timeout: 2 * minuteMs }, async (context) => {
+  const { at, order } = await startJailed(context)
+  await at.backend.remove(order.id)
+  const own = at.createConfig({ network: 'none' })
+  await at.backend.start(own)
+  await waitAlive(at.backend, own.id)
+  const root = sandboxPaths(at.directory, own.id).data
+  const server = (await listProcesses()).find(({ pid }) => {
+    const command = textOfProcess(pid, 'cmdline')
+    return command.startsWith(process.execPath) && command.includes('agent-server') && sees(pid, root)
+  })
+  expect(server).toBeDefined()
+  process.kill(server?.pid ?? 0, 'SIGUSR1')
+  // A signal that is not caught would end it; the debugger would listen.
+  await waitAlive(at.backend, own.id)
+  expect(textOfProcess(server?.pid ?? 0, 'net/tcp')).not.toMatch(/0100007F:240D /)
+})
+
+/** Whether a folder is mounted for a process. */
+function sees(pid: number, folder: string): boolean {
+  return textOfProcess(pid, 'mountinfo').includes(folder)
+}

@@ -121,6 +121,11 @@ nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 `
 const group = 'root:x:0:\nslipway:x:1000:\nnogroup:x:65534:\n'
 
+/** A signal of another program of the sandbox must not open Node's debugger, which has the rights of the server. */
+function withoutDebugger([program = '', ...args]: readonly string[]): readonly string[] {
+  return program === process.execPath ? [program, '--disable-sigusr1', ...args] : [program, ...args]
+}
+
 const maxTemporaryBytes = 512 << 20
 
 /** How the program of a sandbox is started, in a jail where there is one. */
@@ -140,7 +145,7 @@ export async function buildLaunch(
       ? await shortSocketPath(deps.directory, paths, socketName(record.epoch))
       : join(data, agentSocketName)
   const address = ['--socket', must(socket, 'the path of a socket'), '--data', data]
-  const program = [...(isOwnProgram ? deps.agentCommand : config.command), ...address]
+  const program = [...(isOwnProgram ? withoutDebugger(deps.agentCommand) : config.command), ...address]
   const common = {
     paths,
     epoch: record.epoch,
@@ -158,7 +163,7 @@ export async function buildLaunch(
   })
   if (jail === undefined) {
     const env = environment(paths.homeDirectory, paths.temporary, code ?? '')
-    return { ...common, command: program, env, cwd: record.workingDir, pasta: [], argumentLists: [] }
+    return { ...common, command: program, env, cwd: record.workingDir, pasta: [], inputs: [] }
   }
   const mount = workingDirMount(record.workingDir, deps.readable)
   const externalTarget = typeof mount === 'string' ? undefined : mount.target

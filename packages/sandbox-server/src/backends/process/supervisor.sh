@@ -20,7 +20,7 @@ read -r record < "$root/process.json" || fail 'it was removed before it began'
 case $record in *"$epoch"*) ;; *) exit 125 ;; esac
 mkfifo "$root/fifo.$epoch" || fail 'no fifo can be made for its output'
 (
-  exec < "$root/fifo.$epoch" 3<&- 4<&-
+  exec < "$root/fifo.$epoch" 3<&- 4<&- 5<&-
   size=0
   mv -f "$root/output" "$root/output.1"
   while :; do
@@ -61,7 +61,7 @@ connect() {
   while [ "$left" -gt 0 ]; do set -- "$@" "$1"; shift; left=$((left - 1)); done
   shift $((total - words))
   for last; do :; done
-  [ "$last" = --netns ] && child=/proc/self/fd/7
+  [ "$last" = --netns ] && child=/proc/self/fd/8
   program=$1
   shift
   exec "$program" --pid "$root/fifo.$epoch.pasta" "$@" "$child"
@@ -72,23 +72,29 @@ if [ "$words" -eq 0 ]; then
 else
   info=$root/fifo.$epoch.info hold=$root/fifo.$epoch.hold child= seen=
   mkfifo "$info" "$hold" || fail 'no fifo can be made for its network'
-  (run "$@") 5> "$info" 6>&5 &
+  (run "$@") 6> "$info" 7>&6 &
   program=$!
   # Bubblewrap writes its pid in JSON and sets the loopback device up; then the program in its namespaces is ready.
   while [ "$seen" != .. ] && read -r name value; do
     case $name in '"child-pid":') child=${value%,} ;; '}' | ready) seen=$seen. ;; esac
   done < "$info"
   if [ "$seen" = .. ]; then
-    (connect "$@") 3<&- 4<&- 7< "/proc/$child/ns/net" &
-    network=$!
-    (exec > /dev/null 2>&1 3<&- 4<&-; read -r _ < "$hold"; kill -9 "$network") &
-    exec 8> "$hold"
+    (
+      exec 3<&- 4<&- 5<&- 8< "/proc/$child/ns/net"
+      connect "$@" &
+      # Not reaped here, so its pid stays its own.
+      network=$!
+      exec > /dev/null 2>&1 8<&-
+      read -r _ < "$hold"
+      kill -9 "$network"
+    ) &
+    exec 9> "$hold"
   fi
   rm -f "$info" "$hold"
   wait "$program"
   code=$?
   # Ends the network too.
-  exec 8>&-
+  exec 9>&-
 fi
 # Waits for the end of its output; a process that it left behind may keep the output open.
 exec > /dev/null 2>&1

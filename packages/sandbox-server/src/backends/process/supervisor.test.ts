@@ -29,7 +29,7 @@ async function open() {
     command: ['/bin/sh', '-c', script],
     env: { PATH: '/usr/bin:/bin' },
     cwd: paths.root,
-    argumentLists: [],
+    inputs: [],
     ...overrides,
   })
   const ended = (epoch = 'aaaa') => waitForValue(() => readExit(paths, epoch), 'an exit')
@@ -105,7 +105,7 @@ test('lists of arguments come whole, by a file without a name, also large ones',
   await writeFile(place.record, '{"epoch":"aaaa"}\n')
   const list = Array.from({ length: 3_000 }, (_, i) => `ä ${i} "'$\\ ${'x'.repeat(100)}`)
   const script = `ls -a ${place.root} > ${place.root}/names; cat <&3 > ${place.root}/three; cat <&4 > ${place.root}/four`
-  await launchSupervisor(options(script, { argumentLists: [list, ['second']] }))
+  await launchSupervisor(options(script, { inputs: [list, ['second']] }))
   expect(await ended()).toEqual({ code: 0, message: '' })
   expect(await readFile(join(place.root, 'three'), 'utf8')).toBe(`${list.join('\0')}\0`)
   expect(await readFile(join(place.root, 'four'), 'utf8')).toBe('second\0')

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { JailedCommand } from './bubblewrap/arguments.ts'
-import { openArgumentFiles } from './bubblewrap/spawn-with-fds.ts'
+import { openInputFiles } from './bubblewrap/spawn-with-fds.ts'
 import { readSmallFile, waitUntil } from './host/files.ts'
 import { findProcess, type Process, parseProcStat } from './host/processes.ts'
 import { hostEnvironment, hostPath } from './host/run-program.ts'
@@ -33,7 +33,7 @@ export async function launchSupervisor(options: LaunchOptions): Promise<ChildPro
   const maxFileBlocks = maxFileBytes === undefined ? '-' : Math.ceil(maxFileBytes / 512)
   const limits = [maxOpenFiles ?? '-', maxFileBlocks]
   const args = [paths.root, epoch, ...limits, groups.length, pasta.length, hostPath]
-  await using files = await openArgumentFiles(options.argumentLists, paths.root)
+  await using files = await openInputFiles(options.inputs, paths.root)
   const child = spawn(
     '/bin/sh',
     ['-c', supervisorScript, 'slipway-sandbox', ...args.map(String), ...groups, ...pasta, ...command],

@@ -4,6 +4,7 @@ import { exists, isWithin } from '@slipway/shared/fs'
 import type { SandboxNetworkMode } from '../../backend.ts'
 import { ignoreErrors } from '../host/files.ts'
 import { enterNetwork, infoFd, type PrivateNetwork } from './private-network.ts'
+import { seccompFilter } from './seccomp.ts'
 import systemPaths from './system-paths.json' with { type: 'json' }
 
 /** Paths of a sandbox, as seen from inside. */
@@ -45,10 +46,10 @@ export interface JailOptions {
   readonly temporaryBytes: number
 }
 
-/** A command, and the lists of arguments that it reads from the descriptors 3, 4, … */
+/** A command, and what it reads from the descriptors 3, 4, …: lists of arguments, or bytes. */
 export interface JailedCommand {
   readonly command: readonly string[]
-  readonly argumentLists: readonly (readonly string[])[]
+  readonly inputs: readonly (readonly string[] | Buffer)[]
 }
 
 /**
@@ -63,6 +64,7 @@ export async function jailCommand(
   command: readonly string[],
 ): Promise<JailedCommand> {
   const { bubblewrap, setpriv, network } = jail
+  const filter = seccompFilter()
   const isPrivate = options.network === 'private' && network !== undefined
   const id = String(options.user)
   const switchUser =
@@ -81,7 +83,11 @@ export async function jailCommand(
       ],
       ...[bubblewrap, '--args', '4', '--', ...command],
     ],
-    argumentLists: [await jailArguments(options), identityArguments(options, jail.canForbidUsers)],
+    inputs: [
+      await jailArguments(options),
+      identityArguments(options, jail.canForbidUsers, filter !== undefined),
+      ...(filter === undefined ? [] : [filter]),
+    ],
   }
 }
 
@@ -118,8 +124,13 @@ async function jailArguments(options: JailOptions): Promise<readonly string[]> {
   ]
 }
 
-function identityArguments({ env, workingDir }: JailOptions, canForbidUsers: boolean): readonly string[] {
+function identityArguments(
+  { env, workingDir }: JailOptions,
+  canForbidUsers: boolean,
+  hasFilter: boolean,
+): readonly string[] {
   return [
+    ...(hasFilter ? ['--seccomp', '5'] : []),
     ...['--unshare-user', ...(canForbidUsers ? ['--disable-userns'] : []), '--uid', '1000', '--gid', '1000'],
     ...['--die-with-parent', '--dev-bind', '/', '/', '--cap-drop', 'ALL', '--clearenv'],
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),

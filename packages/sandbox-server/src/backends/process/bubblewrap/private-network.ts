@@ -7,7 +7,7 @@ export interface PrivateNetwork {
 }
 
 /** The descriptor on which bubblewrap reports the process in the new namespaces. */
-export const infoFd = 5
+export const infoFd = 6
 
 /**
  * The beginning of a pasta command, to which the supervisor adds its target. IPv4 only. No port is forwarded
@@ -29,8 +29,8 @@ export function pastaCommand(
 
 /** Says that it is there, waits for the network, closes the way to addresses of the host, and goes on with the arguments after the first. */
 const enterScript = `
-echo ready >&6
-exec 6>&-
+echo ready >&7
+exec 7>&-
 tries=0
 until [ -n "$(ip -4 route show default)" ]; do
   tries=$((tries + 1))

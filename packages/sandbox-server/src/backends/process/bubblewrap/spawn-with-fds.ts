@@ -16,25 +16,28 @@ export function trackExit(child: ChildProcess) {
 
 /** Starts a command of a jail. `stdio`: the first three descriptors. */
 export async function spawnWithFds(
-  { command, argumentLists }: JailedCommand,
+  { command, inputs }: JailedCommand,
   folder: string,
   stdio: readonly ('ignore' | 'pipe')[],
 ): Promise<SpawnedProgram> {
   const [program = '', ...args] = command
-  await using files = await openArgumentFiles(argumentLists, folder)
+  await using files = await openInputFiles(inputs, folder)
   return trackExit(spawn(program, args, { env: hostEnvironment, stdio: [...stdio, ...files.fds] }))
 }
 
-/** Open files without a name, one for each list: arguments may be secret, and processes' are public. */
-export async function openArgumentFiles(
-  lists: JailedCommand['argumentLists'],
+/** Open files without a name, one for each input: arguments may be secret, and processes' are public. */
+export async function openInputFiles(
+  inputs: JailedCommand['inputs'],
   folder: string,
 ): Promise<AsyncDisposable & { readonly fds: readonly number[] }> {
   const files: FileHandle[] = []
-  for (const [index, list] of lists.entries()) {
+  for (const [index, input] of inputs.entries()) {
     const path = join(folder, `arguments.${index}`)
     await rm(path, { force: true })
-    await writeFile(path, `${list.join('\0')}\0`, { flag: 'wx', mode: 0o600 })
+    await writeFile(path, Buffer.isBuffer(input) ? input : `${input.join('\0')}\0`, {
+      flag: 'wx',
+      mode: 0o600,
+    })
     files.push(await open(path))
     await rm(path)
   }
