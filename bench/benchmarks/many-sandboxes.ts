@@ -54,7 +54,7 @@ const answers = { '/ready': '{"status":"ready"}', '/alive': '{"status":"ok"}', '
 require('node:http').createServer((request, response) => {
   const answer = answers[request.url]
   response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' }).end(answer ?? '{}')
-}).listen(Number(after('--port')), after('--host'))
+}).listen(after('--socket'))
 `
 
 /** Starts them, a few at a time, and pauses nine of ten. */

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { chown, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -331,6 +332,8 @@ export class SandboxServer implements AsyncDisposable {
         ...inheritedEnv(),
         SLIPWAY_API_KEY: administratorKey,
         SLIPWAY_LOG_LEVEL: 'info',
+        // Without pasta sandboxes have no network of their own, and the server refuses to start.
+        ...(existsSync('/usr/bin/pasta') ? {} : { SLIPWAY_SANDBOX_NETWORK: 'shared' }),
         ...engineEnv(this.#options.engine),
         ...this.#options.env,
         ...env,

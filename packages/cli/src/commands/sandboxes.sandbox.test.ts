@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -69,6 +70,7 @@ beforeAll(async () => {
   server = spawnCli(['sandbox-server', '--port', '0', '--data', join(directory, 'data'), '--json'], {
     SLIPWAY_LOG_LEVEL: 'error',
     SLIPWAY_API_KEY: '',
+    SLIPWAY_SANDBOX_NETWORK: existsSync('/usr/bin/pasta') ? '' : 'shared',
   })
   for await (const chunk of must(server.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
     const answer: { url: string; key: string } = JSON.parse(String(chunk))
@@ -171,7 +173,7 @@ test('what waits for an answer ends with code 3 and says how to give it', async 
     expect(last).toMatchObject({ execution_status: 'waiting_for_confirmation', sandbox_status: 'RUNNING' })
     expect(code).toBe(3)
     expect(stderr).toMatch(
-      /SLIPWAY_URL=http:\/\/127\.0\.0\.1:\d+ SLIPWAY_SESSION_API_KEY=\.\.\. slipway confirm/,
+      /SLIPWAY_URL=http:\/\/127\.0\.0\.1:\d+\/sandboxes\/[\w-]+\/agent SLIPWAY_SESSION_API_KEY=\.\.\. slipway confirm/,
     )
     // The words of the advice do what they say.
     const listed = await client.call('searchAppConversations', { query: {} })

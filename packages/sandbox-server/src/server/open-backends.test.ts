@@ -31,3 +31,30 @@ test('SLIPWAY_ISOLATION=none accepts ordinary processes', async () => {
     rmSync(directory, { recursive: true })
   }
 })
+
+test('sandboxes share the network of the machine only when that is asked for', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'slipway-backends-'))
+  const open = async (env: Record<string, string>, isIsolationOptional: boolean) => {
+    const opened = openBackends(readConfig({ SLIPWAY_ISOLATION: 'none', ...env }), {
+      ...{ directory, socketDirectory: directory, ledgerId: 'ledger-of-this-test-0123', log: () => {} },
+      agent: { command: [process.execPath], readable: [] },
+      isIsolationOptional,
+    })
+    return (await opened).get('process')
+  }
+  try {
+    // Ordinary processes are in the network of the machine, whatever their spec says.
+    const backend = await open({}, false)
+    expect(backend?.hostUrl(4711, 'private')).toBe('http://127.0.0.1:4711')
+    const networks = (env: Record<string, string>) => readConfig(env).specs.map(({ network }) => network)
+    expect(networks({})).toEqual(['private'])
+    expect(networks({ SLIPWAY_SANDBOX_NETWORK: 'shared' })).toEqual(['shared'])
+    const specs = '[{"id":"a"},{"id":"b","network":"none"}]'
+    expect(networks({ SLIPWAY_SANDBOX_SPECS: specs, SLIPWAY_SANDBOX_NETWORK: 'shared' })).toEqual([
+      'shared',
+      'none',
+    ])
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+})
