@@ -82,7 +82,9 @@ export class ExampleRunner implements AsyncDisposable {
   "slipway "*) shift; exec node ${cliMain} "$@" ;;
   *) echo "npx $1: unknown" >&2; exit 2 ;;
 esac`,
-      curl: 'command -p curl --max-time 4 "$@"; code=$?; [ $code -eq 28 ] || exit $code',
+      // The stream of a start has an end.
+      curl: `case "$*" in *stream-start*) seconds=60 ;; *) seconds=4 ;; esac
+command -p curl --max-time $seconds "$@"; code=$?; [ $code -eq 28 ] || exit $code`,
     }
     await mkdir(this.#bin)
     for (const [name, script] of Object.entries(commands)) {
