@@ -248,7 +248,6 @@ describe('the life of a sandbox', () => {
 
 test('secrets can be read with the session key of a running sandbox of their owner, and with no other', async () => {
   const ann = await createUser(server)
-  const [mine, other] = [await ann.startRunningSandbox(), await user.startRunningSandbox()]
   await ann.requestOrThrow('POST', '/api/v1/secrets', {
     name: 'NPM',
     value: 'npm-value-é\n',
@@ -256,6 +255,7 @@ test('secrets can be read with the session key of a running sandbox of their own
   })
   const providers = { provider_tokens: { github: { token: 'ghp-of-ann' } } }
   await ann.requestOrThrow('POST', '/api/v1/secrets/git-providers', providers)
+  const [mine, other] = [await ann.startRunningSandbox(), await user.startRunningSandbox()]
   const ask = async (id: string, name: string, headers: Record<string, string>) => {
     const response = await fetch(`${server.url}/api/v1/sandboxes/${id}/settings/secrets${name}`, { headers })
     return { status: response.status, text: await response.text() }

@@ -7,6 +7,7 @@ import { hideFromDebuggers } from '@slipway/shared/process'
 import { Cipher, openControlPlaneStore, openStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
+import { LookupSecrets } from './accounts/lookup-secrets.ts'
 import { Quota } from './accounts/quota.ts'
 import { bootstrapKey } from './auth/api-keys.ts'
 import { Authenticator, auditCaller } from './auth/authenticator.ts'
@@ -105,6 +106,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     ...(options.onStep === undefined ? {} : { onStep: options.onStep }),
   })
   const accounts = new Accounts({ ...config, documents: controlPlane.documents, cipher })
+  const lookupSecrets = new LookupSecrets(accounts, controlPlane.sandboxes)
   const quota = new Quota({
     users: controlPlane.users,
     rows: controlPlane.quota,
@@ -140,7 +142,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   })
   const sandboxFacingHandlers = {
     ...webhookHandlers({ ingest, pendingMessages }),
-    ...secretHandlers({ accounts }),
+    ...secretHandlers({ accounts, lookupSecrets }),
   }
   const handlers = {
     ...sandboxFacingHandlers,
@@ -149,7 +151,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       backends,
       checkStorage: () => storage.health.check(),
     }),
-    ...sandboxHandlers({ sandboxes, specs }),
+    ...sandboxHandlers({ sandboxes, specs, lookupSecrets }),
     ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
     ...appConversationHandlers({
       conversations,

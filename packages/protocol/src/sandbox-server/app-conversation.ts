@@ -15,6 +15,7 @@ import {
   uuid,
   withDefault,
 } from '../core/schemas.ts'
+import { secretName } from './account.ts'
 import { sandboxStatus } from './sandbox.ts'
 
 /** Ids are returned as 32 hex digits; dashes are accepted. */
@@ -116,6 +117,9 @@ export const appConversationStartRequest = z
     public: nullAsUndefined(z.boolean()),
     plugins: nullAsUndefined(z.array(extensionSource).max(50)),
     secrets: nullAsUndefined(startSecrets),
+    secret_names: nullAsUndefined(z.array(secretName).max(1_000)).meta({
+      description: 'The stored secrets that it gets, and that its sandbox may look up; all unless given.',
+    }),
     disabled_skills: nullAsUndefined(z.array(z.string())),
     max_iterations: nullAsUndefined(z.int().min(1)),
     confirmation_mode: nullAsUndefined(z.boolean()),

@@ -27,7 +27,11 @@ async function server(options: Partial<SandboxesOptions> = {}) {
     keys[id] = (await issueApiKey(at.controlPlane.users, id, { scopes: ['read', 'write'] }, now())).key
   }
   const callers = new Authenticator({ users: at.controlPlane.users, sandboxes, keys: [], now })
-  const handlers = sandboxHandlers({ sandboxes, specs: createSpecs(specs) })
+  const handlers = sandboxHandlers({
+    sandboxes,
+    specs: createSpecs(specs),
+    lookupSecrets: { grantAll: async () => {} },
+  })
   const names = Object.keys(handlers) as (keyof typeof handlers)[]
   const errors: string[] = []
   const web = createApp(only(sandboxServerRoutes, names), handlers, {

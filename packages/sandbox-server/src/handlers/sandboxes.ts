@@ -1,6 +1,7 @@
 import type { Handlers } from '@slipway/http'
 import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
 import { ownedBy } from '@slipway/storage'
+import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
 import { getCaller, hideSessionKey } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { SandboxSpecs } from '../sandboxes/state/specs.ts'
@@ -8,8 +9,12 @@ import type { SandboxSpecs } from '../sandboxes/state/specs.ts'
 const success = { json: { success: true } }
 
 /** Sandboxes of the caller, and the specs (wire 1.2, 1.3). Sandboxes of others are missing. */
-export function sandboxHandlers(deps: { readonly sandboxes: Sandboxes; readonly specs: SandboxSpecs }) {
-  const { sandboxes, specs } = deps
+export function sandboxHandlers(deps: {
+  readonly sandboxes: Sandboxes
+  readonly specs: SandboxSpecs
+  readonly lookupSecrets: Pick<LookupSecrets, 'grantAll'>
+}) {
+  const { sandboxes, specs, lookupSecrets } = deps
   return {
     async searchSandboxes(request) {
       const caller = getCaller(request)
@@ -33,6 +38,7 @@ export function sandboxHandlers(deps: { readonly sandboxes: Sandboxes; readonly 
         spec: request.query.sandbox_spec_id,
         idempotencyKey: request.header('idempotency-key'),
       })
+      await lookupSecrets.grantAll(row)
       return { json: await sandboxes.getInfo(row) }
     },
     async pauseSandbox(request) {

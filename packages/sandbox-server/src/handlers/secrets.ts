@@ -1,15 +1,14 @@
 import type { Handlers } from '@slipway/http'
 import { Problem, type sandboxServerRoutes } from '@slipway/protocol'
-import { ownMember } from '@slipway/shared/json'
 import type { SandboxRow } from '@slipway/storage'
 import type { Accounts } from '../accounts/accounts.ts'
+import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
 import { getCaller, getCallingSandbox } from '../auth/authenticator.ts'
 import { checkProviderHost } from '../start/git-repository.ts'
 
-const tokenSuffix = '_token'
-
-/** Secrets of users. Only a running sandbox of the same user gets values. */
-export function secretHandlers({ accounts: { userSecrets, gitProviders } }: { readonly accounts: Accounts }) {
+/** Secrets of users. Only a running sandbox of the same user gets values, and only of granted ones. */
+export function secretHandlers(deps: { readonly accounts: Accounts; readonly lookupSecrets: LookupSecrets }) {
+  const { userSecrets, gitProviders } = deps.accounts
   return {
     async searchSecrets(request) {
       const { limit, page_id, name__contains } = request.query
@@ -44,21 +43,13 @@ export function secretHandlers({ accounts: { userSecrets, gitProviders } }: { re
       return { json: { message: 'The tokens are deleted.' } }
     },
     async listSandboxSecrets(request) {
-      const { owner } = requireRunning(getCallingSandbox(request), request.params.sandbox_id)
-      const tokens = Object.entries(await gitProviders.read(owner)).filter(([, { token }]) => token)
-      const secrets = [
-        ...(await userSecrets.list(owner ?? '')),
-        ...tokens.map(([name]) => ({ name: name + tokenSuffix, description: `Token of ${name}` })),
-      ]
-      return { json: { secrets } }
+      const sandbox = requireRunning(getCallingSandbox(request), request.params.sandbox_id)
+      return { json: { secrets: await deps.lookupSecrets.list(sandbox) } }
     },
     async getSandboxSecret(request) {
       const { sandbox_id, name } = request.params
-      const { owner } = requireRunning(getCallingSandbox(request), sandbox_id)
-      const provider = name.endsWith(tokenSuffix) ? name.slice(0, -tokenSuffix.length) : ''
-      const value =
-        (await userSecrets.getValue(name, owner ?? '')) ??
-        ownMember(await gitProviders.read(owner), provider)?.token
+      const sandbox = requireRunning(getCallingSandbox(request), sandbox_id)
+      const value = await deps.lookupSecrets.getValue(sandbox, name)
       if (value === undefined) throw secretNotFound()
       return { bytes: Buffer.from(value), contentType: 'text/plain; charset=utf-8' }
     },

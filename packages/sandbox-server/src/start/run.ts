@@ -6,6 +6,7 @@ import type { Redactor, Secret } from '@slipway/shared/redaction'
 import type { AppConversationRow } from '@slipway/storage'
 import type { AccountSecrets, Accounts } from '../accounts/accounts.ts'
 import type { GitProviders, GitToken } from '../accounts/git-providers.ts'
+import { providerTokenName } from '../accounts/lookup-secrets.ts'
 import type { UserSettingsStore } from '../accounts/settings.ts'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
@@ -140,15 +141,25 @@ function requireRepository(
   throw new StartError(`Unknown Git host for ${git_provider}; store a token together with its host.`)
 }
 
-/** Secrets of the account, redacted from now on, and the provider's token, so that the agent can push. */
+/**
+ * Secrets of the account that the request names, redacted and granted to the sandbox from now on, and the
+ * provider's token, so that the agent can push.
+ */
 async function collectSecrets(
-  { accounts }: StartRunDeps,
-  { scope, request, redactor }: StartJob,
+  { accounts, controlPlane }: StartRunDeps,
+  { scope, request, redactor, choice }: StartJob,
   token: Secret | undefined,
 ): Promise<AccountSecrets> {
-  const stored = await accounts.secrets(scope.owner)
-  for (const { value } of Object.values(stored)) redactor.add(value)
-  const name = `${(request.git_provider ?? defaultProvider).toUpperCase()}_TOKEN`
+  const all = await accounts.secrets(scope.owner)
+  for (const { value } of Object.values(all)) redactor.add(value)
+  const { secret_names: names = Object.keys(all) } = request
+  const missing = names.find((name) => !Object.hasOwn(all, name))
+  if (missing !== undefined) throw new StartError(`There is no secret ${missing}.`)
+  const stored = Object.fromEntries(Object.entries(all).filter(([name]) => names.includes(name)))
+  const provider = request.git_provider ?? defaultProvider
+  const granted = token === undefined ? names : [...names, providerTokenName(provider)]
+  await controlPlane.sandboxes.grantSecrets(choice.row.id, granted)
+  const name = `${provider.toUpperCase()}_TOKEN`
   return token === undefined || Object.hasOwn(stored, name)
     ? stored
     : { ...stored, [name]: { value: token, description: 'Token of the provider of the repository' } }

@@ -87,6 +87,19 @@ function sandboxContract(open: OpenStore): void {
     expect(await reopened.sandboxes.findByKeyHash('h')).toBeUndefined()
   })
 
+  test('names of secrets are granted to one sandbox, survive a restart and go with it', async () => {
+    await using fixture = await open()
+    const { sandboxes } = fixture.store
+    for (const id of ['a', 'b']) await sandboxes.add(sandboxRow({ id }))
+    await sandboxes.grantSecrets('a', ['TWO', 'ONE'])
+    await sandboxes.grantSecrets('a', ['ONE', 'three'])
+    const reopened = await fixture.reopen()
+    expect(await reopened.sandboxes.listGrantedSecrets('a')).toEqual(['ONE', 'TWO', 'three'])
+    expect(await reopened.sandboxes.listGrantedSecrets('b')).toEqual([])
+    await reopened.sandboxes.remove('a')
+    expect(await reopened.sandboxes.listGrantedSecrets('a')).toEqual([])
+  })
+
   test('a sandbox is changed only while the conditions hold', async () => {
     let now = 10
     await using fixture = await open({ now: () => now })

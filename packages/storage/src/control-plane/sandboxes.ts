@@ -52,6 +52,10 @@ export interface SandboxRows extends Rows<SandboxRow> {
   search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>>
   /** Every row, by id, in batches. */
   iterateAll(): AsyncIterable<SandboxRow>
+  /** Lets a sandbox look up the secrets of these names, besides earlier ones, until its row is removed. */
+  grantSecrets(id: string, names: readonly string[]): Promise<void>
+  /** The names that were granted, in order. */
+  listGrantedSecrets(id: string): Promise<readonly string[]>
   /** Sandboxes of an owner whose desired state is `running`, least recently used first. */
   listRunning(owner: string | null): Promise<readonly SandboxRow[]>
 }

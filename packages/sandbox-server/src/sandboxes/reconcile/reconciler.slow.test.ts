@@ -24,6 +24,8 @@ function crashingControlPlane(at: SandboxesFixture, endAt: number) {
     search: (...args) => while_(() => rows.search(...args)),
     listRunning: (...args) => while_(() => rows.listRunning(...args)),
     remove: (...args) => while_(() => rows.remove(...args)),
+    grantSecrets: (...args) => while_(() => rows.grantSecrets(...args)),
+    listGrantedSecrets: (...args) => while_(() => rows.listGrantedSecrets(...args)),
     async *iterateAll() {
       if (isEnded) await never()
       yield* rows.iterateAll()

@@ -8,7 +8,14 @@ import { childrenClause, conversationListing, sandboxClause } from './app-conver
 import { documentSql } from './documents.ts'
 import { countSql, positionSql, targetClause } from './pending-messages.ts'
 import { usedSql } from './quota.ts'
-import { batchClause, keyClause, pooledClause, runningClause, sandboxListing } from './sandboxes.ts'
+import {
+  batchClause,
+  grantedSql,
+  keyClause,
+  pooledClause,
+  runningClause,
+  sandboxListing,
+} from './sandboxes.ts'
 import { controlPlaneMigrations } from './schema.ts'
 import { removeByConversationSql, taskListing, unfinishedClause } from './start-tasks.ts'
 import { type Listing, pageSql } from './table.ts'
@@ -74,7 +81,7 @@ test('every other query searches an index', () => {
     ['api_key', keysClause, hashClause],
     ['pending_message', targetClause],
   ].flatMap(([table, ...tails]) => tails.map((tail) => `SELECT * FROM ${table} ${tail}`))
-  const whole = [removeByConversationSql, documentSql, usedSql, countSql, positionSql]
+  const whole = [removeByConversationSql, documentSql, grantedSql, usedSql, countSql, positionSql]
   for (const step of queryPlans([...tails, ...whole])) expect(step).toMatch(/^(SEARCH |SCALAR SUBQUERY)/)
   const [unfinished] = queryPlans([`SELECT * FROM start_task ${unfinishedClause}`])
   expect(unfinished).toBe('SCAN start_task USING INDEX start_task_unfinished')

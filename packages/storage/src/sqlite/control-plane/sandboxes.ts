@@ -12,6 +12,8 @@ type Change = Parameters<SandboxRows['update']>
 type Members = Change[1]
 
 const batchRows = 200
+const grantSql = 'INSERT INTO sandbox_secret (sandbox, name) VALUES (?, ?) ON CONFLICT DO NOTHING'
+export const grantedSql = 'SELECT name FROM sandbox_secret WHERE sandbox = ? ORDER BY name'
 export const pooledClause = `INDEXED BY sandbox_pool WHERE spec = ? AND owner IS NULL AND wanted = 'running'
   AND status = 'RUNNING' ORDER BY created_at, id LIMIT 1`
 export const runningClause = `INDEXED BY sandbox_running WHERE owner IS ? AND wanted = 'running' ORDER BY used_at, id`
@@ -51,6 +53,23 @@ export class SqliteSandboxRows extends SqliteRows<SandboxRow> implements Sandbox
       const row = this.table.selectFirst(pooledClause, spec)
       return row && this.#update(row, members)
     })
+  }
+
+  override remove(id: string): Promise<boolean> {
+    return this.changes.write(() => {
+      this.db.run('DELETE FROM sandbox_secret WHERE sandbox = ?', id)
+      return this.table.remove(id)
+    })
+  }
+
+  grantSecrets(id: string, names: readonly string[]): Promise<void> {
+    return this.changes.write(() => {
+      for (const name of names) this.db.run(grantSql, id, name)
+    })
+  }
+
+  async listGrantedSecrets(id: string): Promise<readonly string[]> {
+    return this.db.all<[string]>(grantedSql, id).map(([name]) => name)
   }
 
   async search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>> {

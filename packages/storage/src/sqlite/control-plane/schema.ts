@@ -5,4 +5,9 @@ export const controlPlaneMigrations: readonly string[] = [
   readFileSync(new URL('./schema.sql', import.meta.url), 'utf8'),
   `ALTER TABLE api_key ADD COLUMN created_by TEXT;
    CREATE INDEX api_key_created_by ON api_key (created_by) WHERE created_by IS NOT NULL`,
+  `CREATE TABLE sandbox_secret (
+     sandbox TEXT NOT NULL,
+     name TEXT NOT NULL,
+     PRIMARY KEY (sandbox, name)
+   ) STRICT, WITHOUT ROWID`,
 ]
