@@ -23,7 +23,10 @@ export function webhookHandlers(deps: {
       const { params, stream } = request
       const after = parsePosition(request.header('x-slipway-after'))
       const sandbox = getCallingSandbox(request)
-      const head = await ingest.receiveEvents(sandbox, params.conversation_id, { stream, after })
+      const isCompressed = (request.header('content-encoding') ?? 'identity') !== 'identity'
+      const length = Number(request.header('content-length') ?? 0)
+      const body = { stream, isCompressed, length, after }
+      const head = await ingest.receiveEvents(sandbox, params.conversation_id, body)
       if (head === undefined) return success
       const detail = `Earlier events are missing: the log ends at position ${head}`
       return { status: 409, json: { detail, head } }

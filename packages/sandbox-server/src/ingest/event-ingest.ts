@@ -1,4 +1,5 @@
 import { Problem, parseInstant } from '@slipway/protocol'
+import { ByteBudget, ByteBudgetError, type ByteLease } from '@slipway/shared/async'
 import { type AppConversationRow, type SandboxRow, type StoredEvent, toReceivedEvent } from '@slipway/storage'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { parseUuid } from '../conversations/records/conversation-ids.ts'
@@ -9,9 +10,12 @@ import {
 } from '../conversations/records/conversation-info.ts'
 import { maxMetrics, type UsageMetrics } from '../conversations/records/usage-metrics.ts'
 import { applyConversationInfo } from './conversation-update.ts'
-import { type IncomingEvent, readEvents } from './read-events.ts'
+import { type EventBody, type IncomingEvent, readEvents } from './read-events.ts'
 
 const maxConcurrentBodies = 8
+const mebibyte = 1024 * 1024
+/** Of bodies in memory, unpacked. An owner's share is the largest body and some small ones. */
+const bodyLimits = { totalBytes: 256 * mebibyte, bytesPerKey: 72 * mebibyte, maxWaitMs: 10_000 }
 /** `updated_at` moves at most this often for events alone. */
 const touchIntervalMicros = 1_000_000
 
@@ -26,6 +30,7 @@ interface EventIngestDeps extends Omit<ConversationContext, 'fetch'> {
  */
 export class EventIngest {
   readonly #deps: EventIngestDeps
+  readonly #bodyBudget = new ByteBudget(bodyLimits)
   readonly #activeBodies = new Map<string, number>()
   /** Conversations whose agent server has other events than this server: logged once each. */
   readonly #diverged = new Set<string>()
@@ -37,24 +42,26 @@ export class EventIngest {
   /**
    * Resolves when all events are durable. `after` is the sender's position before the first one; without it,
    * events are compared by id. Returns the position where the sender continues when earlier ones are missing.
+   * A Problem `unavailable` when too many bytes of its owner, or of all, are being received.
    */
   async receiveEvents(
     sandbox: SandboxRow,
     conversation: string,
-    options: { readonly stream: AsyncIterable<Buffer>; readonly after: number | undefined },
+    body: EventBody & { readonly after: number | undefined },
   ): Promise<number | undefined> {
     const { removedConversations, conversationMutex } = this.#deps
     // Before anything of the body is read.
     if (!(await removedConversations.has(conversation, sandbox.id)))
       await this.#requireAccess(sandbox, conversation)
-    const events = await this.#limitBodies(sandbox.id, () => readEvents(options.stream))
+    using lease = this.#bodyBudget.lease(sandbox.owner ?? '')
+    const events = await this.#readBody(sandbox, lease, body)
     return await conversationMutex.runExclusive(conversation, async () => {
       if (await removedConversations.has(conversation, sandbox.id)) {
         this.#deps.onRemoved(conversation, sandbox)
         return undefined
       }
       const row = await this.#ensureRow(sandbox, conversation)
-      const missingFrom = await this.#store(row, events, options.after)
+      const missingFrom = await this.#store(row, events, body.after)
       if (missingFrom === undefined) await this.#updateRow(row, events)
       return missingFrom
     })
@@ -198,6 +205,20 @@ export class EventIngest {
         error: String(error),
       })
     }
+  }
+
+  async #readBody(sandbox: SandboxRow, lease: ByteLease, body: EventBody): Promise<IncomingEvent[]> {
+    try {
+      return await this.#limitBodies(sandbox.id, () => readEvents(body, lease))
+    } catch (error) {
+      if (!(error instanceof ByteBudgetError)) throw error
+      throw new Problem('unavailable', 'Too many events are being received: send them again later')
+    }
+  }
+
+  /** Bytes of bodies in memory. */
+  get bodyBytes(): number {
+    return this.#bodyBudget.usedBytes
   }
 
   async #limitBodies<T>(sandbox: string, work: () => Promise<T>): Promise<T> {

@@ -1,14 +1,20 @@
-import { invalidInput } from '@slipway/protocol'
+import { invalidInput, Problem } from '@slipway/protocol'
 
 const [quote, backslash, comma, open, close] = [0x22, 0x5c, 0x2c, 0x5b, 0x5d]
+/** A parsed value takes many times the memory of its text: empty arrays of 64 MiB would take gigabytes. */
+const maxValuesPerElement = 2_000_000
 const [openBrace, closeBrace] = [0x7b, 0x7d]
 
-/** Splits a JSON array into the bytes of its elements, not validated. A Problem `invalid` for other texts. */
+/**
+ * Splits a JSON array into the bytes of its elements, not validated. Problems: `invalid` for other texts,
+ * `too_large` for an element with too many values.
+ */
 export class JsonArraySplitter {
   #position: 'before' | 'first' | 'inside' | 'after' = 'before'
   #depth = 0
   #isInString = false
   #isEscaped = false
+  #values = 0
   #pieces: Buffer[] = []
   #pendingBytes = 0
 
@@ -53,6 +59,9 @@ export class JsonArraySplitter {
       else if (byte === quote) this.#isInString = false
       return false
     }
+    const isValue = byte === comma || byte === open || byte === openBrace
+    if (isValue && ++this.#values > maxValuesPerElement)
+      throw new Problem('too_large', `An event has more than ${maxValuesPerElement} values`)
     if (byte === quote) this.#isInString = true
     else if (byte === open || byte === openBrace) this.#depth++
     else if (byte === close || byte === closeBrace) {
@@ -72,6 +81,7 @@ export class JsonArraySplitter {
     const bytes = trimWhitespace(Buffer.concat(this.#pieces))
     this.#pieces = []
     this.#pendingBytes = 0
+    this.#values = 0
     const isFirst = this.#position === 'first'
     this.#position = isLast ? 'after' : 'inside'
     if (bytes.length > 0) return bytes

@@ -1,4 +1,5 @@
 import { invalidInput, Problem, type ValidationIssue } from '@slipway/protocol'
+import type { ByteLease } from '@slipway/shared/async'
 import { eventIssues, parseEventLine, readExecutionStatus } from '@slipway/storage'
 import { parseStatsMetrics, type UsageMetrics } from '../conversations/records/usage-metrics.ts'
 import { JsonArraySplitter } from './json-array-splitter.ts'
@@ -18,22 +19,47 @@ export interface IncomingEvent {
   readonly metrics: UsageMetrics | undefined
 }
 
-export async function readEvents(stream: AsyncIterable<Buffer>): Promise<IncomingEvent[]> {
+/** A body of events as it arrives. */
+export interface EventBody {
+  /** Unpacked. */
+  readonly stream: AsyncIterable<Buffer>
+  /** Few bytes may become many: then even a single event may not be longer than a body of several. */
+  readonly isCompressed: boolean
+  /** Its declared length; 0 when unknown. */
+  readonly length: number
+}
+
+/** Takes a lease of the bytes, at once where their number is known. Problems: `invalid`, `too_large`. */
+export async function readEvents(
+  { stream, isCompressed, length }: EventBody,
+  lease: Pick<ByteLease, 'add'>,
+): Promise<IncomingEvent[]> {
+  if (length > maxEventBytes) throw tooLargeProblem(maxEventBytes)
+  let leasedBytes = isCompressed ? maxBodyBytes : length
+  await lease.add(leasedBytes)
   const elements = new JsonArraySplitter()
   const events: IncomingEvent[] = []
   let sizeBytes = 0
   for await (const chunk of stream) {
     sizeBytes += chunk.length
+    if (sizeBytes > leasedBytes) {
+      await lease.add(sizeBytes - leasedBytes)
+      leasedBytes = sizeBytes
+    }
     for (const bytes of elements.push(chunk)) {
       if (events.length >= maxEvents) throw new Problem('too_large', `More than ${maxEvents} events`)
       events.push(parseEvent(bytes, events.length))
     }
     const isAlone = events.length === 0 || (events.length === 1 && elements.pendingBytes === 0)
-    const limit = isAlone ? maxEventBytes : maxBodyBytes
-    if (sizeBytes > limit) throw new Problem('too_large', `The body is longer than ${limit} bytes`)
+    const limit = isAlone && !isCompressed ? maxEventBytes : maxBodyBytes
+    if (sizeBytes > limit) throw tooLargeProblem(limit)
   }
   elements.end()
   return events
+}
+
+function tooLargeProblem(limit: number): Problem {
+  return new Problem('too_large', `The body is longer than ${limit} bytes`)
 }
 
 function parseEvent(bytes: Buffer, index: number): IncomingEvent {
