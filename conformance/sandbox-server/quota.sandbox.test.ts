@@ -162,3 +162,31 @@ test('a user saves at most 50 models; saving an existing name replaces it', asyn
     expect([wrong, await save(wrong)]).toEqual([wrong, 422])
   expect(fixture.server.output()).not.toContain('sk-of-profile-1')
 })
+
+test('an administrator limits what one user stores, and the user sees its use', longTimeout, async () => {
+  const user = await createUserWithModel()
+  const path = `/api/admin/quota/users/${user.id}/quota`
+  expect(await admin.requestOrThrow('PUT', path, { max_conversations: 1, max_stored_mb: 5 })).toEqual({
+    user_id: user.id,
+    daily_conversation_limit: null,
+    max_conversations: 1,
+    max_stored_mb: 5,
+  })
+  await user.createConversation()
+  expect(await user.get('/api/quota/status')).toMatchObject({
+    conversations: { limit: 1, used: 1 },
+    stored_bytes: { limit: 5 * 1024 * 1024, used: expect.any(Number) },
+  })
+  const refused = await user.requestJson('POST', base, {})
+  expect(refused).toMatchObject({
+    status: 429,
+    body: { detail: { code: 'conversation_limit_reached', limit: 1, used: 1 } },
+  })
+  expect((await getQuotaStatus(user)).used_today).toBe(1)
+  await admin.requestOrThrow('PUT', path, { max_conversations: null })
+  const status = await user.get<object>('/api/quota/status')
+  expect(status).not.toHaveProperty('conversations')
+  expect(status).toHaveProperty('stored_bytes')
+  for (const wrong of [0, -2, 1.5, 'x'])
+    expect((await admin.requestJson('PUT', path, { max_stored_mb: wrong })).status).toBe(422)
+})

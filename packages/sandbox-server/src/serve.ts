@@ -9,6 +9,7 @@ import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
 import { LookupSecrets } from './accounts/lookup-secrets.ts'
 import { Quota } from './accounts/quota.ts'
+import { StorageQuota } from './accounts/storage-quota.ts'
 import { bootstrapKey } from './auth/api-keys.ts'
 import { Authenticator, auditCaller } from './auth/authenticator.ts'
 import type { Backend } from './backends/backend.ts'
@@ -113,6 +114,12 @@ export async function serve(options: ServeOptions): Promise<void> {
     limit: config.dailyLimit,
     now,
   })
+  const storageQuota = new StorageQuota({
+    ...config,
+    users: controlPlane.users,
+    conversations: controlPlane.conversations,
+    records: storage.conversations,
+  })
   const authenticator = new Authenticator({ users: controlPlane.users, sandboxes, keys: config.keys, now })
   const removedConversations = new RemovedConversations(controlPlane.documents)
   const conversationMutex = new KeyedMutex()
@@ -121,6 +128,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     storage,
     sandboxes,
     accounts,
+    storageQuota,
     removedConversations,
     conversationMutex,
     fetch,
@@ -161,7 +169,13 @@ export async function serve(options: ServeOptions): Promise<void> {
       accounts,
     }),
     ...eventHandlers({ conversations, storage }),
-    ...keyHandlers({ users: controlPlane.users, sandboxes: controlPlane.sandboxes, quota, now }),
+    ...keyHandlers({
+      users: controlPlane.users,
+      sandboxes: controlPlane.sandboxes,
+      quota,
+      storageQuota,
+      now,
+    }),
     ...settingsHandlers({ accounts, users: controlPlane.users, sandboxes }),
   }
   const identify = authenticator.authenticate.bind(authenticator)
@@ -179,7 +193,14 @@ export async function serve(options: ServeOptions): Promise<void> {
     allowedHosts: allowedHostNames(config.allowedHosts, backends.values()),
     allowedOrigins: config.allowedOrigins,
   })
-  const metrics = createStateMetrics({ rows: controlPlane.sandboxes, steps: sandboxes.steps, starter })
+  const metrics = createStateMetrics({
+    rows: controlPlane.sandboxes,
+    steps: sandboxes.steps,
+    starter,
+    ingest,
+    storageQuota,
+    records: storage.conversations,
+  })
   telemetry.metrics.registry.add(
     () => storage.metrics,
     () => metrics,

@@ -27,6 +27,7 @@ import {
   secretName,
   secretSummary,
   setQuotaRequest,
+  setUserQuotaRequest,
   user,
   userQuota,
   webClientConfig,
@@ -267,9 +268,9 @@ const adminRoutes = defineRoutes('admin', {
     responses: ok('It is set.', orgQuota),
   }),
   setUserQuota: route.put('/api/admin/quota/users/{user_id}/quota', {
-    summary: 'Set the daily limit of a user',
+    summary: 'Set the limits of a user',
     params: userParams,
-    body: setQuotaRequest,
+    body: setUserQuotaRequest,
     responses: ok('It is set.', userQuota),
   }),
   listUsers: route.get('/api/admin/users', {

@@ -67,15 +67,31 @@ export const organization = component('Organization', {
   created_at: timestamp,
 })
 
+/** Of what a user stores. Null inherits the server's limit, -1 is unlimited. */
+const storageLimit = z.union([z.literal(-1), z.int().min(1).max(1_000_000_000)]).nullable()
+
+const usedOfLimit = z
+  .object({ limit: z.int(), used: z.int() })
+  .meta({ description: 'Absent without a limit.' })
+
 export const quotaStatus = component('QuotaStatus', {
   daily_limit: z.int().nullable().meta({ description: 'Null: unlimited.' }),
   used_today: z.int(),
   remaining: z.int().nullable(),
   reset_at: timestamp,
+  conversations: usedOfLimit.optional(),
+  stored_bytes: usedOfLimit.optional(),
 })
 
 export const setQuotaRequest = component('SetDailyConversationLimitRequest', {
   daily_conversation_limit: dailyLimit,
+})
+
+/** Absent members stay. */
+export const setUserQuotaRequest = component('SetUserQuotaRequest', {
+  daily_conversation_limit: dailyLimit.optional(),
+  max_conversations: storageLimit.optional(),
+  max_stored_mb: storageLimit.optional(),
 })
 
 export const orgQuota = component('OrganizationQuota', {
@@ -87,6 +103,8 @@ export const orgQuota = component('OrganizationQuota', {
 export const userQuota = component('UserQuota', {
   user_id: z.string(),
   daily_conversation_limit: z.int().nullable(),
+  max_conversations: z.int().nullable(),
+  max_stored_mb: z.int().nullable(),
 })
 
 /** How conversations of a user share sandboxes (wire 3.6). */

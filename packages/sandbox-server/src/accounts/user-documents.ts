@@ -6,14 +6,20 @@ export interface AccountDocuments {
   readonly cipher: Cipher
 }
 
-/** One sealed document per user. A Problem `unavailable` when it was sealed with another key. */
+/** Sealed. A document grows by merging, so that a limit of requests alone would not bound it. */
+const maxDocumentBytes = 8 * 1024 * 1024
+
+/**
+ * One sealed document per user. Problems: `unavailable` when it was sealed with another key, `too_large` when an
+ * update makes it larger than 8 MiB.
+ */
 export function userDocument<T>(
   { documents, cipher }: AccountDocuments,
   name: string,
   { empty, parse }: { readonly empty: T; readonly parse: (value: unknown) => T },
 ): JsonDocument<T> {
   return new JsonDocument({
-    store: documents,
+    store: limitSize(documents),
     cipher,
     name,
     empty,
@@ -24,4 +30,17 @@ export function userDocument<T>(
         'The stored data was sealed with another key. Start the server with that SLIPWAY_SECRET_KEY.',
       ),
   })
+}
+
+function limitSize(documents: DocumentStore): DocumentStore {
+  return {
+    get: (user, name) => documents.get(user, name),
+    update: (user, name, make) =>
+      documents.update(user, name, (old) => {
+        const updated = make(old)
+        if (updated !== undefined && updated.length > maxDocumentBytes)
+          throw new Problem('too_large', 'What is stored would become too large')
+        return updated
+      }),
+  }
 }

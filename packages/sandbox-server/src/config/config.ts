@@ -52,6 +52,8 @@ export const environmentSchema = z.object({
   SLIPWAY_MAX_SANDBOXES_POLICY: z.enum(['refuse', 'pause_idle']).default('refuse'),
   /** -1 is not limited, 0 is none at all. */
   SLIPWAY_DAILY_CONVERSATION_LIMIT: z.union([z.literal('-1'), z.string().regex(/^\d{1,9}$/)]).optional(),
+  SLIPWAY_MAX_CONVERSATIONS_PER_USER: numberSetting(0, 1_000_000_000, 0),
+  SLIPWAY_MAX_STORED_MB_PER_USER: numberSetting(0, 1_073_741_824, 0),
   SLIPWAY_MAX_PROFILES_PER_USER: numberSetting(1, 100_000, 50),
   LLM_MODEL: z.string().optional(),
   LLM_API_KEY: z.string().optional(),
@@ -109,6 +111,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     maxSandboxesPolicy: values.SLIPWAY_MAX_SANDBOXES_POLICY,
     /** Null: not limited. */
     dailyLimit: limit === undefined || limit === '-1' ? null : Number(limit),
+    /** What each user stores; 0: not limited. */
+    maxConversations: values.SLIPWAY_MAX_CONVERSATIONS_PER_USER,
+    maxStoredMb: values.SLIPWAY_MAX_STORED_MB_PER_USER,
     maxProfiles: values.SLIPWAY_MAX_PROFILES_PER_USER,
     model: defaultModel(values),
     telemetry: parseTelemetry(values),

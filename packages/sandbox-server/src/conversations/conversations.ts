@@ -150,6 +150,7 @@ export class Conversations {
     await pendingMessages.remove(row.id)
     await controlPlane.startTasks.removeByConversation(row.id)
     await controlPlane.conversations.remove(row.id)
+    this.#deps.storageQuota.forget(row.owner)
   }
 
   /** Never rejects: an agent server that does not answer removes it when it next sends events of it. */

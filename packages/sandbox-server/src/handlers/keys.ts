@@ -4,6 +4,7 @@ import { formatInstant, type Instant, Problem, type sandboxServerRoutes } from '
 import { definedMembers } from '@slipway/shared/json'
 import type { ApiKeyRow, OrgRow, SandboxRows, UserRow, UserRows } from '@slipway/storage'
 import type { Quota } from '../accounts/quota.ts'
+import type { StorageQuota } from '../accounts/storage-quota.ts'
 import { issueApiKey, type KeyRequest } from '../auth/api-keys.ts'
 import { type Caller, getCaller } from '../auth/authenticator.ts'
 
@@ -11,9 +12,10 @@ export function keyHandlers(deps: {
   readonly users: UserRows
   readonly sandboxes: SandboxRows
   readonly quota: Quota
+  readonly storageQuota: Pick<StorageQuota, 'status'>
   readonly now: () => Instant
 }) {
-  const { users, sandboxes, quota, now } = deps
+  const { users, sandboxes, quota, storageQuota, now } = deps
   const createKeyReply = async (user: string, request: KeyRequest, creator: Caller) => {
     const { key, row } = await issueApiKey(users, user, request, now(), creator)
     return { status: 201, json: { ...keyInfo(row), key } }
@@ -61,9 +63,22 @@ export function keyHandlers(deps: {
     },
     async quotaStatus(request) {
       const { limit, used, resetAt } = await quota.status(getCaller(request))
+      const { maxConversations, maxBytes, conversations, bytes } = await storageQuota.status(
+        getCaller(request).owner,
+      )
+      const stored = {
+        conversations: maxConversations && { limit: maxConversations, used: conversations },
+        stored_bytes: maxBytes && { limit: maxBytes, used: bytes },
+      }
       const remaining = limit === null ? null : Math.max(limit - used, 0)
       return {
-        json: { daily_limit: limit, used_today: used, remaining, reset_at: formatInstant(resetAt) },
+        json: {
+          daily_limit: limit,
+          used_today: used,
+          remaining,
+          reset_at: formatInstant(resetAt),
+          ...definedMembers(stored),
+        },
       }
     },
     async setOrgQuota({ params: { org_id }, body }) {
@@ -71,8 +86,11 @@ export function keyHandlers(deps: {
       return { json: { org_id, org_name: row.name, daily_conversation_limit: row.daily_conversation_limit } }
     },
     async setUserQuota({ params: { user_id }, body }) {
-      const row = requireFound(await users.updateUser(user_id, body), 'user')
-      return { json: { user_id, daily_conversation_limit: row.daily_conversation_limit } }
+      const { daily_conversation_limit, ...limits } = body
+      const change = daily_conversation_limit === undefined ? {} : { daily_conversation_limit }
+      const row = requireFound(await users.updateUser(user_id, change), 'user')
+      const stored = await users.setLimits(user_id, definedMembers(limits))
+      return { json: { user_id, daily_conversation_limit: row.daily_conversation_limit, ...stored } }
     },
     async listUsers({ query }) {
       const { items, next_page_id } = await users.listUsers(query)

@@ -103,20 +103,25 @@ export class EventIngest {
     id: string,
     info: Readonly<Record<string, unknown>> = {},
   ): Promise<AppConversationRow> {
+    const { controlPlane, storageQuota } = this.#deps
     const now = this.#deps.now()
+    const maxOfOwner = await storageQuota.maxConversations(sandbox.owner)
     const createdAt = typeof info.created_at === 'string' ? parseInstant(info.created_at) : undefined
-    const { row, created } = await this.#deps.controlPlane.conversations.add({
-      id,
-      owner: sandbox.owner,
-      org: sandbox.org,
-      sandbox: sandbox.id,
-      parent: null,
-      title: defaultTitle(id),
-      status: null,
-      members: JSON.stringify({} satisfies ConversationMetadata),
-      created_at: Math.min(createdAt ?? now, now),
-      updated_at: now,
-    })
+    const { row, created } = await controlPlane.conversations.add(
+      {
+        id,
+        owner: sandbox.owner,
+        org: sandbox.org,
+        sandbox: sandbox.id,
+        parent: null,
+        title: defaultTitle(id),
+        status: null,
+        members: JSON.stringify({} satisfies ConversationMetadata),
+        created_at: Math.min(createdAt ?? now, now),
+        updated_at: now,
+      },
+      { maxOfOwner },
+    )
     requireOwner(sandbox, row)
     if (created && info.id === undefined)
       this.#deps.log('debug', 'events of an unknown conversation arrived', { conversation: id })
@@ -137,7 +142,7 @@ export class EventIngest {
     events: readonly IncomingEvent[],
     after: number | undefined,
   ): Promise<number | undefined> {
-    const { storage } = this.#deps
+    const { storage, storageQuota } = this.#deps
     const { record } = await storage.conversations.create({ id: row.id })
     const offset = parseMetadata(row).offset ?? 0
     if (after !== undefined && after + offset > record.head) return Math.max(0, record.head - offset)
@@ -152,10 +157,13 @@ export class EventIngest {
       lastInstant = event.instant
       return event
     })
-    await storage.log.append(row.id, received, {
-      ...(after === undefined ? {} : { after: record.head }),
-      ...(status === undefined ? {} : { record: { status } }),
-    })
+    const bytes = received.reduce((sum, event) => sum + event.bytes.length, 0)
+    const append = () =>
+      storage.log.append(row.id, received, {
+        ...(after === undefined ? {} : { after: record.head }),
+        ...(status === undefined ? {} : { record: { status } }),
+      })
+    await storageQuota.store(row, bytes, append)
     return undefined
   }
 

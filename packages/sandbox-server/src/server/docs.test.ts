@@ -2,11 +2,20 @@ import { readFile } from 'node:fs/promises'
 import { must } from '@slipway/protocol'
 import { createHistogram } from '@slipway/shared/metrics'
 import { expect, test } from 'vitest'
+import { StorageQuota } from '../accounts/storage-quota.ts'
 import { aliases, environmentSchema } from '../config/config.ts'
 import { StepMetrics, statusTransitions } from '../sandboxes/state/sandbox-repository.ts'
 import { createStateMetrics } from './state-metrics.ts'
 
 const page = await readFile(new URL('../../../../docs/sandboxes.md', import.meta.url), 'utf8')
+
+const storedByNobody = {
+  users: { getLimits: async () => ({ max_conversations: null, max_stored_mb: null }) },
+  conversations: { listIds: async () => [], countAll: async () => 0 },
+  records: { count: async () => 0, sumBytes: async () => 0 },
+  maxConversations: 0,
+  maxStoredMb: 0,
+}
 
 /** The rows of the table below a heading of the page, without its head. */
 function rowsBelow(heading: string): string[] {
@@ -60,6 +69,9 @@ test('the page of operations has every metric of the sandbox server, and no othe
         'outcome',
       ),
     },
+    ingest: { bodyBytes: 0 },
+    storageQuota: { refusals: new StorageQuota(storedByNobody).refusals },
+    records: storedByNobody.records,
   })
   const families = await Promise.all(metrics.map((metric) => metric.get()))
   const rows = families.map(({ name, type, help }) => `| \`${name}\` | ${type} | ${help} |`)

@@ -1,6 +1,8 @@
 import { sandboxStatus } from '@slipway/protocol'
 import { createGauge, createLabeledGauge, type Metric } from '@slipway/shared/metrics'
-import type { ControlPlaneStore } from '@slipway/storage'
+import type { ControlPlaneStore, Storage } from '@slipway/storage'
+import type { StorageQuota } from '../accounts/storage-quota.ts'
+import type { EventIngest } from '../ingest/event-ingest.ts'
 import { isPooled, type StepMetrics } from '../sandboxes/state/sandbox-repository.ts'
 import type { ConversationStarter } from '../start/conversation-starter.ts'
 
@@ -9,8 +11,11 @@ export function createStateMetrics(deps: {
   readonly rows: Pick<ControlPlaneStore['sandboxes'], 'iterateAll'>
   readonly steps: StepMetrics
   readonly starter: Pick<ConversationStarter, 'activeCount' | 'durations'>
+  readonly ingest: Pick<EventIngest, 'bodyBytes'>
+  readonly storageQuota: Pick<StorageQuota, 'refusals'>
+  readonly records: Pick<Storage['conversations'], 'count' | 'sumBytes'>
 }): readonly Metric[] {
-  const { rows, steps, starter } = deps
+  const { rows, steps, starter, ingest, storageQuota, records } = deps
   const countByStatus = async (isPool: boolean) => {
     const counts = new Map<string, number>(sandboxStatus.options.map((status) => [status, 0]))
     for await (const row of rows.iterateAll()) {
@@ -33,5 +38,20 @@ export function createStateMetrics(deps: {
       () => starter.activeCount,
     ),
     starter.durations,
+    createGauge(
+      'slipway_ingest_body_bytes',
+      'Unpacked bytes of events that are being received.',
+      () => ingest.bodyBytes,
+    ),
+    createLabeledGauge(
+      'slipway_quota_used',
+      'What all users store of what is limited for each, by quota.',
+      'quota',
+      async () => [
+        ['conversations', await records.count()],
+        ['stored_bytes', await records.sumBytes()],
+      ],
+    ),
+    storageQuota.refusals,
   ]
 }

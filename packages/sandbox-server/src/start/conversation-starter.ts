@@ -98,8 +98,9 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   async #begin(admitted: AdmittedStart): Promise<StartProgress> {
-    const { controlPlane, quota, now } = this.#deps
+    const { controlPlane, quota, storageQuota, now } = this.#deps
     const { id, scope, existing } = admitted
+    if (existing === undefined) await storageQuota.requireRoom(scope.owner)
     // An existing conversation was counted by its first start.
     const day = existing === undefined ? await quota.reserve(scope) : null
     const at = now()

@@ -232,7 +232,8 @@ async function saveRow(deps: StartRunDeps, job: StartJob, projectDir: string): P
     created_at: at,
     updated_at: at,
   }
-  const added = await controlPlane.conversations.add(row)
+  const maxOfOwner = await deps.storageQuota.maxConversations(scope.owner)
+  const added = await controlPlane.conversations.add(row, { maxOfOwner })
   if (added.created) return true
   if (added.row.owner !== scope.owner) throw new StartError('The conversation_id is taken.')
   const { sandbox, parent: parentId } = row

@@ -25,6 +25,7 @@ import {
   type SandboxRow,
   type Scope,
 } from '@slipway/storage'
+import { StorageQuota } from '../accounts/storage-quota.ts'
 import { AgentCalls } from '../conversations/agent-calls.ts'
 import { Conversations } from '../conversations/conversations.ts'
 import { ConversationDownloads } from '../conversations/download.ts'
@@ -266,6 +267,8 @@ export async function openTestServer(
   options: {
     readonly directory?: string
     readonly waitMs?: number
+    readonly maxConversations?: number
+    readonly maxStoredMb?: number
     readonly limits?: Partial<PrepareTimeouts>
     readonly controlPlane?: (controlPlane: ControlPlaneStore) => ControlPlaneStore
   } = {},
@@ -283,7 +286,15 @@ export async function openTestServer(
   const conversationMutex = new KeyedMutex()
   const removedConversations = new RemovedConversations(controlPlane.documents)
   const now = () => Date.now() * 1000
+  const storageQuota = new StorageQuota({
+    users: controlPlane.users,
+    conversations: controlPlane.conversations,
+    records: storage.conversations,
+    maxConversations: options.maxConversations ?? 0,
+    maxStoredMb: options.maxStoredMb ?? 0,
+  })
   const common = {
+    storageQuota,
     controlPlane,
     storage,
     sandboxes,

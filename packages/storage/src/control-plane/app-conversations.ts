@@ -35,8 +35,18 @@ export type AppConversationQuery = PageQuery &
   AppConversationFilter & { readonly sort_order: RowSort | 'TITLE' | 'TITLE_DESC' }
 
 export interface AppConversationRows extends Rows<AppConversationRow> {
-  /** Writes a new row, or returns the existing one (of any owner). */
-  add(row: AppConversationRow): Promise<{ readonly row: AppConversationRow; readonly created: boolean }>
+  /**
+   * Writes a new row, or returns the existing one (of any owner). A Problem `too_many` for a new one when its owner
+   * has `maxOfOwner` already.
+   */
+  add(
+    row: AppConversationRow,
+    options?: { readonly maxOfOwner?: number | undefined },
+  ): Promise<{ readonly row: AppConversationRow; readonly created: boolean }>
+  /** Of an owner, children included. */
+  listIds(owner: string): Promise<readonly string[]>
+  /** Children included. */
+  countAll(owner: string): Promise<number>
   search(scope: Scope, query: AppConversationQuery): Promise<RowPage<AppConversationRow>>
   count(scope: Scope, filter: AppConversationFilter): Promise<number>
   /** The conversations of a sandbox, oldest first. */

@@ -100,6 +100,39 @@ function sandboxContract(open: OpenStore): void {
     expect(await reopened.sandboxes.listGrantedSecrets('a')).toEqual([])
   })
 
+  test('limits of a user are set one by one, and go with the user', async () => {
+    await using fixture = await open()
+    const { users } = fixture.store
+    const row = { name: null, email: null, org: null, daily_conversation_limit: null, created_at: 1 }
+    await users.addUser({ id: 'u', is_admin: false, ...row })
+    const none = { max_conversations: null, max_stored_mb: null }
+    expect(await users.getLimits('u')).toEqual(none)
+    expect(await users.setLimits('u', { max_stored_mb: 5 })).toEqual({ ...none, max_stored_mb: 5 })
+    const both = { max_conversations: -1, max_stored_mb: 5 }
+    expect(await users.setLimits('u', { max_conversations: -1 })).toEqual(both)
+    const reopened = await fixture.reopen()
+    expect(await reopened.users.getLimits('u')).toEqual(both)
+    await expect(reopened.users.setLimits('x', both)).rejects.toMatchObject({ code: 'not_found' })
+    await reopened.users.removeUser('u')
+    expect(await reopened.users.getLimits('u')).toEqual(none)
+  })
+
+  test('an owner has no more conversations than a limit, also of concurrent ones', async () => {
+    await using fixture = await open()
+    const { conversations } = fixture.store
+    const add = (id: string, owner = 'alice') =>
+      conversations.add(conversationRow({ id, owner, parent: id === 'b' ? 'a' : null }), { maxOfOwner: 2 })
+    const results = await Promise.allSettled(['a', 'b', 'c'].map((id) => add(id)))
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected'])
+    await expect(add('d')).rejects.toMatchObject({ code: 'too_many' })
+    expect(await add('a')).toMatchObject({ created: false })
+    expect(await add('e', 'bob')).toMatchObject({ created: true })
+    expect([await conversations.countAll('alice'), await conversations.listIds('alice')]).toEqual([
+      2,
+      ['a', 'b'],
+    ])
+  })
+
   test('a sandbox is changed only while the conditions hold', async () => {
     let now = 10
     await using fixture = await open({ now: () => now })

@@ -39,6 +39,12 @@ export interface ApiKeyRow {
 }
 
 /** Users, organisations, memberships and API keys. */
+/** Limits of what a user stores, in all. Null inherits the server's, -1 is unlimited. */
+export interface UserLimits {
+  readonly max_conversations: number | null
+  readonly max_stored_mb: number | null
+}
+
 export interface UserRows {
   /** False when the id exists; nothing changes then. */
   addUser(row: UserRow): Promise<boolean>
@@ -52,6 +58,10 @@ export interface UserRows {
   listOrgs(query: PageQuery): Promise<RowPage<OrgRow>>
   updateOrg(id: string, members: RowChange<OrgRow>): Promise<OrgRow | undefined>
   /** Idempotent. A Problem `not_found` when there is no such organisation or user. */
+  /** What the user may store; null members inherit. */
+  getLimits(user: string): Promise<UserLimits>
+  /** Absent members stay. A Problem `not_found` when there is no such user. */
+  setLimits(user: string, limits: Partial<UserLimits>): Promise<UserLimits>
   addMember(org: string, user: string): Promise<void>
   removeMember(org: string, user: string): Promise<boolean>
   listOrgsOfUser(user: string): Promise<readonly OrgRow[]>

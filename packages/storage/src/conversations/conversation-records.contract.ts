@@ -36,6 +36,30 @@ export function recordsContract(open: OpenStorage): void {
     expect(await storage.conversations.get([otherConversation, conversation])).toEqual([undefined, record])
   })
 
+  test('the length of stored events counts each once, also imported ones and after a restart', async () => {
+    await using fixture = await open()
+    const { conversations, log } = fixture.storage
+    const one = receivedEvent('1', 1)
+    await conversations.create({ id: otherConversation })
+    await importEvents(fixture.storage, [one, receivedEvent('2', 2)])
+    await log.append(otherConversation, [one, one])
+    await log.append(otherConversation, [one, { kind: 'PauseEvent', source: 'user' }])
+    const storedLength = async (storage: Storage, of: string) =>
+      (await readAll(storage, of)).reduce((sum, { bytes }) => sum + bytes.length, 0)
+    for (const reopen of [false, true]) {
+      const storage = reopen ? await fixture.reopen() : fixture.storage
+      const lengths = [
+        await storedLength(storage, conversation),
+        await storedLength(storage, otherConversation),
+      ]
+      expect(lengths[0]).toBeGreaterThan(0)
+      expect(await storage.conversations.sumBytes([conversation])).toBe(lengths[0])
+      expect(await storage.conversations.sumBytes([otherConversation])).toBe(lengths[1])
+      expect(await storage.conversations.sumBytes()).toBe(Number(lengths[0]) + Number(lengths[1]))
+      expect(await storage.conversations.sumBytes([id(99)])).toBe(0)
+    }
+  })
+
   test('a walk of the pages returns every conversation once, in each order, also with equal timestamps', async () => {
     let now = 1_000
     await using fixture = await open({ now: () => now })

@@ -70,6 +70,8 @@ export interface ConversationRecords {
     query: ConversationQuery,
   ): Promise<{ readonly items: readonly ConversationRecord[]; readonly next_page_id: string | null }>
   count(filter?: Pick<ConversationQuery, 'status' | 'tags'>): Promise<number>
+  /** The length of the stored events of these conversations, or of all. */
+  sumBytes(ids?: readonly string[]): Promise<number>
   /** Undefined when there is no such conversation. */
   patch(id: string, update: Omit<RecordUpdate, 'status' | 'stats'>): Promise<ConversationRecord | undefined>
   /** The ids of the conversations whose parent this one is, the oldest first. */

@@ -1,12 +1,14 @@
 import type { Instant, LogFunction } from '@slipway/protocol'
 import type { KeyedMutex } from '@slipway/shared/async'
 import type { ControlPlaneStore, Storage } from '@slipway/storage'
+import type { StorageQuota } from '../../accounts/storage-quota.ts'
 import type { RemovedConversations } from './removed-conversations.ts'
 
 /** What the parts of the server that read and change conversations share. */
 export interface ConversationContext {
   readonly controlPlane: ControlPlaneStore
   readonly storage: Storage
+  readonly storageQuota: StorageQuota
   readonly removedConversations: RemovedConversations
   /** Held while the records of a conversation change. */
   readonly conversationMutex: KeyedMutex

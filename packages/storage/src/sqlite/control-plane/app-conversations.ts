@@ -1,3 +1,4 @@
+import { Problem } from '@slipway/protocol'
 import type {
   AppConversationFilter,
   AppConversationQuery,
@@ -16,6 +17,10 @@ import { type Listing, Table } from './table.ts'
 /** Titles are ordered by this many characters of their folded text; a page id contains them. */
 const titleKeyLength = 100
 export const sandboxClause = `INDEXED BY app_conversation_sandbox WHERE sandbox = ? ORDER BY created_at, id`
+export const idsOfOwnerSql =
+  'SELECT id FROM app_conversation INDEXED BY app_conversation_created WHERE owner IS ?'
+export const countOfOwnerSql =
+  'SELECT count(*) FROM app_conversation INDEXED BY app_conversation_created WHERE owner IS ?'
 export const childrenClause = `INDEXED BY app_conversation_parent WHERE parent = ? ORDER BY created_at, id`
 
 /** AppConversationRows on SQLite. */
@@ -24,10 +29,18 @@ export class SqliteAppConversationRows extends SqliteRows<AppConversationRow> im
     super(db, changes, new Table(db, 'app_conversation', { folded_title: 'hidden', title_key: 'hidden' }))
   }
 
-  add(row: AppConversationRow): ReturnType<AppConversationRows['add']> {
+  add(
+    row: AppConversationRow,
+    { maxOfOwner }: Parameters<AppConversationRows['add']>[1] = {},
+  ): ReturnType<AppConversationRows['add']> {
     return this.changes.write(() => {
       const existing = this.table.get(row.id)
       if (existing !== undefined) return { row: existing, created: false }
+      if (maxOfOwner !== undefined && this.#countAll(row.owner) >= maxOfOwner)
+        throw new Problem(
+          'too_many',
+          `The limit of ${maxOfOwner} conversations is reached: delete some first`,
+        )
       this.table.insert({ ...row, ...titleKeys(row.title) })
       return { row, created: true }
     })
@@ -41,6 +54,14 @@ export class SqliteAppConversationRows extends SqliteRows<AppConversationRow> im
       ...members,
       ...(members.title === undefined ? {} : titleKeys(members.title)),
     })
+  }
+
+  async listIds(owner: string): Promise<readonly string[]> {
+    return this.db.all<[string]>(idsOfOwnerSql, owner).map(([id]) => id)
+  }
+
+  async countAll(owner: string): Promise<number> {
+    return this.#countAll(owner)
   }
 
   async search(scope: Scope, query: AppConversationQuery): Promise<RowPage<AppConversationRow>> {
@@ -57,6 +78,10 @@ export class SqliteAppConversationRows extends SqliteRows<AppConversationRow> im
 
   async listChildren(id: string): Promise<readonly AppConversationRow[]> {
     return this.table.select(childrenClause, id)
+  }
+
+  #countAll(owner: string | null): number {
+    return this.db.get<[number]>(countOfOwnerSql, owner)?.[0] ?? 0
   }
 }
 

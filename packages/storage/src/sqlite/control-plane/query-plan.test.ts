@@ -4,7 +4,13 @@ import type { AppConversationFilter } from '../../control-plane/app-conversation
 import type { Scope } from '../../control-plane/rows.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
-import { childrenClause, conversationListing, sandboxClause } from './app-conversations.ts'
+import {
+  childrenClause,
+  conversationListing,
+  countOfOwnerSql,
+  idsOfOwnerSql,
+  sandboxClause,
+} from './app-conversations.ts'
 import { documentSql } from './documents.ts'
 import { countSql, positionSql, targetClause } from './pending-messages.ts'
 import { usedSql } from './quota.ts'
@@ -19,7 +25,7 @@ import {
 import { controlPlaneMigrations } from './schema.ts'
 import { removeByConversationSql, taskListing, unfinishedClause } from './start-tasks.ts'
 import { type Listing, pageSql } from './table.ts'
-import { hashClause, keysClause, newestFirst, orgsOfUserClause } from './users.ts'
+import { hashClause, keysClause, limitsSql, newestFirst, orgsOfUserClause } from './users.ts'
 
 const scopes: readonly Scope[] = [{ owner: null }, { owner: 'a', org: 'o' }]
 const starts = [undefined, { value: 1, id: 'x' }]
@@ -81,7 +87,17 @@ test('every other query searches an index', () => {
     ['api_key', keysClause, hashClause],
     ['pending_message', targetClause],
   ].flatMap(([table, ...tails]) => tails.map((tail) => `SELECT * FROM ${table} ${tail}`))
-  const whole = [removeByConversationSql, documentSql, grantedSql, usedSql, countSql, positionSql]
+  const whole = [
+    limitsSql,
+    idsOfOwnerSql,
+    countOfOwnerSql,
+    removeByConversationSql,
+    documentSql,
+    grantedSql,
+    usedSql,
+    countSql,
+    positionSql,
+  ]
   for (const step of queryPlans([...tails, ...whole])) expect(step).toMatch(/^(SEARCH |SCALAR SUBQUERY)/)
   const [unfinished] = queryPlans([`SELECT * FROM start_task ${unfinishedClause}`])
   expect(unfinished).toBe('SCAN start_task USING INDEX start_task_unfinished')

@@ -10,4 +10,9 @@ export const controlPlaneMigrations: readonly string[] = [
      name TEXT NOT NULL,
      PRIMARY KEY (sandbox, name)
    ) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE user_limit (
+     user TEXT PRIMARY KEY,
+     max_conversations INTEGER,
+     max_stored_mb INTEGER
+   ) STRICT`,
 ]

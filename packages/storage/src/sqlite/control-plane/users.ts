@@ -1,6 +1,6 @@
 import { type Instant, Problem } from '@slipway/protocol'
 import type { PageQuery, RowChange, RowPage } from '../../control-plane/rows.ts'
-import type { ApiKeyRow, OrgRow, UserRow, UserRows } from '../../control-plane/users.ts'
+import type { ApiKeyRow, OrgRow, UserLimits, UserRow, UserRows } from '../../control-plane/users.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
 import { type Listing, Table } from './table.ts'
@@ -11,6 +11,9 @@ export const keysClause = 'INDEXED BY api_key_user WHERE user = ? ORDER BY creat
 const removeKeysSql = `WITH RECURSIVE revoked (id) AS (
     VALUES (?) UNION SELECT api_key.id FROM revoked JOIN api_key ON api_key.created_by = revoked.id
   ) DELETE FROM api_key WHERE id IN (SELECT id FROM revoked)`
+export const limitsSql = 'SELECT max_conversations, max_stored_mb FROM user_limit WHERE user = ?'
+const setLimitsSql =
+  'INSERT OR REPLACE INTO user_limit (user, max_conversations, max_stored_mb) VALUES (?, ?, ?)'
 export const hashClause = 'WHERE hash = ?'
 
 /** UserRows on SQLite. */
@@ -47,7 +50,7 @@ export class SqliteUserRows implements UserRows {
 
   removeUser(id: string): Promise<boolean> {
     return this.#changes.write(() => {
-      for (const table of ['api_key', 'member', 'document', 'quota'])
+      for (const table of ['api_key', 'member', 'document', 'quota', 'user_limit'])
         this.#db.run(`DELETE FROM ${table} WHERE user = ?`, id)
       return this.#users.remove(id)
     })
@@ -67,6 +70,20 @@ export class SqliteUserRows implements UserRows {
 
   updateOrg(id: string, members: RowChange<OrgRow>): Promise<OrgRow | undefined> {
     return this.#changes.write(() => this.#orgs.update(id, members))
+  }
+
+  async getLimits(user: string): Promise<UserLimits> {
+    return this.#limits(user)
+  }
+
+  setLimits(user: string, limits: Partial<UserLimits>): Promise<UserLimits> {
+    return this.#changes.write(() => {
+      this.#assertUserExists(user)
+      const stored = this.#limits(user)
+      const { max_conversations = stored.max_conversations, max_stored_mb = stored.max_stored_mb } = limits
+      this.#db.run(setLimitsSql, user, max_conversations, max_stored_mb)
+      return { max_conversations, max_stored_mb }
+    })
   }
 
   addMember(org: string, user: string): Promise<void> {
@@ -116,6 +133,12 @@ export class SqliteUserRows implements UserRows {
       if (isFound) this.#db.run(removeKeysSql, id)
       return isFound
     })
+  }
+
+  #limits(user: string): UserLimits {
+    const row = this.#db.get<[number | null, number | null]>(limitsSql, user)
+    const [max_conversations, max_stored_mb] = row ?? [null, null]
+    return { max_conversations, max_stored_mb }
   }
 
   /** Otherwise a later user of the same id would inherit the row. */

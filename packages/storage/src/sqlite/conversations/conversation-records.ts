@@ -31,6 +31,7 @@ const columns = 'ordinal, id, title, tags, status, request, created_at, updated_
 const insertSql = `INSERT INTO conversation
   (id, title, tags, status, request, parent, created_at, updated_at, is_visible)
   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1) RETURNING ${columns}`
+const sumBytesSql = 'SELECT coalesce(sum(bytes), 0) FROM conversation WHERE is_visible = 1'
 const selectByIdSql = `SELECT ${columns} FROM conversation WHERE id = ? AND is_visible = 1`
 
 type NewRecord = Parameters<ConversationRecords['create']>[0]
@@ -89,6 +90,12 @@ export class SqliteConversationRecords implements ConversationRecords {
     const sql = `SELECT count(*) FROM conversation INDEXED BY conversation_status WHERE ${where.join(' AND ')}`
     const row = this.#context.db.get<[number]>(sql, ...(status ? [status] : []), ...tags.flatMap(tagValues))
     return row?.[0] ?? 0
+  }
+
+  async sumBytes(ids?: readonly string[]): Promise<number> {
+    const { db } = this.#context
+    if (ids === undefined) return db.get<[number]>(sumBytesSql)?.[0] ?? 0
+    return ids.reduce((sum, id) => sum + (db.get<[number]>(`${sumBytesSql} AND id = ?`, id)?.[0] ?? 0), 0)
   }
 
   patch(

@@ -62,7 +62,7 @@ class SqliteImportSession implements ImportSession {
   constructor(options: ImportOptions) {
     const { start, context, ordinal } = options
     this.#options = options
-    this.#extent = start ?? { head: 0, lastInstant: undefined, isInOrder: true }
+    this.#extent = start ?? { head: 0, lastInstant: undefined, isInOrder: true, bytes: 0 }
     this.#lastInstant = context.events.getIdAndInstant(ordinal, this.#extent.head)?.instant
   }
 

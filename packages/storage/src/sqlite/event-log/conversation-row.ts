@@ -11,6 +11,8 @@ export interface Extent {
   readonly lastInstant: Instant | undefined
   /** Every instant is at or above its predecessor's, so that order of time is order of position. */
   readonly isInOrder: boolean
+  /** Sum of the lengths of its events. */
+  readonly bytes: number
 }
 
 /** Updates the row of a conversation; `updated_at` always increases. Call it in a transaction. */
@@ -25,6 +27,7 @@ export function updateConversation(
     head: extent.head,
     last_instant: extent.lastInstant ?? null,
     in_order: extent.isInOrder ? 1 : 0,
+    bytes: extent.bytes,
     // Only where it changes: the indexes depend on it.
     is_visible: isVisible && 1,
     title,

@@ -253,6 +253,7 @@ class AppendPlanner {
       head: position,
       lastInstant: isNext ? instant : lastInstant,
       isInOrder: isInOrder && isNext,
+      bytes: this.#extent.bytes + bytes.length,
     }
     return event
   }

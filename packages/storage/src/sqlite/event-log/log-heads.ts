@@ -13,7 +13,13 @@ export interface LogHead extends Extent {
   readonly generation: number
 }
 
-type Row = readonly [ordinal: number, head: number, lastInstant: Instant | null, inOrder: number]
+type Row = readonly [
+  ordinal: number,
+  head: number,
+  lastInstant: Instant | null,
+  inOrder: number,
+  bytes: number,
+]
 
 interface LogHeadsOptions {
   readonly maxHeads?: number
@@ -23,7 +29,7 @@ interface LogHeadsOptions {
   readonly mark?: { write(ordinal: number, head: number): void }
 }
 
-const selectSql = `SELECT ordinal, head, last_instant, in_order FROM conversation WHERE id = ? AND is_visible = 1`
+const selectSql = `SELECT ordinal, head, last_instant, in_order, bytes FROM conversation WHERE id = ? AND is_visible = 1`
 
 /**
  * Extents of conversations, read on demand; the most recently used ones stay in memory. Updates of a
@@ -105,9 +111,9 @@ export class LogHeads implements TransactionParticipant {
     return head
   }
 
-  #newHead(id: string, [ordinal, head, lastInstant, inOrder]: Row): LogHead {
+  #newHead(id: string, [ordinal, head, lastInstant, inOrder, bytes]: Row): LogHead {
     const version = ++this.#lastVersion
-    const extent = { head, lastInstant: lastInstant ?? undefined, isInOrder: inOrder === 1 }
+    const extent = { head, lastInstant: lastInstant ?? undefined, isInOrder: inOrder === 1, bytes }
     return { id, ordinal, ...extent, version, generation: version }
   }
 }

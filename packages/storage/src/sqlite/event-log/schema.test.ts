@@ -45,6 +45,41 @@ test.each(logMigrations.map((_, i) => i + 1))(
   },
 )
 
+test('the length of the events of an earlier version is counted, without those above the head', async () => {
+  using directory = temporaryDirectory()
+  const migrations = logMigrations.slice(0, 5)
+  const path = join(directory.path, 'log.db')
+  const db = new Database(path, { synchronous: 'FULL', cacheBytes: 1_000_000, migrations })
+  for (const [ordinal, head] of [
+    [1, 2],
+    [2, 0],
+  ] as const) {
+    db.run(
+      `INSERT INTO conversation (ordinal, id, tags, status, created_at, updated_at, head, is_visible)
+       VALUES (?, ?, '{}', 'idle', 1, 1, ?, 1)`,
+      ordinal,
+      `${id.slice(0, -1)}${ordinal}`,
+      head,
+    )
+    for (const position of [1, 2, 3])
+      db.run(
+        `INSERT INTO event (row, conversation, id, instant, facet, body) VALUES (?, ?, ?, 1, 0, ?)`,
+        ordinal * 2 ** 28 + position,
+        ordinal,
+        `e${position}`,
+        Buffer.alloc(10 ** position),
+      )
+  }
+  db.close()
+  const migrated = new Database(path, {
+    synchronous: 'FULL',
+    cacheBytes: 1_000_000,
+    migrations: logMigrations,
+  })
+  expect(migrated.all('SELECT bytes FROM conversation ORDER BY ordinal')).toEqual([[110], [0]])
+  migrated.close()
+})
+
 test('a log of a newer version is refused', async () => {
   using directory = temporaryDirectory()
   const db = new Database(join(directory.path, 'log.db'), {

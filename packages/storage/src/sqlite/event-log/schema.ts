@@ -68,4 +68,11 @@ export const logMigrations: readonly string[] = [
    ) STRICT, WITHOUT ROWID`,
   // Null in events of earlier versions, which are not verified.
   `ALTER TABLE event ADD COLUMN checksum INTEGER`,
+  // The length of a body is known without reading it.
+  `ALTER TABLE conversation ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+   UPDATE conversation SET bytes = (
+     SELECT coalesce(sum(length(body)), 0) FROM event
+     WHERE row > conversation.ordinal * ${positionsPerConversation}
+       AND row <= conversation.ordinal * ${positionsPerConversation} + conversation.head
+   )`,
 ]
