@@ -191,6 +191,43 @@ test('a worker needs a key of the owner or the sandbox, and does not receive it'
   expect((await call('ann', 'GET', `/sandboxes/${info.id}/worker_2/`)).status).toBe(404)
 })
 
+test('with a key of somebody else a sandbox is as unknown to the proxy as one that does not exist', async () => {
+  const { call, start, backend, sandboxes } = await server()
+  const [info, other] = [await start('ann'), await start('bob')]
+  const keys: readonly (readonly [who: string | undefined, headers: Record<string, string>])[] = [
+    ['bob', {}],
+    [undefined, { 'x-session-api-key': other.session_api_key }],
+    [undefined, { authorization: `Bearer ${other.session_api_key}` }],
+    [undefined, { 'x-session-api-key': 'unknown' }],
+    ['bob', { 'x-session-api-key': other.session_api_key }],
+  ]
+  const [row] = await sandboxes.find([info.id])
+  const expectHidden = async () => {
+    for (const name of ['agent', 'worker_1', 'worker_2'])
+      for (const [who, headers] of keys)
+        for (const method of ['GET', 'POST', 'DELETE']) {
+          const foreign = await call(who, method, `/sandboxes/${info.id}/${name}/alive`, headers)
+          const absent = await call(who, method, `/sandboxes/sb-unknown/${name}/alive`, headers)
+          expect([name, method, foreign.status, foreign.text]).toEqual([
+            name,
+            method,
+            absent.status,
+            absent.text,
+          ])
+          expect([404, 401]).toContain(foreign.status)
+        }
+  }
+  backend.agent(info.id).requests.length = 0
+  await expectHidden()
+  expect(backend.agent(info.id).requests).toEqual([])
+  // Without any key the agent server answers for itself, which is no use of the sandbox.
+  expect((await call(undefined, 'GET', `/sandboxes/${info.id}/agent/alive`)).status).toBe(200)
+  expect((await sandboxes.find([info.id]))[0]?.used_at).toBe(row?.used_at)
+  await call('ann', 'POST', `/api/v1/sandboxes/${info.id}/pause`)
+  await expectHidden()
+  expect((await call(undefined, 'GET', `/sandboxes/${info.id}/agent/alive`)).status).toBe(404)
+})
+
 test('the proxy refuses other names, resumes no sandbox, and explains what to do', async () => {
   const { call, start, sandboxes, backend } = await server()
   const info = await start('ann')

@@ -17,8 +17,9 @@ interface ProxiedSandboxes {
 const ownCookie = /^(api_key|keycloak_auth\w*)=/
 
 /**
- * Sandboxes below this server. An agent server checks its key; a worker checks nothing, so the session key or a
- * key of the owner is required here. Never resumes a sandbox, and forwards no credentials of this server.
+ * Sandboxes below this server. An agent server checks its key, and has routes without one; a worker checks nothing, so
+ * the session key or a key of the owner is required here. With any other key a sandbox is as unknown as one that
+ * does not exist. Never resumes a sandbox, and forwards no credentials of this server.
  */
 export function sandboxProxyRoute(deps: {
   readonly sandboxes: ProxiedSandboxes
@@ -32,38 +33,57 @@ export function sandboxProxyRoute(deps: {
     async target({ params, header, method, isUpgrade }) {
       const name = Object.keys(proxyPathNames).find((known) => proxyPathNames[known] === params.name)
       const [row] = await sandboxes.find([params.sandbox_id ?? ''])
-      if (row === undefined || name === undefined) throw new Problem('not_found', 'Not Found')
-      if (name !== 'AGENT_SERVER') {
-        const scope = /^(?:GET|HEAD)$/.test(method) && !isUpgrade ? 'read' : 'write'
-        await requireAccess(row, header, scope, authenticateCaller)
-      }
-      if (row.status !== 'RUNNING' || row.wanted !== 'running') throw notRunningProblem(row)
+      const isAgent = name === 'AGENT_SERVER'
+      const isOpen = isAgent && !hasCredentials(header)
+      const scope = isAgent || (/^(?:GET|HEAD)$/.test(method) && !isUpgrade) ? 'read' : 'write'
+      if (!isOpen) await requireAccess(row, header, { isAgent, scope, authenticateCaller })
+      if (row === undefined || name === undefined) throw notFoundProblem()
+      const isRunning = row.status === 'RUNNING' && row.wanted === 'running'
+      if (!isRunning) throw isOpen ? notFoundProblem() : notRunningProblem(row)
       const url = sandboxes.addresses(row)[name]
       if (url === undefined) throw new Problem('not_found', 'The sandbox has no such address')
-      sandboxes.touch(row.id)
+      // Requests of strangers keep no sandbox from its pause.
+      if (!isOpen) sandboxes.touch(row.id)
       return { url, headers: upstreamHeaders(header, name, row) }
     },
   }
 }
 
-async function requireAccess(
-  row: SandboxRow,
-  header: Header,
-  scope: KeyScope,
-  authenticateCaller: AuthenticateCaller,
-): Promise<void> {
-  const key = header('x-session-api-key')
-  if (key !== undefined && isSessionKey(row, key)) return
-  const caller = await authenticateCaller(header)
-  if (!ownedBy(caller).includes(row)) throw new Problem('not_found', 'Not Found')
+interface AccessRule {
+  readonly isAgent: boolean
+  readonly scope: KeyScope
+  readonly authenticateCaller: AuthenticateCaller
+}
+
+/** Problems: `not_found` for keys of others, `unauthorized` without a key, `forbidden` without the scope. */
+async function requireAccess(row: SandboxRow | undefined, header: Header, rule: AccessRule): Promise<void> {
+  const { isAgent, scope, authenticateCaller } = rule
+  const keys = isAgent ? [header('x-session-api-key'), bearerOf(header)] : [header('x-session-api-key')]
+  if (row !== undefined && keys.some((key) => key !== undefined && isSessionKey(row, key))) return
+  const caller = await authenticateCaller(header).catch((error: unknown) => {
+    throw isAgent && error instanceof Problem && error.code === 'unauthorized' ? notFoundProblem() : error
+  })
+  if (!ownedBy(caller).includes(row)) throw notFoundProblem()
   if (!caller.scopes.includes(scope))
     throw new Problem('forbidden', `This key may not do that: it needs the scope ${scope}.`)
+}
+
+function hasCredentials(header: Header): boolean {
+  return ['authorization', 'x-session-api-key', 'x-access-token'].some((name) => Boolean(header(name)))
+}
+
+function bearerOf(header: Header): string | undefined {
+  return /^bearer +(\S+)$/i.exec(header('authorization') ?? '')?.[1]
+}
+
+function notFoundProblem(): Problem {
+  return new Problem('not_found', 'Not Found')
 }
 
 /** A sandbox must not see the keys of its owner, nor its workers the session key. */
 function upstreamHeaders(header: Header, name: string, row: SandboxRow): Record<string, string | undefined> {
   const session = header('x-session-api-key')
-  const bearer = /^bearer +(\S+)$/i.exec(header('authorization') ?? '')?.[1]
+  const bearer = bearerOf(header)
   const cookies = (header('cookie') ?? '').split(/; */).filter((one) => one !== '' && !ownCookie.test(one))
   const isAgent = name === 'AGENT_SERVER'
   const isForwarded = (key: string | undefined) => isAgent && key !== undefined && isSessionKey(row, key)
