@@ -76,6 +76,46 @@ test('a key never outlives the key that created it', async () => {
   expect((await ann.requestJson('GET', '/api/v1/users/me')).status).toBe(200)
 })
 
+test('a key of an organisation sees no start tasks of others', async () => {
+  const admin = administrator(server)
+  const bea = await createUser(server)
+  await bea.setModel(textModel)
+  const keys: User[] = []
+  for (const name of ['One', 'Other']) {
+    const { id } = await admin.requestOrThrow<{ id: string }>('POST', '/api/admin/organizations', { name })
+    await admin.requestOrThrow('PUT', `/api/admin/organizations/${id}/members/${bea.id}`)
+    keys.push(await createUserKey(server, bea.id, { org_id: id }))
+  }
+  const base = '/api/v1/app-conversations/start-tasks'
+  const [one, other] = keys
+  if (one === undefined || other === undefined) throw new Error('two keys were made')
+  const ofOne = (await one.startConversation({ sandbox_id: 'sb-unknown' })).at(-1)
+  const ofBea = (await bea.startConversation({ sandbox_id: 'sb-unknown' })).at(-1)
+  const listIds = async (user: User) =>
+    (await user.listAll<{ id: string }>(`${base}/search`, 10)).map(({ id }) => id).toSorted()
+  expect(await listIds(one)).toEqual([ofOne?.id])
+  expect(await listIds(other)).toEqual([])
+  expect(await listIds(bea)).toEqual([ofOne?.id, ofBea?.id].toSorted())
+  expect(await other.get(`${base}/count`)).toBe(0)
+  expect(await other.get(`${base}?ids=${ofOne?.id}&ids=${ofBea?.id}`)).toEqual([null, null])
+  expect(await one.get(`${base}?ids=${ofOne?.id}&ids=${ofBea?.id}`)).toEqual([ofOne, null])
+})
+
+test('scopes hold behind the proxy: a key that may only read runs nothing in a sandbox', async () => {
+  const path = `/sandboxes/${sandbox.id}`
+  for (const user of [reader, ann]) {
+    const run = await user.requestJson('POST', `${path}/agent/api/bash/execute_bash_command`, {
+      command: 'id',
+    })
+    // The agent server accepts its own key alone.
+    expect(run.status).toBe(401)
+  }
+  for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'])
+    expect((await reader.requestJson(method, `${path}/worker_1/x`)).status).toBe(403)
+  const writer = await createUserKey(server, ann.id, { scopes: ['write'] })
+  expect((await writer.requestJson('GET', `${path}/worker_1/x`)).status).toBe(403)
+})
+
 test('a key of an organisation neither lists nor revokes keys outside it', async () => {
   const admin = administrator(server)
   const { id: org } = await admin.requestOrThrow<{ id: string }>('POST', '/api/admin/organizations', {

@@ -1,97 +1,38 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import document from '../../openapi/sandbox-server.json' with { type: 'json' }
 import type { SandboxServer } from '../support/sandbox-server/server.ts'
+import {
+  bodies,
+  createResources,
+  creatingRoutes,
+  fillPath,
+  identifyingOperations,
+  identifyingQueries,
+  message,
+  type OwnedResources,
+  operations,
+  publicPaths,
+  readAllResources,
+  sandboxTags,
+  unknownResources,
+  withoutIds,
+} from '../support/sandbox-server/tenants.ts'
 import {
   type AppConversation,
   administrator,
   createUser,
   createUserKey,
-  type ListPage,
   openSandboxServer,
   type SandboxServerFixture,
   type StartTask,
   textModel,
   type User,
-  waitFor,
 } from '../support/sandbox-server/user.ts'
 
 /**
  * Who may read and do what. The table of routes is the OpenAPI document, so a new route is tested
  * automatically: each route treats an object of another user as unknown.
  */
-
-interface Operation {
-  readonly method: string
-  readonly path: string
-  readonly tag: string
-  readonly query: readonly string[]
-}
-
-const publicPaths = ['/alive', '/health', '/ready', '/server_info', '/api/v1/web-client/config']
-const sandboxTags = ['webhooks', 'sandbox secrets']
-const operations: readonly Operation[] = Object.entries(document.paths).flatMap(([path, item]) =>
-  Object.entries(item).map(([method, about]: [string, { tags: string[]; parameters?: Parameter[] }]) => ({
-    method: method.toUpperCase(),
-    path,
-    tag: String(about.tags[0]),
-    query: (about.parameters ?? []).filter((one) => one.in === 'query').map(({ name }) => name),
-  })),
-)
-interface Parameter {
-  readonly in: string
-  readonly name: string
-}
-
-/** Requests whose only possible error is an id. */
-interface OwnedResources {
-  readonly sandbox: string
-  readonly conversation: string
-  readonly task: string
-  readonly event: string
-  readonly key: string
-  readonly secret: string
-  readonly profile: string
-  readonly user: string
-  readonly org: string
-}
-
-const message = { content: [{ type: 'text', text: 'Of somebody else.' }] }
-const bodies: Readonly<Record<string, object>> = {
-  'PATCH /api/v1/app-conversations/{conversation_id}': { title: 'Taken over' },
-  'POST /api/v1/app-conversations/{conversation_id}/send-message': message,
-  'POST /api/v1/app-conversations/{conversation_id}/switch_profile': { profile_name: 'of-nobody' },
-  'POST /api/v1/conversations/{target}/pending-messages': message,
-  'PUT /api/v1/secrets/{name}': { name: 'TAKEN_OVER' },
-  'POST /api/v1/settings/profiles/{name}/rename': { new_name: 'taken-over' },
-  'POST /api/v1/settings/profiles/{name}': { llm: textModel },
-  'PUT /api/admin/quota/orgs/{org_id}/quota': { daily_conversation_limit: 1 },
-  'PUT /api/admin/quota/users/{user_id}/quota': { daily_conversation_limit: 1 },
-  'PATCH /api/admin/users/{user_id}': { name: 'Taken over' },
-}
-/** Routes whose query names an object. */
-const identifyingQueries: Readonly<Record<string, (things: OwnedResources) => string>> = {
-  'GET /api/v1/sandboxes': ({ sandbox }) => `id=${sandbox}`,
-  'GET /api/v1/app-conversations': ({ conversation }) => `ids=${conversation}`,
-  'GET /api/v1/app-conversations/start-tasks': ({ task }) => `ids=${task}`,
-  'GET /api/v1/app-conversations/search': ({ sandbox }) => `sandbox_id__eq=${sandbox}`,
-  'GET /api/v1/app-conversations/count': ({ sandbox }) => `sandbox_id__eq=${sandbox}`,
-  'GET /api/v1/app-conversations/start-tasks/search': ({ conversation }) =>
-    `conversation_id__eq=${conversation}`,
-  'GET /api/v1/app-conversations/start-tasks/count': ({ conversation }) =>
-    `conversation_id__eq=${conversation}`,
-  'GET /api/v1/conversation/{conversation_id}/events': ({ event }) => `id=${event}`,
-  // Specs are public.
-  'GET /api/v1/sandbox-specs': () => 'id=process',
-  'GET /api/v1/app-conversations/{conversation_id}/files': () => 'path=.',
-  'GET /api/v1/app-conversations/{conversation_id}/git/changes': () => 'path=.',
-  'GET /api/v1/app-conversations/{conversation_id}/git/diff': () => 'path=a',
-}
-/** Queries that name no object of a user. */
-const harmlessQueryNames =
-  /^(?:page_id|limit|sort_order|file_path|path|ref|(?:kind|source)(?:__eq)?|body|gzip|meta|(?:title|name)__contains|(?:timestamp|created_at|updated_at)__(?:gte|lt)|include_sub_conversations|expose_secrets|sandbox_spec_id)$/
-/** A user may create a profile of any name. */
-const creatingRoutes = ['POST /api/v1/settings/profiles/{name}']
 
 let fixture: SandboxServerFixture
 let server: SandboxServer
@@ -103,115 +44,14 @@ beforeAll(async () => {
   server = fixture.server
   ann = await createUser(server, { name: 'Ann' })
   bea = await createUser(server, { name: 'Bea' })
-  annsResources = await createResources(ann)
+  annsResources = await createResources(server, ann)
 }, 90_000)
 afterAll(async () => {
   await fixture?.[Symbol.asyncDispose]()
 }, 120_000)
 
-/** Creates one object of each kind. */
-async function createResources(user: User): Promise<OwnedResources> {
-  await user.setModel(textModel)
-  const task = (await user.startConversation({ title: 'Mine', initial_message: { content: 'Of mine.' } })).at(
-    -1,
-  )
-  expect(task?.status).toBe('READY')
-  const conversation = String(task?.app_conversation_id)
-  await waitFor('the run is over', async () => {
-    const path = `/api/v1/conversation/${conversation}/events/search?sort_order=TIMESTAMP_DESC&limit=1`
-    const { items } = await user.get<ListPage<{ value?: string }>>(path)
-    return items[0]?.value === 'finished' ? true : undefined
-  })
-  const page = await user.get<ListPage<{ id: string }>>(`/api/v1/conversation/${conversation}/events/search`)
-  await user.requestOrThrow('POST', '/api/v1/secrets', { name: 'MINE', value: 'value-of-mine' })
-  await user.requestOrThrow('POST', '/api/v1/settings/profiles/mine', { llm: textModel })
-  const [key] = await user.get<{ id: string }[]>('/api/keys')
-  const { id: org } = await administrator(server).requestOrThrow<{ id: string }>(
-    'POST',
-    '/api/admin/organizations',
-    {
-      name: 'An organisation',
-    },
-  )
-  return {
-    sandbox: String(task?.sandbox_id),
-    conversation,
-    task: String(task?.id),
-    event: String(page.items[0]?.id),
-    key: String(key?.id),
-    secret: 'MINE',
-    profile: 'mine',
-    user: user.id,
-    org,
-  }
-}
-
-function unknownResources(): OwnedResources {
-  return {
-    sandbox: 'sb-000000000000000000000000',
-    conversation: randomUUID().replaceAll('-', ''),
-    task: randomUUID().replaceAll('-', ''),
-    event: randomUUID(),
-    key: randomUUID(),
-    secret: 'NOT_THERE',
-    profile: 'not-there',
-    user: randomUUID(),
-    org: randomUUID(),
-  }
-}
-
-function fillPath({ path, method }: Operation, resources: OwnedResources): string {
-  const values: Readonly<Record<string, string>> = {
-    sandbox_id: resources.sandbox,
-    conversation_id: resources.conversation,
-    target: resources.conversation,
-    key_id: resources.key,
-    user_id: resources.user,
-    org_id: resources.org,
-    name: path.includes('profiles') ? resources.profile : resources.secret,
-  }
-  const query = identifyingQueries[`${method} ${path}`]?.(resources)
-  const route = path.replaceAll(/\{(\w+)\}/g, (_, name) => values[name] ?? `no-value-for-${name}`)
-  return query === undefined ? route : `${route}?${query}`
-}
-
-const identifyingOperations = operations.filter(
-  ({ method, path, tag, query }) =>
-    !publicPaths.includes(path) &&
-    !sandboxTags.includes(tag) &&
-    (path.includes('{') ||
-      `${method} ${path}` in identifyingQueries ||
-      query.some((name) => !harmlessQueryNames.test(name))),
-)
-
-/** A reply without the ids of its request. */
-function withoutIds(value: unknown, resources: OwnedResources): string {
-  return Object.values(resources).reduce((text, id) => text.replaceAll(id, '*'), JSON.stringify(value))
-}
-
-/** All objects of Ann. */
-async function readAllResources(user: User): Promise<unknown> {
-  const { sandbox, conversation, task } = annsResources
-  const [keys, info] = [await user.get<object[]>('/api/keys'), await user.getConversation(conversation)]
-  return {
-    keys: keys.map((key) => ({ ...key, last_used_at: null })),
-    // A report of its agent server may still be under way.
-    info: { ...info, execution_status: null, metrics: null, updated_at: null },
-    sandboxes: await user.listAll('/api/v1/sandboxes/search', 100),
-    sandbox: await user.getSandbox(sandbox),
-    tasks: await user.listAll('/api/v1/app-conversations/start-tasks/search', 100),
-    task: await user.get(`/api/v1/app-conversations/start-tasks?ids=${task}`),
-    events: await user.listAll(`/api/v1/conversation/${conversation}/events/search`, 100),
-    secrets: await user.listAll('/api/v1/secrets/search', 100),
-    profiles: await user.get('/api/v1/settings/profiles'),
-    settings: await user.get('/api/v1/settings'),
-    me: await user.get('/api/v1/users/me'),
-    quota: await user.get('/api/quota/status'),
-  }
-}
-
 test('every route treats an object of another user as unknown', async () => {
-  const before = await readAllResources(ann)
+  const before = await readAllResources(ann, annsResources)
   expect(identifyingOperations.length).toBeGreaterThan(35)
   for (const operation of identifyingOperations) {
     const name = `${operation.method} ${operation.path}`
@@ -232,12 +72,12 @@ test('every route treats an object of another user as unknown', async () => {
       expect([name, [200, 404].includes(foreign.status)]).toEqual([name, true])
     expect(JSON.stringify(foreign.body)).not.toContain('value-of-mine')
   }
-  expect(await readAllResources(ann)).toEqual(before)
+  expect(await readAllResources(ann, annsResources)).toEqual(before)
 }, 60_000)
 
 test('a start may only name objects of the caller', async () => {
   const base = '/api/v1/app-conversations'
-  const before = await readAllResources(ann)
+  const before = await readAllResources(ann, annsResources)
   await bea.setModel(textModel)
   const [foreign, missing] = [
     (await bea.startConversation({ sandbox_id: annsResources.sandbox })).at(-1),
@@ -256,7 +96,7 @@ test('a start may only name objects of the caller', async () => {
       status: 409,
     })
   }
-  expect(await readAllResources(ann)).toEqual(before)
+  expect(await readAllResources(ann, annsResources)).toEqual(before)
 })
 
 describe('lists', () => {
@@ -279,7 +119,7 @@ describe('lists', () => {
 })
 
 test('a session key of one sandbox cannot write into the conversations of another', async () => {
-  const before = await readAllResources(ann)
+  const before = await readAllResources(ann, annsResources)
   const { session_api_key } = await bea.startRunningSandbox()
   const headers = { 'x-session-api-key': String(session_api_key), 'content-type': 'application/json' }
   const post = async (path: string, body: unknown) =>
@@ -319,7 +159,7 @@ test('a session key of one sandbox cannot write into the conversations of anothe
       .status,
   ).toBe(403)
   expect((await ann.requestJson('GET', secrets, undefined, { 'x-session-api-key': own })).status).toBe(200)
-  expect(await readAllResources(ann)).toEqual(before)
+  expect(await readAllResources(ann, annsResources)).toEqual(before)
 }, 60_000)
 
 test('every route requires its scope, and admin routes an administrator', async () => {
@@ -331,7 +171,7 @@ test('every route requires its scope, and admin routes an administrator', async 
     await createUserKey(server, ann.id, { scopes: ['read', 'write', 'admin'] }),
   ]
   const absent = unknownResources()
-  const before = await readAllResources(ann)
+  const before = await readAllResources(ann, annsResources)
   for (const operation of operations) {
     if (publicPaths.includes(operation.path)) continue
     const { method, path, tag } = operation
@@ -346,7 +186,7 @@ test('every route requires its scope, and admin routes an administrator', async 
       expect([method, path, await ask(method === 'GET' ? writer : reader)]).toEqual([method, path, refused])
     if (!isInside && method === 'GET') expect([path, await ask(admin)]).not.toEqual([path, 403])
   }
-  expect(await readAllResources(ann)).toEqual(before)
+  expect(await readAllResources(ann, annsResources)).toEqual(before)
 }, 60_000)
 
 test('a key works from its start to its expiry, and not after it is revoked or its user removed', async () => {

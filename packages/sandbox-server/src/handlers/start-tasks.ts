@@ -21,16 +21,16 @@ export function startTaskHandlers(deps: {
       return { contentType: 'application/json', chunks: taskStream(progress) }
     },
     async searchStartTasks(request) {
-      const { items, next_page_id } = await startTasks.search(ownerScope(request), request.query)
+      const { items, next_page_id } = await startTasks.search(getCaller(request), request.query)
       return { json: { items: items.map(toStartTask), next_page_id } }
     },
     async countStartTasks(request) {
-      return { json: await startTasks.count(ownerScope(request), request.query) }
+      return { json: await startTasks.count(getCaller(request), request.query) }
     },
     async getStartTasks(request) {
-      const { owner } = getCaller(request)
+      const { includes } = ownedBy(getCaller(request))
       const rows = await startTasks.get(request.query.ids)
-      return { json: rows.map((row) => (ownedBy({ owner }).includes(row) ? toStartTask(row) : null)) }
+      return { json: rows.map((row) => (includes(row) ? toStartTask(row) : null)) }
     },
   } satisfies Partial<Handlers<typeof sandboxServerRoutes>>
 }
@@ -43,8 +43,4 @@ async function* taskStream(progress: StartProgress): AsyncGenerator<string> {
     separator = ',\n'
   }
   yield '\n]\n'
-}
-
-function ownerScope(request: { readonly caller: unknown }): { readonly owner: string | null } {
-  return { owner: getCaller(request).owner }
 }

@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { type AppConversationStartRequest, Problem, type UserSettings } from '@slipway/protocol'
 import { createHistogram } from '@slipway/shared/metrics'
 import type { Redactor } from '@slipway/shared/redaction'
-import type { Scope, StartTaskRow } from '@slipway/storage'
+import { ownedBy, type Scope, type StartTaskRow } from '@slipway/storage'
 import type { Quota } from '../accounts/quota.ts'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
 import { type AdmittedStart, admitStart, createRedactor, idTakenProblem, redactRequest } from './admission.ts'
@@ -61,7 +61,7 @@ export class ConversationStarter implements AsyncDisposable {
     return await this.#deps.conversationMutex.runExclusive(id, async () => {
       const current = this.#active.get(id)
       if (current === undefined) return await this.#begin(await admitStart(this.#deps, scope, id, request))
-      if (current.progress.row.owner !== scope.owner) throw idTakenProblem()
+      if (!ownedBy(scope).includes(current.progress.row)) throw idTakenProblem()
       return current.progress
     })
   }
@@ -107,6 +107,7 @@ export class ConversationStarter implements AsyncDisposable {
     const row: StartTaskRow = {
       id: randomUUID(),
       owner: scope.owner,
+      org: scope.org ?? null,
       status: 'WORKING',
       detail: null,
       conversation: id,

@@ -6,6 +6,8 @@ export interface StartTaskRow {
   /** UUID, lower case with dashes. */
   readonly id: string
   readonly owner: string | null
+  /** The organisation that the start worked in. */
+  readonly org: string | null
   readonly status: string
   readonly detail: string | null
   readonly conversation: string | null
@@ -26,7 +28,6 @@ export interface StartTaskFilter {
 
 export type StartTaskQuery = PageQuery & StartTaskFilter & { readonly sort_order: RowSort }
 
-/** Tasks have no organisation: the `org` of a scope is ignored. */
 export interface StartTaskRows extends Omit<Rows<StartTaskRow>, 'remove'> {
   /** A plain Error when the id exists. */
   add(row: StartTaskRow): Promise<void>

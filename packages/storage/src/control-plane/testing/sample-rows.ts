@@ -55,6 +55,7 @@ export function conversationRow(
 export function taskRow(members: Partial<StartTaskRow> & { readonly id: string }): StartTaskRow {
   return {
     owner: 'alice',
+    org: null,
     status: 'WORKING',
     detail: null,
     conversation: null,

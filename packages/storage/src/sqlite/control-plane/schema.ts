@@ -15,4 +15,6 @@ export const controlPlaneMigrations: readonly string[] = [
      max_conversations INTEGER,
      max_stored_mb INTEGER
    ) STRICT`,
+  `ALTER TABLE start_task ADD COLUMN org TEXT;
+   UPDATE start_task SET org = (SELECT org FROM app_conversation WHERE id = start_task.conversation)`,
 ]

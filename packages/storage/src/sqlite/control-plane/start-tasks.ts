@@ -51,8 +51,8 @@ export function taskListing(scope: Scope, { sort_order, ...filter }: Omit<StartT
   return timestampListing('start_task', sort_order, filterConditions(scope, filter))
 }
 
-function filterConditions({ owner }: Scope, filter: StartTaskFilter): Conditions {
-  const conditions: Conditions = ownedBy({ owner })
+function filterConditions(scope: Scope, filter: StartTaskFilter): Conditions {
+  const conditions: Conditions = ownedBy(scope)
   addConditions(conditions, {
     'conversation = ?': filter.conversation_id__eq,
     'created_at >= ?': filter.created_at__gte,
