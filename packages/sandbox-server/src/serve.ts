@@ -36,6 +36,7 @@ import { Sandboxes } from './sandboxes/sandboxes.ts'
 import { SandboxSpecs } from './sandboxes/state/specs.ts'
 import { openBackends } from './server/open-backends.ts'
 import { createStateMetrics } from './server/state-metrics.ts'
+import { unlimitedNotes } from './server/unlimited-notes.ts'
 import { ConversationStarter } from './start/conversation-starter.ts'
 import { defaultPrepareTimeouts } from './start/prepare-workspace.ts'
 
@@ -225,7 +226,11 @@ export async function serve(options: ServeOptions): Promise<void> {
   await sandboxes.startReconciling()
   log('debug', 'listening', { url: listening.url })
   void hideFromDebuggers()
-  options.ready?.({ url: config.publicUrl ?? listening.url, key, notes: await isolationNotes(backends) })
+  options.ready?.({
+    url: config.publicUrl ?? listening.url,
+    key,
+    notes: [...(await isolationNotes(backends)), ...unlimitedNotes(config.specs)],
+  })
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()
 }

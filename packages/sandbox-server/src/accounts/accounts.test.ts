@@ -163,3 +163,17 @@ test('documents sealed with another key are refused and not overwritten', async 
     await expect(work()).rejects.toMatchObject({ code: 'unavailable' })
   expect(String(await documents.get('u', 'secrets'))).toBe('sealed with another key')
 })
+
+test('what a user stores in settings and secrets is bounded, and an update above that changes nothing', async () => {
+  const { fixture, accounts } = await open()
+  await using _ = fixture
+  const value = 'x'.repeat(5 * 1024 * 1024)
+  await accounts.userSecrets.save('ONE', { value }, 'u')
+  await expect(accounts.userSecrets.save('TWO', { value }, 'u')).rejects.toMatchObject({ code: 'too_large' })
+  expect((await accounts.userSecrets.list('u')).map(({ name }) => name)).toEqual(['ONE'])
+  const big = { agent_settings_diff: { a: value } }
+  await accounts.userSettings.update('u', big)
+  const more = accounts.userSettings.update('u', { agent_settings_diff: { b: value } })
+  await expect(more).rejects.toMatchObject({ code: 'too_large' })
+  await accounts.userSecrets.save('ONE', { value: 'short' }, 'u')
+})
