@@ -1,5 +1,5 @@
 import { Problem, parseInstant } from '@slipway/protocol'
-import { ByteBudget, ByteBudgetError, type ByteLease } from '@slipway/shared/async'
+import { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from '@slipway/shared/async'
 import { type AppConversationRow, type SandboxRow, type StoredEvent, toReceivedEvent } from '@slipway/storage'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { parseUuid } from '../conversations/records/conversation-ids.ts'
@@ -15,13 +15,15 @@ import { type EventBody, type IncomingEvent, readEvents } from './read-events.ts
 const maxConcurrentBodies = 8
 const mebibyte = 1024 * 1024
 /** Of bodies in memory, unpacked. An owner's share is the largest body and some small ones. */
-const bodyLimits = { totalBytes: 256 * mebibyte, bytesPerKey: 72 * mebibyte, maxWaitMs: 10_000 }
+const defaultBodyLimits = { totalBytes: 256 * mebibyte, bytesPerKey: 72 * mebibyte, maxWaitMs: 10_000 }
 /** `updated_at` moves at most this often for events alone. */
 const touchIntervalMicros = 1_000_000
 
 interface EventIngestDeps extends Omit<ConversationContext, 'fetch'> {
   /** Called when a sandbox sends events of a removed conversation. */
   readonly onRemoved: (conversation: string, sandbox: SandboxRow) => void
+  /** 72 MiB of an owner and 256 MiB of all unless given. */
+  readonly bodyLimits?: ByteBudgetOptions | undefined
 }
 
 /**
@@ -30,13 +32,14 @@ interface EventIngestDeps extends Omit<ConversationContext, 'fetch'> {
  */
 export class EventIngest {
   readonly #deps: EventIngestDeps
-  readonly #bodyBudget = new ByteBudget(bodyLimits)
+  readonly #bodyBudget: ByteBudget
   readonly #activeBodies = new Map<string, number>()
   /** Conversations whose agent server has other events than this server: logged once each. */
   readonly #diverged = new Set<string>()
 
   constructor(deps: EventIngestDeps) {
     this.#deps = deps
+    this.#bodyBudget = new ByteBudget(deps.bodyLimits ?? defaultBodyLimits)
   }
 
   /**

@@ -16,7 +16,7 @@ import {
   userSettings,
   webhookRoutes,
 } from '@slipway/protocol'
-import { KeyedMutex } from '@slipway/shared/async'
+import { type ByteBudgetOptions, KeyedMutex } from '@slipway/shared/async'
 import { Secret } from '@slipway/shared/redaction'
 import {
   type ControlPlaneStore,
@@ -269,6 +269,7 @@ export async function openTestServer(
     readonly waitMs?: number
     readonly maxConversations?: number
     readonly maxStoredMb?: number
+    readonly bodyLimits?: ByteBudgetOptions
     readonly limits?: Partial<PrepareTimeouts>
     readonly controlPlane?: (controlPlane: ControlPlaneStore) => ControlPlaneStore
   } = {},
@@ -316,6 +317,7 @@ export async function openTestServer(
   const conversations = new Conversations({ ...common, starter, pendingMessages })
   const ingest = new EventIngest({
     ...common,
+    bodyLimits: options.bodyLimits,
     onRemoved: (id, sandbox) => void conversations.removeFromSandbox(id, sandbox),
   })
   const routes = { ...appConversationRoutes, ...webhookRoutes }

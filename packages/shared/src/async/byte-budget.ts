@@ -1,7 +1,7 @@
 /** No room in a `ByteBudget` in time, or more than it ever has. */
 export class ByteBudgetError extends Error {}
 
-interface ByteBudgetOptions {
+export interface ByteBudgetOptions {
   readonly totalBytes: number
   /** Of the leases of one key: one user cannot take everything. */
   readonly bytesPerKey: number

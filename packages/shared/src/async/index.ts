@@ -1,4 +1,4 @@
-export { ByteBudget, ByteBudgetError, type ByteLease } from './byte-budget.ts'
+export { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from './byte-budget.ts'
 export { KeyedMutex, Mutex } from './keyed-mutex.ts'
 export { maxTimerMs } from './max-timer.ts'
 export { raceAbort } from './race-abort.ts'
