@@ -59,20 +59,24 @@ test('whoever waits is one at a time, and who has left is in nobody’s way', as
   expect(await third.turn.complete()).toMatchObject({ text: 'Three.' })
 })
 
-test('the pieces of an answer are the answer, however they come', async () => {
-  await using at = await openGateway([{ text: 'Ein  langer\n\nText – mit Ümläuten. ', delta_ms: 5 }], 30_000)
-  const { turn } = await at.gateway.startTurn(request(), undefined, never)
-  const pieces: string[] = []
-  const all = turn.stream(10_000)
-  for (;;) {
-    const { done, value } = await all.next()
-    if (typeof value === 'string') pieces.push(value)
-    if (!done) continue
-    expect(pieces.join('')).toBe((value as { text: string }).text)
-    break
-  }
-  expect(pieces.length).toBeGreaterThan(1)
-})
+test.each([0, 1, 3, 99])(
+  'the pieces of an answer are the answer, also when its stream breaks after %s',
+  async (break_after) => {
+    const text = 'Ein  langer\n\nText – mit Ümläuten. '
+    await using at = await openGateway([{ text, delta_ms: 5, break_after }], 30_000)
+    const { turn } = await at.gateway.startTurn(request(), undefined, never)
+    const pieces: string[] = []
+    const all = turn.stream(10_000)
+    for (;;) {
+      const { done, value } = await all.next()
+      if (typeof value === 'string') pieces.push(value)
+      if (!done) continue
+      expect(pieces.join('')).toBe((value as { text: string }).text)
+      break
+    }
+    expect(pieces.length).toBeGreaterThan(1)
+  },
+)
 
 test('a request that fails before it begins leaves the conversation free', async () => {
   await using at = await openGateway([{ text: 'One.' }, { text: 'Two.' }], 30_000)

@@ -36,6 +36,8 @@ export class GatewayTurn {
   /** Some text was streamed before. */
   #hasText = false
   #isNewSegment = true
+  /** Text of a broken stream that the caller has: the next one repeats it or differs from it. */
+  #sentText = ''
 
   constructor(conversation: Conversation, options: GatewayTurnOptions) {
     this.#conversation = conversation
@@ -43,6 +45,7 @@ export class GatewayTurn {
     this.#unsubscribe = conversation.transientUpdates.subscribe((update, position) => {
       // Usage is updated after the events of a response; a title updates it too, without events.
       if (update.kind === 'stats' && position > this.#segmentStart) this.#isNewSegment = true
+      if (update.kind === 'reset') this.#resetSegment()
       if (update.kind === 'delta' && update.content !== undefined) this.#appendText(update.content, position)
     })
   }
@@ -106,18 +109,35 @@ export class GatewayTurn {
     if (this.#isNewSegment) {
       if (this.#hasText) this.#pendingText.push('\n\n')
       this.#segment = ''
+      this.#sentText = ''
       this.#segmentStart = position
     }
     this.#isNewSegment = false
     this.#hasText = true
     this.#segment += content
-    this.#pendingText.push(content)
+    this.#pendingText.push(this.#unsentText(content))
     this.#wakeUp.notify()
+  }
+
+  #resetSegment(): void {
+    if (this.#isNewSegment) return
+    if (this.#segment.length > this.#sentText.length) this.#sentText = this.#segment
+    this.#segment = ''
+  }
+
+  /** What a delta adds to the text that the caller has. */
+  #unsentText(content: string): string {
+    const sent = this.#sentText
+    if (sent === '') return content
+    if (sent.startsWith(this.#segment)) return ''
+    this.#sentText = ''
+    return this.#segment.startsWith(sent) ? this.#segment.slice(sent.length) : `\n\n${this.#segment}`
   }
 
   /** The part of the final answer that was not streamed: the message of a `finish` call is not. */
   #remainingText(answer: string): string {
-    if (answer.startsWith(this.#segment)) return answer.slice(this.#segment.length)
+    const sent = this.#sentText === '' ? this.#segment : this.#sentText
+    if (answer.startsWith(sent)) return answer.slice(sent.length)
     return this.#hasText ? `\n\n${answer}` : answer
   }
 }

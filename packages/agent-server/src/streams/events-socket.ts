@@ -185,6 +185,8 @@ class SocketUpdates {
   async subscribe(record: ConversationRecord, knownStatus: string | undefined): Promise<void> {
     this.#unsubscribe = this.#options.registry.transientUpdates(record.id).subscribe((update, position) => {
       if (update.kind === 'idle') this.#scheduleSnapshot(position)
+      else if (update.kind === 'reset' && !this.#format.isResumable) this.#buffer.dropDelta()
+      else if (update.kind === 'reset') this.#buffer.add(update, position)
       else if (update.kind === 'stats' || this.#format.isResumable || update.isStreamRequested)
         this.#buffer.add(update, position)
       this.#sendNext()

@@ -60,6 +60,21 @@ test('pending deltas of a slow reader are joined, and only the newest stats wait
   ])
 })
 
+test('a reader is told to forget a broken stream, and is not sent what it need not forget', () => {
+  const { publish, drain } = createUpdates()
+  publish({ kind: 'delta', content: 'One tw' })
+  expect(drain(0)).toMatchObject([{ content: 'One tw' }])
+  publish({ kind: 'delta', content: 'o' })
+  publish({ kind: 'reset' })
+  publish({ kind: 'delta', content: 'Three.' })
+  expect(drain(0)).toMatchObject([
+    { kind: 'StreamingResetEvent', source: 'agent' },
+    { kind: 'StreamingDeltaEvent', content: 'Three.' },
+  ])
+  publish({ kind: 'reset' })
+  expect(drain(1)).toEqual([])
+})
+
 test('what waits for a reader that never reads stays small', () => {
   const { publish, drain } = createUpdates()
   for (let n = 0; n < 1000; n++) publish({ kind: 'delta', content: 'x'.repeat(1000) })

@@ -8,6 +8,8 @@ const maxPendingCharacters = 64 * 1024
 /** Joined deltas; `position` is the end of the log when they were added. */
 interface PendingDelta {
   readonly position: number
+  /** The reader forgets the deltas that it has of this position. */
+  isReset: boolean
   content: string
   reasoning_content: string
 }
@@ -28,15 +30,27 @@ export class TransientBuffer {
 
   add(update: Exclude<TransientUpdate, { kind: 'idle' }>, position: number): void {
     if (update.kind === 'stats') this.#pendingStats = { position, value: update.value }
+    else if (update.kind === 'reset')
+      this.#pendingDelta = { position, isReset: true, content: '', reasoning_content: '' }
     else this.#appendDelta(update, position)
+  }
+
+  /** For a reader that knows no resets: drops what it has not been sent. */
+  dropDelta(): void {
+    this.#pendingDelta = undefined
   }
 
   /** The next event for a reader that has everything up to `position`, if any. */
   takeNext(position: number): object | undefined {
     const delta = this.#pendingDelta
     if (delta !== undefined && delta.position <= position) {
+      const isCurrent = delta.position === position
+      if (isCurrent && delta.isReset) {
+        delta.isReset = false
+        return { ...transientEvent({ kind: 'StreamingResetEvent' }, this.#now()), source: 'agent' }
+      }
       this.#pendingDelta = undefined
-      if (delta.position === position) return this.#deltaEvent(delta)
+      if (isCurrent && delta.content + delta.reasoning_content !== '') return this.#deltaEvent(delta)
     }
     const stats = this.#pendingStats
     if (stats === undefined || stats.position > position) return undefined
@@ -49,7 +63,7 @@ export class TransientBuffer {
     position: number,
   ): void {
     if (this.#pendingDelta?.position !== position)
-      this.#pendingDelta = { position, content: '', reasoning_content: '' }
+      this.#pendingDelta = { position, isReset: false, content: '', reasoning_content: '' }
     const { content = '', reasoning_content = '' } = delta
     const pending = this.#pendingDelta
     const size = pending.content.length + pending.reasoning_content.length

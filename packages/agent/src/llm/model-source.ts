@@ -4,10 +4,10 @@ import type { Secrets } from '../secrets/secrets.ts'
 import type { ProviderFailure } from './failures.ts'
 import type { ModelEnvironment, ModelReply, ModelRequest } from './model.ts'
 
-/** The result of a request after retries and before fallbacks. `hasBegun`: deltas were passed on. */
+/** The result of a request after retries and before fallbacks. */
 export type SourceResult =
   | { readonly kind: 'reply'; readonly reply: ModelReply }
-  | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly hasBegun: boolean }
+  | { readonly kind: 'failure'; readonly failure: ProviderFailure }
   | { readonly kind: 'aborted' }
 
 export interface SourceOptions {

@@ -14,8 +14,10 @@ export interface ModelRequest {
   readonly tools: readonly ModelTool[]
   /** `none`: the reply must be a text. The tools are sent because the history names them. */
   readonly toolChoice?: 'none'
-  /** Deltas of the reply; they may be lost. There is no retry after the first one. */
+  /** Deltas of the reply; they may be lost. */
   readonly onDelta?: (delta: ModelDelta) => void
+  /** The stream broke: the deltas so far are void. A retry or a fallback begins a new reply. */
+  readonly onReset?: (attempt: BrokenAttempt) => void
   /** Lowers the limit of the settings. */
   readonly maxOutputTokens?: number
 }
@@ -41,6 +43,9 @@ export const modelFailureCodes = [
 
 export type ModelFailureCode = (typeof modelFailureCodes)[number]
 
+/** What an attempt used whose stream broke. Estimated tokens where the provider had not sent them yet. */
+export type BrokenAttempt = Pick<ModelReply, 'responseId' | 'usage' | 'cost' | 'latencyMs' | 'model'>
+
 export interface ModelReply {
   readonly kind: 'reply'
   /** The provider's id of the response, or a generated one. */
@@ -60,6 +65,8 @@ export interface ModelReply {
   readonly tokenIds?: { readonly prompt: readonly number[]; readonly response: readonly number[] }
   /** Request and response as JSON text without secrets, if completion logging is on. */
   readonly completionLog?: { readonly filename: string; readonly data: string }
+  /** Attempts before this reply whose stream broke. */
+  readonly brokenAttempts?: readonly BrokenAttempt[]
 }
 
 export interface ModelFailure {
@@ -67,6 +74,7 @@ export interface ModelFailure {
   readonly code: ModelFailureCode
   /** The provider's message without secrets, with a hint if there is one. */
   readonly detail: string
+  readonly brokenAttempts?: readonly BrokenAttempt[]
 }
 
 /** `aborted`: the signal aborted. */

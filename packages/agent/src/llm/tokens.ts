@@ -1,4 +1,5 @@
 import type { Message } from '@slipway/protocol'
+import type { ModelTool } from './model.ts'
 
 const perMessage = 4
 const perCall = 8
@@ -8,6 +9,17 @@ const known = new WeakMap<Message, number>()
 /** Estimates tokens for any model, rather too high than too low. Caches by message, so it must not change. */
 export function countTokens(messages: readonly Message[]): number {
   return messages.reduce((sum, message) => sum + messageTokens(message), 0)
+}
+
+const knownTools = new WeakMap<readonly ModelTool[], number>()
+
+/** Estimates tokens of the tools of a request. Caches by array, so it must not change. */
+export function countToolTokens(tools: readonly ModelTool[]): number {
+  const counted = knownTools.get(tools)
+  if (counted !== undefined) return counted
+  const tokens = tools.reduce((sum, tool) => sum + perCall + textTokens(JSON.stringify(tool)), 0)
+  knownTools.set(tools, Math.ceil(tokens))
+  return Math.ceil(tokens)
 }
 
 function messageTokens(message: Message): number {

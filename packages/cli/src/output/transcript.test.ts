@@ -45,6 +45,15 @@ test('what was missed is completed, and what came differently is shown in full',
   expect(render(new TranscriptRenderer({ columns: 40 }), answer('Two.'))).toBe('Agent\n  Two.\n')
 })
 
+test('an answer that broke off is marked, and the next one is shown in full', () => {
+  const steps = new TranscriptRenderer({ columns: 40 })
+  const reset = () => steps.renderUpdate({ kind: 'StreamingResetEvent' })
+  expect(reset()).toBe('')
+  expect(render(steps, piece('One tw'))).toBe('Agent\n  One')
+  expect(reset()).toBe(' tw\n· the answer broke off\n')
+  expect(render(steps, piece('One '), answer('One two.'))).toBe('  One two.\n')
+})
+
 test('a message in the middle of an answer is shown on its own', () => {
   const steps = new TranscriptRenderer({ columns: 40 })
   const user = { kind: 'MessageEvent', source: 'user', llm_message: { content: content('Stop?') } }

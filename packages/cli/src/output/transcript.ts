@@ -29,6 +29,7 @@ export class TranscriptRenderer {
   }
 
   renderUpdate(update: TransientUpdate): string {
+    if (update.kind === 'StreamingResetEvent') return this.#reset()
     if (update.kind !== 'StreamingDeltaEvent') return ''
     const { content = '', reasoning_content = '' } = update
     this.#streamedText += content
@@ -66,6 +67,12 @@ export class TranscriptRenderer {
         return this.#endStream() + this.#remarkLine(`${kind} ${summary}`)
       }
     }
+  }
+
+  #reset(): string {
+    if (this.#stream === undefined) return ''
+    this.#streamedText = ''
+    return this.#endStream() + this.#remarkLine('the answer broke off')
   }
 
   #message(members: JsonObject): string {

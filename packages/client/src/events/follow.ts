@@ -18,6 +18,8 @@ export interface PositionedEvent {
  */
 export type TransientUpdate =
   | { readonly kind: 'StreamingDeltaEvent'; readonly content?: string; readonly reasoning_content?: string }
+  /** The deltas since the last event are void: the model's stream broke. */
+  | { readonly kind: 'StreamingResetEvent' }
   | { readonly kind: 'ConversationStateUpdateEvent'; readonly key: string; readonly value: unknown }
 
 export interface FollowOptions {

@@ -7,6 +7,8 @@ export type TransientUpdate =
       /** The creator of the conversation asked for deltas (`llm.stream`). */
       readonly isStreamRequested?: boolean
     } & ModelDelta)
+  /** The deltas of the current reply are void: its stream broke. */
+  | { readonly kind: 'reset' }
   | { readonly kind: 'stats'; readonly value: unknown }
   | { readonly kind: 'idle' }
 

@@ -16,6 +16,24 @@ afterAll(() => fixtures[Symbol.asyncDispose]())
 const agent = { tools: [{ name: 'terminal' }, { name: 'file_editor' }] }
 const again = (turn: FakeTurn, count = 40) => Array.from({ length: count }, () => turn)
 
+test('a stream that breaks leaves nothing in the log but its use, and listeners are told to forget it', async () => {
+  const script = [
+    { text: 'One two three.', break_after: 2, usage: { prompt_tokens: 100, completion_tokens: 7 } },
+  ]
+  const llm = { model: 'scripted/x', stream: true, script }
+  const life = await fixtures.create({ model: openModel, agent: { llm } })
+  await life.sendAndWait('go')
+  expect(life.status).toBe('finished')
+  const said = life.updates.flatMap((update) =>
+    update.kind === 'delta' ? [update.content] : update.kind === 'reset' ? ['<reset>'] : [],
+  )
+  expect(said).toEqual(['One ', 'two ', '<reset>', 'One ', 'two ', 'three.'])
+  const messages = await life.eventsOfKind('MessageEvent')
+  expect(messages.filter(({ source }) => source === 'agent')).toHaveLength(1)
+  const { usage_to_metrics } = life.conversation.stats.toJSON()
+  expect(usage_to_metrics.default?.accumulated_token_usage).toMatchObject({ prompt_tokens: 200 })
+})
+
 test('a run stops at its step limit: the status, then an error that names the limit; the next run counts from zero', async () => {
   const thoughts = Array.from(
     { length: 5 },

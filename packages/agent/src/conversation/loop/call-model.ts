@@ -1,5 +1,5 @@
 import type { EventDraft } from '@slipway/storage'
-import type { ModelDelta, ModelReply } from '../../llm/model.ts'
+import type { ModelDelta, ModelFailure, ModelReply } from '../../llm/model.ts'
 import { findSummarizingCondenser } from '../condense/condense.ts'
 import { failureEvents, stateUpdate } from '../events/event-drafts.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
@@ -20,6 +20,7 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
       messages: view.messages(model.llm.max_message_chars),
       tools: runtime.modelTools,
       onDelta: deltas.add,
+      onReset: deltas.reset,
     },
     signal,
   )
@@ -33,8 +34,8 @@ function createDeltaPublisher(
   { secrets, transientUpdates, publish }: ConversationContext,
   isStreamRequested: boolean,
 ) {
-  const text = secrets.stream()
-  const reasoning = secrets.stream()
+  let text = secrets.stream()
+  let reasoning = secrets.stream()
   const send = (member: keyof ModelDelta, piece: string) => {
     if (piece !== '') publish({ kind: 'delta', isStreamRequested, [member]: piece })
   }
@@ -45,6 +46,12 @@ function createDeltaPublisher(
       if (content === undefined) return
       send('reasoning_content', reasoning.end())
       send('content', text.add(content))
+    },
+    /** Also drops what was held back. */
+    reset(): void {
+      text = secrets.stream()
+      reasoning = secrets.stream()
+      if (transientUpdates.hasListeners) publish({ kind: 'reset' })
     },
     end(): void {
       send('reasoning_content', reasoning.end())
@@ -112,13 +119,15 @@ function refusalEvents(): EventDraft[] {
 }
 
 async function appendFailure(
-  { code, detail }: { readonly code: string; readonly detail: string },
+  { code, detail, brokenAttempts = [] }: ModelFailure,
   { context, runtime, progress }: StepScope,
 ): Promise<void> {
+  const { stats, deps } = context
+  for (const attempt of brokenAttempts) stats.addAttempt(attempt, runtime.model.llm.usage_id, deps.now())
   const isTooLong = code === 'LLMContextWindowExceedError' || code === 'LLMMalformedConversationHistoryError'
   const hasCondenser = findSummarizingCondenser(runtime.settings.agent.condenser) !== undefined
   if (isTooLong) progress.hasOverflowed = true
-  await context.appendPatiently((now) => {
+  await context.appendWithUsage((now) => {
     if (now.status !== 'running') return []
     return isTooLong && hasCondenser
       ? [{ kind: 'CondensationRequest', source: 'environment' }]

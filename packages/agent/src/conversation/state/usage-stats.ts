@@ -1,5 +1,5 @@
 import type { TokenUsage } from '@slipway/protocol'
-import type { ModelReply } from '../../llm/model.ts'
+import type { BrokenAttempt, ModelReply } from '../../llm/model.ts'
 
 /** Most rows of single replies; the newest stay. */
 const maxRows = 50
@@ -24,8 +24,14 @@ export class UsageStats {
     this.#metrics = new Map(Object.entries(saved.usage_to_metrics ?? {}))
   }
 
-  /** `now` in microseconds. */
+  /** Includes the attempts before the reply whose streams broke. `now` in microseconds. */
   addReply(reply: ModelReply, usageId: string, now: number): void {
+    for (const attempt of reply.brokenAttempts ?? []) this.addAttempt(attempt, usageId, now)
+    this.addAttempt(reply, usageId, now)
+  }
+
+  /** `now` in microseconds. */
+  addAttempt(reply: BrokenAttempt, usageId: string, now: number): void {
     const metrics = this.#metrics.get(usageId) ?? emptyMetrics(reply.model)
     this.#metrics.set(usageId, metrics)
     metrics.model_name = reply.model

@@ -4,12 +4,14 @@ import type { TokenCounts } from '../catalogue/prices.ts'
 import { attachCompletionLog } from '../completion-log.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
 
+export type ReplyTokens = TokenCounts & { readonly reasoning: number }
+
 interface ReplyParts extends Pick<ModelReply, 'responseId' | 'stop' | 'latencyMs' | 'tokenIds'> {
   readonly llm: Llm
   readonly secrets: Secrets
   readonly request: ModelRequest
   readonly message: Message
-  readonly tokens: TokenCounts & { readonly reasoning: number }
+  readonly tokens: ReplyTokens
   readonly contextWindow: number | undefined
   /** Dollars, when the model's settings have no price. */
   readonly cost: number

@@ -130,7 +130,7 @@ test.each(models.filter(([name]) => name !== 'OpenAI responses'))(
   },
 )
 
-test.each(models)('%s: a truncated stream is a failure without a retry', async (_, settings) => {
+test.each(models)('%s: a truncated stream is a failure after all retries', async (_, settings) => {
   mock.onMessage(
     'cut me',
     { content: 'word '.repeat(200) },
@@ -144,7 +144,7 @@ test.each(models)('%s: a truncated stream is a failure without a retry', async (
     retry_multiplier: 0,
   }).generate({ messages: [user('cut me')], tools }, new AbortController().signal)
   expect(answer).toMatchObject({ kind: 'failure', code: 'LLMServiceUnavailableError' })
-  expect(mock.getRequests()).toHaveLength(1)
+  expect(mock.getRequests()).toHaveLength(4)
 })
 
 test.each(models)('%s: a busy provider is retried after the delay that it names', async (_, settings) => {

@@ -3,6 +3,7 @@ import type { Secrets } from '../../secrets/secrets.ts'
 import { llmSecrets } from '../credentials.ts'
 import { classifyFailure, type ProviderFailure, redactDetail } from '../failures.ts'
 import type {
+  BrokenAttempt,
   FindProfile,
   Model,
   ModelEnvironment,
@@ -58,24 +59,32 @@ class FallbackModel implements Model {
   }
 
   async generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
+    const brokenAttempts: BrokenAttempt[] = []
+    const onReset = (attempt: BrokenAttempt) => {
+      brokenAttempts.push(attempt)
+      request.onReset?.(attempt)
+    }
+    const result = await this.#generate({ ...request, onReset }, signal)
+    return result.kind === 'aborted' || brokenAttempts.length === 0 ? result : { ...result, brokenAttempts }
+  }
+
+  async #generate(request: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
     const result = await this.#generateOnce(request, signal)
     if (result.kind === 'reply') return result.reply
     if (result.kind === 'aborted') return result
     const failure = this.#publicFailure(result.failure)
-    if (result.hasBegun || !canFallBack(result.failure)) return failure
+    if (!canFallBack(result.failure)) return failure
     return await this.#fallBack(failure, request, signal)
   }
 
   /** Never rejects: internal errors are failures of the model too. */
   async #generateOnce(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
     if (signal.aborted) return { kind: 'aborted' }
-    if ('code' in this.#source) return { kind: 'failure', failure: this.#source, hasBegun: false }
+    if ('code' in this.#source) return { kind: 'failure', failure: this.#source }
     try {
       return await this.#source.generate(request, signal)
     } catch (error) {
-      return signal.aborted
-        ? { kind: 'aborted' }
-        : { kind: 'failure', failure: classifyFailure(error), hasBegun: false }
+      return signal.aborted ? { kind: 'aborted' } : { kind: 'failure', failure: classifyFailure(error) }
     }
   }
 
@@ -83,7 +92,7 @@ class FallbackModel implements Model {
     return { kind: 'failure', code, detail: redactDetail(detail, this.#secrets) }
   }
 
-  /** Tries the fallbacks until one replies or begins to; else the first model's failure. */
+  /** Tries the fallbacks until one replies; else the first model's failure. */
   async #fallBack(failure: ModelFailure, request: ModelRequest, signal: AbortSignal): Promise<ModelResult> {
     const names = this.llm.fallback_strategy?.fallback_llms ?? []
     const others: string[] = []
@@ -97,7 +106,6 @@ class FallbackModel implements Model {
       if (result.kind === 'reply') return result.reply
       if (result.kind === 'aborted') return result
       const failed = model.#publicFailure(result.failure)
-      if (result.hasBegun) return failed
       others.push(`${model.llm.model}: ${failed.code}`)
     }
     if (others.length === 0) return failure

@@ -7,15 +7,19 @@ import type { ModelSource, SourceOptions, SourceResult } from '../model-source.t
 import { callOptions } from '../request/call-options.ts'
 import { openProvider } from '../request/open-provider.ts'
 import type { SdkModel } from '../request/sdk-types.ts'
+import type { ResponseAccumulator } from '../response/accumulator.ts'
 import { assistantMessage } from '../response/assistant-message.ts'
 import { type StreamResult, streamResponse } from '../response/stream-response.ts'
 import type { ModelRoute } from '../route.ts'
-import { buildReply } from './build-reply.ts'
+import { countTokens, countToolTokens, textTokens } from '../tokens.ts'
+import { buildReply, type ReplyTokens } from './build-reply.ts'
 
 type CompletedStream = Extract<StreamResult, { kind: 'response' }>
 
 /** Shorter ids repeat (Ollama draws from a thousand). */
 const minUniqueId = 16
+const defaultStallSeconds = 120
+const noTokens: ReplyTokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, reasoning: 0 }
 
 /** A model behind a provider's interface. Loads the provider's library at the first request. */
 export class RemoteModelSource implements ModelSource {
@@ -32,18 +36,18 @@ export class RemoteModelSource implements ModelSource {
     return this.#options.llm.max_input_tokens ?? this.#facts.contextWindow
   }
 
-  /** Retries until there is a reply, a delta was passed on, or the attempts are used up. */
+  /** Retries until there is a reply or the attempts are used up; also after a stream that broke. */
   async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
     const { llm, route, environment } = this.#options
     this.#provider ??= openProvider(llm, route, environment.fetch)
     const model = await this.#provider
-    if ('code' in model) return { kind: 'failure', failure: model, hasBegun: false }
+    if ('code' in model) return { kind: 'failure', failure: model }
     let hadEmpty = false
     for (let attempt = 0; ; attempt += 1) {
       const result = await this.#attempt(model, { ...request, hadEmpty }, signal)
       if (result.kind !== 'failure') return result
-      const { failure, hasBegun } = result
-      if (!failure.isRetryable || hasBegun || attempt >= llm.num_retries) return result
+      const { failure } = result
+      if (!failure.isRetryable || attempt >= llm.num_retries) return result
       hadEmpty ||= failure.code === 'LLMNoResponseError'
       await environment.sleep(waitMs(llm, failure, attempt), signal)
       if (signal.aborted) return { kind: 'aborted' }
@@ -60,27 +64,35 @@ export class RemoteModelSource implements ModelSource {
     const call = callOptions(llm, route, request)
     // The same request at temperature 0 would have the same empty reply.
     if (request.hadEmpty && call.temperature === 0) call.temperature = 1
-    const idleMs = llm.timeout ? llm.timeout * 1000 : undefined
-    const turn = streamResponse(model, call, { ...request, idleMs }, signal)
+    const turn = streamResponse(model, call, { onDelta: request.onDelta, ...timeLimits(llm) }, signal)
     // The price list loads during the request.
     this.#factsLoading ??= loadModelFacts(llm, route).catch(() => noModelFacts)
     const done = await turn
-    if (done.kind !== 'response') return done
+    if (done.kind === 'aborted') return done
     this.#facts = await this.#factsLoading
-    return { kind: 'reply', reply: this.#toReply(done, request, environment.now() - started) }
+    const latencyMs = environment.now() - started
+    const tokens = tokenCounts(done.response)
+    if (done.kind === 'response') {
+      const reply = this.#toReply({ ...done, tokens: tokens ?? noTokens }, request, latencyMs)
+      return { kind: 'reply', reply }
+    }
+    const { failure, response } = done
+    if (response.hasBegun) {
+      const estimate = tokens ?? estimateTokens(request, response)
+      request.onReset?.(this.#toReply({ response, stop: 'stop', tokens: estimate }, request, latencyMs))
+    }
+    return { kind: 'failure', failure }
   }
 
-  #toReply({ response, stop }: CompletedStream, request: ModelRequest, latencyMs: number): ModelReply {
+  #toReply(
+    { response, stop, tokens }: Omit<CompletedStream, 'kind'> & { readonly tokens: ReplyTokens },
+    request: ModelRequest,
+    latencyMs: number,
+  ): ModelReply {
     const { llm, secrets, route, environment } = this.#options
     const { finish, promptTokenIds: prompt, tokenIds } = response
-    const { inputTokens, outputTokens, raw } = finish?.usage ?? {}
-    const tokens = {
-      input: inputTokens?.total ?? 0,
-      output: outputTokens?.total ?? 0,
-      cacheRead: inputTokens?.cacheRead ?? 0,
-      cacheWrite: inputTokens?.cacheWrite ?? 0,
-      reasoning: outputTokens?.reasoning ?? 0,
-    }
+    const { raw } = finish?.usage ?? {}
+    const message = assistantMessage(response, route, usedCallIds(request.messages))
     const nowMs = environment.now()
     const hasIds = prompt.length > 0 || tokenIds.length > 0
     return buildReply({
@@ -88,7 +100,7 @@ export class RemoteModelSource implements ModelSource {
       secrets,
       request,
       responseId: uniqueId(response.responseId),
-      message: assistantMessage(response, route, usedCallIds(request.messages)),
+      message,
       tokens,
       contextWindow: this.contextWindow,
       // The provider's own cost, else by the price list.
@@ -99,6 +111,31 @@ export class RemoteModelSource implements ModelSource {
       ...(hasIds ? { tokenIds: { prompt, response: tokenIds } } : {}),
     })
   }
+}
+
+/** The provider's counts; undefined when the stream ended before them. */
+function tokenCounts({ finish }: ResponseAccumulator): ReplyTokens | undefined {
+  const { inputTokens, outputTokens } = finish?.usage ?? {}
+  if (inputTokens?.total === undefined || !(inputTokens.total > 0)) return undefined
+  return {
+    input: inputTokens.total,
+    output: outputTokens?.total ?? 0,
+    cacheRead: inputTokens.cacheRead ?? 0,
+    cacheWrite: inputTokens.cacheWrite ?? 0,
+    reasoning: outputTokens?.reasoning ?? 0,
+  }
+}
+
+function estimateTokens({ messages, tools }: ModelRequest, response: ResponseAccumulator): ReplyTokens {
+  const input = countTokens(messages) + countToolTokens(tools)
+  return { ...noTokens, input, output: Math.ceil(textTokens(response.receivedText)) }
+}
+
+/** Milliseconds without data: before the first part of a reply, and in the middle of one. */
+function timeLimits({ timeout, stream_stall_timeout: stall = defaultStallSeconds }: Llm) {
+  const idleMs = timeout ? timeout * 1000 : undefined
+  const stallMs = stall === 0 ? idleMs : Math.min(stall * 1000, idleMs ?? Number.POSITIVE_INFINITY)
+  return { idleMs, stallMs }
 }
 
 /** Milliseconds before the next attempt: as the provider asks, else bounded exponential backoff. */

@@ -20,7 +20,8 @@ import { buildReply } from './build-reply.ts'
 
 /**
  * One turn of a script; all members are optional. `text` (or `thought`) is sent word by word, `delta_ms`
- * apart, `delay_ms` after the request; `error` fails instead. Entries with `side: true` reply to requests
+ * apart, `delay_ms` after the request; `error` fails instead. With `break_after` the stream first breaks after so
+ * many words and begins again. Entries with `side: true` reply to requests
  * beside the agent loop (titles, summaries, judgements) alone.
  */
 interface ScriptEntry {
@@ -30,6 +31,7 @@ interface ScriptEntry {
   readonly delayMs: number
   readonly deltaMs: number
   readonly error: { readonly code: ModelFailureCode; readonly detail: string } | undefined
+  readonly breakAfter: number
   readonly isRefusal: boolean
   readonly isSide: boolean
   readonly usage: Record<string, unknown>
@@ -76,9 +78,12 @@ export class ScriptedModelSource implements ModelSource {
     const { entry } = next
     await sleepUntilAborted(entry.delayMs, signal)
     if (signal.aborted) return { kind: 'aborted' }
-    if (entry.error !== undefined)
-      return { kind: 'failure', failure: scriptedFailure(entry.error), hasBegun: false }
-    await emitDeltas(entry, request.onDelta, signal)
+    if (entry.error !== undefined) return { kind: 'failure', failure: scriptedFailure(entry.error) }
+    if (entry.breakAfter > 0) {
+      await emitDeltas(entry, { onDelta: request.onDelta, count: entry.breakAfter }, signal)
+      if (!signal.aborted) request.onReset?.(this.#toReply(next, request, started))
+    }
+    await emitDeltas(entry, { onDelta: request.onDelta }, signal)
     if (signal.aborted) return { kind: 'aborted' }
     return { kind: 'reply', reply: this.#toReply(next, request, started) }
   }
@@ -127,17 +132,17 @@ export class ScriptedModelSource implements ModelSource {
 
 async function emitDeltas(
   entry: ScriptEntry,
-  onDelta: ((delta: ModelDelta) => void) | undefined,
+  options: { readonly onDelta: ((delta: ModelDelta) => void) | undefined; readonly count?: number },
   signal: AbortSignal,
 ) {
   const deltas: ModelDelta[] = [
     ...words(entry.reasoning).map((reasoning_content) => ({ reasoning_content })),
     ...words(entry.text).map((content) => ({ content })),
   ]
-  for (const [at, delta] of deltas.entries()) {
+  for (const [at, delta] of deltas.slice(0, options.count).entries()) {
     if (at > 0 && entry.deltaMs > 0) await sleepUntilAborted(entry.deltaMs, signal)
     if (signal.aborted) return
-    onDelta?.(delta)
+    options.onDelta?.(delta)
   }
 }
 
@@ -176,6 +181,7 @@ function readEntry(value: unknown): ScriptEntry {
     delayMs: asNumber(entry.delay_ms),
     deltaMs: asNumber(entry.delta_ms),
     error: entry.error === undefined || entry.error === null ? undefined : readError(error),
+    breakAfter: asNumber(entry.break_after),
     isRefusal: entry.refusal === true,
     isSide: entry.side === true,
     usage: asRecord(entry.usage),

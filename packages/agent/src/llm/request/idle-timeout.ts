@@ -11,13 +11,28 @@ export function findIdleTimeout(signal: AbortSignal | null | undefined): IdleTim
 export class IdleTimeout {
   readonly signal: AbortSignal
   isTimedOut = false
+  /** The server has begun to answer. */
+  hasResponse = false
   readonly #controller = new AbortController()
-  readonly #timer: NodeJS.Timeout | undefined
+  /** Undefined: no limit. */
+  limitMs: number | undefined
+  #timer: NodeJS.Timeout | undefined
 
   /** `idleMs` undefined: no limit. */
   constructor(parent: AbortSignal, idleMs: number | undefined) {
     this.signal = AbortSignal.any([parent, this.#controller.signal])
     timeouts.set(this.signal, this)
+    this.#start(idleMs)
+  }
+
+  /** Changes the limit; the idle time begins again when it is another one. */
+  limit(idleMs: number | undefined): void {
+    if (idleMs !== this.limitMs && !this.signal.aborted) this.#start(idleMs)
+  }
+
+  #start(idleMs: number | undefined): void {
+    clearTimeout(this.#timer)
+    this.limitMs = idleMs
     if (idleMs === undefined) return
     const onIdle = () => {
       this.isTimedOut = true

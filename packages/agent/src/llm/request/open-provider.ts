@@ -130,8 +130,9 @@ function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined): 
     const body = edit !== undefined && typeof init?.body === 'string' ? edit(init.body) : init?.body
     const response = await fetch(input, { ...init, ...(body == null ? {} : { body }), redirect: 'manual' })
     const idleTimeout = findIdleTimeout(init?.signal)
-    idleTimeout?.touch()
     if (idleTimeout === undefined || response.body === null) return response
+    idleTimeout.touch()
+    idleTimeout.hasResponse = true
     const touchOnChunk = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
       transform(chunk, controller) {
         idleTimeout.touch()

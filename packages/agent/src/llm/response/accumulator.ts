@@ -30,8 +30,9 @@ export class ResponseAccumulator {
   responseId: string | undefined
   finish: SdkFinish | undefined
   error: unknown
-  /** A part of the reply has arrived, so the request must not be repeated. */
+  /** A part of the reply has arrived. */
   hasBegun = false
+  #argumentsText = ''
   readonly #open = new Map<string, ResponsePart>()
   readonly #onDelta: ((delta: ModelDelta) => void) | undefined
   #callsBegun = 0
@@ -42,6 +43,11 @@ export class ResponseAccumulator {
 
   get isEmpty(): boolean {
     return this.calls.length === 0 && this.parts.every(({ text }) => text.trim() === '')
+  }
+
+  /** Everything of the reply that has arrived, for an estimate of its tokens. */
+  get receivedText(): string {
+    return this.parts.map(({ text }) => text).join('') + this.#argumentsText
   }
 
   add(part: SdkStreamPart): void {
@@ -61,6 +67,9 @@ export class ResponseAccumulator {
       case 'tool-input-start':
         this.hasBegun = true
         this.#callsBegun += 1
+        break
+      case 'tool-input-delta':
+        this.#argumentsText += part.delta
         break
       case 'tool-call':
         this.#call(part)

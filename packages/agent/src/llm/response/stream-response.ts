@@ -13,46 +13,49 @@ import { stopReason } from './assistant-message.ts'
 
 export type StreamResult =
   | { readonly kind: 'response'; readonly response: ResponseAccumulator; readonly stop: ModelReply['stop'] }
-  /** `hasBegun`: deltas were passed on, so the request must not be repeated. */
-  | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly hasBegun: boolean }
+  | { readonly kind: 'failure'; readonly failure: ProviderFailure; readonly response: ResponseAccumulator }
   | { readonly kind: 'aborted' }
+
+/** Milliseconds without data until it fails; undefined: no limit. */
+export interface StreamLimits {
+  /** Before the first part of the reply. */
+  readonly idleMs: number | undefined
+  /** Afterwards. */
+  readonly stallMs: number | undefined
+}
 
 /** Sends one request and reads its stream. Resolves as soon as the signal aborts. */
 export async function streamResponse(
   model: SdkModel,
   options: SdkCallOptions,
-  /** `idleMs`: milliseconds without data until it fails; undefined: no limit. */
-  { idleMs, onDelta }: Pick<ModelRequest, 'onDelta'> & { readonly idleMs: number | undefined },
+  limits: StreamLimits & { readonly onDelta: ModelRequest['onDelta'] },
   signal: AbortSignal,
 ): Promise<StreamResult> {
-  const idleTimeout = new IdleTimeout(signal, idleMs)
-  const response = new ResponseAccumulator(onDelta)
+  const idleTimeout = new IdleTimeout(signal, limits.idleMs)
+  const response = new ResponseAccumulator(limits.onDelta)
   let failure: ProviderFailure | undefined
-  let isOpen = false
   try {
     const opened = await idleTimeout.race(model.doStream({ ...options, abortSignal: idleTimeout.signal }))
-    isOpen = true
     const reader = opened?.stream.getReader()
     while (reader !== undefined && response.error === undefined) {
       const next = await idleTimeout.race(reader.read())
       if (next === undefined || next.done) break
       idleTimeout.touch()
       response.add(next.value)
+      if (response.hasBegun) idleTimeout.limit(limits.stallMs)
     }
   } catch (error) {
-    failure = isOpen ? streamFailure(error) : classifyFailure(error)
+    failure = idleTimeout.hasResponse ? streamFailure(error) : classifyFailure(error)
   }
   idleTimeout.stop()
   if (signal.aborted) return { kind: 'aborted' }
-  if (idleTimeout.isTimedOut) failure = timeoutFailure(idleMs ?? 0)
-  return failure === undefined
-    ? toStreamResult(response)
-    : { kind: 'failure', failure, hasBegun: response.hasBegun }
+  if (idleTimeout.isTimedOut) failure = timeoutFailure(idleTimeout.limitMs ?? 0)
+  return failure === undefined ? toStreamResult(response) : { kind: 'failure', failure, response }
 }
 
 function toStreamResult(response: ResponseAccumulator): StreamResult {
   const { hasBegun, isEmpty, error, finish } = response
-  const failed = (failure: ProviderFailure): StreamResult => ({ kind: 'failure', failure, hasBegun })
+  const failed = (failure: ProviderFailure): StreamResult => ({ kind: 'failure', failure, response })
   if (error !== undefined) return failed(streamFailure(error))
   const stop = stopReason(response)
   if (stop === undefined) return failed(truncatedStreamFailure(finish?.finishReason.raw))

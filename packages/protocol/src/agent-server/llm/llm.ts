@@ -34,6 +34,9 @@ export const llm = looseComponent('LLM', {
   retry_min_wait: withDefault(z.number().min(0), 8),
   retry_max_wait: withDefault(z.number().min(0), 64),
   timeout: z.number().min(0).nullable().default(300),
+  stream_stall_timeout: nullAsUndefined(z.number().min(0)).meta({
+    description: 'Silence in the middle of a reply before it is asked again; 0: as `timeout`. Default 120.',
+  }),
   max_message_chars: withDefault(z.int().min(1), 30_000),
   temperature: nullAsUndefined(z.number().min(0)),
   top_p: nullAsUndefined(z.number().min(0).max(1)),
