@@ -6,6 +6,7 @@ const steps = [
   ['lint and format', 'biome check --error-on-warnings'],
   ['wire hash', 'vitest run packages/protocol/src/openapi/wire-hash.test.ts'],
   ['OpenAPI up to date', 'node scripts/print-openapi.ts --check'],
+  ['providers up to date', 'node scripts/print-providers.ts --check'],
   ['import borders', 'node scripts/check-imports.ts'],
 ] as const
 

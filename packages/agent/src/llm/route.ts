@@ -1,6 +1,8 @@
 import type { Llm } from '@slipway/protocol'
+import { findProvider } from './capabilities/capabilities.ts'
+import { type ProviderApi, providers } from './capabilities/provider-table.ts'
 
-export type ProviderApi = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedrock' | 'compatible'
+export type { ProviderApi } from './capabilities/provider-table.ts'
 
 export interface ModelRoute {
   /** The prefix of the model's name, or a guess: `openai`, `anthropic`, `openrouter`, ... */
@@ -11,35 +13,16 @@ export interface ModelRoute {
   readonly baseUrl: string | undefined
 }
 
-/** Servers with an interface like OpenAI's, by prefix, with their addresses if known. */
-const compatibleServers: ReadonlyMap<string, string | undefined> = new Map([
-  ['openrouter', 'https://openrouter.ai/api/v1'],
-  ['ollama', 'http://127.0.0.1:11434/v1'],
-  ['ollama_chat', 'http://127.0.0.1:11434/v1'],
-  ['deepseek', 'https://api.deepseek.com/v1'],
-  ['groq', 'https://api.groq.com/openai/v1'],
-  ['mistral', 'https://api.mistral.ai/v1'],
-  ['xai', 'https://api.x.ai/v1'],
-  ['litellm_proxy', undefined],
-  ['openai-compatible', undefined],
-  ['openai_compatible', undefined],
-  ['openai_like', undefined],
-  ['hosted_vllm', undefined],
-  ['vllm', undefined],
-  ['lm_studio', undefined],
-])
-
 const openaiNames = /^(gpt-(?!oss)|chatgpt-|o\d|codex|computer-use)/
 /** Models whose reasoning only the Responses interface returns. */
 const responsesNames = /^(gpt-(?:[5-9]|\d\d)|o\d|codex|computer-use)/
 
 /** Other spellings of a prefix. */
-const prefixAliases = ['ollama_chat', 'openai-compatible', 'openai_like']
+const prefixAliases = ['google', 'ollama_chat', 'openai-compatible', 'openai_like']
 
 /** The prefixes that a model's name may have, each in one spelling. */
 export function providerNames(): readonly string[] {
-  const own = ['openai', 'anthropic', 'gemini', 'bedrock', 'azure']
-  return [...own, ...[...compatibleServers.keys()].filter((name) => !prefixAliases.includes(name))]
+  return providers.flatMap(({ prefixes }) => prefixes).filter((name) => !prefixAliases.includes(name))
 }
 
 export function isOpenaiName(name: string): boolean {
@@ -51,23 +34,17 @@ export function resolveRoute(llm: Llm): ModelRoute | { readonly issue: string } 
   const { provider, name } = splitModelName(llm)
   const baseUrl = normalizeBaseUrl(llm, provider)
   const route = (api: ProviderApi) => ({ provider, name, api, baseUrl })
-  switch (provider) {
-    case 'openai':
-      return route(openaiApi(llm, name, baseUrl))
-    case 'azure':
-      if (baseUrl === undefined) return { issue: 'An azure/ model needs a base_url.' }
-      return route(llm.api_mode === 'responses' ? 'responses' : 'chat')
-    case 'anthropic':
-    case 'google':
-    case 'bedrock':
-      return route(provider)
-    default: {
-      const url = baseUrl ?? compatibleServers.get(provider)
-      if (url !== undefined) return { provider, name, api: 'compatible', baseUrl: url }
-      return {
-        issue: `Nothing is known about the provider of the model "${llm.model}": give its base_url, or a prefix such as openai/ or anthropic/.`,
-      }
-    }
+  const known = findProvider(provider)
+  if (known?.hasDeployments) {
+    if (baseUrl === undefined) return { issue: `An ${provider}/ model needs a base_url.` }
+    return route(llm.api_mode === 'responses' ? 'responses' : 'chat')
+  }
+  if (known?.api === 'openai') return route(openaiApi(llm, name, baseUrl))
+  if (known !== undefined && known.api !== 'compatible') return route(known.api)
+  const url = baseUrl ?? known?.baseUrl
+  if (url !== undefined) return { provider, name, api: 'compatible', baseUrl: url }
+  return {
+    issue: `Nothing is known about the provider of the model "${llm.model}": give its base_url, or a prefix such as openai/ or anthropic/.`,
   }
 }
 
@@ -76,9 +53,8 @@ function splitModelName(llm: Llm): { provider: string; name: string } {
   const at = model.indexOf('/')
   const prefix = model.slice(0, Math.max(at, 0))
   const rest = model.slice(at + 1)
-  if (prefix === 'gemini' || prefix === 'google') return { provider: 'google', name: rest }
-  if (['openai', 'azure', 'anthropic', 'bedrock'].includes(prefix)) return { provider: prefix, name: rest }
-  if (compatibleServers.has(prefix)) return { provider: prefix, name: rest }
+  const known = findProvider(prefix)
+  if (known !== undefined) return { provider: known.api === 'google' ? 'google' : prefix, name: rest }
   if (at < 0 && llm.base_url === undefined) return { provider: guess(model), name: model }
   return { provider: prefix, name: model }
 }

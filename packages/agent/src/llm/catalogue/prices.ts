@@ -1,4 +1,5 @@
 import type { Llm } from '@slipway/protocol'
+import { providers } from '../capabilities/provider-table.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
 
 /** Facts about a model from the bundled price list; fetches nothing. */
@@ -19,19 +20,11 @@ export interface TokenCounts {
 type PricedName = { readonly provider: string | undefined; readonly model: string }
 
 /** The providers of the price list by our names for them. */
-export const pricedProviders: ReadonlyMap<string, string> = new Map([
-  ['openai', 'openai'],
-  ['azure', 'azure'],
-  ['anthropic', 'anthropic'],
-  ['google', 'google'],
-  ['gemini', 'google'],
-  ['bedrock', 'aws'],
-  ['openrouter', 'openrouter'],
-  ['deepseek', 'deepseek'],
-  ['groq', 'groq'],
-  ['mistral', 'mistral'],
-  ['xai', 'x-ai'],
-])
+export const pricedProviders: ReadonlyMap<string, string> = new Map(
+  providers.flatMap(({ prefixes, prices }) =>
+    prices === undefined ? [] : prefixes.map((prefix) => [prefix, prices] as const),
+  ),
+)
 
 export const noModelFacts: ModelFacts = { contextWindow: undefined, cost: () => undefined }
 

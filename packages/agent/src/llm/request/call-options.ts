@@ -1,5 +1,6 @@
 import type { Llm, Message } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
+import { modelCapabilities } from '../capabilities/capabilities.ts'
 import type { ModelRequest } from '../model.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
 import { toPrompt } from './prompt.ts'
@@ -24,6 +25,7 @@ const minResponsesOutput = 16
 
 /** The options of one call of the provider's library. */
 export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest): SdkCallOptions {
+  const capabilities = modelCapabilities(route, llm.capability_overrides)
   const maxOutputTokens = outputLimit(llm, route, request)
   const thinks = request.maxOutputTokens === undefined || request.maxOutputTokens >= minThinkingOutput
   const thinking = thinks ? reasoningOptions(llm, route, request.messages) : {}
@@ -31,8 +33,8 @@ export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest):
   return {
     prompt: toPrompt(request.messages, {
       route,
-      hasVision: llm.disable_vision !== true && llm.capability_overrides.supports_vision !== false,
-      canCache: llm.caching_prompt && llm.capability_overrides.supports_prompt_cache !== false,
+      capabilities: llm.disable_vision ? { ...capabilities, images: 'none' } : capabilities,
+      canCache: llm.caching_prompt,
     }),
     ...(request.tools.length > 0 && toolMembers(request, route)),
     ...definedMembers({
@@ -45,7 +47,8 @@ export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest):
     }),
     providerOptions: providerOptions(llm, route, providerMembers),
     // The library drops token ids and OpenRouter's reasoning details.
-    includeRawChunks: llm.litellm_extra_body.return_token_ids === true || route.provider === 'openrouter',
+    includeRawChunks:
+      llm.litellm_extra_body.return_token_ids === true || capabilities.reasoning === 'reasoning_details',
   }
 }
 

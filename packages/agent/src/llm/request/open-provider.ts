@@ -1,13 +1,13 @@
 import type { Llm } from '@slipway/protocol'
+import { findProvider, modelCapabilities } from '../capabilities/capabilities.ts'
 import type { ProviderFailure } from '../failures.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
+import { fitCompatibleBody } from './compatible-body.ts'
 import { findIdleTimeout } from './idle-timeout.ts'
 import type { SdkModel } from './sdk-types.ts'
 
 type Fetch = typeof fetch
 
-/** Hosted providers, which need a key. */
-const hostedProviders: readonly string[] = ['openrouter', 'deepseek', 'groq', 'mistral', 'xai']
 /** Stands in when a library requires a key and the server does not. */
 const placeholderKey = 'none'
 
@@ -107,7 +107,7 @@ function findMissingKey(llm: Llm, route: ModelRoute): ProviderFailure | undefine
     return isSigned ? undefined : missingKeyFailure('aws_access_key_id and aws_secret_access_key, or api_key')
   }
   const isOwnServer = baseUrl !== undefined && llm.base_url !== undefined
-  const isFree = route.api === 'compatible' && !hostedProviders.includes(provider)
+  const isFree = route.api === 'compatible' && findProvider(provider)?.needsKey !== true
   return isOwnServer || isFree ? undefined : missingKeyFailure('api_key')
 }
 
@@ -144,13 +144,17 @@ function wrapFetch(fetch: Fetch, edit: ((body: string) => string) | undefined): 
 }
 
 /** Edits request bodies where the library has no option; undefined for most models. */
-function createBodyEdit(llm: Llm, { api, name }: ModelRoute): ((body: string) => string) | undefined {
+function createBodyEdit(llm: Llm, route: ModelRoute): ((body: string) => string) | undefined {
+  const { api, name } = route
   const isOpenai = api === 'chat' || api === 'responses' || api === 'compatible'
   const extra = isOpenai ? llm.litellm_extra_body : {}
   const dropsReasoning = api === 'responses' && !llm.enable_encrypted_reasoning && isOpenaiName(name)
-  if (Object.keys(extra).length === 0 && !dropsReasoning) return undefined
+  const isCompatible = api === 'compatible'
+  if (Object.keys(extra).length === 0 && !dropsReasoning && !isCompatible) return undefined
+  const capabilities = modelCapabilities(route, llm.capability_overrides)
   return (body) => {
-    const members: Record<string, unknown> = { ...JSON.parse(body), ...extra }
+    const parsed: Record<string, unknown> = JSON.parse(body)
+    const members = { ...(isCompatible ? fitCompatibleBody(parsed, capabilities) : parsed), ...extra }
     if (dropsReasoning && Array.isArray(members.include)) {
       members.include = members.include.filter((one) => one !== 'reasoning.encrypted_content')
     }

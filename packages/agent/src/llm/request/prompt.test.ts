@@ -1,6 +1,7 @@
 import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { modelCapabilities } from '../capabilities/capabilities.ts'
 import type { ModelRoute, ProviderApi } from '../route.ts'
 import { toPrompt } from './prompt.ts'
 import { encodeProviderMetadata, googleThoughtBlock } from './provider-metadata.ts'
@@ -22,7 +23,9 @@ function project(
   api: ProviderApi,
   more: { hasVision?: boolean; canCache?: boolean } = {},
 ) {
-  return toPrompt(messages, { route: route(api), hasVision: true, canCache: true, ...more })
+  const { hasVision = true, canCache = true } = more
+  const capabilities = modelCapabilities(route(api), { supports_vision: hasVision })
+  return toPrompt(messages, { route: route(api), capabilities, canCache })
 }
 
 function message(role: Message['role'], content: Message['content'], more: Partial<Message> = {}): Message {
@@ -263,7 +266,9 @@ test('carried values that are not ours to read do no harm', () => {
         })
         for (const api of apis) expect(describePrompt(project([odd], api))).toEqual(['call a t'])
         const openrouter: ModelRoute = { ...route('compatible'), provider: 'openrouter' }
-        expect(toPrompt([odd], { route: openrouter, hasVision: true, canCache: true })).toHaveLength(1)
+        expect(
+          toPrompt([odd], { route: openrouter, capabilities: modelCapabilities(openrouter), canCache: true }),
+        ).toHaveLength(1)
       },
     ),
   )

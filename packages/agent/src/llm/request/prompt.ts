@@ -1,5 +1,6 @@
 import type { ImageContent, Message, MessageToolCall, TextContent } from '@slipway/protocol'
 import { parseJsonObject } from '@slipway/shared/json'
+import type { ModelCapabilities } from '../capabilities/capabilities.ts'
 import type { ModelRoute, ProviderApi } from '../route.ts'
 import { type ImageSupport, imageParts, type UserPart } from './images.ts'
 import { anthropicBlocks, decodeProviderMetadata, googleThoughts } from './provider-metadata.ts'
@@ -11,7 +12,7 @@ type ResultPart = Extract<Extract<SdkMessage, { role: 'tool' }>['content'][numbe
 
 export interface PromptOptions {
   readonly route: ModelRoute
-  readonly hasVision: boolean
+  readonly capabilities: ModelCapabilities
   /** Pass on `cache_prompt` marks. */
   readonly canCache: boolean
 }
@@ -45,6 +46,7 @@ class PromptBuilder {
   readonly #messages: readonly Message[]
   readonly #route: ModelRoute
   readonly #key: string
+  readonly #capabilities: ModelCapabilities
   readonly #imageSupport: ImageSupport
   readonly #cacheMarked: ReadonlySet<Content | Message>
   readonly #names = new Map<string, string>()
@@ -52,12 +54,14 @@ class PromptBuilder {
   /** Images of tool results, for providers that accept none there. */
   #pendingImages: UserPart[] = []
 
-  constructor(messages: readonly Message[], { route, hasVision, canCache }: PromptOptions) {
+  constructor(messages: readonly Message[], { route, capabilities, canCache }: PromptOptions) {
     this.#messages = messages
     this.#route = route
     this.#key = providerOptionsKey(route)
-    this.#imageSupport = { hasVision, acceptsUrls: route.api !== 'bedrock' }
-    this.#cacheMarked = canCache ? selectCacheMarks(messages) : new Set()
+    this.#capabilities = capabilities
+    const { images, cacheMarks } = capabilities
+    this.#imageSupport = { hasVision: images !== 'none', acceptsUrls: images === 'any' }
+    this.#cacheMarked = canCache && cacheMarks !== 'none' ? selectCacheMarks(messages) : new Set()
   }
 
   prompt(): SdkPrompt {
@@ -79,7 +83,7 @@ class PromptBuilder {
   /** One message for each text where cache marks exist; other servers may reject a second one. */
   #system(message: Message): void {
     const texts = message.content.filter((part) => part.type === 'text').filter(({ text }) => text !== '')
-    if (['anthropic', 'bedrock'].includes(this.#route.api)) {
+    if (this.#capabilities.cacheMarks !== 'none') {
       for (const part of texts)
         this.#prompt.push({ role: 'system', content: part.text, ...this.#cacheMark(part) })
       return
@@ -193,7 +197,8 @@ class PromptBuilder {
   #pieceMetadata(message: Message, kind: 'text' | 'call', index: number): Record<string, string> {
     const { api } = this.#route
     const owner = api === 'responses' ? 'openai' : 'google'
-    if (api !== 'responses' && api !== 'google' && api !== 'compatible') return {}
+    const isOpen = api === 'compatible' && this.#capabilities.members === 'any'
+    if (api !== 'responses' && api !== 'google' && !isOpen) return {}
     const found = decodeProviderMetadata(message, owner).find(
       (one) => one.kind === kind && one.index === index,
     )
@@ -209,7 +214,7 @@ class PromptBuilder {
   }
 
   #openRouterDetails(message: Message): { providerOptions?: ProviderOptions } {
-    if (this.#route.provider !== 'openrouter') return {}
+    if (this.#capabilities.reasoning !== 'reasoning_details') return {}
     const details = parseJsonObject(decodeProviderMetadata(message, 'openrouter')[0]?.value ?? '')?.details
     if (!Array.isArray(details)) return {}
     return { providerOptions: { openaiCompatible: { reasoning_details: details } } }
@@ -266,7 +271,7 @@ class PromptBuilder {
 
   /** Anthropic takes only these characters in an id; other servers give other ones. */
   #id(id: string): string {
-    return this.#route.api === 'anthropic' ? id.replace(/[^\w-]/g, '_') : id
+    return this.#capabilities.callIds === 'word' ? id.replace(/[^\w-]/g, '_') : id
   }
 
   #reasoning(value: string, own?: Record<string, string>): AssistantPart {
@@ -278,9 +283,8 @@ class PromptBuilder {
   }
 
   #markOptions(): ProviderOptions[string] {
-    return this.#route.api === 'bedrock'
-      ? { cachePoint: { type: 'default' } }
-      : { cacheControl: { type: 'ephemeral' } }
+    const { cacheMarks } = this.#capabilities
+    return { [cacheMarks]: { type: cacheMarks === 'cachePoint' ? 'default' : 'ephemeral' } }
   }
 
   /** Gemini behind an OpenAI-like server reads its signatures from the library's own place for them. */

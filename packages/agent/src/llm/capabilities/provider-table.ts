@@ -1,0 +1,217 @@
+/** The form of a provider's interface. */
+export type ProviderApi = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedrock' | 'compatible'
+
+/** Members of a chat request that not every OpenAI-compatible server knows. */
+export type OptionalMember =
+  | 'reasoning_effort'
+  | 'seed'
+  | 'stream_options'
+  | 'tool_choice'
+  | 'top_k'
+  | 'top_p'
+
+/** What a server accepts. Requests contain nothing else, except what `litellm_extra_body` adds. */
+export interface ServerCapabilities {
+  /** `any`: what the settings ask for is sent; the server is not in the table. */
+  readonly members: readonly OptionalMember[] | 'any'
+  /** Names of members that differ from OpenAI's; a dot makes a member of a member. */
+  readonly renamed?: Readonly<Record<string, string>>
+  /** How a part of a prompt is marked for the cache; `claude`: `cache_control`, for Claude models alone. */
+  readonly cacheMarks: 'none' | 'cacheControl' | 'cachePoint' | 'claude'
+  /** `prompt_cache_key` routes the requests of a conversation to the same cache. */
+  readonly hasCacheKey: boolean
+  /** The member in which plain reasoning goes back; `own`: the interface has signed blocks or items for it. */
+  readonly reasoning: 'none' | 'own' | 'reasoning' | 'reasoning_content' | 'reasoning_details'
+  /** Call ids: any text, word characters alone (Anthropic), or nine letters and digits (Mistral). */
+  readonly callIds: 'any' | 'word' | 'nine'
+  /** Contents of messages: lists of parts, or a text alone. */
+  readonly content: 'parts' | 'text'
+  readonly images: 'none' | 'data' | 'any'
+  /** A result of a tool cannot be followed by a message of the user. */
+  readonly needsAnswerAfterTool?: true
+}
+
+export interface Provider extends ServerCapabilities {
+  readonly title: string
+  /** In front of a model's name; the first is the usual spelling. */
+  readonly prefixes: readonly string[]
+  /** `openai`: chat or responses, by the model's name and `api_mode`. */
+  readonly api: 'openai' | Exclude<ProviderApi, 'chat' | 'responses'>
+  /** Of OpenAI-compatible servers; undefined: `base_url` is needed. */
+  readonly baseUrl?: string
+  /** Models have the names of the user's deployments, at an address of the user. */
+  readonly hasDeployments?: true
+  readonly needsKey: boolean
+  /** Its name in the price list; undefined: self-hosted, or prices by the model's own name. */
+  readonly prices?: string
+}
+
+/** A server that nothing is known about: OpenAI's plain form, and what the settings ask for. */
+export const plainServer: ServerCapabilities = {
+  members: 'any',
+  cacheMarks: 'none',
+  hasCacheKey: false,
+  reasoning: 'none',
+  callIds: 'any',
+  content: 'parts',
+  images: 'any',
+}
+
+const openaiMembers = ['reasoning_effort', 'seed', 'stream_options', 'tool_choice', 'top_p'] as const
+const ownServer = { ...plainServer, api: 'compatible', needsKey: false } as const
+const hostedServer = { ...ownServer, needsKey: true } as const
+
+/** All that is known about providers. `docs/providers.md` is printed from it. */
+export const providers: readonly Provider[] = [
+  {
+    title: 'OpenAI',
+    prefixes: ['openai'],
+    api: 'openai',
+    needsKey: true,
+    prices: 'openai',
+    ...plainServer,
+    members: openaiMembers,
+    hasCacheKey: true,
+    reasoning: 'own',
+  },
+  {
+    title: 'Azure',
+    prefixes: ['azure'],
+    api: 'openai',
+    hasDeployments: true,
+    needsKey: true,
+    prices: 'azure',
+    ...plainServer,
+    members: openaiMembers,
+    reasoning: 'own',
+  },
+  {
+    title: 'Anthropic',
+    prefixes: ['anthropic'],
+    api: 'anthropic',
+    needsKey: true,
+    prices: 'anthropic',
+    ...plainServer,
+    cacheMarks: 'cacheControl',
+    reasoning: 'own',
+    callIds: 'word',
+  },
+  {
+    title: 'Google',
+    prefixes: ['gemini', 'google'],
+    api: 'google',
+    needsKey: true,
+    prices: 'google',
+    ...plainServer,
+    reasoning: 'own',
+  },
+  {
+    title: 'Amazon Bedrock',
+    prefixes: ['bedrock'],
+    api: 'bedrock',
+    needsKey: true,
+    prices: 'aws',
+    ...plainServer,
+    cacheMarks: 'cachePoint',
+    reasoning: 'own',
+    images: 'data',
+  },
+  {
+    ...hostedServer,
+    title: 'OpenRouter',
+    prefixes: ['openrouter'],
+    baseUrl: 'https://openrouter.ai/api/v1',
+    prices: 'openrouter',
+    members: [...openaiMembers, 'top_k'],
+    renamed: { reasoning_effort: 'reasoning.effort' },
+    cacheMarks: 'claude',
+    reasoning: 'reasoning_details',
+  },
+  {
+    ...ownServer,
+    title: 'LiteLLM',
+    prefixes: ['litellm_proxy'],
+    members: [...openaiMembers, 'top_k'],
+    cacheMarks: 'claude',
+    reasoning: 'reasoning_content',
+  },
+  {
+    ...hostedServer,
+    title: 'Mistral',
+    prefixes: ['mistral'],
+    baseUrl: 'https://api.mistral.ai/v1',
+    prices: 'mistral',
+    members: ['tool_choice', 'top_p', 'seed'],
+    renamed: { seed: 'random_seed' },
+    callIds: 'nine',
+    needsAnswerAfterTool: true,
+  },
+  {
+    ...hostedServer,
+    title: 'Groq',
+    prefixes: ['groq'],
+    baseUrl: 'https://api.groq.com/openai/v1',
+    prices: 'groq',
+    members: openaiMembers,
+    renamed: { max_tokens: 'max_completion_tokens' },
+    reasoning: 'reasoning',
+  },
+  {
+    ...hostedServer,
+    title: 'Cerebras',
+    prefixes: ['cerebras'],
+    baseUrl: 'https://api.cerebras.ai/v1',
+    prices: 'cerebras',
+    members: ['reasoning_effort', 'seed', 'tool_choice', 'top_p'],
+    renamed: { max_tokens: 'max_completion_tokens' },
+    content: 'text',
+    images: 'none',
+  },
+  {
+    ...hostedServer,
+    title: 'DeepSeek',
+    prefixes: ['deepseek'],
+    baseUrl: 'https://api.deepseek.com/v1',
+    prices: 'deepseek',
+    members: ['reasoning_effort', 'stream_options', 'tool_choice', 'top_p'],
+    reasoning: 'reasoning_content',
+    content: 'text',
+    images: 'none',
+  },
+  {
+    ...hostedServer,
+    title: 'xAI',
+    prefixes: ['xai'],
+    baseUrl: 'https://api.x.ai/v1',
+    prices: 'x-ai',
+    members: openaiMembers,
+    reasoning: 'reasoning_content',
+  },
+  {
+    ...ownServer,
+    title: 'Ollama',
+    prefixes: ['ollama', 'ollama_chat'],
+    baseUrl: 'http://127.0.0.1:11434/v1',
+    members: ['reasoning_effort', 'seed', 'stream_options', 'top_p'],
+    reasoning: 'reasoning',
+    images: 'data',
+  },
+  {
+    ...ownServer,
+    title: 'vLLM',
+    prefixes: ['vllm', 'hosted_vllm'],
+    members: [...openaiMembers, 'top_k'],
+    reasoning: 'reasoning_content',
+  },
+  {
+    ...ownServer,
+    title: 'LM Studio',
+    prefixes: ['lm_studio'],
+    members: ['seed', 'stream_options', 'tool_choice', 'top_k', 'top_p'],
+  },
+  {
+    ...ownServer,
+    title: 'any other OpenAI-compatible server',
+    prefixes: ['openai_compatible', 'openai-compatible', 'openai_like'],
+  },
+]

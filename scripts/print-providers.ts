@@ -1,0 +1,68 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { type Provider, providers } from '../packages/agent/src/llm/capabilities/provider-table.ts'
+
+const file = resolve(import.meta.dirname, '../docs/providers.md')
+
+const cacheMarks = {
+  none: '–',
+  cacheControl: '`cache_control`',
+  cachePoint: '`cachePoint`',
+  claude: '`cache_control`, Claude only',
+}
+const callIds = { any: '–', word: 'word characters', nine: '9 letters and digits' }
+
+function row(provider: Provider): string {
+  const { members, renamed = {}, reasoning } = provider
+  const cells = [
+    provider.title,
+    provider.prefixes.map((prefix) => `\`${prefix}\``).join(', '),
+    provider.api,
+    provider.api !== 'compatible'
+      ? '–'
+      : members === 'any'
+        ? 'what the settings ask for'
+        : members.map((name) => `\`${name}\``).join(', '),
+    Object.entries(renamed)
+      .map(([from, to]) => `\`${from}\`: \`${to}\``)
+      .join(', ') || '–',
+    cacheMarks[provider.cacheMarks] + (provider.hasCacheKey ? '; `prompt_cache_key`' : ''),
+    reasoning === 'none' ? '–' : reasoning === 'own' ? 'signed or encrypted' : `\`${reasoning}\``,
+    callIds[provider.callIds],
+    provider.content,
+    provider.images,
+    provider.prices === undefined ? '–' : `\`${provider.prices}\``,
+  ]
+  return `| ${cells.join(' | ')} |`
+}
+
+const header = [
+  ...['provider', 'prefixes', 'interface', 'optional members', 'renamed', 'cache', 'reasoning back'],
+  ...['call ids', 'content', 'images', 'price list'],
+]
+
+const text = `# Providers
+
+Printed by \`node scripts/print-providers.ts\` from \`packages/agent/src/llm/capabilities/provider-table.ts\`; do not edit.
+
+A request contains only members that its server knows. Common to all OpenAI-compatible servers: \`model\`, \`messages\`, \`stream\`,
+\`tools\`, \`temperature\`, \`max_tokens\`. Settings that a server does not know are left out; \`litellm_extra_body\` is always sent. A server
+is recognised by the host of its \`base_url\`, else by the prefix of \`model\`.
+
+\`capability_overrides\` of a model's settings: \`supports_vision\`, \`supports_prompt_cache\` (true: \`cache_control\` marks),
+\`supports_reasoning_effort\`, and \`reasoning_member\` (\`none\`, \`reasoning\` or \`reasoning_content\`: where plain reasoning goes back).
+
+Context windows and prices are those of the bundled price list, under the name in the last column; \`max_input_tokens\`,
+\`input_cost_per_token\` and \`output_cost_per_token\` override them.
+
+| ${header.join(' | ')} |
+|${header.map(() => '---').join('|')}|
+${providers.map(row).join('\n')}
+`
+
+/** With \`--check\` it fails when the committed page differs; without, it writes the page. */
+if (!process.argv.includes('--check')) writeFileSync(file, text)
+else if (readFileSync(file, 'utf8') !== text) {
+  console.error('docs/providers.md is out of date: run `node scripts/print-providers.ts` and review the diff')
+  process.exitCode = 1
+}
