@@ -14,6 +14,7 @@ export interface SourceOptions {
   readonly llm: Llm
   readonly secrets: Secrets
   readonly environment: ModelEnvironment
+  readonly cacheKey?: string | undefined
 }
 
 /** Source of replies: a provider, or a script. */

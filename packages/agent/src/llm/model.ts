@@ -104,5 +104,9 @@ export type FindProfile = (name: string) => Promise<Llm | undefined>
 /** Opens a model by its settings. */
 export type OpenModel = (
   llm: Llm,
-  options?: Partial<ModelEnvironment> & { readonly findProfile?: FindProfile | undefined },
+  options?: Partial<ModelEnvironment> & {
+    readonly findProfile?: FindProfile | undefined
+    /** Common to the requests of one conversation: providers route them to the same prompt cache. */
+    readonly cacheKey?: string
+  },
 ) => Model

@@ -158,8 +158,9 @@ export class AgentRuntime {
   }
 
   openModel(llm: Llm): Model {
-    const { openModel, findProfile, monitor, now } = this.#context.deps
-    return instrumentModel(openModel(llm, { now: () => now() / 1000, findProfile }), monitor)
+    const { id: cacheKey, deps } = this.#context
+    const { openModel, findProfile, monitor, now } = deps
+    return instrumentModel(openModel(llm, { now: () => now() / 1000, findProfile, cacheKey }), monitor)
   }
 
   /** Applies changed extensions: skills, hooks and servers, which `connect` starts. Running work continues. */

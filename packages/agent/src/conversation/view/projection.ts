@@ -8,7 +8,8 @@ export const defaultMaxMessageChars = 30_000
 
 /**
  * Events as messages to a model. The system prompt comes first, in one message of up to two blocks, the first
- * marked for caching; so is the last block of the last user or tool message. The calls of one turn are one
+ * marked for caching; so is the last block where this and the two requests before it ended: a cache looks back
+ * from a mark by some blocks only (Anthropic: 20), and a step with many calls is longer. The calls of one turn are one
  * assistant message, exactly as received, with the thought and reasoning of its first action; their results
  * follow in the order of the calls, then the messages that stood between. Calls without a result and results
  * without a call are left out; a turn that loses all its calls keeps its thought as a text without reasoning.
@@ -35,9 +36,10 @@ export class Projection {
       const isSystem = unit.kind === 'single' && unit.event.kind === 'SystemPromptEvent'
       for (const message of this.messagesOf(unit)) (isSystem ? system : messages).push(message)
     }
-    const last = messages.findLastIndex(({ role }) => role === 'user' || role === 'tool')
-    const message = messages[last]
-    if (message !== undefined) messages[last] = this.#markForCaching(message)
+    for (const index of requestEnds(messages)) {
+      const message = messages[index]
+      if (message !== undefined) messages[index] = this.#markForCaching(message)
+    }
     return [...system, ...messages]
   }
 
@@ -72,6 +74,19 @@ export class Projection {
     this.#markedMessages.set(message, marked)
     return marked
   }
+}
+
+const markedRequests = 3
+
+/** The indexes of the last messages of the newest requests: those that an assistant message follows, and the end. */
+function requestEnds(messages: readonly Message[]): number[] {
+  const ends: number[] = []
+  for (let index = messages.length - 1; index >= 0 && ends.length < markedRequests; index--) {
+    const isAsking = messages[index]?.role === 'user' || messages[index]?.role === 'tool'
+    const next = messages[index + 1]?.role
+    if (isAsking && (next === undefined || next === 'assistant')) ends.push(index)
+  }
+  return ends
 }
 
 function isSameCalls(a: readonly CallWithResult[], b: readonly CallWithResult[]): boolean {

@@ -134,8 +134,8 @@ test('a step makes new messages only of what is new', () => {
     view.add(actionEvent({ id: `b${n}` }))
     view.add(observationEvent({ id: `p${n}`, action_id: `b${n}` }))
     const after = view.messages()
-    // The call, its result with the mark, and the message that had the mark before.
-    expect(after.filter((message) => !before.has(message))).toHaveLength(3)
+    // The call, its result with the mark, and at most the message that had the mark before.
+    expect(after.filter((message) => !before.has(message)).length).toBeLessThanOrEqual(3)
     expect(view.messages()).toBe(after)
   }
 })
@@ -186,9 +186,10 @@ function expectWellFormed(messages: readonly Message[]): void {
   const marked = messages.flatMap(({ content }, index) =>
     content.flatMap(({ cache_prompt }, block) => (cache_prompt ? [[index, block]] : [])),
   )
-  const last = messages.findLastIndex(({ role }) => role === 'user' || role === 'tool')
-  expect(marked).toEqual([
-    ...(messages[0]?.role === 'system' ? [[0, 0]] : []),
-    ...(last < 0 ? [] : [[last, (messages[last]?.content.length ?? 0) - 1]]),
-  ])
+  const ends = messages.flatMap(({ role, content }, index) => {
+    const next = messages[index + 1]?.role
+    const isEnd = (role === 'user' || role === 'tool') && (next === undefined || next === 'assistant')
+    return isEnd ? [[index, content.length - 1]] : []
+  })
+  expect(marked).toEqual([...(messages[0]?.role === 'system' ? [[0, 0]] : []), ...ends.slice(-3)])
 }

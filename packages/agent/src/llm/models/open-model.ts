@@ -12,7 +12,12 @@ import type {
   ModelResult,
   OpenModel,
 } from '../model.ts'
-import { type ModelSource, type SourceResult, sleepUntilAborted } from '../model-source.ts'
+import {
+  type ModelSource,
+  type SourceOptions,
+  type SourceResult,
+  sleepUntilAborted,
+} from '../model-source.ts'
 import { resolveRoute } from '../route.ts'
 import { countTokens } from '../tokens.ts'
 import { RemoteModelSource } from './remote-model.ts'
@@ -31,23 +36,27 @@ export const openModel: OpenModel = (llm, options = {}) => {
     now: options.now ?? Date.now,
     sleep: options.sleep ?? sleepUntilAborted,
   }
-  return new FallbackModel(llm, environment, options.findProfile)
+  return new FallbackModel(llm, { environment, findProfile: options.findProfile, cacheKey: options.cacheKey })
+}
+
+interface FallbackModelOptions {
+  readonly environment: ModelEnvironment
+  readonly findProfile: FindProfile | undefined
+  readonly cacheKey: string | undefined
 }
 
 class FallbackModel implements Model {
   readonly llm: Llm
   readonly #secrets: Secrets
   readonly #source: ModelSource | ProviderFailure
-  readonly #environment: ModelEnvironment
-  readonly #findProfile: FindProfile | undefined
+  readonly #options: FallbackModelOptions
   readonly #fallbacks = new Map<number, FallbackModel>()
 
-  constructor(llm: Llm, environment: ModelEnvironment, findProfile: FindProfile | undefined) {
+  constructor(llm: Llm, options: FallbackModelOptions) {
     this.llm = llm
     this.#secrets = llmSecrets(llm)
-    this.#environment = environment
-    this.#findProfile = findProfile
-    this.#source = open(llm, this.#secrets, environment)
+    this.#options = options
+    this.#source = open({ llm, secrets: this.#secrets, ...options })
   }
 
   get contextWindow(): number | undefined {
@@ -119,7 +128,7 @@ class FallbackModel implements Model {
     if (known !== undefined) return known
     const settings = await this.#resolveFallback(name)
     if (settings === undefined) return undefined
-    const model = new FallbackModel(settings, this.#environment, undefined)
+    const model = new FallbackModel(settings, { ...this.#options, findProfile: undefined })
     this.#fallbacks.set(index, model)
     return model
   }
@@ -127,18 +136,19 @@ class FallbackModel implements Model {
   async #resolveFallback(name: FallbackName): Promise<Llm | undefined> {
     if (typeof name !== 'string') return llmSchema.safeParse(name).data
     try {
-      return await this.#findProfile?.(name)
+      return await this.#options.findProfile?.(name)
     } catch {
       return undefined
     }
   }
 }
 
-function open(llm: Llm, secrets: Secrets, environment: ModelEnvironment): ModelSource | ProviderFailure {
-  if (llm.model.startsWith('scripted/')) return new ScriptedModelSource({ llm, secrets, environment })
+function open(options: SourceOptions): ModelSource | ProviderFailure {
+  const { llm } = options
+  if (llm.model.startsWith('scripted/')) return new ScriptedModelSource(options)
   const route = resolveRoute(llm)
   if ('issue' in route) return { code: 'LLMBadRequestError', detail: route.issue, isRetryable: false }
-  return new RemoteModelSource({ llm, route, secrets, environment })
+  return new RemoteModelSource({ ...options, route })
 }
 
 /** Another model may succeed when this one is missing, busy or refuses access; not an invalid request. */

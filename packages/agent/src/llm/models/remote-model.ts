@@ -59,9 +59,9 @@ export class RemoteModelSource implements ModelSource {
     request: ModelRequest & { readonly hadEmpty: boolean },
     signal: AbortSignal,
   ): Promise<SourceResult> {
-    const { llm, route, environment } = this.#options
+    const { llm, route, environment, cacheKey } = this.#options
     const started = environment.now()
-    const call = callOptions(llm, route, request)
+    const call = callOptions(llm, route, { ...request, cacheKey })
     // The same request at temperature 0 would have the same empty reply.
     if (request.hadEmpty && call.temperature === 0) call.temperature = 1
     const turn = streamResponse(model, call, { onDelta: request.onDelta, ...timeLimits(llm) }, signal)

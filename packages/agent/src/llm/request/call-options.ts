@@ -18,18 +18,24 @@ const thinkingBudgets: readonly (readonly [RegExp, number])[] = [
   [/claude-opus-4(?:-[01]|-2025|@|$)/, 16_000],
   [/claude-(?:3-7|(?:sonnet|opus|haiku)-4(?:-[05]|-2025|@|$))/, 32_000],
 ]
+const interleavedThinking = 'interleaved-thinking-2025-05-14'
 /** Shorter replies leave no room for reasoning. */
 const minThinkingOutput = 2048
 /** The least limit that the Responses interface accepts. */
 const minResponsesOutput = 16
 
 /** The options of one call of the provider's library. */
-export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest): SdkCallOptions {
+export function callOptions(
+  llm: Llm,
+  route: ModelRoute,
+  request: ModelRequest & { readonly cacheKey?: string | undefined },
+): SdkCallOptions {
   const capabilities = modelCapabilities(route, llm.capability_overrides)
   const maxOutputTokens = outputLimit(llm, route, request)
   const thinks = request.maxOutputTokens === undefined || request.maxOutputTokens >= minThinkingOutput
   const thinking = thinks ? reasoningOptions(llm, route, request.messages) : {}
-  const { reasoning, providerMembers = {} } = thinking
+  const { reasoning, providerMembers = {}, headers } = thinking
+  const cacheMembers = capabilities.hasCacheKey ? cacheOptions(llm, route, request.cacheKey) : {}
   return {
     prompt: toPrompt(request.messages, {
       route,
@@ -45,7 +51,8 @@ export function callOptions(llm: Llm, route: ModelRoute, request: ModelRequest):
       seed: llm.seed,
       reasoning,
     }),
-    providerOptions: providerOptions(llm, route, providerMembers),
+    ...definedMembers({ headers }),
+    providerOptions: providerOptions(llm, route, { ...providerMembers, ...cacheMembers }),
     // The library drops token ids and OpenRouter's reasoning details.
     includeRawChunks:
       llm.litellm_extra_body.return_token_ids === true || capabilities.reasoning === 'reasoning_details',
@@ -99,7 +106,22 @@ function providerOptions(llm: Llm, route: ModelRoute, own: ProviderOptions[strin
   }
 }
 
+/** OpenAI's models that keep a prompt cache for 24 hours on request. */
+const longCacheModels = /^gpt-(?:4\.1|5(?:\.\d+)?(?:-codex(?:-max)?|-pro)?)(?:-\d{4}-\d\d-\d\d)?$/
+
+function cacheOptions(
+  { prompt_cache_retention: retention }: Llm,
+  { name }: ModelRoute,
+  key: string | undefined,
+) {
+  if (key === undefined) return {}
+  const isKnown = retention === 'in_memory' || retention === '24h'
+  const isKept = isKnown && longCacheModels.test(name)
+  return { promptCacheKey: key, ...(isKept && { promptCacheRetention: retention }) }
+}
+
 interface ReasoningOptions {
+  readonly headers?: Record<string, string>
   readonly reasoning?: Effort
   readonly providerMembers?: ProviderOptions[string]
 }
@@ -160,9 +182,15 @@ function googleThinking(llm: Llm, level: Effort | undefined): ReasoningOptions {
   return { providerMembers: { thinkingConfig }, ...definedMembers({ reasoning: level }) }
 }
 
-function budgetThinking({ api }: ModelRoute, budgetTokens: number): ReasoningOptions {
+function budgetThinking({ api, name }: ModelRoute, budgetTokens: number): ReasoningOptions {
   const thinking = { type: 'enabled', budgetTokens }
-  return { providerMembers: api === 'bedrock' ? { reasoningConfig: thinking } : { thinking } }
+  // Reasoning also between calls; Claude 3.7 has none.
+  const betas = /claude-3/.test(name) ? [] : [interleavedThinking]
+  if (api === 'bedrock') return { providerMembers: { reasoningConfig: thinking, anthropicBeta: betas } }
+  return {
+    providerMembers: { thinking },
+    ...(betas.length > 0 && { headers: { 'anthropic-beta': interleavedThinking } }),
+  }
 }
 
 /**

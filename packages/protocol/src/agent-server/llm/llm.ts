@@ -53,6 +53,9 @@ export const llm = looseComponent('LLM', {
   stream: withDefault(z.boolean(), false),
   disable_vision: nullAsUndefined(z.boolean()),
   caching_prompt: trueByDefault,
+  prompt_cache_retention: nullAsUndefined(z.string()).meta({
+    description: '`in_memory` or `24h`, for models of OpenAI that have it.',
+  }),
   log_completions: withDefault(z.boolean(), false),
   reasoning_effort: nullAsUndefined(z.string()),
   reasoning_summary: nullAsUndefined(z.string()),
