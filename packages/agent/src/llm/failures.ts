@@ -78,6 +78,12 @@ export const emptyReplyFailure: ProviderFailure = {
   isRetryable: true,
 }
 
+export const fullWindowFailure: ProviderFailure = {
+  code: 'LLMContextWindowExceedError',
+  detail: 'The context window was full before the answer was complete.',
+  isRetryable: false,
+}
+
 export function timeoutFailure(timeoutMs: number): ProviderFailure {
   const detail = `Nothing came from the model for ${timeoutMs / 1000} s.`
   return { code: 'LLMTimeoutError', detail, isRetryable: true }

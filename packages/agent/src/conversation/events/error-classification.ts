@@ -19,6 +19,7 @@ const byCode: readonly Rule[] = [
   [/^MaxBudgetReached$/, quota],
   [/^(LLMBadRequestError|ACPInitError|ACPSpawnError|InvalidSettings)$/, config],
   [/^LLM(ContextWindowExceed|ContextWindowTooSmall|MalformedConversationHistory)Error$/, toolCallFailure],
+  [/^MaxOutputTokensReached$/, config],
   [/^(MaxIterationsReached|ConversationOwnershipLostError)$/, createClassification('agent_action', 'none')],
   [/^(Type|Range|Reference|Syntax|Eval|URI|Aggregate|Key|Value)Error$/, internal],
 ]

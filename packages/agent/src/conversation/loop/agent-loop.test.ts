@@ -34,6 +34,33 @@ test('a stream that breaks leaves nothing in the log but its use, and listeners 
   expect(usage_to_metrics.default?.accumulated_token_usage).toMatchObject({ prompt_tokens: 200 })
 })
 
+test('a text that is cut at the output limit is continued and becomes one message', async () => {
+  const cut = (text: string): FakeTurn => ({ text, answer: { stop: 'length' } })
+  const player = new FakeModel([cut('First I will do A, '), cut('then B, '), { text: 'then C.' }])
+  const life = await fixtures.create({ model: player.open })
+  await life.sendAndWait('go')
+  const answers = (await life.eventsOfKind('MessageEvent')).filter(({ source }) => source === 'agent')
+  expect(answers.map(({ llm_message }) => contentText(llm_message.content))).toEqual([
+    'First I will do A, then B, then C.',
+  ])
+  expect(life.status).toBe('finished')
+  expect(
+    player.requests.map(({ messages }) => messages.length - (player.requests[0]?.messages.length ?? 0)),
+  ).toEqual([0, 2, 4])
+  const { usage_to_metrics } = life.conversation.stats.toJSON()
+  expect(usage_to_metrics.default?.accumulated_token_usage).toMatchObject({ prompt_tokens: 30 })
+})
+
+test('a text that never ends is an error with the limit, never a silent end', async () => {
+  const player = new FakeModel(again({ text: 'And then ', answer: { stop: 'length' } }))
+  const life = await fixtures.create({ model: player.open })
+  await life.sendAndWait('go')
+  expect(player.requests).toHaveLength(5)
+  expect(life.status).toBe('error')
+  const [error] = await life.eventsOfKind('ConversationErrorEvent')
+  expect(error).toMatchObject({ code: 'MaxOutputTokensReached' })
+})
+
 test('a run stops at its step limit: the status, then an error that names the limit; the next run counts from zero', async () => {
   const thoughts = Array.from(
     { length: 5 },

@@ -3,8 +3,11 @@ import type { ModelDelta, ModelFailure, ModelReply } from '../../llm/model.ts'
 import { findSummarizingCondenser } from '../condense/condense.ts'
 import { failureEvents, stateUpdate } from '../events/event-drafts.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
-import { eventsFromModelTurn, finalText } from './model-turn.ts'
+import { eventsFromModelTurn, finalText, recordEvents } from './model-turn.ts'
 import type { StepScope } from './run-progress.ts'
+import { generateWhole, type WholeResult } from './whole-reply.ts'
+
+type Pieces = Pick<WholeResult, 'pieces'>
 
 const maxRefusals = 3
 
@@ -15,7 +18,8 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   const { view, position: positionAtRequest } = context.state
   const { model } = runtime
   const deltas = createDeltaPublisher(context, model.llm.stream)
-  const result = await model.generate(
+  const { result, pieces } = await generateWhole(
+    model,
     {
       messages: view.messages(model.llm.max_message_chars),
       tools: runtime.modelTools,
@@ -25,8 +29,8 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
     signal,
   )
   deltas.end()
-  if (result.kind === 'failure') await appendFailure(result, scope)
-  else if (result.kind === 'reply') await appendReply(result, { ...scope, positionAtRequest }, signal)
+  if (result.kind === 'failure') await appendFailure(result, { ...scope, pieces })
+  else if (result.kind === 'reply') await appendReply(result, { ...scope, positionAtRequest, pieces }, signal)
 }
 
 /** Publishes the deltas of one reply. Holds back a possible beginning of a secret. */
@@ -62,16 +66,16 @@ function createDeltaPublisher(
 
 async function appendReply(
   reply: ModelReply,
-  scope: StepScope & { readonly positionAtRequest: number },
+  scope: StepScope & Pieces & { readonly positionAtRequest: number },
   signal: AbortSignal,
 ): Promise<void> {
-  const { context, runtime, progress, positionAtRequest } = scope
+  const { context, runtime, progress, positionAtRequest, pieces } = scope
   const { settings, secrets, stats, deps } = context
   const redact = (text: string) => secrets.redact(text)
   const { analyzer } = settings
   const turn = await eventsFromModelTurn(reply, { tools: runtime.tools, analyzer, redact })
   const turnEvents = await withCriticResult(turn.events, { ...scope, reply }, signal)
-  stats.addReply(reply, reply.usageId, deps.now())
+  for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.now())
   progress.hasOverflowed = false
   progress.refusals = turn.kind === 'refusal' ? progress.refusals + 1 : 0
   await context.appendWithUsage((now) => {
@@ -79,9 +83,11 @@ async function appendReply(
     if (signal.aborted) return []
     const lateInputs = now.inputs.filter(({ position }) => position > positionAtRequest)
     return [
+      ...pieces.slice(0, -1).flatMap((piece) => recordEvents(piece, piece.usageId)),
       ...turnEvents,
       ...lateInputs.map(({ id }) => stateUpdate('last_user_message_id', id)),
       ...(progress.refusals < maxRefusals ? [] : refusalEvents()),
+      ...(turn.kind === 'text' && reply.stop === 'length' ? cutTextEvents() : []),
     ]
   })
   context.publishUsage()
@@ -111,6 +117,13 @@ function carriesCriticResult({ kind, source, action }: EventDraft, isAll: boolea
   return kind === 'ActionEvent' && (isAll || isFinish)
 }
 
+function cutTextEvents(): EventDraft[] {
+  return failureEvents(
+    'MaxOutputTokensReached',
+    'The answer is still incomplete after several continuations, each cut off at the output limit. Raise max_output_tokens, or ask for less at once.',
+  )
+}
+
 function refusalEvents(): EventDraft[] {
   return failureEvents(
     'LLMContentPolicyViolationError',
@@ -120,9 +133,10 @@ function refusalEvents(): EventDraft[] {
 
 async function appendFailure(
   { code, detail, brokenAttempts = [] }: ModelFailure,
-  { context, runtime, progress }: StepScope,
+  { context, runtime, progress, pieces }: StepScope & Pieces,
 ): Promise<void> {
   const { stats, deps } = context
+  for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.now())
   for (const attempt of brokenAttempts) stats.addAttempt(attempt, runtime.model.llm.usage_id, deps.now())
   const isTooLong = code === 'LLMContextWindowExceedError' || code === 'LLMMalformedConversationHistoryError'
   const hasCondenser = findSummarizingCondenser(runtime.settings.agent.condenser) !== undefined

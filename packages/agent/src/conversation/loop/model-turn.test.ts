@@ -223,6 +223,32 @@ test('completion log and token ids precede the events of the reply', async () =>
   expect(wrong(events)).toEqual([])
 })
 
+test('a call that was cut off is not executed, and is told the limit and what to do', async () => {
+  for (const args of ['{"command":"rm -rf /tmp/x', '{"command":"ls"', '', '{"command":"ls"}']) {
+    const reply = answer(
+      {},
+      [
+        ['a', 'think', '{"thought":"hm"}'],
+        ['b', 'terminal', args],
+      ],
+      { stop: 'length' },
+    )
+    const { events } = await eventsFromModelTurn(reply, options)
+    const isWhole = args.endsWith('}')
+    expect(events.map(({ kind }) => kind)).toEqual([
+      'ActionEvent',
+      'ActionEvent',
+      ...(isWhole ? [] : ['AgentErrorEvent']),
+    ])
+    expect(events[1]?.action === undefined).toBe(!isWhole)
+    if (!isWhole)
+      expect(events[2]?.error).toMatch(/cut off after \d+ characters.*max_output_tokens.*smaller pieces/)
+  }
+  const empty = await eventsFromModelTurn(answer({}, [], { stop: 'length' }), options)
+  expect(empty.kind).toBe('empty')
+  expect(JSON.stringify(empty.events)).toContain('max_output_tokens')
+})
+
 test('an answer closes the work when it is a finish or words alone', () => {
   expect(finalText(answer({ content: textContent('Done.') }))).toBe('Done.')
   expect(finalText(answer({}, [['a', 'finish', '{"message":"ok"}']]))).toBe('ok')

@@ -19,6 +19,8 @@ const emptyReplyText =
   'Your answer was empty. Go on by calling a tool, or call finish with a message when everything is done.'
 const refusedReplyText =
   'The provider refused the last answer by its content policy. Leave that part out and go on with the task in another way.'
+const cutReplyText =
+  'Your answer was cut off before it said anything: reasoning and calls count too. Think less, and take a smaller step.'
 const summaryLength = 120
 
 export interface ModelTurnOptions {
@@ -34,7 +36,7 @@ export interface ModelTurnOptions {
  */
 export async function eventsFromModelTurn(reply: ModelReply, options: ModelTurnOptions): Promise<ModelTurn> {
   const { message } = reply
-  const before = [...completionLogEvents(reply), ...tokenEvents(reply)]
+  const before = recordEvents(reply, reply.usageId)
   const calls = message.tool_calls ?? []
   if (calls.length > 0)
     return { kind: 'calls', events: [...before, ...(await toolCallEvents(reply, options))] }
@@ -44,7 +46,8 @@ export async function eventsFromModelTurn(reply: ModelReply, options: ModelTurnO
   }
   const hasText = message.content.some((part) => part.type === 'image' || part.text.trim() !== '')
   if (hasText) return { kind: 'text', events: [...before, messageEvent] }
-  return { kind: 'empty', events: [...before, messageEvent, userMessage('environment', emptyReplyText)] }
+  const prompt = reply.stop === 'length' ? `${cutReplyText} ${limitText(reply)}` : emptyReplyText
+  return { kind: 'empty', events: [...before, messageEvent, userMessage('environment', prompt)] }
 }
 
 /** The text of a reply that would end the run: that of a finish call, or the reply's own; else undefined. */
@@ -62,8 +65,12 @@ export function finalText({ message, stop }: ModelReply): string | undefined {
 async function toolCallEvents(reply: ModelReply, options: ModelTurnOptions): Promise<EventDraft[]> {
   const done: EventDraft[] = []
   const errors: EventDraft[] = []
-  for (const toolCall of withUniqueIds(reply.message.tool_calls ?? [])) {
-    const read = parseToolCall(toolCall, options.tools)
+  const calls = withUniqueIds(reply.message.tool_calls ?? [])
+  for (const toolCall of calls) {
+    const read =
+      toolCall === calls.at(-1) && isCut(reply, toolCall)
+        ? { kind: 'error' as const, error: cutCallText(reply, toolCall), tool_call: toolCall }
+        : parseToolCall(toolCall, options.tools)
     const { tool_call } = read
     const isCall = read.kind === 'call'
     const security_risk = isCall
@@ -86,6 +93,22 @@ async function toolCallEvents(reply: ModelReply, options: ModelTurnOptions): Pro
     else if (read.action.kind === 'FinishAction') break
   }
   return [...done, ...errors]
+}
+
+/** A cut call is not repaired: what it lacks could change what it does. */
+function isCut({ stop }: ModelReply, { arguments: args }: MessageToolCall): boolean {
+  return (stop === 'length' || stop === 'refusal') && parseJsonObject(args) === undefined
+}
+
+function cutCallText(reply: ModelReply, { name, arguments: args }: MessageToolCall): string {
+  const start = `The arguments of tool '${name.slice(0, 200)}' were cut off after ${args.length} characters; nothing was executed.`
+  if (reply.stop === 'refusal')
+    return `${start} The provider's content policy ended the answer. Go on in another way.`
+  return `${start} ${limitText(reply)} Make the call again in smaller pieces: write a long file in parts, one call for each.`
+}
+
+function limitText({ usage: { completion_tokens: tokens } }: ModelReply): string {
+  return `The limit of one answer (max_output_tokens) was reached${tokens > 0 ? ` at ${tokens} tokens` : ''}.`
 }
 
 /** Members of the whole reply, which its first action carries. */
@@ -119,7 +142,12 @@ function agentMessageEvent(reply: ModelReply): EventDraft {
   }
 }
 
-function completionLogEvents({ completionLog, model, usageId }: ModelReply): EventDraft[] {
+/** Completion log and token ids of a reply, if there are any. */
+export function recordEvents(reply: ModelReply, usageId: string): EventDraft[] {
+  return [...completionLogEvents(reply, usageId), ...tokenEvents(reply)]
+}
+
+function completionLogEvents({ completionLog, model }: ModelReply, usageId: string): EventDraft[] {
   if (completionLog === undefined) return []
   const { filename, data: log_data } = completionLog
   const members = { filename, log_data, model_name: model, usage_id: usageId }

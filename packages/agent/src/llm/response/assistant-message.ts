@@ -1,5 +1,4 @@
 import type { Message, MessageToolCall } from '@slipway/protocol'
-import type { ModelReply } from '../model.ts'
 import { providerOptionsKey } from '../request/prompt.ts'
 import { encodeProviderMetadata, googleThoughtBlock } from '../request/provider-metadata.ts'
 import type { SdkMetadata } from '../request/sdk-types.ts'
@@ -39,17 +38,6 @@ export function assistantMessage(
     ],
     ...(first === undefined ? {} : { responses_reasoning_item: first.item }),
   }
-}
-
-/** Why the response ended; undefined when it is incomplete. */
-export function stopReason({ finish, calls }: ResponseAccumulator): ModelReply['stop'] | undefined {
-  const reason = finish?.finishReason
-  if (reason?.unified === 'length') return 'length'
-  if (reason?.unified === 'content-filter') return 'refusal'
-  // A reason that is unknown to the library ends a reply; a missing reason does not.
-  const isUnknown = reason?.unified === 'other' && reason.raw !== undefined
-  if (reason?.unified !== 'stop' && reason?.unified !== 'tool-calls' && !isUnknown) return undefined
-  return calls.length > 0 ? 'tool_calls' : 'stop'
 }
 
 /** Makes call ids unique: some servers start from the same id in every reply. */

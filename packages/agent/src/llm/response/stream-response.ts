@@ -1,6 +1,7 @@
 import {
   classifyFailure,
   emptyReplyFailure,
+  fullWindowFailure,
   type ProviderFailure,
   timeoutFailure,
   truncatedStreamFailure,
@@ -9,7 +10,7 @@ import type { ModelReply, ModelRequest } from '../model.ts'
 import { IdleTimeout } from '../request/idle-timeout.ts'
 import type { SdkCallOptions, SdkModel } from '../request/sdk-types.ts'
 import { ResponseAccumulator } from './accumulator.ts'
-import { stopReason } from './assistant-message.ts'
+import { stopMeaning } from './stop-reasons.ts'
 
 export type StreamResult =
   | { readonly kind: 'response'; readonly response: ResponseAccumulator; readonly stop: ModelReply['stop'] }
@@ -57,8 +58,9 @@ function toStreamResult(response: ResponseAccumulator): StreamResult {
   const { hasBegun, isEmpty, error, finish } = response
   const failed = (failure: ProviderFailure): StreamResult => ({ kind: 'failure', failure, response })
   if (error !== undefined) return failed(streamFailure(error))
-  const stop = stopReason(response)
-  if (stop === undefined) return failed(truncatedStreamFailure(finish?.finishReason.raw))
+  const stop = stopMeaning(finish?.finishReason, response.calls.length > 0)
+  if (stop === 'window') return failed(fullWindowFailure)
+  if (stop === undefined || stop === 'broken') return failed(truncatedStreamFailure(finish?.finishReason.raw))
   if (stop === 'stop' && isEmpty && !hasBegun) return failed(emptyReplyFailure)
   return { kind: 'response', response, stop }
 }
