@@ -55,17 +55,24 @@ function reasoningTokens({ reasoning_content, thinking_blocks, responses_reasoni
   return textTokens(reasoning_content ?? '') + encrypted / 8
 }
 
-/** The first letter of a word counts most, signs a half, runs of blanks little. */
+/**
+ * The first letter of a word counts most, signs more than a half, runs of blanks little. Capitals inside a word,
+ * and what follows them, count like first letters: encoded data consists of them.
+ */
 export function textTokens(text: string): number {
   let tokens = 0
   let before: CharacterKind = 'blank'
+  let isAfterInnerCapital = false
   for (let at = 0; at < text.length; at += 1) {
     const unit = text.charCodeAt(at)
     const kind = characterKind(unit)
-    if (kind === 'letter') tokens += before === 'letter' ? 0.2 : 0.6
+    const isInner = kind === 'letter' && before === 'letter'
+    const isCapital = unit < 0x5b
+    if (kind === 'letter') tokens += isInner && !isCapital && !isAfterInnerCapital ? 0.2 : 0.6
     else if (kind === 'blank') tokens += before === 'blank' ? 0.05 : 0.1
-    else if (kind === 'sign') tokens += 0.5
+    else if (kind === 'sign') tokens += 0.65
     else tokens += unit < 0x800 ? 0.5 : 1
+    isAfterInnerCapital = isInner && isCapital
     before = kind
   }
   return tokens

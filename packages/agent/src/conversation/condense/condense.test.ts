@@ -141,7 +141,8 @@ test('too many events are soft; too many tokens and a request are hard', () => {
   expect(ask({ max_size: 11, max_tokens: tokens - 1 })).toBe('hard')
   expect(ask({}, tokens)).toBe('hard')
   expect(ask({}, Math.ceil(tokens / 0.9))).toBe('no')
-  expect(ask({ max_tokens: tokens }, tokens)).toBe('no')
+  expect(ask({ max_tokens: tokens }, Math.ceil(tokens / 0.9))).toBe('no')
+  expect(ask({ max_tokens: 10 * tokens }, tokens)).toBe('hard')
 })
 
 test('a middle block is forgotten: the first events and the end stay, the summary between them', async () => {

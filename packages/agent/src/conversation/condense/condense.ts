@@ -15,14 +15,42 @@ export function findSummarizingCondenser(condenser: Condenser | undefined): Summ
   return all.find((one) => one?.kind === 'LLMSummarizingCondenser')
 }
 
-/** Share of a model's window for the view; the rest is for tools, the reply, and errors of the estimate. */
-const viewShare = 0.9
+/** Condenses by the model's window alone. */
+const defaultCondenser: SummarizingCondenser = {
+  kind: 'LLMSummarizingCondenser',
+  llm: undefined,
+  max_size: Number.POSITIVE_INFINITY,
+  max_tokens: undefined,
+  keep_first: 2,
+  minimum_progress: 0.1,
+  hard_context_reset_max_retries: 5,
+  hard_context_reset_context_scaling: 0.8,
+}
 
-/** Most tokens of a view for a model; undefined: no known limit. */
+/** The condenser of an agent; without one, that of the model's window when it is known. */
+export function condenserFor(
+  condenser: Condenser | undefined,
+  model: Model,
+): SummarizingCondenser | undefined {
+  if (condenser !== undefined) return findSummarizingCondenser(condenser)
+  return windowOf(model) === undefined ? undefined : defaultCondenser
+}
+
+function windowOf(model: Model): number | undefined {
+  return model.llm.max_input_tokens ?? model.contextWindow
+}
+
+/** Share of a model's window for a request; the rest is for what one step adds, and errors of the estimate. */
+const requestWindowShare = 0.9
+
+/** Most tokens of a request to a model; undefined: no known limit. Without `max_input_tokens` the window has the reply too. */
 export function tokenLimit(condenser: SummarizingCondenser, reader: Model): number | undefined {
-  if (condenser.max_tokens !== undefined) return condenser.max_tokens
-  const window = reader.llm.max_input_tokens ?? reader.contextWindow
-  return window === undefined ? undefined : Math.floor(window * viewShare)
+  const window = windowOf(reader)
+  const { max_input_tokens, max_output_tokens = 0 } = reader.llm
+  const reserved = max_input_tokens === undefined ? Math.min(max_output_tokens, (window ?? 0) / 2) : 0
+  const limits = [condenser.max_tokens, window && Math.floor(window * requestWindowShare - reserved)]
+  const known = limits.filter((limit) => limit !== undefined)
+  return known.length === 0 ? undefined : Math.min(...known)
 }
 
 /**
@@ -34,11 +62,13 @@ export function condenseNeed(options: {
   readonly condenser: SummarizingCondenser
   readonly model: Model
   readonly isRequested: boolean
+  /** Tokens of the request; default: an estimate of the view. */
+  readonly requestTokens?: number
 }): 'no' | 'soft' | 'hard' {
   const { view, condenser, model, isRequested } = options
   if (isRequested) return 'hard'
   const limit = tokenLimit(condenser, model)
-  if (limit !== undefined && countViewTokens(view, model) > limit) return 'hard'
+  if (limit !== undefined && (options.requestTokens ?? countViewTokens(view, model)) > limit) return 'hard'
   return view.size > condenser.max_size ? 'soft' : 'no'
 }
 
@@ -63,6 +93,8 @@ export interface CondenseOptions {
   /** The model that reads the view; default: the one that summarises. */
   readonly reader?: Model
   readonly isHard: boolean
+  /** The provider's tokens for each that we estimate; default 1. */
+  readonly scale?: number
 }
 
 /** Most characters of a summary, which every later request contains. */
@@ -87,13 +119,18 @@ export async function condense(options: CondenseOptions, signal: AbortSignal): P
 }
 
 function planCondensation(events: readonly ViewEvent[], options: CondenseOptions): CondensePlan | undefined {
-  const { view, condenser, model, isHard, reader = model } = options
+  const { view, condenser, model, isHard, reader = model, scale = 1 } = options
   const { max_size, keep_first, minimum_progress } = condenser
   const projection = new Projection(reader.llm.max_message_chars)
   const target = {
     keepFirst: keep_first,
     maxEvents: Math.floor((isHard ? Math.min(events.length, max_size) : max_size) / 2),
-    maxTokens: isHard ? targetTokens(condenser, reader, countViewTokens(view, reader)) : undefined,
+    maxTokens: isHard
+      ? halfOf(
+          (tokenLimit(condenser, reader) ?? Number.POSITIVE_INFINITY) / scale,
+          countViewTokens(view, reader),
+        )
+      : undefined,
     // A summary replaces one event.
     minForgotten: Math.max(2, Math.ceil(minimum_progress * events.length)),
   }
@@ -102,8 +139,8 @@ function planCondensation(events: readonly ViewEvent[], options: CondenseOptions
 }
 
 /** Half of the limit or of the present size: a provider may count more tokens than we do. */
-function targetTokens(condenser: SummarizingCondenser, reader: Model, present: number): number {
-  return Math.floor(Math.min(tokenLimit(condenser, reader) ?? present, present) / 2)
+function halfOf(limit: number, present: number): number {
+  return Math.floor(Math.min(limit, present) / 2)
 }
 
 async function summarize(
@@ -118,7 +155,7 @@ async function summarize(
   const isBehind = latest !== undefined && events.indexOf(latest) >= plan.offset
   const summaryInput = { forgotten: plan.forgotten, latestUserMessage: isBehind ? latest : undefined }
   for (let attempt = 0; ; attempt++) {
-    const budget = Math.floor(window * requestShare * scaling ** attempt)
+    const budget = Math.floor((window * requestShare * scaling ** attempt) / Math.max(1, options.scale ?? 1))
     const messages = buildSummaryRequest(summaryInput, budget, (some) => model.countTokens(some))
     const result = await model.generate({ messages, tools: [] }, signal)
     if (result.kind === 'reply') return condenseResult(plan, result, model)

@@ -1,6 +1,6 @@
 import type { EventDraft } from '@slipway/storage'
 import type { ModelDelta, ModelFailure, ModelReply } from '../../llm/model.ts'
-import { findSummarizingCondenser } from '../condense/condense.ts'
+import { condenserFor } from '../condense/condense.ts'
 import { failureEvents, stateUpdate } from '../events/event-drafts.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
 import { eventsFromModelTurn, finalText, recordEvents } from './model-turn.ts'
@@ -18,17 +18,19 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   const { view, position: positionAtRequest } = context.state
   const { model } = runtime
   const deltas = createDeltaPublisher(context, model.llm.stream)
+  const request = { messages: view.messages(model.llm.max_message_chars), tools: runtime.modelTools }
   const { result, pieces } = await generateWhole(
     model,
     {
-      messages: view.messages(model.llm.max_message_chars),
-      tools: runtime.modelTools,
+      ...request,
       onDelta: deltas.add,
       onReset: deltas.reset,
     },
     signal,
   )
   deltas.end()
+  const [first] = pieces
+  if (first?.model === model.llm.model) progress.sizes.record(model, request, first.usage.prompt_tokens)
   if (result.kind === 'failure') await appendFailure(result, { ...scope, pieces })
   else if (result.kind === 'reply') await appendReply(result, { ...scope, positionAtRequest, pieces }, signal)
 }
@@ -139,7 +141,7 @@ async function appendFailure(
   for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.now())
   for (const attempt of brokenAttempts) stats.addAttempt(attempt, runtime.model.llm.usage_id, deps.now())
   const isTooLong = code === 'LLMContextWindowExceedError' || code === 'LLMMalformedConversationHistoryError'
-  const hasCondenser = findSummarizingCondenser(runtime.settings.agent.condenser) !== undefined
+  const hasCondenser = condenserFor(runtime.settings.agent.condenser, runtime.model) !== undefined
   if (isTooLong) progress.hasOverflowed = true
   await context.appendWithUsage((now) => {
     if (now.status !== 'running') return []

@@ -1,5 +1,5 @@
 import type { EventDraft } from '@slipway/storage'
-import { condense, findSummarizingCondenser } from '../condense/condense.ts'
+import { condense, condenserFor } from '../condense/condense.ts'
 import { failureEvents } from '../events/event-drafts.ts'
 import { instrument } from '../runtime/instrumentation.ts'
 import type { ConversationState } from '../state/state.ts'
@@ -15,13 +15,14 @@ export async function condenseStep(
   signal: AbortSignal,
 ): Promise<CondenseStepResult> {
   const { stats, deps } = context
-  const condenser = findSummarizingCondenser(runtime.settings.agent.condenser)
+  const condenser = condenserFor(runtime.settings.agent.condenser, runtime.model)
   if (condenser === undefined) return { kind: 'failed', detail: 'There is no condenser.' }
   const { state } = context
   const { view } = state
   const isHard = progress.condenseNeed(state, runtime) === 'hard'
   const model = condenser.llm === undefined ? runtime.model : runtime.openModel(condenser.llm)
-  const options = { view, condenser, model, reader: runtime.model }
+  const scale = progress.sizes.scaleOf(runtime.model)
+  const options = { view, condenser, model, reader: runtime.model, scale }
   const work = () => condense({ ...options, isHard: isHard || state.isCondensationRequested }, signal)
   const result = await instrument(deps.monitor, { kind: 'condensation' }, work, ({ kind }) => ({
     outcome: kind === 'condensation' ? 'ok' : kind,

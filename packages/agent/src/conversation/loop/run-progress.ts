@@ -1,4 +1,5 @@
-import { condenseNeed, findSummarizingCondenser } from '../condense/condense.ts'
+import { condenseNeed, condenserFor } from '../condense/condense.ts'
+import { RequestSizes } from '../condense/request-size.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
 import type { ConversationState } from '../state/state.ts'
@@ -15,6 +16,8 @@ export class RunProgress {
   failedCondenseSize = start.failedCondenseSize
   /** The prompt was too large for the model, so the view must be condensed. */
   hasOverflowed = start.hasOverflowed
+  /** Kept from run to run. */
+  readonly sizes = new RequestSizes()
 
   /** A new run begins, possibly before the last step of the previous run ends. */
   reset(): void {
@@ -23,12 +26,17 @@ export class RunProgress {
 
   /** `soft`: the run continues when condensing fails. */
   condenseNeed(state: ConversationState, runtime: AgentRuntime): 'no' | 'soft' | 'hard' {
-    const condenser = findSummarizingCondenser(runtime.settings.agent.condenser)
+    const { model } = runtime
+    const condenser = condenserFor(runtime.settings.agent.condenser, model)
     if (condenser === undefined) return 'no'
     const need = condenseNeed({
       view: state.view,
       condenser,
-      model: runtime.model,
+      model,
+      requestTokens: this.sizes.sizeOf(model, {
+        messages: state.view.messages(model.llm.max_message_chars),
+        tools: runtime.modelTools,
+      }),
       isRequested: this.hasOverflowed && state.isCondensationRequested,
     })
     if (need === 'hard') return 'hard'

@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Message } from '@slipway/protocol'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { ModelRequest, OpenModel } from '../../llm/model.ts'
+import { countTokens } from '../../llm/tokens.ts'
+import { ConversationFixtures, FakeModel } from '../testing/fixtures.ts'
+
+const steps = Number(process.env.SLIPWAY_LONG_RUN_STEPS ?? 250)
+const window = 40_000
+
+let fixtures: ConversationFixtures
+beforeAll(async () => {
+  fixtures = await ConversationFixtures.open()
+})
+afterAll(() => fixtures[Symbol.asyncDispose]())
+
+const code = readFileSync(join(import.meta.dirname, 'call-model.ts'), 'utf8')
+const sentences = (text: string) => text.repeat(60)
+
+/** Texts, and the characters of each token in a widely used tokenizer, about. */
+const languages: readonly (readonly [string, string, number])[] = [
+  ['English', sentences('The quick brown fox jumps over the lazy dog and goes home. '), 4.4],
+  ['Russian', sentences('Быстрая лиса перепрыгнула через забор и ушла домой спать. '), 3.5],
+  ['Chinese', sentences('今天天气很好，我们去公园散步，然后回家吃饭。'), 1.6],
+  ['code', code, 3.6],
+  ['base64', Buffer.from(code).toString('base64'), 1.45],
+]
+
+function provider(charactersPerToken: number) {
+  const textOf = ({ content, tool_calls }: Message) =>
+    content.map((part) => (part.type === 'text' ? part.text : '')).join('') +
+    (tool_calls ?? []).map(({ name, arguments: args }) => name + args).join('')
+  return ({ messages, tools }: Pick<ModelRequest, 'messages' | 'tools'>) =>
+    Math.ceil(
+      messages.reduce((sum, message) => sum + 4 + textOf(message).length / charactersPerToken, 0) +
+        JSON.stringify(tools).length / 4,
+    )
+}
+
+test.each(languages)(
+  '%s: no request is too long for a known window, and condensing begins at 85 to 95 percent of it',
+  async (_, text, charactersPerToken) => {
+    const tokensOf = provider(charactersPerToken)
+    const fake = new FakeModel([])
+    let rejected = 0
+    let asked = 0
+    /** The size of the request that would have been sent, as a share of the window. */
+    const condensedAt: number[] = []
+    let tools: ModelRequest['tools'] = []
+    const openModel: OpenModel = (llm) => ({
+      ...fake.open(llm),
+      contextWindow: window,
+      countTokens,
+      generate: async (request) => {
+        const isSummary = request.tools.length === 0
+        if (isSummary)
+          condensedAt.push(tokensOf({ messages: life.conversation.state.view.messages(), tools }) / window)
+        else tools = request.tools
+        const prompt_tokens = tokensOf(request)
+        if (prompt_tokens > window) {
+          rejected++
+          return { kind: 'failure', code: 'LLMContextWindowExceedError', detail: 'Too long.' }
+        }
+        const start = (asked * 397) % 1000
+        const thought = text.slice(start, start + 300 + ((asked * 811) % 1200))
+        if (!isSummary) asked++
+        const turn =
+          isSummary || asked > steps ? { text: 'Done.' } : { calls: [['think', { thought }]] as const }
+        const reply = await new FakeModel([turn], { sides: [{ text: 'So far.' }] })
+          .open(llm)
+          .generate(request, new AbortController().signal)
+        if (reply.kind !== 'reply') return reply
+        const calls = (reply.message.tool_calls ?? []).map((call) => ({ ...call, id: `call-${asked}` }))
+        const message = { ...reply.message, ...(calls.length > 0 ? { tool_calls: calls } : {}) }
+        return { ...reply, responseId: `r-${asked}`, message, usage: { ...reply.usage, prompt_tokens } }
+      },
+    })
+    const life = await fixtures.create({
+      model: openModel,
+      request: { max_iterations: steps + 10, stuck_detection: false },
+    })
+    await life.sendAndWait('go')
+    expect([life.status, rejected]).toEqual(['finished', 0])
+    expect(asked).toBe(steps + 1)
+    expect(condensedAt.length).toBeGreaterThan(1)
+    expect(Math.min(...condensedAt)).toBeGreaterThan(0.85)
+    expect(Math.max(...condensedAt)).toBeLessThan(0.95)
+  },
+  600_000,
+)
