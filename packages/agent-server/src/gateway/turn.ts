@@ -43,8 +43,9 @@ export class GatewayTurn {
     this.#conversation = conversation
     this.#options = options
     this.#unsubscribe = conversation.transientUpdates.subscribe((update, position) => {
-      // Usage is updated after the events of a response; a title updates it too, without events.
-      if (update.kind === 'stats' && position > this.#segmentStart) this.#isNewSegment = true
+      // Usage is updated after the events of a response; a title updates it too.
+      if (update.kind === 'stats' && !update.isAside && position > this.#segmentStart)
+        this.#isNewSegment = true
       if (update.kind === 'reset') this.#resetSegment()
       if (update.kind === 'delta' && update.content !== undefined) this.#appendText(update.content, position)
     })

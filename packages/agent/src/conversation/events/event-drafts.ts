@@ -1,5 +1,6 @@
 import type { ExecutionStatus, Message, Observation, SendMessageRequest } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
+import type { ModelReply } from '../../llm/model.ts'
 import { textBlock } from '../../tools/core/tool.ts'
 import type { PendingAction } from '../state/state.ts'
 
@@ -83,4 +84,22 @@ export function textMessage(role: 'system' | 'user', text: string): Message {
 export function runRequest(text: string): SendMessageRequest {
   const content = [textBlock(text)]
   return { role: 'user', content, run: true, sender: undefined, extended_content: undefined }
+}
+
+/** Completion log and token ids of a reply, if there are any. */
+export function recordEvents(reply: ModelReply, usageId: string): EventDraft[] {
+  return [...completionLogEvents(reply, usageId), ...tokenEvents(reply)]
+}
+
+function completionLogEvents({ completionLog, model }: ModelReply, usageId: string): EventDraft[] {
+  if (completionLog === undefined) return []
+  const { filename, data: log_data } = completionLog
+  const members = { filename, log_data, model_name: model, usage_id: usageId }
+  return [{ kind: 'LLMCompletionLogEvent', source: 'environment', ...members }]
+}
+
+function tokenEvents({ tokenIds }: ModelReply): EventDraft[] {
+  if (tokenIds === undefined) return []
+  const { prompt, response } = tokenIds
+  return [{ kind: 'TokenEvent', source: 'agent', prompt_token_ids: prompt, response_token_ids: response }]
 }

@@ -9,7 +9,8 @@ export type TransientUpdate =
     } & ModelDelta)
   /** The deltas of the current reply are void: its stream broke. */
   | { readonly kind: 'reset' }
-  | { readonly kind: 'stats'; readonly value: unknown }
+  /** `isAside`: after a reply beside the agent loop, such as a title. */
+  | { readonly kind: 'stats'; readonly value: unknown; readonly isAside?: boolean }
   | { readonly kind: 'idle' }
 
 /** `position` is that of the conversation's last event. */

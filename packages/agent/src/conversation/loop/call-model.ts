@@ -1,9 +1,9 @@
 import type { EventDraft } from '@slipway/storage'
 import type { ModelDelta, ModelFailure, ModelReply } from '../../llm/model.ts'
 import { condenserFor } from '../condense/condense.ts'
-import { failureEvents, stateUpdate } from '../events/event-drafts.ts'
+import { failureEvents, recordEvents, stateUpdate } from '../events/event-drafts.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
-import { eventsFromModelTurn, finalText, recordEvents } from './model-turn.ts'
+import { eventsFromModelTurn, finalText } from './model-turn.ts'
 import type { StepScope } from './run-progress.ts'
 import { generateWhole, type WholeResult } from './whole-reply.ts'
 

@@ -1,5 +1,5 @@
 import type { EventDraft } from '@slipway/storage'
-import { statusUpdate, userMessage } from '../events/event-drafts.ts'
+import { recordEvents, statusUpdate, userMessage } from '../events/event-drafts.ts'
 import type { ConversationState } from '../state/state.ts'
 import { endGoalEvents, goalRoundEvents } from './goal.ts'
 import { judgeGoal, judgeUsageId } from './goal-judge.ts'
@@ -59,11 +59,12 @@ async function judgeRound({ context, runtime, progress }: StepScope, signal: Abo
   const judged = await judgeGoal(goal, { state, runtime }, signal)
   if (judged !== undefined) stats.addReply(judged.reply, judgeUsageId, deps.now())
   else if (signal.aborted) return
+  const records = judged === undefined ? [] : recordEvents(judged.reply, judgeUsageId)
   await context.appendWithUsage((now) => {
-    if (signal.aborted || !isRunComplete(now) || !now.goal?.active) return []
+    if (signal.aborted || !isRunComplete(now) || !now.goal?.active) return records
     const round = judged === undefined ? endGoalEvents(now) : goalRoundEvents(now.goal, judged.verdict)
     const hasNextRound = round.length > 1
-    return hasNextRound ? round : [...round, statusUpdate('finished')]
+    return [...records, ...round, ...(hasNextRound ? [] : [statusUpdate('finished')])]
   })
   context.publishUsage()
   // Each round has the steps of a whole run.

@@ -1,6 +1,6 @@
 import type { EventDraft } from '@slipway/storage'
 import { condense, condenserFor } from '../condense/condense.ts'
-import { failureEvents } from '../events/event-drafts.ts'
+import { failureEvents, recordEvents } from '../events/event-drafts.ts'
 import { instrument } from '../runtime/instrumentation.ts'
 import type { ConversationState } from '../state/state.ts'
 import type { StepScope } from './run-progress.ts'
@@ -33,13 +33,16 @@ export async function condenseStep(
   const { usage_id } = model.llm
   const usageId = usage_id === runtime.model.llm.usage_id ? 'condenser' : usage_id
   for (const reply of result.replies) stats.addReply(reply, usageId, deps.now())
+  const records = result.replies.flatMap((reply) => recordEvents(reply, usageId))
   if (result.kind === 'condensation') {
-    await context.appendWithUsage((now) => (signal.aborted ? [] : dropIfStale(now, result.draft)))
+    await context.appendWithUsage((now) =>
+      signal.aborted ? [] : [...records, ...dropIfStale(now, result.draft)],
+    )
     return { kind: 'done' }
   }
   if (!isHard) progress.failedCondenseSize = view.size
   const events = isHard ? failureEvents(result.code, result.detail) : []
-  await context.appendWithUsage((now) => (now.status === 'running' ? events : []))
+  await context.appendWithUsage((now) => [...records, ...(now.status === 'running' ? events : [])])
   return { kind: 'failed', detail: result.detail }
 }
 

@@ -5,7 +5,7 @@ import type { ModelReply } from '../../llm/model.ts'
 import { parseToolCall } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import { assess } from '../confirm/confirmation.ts'
-import { agentErrorEvent, userMessage } from '../events/event-drafts.ts'
+import { agentErrorEvent, recordEvents, userMessage } from '../events/event-drafts.ts'
 import { replyText } from '../view/content-blocks.ts'
 
 /** What a reply of the model means for the conversation. */
@@ -140,24 +140,6 @@ function agentMessageEvent(reply: ModelReply): EventDraft {
     activated_skills: [],
     extended_content: [],
   }
-}
-
-/** Completion log and token ids of a reply, if there are any. */
-export function recordEvents(reply: ModelReply, usageId: string): EventDraft[] {
-  return [...completionLogEvents(reply, usageId), ...tokenEvents(reply)]
-}
-
-function completionLogEvents({ completionLog, model }: ModelReply, usageId: string): EventDraft[] {
-  if (completionLog === undefined) return []
-  const { filename, data: log_data } = completionLog
-  const members = { filename, log_data, model_name: model, usage_id: usageId }
-  return [{ kind: 'LLMCompletionLogEvent', source: 'environment', ...members }]
-}
-
-function tokenEvents({ tokenIds }: ModelReply): EventDraft[] {
-  if (tokenIds === undefined) return []
-  const { prompt, response } = tokenIds
-  return [{ kind: 'TokenEvent', source: 'agent', prompt_token_ids: prompt, response_token_ids: response }]
 }
 
 function summarizeCall({ name, arguments: args }: MessageToolCall, redact: (text: string) => string): string {

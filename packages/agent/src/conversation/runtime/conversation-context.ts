@@ -2,6 +2,7 @@ import type { WireVersion } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
 import { Secrets } from '../../secrets/secrets.ts'
+import { recordEvents } from '../events/event-drafts.ts'
 import { eventFormatter } from '../events/event-format.ts'
 import { redactEvent } from '../events/redact-event.ts'
 import { type TransientUpdate, TransientUpdates } from '../events/transient-updates.ts'
@@ -48,7 +49,10 @@ export interface ConversationContext {
   appendPatiently(decide: Decide): Promise<void>
   /** Like `appendPatiently`; stores the usage statistics in the same transaction. */
   appendWithUsage(decide: Decide): Promise<void>
-  /** Adds the use of a model beside the agent loop, stores and publishes the statistics. */
+  /**
+   * Adds the use of a model beside the agent loop: appends completion log and token ids, stores and publishes
+   * the statistics.
+   */
   recordUsage(reply: ModelReply, usageId: string): Promise<void>
   saveUsage(): Promise<void>
   publishUsage(): void
@@ -85,8 +89,8 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
     },
     recordUsage: async (reply, usageId) => {
       stats.addReply(reply, usageId, deps.now())
-      await context.saveUsage()
-      context.publishUsage()
+      await writer.write(() => ({ events: recordEvents(reply, usageId), record: usageRecord() }))
+      context.publish({ kind: 'stats', value: stats.snapshot(), isAside: true })
     },
     saveUsage: async () => {
       await writer.write(() => ({ events: [], record: usageRecord() }))

@@ -4,6 +4,7 @@ export type ProviderApi = 'chat' | 'responses' | 'anthropic' | 'google' | 'bedro
 /** Members of a chat request that not every OpenAI-compatible server knows. */
 export type OptionalMember =
   | 'reasoning_effort'
+  | 'return_token_ids'
   | 'seed'
   | 'stream_options'
   | 'tool_choice'
@@ -131,7 +132,7 @@ export const providers: readonly Provider[] = [
     ...ownServer,
     title: 'LiteLLM',
     prefixes: ['litellm_proxy'],
-    members: [...openaiMembers, 'top_k'],
+    members: [...openaiMembers, 'return_token_ids', 'top_k'],
     cacheMarks: 'claude',
     reasoning: 'reasoning_content',
   },
@@ -200,7 +201,7 @@ export const providers: readonly Provider[] = [
     ...ownServer,
     title: 'vLLM',
     prefixes: ['vllm', 'hosted_vllm'],
-    members: [...openaiMembers, 'top_k'],
+    members: [...openaiMembers, 'return_token_ids', 'top_k'],
     reasoning: 'reasoning_content',
   },
   {

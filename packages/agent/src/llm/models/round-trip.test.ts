@@ -432,6 +432,12 @@ test('token ids are read from the chunks when they were asked for', async () => 
   const { answer } = await roundTrip(settings, stream, chatEnd)
   expect(answer.tokenIds).toEqual({ prompt: [1, 2, 3], response: [7, 8, 9] })
   expect(requests.at(-1)?.body).toMatchObject({ return_token_ids: true, stream: true })
+  const switched = { model: 'vllm/x', base_url: url, return_token_ids: true }
+  const again = await roundTrip(switched, stream, chatEnd)
+  expect(again.answer.tokenIds).toEqual({ prompt: [1, 2, 3], response: [7, 8, 9] })
+  expect(requests.at(-1)?.body).toMatchObject({ return_token_ids: true })
+  await roundTrip({ ...switched, model: 'mistral/x' }, stream, chatEnd)
+  expect(requests.at(-1)?.body).not.toHaveProperty('return_token_ids')
 })
 
 test('a call id of an earlier call is made unique', async () => {

@@ -55,7 +55,9 @@ export function callOptions(
     providerOptions: providerOptions(llm, route, { ...providerMembers, ...cacheMembers }),
     // The library drops token ids and OpenRouter's reasoning details.
     includeRawChunks:
-      llm.litellm_extra_body.return_token_ids === true || capabilities.reasoning === 'reasoning_details',
+      llm.return_token_ids === true ||
+      llm.litellm_extra_body.return_token_ids === true ||
+      capabilities.reasoning === 'reasoning_details',
   }
 }
 
@@ -102,7 +104,12 @@ function providerOptions(llm: Llm, route: ModelRoute, own: ProviderOptions[strin
     case 'bedrock':
       return { amazonBedrock: own }
     case 'compatible':
-      return { openaiCompatible: { ...definedMembers({ top_k: llm.top_k }), ...own } }
+      return {
+        openaiCompatible: {
+          ...definedMembers({ top_k: llm.top_k, return_token_ids: llm.return_token_ids || undefined }),
+          ...own,
+        },
+      }
   }
 }
 

@@ -4,7 +4,10 @@ import type { ModelCapabilities } from '../capabilities/capabilities.ts'
 
 type Body = Record<string, unknown>
 
-const optionalMembers = ['reasoning_effort', 'seed', 'stream_options', 'tool_choice', 'top_k', 'top_p']
+const optionalMembers = [
+  ...['reasoning_effort', 'return_token_ids', 'seed', 'stream_options'],
+  ...['tool_choice', 'top_k', 'top_p'],
+]
 const afterToolText = 'These are the results.'
 
 /** Fits the body of a chat request to what its server accepts (the capability table). */

@@ -133,7 +133,8 @@ export const conversationRoutes = defineRoutes('conversations', {
   }),
   askAgent: route.post('/api/conversations/{conversation_id}/ask_agent', {
     summary: 'Ask a question beside the conversation',
-    description: 'The model answers from what it sees of the conversation; the log stays as it is.',
+    description:
+      'The model answers from what it sees of the conversation; the log stays as it is, apart from a completion log and token ids that the settings ask for.',
     params: conversationParams,
     body: askAgentRequest,
     responses: { ...ok('The answer.', agentResponse), ...noAgentResponses },

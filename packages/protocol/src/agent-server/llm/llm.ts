@@ -57,6 +57,9 @@ export const llm = looseComponent('LLM', {
     description: '`in_memory` or `24h`, for models of OpenAI that have it.',
   }),
   log_completions: withDefault(z.boolean(), false),
+  return_token_ids: nullAsUndefined(z.boolean()).meta({
+    description: 'Request token ids where the server has them (vLLM); they become TokenEvents.',
+  }),
   reasoning_effort: nullAsUndefined(z.string()),
   reasoning_summary: nullAsUndefined(z.string()),
   enable_encrypted_reasoning: trueByDefault,
