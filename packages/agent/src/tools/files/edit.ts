@@ -25,6 +25,8 @@ import {
   utf8Format,
 } from './encoding.ts'
 import { countLines, pluralize, textForEvent } from './lines.ts'
+import { findSimilarLines } from './match-lines.ts'
+import { describeLines, findOffsets, replacePlaces, toleranceNote } from './text-changes.ts'
 
 /** Replaces a text that occurs as often as expected; an empty old text creates the file. */
 export const openEdit: ToolFactory = ({ workspace }) =>
@@ -63,21 +65,34 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string) {
   if (old_string === new_string)
     throw new ToolFailure('The old and the new text are the same, so nothing would change.')
   const oldFile = requireText(file_path, (await readExistingFile(real)).bytes)
-  const oldText = normalizeLineEnds(old_string, oldFile)
-  const count = countOccurrences(oldFile.text, oldText)
+  const [oldText, newText] = [normalizeLineEnds(old_string, oldFile), normalizeLineEnds(new_string, oldFile)]
+  const exactCount = countOccurrences(oldFile.text, oldText)
+  const similar =
+    exactCount > 0 ? { places: [], tolerated: [] } : findSimilarLines(oldFile.text, oldText, newText)
+  const count = exactCount + similar.places.length
   if (count === 0)
     throw new ToolFailure(
       `The old text does not occur in ${file_path}. Read the file to see what is there exactly.`,
     )
-  if (count !== expectedCount)
+  if (count !== expectedCount) {
+    const places =
+      exactCount > 0 ? findOffsets(oldFile.text, oldText).map((from) => ({ from })) : similar.places
     throw new ToolFailure(
-      `The old text occurs ${count} times in ${file_path}, but ${expectedCount} were expected. Add lines around it, or expect ${count}.`,
+      `The old text occurs ${count} times in ${file_path}, but ${expectedCount} were expected: in ${describeLines(oldFile.text, places)}. Add lines around it, or expect ${count}.`,
     )
-  const newText = normalizeLineEnds(new_string, oldFile)
-  const newFile = { ...oldFile, text: oldFile.text.replaceAll(oldText, () => newText) }
+  }
+  const text =
+    exactCount > 0
+      ? oldFile.text.replaceAll(oldText, () => newText)
+      : replacePlaces(oldFile.text, similar.places)
+  if (exactCount === 0 && text === oldFile.text)
+    throw new ToolFailure(
+      `The old text differs from ${file_path} only in ${similar.tolerated.join(', ')}, and nothing would change.`,
+    )
+  const newFile = { ...oldFile, text }
   await replaceFile(real, checkFileSize(file_path, encodeText(newFile)))
   return {
-    content: `Changed ${file_path} in ${pluralize(count, 'place')}.`,
+    content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(similar.tolerated)}`,
     file_path: real,
     is_new_file: false,
     replacements_made: count,

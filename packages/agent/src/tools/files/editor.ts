@@ -115,7 +115,7 @@ export class FileEditor {
   async #edit(command: EditorCommand, real: string): Promise<EditorResult> {
     const { bytes } = await readExistingFile(real)
     const oldFile = requireText(command.path, bytes)
-    const { text, from, to } =
+    const { text, from, to, note } =
       command.command === 'insert' ? insertAfterLine(command, oldFile) : replaceUnique(command, oldFile)
     const newFile = { ...oldFile, text }
     const rollback = await this.#history.push(real, bytes)
@@ -125,7 +125,7 @@ export class FileEditor {
       await rollback()
       throw error
     }
-    const message = `${command.path} is changed.${surroundings(text, { from, to })}`
+    const message = `${command.path} is changed.${note}${surroundings(text, { from, to })}`
     return editorResult(command, {
       content: [textBlock(message)],
       old_content: textForEvent(restoreLineEnds(oldFile)),

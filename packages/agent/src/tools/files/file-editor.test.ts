@@ -218,9 +218,9 @@ test('several matches are reported with their lines and nothing changes', async 
   ).toMatch(/and more/)
 })
 
-test('an old text with other white space around it is found without it', async () => {
+test('an old text with other blank lines and trailing blanks is found without them', async () => {
   const path = await file('a.txt', 'one\ntwo\nthree\n')
-  await run({ command: 'str_replace', path, old_str: '\n\ntwo  \n', new_str: '\n2\n' })
+  await run({ command: 'str_replace', path, old_str: '\ntwo  \n', new_str: '\n2\n' })
   expect(await readFile(path, 'utf8')).toBe('one\n2\nthree\n')
 })
 
@@ -231,7 +231,8 @@ test.each([
   [{ new_str: 'one' }, /old_str/],
   [{ old_str: '', new_str: 'one' }, /old_str/],
   [{ old_str: '  \n ', new_str: 'one' }, /does not occur/],
-  [{ old_str: ' one ', new_str: 'one\n\n' }, /does not occur/],
+  [{ old_str: ' one ', new_str: 'one\n\n' }, /indentation/],
+  [{ old_str: '\n\none \n', new_str: '\ntwo\n' }, /does not occur/],
 ])('str_replace with %j is refused', async (args, why) => {
   const path = await file('a.txt', 'one\n')
   expect(await runExpectingFailure({ command: 'str_replace', path, ...args })).toMatch(why)

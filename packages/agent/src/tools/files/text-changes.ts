@@ -2,6 +2,7 @@ import type { ToolAction } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 import { normalizeLineEnds, type TextFile } from './encoding.ts'
 import { countLines, lineNumberAt, lineOffset } from './lines.ts'
+import { type EditPlace, findSimilarLines, type Tolerance } from './match-lines.ts'
 
 type EditCommand = Omit<ToolAction<'FileEditorAction'>, 'kind'>
 
@@ -11,9 +12,14 @@ interface TextChange {
   /** Offsets of the new part. */
   readonly from: number
   readonly to: number
+  /** How the match was not exact, for the model. */
+  readonly note: string
 }
 
-/** Replaces the only old_str by new_str. Throws ToolFailure when it does not occur exactly once. */
+/**
+ * Replaces the only old_str by new_str: an exact match, else whole lines that are similar. Throws ToolFailure
+ * when there is not exactly one.
+ */
 export function replaceUnique(
   { path, old_str: oldText, new_str: newText }: EditCommand,
   file: TextFile,
@@ -22,36 +28,51 @@ export function replaceUnique(
     throw new ToolFailure('str_replace needs old_str, the text to be replaced.')
   if (newText == null) throw new ToolFailure('str_replace needs new_str; an empty one removes old_str.')
   if (oldText === newText) throw new ToolFailure('old_str and new_str are the same, so nothing would change.')
-  for (const [search, replacement] of searchVariants(oldText, newText, file)) {
-    const offsets = findOffsets(file.text, search)
-    const [from, ...others] = offsets
-    if (from === undefined) continue
-    if (others.length > 0) throw new ToolFailure(ambiguousMessage(path, file.text, offsets))
-    const text = file.text.slice(0, from) + replacement + file.text.slice(from + search.length)
-    return { text, from, to: from + replacement.length }
-  }
-  throw new ToolFailure(
-    `old_str does not occur in ${path}. It has to be there exactly, with its white space; view the file to see what is there.`,
-  )
+  const [search, replacement] = [normalizeLineEnds(oldText, file), normalizeLineEnds(newText, file)]
+  const offsets = findOffsets(file.text, search)
+  const exact = offsets.map((from) => ({ from, to: from + search.length, replacement }))
+  const { places, tolerated } =
+    exact.length > 0 ? { places: exact, tolerated: [] } : findSimilarLines(file.text, search, replacement)
+  const [place, ...others] = places
+  if (place === undefined)
+    throw new ToolFailure(
+      `old_str does not occur in ${path}. It has to be there exactly, with its white space; view the file to see what is there.`,
+    )
+  if (others.length > 0)
+    throw new ToolFailure(
+      `old_str occurs more than once in ${path}, in ${describeLines(file.text, places)}. Add lines around it, so that it occurs once.`,
+    )
+  const text = replacePlaces(file.text, places)
+  if (tolerated.length > 0 && text === file.text)
+    throw new ToolFailure(
+      `old_str differs from ${path} only in ${tolerated.join(', ')}, and with new_str nothing would change.`,
+    )
+  return { text, from: place.from, to: place.from + place.replacement.length, note: toleranceNote(tolerated) }
 }
 
-/** Search texts in order: the text itself, with the other line ends, without surrounding white space. */
-function* searchVariants(
-  oldText: string,
-  newText: string,
-  file: TextFile,
-): Generator<readonly [search: string, replacement: string]> {
-  const [search, replacement] = [normalizeLineEnds(oldText, file), normalizeLineEnds(newText, file)]
-  yield [search, replacement]
-  if (file.text.includes('\r\n'))
-    yield [search.replaceAll(/\r?\n/g, '\r\n'), replacement.replaceAll(/\r?\n/g, '\r\n')]
-  if (search.trim() !== '' && search.trim() !== replacement.trim()) yield [search.trim(), replacement.trim()]
+/** The text with its places replaced. Throws ToolFailure when they overlap. */
+export function replacePlaces(text: string, places: readonly EditPlace[]): string {
+  const parts: string[] = []
+  let end = 0
+  for (const { from, to, replacement } of places) {
+    if (from < end) throw new ToolFailure('The places of the old text overlap. Add lines around it.')
+    parts.push(text.slice(end, from), replacement)
+    end = to
+  }
+  return parts.join('') + text.slice(end)
+}
+
+/** Tells the model how a match was not exact; empty when it was. */
+export function toleranceNote(tolerated: readonly Tolerance[]): string {
+  return tolerated.length === 0
+    ? ''
+    : `\n[The old text was found with other ${tolerated.join(', ')}; the new text was adapted to the file.]`
 }
 
 const maxReportedOffsets = 20
 
 /** Offsets of a text, overlapping ones too, up to one above the reported number. */
-function findOffsets(text: string, part: string): number[] {
+export function findOffsets(text: string, part: string): number[] {
   const offsets: number[] = []
   for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + 1)) {
     offsets.push(at)
@@ -60,10 +81,11 @@ function findOffsets(text: string, part: string): number[] {
   return offsets
 }
 
-function ambiguousMessage(path: string, text: string, offsets: readonly number[]): string {
-  const lineNumbers = [...new Set(offsets.slice(0, maxReportedOffsets).map((at) => lineNumberAt(text, at)))]
-  const suffix = offsets.length > maxReportedOffsets ? ' and more' : ''
-  return `old_str occurs more than once in ${path}, in lines ${lineNumbers.join(', ')}${suffix}. Add lines around it, so that it occurs once.`
+/** `lines 1, 3`, up to twenty. */
+export function describeLines(text: string, places: readonly Pick<EditPlace, 'from'>[]): string {
+  const reported = places.slice(0, maxReportedOffsets).map(({ from }) => lineNumberAt(text, from))
+  const suffix = places.length > maxReportedOffsets ? ' and more' : ''
+  return `lines ${[...new Set(reported)].join(', ')}${suffix}`
 }
 
 /** Inserts new_str after a line. */
@@ -82,7 +104,7 @@ export function insertAfterLine(
   const end = file.text.includes('\r\n') ? '\r\n' : '\n'
   const insertedText = isAfterOpenLine ? end + inserted : inserted.endsWith('\n') ? inserted : inserted + end
   const text = file.text.slice(0, from) + insertedText + file.text.slice(from)
-  return { text, from, to: from + insertedText.length - 1 }
+  return { text, from, to: from + insertedText.length - 1, note: '' }
 }
 
 /** The range of `after` that differs from `before`. */
