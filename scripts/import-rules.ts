@@ -63,7 +63,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   '@modelcontextprotocol/sdk': ['agent/src/tools/mcp/'],
   'playwright-core': ['agent/src/tools/browser/'],
   unbash: ['agent/src/shell/'],
-  yaml: ['agent/src/skills/'],
+  yaml: ['agent/src/skills/', 'agent/src/tools/files/syntax-check.ts'],
   commander: ['cli/'],
   'cli-table3': ['cli/'],
   '@clack/prompts': ['cli/'],

@@ -1,5 +1,6 @@
 import { dirname, resolve } from 'node:path'
 import { makeDirectory } from '@slipway/shared/fs'
+import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import {
   checkFileSize,
@@ -26,6 +27,7 @@ import {
 } from './encoding.ts'
 import { countLines, pluralize, textForEvent } from './lines.ts'
 import { findSimilarLines } from './match-lines.ts'
+import { brokenSyntax } from './syntax-check.ts'
 import { describeLines, findOffsets, replacePlaces, toleranceNote } from './text-changes.ts'
 
 /** Replaces a text that occurs as often as expected; an empty old text creates the file. */
@@ -36,13 +38,19 @@ export const openEdit: ToolFactory = ({ workspace }) =>
     run: async (action) => {
       const real = await workspace.resolve(action.file_path, 'write')
       return await fileMutex.runExclusive(real, () =>
-        action.old_string === '' ? createNewFile(action, real) : replaceInFile(action, real),
+        action.old_string === ''
+          ? createNewFile(action, real, workspace)
+          : replaceInFile(action, real, workspace),
       )
     },
     failureMembers: () => ({ file_path: null, is_new_file: false, replacements_made: 0 }),
   })
 
-async function createNewFile({ file_path, new_string }: ToolAction<'EditAction'>, real: string) {
+async function createNewFile(
+  { file_path, new_string }: ToolAction<'EditAction'>,
+  real: string,
+  workspace: Workspace,
+) {
   const bytes = checkFileSize(file_path, encodeText({ ...utf8Format, text: new_string }))
   if ((await lstatIfExists(real)) !== undefined)
     throw new ToolFailure(
@@ -50,8 +58,9 @@ async function createNewFile({ file_path, new_string }: ToolAction<'EditAction'>
     )
   await makeDirectory(dirname(real))
   await createFile(real, bytes)
+  const issue = await brokenSyntax(file_path, { before: undefined, after: new_string }, workspace)
   return {
-    content: `Created ${file_path}.`,
+    content: `Created ${file_path}.${issue}`,
     file_path: real,
     is_new_file: true,
     replacements_made: 0,
@@ -60,7 +69,7 @@ async function createNewFile({ file_path, new_string }: ToolAction<'EditAction'>
   }
 }
 
-async function replaceInFile(action: ToolAction<'EditAction'>, real: string) {
+async function replaceInFile(action: ToolAction<'EditAction'>, real: string, workspace: Workspace) {
   const { file_path, old_string, new_string, expected_replacements: expectedCount } = action
   if (old_string === new_string)
     throw new ToolFailure('The old and the new text are the same, so nothing would change.')
@@ -91,8 +100,9 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string) {
     )
   const newFile = { ...oldFile, text }
   await replaceFile(real, checkFileSize(file_path, encodeText(newFile)))
+  const issue = await brokenSyntax(file_path, { before: oldFile.text, after: text }, workspace)
   return {
-    content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(similar.tolerated)}`,
+    content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(similar.tolerated)}${issue}`,
     file_path: real,
     is_new_file: false,
     replacements_made: count,
@@ -108,12 +118,16 @@ export const openWriteFile: ToolFactory = ({ workspace }) =>
     resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
     run: async (action) => {
       const real = await workspace.resolve(action.file_path, 'write')
-      return await fileMutex.runExclusive(real, () => writeContent(action, real))
+      return await fileMutex.runExclusive(real, () => writeContent(action, real, workspace))
     },
     failureMembers: () => ({ file_path: null, is_new_file: false }),
   })
 
-async function writeContent({ file_path, content }: ToolAction<'WriteFileAction'>, real: string) {
+async function writeContent(
+  { file_path, content }: ToolAction<'WriteFileAction'>,
+  real: string,
+  workspace: Workspace,
+) {
   const stats = await lstatIfExists(real)
   // A file that is too large to read may still be replaced.
   const old = stats !== undefined && stats.size > maxFileBytes ? undefined : await readFileIfExists(real)
@@ -121,8 +135,9 @@ async function writeContent({ file_path, content }: ToolAction<'WriteFileAction'
   const encoded = checkFileSize(file_path, encodeLike(content, oldFile))
   await makeDirectory(dirname(real))
   await replaceFile(real, encoded)
+  const issue = await brokenSyntax(file_path, { before: oldFile?.text, after: content }, workspace)
   return {
-    content: `${stats === undefined ? 'Created' : 'Replaced'} ${file_path}: ${countLines(content)} lines.`,
+    content: `${stats === undefined ? 'Created' : 'Replaced'} ${file_path}: ${countLines(content)} lines.${issue}`,
     file_path: real,
     is_new_file: stats === undefined,
     old_content: textForEvent(oldFile && restoreLineEnds(oldFile)),

@@ -17,6 +17,7 @@ import { decodeText, encodeText, requireText, restoreLineEnds, utf8Format } from
 import { countLines, numberLines, pluralize, snippetAround, textForEvent } from './lines.ts'
 import { entryLabel, listDirectory } from './listing.ts'
 import { readImage } from './read-image.ts'
+import { brokenSyntax } from './syntax-check.ts'
 import { changedRange, insertAfterLine, replaceUnique } from './text-changes.ts'
 
 /** Characters of an answer. */
@@ -108,7 +109,9 @@ export class FileEditor {
       throw new ToolFailure(`The directory ${parent} is not there. Create it first, then the file.`)
     await createFile(real, checkFileSize(path, encodeText({ ...utf8Format, text: newText })))
     await this.#history.clear(real)
-    const content = [textBlock(`Created ${path} with ${pluralize(countLines(newText), 'line')}.`)]
+    const issue = await brokenSyntax(path, { before: undefined, after: newText }, this.#context.workspace)
+    const created = `Created ${path} with ${pluralize(countLines(newText), 'line')}.${issue}`
+    const content = [textBlock(created)]
     return editorResult(command, { content, prev_exist: false, new_content: textForEvent(newText) })
   }
 
@@ -125,7 +128,9 @@ export class FileEditor {
       await rollback()
       throw error
     }
-    const message = `${command.path} is changed.${note}${surroundings(text, { from, to })}`
+    const change = { before: oldFile.text, after: text }
+    const issue = await brokenSyntax(command.path, change, this.#context.workspace)
+    const message = `${command.path} is changed.${note}${issue}${surroundings(text, { from, to })}`
     return editorResult(command, {
       content: [textBlock(message)],
       old_content: textForEvent(restoreLineEnds(oldFile)),
