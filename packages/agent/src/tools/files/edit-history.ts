@@ -7,6 +7,20 @@ import { lstatIfExists, privateFileMode, replaceFile } from '../core/file-access
 /** Stored versions of each file. */
 const maxVersions = 10
 
+interface Version {
+  readonly bytes: Buffer
+  /** Whether these bytes are what the change made of it. */
+  isChangedTo(current: Uint8Array): boolean
+  remove(): Promise<void>
+}
+
+interface VersionName {
+  readonly name: string
+  readonly number: number
+  /** Of the bytes after the change; older versions have none. */
+  readonly digest: string | undefined
+}
+
 /** Earlier versions of edited files, in the directory of a conversation. One caller at a time for a path. */
 export class EditHistory {
   readonly #directory: string
@@ -15,24 +29,31 @@ export class EditHistory {
     this.#directory = join(directory, 'history')
   }
 
-  /** Stores a version and drops the oldest above the limit; returns a function that removes it again. */
-  async push(path: string, bytes: Uint8Array): Promise<() => Promise<void>> {
+  /**
+   * Stores the version before a change to `changed`, and drops the oldest above the limit; returns a function
+   * that removes it again.
+   */
+  async push(path: string, bytes: Uint8Array, changed: Uint8Array): Promise<() => Promise<void>> {
     const folder = this.#folder(path)
     await makeDirectory(folder, 0o700)
     const versions = await this.#versions(path)
-    const file = join(folder, String((versions.at(-1) ?? 0) + 1))
+    const file = join(folder, `${(versions.at(-1)?.number ?? 0) + 1}-${digest(changed)}`)
     await replaceFile(file, bytes, privateFileMode)
     const excess = Math.max(0, versions.length + 1 - maxVersions)
-    for (const oldVersion of versions.slice(0, excess)) await rm(join(folder, String(oldVersion)))
+    for (const { name } of versions.slice(0, excess)) await rm(join(folder, name))
     return () => rm(file, { force: true })
   }
 
-  /** The newest version, with a function that removes it; undefined when there is none. */
-  async latest(path: string): Promise<{ readonly bytes: Buffer; remove(): Promise<void> } | undefined> {
+  /** The newest version; undefined when there is none. */
+  async latest(path: string): Promise<Version | undefined> {
     const newest = (await this.#versions(path)).at(-1)
     if (newest === undefined) return undefined
-    const file = join(this.#folder(path), String(newest))
-    return { bytes: await readFile(file), remove: () => rm(file, { force: true }) }
+    const file = join(this.#folder(path), newest.name)
+    return {
+      bytes: await readFile(file),
+      isChangedTo: (current) => newest.digest === undefined || newest.digest === digest(current),
+      remove: () => rm(file, { force: true }),
+    }
   }
 
   /** Removes all versions of a path. */
@@ -44,10 +65,17 @@ export class EditHistory {
     return join(this.#directory, createHash('sha256').update(path).digest('hex').slice(0, 32))
   }
 
-  async #versions(path: string): Promise<number[]> {
+  async #versions(path: string): Promise<VersionName[]> {
     const folder = this.#folder(path)
     if ((await lstatIfExists(folder)) === undefined) return []
-    const names = (await readdir(folder)).filter((name) => /^\d+$/.test(name))
-    return names.map(Number).sort((a, b) => a - b)
+    const names = (await readdir(folder)).flatMap((name): VersionName[] => {
+      const [, number, digest] = /^(\d+)(?:-([0-9a-f]+))?$/.exec(name) ?? []
+      return number === undefined ? [] : [{ name, number: Number(number), digest }]
+    })
+    return names.sort((a, b) => a.number - b.number)
   }
+}
+
+function digest(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex').slice(0, 32)
 }

@@ -17,12 +17,11 @@ import { ToolFailure } from '../core/tool-failure.ts'
 import { countOccurrences } from '../core/truncate.ts'
 import {
   decodeText,
+  encodeChange,
   encodeText,
-  isLatin1,
   normalizeLineEnds,
   requireText,
   restoreLineEnds,
-  type TextFile,
   utf8Format,
 } from './encoding.ts'
 import { countLines, pluralize, textForEvent } from './lines.ts'
@@ -98,16 +97,16 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, wor
     throw new ToolFailure(
       `The old text differs from ${file_path} only in ${similar.tolerated.join(', ')}, and nothing would change.`,
     )
-  const newFile = { ...oldFile, text }
-  await replaceFile(real, checkFileSize(file_path, encodeText(newFile)))
+  const changed = encodeChange(oldFile, text)
+  await replaceFile(real, checkFileSize(file_path, changed.bytes))
   const issue = await brokenSyntax(file_path, { before: oldFile.text, after: text }, workspace)
   return {
-    content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(similar.tolerated)}${issue}`,
+    content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(similar.tolerated)}${changed.note}${issue}`,
     file_path: real,
     is_new_file: false,
     replacements_made: count,
     old_content: textForEvent(restoreLineEnds(oldFile)),
-    new_content: textForEvent(restoreLineEnds(newFile)),
+    new_content: textForEvent(restoreLineEnds(changed.file)),
   }
 }
 
@@ -132,24 +131,18 @@ async function writeContent(
   // A file that is too large to read may still be replaced.
   const old = stats !== undefined && stats.size > maxFileBytes ? undefined : await readFileIfExists(real)
   const oldFile = old && decodeText(old.bytes)
-  const encoded = checkFileSize(file_path, encodeLike(content, oldFile))
+  // The whole content is new, so an unknown encoding does not matter. Line ends are those of the content.
+  const likeOld = oldFile === undefined || oldFile.encoding === 'unknown-8-bit' ? utf8Format : oldFile
+  const { bytes, note } = encodeChange({ text: '', encoding: likeOld.encoding, lineEnd: '\n' }, content)
+  const encoded = checkFileSize(file_path, bytes)
   await makeDirectory(dirname(real))
   await replaceFile(real, encoded)
   const issue = await brokenSyntax(file_path, { before: oldFile?.text, after: content }, workspace)
   return {
-    content: `${stats === undefined ? 'Created' : 'Replaced'} ${file_path}: ${countLines(content)} lines.${issue}`,
+    content: `${stats === undefined ? 'Created' : 'Replaced'} ${file_path}: ${countLines(content)} lines.${note}${issue}`,
     file_path: real,
     is_new_file: stats === undefined,
     old_content: textForEvent(oldFile && restoreLineEnds(oldFile)),
     new_content: textForEvent(content),
   }
-}
-
-/**
- * In the encoding of the old content if it can express the new one, else in UTF-8; line ends are unchanged.
- */
-function encodeLike(content: string, oldFile: TextFile | undefined): Buffer {
-  const { encoding } = oldFile ?? utf8Format
-  const isPossible = encoding !== 'latin-1' || isLatin1(content)
-  return encodeText({ ...utf8Format, text: content, ...(isPossible && { encoding }) })
 }

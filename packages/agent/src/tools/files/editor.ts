@@ -13,7 +13,7 @@ import { type ToolAction, type ToolContext, textBlock } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 import { truncateOutput } from '../core/truncate.ts'
 import { EditHistory } from './edit-history.ts'
-import { decodeText, encodeText, requireText, restoreLineEnds, utf8Format } from './encoding.ts'
+import { decodeText, encodeChange, encodeText, requireText, restoreLineEnds, utf8Format } from './encoding.ts'
 import { countLines, numberLines, pluralize, snippetAround, textForEvent } from './lines.ts'
 import { entryLabel, listDirectory } from './listing.ts'
 import { readImage } from './read-image.ts'
@@ -120,21 +120,21 @@ export class FileEditor {
     const oldFile = requireText(command.path, bytes)
     const { text, from, to, note } =
       command.command === 'insert' ? insertAfterLine(command, oldFile) : replaceUnique(command, oldFile)
-    const newFile = { ...oldFile, text }
-    const rollback = await this.#history.push(real, bytes)
+    const changed = encodeChange(oldFile, text)
+    const rollback = await this.#history.push(real, bytes, checkFileSize(command.path, changed.bytes))
     try {
-      await replaceFile(real, checkFileSize(command.path, encodeText(newFile)))
+      await replaceFile(real, changed.bytes)
     } catch (error) {
       await rollback()
       throw error
     }
     const change = { before: oldFile.text, after: text }
     const issue = await brokenSyntax(command.path, change, this.#context.workspace)
-    const message = `${command.path} is changed.${note}${issue}${surroundings(text, { from, to })}`
+    const message = `${command.path} is changed.${note}${changed.note}${issue}${surroundings(text, { from, to })}`
     return editorResult(command, {
       content: [textBlock(message)],
       old_content: textForEvent(restoreLineEnds(oldFile)),
-      new_content: textForEvent(restoreLineEnds(newFile)),
+      new_content: textForEvent(restoreLineEnds(changed.file)),
     })
   }
 
@@ -143,6 +143,10 @@ export class FileEditor {
     if (version === undefined)
       throw new ToolFailure(`There is no edit of ${command.path} that could be undone.`)
     const current = await readFileIfExists(real)
+    if (current !== undefined && !version.isChangedTo(current.bytes))
+      throw new ToolFailure(
+        `${command.path} was changed by something else after the last edit, and an undo would lose that. View the file and take the edit back with str_replace.`,
+      )
     await replaceFile(real, version.bytes)
     await version.remove()
     const oldFile = current && decodeText(current.bytes)

@@ -1,7 +1,16 @@
 import { isUtf8 } from 'node:buffer'
 import { ToolFailure } from '../core/tool-failure.ts'
+import {
+  decodeSingleByte,
+  detectSingleByte,
+  encodeSingleByte,
+  type SingleByteEncoding,
+} from './single-byte.ts'
 
-export type Encoding = 'utf-8' | 'utf-8-bom' | 'utf-16le' | 'utf-16be' | 'latin-1'
+type UnicodeEncoding = 'utf-8' | 'utf-8-bom' | 'utf-16le' | 'utf-16be'
+
+/** `unknown-8-bit`: one byte for each character, above 127 of unknown meaning; read as Latin-1. */
+export type Encoding = 'utf-8' | 'utf-8-bom' | 'utf-16le' | 'utf-16be' | 'unknown-8-bit' | SingleByteEncoding
 
 export interface TextFile {
   /** With `\n` line ends when `lineEnd` is `\r\n`; otherwise as in the file. */
@@ -43,16 +52,46 @@ export function encodeText({ text, encoding, lineEnd }: TextFile): Buffer {
   if (encoding === 'utf-16be') return Buffer.from(byteOrderMark + fullText, 'utf16le').swap16()
   if (fullText.includes('\0'))
     throw new ToolFailure('The text contains a NUL character, so the file would not be a text file.')
-  if (encoding === 'latin-1') {
-    if (!isLatin1(fullText))
-      throw new ToolFailure(
-        'The file is encoded in Latin-1, which cannot express all of the new text. Use characters up to U+00FF, or convert the file to UTF-8 first.',
-      )
-    return Buffer.from(fullText, 'latin1')
+  if (!isUnicode(encoding)) {
+    const bytes = encodeSingleByte(fullText, singleByte(encoding))
+    if (bytes !== undefined) return bytes
+    throw new ToolFailure(`The file is encoded in ${encoding}, which cannot express all of the new text.`)
   }
   if (!fullText.isWellFormed())
     throw new ToolFailure('The text contains half of a surrogate pair, which UTF-8 cannot express.')
   return Buffer.from(encoding === 'utf-8-bom' ? byteOrderMark + fullText : fullText)
+}
+
+/**
+ * A new text for a file: in its encoding, or in UTF-8 when that cannot express it, which `note` tells the
+ * model. Throws ToolFailure for new characters besides ASCII in a file of an unknown encoding.
+ */
+export function encodeChange(
+  oldFile: TextFile,
+  text: string,
+): { readonly file: TextFile; readonly bytes: Buffer; readonly note: string } {
+  const file = { ...oldFile, text }
+  const { encoding } = oldFile
+  if (encoding === 'unknown-8-bit' && hasNewCharacters(oldFile.text, text))
+    throw new ToolFailure(
+      'The encoding of the file is not known, so new characters besides ASCII would be wrong in it. Convert it to UTF-8 with a command in the terminal first, for example with iconv.',
+    )
+  if (isUnicode(encoding) || encodeSingleByte(text, singleByte(encoding)) !== undefined)
+    return { file, bytes: encodeText(file), note: '' }
+  const upgraded: TextFile = { ...file, encoding: 'utf-8' }
+  const note = `\n[The file was encoded in ${encoding}, which lacks a character of the new text: it is UTF-8 now.]`
+  return { file: upgraded, bytes: encodeText(upgraded), note }
+}
+
+/** Whether a character besides ASCII occurs more often than before. */
+function hasNewCharacters(before: string, after: string): boolean {
+  const count = (text: string) => {
+    const counts = new Map<string, number>()
+    for (const [char] of text.matchAll(/[^\0-\x7f]/g)) counts.set(char, (counts.get(char) ?? 0) + 1)
+    return counts
+  }
+  const known = count(before)
+  return [...count(after)].some(([char, times]) => times > (known.get(char) ?? 0))
 }
 
 /** The text with the line ends of the file. */
@@ -71,14 +110,15 @@ function detectEncoding(bytes: Buffer): Encoding | undefined {
     return 'utf-16le'
   if (bytes[0] === 0xfe && bytes[1] === 0xff && isEven) return 'utf-16be'
   if (bytes.includes(0)) return undefined
-  if (!isUtf8(bytes)) return hasManyControlCharacters(bytes) ? undefined : 'latin-1'
+  if (!isUtf8(bytes))
+    return hasManyControlCharacters(bytes) ? undefined : (detectSingleByte(bytes) ?? 'unknown-8-bit')
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 'utf-8-bom' : 'utf-8'
 }
 
 function decodeBytes(bytes: Buffer, encoding: Encoding): string {
   if (encoding === 'utf-16le') return bytes.toString('utf16le', 2)
   if (encoding === 'utf-16be') return Buffer.from(bytes.subarray(2)).swap16().toString('utf16le')
-  if (encoding === 'latin-1') return bytes.toString('latin1')
+  if (!isUnicode(encoding)) return decodeSingleByte(bytes, singleByte(encoding))
   return bytes.toString('utf8', encoding === 'utf-8-bom' ? 3 : 0)
 }
 
@@ -91,6 +131,10 @@ function hasManyControlCharacters(bytes: Buffer): boolean {
   return controls > bytes.length * maxControlShare
 }
 
-export function isLatin1(text: string): boolean {
-  return !/[^\0-\xff]/.test(text)
+function isUnicode(encoding: Encoding): encoding is UnicodeEncoding {
+  return encoding.startsWith('utf-')
+}
+
+function singleByte(encoding: Exclude<Encoding, UnicodeEncoding>): SingleByteEncoding {
+  return encoding === 'unknown-8-bit' ? 'latin-1' : encoding
 }

@@ -282,9 +282,6 @@ test('encoding and line ends of a file stay', async () => {
   const latin = await file('latin.txt', Buffer.from('Grüße\n', 'latin1'))
   await run({ command: 'str_replace', path: latin, old_str: 'Grüße', new_str: 'Grüße, Jörg' })
   expect(await readFile(latin)).toEqual(Buffer.from('Grüße, Jörg\n', 'latin1'))
-  expect(
-    await runExpectingFailure({ command: 'str_replace', path: latin, old_str: 'Jörg', new_str: '世' }),
-  ).toMatch(/Latin-1/)
   const mixed = await file('mixed.txt', 'a\r\nb\r\nc\nd\n')
   await run({ command: 'str_replace', path: mixed, old_str: 'a\nb', new_str: 'A\nB' })
   expect(await readFile(mixed, 'utf8')).toBe('A\r\nB\r\nc\nd\n')
@@ -340,9 +337,47 @@ test('a file that was removed comes back by undo, and a created one has nothing 
 })
 
 test('an edit that was refused leaves nothing to undo', async () => {
-  const path = await file('a.txt', Buffer.from('ü\n', 'latin1'))
-  await runExpectingFailure({ command: 'str_replace', path, old_str: 'ü', new_str: '世' })
+  const path = await file('a.txt', Buffer.from([0x61, 0xd7, 0x62, 0xf8, 0xff, 0xe8, 0xfe]))
+  expect(await runExpectingFailure({ command: 'str_replace', path, old_str: 'a', new_str: 'é' })).toMatch(
+    /encoding of the file is not known/,
+  )
   await runExpectingFailure({ command: 'undo_edit', path })
+  await run({ command: 'str_replace', path, old_str: 'a', new_str: 'A' })
+  expect(await readFile(path)).toEqual(Buffer.from([0x41, 0xd7, 0x62, 0xf8, 0xff, 0xe8, 0xfe]))
+})
+
+test('a character that the encoding lacks makes the file UTF-8, and the undo restores its bytes', async () => {
+  const bytes = Buffer.from('Grüße\r\nb\r\n', 'latin1')
+  const path = await file('a.txt', bytes)
+  const edited = await run({ command: 'str_replace', path, old_str: 'b', new_str: '→' })
+  expect(edited.outputText).toMatch(/encoded in latin-1.*UTF-8 now/)
+  expect(await readFile(path, 'utf8')).toBe('Grüße\r\n→\r\n')
+  await run({ command: 'undo_edit', path })
+  expect(await readFile(path)).toEqual(bytes)
+})
+
+test('Cyrillic in windows-1251 is shown, edited and stored in windows-1251', async () => {
+  const bytes = Buffer.from('cff0e8e2e5f22c20ece8f0210a', 'hex')
+  const path = await file('a.txt', bytes)
+  expect((await run({ command: 'view', path })).outputText).toContain('Привет, мир!')
+  const edited = await run({ command: 'str_replace', path, old_str: 'мир', new_str: 'Мир' })
+  expect(edited.new_content).toBe('Привет, Мир!\n')
+  expect(await readFile(path)).toEqual(Buffer.from('cff0e8e2e5f22c20cce8f0210a', 'hex'))
+})
+
+test('an undo never loses what something else wrote meanwhile', async () => {
+  const path = await file('a.txt', 'one\n')
+  await run({ command: 'str_replace', path, old_str: 'one', new_str: 'two' })
+  await writeFile(path, 'two\nof the user\n')
+  expect(await runExpectingFailure({ command: 'undo_edit', path })).toMatch(/changed by something else/)
+  expect(await readFile(path, 'utf8')).toBe('two\nof the user\n')
+  await run({ command: 'str_replace', path, old_str: 'two', new_str: 'three' })
+  await run({ command: 'undo_edit', path })
+  expect(await readFile(path, 'utf8')).toBe('two\nof the user\n')
+  await runExpectingFailure({ command: 'undo_edit', path })
+  await writeFile(path, 'two\n')
+  await run({ command: 'undo_edit', path })
+  expect(await readFile(path, 'utf8')).toBe('one\n')
 })
 
 test('an edit and its undo give the bytes back', async () => {
