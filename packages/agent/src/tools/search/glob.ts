@@ -4,7 +4,7 @@ import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists } from '../core/file-access.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
-import { limitMatches } from './matches.ts'
+import { limitMatches, namesHidden } from './matches.ts'
 import { findFiles } from './ripgrep.ts'
 
 /** Finds files by a pattern of their path, the newest first. */
@@ -13,10 +13,10 @@ export const openGlob: ToolFactory = ({ workspace }) =>
     kind: 'Glob',
     run: async (action, signal) => {
       const { directory, pattern } = await resolveSearch(action, workspace)
-      const includesHidden = /(^|[/{,])\.[^/]/.test(pattern)
+      const includesHidden = namesHidden(pattern)
       const result = await findFiles(workspace, { directory, glob: pattern, includesHidden }, signal)
       const none = `No file below ${directory} matches ${action.pattern}.`
-      const { matches, ...shown } = limitMatches(directory, result, { none, narrower: 'pattern' })
+      const { matches, notes: _, ...shown } = limitMatches(directory, result, { none, narrower: 'pattern' })
       return { ...shown, files: matches, pattern: action.pattern, search_path: directory }
     },
     failureMembers: ({ pattern, path }) => ({

@@ -1,25 +1,39 @@
-import { basename, dirname } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists } from '../core/file-access.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
-import { limitMatches } from './matches.ts'
-import { fileMatches, findFiles, type SearchResult } from './ripgrep.ts'
+import { truncateOutput } from '../core/truncate.ts'
+import { printableName } from '../files/lines.ts'
+import { limitMatches, namesHidden } from './matches.ts'
+import { fileMatches, findFiles, matchingLines, type SearchResult } from './ripgrep.ts'
 
-/** Finds the files in which a regular expression matches, the newest first. */
-export const openGrep: ToolFactory = ({ workspace }) =>
+/** Shown lines of one file, and of all. */
+const maxFileLines = 30
+const maxLines = 200
+
+/** Finds the lines in which a regular expression matches, by file, the newest file first. */
+export const openGrep: ToolFactory = ({ workspace, directory }) =>
   defineTool({
     kind: 'Grep',
     run: async (action, signal) => {
       const searchPath = await workspace.resolve(action.path ?? '.', 'read')
       const result = await searchFiles(searchPath, action, { workspace, signal })
       const filterNote = action.include ? ` among the files ${action.include}` : ''
+      const limited = limitMatches(result.directory, result, {
+        none: `No file in ${searchPath}${filterNote} matches ${action.pattern}.`,
+        narrower: 'pattern or directory',
+      })
+      const files = result.files.slice(0, limited.matches.length)
+      const lines =
+        files.length === 0 ? [] : await describeMatches({ ...result, files }, action, { workspace, signal })
+      const shown = files.length === 0 ? limited.content : [...lines, ...limited.notes].join('\n')
+      const { text } = await truncateOutput(shown, { directory, tool: 'grep', maxChars: 30_000 })
       return {
-        ...limitMatches(result.directory, result, {
-          none: `No file in ${searchPath}${filterNote} matches ${action.pattern}.`,
-          narrower: 'pattern or directory',
-        }),
+        content: text,
+        matches: limited.matches,
+        truncated: limited.truncated,
         pattern: action.pattern,
         search_path: searchPath,
         include_pattern: action.include ?? null,
@@ -33,6 +47,32 @@ export const openGrep: ToolFactory = ({ workspace }) =>
       truncated: false,
     }),
   })
+
+/** Each file with its matching lines, up to a number of them. */
+async function describeMatches(
+  { directory, files }: { readonly directory: string; readonly files: readonly string[] },
+  { pattern }: ToolAction<'GrepAction'>,
+  { workspace, signal }: { readonly workspace: Workspace; readonly signal: AbortSignal },
+): Promise<string[]> {
+  const search = { directory, files, regex: pattern, maxLines: maxFileLines + 1 }
+  const found = await matchingLines(workspace, search, signal)
+  let left = maxLines
+  return files.flatMap((file) => {
+    const lines = found.get(file) ?? []
+    const shown = lines.slice(0, Math.min(maxFileLines, left))
+    left -= shown.length
+    return [
+      printableName(join(directory, file)),
+      ...shown.map(({ number, text }) => `${String(number).padStart(6)}: ${printableLine(text)}`),
+      ...(shown.length < lines.length ? ['        [more lines match]'] : []),
+    ]
+  })
+}
+
+/** A line without control characters, except tabs. */
+function printableLine(text: string): string {
+  return text.replace(/(?!\t)\p{Cc}/gu, '\ufffd')
+}
 
 async function searchFiles(
   searchPath: string,
@@ -48,6 +88,7 @@ async function searchFiles(
   }
   if (!stats.isDirectory()) throw new ToolFailure(`${searchPath} is neither a file nor a directory.`)
   const glob = include ? { glob: include.replace(/^(\.\/)+/, '') } : {}
-  const options = { directory: searchPath, regex: pattern, includesHidden: Boolean(include), ...glob }
+  const includesHidden = include != null && namesHidden(include)
+  const options = { directory: searchPath, regex: pattern, includesHidden, ...glob }
   return { directory: searchPath, ...(await findFiles(workspace, options, signal)) }
 }

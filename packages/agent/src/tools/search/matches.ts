@@ -15,6 +15,12 @@ export function limitMatches(
   const matches = limitForEvent(paths, 100)
   const truncated = matches.length < files.length || !isComplete
   const note = `[Only the newest ${matches.length} are listed; use a narrower ${narrower} for others.]`
-  const lines = [...matches.map(printableName), ...(truncated ? [note] : [])]
-  return { matches, truncated, content: matches.length === 0 ? none : lines.join('\n') }
+  const notes = truncated ? [note] : []
+  const lines = [...matches.map(printableName), ...notes]
+  return { matches, truncated, notes, content: matches.length === 0 ? none : lines.join('\n') }
+}
+
+/** Whether a pattern of paths names something that begins with a dot. */
+export function namesHidden(pattern: string): boolean {
+  return /(^|[/{,])\.[^/]/.test(pattern)
 }

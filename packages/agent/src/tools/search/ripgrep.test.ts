@@ -131,7 +131,7 @@ test('grep lists the files in which a pattern matches, ignoring case, newest fir
   expect(await search({ pattern: 'missing' })).toMatchObject({ is_error: false, matches: [] })
 })
 
-test('grep leaves out hidden files unless files are named, and always what is ignored and .git', async () => {
+test('grep leaves out hidden files unless they are named, and always what is ignored and .git', async () => {
   await files({
     'a.yml': 'x',
     '.b.yml': 'x',
@@ -143,8 +143,51 @@ test('grep leaves out hidden files unless files are named, and always what is ig
   await writeFile(fixtures.path('.git/e.yml'), 'x')
   expect(names((await search({ pattern: 'x' })).matches)).toEqual(['a.yml'])
   for (const include of ['*.yml', '**/*.yml'])
-    expect(names((await search({ pattern: 'x', include })).matches)).toEqual(['a.yml', '.b.yml', '.d/c.yml'])
+    expect(names((await search({ pattern: 'x', include })).matches)).toEqual(['a.yml'])
+  for (const include of ['.b.yml', '.*.yml'])
+    expect(names((await search({ pattern: 'x', include })).matches)).toEqual(['.b.yml'])
+  expect(names((await search({ pattern: 'x', include: '.d/**' })).matches)).toEqual(['.d/c.yml'])
   expect(names((await search({ pattern: 'x', include: '**' })).matches)).not.toContain('ignored/d.yml')
+})
+
+test('grep shows the matching lines of each file with their numbers', async () => {
+  await files({ 'b.ts': 'no\n  a TODO here\nno\ntodo: \u001b[1mx', 'a\nb.ts': 'todo\r\n', 'c.js': 'no' })
+  expect((await search({ pattern: 'todo' })).outputText).toBe(
+    [
+      fixtures.path('b.ts'),
+      '     2:   a TODO here',
+      '     4: todo: \ufffd[1mx',
+      JSON.stringify(fixtures.path('a\nb.ts')),
+      '     1: todo',
+    ].join('\n'),
+  )
+  const one = await search({ pattern: 'TODO', path: 'b.ts' })
+  expect(one.outputText.split('\n')).toHaveLength(3)
+})
+
+test('grep bounds the lines of a file, of all files, and of each line', async () => {
+  const many = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`${at}.txt`, 'x\n'.repeat(100)]))
+  await files({ 'long.txt': `${'x'.repeat(100_000)}\n`, ...many })
+  const { outputText, matches } = await search({ pattern: 'x' })
+  expect(matches).toHaveLength(21)
+  const lines = outputText.split('\n')
+  expect(lines.filter((line) => /^ +\d+: /.test(line))).toHaveLength(200)
+  expect(lines.filter((line) => line.endsWith('[more lines match]'))).toHaveLength(20)
+  for (const line of lines) expect(line.length).toBeLessThan(500)
+  for (const match of matches) expect(outputText).toContain(match)
+})
+
+test('an ignore file holds outside of a repository too', async () => {
+  await files({ 'a.txt': 'x', 'build/b.txt': 'x', '.gitignore': 'build/\n' })
+  expect(names((await search({ pattern: 'x' })).matches)).toEqual(['a.txt'])
+  expect(names((await find({ pattern: '**/*.txt' })).files)).toEqual(['a.txt'])
+})
+
+test('the end of a pattern matches before CR LF', async () => {
+  await files({ 'a.txt': 'alpha\r\nbeta\r\n' })
+  const found = await search({ pattern: 'alpha$' })
+  expect(names(found.matches)).toEqual(['a.txt'])
+  expect(found.outputText).toMatch(/ 1: alpha$/)
 })
 
 test('grep searches one file when the path is a file', async () => {

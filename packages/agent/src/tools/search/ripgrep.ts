@@ -2,8 +2,8 @@ import type { ProcessResult, Workspace } from '../../workspace/workspace.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 
 const timeoutMs = 30_000
-/** Of output, which is a list of paths. */
-const maxBytes = 64 * 1024 * 1024
+/** Of a list of paths. */
+const maxListBytes = 64 * 1024 * 1024
 
 interface SearchOptions {
   /** Absolute; paths are relative to it. */
@@ -24,7 +24,7 @@ export interface SearchResult {
 }
 
 /**
- * Finds files with ripgrep, without those that a .gitignore excludes. Rejects with ToolFailure when the
+ * Finds files with ripgrep, without those that a .gitignore excludes, also outside of a repository. Rejects with ToolFailure when the
  * pattern is invalid or the search takes more than 30 seconds.
  */
 export async function findFiles(
@@ -38,7 +38,7 @@ export async function findFiles(
     glob === undefined ? [] : ['--glob', argument(glob.startsWith('!') ? `\\${glob}` : glob)]
   const hiddenArguments = includesHidden ? ['--hidden'] : []
   const runList = (args: readonly string[]) =>
-    runRipgrep(workspace, { directory, args: [...hiddenArguments, ...args, '--glob', '!.git', './'] }, signal)
+    listFiles(workspace, { directory, args: [...hiddenArguments, ...args, '--glob', '!.git', './'] }, signal)
   const [found, visible] = await Promise.all([
     runList([...mode, ...globArguments, '--sortr', 'modified']),
     glob === undefined ? undefined : runList(['--files']),
@@ -59,7 +59,48 @@ export async function fileMatches(
   signal: AbortSignal,
 ): Promise<boolean> {
   const args = [...matchArguments(regex), `./${name}`]
-  return (await runRipgrep(workspace, { directory, args }, signal)).files.length > 0
+  return (await listFiles(workspace, { directory, args }, signal)).files.length > 0
+}
+
+/** A line in which a regular expression matches. */
+export interface MatchingLine {
+  /** From 1. */
+  readonly number: number
+  /** At most `maxColumns` characters, without its end. */
+  readonly text: string
+}
+
+const maxColumns = 300
+
+/**
+ * The matching lines of files, by relative path and up to `maxLines` of each; none for a binary file. Output
+ * above 4 MiB is truncated.
+ */
+export async function matchingLines(
+  workspace: Workspace,
+  search: {
+    readonly directory: string
+    readonly files: readonly string[]
+    readonly regex: string
+    readonly maxLines: number
+  },
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, readonly MatchingLine[]>> {
+  const { directory, files, regex, maxLines } = search
+  const limits = ['--max-count', String(maxLines), '--max-columns', '4000', '--max-columns-preview']
+  const format = ['--with-filename', '--line-number', '--no-heading', '--color=never', '--threads=1']
+  const names = files.map((file) => `./${file}`)
+  const args = [...limits, ...format, '--ignore-case', '-e', argument(regex), '--', ...names]
+  const { stdout } = await runRipgrep(workspace, { directory, args, maxBytes: 4 * 1024 * 1024 }, signal)
+  const found = new Map<string, MatchingLine[]>()
+  // A name may contain line ends; it ends with NUL.
+  for (const match of stdout.toString('utf8').matchAll(/\.\/([^\0]+)\0(\d+):([^\n]*)\n/g)) {
+    const [, file = '', number, text = ''] = match
+    const lines = found.get(file) ?? []
+    lines.push({ number: Number(number), text: text.trimEnd().slice(0, maxColumns) })
+    found.set(file, lines)
+  }
+  return found
 }
 
 function matchArguments(regex: string): readonly string[] {
@@ -75,17 +116,35 @@ function argument(text: string): string {
 
 let ripgrepPath: Promise<string> | undefined
 
-async function runRipgrep(
+interface Invocation {
+  readonly directory: string
+  readonly args: readonly string[]
+  readonly maxBytes?: number
+}
+
+async function listFiles(
   workspace: Workspace,
-  { directory, args }: { readonly directory: string; readonly args: readonly string[] },
+  invocation: Invocation,
   signal: AbortSignal,
 ): Promise<SearchResult> {
+  const exit = await runRipgrep(workspace, invocation, signal)
+  const paths = exit.stdout.toString('utf8').split('\0')
+  // The rest after the last NUL is empty or a truncated path.
+  paths.pop()
+  return { files: paths.map((path) => path.replace(/^\.\//, '')), isComplete: !exit.isTruncated }
+}
+
+async function runRipgrep(
+  workspace: Workspace,
+  { directory, args, maxBytes = maxListBytes }: Invocation,
+  signal: AbortSignal,
+): Promise<ProcessResult> {
   // Without a bundled program for this platform, use that of the system.
   ripgrepPath ??= import('@vscode/ripgrep').then(
     ({ rgPath }) => rgPath,
     () => 'rg',
   )
-  const allArgs = ['--no-config', '--no-messages', '--null', ...args]
+  const allArgs = ['--no-config', '--no-messages', '--no-require-git', '--crlf', '--null', ...args]
   const exit = await workspace.run(
     await ripgrepPath,
     allArgs,
@@ -99,10 +158,7 @@ async function runRipgrep(
     )
   const reason = failureReason(exit)
   if (reason !== undefined) throw new ToolFailure(`The search failed: ${reason}`)
-  const paths = exit.stdout.toString('utf8').split('\0')
-  // The rest after the last NUL is empty or a truncated path.
-  paths.pop()
-  return { files: paths.map((path) => path.replace(/^\.\//, '')), isComplete: !exit.isTruncated }
+  return exit
 }
 
 /** Exit codes: 0 found, 1 nothing found, 2 an error; for unreadable files it has no message. */
