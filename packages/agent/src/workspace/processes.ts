@@ -11,12 +11,16 @@ export async function foregroundProcessGroup(leader: number): Promise<number | u
   return group > 0 ? group : undefined
 }
 
-/** Numbers of the system calls that wait for one file: `read`, and `select` on file 0 alone. */
-const blockingSyscalls: Readonly<
-  Record<string, { readonly read: number; readonly select: readonly number[] }>
-> = {
-  x64: { read: 0, select: [23, 270] },
-  arm64: { read: 63, select: [72] },
+interface BlockingSyscalls {
+  readonly read: number
+  readonly select: readonly number[]
+  readonly epoll: readonly number[]
+}
+
+/** Numbers of the system calls that wait: `read`, `select` on file 0 alone, and those for an epoll set. */
+const blockingSyscalls: Readonly<Record<string, BlockingSyscalls>> = {
+  x64: { read: 0, select: [23, 270], epoll: [232, 281, 441] },
+  arm64: { read: 63, select: [72], epoll: [22, 441] },
 }
 
 /**
@@ -29,6 +33,8 @@ export async function isAwaitingInput(leader: number): Promise<boolean> {
   for (const pid of pids) {
     if (await isReadingTerminal(pid)) return true
     const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1').catch(() => '')
+    // An event loop with a child waits for the child, too.
+    if (children.trim() === '' && (await isPollingTerminal(pid))) return true
     if (pids.length < 32) pids.push(...children.trim().split(' ').filter(Boolean).map(Number))
   }
   return false
@@ -42,7 +48,39 @@ async function isReadingTerminal(pid: number): Promise<boolean> {
   // The first argument of `select` is a number of files, not a file.
   const isSelect = syscalls?.select.some((select) => number === String(select)) && firstArgument === '0x1'
   if (!isRead && !isSelect) return false
-  const target = await readlink(`/proc/${pid}/fd/${isRead ? Number(firstArgument) : 0}`).catch(() => '')
+  return isTerminal(await openFile(pid, isRead ? Number(firstArgument) : 0))
+}
+
+/**
+ * Whether a program with an event loop, such as Node, waits for terminal input and has nothing else to do:
+ * its epoll set has the terminal and no sockets, and none of its threads runs.
+ */
+async function isPollingTerminal(pid: number): Promise<boolean> {
+  const syscall = await readFile(`/proc/${pid}/syscall`, 'latin1').catch(() => '')
+  const [number, firstArgument = ''] = syscall.split(' ')
+  if (!blockingSyscalls[process.arch]?.epoll.some((epoll) => number === String(epoll))) return false
+  const info = await readFile(`/proc/${pid}/fdinfo/${Number(firstArgument)}`, 'latin1').catch(() => '')
+  let hasTerminal = false
+  for (const [, file, events = '0'] of info.matchAll(/^tfd:\s*(\d+)\s+events:\s*([0-9a-f]+)/gm)) {
+    const target = await openFile(pid, Number(file))
+    if (target.startsWith('socket:')) return false
+    const isForReading = (Number.parseInt(events, 16) & 1) === 1
+    if (isForReading && isTerminal(target)) hasTerminal = true
+  }
+  return hasTerminal && !(await hasRunningThread(pid))
+}
+
+async function hasRunningThread(pid: number): Promise<boolean> {
+  const threads = await readdir(`/proc/${pid}/task`).catch(() => [])
+  const states = await Promise.all(threads.map(async (thread) => (await readProcStat(pid, thread))?.[0]))
+  return states.some((state) => state === 'R' || state === 'D')
+}
+
+async function openFile(pid: number, file: number): Promise<string> {
+  return await readlink(`/proc/${pid}/fd/${file}`).catch(() => '')
+}
+
+function isTerminal(target: string): boolean {
   return target.startsWith('/dev/pts/') || target === '/dev/tty'
 }
 
@@ -113,7 +151,8 @@ async function scanProcesses(): Promise<readonly ProcessInfo[]> {
 /**
  * The fields of /proc/<pid>/stat after the name: state, parent, group, session, terminal, foreground group.
  */
-async function readProcStat(pid: number): Promise<string[] | undefined> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => undefined)
+async function readProcStat(pid: number, thread?: string): Promise<string[] | undefined> {
+  const file = thread === undefined ? `/proc/${pid}/stat` : `/proc/${pid}/task/${thread}/stat`
+  const stat = await readFile(file, 'latin1').catch(() => undefined)
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')
 }

@@ -1,4 +1,5 @@
-import { topLevelCommands } from '../../shell/top-level-commands.ts'
+import { parseJson } from '@slipway/shared/json'
+import { shellSyntaxError } from '../../shell/syntax-error.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 
 /**
@@ -11,27 +12,25 @@ export async function checkCommand(
 ): Promise<string | undefined> {
   if (isDataLiteral(command))
     return '[Not run: this is a list or an object, not a command. Write the command as a shell reads it, for example: ls -la]'
-  const parsed = await topLevelCommands(command)
-  if ('error' in parsed) {
-    // The shell decides about its own syntax.
-    const check = ['--noprofile', '--norc', '-O', 'extglob', '-n']
-    const result = await shell.workspace.run(shell.path, check, { input: command, timeoutMs: 10_000 }, signal)
-    const message = result.stderr.toString().trim() || parsed.error
-    return result.exitCode === 0 ? undefined : `[Not run: a syntax error. ${shorten(message, 2000)}]`
-  }
-  if (parsed.commands.length <= 1) return undefined
-  const listed = parsed.commands.slice(0, 20).map((one, at) => `${at + 1}. ${shorten(one)}`)
-  const omission =
-    parsed.commands.length > listed.length ? [`and ${parsed.commands.length - listed.length} more`] : []
-  return `[Not run: these are several commands, and one call runs one. Join them with && or ;, or send them one by one:\n${[...listed, ...omission].join('\n')}]`
+  const issue = await shellSyntaxError(command)
+  if (issue === undefined) return undefined
+  // The shell decides about its own syntax.
+  const check = ['--noprofile', '--norc', '-O', 'extglob', '-n']
+  const result = await shell.workspace.run(shell.path, check, { input: command, timeoutMs: 10_000 }, signal)
+  const message = result.stderr.toString().trim() || issue
+  return result.exitCode === 0 ? undefined : `[Not run: a syntax error. ${shorten(message, 2000)}]`
 }
 
 export function shorten(command: string, length = 200): string {
   return command.length > length ? `${command.slice(0, length)}...` : command
 }
 
-/** A Python or JSON list or object instead of a command. */
+/**
+ * A Python or JSON list or object instead of a command. A blank after the bracket makes it a test of the
+ * shell, as in `[ "$a" = b ]`, unless the text is JSON.
+ */
 function isDataLiteral(command: string): boolean {
   const body = command.trim()
-  return /^\[\s*(?:\]|["'][\s\S]*\])$/.test(body) || /^\{\s*["'][^"'\n]*["']\s*:[\s\S]*\}$/.test(body)
+  if (/^[[{]/.test(body) && typeof parseJson(body) === 'object') return true
+  return /^\[(?:["'{]|\[["'{[\]])[\s\S]*\]$/.test(body) || /^\{\s*["'][^"'\n]*["']\s*:[\s\S]*\}$/.test(body)
 }

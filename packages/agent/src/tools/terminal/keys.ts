@@ -27,9 +27,9 @@ export function keyName(input: string): string | undefined {
   return Object.hasOwn(namedKeys, input) || controlCode(input) !== undefined ? input : undefined
 }
 
-/** C-a to C-z, ignoring case, C-@, C-[, C-\, C-], C-^, C-_ and C-?. */
+/** C-a to C-z, also as Ctrl-a and Ctrl+a, ignoring case, C-@, C-[, C-\, C-], C-^, C-_ and C-?. */
 function controlCode(input: string): string | undefined {
-  const key = /^[Cc]-([A-Za-z@[\\\]^_?])$/.exec(input)?.[1]?.toUpperCase()
+  const key = /^(?:C|Ctrl)[-+]([a-z@[\\\]^_?])$/i.exec(input)?.[1]?.toUpperCase()
   if (key === undefined) return undefined
   return key === '?' ? '\x7f' : String.fromCharCode(key.charCodeAt(0) & 0x1f)
 }

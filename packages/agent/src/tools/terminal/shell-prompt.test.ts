@@ -60,6 +60,9 @@ test('variables are quoted, and names that a shell has not are left out', () => 
 test.each([
   ['C-c', '\x03'],
   ['c-D', '\x04'],
+  ['CTRL-c', '\x03'],
+  ['ctrl+x', '\x18'],
+  ['Ctrl-D', '\x04'],
   ['C-z', '\x1a'],
   ['C-[', '\x1b'],
   ['C-\\', '\x1c'],
@@ -78,6 +81,8 @@ test.each([
   ['y\n', 'y\r'],
   ['a\nb', 'a\rb\r'],
   ['C-cc', 'C-cc\r'],
+  ['ctrl', 'ctrl\r'],
+  ['ctrl c', 'ctrl c\r'],
   ['up', 'up\r'],
   ['constructor', 'constructor\r'],
 ])('%j is text, and Enter follows', (text, code) => {

@@ -122,6 +122,12 @@ test.each([
   ['cat <<E\n  a $((1 + 1))\nE', '  a 2'],
   ['for i in 1 2; do\n  echo $i\ndone', '1\n2'],
   ['# a comment\necho x # another', 'x'],
+  ['echo a\necho b; echo c\n\n# a comment\necho d\n', 'a\nb\nc\nd'],
+  ['cat <<E\n  a\nE\necho after', '  a\nafter'],
+  ['cat > "$HOME/m" <<\'E\'\n$x\nE\ncat "$HOME/m"\nf() {\n  echo f\n}\nf', '$x\nf'],
+  ['X=1\nif [ "$X" = 1 ]; then\n  echo one\nfi\n[ "$X" = 1 ]', 'one'],
+  ['[[ "a" == "a" ]]', ''],
+  ['[ "a" = "a" ]', ''],
   ['echo a && \\\n  echo b', 'a\nb'],
   ["echo 'two\nlines'", 'two\nlines'],
   [`echo ${'y'.repeat(100_000)} | wc -c`, '100001'],
@@ -138,10 +144,14 @@ test.each([
   ['echo "abc', 'syntax error'],
   ['echo $(ls', 'syntax error'],
   ['if true; then', 'syntax error'],
-  ['ls\npwd', '1. ls\n2. pwd'],
   ['["ls", "-la"]', 'not a command'],
   ["['ls']", 'not a command'],
   ['{"command": "ls"}', 'not a command'],
+  ['[{"command": "ls"}]', 'not a command'],
+  ['[["ls", "-la"]]', 'not a command'],
+  ["[{'command': 'ls'}]", 'not a command'],
+  ["[['ls'], ['pwd']]", 'not a command'],
+  ['[\n  [\n    "ls"\n  ]\n]', 'not a command'],
 ])('%j is refused with a reason', async (command, why) => {
   const { run } = await openTestTerminal()
   const seen = await run(command)
@@ -213,6 +223,42 @@ test('a program that asks gets its answer', async () => {
   // Long before the silence of 30 seconds.
   expect(performance.now() - start).toBeLessThan(20_000)
   expect((await run('Bob', { is_input: true })).output).toMatch(/\nhello Bob$/)
+})
+
+test('the exit code of several lines is that of the last', async () => {
+  const { run } = await openTestTerminal()
+  expect(await run('false\ntrue')).toMatchObject({ exit_code: 0 })
+  expect(await run('true\n(exit 3)')).toMatchObject({ exit_code: 3 })
+  expect(await run('cd /\nY=2')).toMatchObject({ exit_code: 0 })
+  expect((await run('pwd\necho $Y')).output).toBe('/\n2')
+})
+
+const readsLine = `require('readline').createInterface({input:process.stdin,output:process.stdout})`
+test.each([
+  ['a question', `node -e "${readsLine}.question('Name? ', () => process.exit())"`],
+  [
+    'a question of a program with timers',
+    `node -e "setInterval(()=>{},5000);${readsLine}.question('n? ',()=>{})"`,
+  ],
+  ['the interpreter', 'node -i'],
+  ['plain input', `node -e "console.log('in');process.stdin.on('data', () => process.exit())"`],
+])('Node that waits for %s is noticed', async (_, command) => {
+  const { run } = await openTestTerminal()
+  const asked = await run(command)
+  // Without the check it would be the silence of 30 seconds.
+  expect(asked).toMatchObject({ exit_code: -1 })
+  expect(asked.note).toContain('waits for input')
+  await run('C-c', { is_input: true, timeout: 1 })
+})
+
+test('Node that works and could read is not taken for one that waits', async () => {
+  const { run } = await openTestTerminal({ no_change_timeout_seconds: 4 })
+  const child = `process.stdin.resume();require('child_process').spawn('sleep', ['1000'])`
+  expect((await run(`node -e "${child}"`)).note).toContain('nothing was written for 4 seconds')
+  await run('C-c', { is_input: true, timeout: 20 })
+  const server = `process.stdin.resume();require('net').createServer().listen(0, '127.0.0.1')`
+  expect((await run(`node -e "${server}"`)).note).toContain('nothing was written for 4 seconds')
+  await run('Ctrl+c', { is_input: true, timeout: 20 })
 })
 
 test('keys are pressed: end of input, suspend', async () => {
