@@ -8,7 +8,8 @@ import {
 } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import type { Tool } from '../core/tool.ts'
-import { repairCall } from './repair-names.ts'
+import { repairArguments } from './repair-arguments.ts'
+import { addEditorCommand, repairCall } from './repair-names.ts'
 import { repairJson, repairTypes, schemaProperties } from './repair-values.ts'
 
 type Args = Readonly<Record<string, unknown>>
@@ -43,7 +44,12 @@ export function parseToolCall(tool_call: MessageToolCall, tools: ReadonlyMap<str
   const tool = tools.get(name)
   const available = [...tools.keys()].map((known) => `'${known}'`).join(', ')
   if (tool === undefined) return failed(`Tool '${shortName(name)}' not found. Available: [${available}]`)
-  const typedArgs = repairTypes(namedArgs, tool.parameters)
+  const renamedArgs = repairArguments(namedArgs, withCommonParameters(tool.parameters))
+  const completeArgs = addEditorCommand(name, renamedArgs)?.args ?? renamedArgs
+  const typedArgs = repairArguments(
+    repairTypes(completeArgs, tool.parameters),
+    withCommonParameters(tool.parameters),
+  )
   const { args, security_risk, summary, normalizedArgs } = extractCommonParameters(typedArgs, tool.parameters)
   const risk = isReadOnly(tool) ? 'UNKNOWN' : parseRisk(security_risk)
   const prefix = `Error validating the arguments of tool '${name}':`
@@ -74,8 +80,23 @@ function parseArguments({
     return { error: `${prefix} they nest deeper than ${maxDepth} levels.` }
   const repairedJson = repairJson(json)
   if (repairedJson === undefined) return { error: `${prefix} they are not valid JSON.` }
-  if (!isRecord(repairedJson.value)) return { error: `${prefix} they have to be a JSON object.` }
-  return { args: repairedJson.value, isValidJson: repairedJson.isValidJson }
+  const object = onlyObject(repairedJson.value)
+  if (object === undefined) return { error: `${prefix} they have to be a JSON object.` }
+  return { args: object, isValidJson: repairedJson.isValidJson && object === repairedJson.value }
+}
+
+/** An object, also as JSON in a string or alone in a list. */
+function onlyObject(value: unknown): Args | undefined {
+  if (isRecord(value)) return value
+  if (Array.isArray(value)) return value.length === 1 ? onlyObject(value[0]) : undefined
+  const inner = typeof value === 'string' ? repairJson(value)?.value : undefined
+  return isRecord(inner) ? inner : undefined
+}
+
+/** A schema in which the common parameters have their place, so that none is taken for another. */
+function withCommonParameters(parameters: Args): Args {
+  const common = { security_risk: {}, summary: {} }
+  return { ...parameters, properties: { ...common, ...schemaProperties(parameters) } }
 }
 
 function shortName(name: string): string {

@@ -1,3 +1,5 @@
+import { plainKey, shellQuote } from './repair-arguments.ts'
+
 type Args = Readonly<Record<string, unknown>>
 
 interface NamedCall {
@@ -5,12 +7,40 @@ interface NamedCall {
   readonly args: Args
 }
 
-/** Other names that models use for the terminal. */
-const shellNames: ReadonlySet<string> = new Set(['bash', 'command', 'execute', 'execute_bash'])
+/** Other names of tools, without case and separators. */
+const otherNames: Readonly<Record<string, readonly string[]>> = {
+  terminal: [
+    ...['bash', 'shell', 'sh', 'command', 'execute', 'executebash', 'executecommand', 'exec', 'execcommand'],
+    ...[
+      'runcommand',
+      'runbash',
+      'runshell',
+      'runshellcommand',
+      'runterminalcmd',
+      'runinterminal',
+      'bashtool',
+    ],
+    ...['localshell', 'shellcommand', 'containerexec'],
+  ],
+  file_editor: ['strreplace', 'strreplaceeditor', 'strreplacebasededittool', 'texteditor', 'editor'],
+  edit: ['editfile', 'edittool', 'replace', 'replaceinfile', 'searchreplace'],
+  write_file: ['write', 'writetofile', 'createfile'],
+  read_file: ['viewfile', 'openfile'],
+  list_directory: ['ls', 'listdir', 'listfiles', 'listdirectory'],
+  grep: ['search', 'searchfiles', 'grepsearch', 'ripgrep', 'searchfilecontent'],
+  glob: ['findfiles', 'filesearch', 'globsearch'],
+  task_tracker: ['todowrite', 'updateplan', 'tasklist', 'todo'],
+  finish: ['attemptcompletion', 'taskcomplete'],
+}
+/** What a tool of the other set is in the file editor. */
+const editorCommands: Readonly<Record<string, string>> = {
+  edit: 'str_replace',
+  write_file: 'create',
+  read_file: 'view',
+}
 /** Programs that models call like tools; the name is the first word of the command. */
 const commandPrefixes: ReadonlySet<string> = new Set(['git', 'reset'])
 const bareCommands: ReadonlySet<string> = new Set(['find', 'git', 'ls', 'pwd'])
-const editorNames: ReadonlySet<string> = new Set(['str_replace', 'str_replace_editor'])
 /** Parameters of the call, not of the tool. */
 const commonParameters = ['security_risk', 'summary'] as const
 
@@ -20,17 +50,25 @@ const commonParameters = ['security_risk', 'summary'] as const
  */
 export function repairCall(name: string, args: Args, known: ReadonlySet<string>): NamedCall | undefined {
   if (known.has(name)) return addEditorCommand(name, args)
-  // Markup of the model's own call format sometimes sticks to the name.
-  const toolName = /^[A-Za-z_][\w-]*/.exec(name.trim())?.[0] ?? ''
+  // Markup of the model's own call format sometimes sticks to the name, and a name space may stand before it.
+  const bareName = name.trim().replace(/^(?:functions?|tools?|default_api)[.:]/, '')
+  const toolName = /^[A-Za-z_][\w-]*/.exec(bareName)?.[0] ?? ''
   if (known.has(toolName)) return addEditorCommand(toolName, args) ?? { name: toolName, args }
-  const call = toolName === '' ? undefined : guessCall(toolName, args)
+  if (toolName === '') return undefined
+  const [same, ...more] = [...known].filter((one) => matchesName(one, toolName))
+  if (same !== undefined && more.length === 0) return addEditorCommand(same, args) ?? { name: same, args }
+  const call = guessCall(toolName, args, known)
   return call !== undefined && known.has(call.name) ? call : undefined
 }
 
-function guessCall(name: string, args: Args): NamedCall | undefined {
-  if (editorNames.has(name)) return addEditorCommand('file_editor', args) ?? { name: 'file_editor', args }
+/** `FileEditor`, `file-editor` and `FileEditorTool` for `file_editor`. */
+function matchesName(known: string, name: string): boolean {
+  const key = plainKey(name)
+  return key === plainKey(known) || key === `${plainKey(known)}tool`
+}
+
+function guessCall(name: string, args: Args, known: ReadonlySet<string>): NamedCall | undefined {
   const shellCommand = [args.command, args.cmd].find((command) => typeof command === 'string')
-  if (shellNames.has(name)) return terminalCall(args, shellCommand)
   if (bareCommands.has(name) && hasNoOwnArguments(args)) return terminalCall(args, name)
   if (name === 'reset' && hasNoOwnArguments(args))
     return { name: 'terminal', args: { ...args, command: '', reset: true } }
@@ -39,7 +77,15 @@ function guessCall(name: string, args: Args): NamedCall | undefined {
     return terminalCall(args, isPrefixed ? shellCommand : `${name} ${shellCommand}`)
   }
   if (name === 'grep' && typeof args.pattern === 'string') return grepCall(args, args.pattern)
-  return undefined
+  const key = plainKey(name)
+  const [target] = Object.entries(otherNames).find(([, names]) => names.includes(key)) ?? []
+  if (target === 'terminal') return terminalCall(args, shellCommand)
+  if (target === 'file_editor') return addEditorCommand(target, args) ?? { name: target, args }
+  // Of the two sets of tools for files a conversation mostly has one.
+  const editorCommand = target === undefined || known.has(target) ? undefined : editorCommands[target]
+  if (editorCommand !== undefined) return { name: 'file_editor', args: { command: editorCommand, ...args } }
+  if (target === 'task_tracker') return { name: target, args: { command: 'plan', ...args } }
+  return target === undefined ? undefined : { name: target, args }
 }
 
 /** A call of the terminal, with the command under its correct name. */
@@ -61,15 +107,16 @@ function grepCall(args: Args, pattern: string): NamedCall {
   return { name: 'terminal', args: { command, ...Object.fromEntries(commonArgs) } }
 }
 
-function shellQuote(word: string): string {
-  return `'${word.replaceAll("'", "'\\''")}'`
-}
-
 /** Adds the command that a call of an editor lacks, inferred from its members. */
-function addEditorCommand(name: string, args: Args): NamedCall | undefined {
+export function addEditorCommand(name: string, args: Args): NamedCall | undefined {
   const isEditor = name === 'file_editor' || name === 'planning_file_editor'
   if (!isEditor || args.command != null || typeof args.path !== 'string') return undefined
   const markers = { old_str: 'str_replace', insert_line: 'insert', file_text: 'create' }
-  const [, command = 'view'] = Object.entries(markers).find(([member]) => args[member] != null) ?? []
-  return { name, args: { ...args, command } }
+  const [, marked] = Object.entries(markers).find(([member]) => args[member] != null) ?? []
+  const isView = Object.keys(args).every((member) => args[member] == null || viewMembers.has(member))
+  const command = marked ?? (isView ? 'view' : undefined)
+  return command === undefined ? undefined : { name, args: { ...args, command } }
 }
+
+/** With another member a call may mean another command. */
+const viewMembers: ReadonlySet<string> = new Set(['path', 'view_range', ...commonParameters])

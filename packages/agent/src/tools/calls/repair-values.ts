@@ -1,17 +1,18 @@
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { parseLiteral } from './repair-literal.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 /**
- * The value of a JSON text in which strings may contain raw control characters, which JSON forbids and models
- * write. Undefined when the text is not JSON even then. `isValidJson`: nothing was repaired.
+ * The value of a JSON text, or of one that is nearly JSON: raw control characters in strings, and what
+ * `parseLiteral` reads. Undefined when the text is not JSON even then. `isValidJson`: nothing was repaired.
  */
 export function repairJson(
   text: string,
 ): { readonly value: unknown; readonly isValidJson: boolean } | undefined {
   const value = parseJson(text)
   if (value !== undefined) return { value, isValidJson: true }
-  const repaired = parseJson(escapeControlCharacters(text))
+  const repaired = parseJson(escapeControlCharacters(text)) ?? parseLiteral(text)
   return repaired === undefined ? undefined : { value: repaired, isValidJson: false }
 }
 

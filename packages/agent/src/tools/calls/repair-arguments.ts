@@ -1,0 +1,156 @@
+import { isRecord } from '@slipway/shared/json'
+import { schemaProperties } from './repair-values.ts'
+
+type Args = Readonly<Record<string, unknown>>
+
+/** Other names of parameters, without case and separators. */
+const otherNames: Readonly<Record<string, readonly string[]>> = {
+  path: ['filepath', 'file', 'filename', 'absolutepath', 'targetfile', 'dirpath', 'directory'],
+  file_path: ['filepath', 'path', 'file', 'filename', 'absolutepath', 'targetfile'],
+  dir_path: ['dirpath', 'path', 'directory', 'dir', 'folder'],
+  command: ['cmd', 'script', 'bash', 'commandline', 'shellcommand', 'bashcommand'],
+  old_str: ['oldstr', 'oldstring', 'oldtext', 'search', 'old', 'find'],
+  new_str: ['newstr', 'newstring', 'newtext', 'replace', 'replacement', 'new', 'inserttext'],
+  old_string: ['oldstring', 'oldstr', 'oldtext', 'search', 'old', 'find'],
+  new_string: ['newstring', 'newstr', 'newtext', 'replace', 'replacement', 'new'],
+  file_text: ['filetext', 'content', 'contents', 'filecontent', 'filecontents', 'text'],
+  content: ['contents', 'filetext', 'filecontent', 'filecontents', 'text'],
+  insert_line: ['insertline', 'line', 'linenumber', 'afterline', 'insertafterline'],
+  view_range: ['viewrange', 'range', 'linerange', 'lines'],
+  pattern: ['query', 'regex', 'regexp', 'searchpattern', 'globpattern', 'searchterm'],
+  include: ['filepattern', 'includepattern', 'glob', 'includes'],
+  message: ['result', 'answer', 'finalanswer', 'response', 'text', 'content', 'output'],
+  thought: ['thoughts', 'thinking', 'reasoning', 'content', 'text'],
+  task_list: ['tasklist', 'tasks', 'todos', 'todolist', 'plan', 'items'],
+  title: ['content', 'description', 'task', 'step', 'name', 'text'],
+  notes: ['note', 'details'],
+  is_input: ['isinput'],
+}
+/** Members of tasks of other trackers, which ours does without. */
+const ignoredTaskMembers: ReadonlySet<string> = new Set(['id', 'priority', 'activeForm', 'active_form'])
+
+/** Other values of enums, without case and separators. */
+const otherValues: ReadonlyMap<string, string> = new Map([
+  ['completed', 'done'],
+  ['complete', 'done'],
+  ['finished', 'done'],
+  ['pending', 'todo'],
+  ['notstarted', 'todo'],
+  ['open', 'todo'],
+  ['doing', 'in_progress'],
+  ['active', 'in_progress'],
+  ['started', 'in_progress'],
+  ['replace', 'str_replace'],
+  ['stringreplace', 'str_replace'],
+  ['undo', 'undo_edit'],
+  ['read', 'view'],
+])
+
+/**
+ * Arguments under the names and with the enum values of a schema. A member is renamed only when the parameter
+ * is absent, no other member could be meant, and the schema allows no further members.
+ */
+export function repairArguments(input: Args, schema: Args): Args {
+  const properties = schemaProperties(schema)
+  // A tool that takes any member may mean another one by it.
+  const args =
+    schema.additionalProperties === false ? renameMembers(unwrap(input, properties), properties) : input
+  return Object.fromEntries(
+    Object.entries(args).map(([name, value]) => {
+      const property = properties[name]
+      if (!Object.hasOwn(properties, name) || !isRecord(property)) return [name, value]
+      if (name === 'command' && property.enum === undefined && isStringArray(value))
+        return [name, commandText(value)]
+      if (name === 'task_list') return [name, repairTasks(value, property)]
+      return [name, repairEnum(value, property)]
+    }),
+  )
+}
+
+/** The inner object of `{"arguments": {...}}`, which some models write around all of them. */
+function unwrap(args: Args, properties: Args): Args {
+  const [name, ...others] = Object.keys(args)
+  if (name === undefined || others.length > 0 || Object.hasOwn(properties, name)) return args
+  const inner = args[name]
+  return ['arguments', 'parameters', 'args', 'input', 'params'].includes(name) && isRecord(inner)
+    ? inner
+    : args
+}
+
+function renameMembers(args: Args, properties: Args): Args {
+  const unknown = Object.keys(args).filter((name) => !Object.hasOwn(properties, name))
+  const renamed = new Map<string, string>()
+  for (const name of unknown) {
+    const key = plainKey(name)
+    const meant = Object.keys(properties).filter(
+      (property) =>
+        args[property] == null && (plainKey(property) === key || otherNames[property]?.includes(key)),
+    )
+    const [property] = meant
+    if (property !== undefined && meant.length === 1) renamed.set(name, property)
+  }
+  const targets = [...renamed.values()]
+  const isClear = (target: string) => targets.indexOf(target) === targets.lastIndexOf(target)
+  const entries = Object.entries(args).flatMap(([name, value]): [string, unknown][] => {
+    const target = renamed.get(name)
+    if (target !== undefined && isClear(target)) return [[target, value]]
+    const isReplaced = value == null && targets.includes(name) && isClear(name)
+    return isReplaced ? [] : [[name, value]]
+  })
+  return Object.fromEntries(entries)
+}
+
+function repairTasks(value: unknown, { items }: Args): unknown {
+  if (!Array.isArray(value) || !isRecord(items)) return value
+  return value.map((item: unknown) => {
+    if (typeof item === 'string') return { title: item }
+    if (!isRecord(item)) return item
+    return Object.fromEntries(
+      Object.entries(repairArguments(item, items)).filter(([name]) => !ignoredTaskMembers.has(name)),
+    )
+  })
+}
+
+function repairEnum(value: unknown, property: Args): unknown {
+  const values = enumValues(property)
+  if (typeof value !== 'string' || values.length === 0 || values.includes(value)) return value
+  const key = plainKey(value)
+  const [same, ...more] = values.filter((one) => typeof one === 'string' && plainKey(one) === key)
+  if (same !== undefined && more.length === 0) return same
+  const other = otherValues.get(key)
+  return other !== undefined && values.includes(other) ? other : value
+}
+
+function enumValues(property: Args): readonly unknown[] {
+  if (Array.isArray(property.enum)) return property.enum
+  const branches = Array.isArray(property.anyOf) ? property.anyOf : []
+  return branches.flatMap((branch) => (isRecord(branch) ? enumValues(branch) : []))
+}
+
+/** `file_path`, `filePath` and `File-Path` are one. */
+export function plainKey(name: string): string {
+  return name.toLowerCase().replaceAll(/[\s_.-]/g, '')
+}
+
+function isStringArray(value: unknown): value is string[] {
+  return Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === 'string')
+}
+
+/** The text of a command that came as a list of words. */
+function commandText(words: readonly string[]): string {
+  const [shell = '', option = '', script, ...others] = words
+  if (
+    /^(?:.*\/)?(?:ba|z)?sh$/.test(shell) &&
+    /^-l?c$/.test(option) &&
+    script !== undefined &&
+    others.length === 0
+  )
+    return script
+  const [only] = words
+  if (words.length === 1 && only !== undefined) return only
+  return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : shellQuote(word))).join(' ')
+}
+
+export function shellQuote(word: string): string {
+  return `'${word.replaceAll("'", "'\\''")}'`
+}
