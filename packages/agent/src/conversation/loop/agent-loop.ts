@@ -15,7 +15,7 @@ import { RunProgress, type StepScope } from './run-progress.ts'
 import { nextStep, type Step } from './step.ts'
 
 const nudge =
-  'The last calls failed in the same way. Look at the error, then try something else instead of repeating the call.'
+  'The last calls all had the same result. Look at it, then try something else instead of repeating the call.'
 /** Between attempts to write a failure while the storage cannot be written. */
 const storageRetryMs = 500
 const defaultThresholds = stuckThresholds.parse({})

@@ -41,16 +41,26 @@ function verdictOf(events: readonly LogEvent[], own: Partial<StuckThresholds> = 
 }
 
 test('the same action with the same observation is stuck at the threshold', () => {
-  expect(verdictOf(times(3, () => step('ls', 'a')))).toBe('no')
+  expect(verdictOf(times(2, () => step('ls', 'a')))).toBe('no')
+  expect(verdictOf(times(3, () => step('ls', 'a')))).toBe('nudge')
+  expect(verdictOf([...times(3, () => step('ls', 'a')), nudge()])).toBe('no')
+  expect(verdictOf([...times(3, () => step('ls', 'a')), nudge(), ...step('ls', 'a')])).toBe('stuck')
   expect(verdictOf(times(4, () => step('ls', 'a')))).toBe('stuck')
   expect(verdictOf([...step('pwd', '/'), ...times(4, () => step('ls', 'a'))])).toBe('stuck')
   expect(verdictOf([...times(3, () => step('ls', 'a')), ...step('ls', 'b'), ...step('ls', 'a')])).toBe('no')
   expect(
     verdictOf(
-      times(7, () => step('ls', 'a')),
+      times(6, () => step('ls', 'a')),
       { action_observation: 8 },
     ),
   ).toBe('no')
+  expect(
+    verdictOf(
+      times(7, () => step('ls', 'a')),
+      { action_observation: 8 },
+    ),
+  ).toBe('nudge')
+  expect(verdictOf(step('ls', 'a'), { action_observation: 2 })).toBe('no')
 })
 
 test('thresholds are honoured up to the 64 steps that are remembered', () => {
@@ -133,6 +143,22 @@ test('two alternating steps are stuck after six, but two different ones never ar
   expect(verdictOf(times(8, (n) => step(n % 2 === 0 ? 'a' : 'b', n < 4 ? '1' : '2')))).toBe('no')
 })
 
+test('a cycle of three or four steps is stuck after two rounds', () => {
+  const cycle = (count: number, names: readonly string[]) =>
+    times(count, (n) => step(names[n % names.length] ?? '', `result of ${names[n % names.length]}`))
+  expect(verdictOf(cycle(5, ['a', 'b', 'c']))).toBe('no')
+  expect(verdictOf(cycle(6, ['a', 'b', 'c']))).toBe('stuck')
+  expect(verdictOf([...step('x', '1'), ...cycle(6, ['a', 'b', 'c'])])).toBe('stuck')
+  expect(verdictOf(cycle(6, ['a', 'a', 'b']))).toBe('stuck')
+  expect(verdictOf(cycle(7, ['a', 'b', 'c', 'd']))).toBe('no')
+  expect(verdictOf(cycle(8, ['a', 'b', 'c', 'd']))).toBe('stuck')
+  expect(verdictOf(cycle(6, ['a', 'b', 'c']), { alternating_pattern: 9 })).toBe('no')
+  expect(verdictOf(cycle(9, ['a', 'b', 'c']), { alternating_pattern: 9 })).toBe('stuck')
+  // Editing, testing and looking with another result each time is work.
+  expect(verdictOf(times(30, (n) => step(['edit', 'test', 'look'][n % 3] ?? '', `result ${n}`)))).toBe('no')
+  expect(verdictOf(times(30, (n) => step('poll', ['1', '2', '3'][n % 3] ?? '')))).toBe('no')
+})
+
 test('calls of one answer are compared with their own results, in whatever order those come', () => {
   const both = (n: number): LogEvent[] => [
     actionEvent({ id: `x${n}`, command: 'a', response: `r${n}` }),
@@ -145,9 +171,8 @@ test('calls of one answer are compared with their own results, in whatever order
 })
 
 test('a call that has no result yet is no part of a pattern', () => {
-  expect(verdictOf([...times(3, () => step('ls', 'a')), actionEvent({ id: 'open', command: 'ls' })])).toBe(
-    'no',
-  )
+  const open = actionEvent({ id: 'open', command: 'ls' })
+  expect(verdictOf([...times(3, () => step('ls', 'a')), open])).not.toBe('stuck')
 })
 
 test('what is no action, result or message changes nothing, and a user message ends every pattern', () => {

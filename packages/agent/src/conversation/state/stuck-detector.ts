@@ -41,8 +41,9 @@ export class StuckDetector {
   }
 
   /**
-   * `stuck`: a pattern has reached its threshold (`alternating_pattern`: at least 4). `nudge`: the same
-   * action has failed `action_error` times without a message about it; one more failure is `stuck`.
+   * `stuck`: a pattern has reached its threshold (`alternating_pattern`: at least 4 steps, and at least two
+   * rounds of a longer cycle). `nudge`: once more is `stuck`, and there was no message about it: the same action
+   * has failed `action_error` times, or had the same result one time less than `action_observation`.
    */
   detect(thresholds: StuckThresholds): 'no' | 'nudge' | 'stuck' {
     const { action_observation, action_error, monologue, alternating_pattern } = thresholds
@@ -50,8 +51,11 @@ export class StuckDetector {
     const errors = runLength(steps, (step, last) => step.isError && step.action() === last.action())
     const repeats = runLength(steps, (step, last) => !step.isError && isSameRecord(step, last))
     if (this.#messages >= monologue || repeats >= action_observation || errors > action_error) return 'stuck'
-    if (alternation(steps) >= Math.max(4, alternating_pattern)) return 'stuck'
-    return errors === action_error && !this.#isNudged ? 'nudge' : 'no'
+    const isCycle = (period: number) =>
+      cycleLength(steps, period) >= Math.max(4, alternating_pattern, 2 * period)
+    if ([2, 3, 4].some(isCycle)) return 'stuck'
+    const isLastRepeat = repeats > 1 && repeats === action_observation - 1 && action_observation <= maxSteps
+    return (errors === action_error || isLastRepeat) && !this.#isNudged ? 'nudge' : 'no'
   }
 
   #message(event: LogEventOf<'MessageEvent'>): void {
@@ -94,14 +98,14 @@ function runLength(
   return steps.length - 1 - other
 }
 
-/** Number of steps at the end that alternate between two different actions, each with its own result. */
-function alternation(steps: readonly ActionRecord[]): number {
-  const [last, before] = [steps.at(-1), steps.at(-2)]
-  if (last === undefined || before === undefined || last.action() === before.action()) return 0
-  let length = 2
+/** Number of steps at the end that repeat the last `period` ones, which are more than one action. */
+function cycleLength(steps: readonly ActionRecord[], period: number): number {
+  const actions = new Set(steps.slice(-period).map(({ action }) => action()))
+  if (steps.length < period || actions.size === 1) return 0
+  let length = period
   while (length < steps.length) {
-    const [step, counterpart] = [steps.at(-1 - length), length % 2 === 0 ? last : before]
-    if (step === undefined || !isSameRecord(step, counterpart)) break
+    const [step, next] = [steps.at(-1 - length), steps.at(period - 1 - length)]
+    if (step === undefined || next === undefined || !isSameRecord(step, next)) break
     length++
   }
   return length

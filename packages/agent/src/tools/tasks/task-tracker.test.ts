@@ -35,8 +35,17 @@ test('a plan replaces the list, and a view shows it after a restart too', async 
   expect(JSON.parse(await readFile(join(fixtures.context.directory, 'TASKS.json'), 'utf8'))).toEqual(
     viewed.task_list,
   )
+})
+
+test('a plan without a list is refused and shows the list that stays', async () => {
   expect(await run({ command: 'plan' })).toMatchObject({ task_list: [], is_error: false })
-  expect((await run({})).task_list).toEqual([])
+  const { task_list } = await run({ command: 'plan', task_list: [{ title: 'read' }] })
+  for (const empty of [{ command: 'plan' }, { command: 'plan', task_list: [] }]) {
+    const refused = await run(empty)
+    expect(refused).toMatchObject({ is_error: true, task_list })
+    expect(refused.outputText).toMatch(/stays as it is:\n0 of 1 tasks are done\.\n1\. \[ \] read/)
+  }
+  expect((await run({})).task_list).toEqual(task_list)
 })
 
 test.each(['', 'no json', '{"a":1}', '[{"status":"todo"}]', '[1]'])(

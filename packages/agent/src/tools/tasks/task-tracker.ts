@@ -12,6 +12,8 @@ type TaskList = ToolAction<'TaskTrackerAction'>['task_list']
 
 const statusMarks = { todo: '[ ]', in_progress: '[>]', done: '[x]' } as const
 
+const emptyPlan = 'plan needs task_list with all tasks. The list stays as it is:'
+
 /** Stores the task list of a conversation in TASKS.json in its directory. */
 export const openTaskTracker: ToolFactory = ({ directory }) => {
   const file = join(directory, 'TASKS.json')
@@ -19,11 +21,14 @@ export const openTaskTracker: ToolFactory = ({ directory }) => {
     kind: 'TaskTracker',
     resources: () => ['task_tracker'],
     run: async ({ command, task_list: newTasks }) => {
-      if (command === 'plan') await saveTasks(file, directory, newTasks)
-      const task_list = command === 'plan' ? newTasks : await loadTasks(file)
-      const rendered = renderTasks(task_list, command)
+      const isPlan = command === 'plan' && newTasks.length > 0
+      if (isPlan) await saveTasks(file, directory, newTasks)
+      const task_list = isPlan ? newTasks : await loadTasks(file)
+      // A call without a list is a mistake: finished work is marked as done.
+      const isKept = command === 'plan' && !isPlan && task_list.length > 0
+      const rendered = `${isKept ? `${emptyPlan}\n` : ''}${renderTasks(task_list, command)}`
       const { text } = await truncateOutput(rendered, { directory, tool: 'task_tracker', maxChars: 50_000 })
-      return { content: text, command, task_list }
+      return { content: text, command, task_list, is_error: isKept }
     },
     failureMembers: ({ command }) => ({ command, task_list: [] }),
   })
