@@ -18,6 +18,7 @@ const loadFactory: Readonly<Record<string, () => Promise<ToolFactory>>> = {
   browser_tool_set: async () => (await import('./browser/tools.ts')).openBrowser,
   finish: async () => (await import('./core/builtin.ts')).openFinish,
   think: async () => (await import('./core/builtin.ts')).openThink,
+  apply_patch: async () => (await import('./patch/apply-patch.ts')).openApplyPatch,
   task_tool_set: async () => (await import('./tasks/task.ts')).openTask,
 }
 
@@ -39,6 +40,7 @@ export const registry: ReadonlyMap<string, OpenTools> = new Map(
 /** Class names (`TerminalTool`) -> registry names. */
 const aliases: ReadonlyMap<string, string> = new Map([
   ...toolKinds.map((kind) => [kind, toolName(kind)] as const),
+  ['ApplyPatchTool', 'apply_patch'],
   ['TaskTool', 'task_tool_set'],
   ['TaskToolSet', 'task_tool_set'],
 ])

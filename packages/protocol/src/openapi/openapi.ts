@@ -236,6 +236,8 @@ const optIns = {
   note: 'An event is one of 14 closed kinds. Others appear only in a conversation whose writer asked for them.',
   task_tool_set:
     'A conversation whose agent was given this tool has TaskTool among its tools, and actions and observations of the kinds TaskAction and TaskObservation.',
+  apply_patch:
+    'A conversation whose agent was given this tool has ApplyPatchTool among its tools, and actions and observations of the kinds ApplyPatchAction and ApplyPatchObservation.',
   'import?unknown=keep':
     'Events of other versions and kinds are stored and served as they came. Only kind, id and timestamp are looked at.',
 }

@@ -1,0 +1,187 @@
+import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type ApplyPatchObservation, applyPatchObservation } from '@slipway/protocol'
+import { beforeEach, expect, test } from 'vitest'
+import type { Tool } from '../core/tool.ts'
+import { ToolFixtures } from '../testing/fixtures.ts'
+import { openApplyPatch } from './apply-patch.ts'
+import { parsePatch } from './parse-patch.ts'
+
+let fixtures: ToolFixtures
+let tool: Tool
+beforeEach(async () => {
+  fixtures = await ToolFixtures.open()
+  tool = await fixtures.tool(openApplyPatch)
+  return () => fixtures[Symbol.asyncDispose]()
+})
+
+async function apply(...lines: readonly string[]): Promise<ApplyPatchObservation> {
+  const parsed = tool.parse({ patch: ['*** Begin Patch', ...lines, '*** End Patch'].join('\n') })
+  if ('error' in parsed) throw new Error(parsed.error)
+  return applyPatchObservation.parse(await tool.run(parsed.action, new AbortController().signal))
+}
+
+const content = (name: string) => readFile(fixtures.path(name), 'utf8')
+const file = (name: string, text: string | Uint8Array) => writeFile(fixtures.path(name), text)
+const allFiles = async () => (await readdir(fixtures.directory, { recursive: true })).sort()
+
+test('one patch adds, changes, moves and deletes files', async () => {
+  await file('change.txt', 'line 1\nline 2\n')
+  await file('gone.txt', 'x\n')
+  await file('old.txt', 'from\n')
+  const done = await apply(
+    '*** Add File: nested/new.txt',
+    '+created',
+    '+twice',
+    '*** Delete File: gone.txt',
+    '*** Update File: change.txt',
+    '@@',
+    '-line 2',
+    '+changed',
+    '*** Update File: old.txt',
+    '*** Move to: renamed/dir/name.txt',
+    '@@',
+    '-from',
+    '+to',
+  )
+  expect(done).toMatchObject({
+    is_error: false,
+    message: 'Done:\nA nested/new.txt\nD gone.txt\nM change.txt\nM renamed/dir/name.txt (moved from old.txt)',
+  })
+  expect(await content('nested/new.txt')).toBe('created\ntwice\n')
+  expect(await content('change.txt')).toBe('line 1\nchanged\n')
+  expect(await content('renamed/dir/name.txt')).toBe('to\n')
+  expect(await allFiles()).toEqual(
+    ['change.txt', 'nested', 'nested/new.txt', 'renamed', 'renamed/dir', 'renamed/dir/name.txt'].sort(),
+  )
+})
+
+const update = (path: string, ...lines: readonly string[]) => [`*** Update File: ${path}`, ...lines]
+
+test.each([
+  [
+    'several parts',
+    'foo\nbar\nbaz\nqux\n',
+    ['@@', ' foo', '-bar', '+BAR', '@@', ' baz', '-qux', '+QUX'],
+    'foo\nBAR\nbaz\nQUX\n',
+  ],
+  [
+    'interleaved parts',
+    'a\nb\nc\nd\ne\nf\n',
+    ['@@', ' a', '-b', '+B', '@@', ' c', ' d', '-e', '+E', '@@', ' f', '+g', '*** End of File'],
+    'a\nB\nc\nd\nE\nf\ng\n',
+  ],
+  ['a first part without @@', 'import foo\n', [' import foo', '+bar'], 'import foo\nbar\n'],
+  ['the end of the file', 'x\ny\nx\ny\n', ['@@', ' x', '-y', '+z', '*** End of File'], 'x\ny\nx\nz\n'],
+  ['an insertion at the end', 'a\n', ['@@', '+b', '*** End of File'], 'a\nb\n'],
+  [
+    'a line before',
+    'class A:\n  def f():\n    pass\nclass B:\n  def f():\n    pass\n',
+    ['@@ class B:', '@@   def f():', '-    pass', '+    return'],
+    'class A:\n  def f():\n    pass\nclass B:\n  def f():\n    return\n',
+  ],
+  [
+    'a line before with other blanks',
+    'def a():\n    x\ndef b():\n    x\n',
+    ['@@ def b(): ', '-    x', '+    y'],
+    'def a():\n    x\ndef b():\n    y\n',
+  ],
+  ['an insertion after a line', 'a\nb\n', ['@@ a', '+x'], 'a\nx\nb\n'],
+  ['the first of equal places', 'x\nx\n', ['@@', '-x', '+y'], 'y\nx\n'],
+  ['no final line end', 'only', ['@@', '-only', '+first', '+second'], 'first\nsecond\n'],
+  ['an empty line of context without its blank', 'a\n\nb\n', ['@@', ' a', '', '-b', '+c'], 'a\n\nc\n'],
+  ['another indentation', 'if a:\n\tb\n', ['@@', ' if a:', '-    b', '+    c'], 'if a:\n\tc\n'],
+  ['trailing blanks', 'a  \nb\n', ['@@', ' a', '-b', '+c'], 'a  \nc\n'],
+  [
+    'typographic characters',
+    'import x  # a – b “c”\n',
+    ['@@', '-import x  # a - b "c"', '+import y  # a - b "c"'],
+    'import y  # a – b “c”\n',
+  ],
+  ['CR LF', 'a\r\nb\r\n', ['@@', ' a', '-b', '+c'], 'a\r\nc\r\n'],
+])('an update: %s', async (_, before, lines, after) => {
+  await file('a.txt', before)
+  expect(await apply(...update('a.txt', ...lines))).toMatchObject({ is_error: false })
+  expect(await content('a.txt')).toBe(after)
+})
+
+test('what was tolerated and what broke is said', async () => {
+  await file('a.json', '{"a":\t1}\n\t \n')
+  const done = await apply(...update('a.json', '@@', ' {"a":\t1}', '-', '+x'))
+  expect(done.message).toMatch(/trailing blanks[\s\S]*a\.json is broken now/)
+})
+
+test.each([
+  ['lines that are not there', update('a.txt', '@@', '-missing', '+x'), /do not occur in a\.txt/],
+  ['a header that is not there', update('a.txt', '@@ missing', '-one', '+x'), /after @@ does not occur/],
+  ['similar lines twice', update('a.txt', '@@', '-  one', '+  x'), /more than once/],
+  ['a missing file', update('missing.txt', '@@', '-a', '+b'), /no file/],
+  ['a delete of a missing file', ['*** Delete File: missing.txt'], /no file/],
+  ['a delete of a directory', ['*** Delete File: dir'], /directory/],
+  ['a new file that is there', ['*** Add File: a.txt', '+x'], /already there/],
+  ['a move onto a file', [...update('a.txt', '*** Move to: b.txt', '@@', '-one', '+x')], /already there/],
+  ['a path outside', ['*** Add File: ../outside/x', '+x'], /outside the workspace/],
+  ['a link to outside', ['*** Add File: link/x', '+x'], /outside the workspace/],
+  ['the same file twice', [...update('b.txt', '@@', '-b', '+c'), '*** Delete File: ./b.txt'], /same file/],
+  ['an update without change', ['*** Update File: a.txt'], /no change/],
+  ['no file', [], /changes no file/],
+  ['an unknown line', ['*** Rename File: a.txt'], /is expected/],
+  ['a line without mark', update('a.txt', '@@', 'one'), /begins with/],
+])('with %s nothing is changed', async (_, lines, why) => {
+  await file('a.txt', 'one\n one\n')
+  await file('b.txt', 'b\n')
+  await mkdir(fixtures.path('dir'))
+  await symlink(fixtures.outside, fixtures.path('link'))
+  const before = await allFiles()
+  const refused = await apply('*** Add File: first.txt', '+x', ...(lines.length === 0 ? [] : lines)).catch(
+    () => undefined,
+  )
+  const only = lines.length === 0 ? await apply() : refused
+  expect(only).toMatchObject({ is_error: true })
+  expect(only?.message).toMatch(/^Nothing was changed/)
+  expect(only?.message).toMatch(why)
+  if (lines.length > 0) expect(await allFiles()).toEqual(before)
+  expect([await content('a.txt'), await content('b.txt')]).toEqual(['one\n one\n', 'b\n'])
+})
+
+test('a failure while writing takes back what was written', async () => {
+  await file('a.txt', 'a\n')
+  await chmod(fixtures.path('a.txt'), 0o640)
+  await file('read-only.txt', 'b\n')
+  await chmod(fixtures.path('read-only.txt'), 0o444)
+  await file('gone.txt', 'c\n')
+  const refused = await apply(
+    '*** Add File: new.txt',
+    '+x',
+    '*** Delete File: gone.txt',
+    ...update('a.txt', '*** Move to: moved.txt', '@@', '-a', '+x'),
+    ...update('read-only.txt', '@@', '-b', '+x'),
+  )
+  expect(refused.message).toMatch(/read-only/)
+  expect(await allFiles()).toEqual(['a.txt', 'gone.txt', 'read-only.txt'])
+  expect([await content('a.txt'), await content('gone.txt')]).toEqual(['a\n', 'c\n'])
+  expect((await stat(fixtures.path('a.txt'))).mode & 0o777).toBe(0o640)
+})
+
+test.each(["<<'EOF'\n", 'apply_patch <<EOF\n', '<<"EOF"\n'])(
+  'a patch in a here document (%j) is read',
+  (start) => {
+    const patch = `${start}*** Begin Patch\n*** Delete File: a b.txt\n*** End Patch\nEOF\n`
+    expect(parsePatch(patch)).toEqual([{ kind: 'delete', path: 'a b.txt' }])
+  },
+)
+
+test.each(['', 'x', '*** Begin Patch\n*** Delete File: a', '*** Delete File: a\n*** End Patch'])(
+  '%j is no patch',
+  (text) => {
+    expect(() => parsePatch(text)).toThrow(/patch (?:begins|ends)/)
+  },
+)
+
+test('patches of the same file share a key with its other edits', () => {
+  const parsed = tool.parse({ patch: '*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch' })
+  if ('error' in parsed) throw new Error(parsed.error)
+  expect(tool.resources(parsed.action)).toEqual(
+    ['a', 'b'].map((name) => `file:${join(fixtures.directory, name)}`),
+  )
+})

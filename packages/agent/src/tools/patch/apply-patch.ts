@@ -1,0 +1,204 @@
+import { rename, rm } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import {
+  type Action,
+  type ApplyPatchAction,
+  type ApplyPatchObservation,
+  applyPatchAction,
+  applyPatchTool,
+  type Observation,
+  parseArguments,
+  schemaParameters,
+  type ToolDefinition,
+} from '@slipway/protocol'
+import { makeDirectory } from '@slipway/shared/fs'
+import type { Workspace } from '../../workspace/workspace.ts'
+import { toolDescription } from '../core/define-tool.ts'
+import {
+  checkFileSize,
+  createFile,
+  fileMutex,
+  lstatIfExists,
+  readExistingFile,
+  replaceFile,
+} from '../core/file-access.ts'
+import { type ToolFactory, textBlock } from '../core/tool.ts'
+import { failureText, ToolFailure } from '../core/tool-failure.ts'
+import { truncateMiddle } from '../core/truncate.ts'
+import { encodeChange, encodeText, requireText, utf8Format } from '../files/encoding.ts'
+import { brokenSyntax } from '../files/syntax-check.ts'
+import { toleranceNote } from '../files/text-changes.ts'
+import { type FilePatch, parsePatch } from './parse-patch.ts'
+import { patchText } from './patch-text.ts'
+
+const maxChars = 16_000
+
+/**
+ * Applies a patch to several files, or to none. For models that were trained on this format; its kinds are
+ * not in the specification's closed lists, so it is opened only by name.
+ */
+export const openApplyPatch: ToolFactory = ({ workspace }) => ({
+  name: 'apply_patch',
+  // The kinds of this tool are open by design; the unions list the closed ones.
+  definition: { ...applyPatchTool, description: toolDescription('apply_patch') } as unknown as ToolDefinition,
+  parameters: schemaParameters(applyPatchAction),
+  parse: (args) => {
+    const parsed = parseArguments(applyPatchAction, 'ApplyPatchAction', args)
+    return 'error' in parsed ? parsed : { action: parsed.action as unknown as Action }
+  },
+  resources: (action) => patchedPaths(action as unknown as ApplyPatchAction, workspace),
+  run: async (action, signal) => {
+    const { patch } = action as unknown as ApplyPatchAction // parsed by `parse`
+    signal.throwIfAborted()
+    return (await observe(patch, workspace)) as unknown as Observation
+  },
+})
+
+async function observe(patch: string, workspace: Workspace): Promise<ApplyPatchObservation> {
+  const kind = 'ApplyPatchObservation' as const
+  try {
+    const message = truncateMiddle(await applyPatch(patch, workspace), maxChars, cutNote)
+    return { content: [textBlock(message)], is_error: false, message, kind }
+  } catch (error) {
+    const reason = failureText(error)
+    if (reason === undefined) throw error
+    const message = truncateMiddle(`Nothing was changed. ${reason}`, maxChars, cutNote)
+    return { content: [textBlock(message)], is_error: true, message, kind }
+  }
+}
+
+function cutNote({ chars }: { readonly chars: number }): string {
+  return `[${chars} characters left out.]`
+}
+
+function patchedPaths({ patch }: ApplyPatchAction, workspace: Workspace): string[] {
+  try {
+    const paths = parsePatch(patch).flatMap((one) => [
+      one.path,
+      ...(one.kind === 'update' && one.moveTo !== undefined ? [one.moveTo] : []),
+    ])
+    return paths.map((path) => `file:${resolve(workspace.directory, path)}`)
+  } catch {
+    return []
+  }
+}
+
+/** A step that can be taken back. */
+interface Change {
+  readonly summary: string
+  apply(): Promise<void>
+  revert(): Promise<void>
+  /** What the change broke, for the model. */
+  check(): Promise<string>
+}
+
+/** Applies all changes of a patch or none; returns what was done. Rejects with ToolFailure and the like. */
+async function applyPatch(patch: string, workspace: Workspace): Promise<string> {
+  const patches = parsePatch(patch)
+  const targets = await Promise.all(
+    patches.flatMap((one) => [
+      workspace.resolve(one.path, 'write'),
+      ...(one.kind === 'update' && one.moveTo !== undefined ? [workspace.resolve(one.moveTo, 'write')] : []),
+    ]),
+  )
+  if (new Set(targets).size < targets.length)
+    throw new ToolFailure('The patch has two parts for the same file.')
+  return await withLocks([...targets].sort(), async () => {
+    const changes: Change[] = []
+    for (const one of patches) changes.push(await prepare(one, workspace))
+    const done: Change[] = []
+    try {
+      for (const change of changes) {
+        done.unshift(change)
+        await change.apply()
+      }
+    } catch (error) {
+      // What cannot be taken back does not keep the rest from it.
+      for (const change of done) await change.revert().catch(() => {})
+      throw error
+    }
+    const issues = await Promise.all(changes.map((change) => change.check()))
+    return ['Done:', ...changes.map(({ summary }, at) => summary + (issues[at] ?? ''))].join('\n')
+  })
+}
+
+/** In the order of the paths, so that two patches never wait for each other. */
+async function withLocks<T>([path, ...others]: readonly string[], work: () => Promise<T>): Promise<T> {
+  if (path === undefined) return await work()
+  return await fileMutex.runExclusive(path, () => withLocks(others, work))
+}
+
+/** Reads and computes everything that may fail before the first file is written. */
+async function prepare(patch: FilePatch, workspace: Workspace): Promise<Change> {
+  const real = await workspace.resolve(patch.path, 'write')
+  if (patch.kind === 'add') return await prepareAdd(patch, real, workspace)
+  const { bytes, stats } = await readExistingFile(real)
+  if (patch.kind === 'delete')
+    return {
+      summary: `D ${patch.path}`,
+      apply: () => rm(real),
+      revert: async () => {
+        if ((await lstatIfExists(real)) === undefined) await createFile(real, bytes, stats)
+      },
+      check: async () => '',
+    }
+  return await prepareUpdate(patch, real, bytes, workspace)
+}
+
+async function prepareAdd(
+  { path, text }: Extract<FilePatch, { kind: 'add' }>,
+  real: string,
+  workspace: Workspace,
+): Promise<Change> {
+  const bytes = checkFileSize(path, encodeText({ ...utf8Format, text }))
+  await assertAbsent(path, real)
+  let isCreated = false
+  return {
+    summary: `A ${path}`,
+    apply: async () => {
+      await makeDirectory(dirname(real))
+      await createFile(real, bytes)
+      isCreated = true
+    },
+    revert: async () => {
+      if (isCreated) await rm(real, { force: true })
+    },
+    check: () => brokenSyntax(path, { before: undefined, after: text }, workspace),
+  }
+}
+
+async function prepareUpdate(
+  { path, moveTo, hunks }: Extract<FilePatch, { kind: 'update' }>,
+  real: string,
+  bytes: Buffer,
+  workspace: Workspace,
+): Promise<Change> {
+  const oldFile = requireText(path, bytes)
+  const { text, tolerated } = patchText(path, oldFile.text, hunks)
+  const changed = encodeChange(oldFile, text)
+  checkFileSize(path, changed.bytes)
+  const target = moveTo === undefined ? real : await workspace.resolve(moveTo, 'write')
+  if (moveTo !== undefined) await assertAbsent(moveTo, target)
+  let isWritten = false
+  let isMoved = false
+  return {
+    summary: `M ${moveTo ?? path}${moveTo === undefined ? '' : ` (moved from ${path})`}${toleranceNote(tolerated)}${changed.note}`,
+    apply: async () => {
+      await replaceFile(real, changed.bytes)
+      isWritten = true
+      if (target === real) return
+      await makeDirectory(dirname(target))
+      await rename(real, target)
+      isMoved = true
+    },
+    revert: async () => {
+      if (isMoved) await rename(target, real)
+      if (isWritten) await replaceFile(real, bytes)
+    },
+    check: () => brokenSyntax(moveTo ?? path, { before: oldFile.text, after: text }, workspace),
+  }
+}
+
+async function assertAbsent(path: string, real: string): Promise<void> {
+  if ((await lstatIfExists(real)) !== undefined) throw new ToolFailure(`${path} is already there.`)
+}

@@ -1,0 +1,136 @@
+import { ToolFailure } from '../core/tool-failure.ts'
+
+/** One change of a patch to a file. */
+export type FilePatch =
+  | { readonly kind: 'add'; readonly path: string; readonly text: string }
+  | { readonly kind: 'delete'; readonly path: string }
+  | {
+      readonly kind: 'update'
+      readonly path: string
+      /** The new path of a moved file. */
+      readonly moveTo: string | undefined
+      readonly hunks: readonly Hunk[]
+    }
+
+export interface Hunk {
+  /** Lines that stand before the hunk, each after the one before: what follows `@@`. */
+  readonly headers: readonly string[]
+  readonly oldLines: readonly string[]
+  readonly newLines: readonly string[]
+  /** Whether the old lines are the last ones of the file. */
+  readonly isAtEnd: boolean
+}
+
+/** Parses a patch from `*** Begin Patch` to `*** End Patch`. Throws ToolFailure with the line of the mistake. */
+export function parsePatch(patch: string): FilePatch[] {
+  const lines = patch.trim().split(/\r?\n/)
+  // Models call the tool as in a shell.
+  const inner = /^(?:apply_patch\s+)?<<-?\s*(['"]?)(\w+)\1$/.exec(lines[0] ?? '')
+  if (inner !== null && lines.at(-1)?.trim() === inner[2]) return parsePatch(lines.slice(1, -1).join('\n'))
+  if (lines[0]?.trim() !== '*** Begin Patch')
+    throw new ToolFailure('A patch begins with the line "*** Begin Patch".')
+  if (lines.at(-1)?.trim() !== '*** End Patch')
+    throw new ToolFailure('A patch ends with the line "*** End Patch".')
+  return new PatchParser(lines.slice(0, -1)).read()
+}
+
+class PatchParser {
+  readonly #lines: readonly string[]
+  #at = 1
+
+  constructor(lines: readonly string[]) {
+    this.#lines = lines
+  }
+
+  read(): FilePatch[] {
+    const patches: FilePatch[] = []
+    while (this.#at < this.#lines.length) {
+      const line = this.#next()
+      if (line.trim() === '') continue
+      const [, action, path] = /^\*\*\* (Add|Delete|Update) File: (.*\S)\s*$/.exec(line) ?? []
+      if (path === undefined)
+        throw this.#failure('"*** Add File: ", "*** Update File: " or "*** Delete File: " with a path')
+      if (action === 'Add') patches.push({ kind: 'add', path, text: this.#readAdded() })
+      else if (action === 'Delete') patches.push({ kind: 'delete', path })
+      else patches.push(this.#readUpdate(path))
+    }
+    if (patches.length === 0) throw new ToolFailure('The patch changes no file.')
+    return patches
+  }
+
+  #readAdded(): string {
+    const added: string[] = []
+    while (this.#peek()?.startsWith('+')) added.push(this.#next().slice(1))
+    return added.map((line) => `${line}\n`).join('')
+  }
+
+  #readUpdate(path: string): FilePatch {
+    const moveTo = /^\*\*\* Move to: (.*\S)\s*$/.exec(this.#peek() ?? '')?.[1]
+    if (moveTo !== undefined) this.#at++
+    const hunks: Hunk[] = []
+    for (
+      let line = this.#peek();
+      line !== undefined && !/^\*\*\* (?!End of File)/.test(line);
+      line = this.#peek()
+    ) {
+      if (line.trim() === '' && this.#isBeforeFile()) this.#at++
+      else hunks.push(this.#readHunk(hunks.length === 0))
+    }
+    if (hunks.length === 0 && moveTo === undefined)
+      throw new ToolFailure(`The update of ${path} has no change.`)
+    return { kind: 'update', path, moveTo, hunks }
+  }
+
+  #readHunk(isFirst: boolean): Hunk {
+    const headers: string[] = []
+    const start = this.#at
+    while (/^@@(?: |$)/.test(this.#peek() ?? '')) {
+      const header = this.#next().slice(3)
+      if (header.trim() !== '') headers.push(header)
+    }
+    if (!isFirst && this.#at === start) {
+      this.#at++
+      throw this.#failure('"@@" before the next part')
+    }
+    const oldLines: string[] = []
+    const newLines: string[] = []
+    let hasLines = false
+    for (let line = this.#peek(); line !== undefined; line = this.#peek()) {
+      if (line.startsWith('@@') || line.startsWith('*** ') || (line === '' && this.#isBeforeFile())) break
+      this.#at++
+      hasLines = true
+      const [mark, text] = [line[0] ?? ' ', line.slice(1)]
+      if (!' +-'.includes(mark)) throw this.#failure('a line that begins with "+", "-" or a blank')
+      if (mark !== '+') oldLines.push(text)
+      if (mark !== '-') newLines.push(text)
+    }
+    const isAtEnd = this.#peek()?.trim() === '*** End of File'
+    if (isAtEnd) this.#at++
+    if (!hasLines) {
+      this.#at++
+      throw this.#failure('the lines of a change')
+    }
+    return { headers, oldLines, newLines, isAtEnd }
+  }
+
+  /** Whether only blank lines stand before the next file or the end. */
+  #isBeforeFile(): boolean {
+    const next = this.#lines.slice(this.#at).find((line) => line.trim() !== '')
+    return next === undefined || /^\*\*\* (?:Add|Delete|Update) File: /.test(next)
+  }
+
+  #peek(): string | undefined {
+    return this.#lines[this.#at]
+  }
+
+  #next(): string {
+    return this.#lines[this.#at++] ?? ''
+  }
+
+  #failure(expected: string): ToolFailure {
+    const line = this.#lines[this.#at - 1] ?? ''
+    return new ToolFailure(
+      `Line ${this.#at} of the patch is ${JSON.stringify(line.slice(0, 200))}, but ${expected} is expected.`,
+    )
+  }
+}

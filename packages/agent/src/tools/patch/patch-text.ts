@@ -1,0 +1,96 @@
+import { ToolFailure } from '../core/tool-failure.ts'
+import { findSimilarLines, type Tolerance } from '../files/match-lines.ts'
+import type { Hunk } from './parse-patch.ts'
+
+export interface PatchedText {
+  readonly text: string
+  /** In what the places differed from the patch. */
+  readonly tolerated: readonly Tolerance[]
+}
+
+/**
+ * The text of a file after the hunks of a patch, in order: each is applied at the first place after the one
+ * before where its lines stand exactly, else at the only place where similar ones stand. The result ends with
+ * a line end. Throws ToolFailure for a hunk without a place.
+ */
+export function patchText(path: string, text: string, hunks: readonly Hunk[]): PatchedText {
+  let current = text === '' || text.endsWith('\n') || hunks.length === 0 ? text : `${text}\n`
+  let from = 0
+  const tolerated = new Set<Tolerance>()
+  for (const hunk of hunks) {
+    const start = afterHeaders(path, current, hunk, from)
+    const place = findHunk(path, current, hunk, start)
+    for (const one of place.tolerated) tolerated.add(one)
+    current = current.slice(0, place.from) + place.replacement + current.slice(place.to)
+    from = place.from + place.replacement.length
+  }
+  return { text: current, tolerated: [...tolerated] }
+}
+
+interface HunkPlace {
+  readonly from: number
+  readonly to: number
+  readonly replacement: string
+  readonly tolerated: readonly Tolerance[]
+}
+
+/** The offset after the last header line. */
+function afterHeaders(path: string, text: string, { headers }: Hunk, from: number): number {
+  let at = from
+  for (const header of headers) {
+    const exact = lineOffsets(text, at, (line) => line === header)
+    const [found = lineOffsets(text, at, (line) => line.trim() === header.trim())[0]] = exact
+    if (found === undefined)
+      throw new ToolFailure(`The line ${JSON.stringify(header)} after @@ does not occur in ${path}.`)
+    at = lineEnd(text, found)
+  }
+  return at
+}
+
+function findHunk(path: string, text: string, hunk: Hunk, from: number): HunkPlace {
+  const oldText = joinLines(hunk.oldLines)
+  const replacement = joinLines(hunk.newLines)
+  if (oldText === '') {
+    const at = hunk.headers.length === 0 || hunk.isAtEnd ? text.length : from
+    return { from: at, to: at, replacement, tolerated: [] }
+  }
+  const exact = hunk.isAtEnd ? lastPlace(text, oldText, from) : firstPlace(text, oldText, from)
+  if (exact !== undefined) return { from: exact, to: exact + oldText.length, replacement, tolerated: [] }
+  const { places, tolerated } = findSimilarLines(text.slice(from), oldText, replacement)
+  const [place, ...others] = hunk.isAtEnd ? places.filter(({ to }) => from + to === text.length) : places
+  if (place === undefined) throw new ToolFailure(`These lines do not occur in ${path}:\n${oldText}`)
+  if (others.length > 0)
+    throw new ToolFailure(
+      `Lines like these occur more than once in ${path}. Add lines, or @@ with a line before:\n${oldText}`,
+    )
+  return { from: from + place.from, to: from + place.to, replacement: place.replacement, tolerated }
+}
+
+/** The first offset of whole lines. */
+function firstPlace(text: string, lines: string, from: number): number | undefined {
+  for (let at = text.indexOf(lines, from); at !== -1; at = text.indexOf(lines, at + 1))
+    if (at === 0 || text[at - 1] === '\n') return at
+  return undefined
+}
+
+/** The offset of whole lines at the end. */
+function lastPlace(text: string, lines: string, from: number): number | undefined {
+  const at = text.length - lines.length
+  return at >= from && text.endsWith(lines) && (at === 0 || text[at - 1] === '\n') ? at : undefined
+}
+
+function lineOffsets(text: string, from: number, isMatch: (line: string) => boolean): number[] {
+  for (let at = from; at < text.length; at = lineEnd(text, at))
+    if (isMatch(text.slice(at, lineEnd(text, at)).replace(/\r?\n$/, ''))) return [at]
+  return []
+}
+
+/** The offset after the line end of the line at an offset. */
+function lineEnd(text: string, at: number): number {
+  const end = text.indexOf('\n', at)
+  return end === -1 ? text.length : end + 1
+}
+
+function joinLines(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join('')
+}
