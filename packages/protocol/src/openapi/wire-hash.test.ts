@@ -6,7 +6,7 @@ import { authFrame, eventsSocketQuery, positionedEvent } from '../events/socket.
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '8e7d2519cf901f6e6c62e9997c01b398cc9f31f3284afde53248b497443a8fcb'
+const expectedHash = '3b42ee7d163b447cb468ed4a4cd5b6377cce71df7b8d8f7ef6ab19bba081a849'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent, bashSocketQuery].map((schema) =>
