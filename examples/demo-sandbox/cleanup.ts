@@ -17,7 +17,9 @@ export async function findLeftovers({
   root,
   data,
 }: Pick<SandboxDemoContext, 'root' | 'data'>): Promise<Leftovers> {
-  const directories = await readdir(join(data, 'sandboxes')).catch(() => [])
+  // Those of sandboxes: `.s` has short paths of sockets and stays.
+  const names = await readdir(join(data, 'sandboxes')).catch(() => [])
+  const directories = names.filter((name) => name !== '.s')
   return { processes: (await findProcesses(root))?.length, directories: directories.length }
 }
 
