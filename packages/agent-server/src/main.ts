@@ -7,6 +7,7 @@ enableCompileCache()
 const { relaxHeapGrowth } = await import('./server/heap.ts')
 relaxHeapGrowth()
 const { serve } = await import('./serve.ts')
+const { takeEnvironment } = await import('@slipway/shared/process')
 const { values } = parseArgs({
   options: {
     host: { type: 'string', default: '127.0.0.1' },
@@ -24,7 +25,7 @@ await serve({
   socket: values.socket,
   data: values.data,
   web: values.web,
-  env: process.env,
+  env: takeEnvironment(process.env),
   signal: stop.signal,
   ready(url, sessionKey) {
     console.log(url)

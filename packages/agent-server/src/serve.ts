@@ -107,7 +107,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     socket === undefined ? { host, port } : { socketPath: resolve(socket) },
   )
   log('debug', 'listening', { url: listening.url })
-  void hideFromDebuggers()
+  await hideFromDebuggers()
   options.ready?.(listening.url, storedKey)
   using _ = shrinkHeapWhenIdle()
   if (!options.signal.aborted) await once(options.signal, 'abort')

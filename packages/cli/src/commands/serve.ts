@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { type ServeOptions, serve } from '@slipway/agent-server'
+import { takeEnvironment } from '@slipway/shared/process'
 import type { Config } from '../context/config.ts'
 import { paint } from '../output/terminal.ts'
 
@@ -11,11 +12,13 @@ export async function serveCommand(options: {
   readonly data: string
   readonly web?: string
   readonly noKey: boolean
+  /** Of this process: the secrets of the server are taken from it. */
   readonly env: Config['env']
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
   const { isJson, ...server } = options
+  const env = takeEnvironment(options.env)
   const hasWeb = (options.web ?? options.env.SLIPWAY_WEB) !== undefined
   const ready: ServeOptions['ready'] = (url, sessionKey) => {
     if (isJson) {
@@ -36,5 +39,5 @@ export async function serveCommand(options: {
     ]
     process.stdout.write(`${lines.join('\n')}\n`)
   }
-  await serve({ ...server, ready })
+  await serve({ ...server, env, ready })
 }

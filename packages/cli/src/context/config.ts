@@ -22,7 +22,7 @@ export interface Config {
   /** The model that agents are run with, unless the flags say otherwise. */
   readonly model: ModelConfig
   /** Everything, for the server that `serve` starts. */
-  readonly env: Readonly<Record<string, string | undefined>>
+  readonly env: Record<string, string | undefined>
 }
 
 /** Reads the environment. Keys come from there or from files: other users can see a command line. */

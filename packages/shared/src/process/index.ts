@@ -1,1 +1,2 @@
+export { takeEnvironment } from './environment.ts'
 export { hideFromDebuggers, type Libc, loadLibc, type PeerCredentials } from './libc.ts'
