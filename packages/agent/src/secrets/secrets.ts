@@ -1,5 +1,5 @@
 import type { SecretSource } from '@slipway/protocol'
-import { findSecretTexts, Redactor, textForms } from '@slipway/shared/redaction'
+import { encodedForms, findSecretTexts, Redactor, textForms } from '@slipway/shared/redaction'
 
 /** Replaces a secret's value in texts. */
 export const secretPlaceholder = '<secret-hidden>'
@@ -27,7 +27,7 @@ export class Secrets extends Redactor {
   readonly #options: SecretsOptions
 
   constructor(sources: Readonly<Record<string, SecretSource>> = {}, options: SecretsOptions = {}) {
-    super({ mark: secretPlaceholder, forms: textForms })
+    super({ mark: secretPlaceholder, forms: secretForms })
     this.#options = options
     this.addSources(sources)
   }
@@ -126,4 +126,15 @@ export class Secrets extends Redactor {
     }
     return this.#values.get(name)
   }
+}
+
+/** Encodings of shorter values occur in ordinary texts. */
+const minEncodedChars = 8
+
+/** A value as texts show it, and as `base64`, `xxd -p` and URLs do. */
+function secretForms(value: string): readonly string[] {
+  const texts = textForms(value)
+  return value.trim().length < minEncodedChars
+    ? texts
+    : [...new Set([...texts, ...encodedForms(value.trim())])]
 }
