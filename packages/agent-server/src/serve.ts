@@ -55,11 +55,13 @@ export async function serve(options: ServeOptions): Promise<void> {
   if (config.sessionKeys.some((key) => key.reveal().length < minKeyLength))
     log('warn', `a session key has fewer than ${minKeyLength} characters`)
   const activity = new Activity()
+  let ownPort: number | undefined
   await using deferredInit = new DeferredInit({
     config,
     isExposed: options.socket === undefined && !isLoopback(options.host),
     log,
-    openServices: (config) => openServices({ config, directory, storage, log, activity, workMetrics }),
+    openServices: (config) =>
+      openServices({ config, directory, storage, log, activity, workMetrics, port: () => ownPort }),
   })
   if (!config.isDeferred) await deferredInit.start()
   telemetry.metrics.registry.add(
@@ -106,6 +108,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     server,
     socket === undefined ? { host, port } : { socketPath: resolve(socket) },
   )
+  ownPort = socket === undefined ? Number(new URL(listening.url).port) : undefined
   log('debug', 'listening', { url: listening.url })
   await hideFromDebuggers()
   options.ready?.(listening.url, storedKey)

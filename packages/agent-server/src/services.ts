@@ -53,6 +53,8 @@ interface ServicesOptions {
   readonly log: LogFunction
   readonly activity: Activity
   readonly workMetrics: WorkMetrics
+  /** Its port, once it listens on one. */
+  readonly port: () => number | undefined
 }
 
 /** The value of `SLIPWAY_SERVER` in the environment of all programs that this server starts. */
@@ -66,7 +68,7 @@ async function serverMarker(directory: string): Promise<string> {
  * pauses its runs.
  */
 export async function openServices(options: ServicesOptions) {
-  const { config, directory: dataDirectory, storage, log, activity, workMetrics } = options
+  const { config, directory: dataDirectory, storage, log, activity, workMetrics, port } = options
   await using resources = new AsyncDisposableStack()
   const now = () => Date.now() * 1000
   const server = await serverMarker(dataDirectory)
@@ -124,6 +126,7 @@ export async function openServices(options: ServicesOptions) {
   const registry = resources.use(
     new ConversationRegistry({
       extensions: extensionServices.extensions,
+      server: { directories: [...new Set([dataDirectory, await realpath(dataDirectory)])], port },
       storage,
       cipher,
       profiles: llmProfiles,

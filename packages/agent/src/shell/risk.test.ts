@@ -2,6 +2,7 @@ import type { SecurityRisk } from '@slipway/protocol'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { patternRisk, railRisk } from './risk.ts'
+import type { ServerPlace } from './server-access.ts'
 
 const base64 = Buffer.from('rm -rf /').toString('base64')
 
@@ -467,4 +468,58 @@ test('no text takes long, and every text has a risk', async () => {
     }),
     { numRuns: 500 },
   )
+})
+
+const server: ServerPlace = {
+  port: 18_431,
+  directories: ['/srv/agents/data'],
+  workspace: '/srv/agents/work',
+  isReserved: (path) =>
+    /^\/srv\/agents\/data(?:\/|$)/.test(path) && !path.startsWith('/srv/agents/data/conversations/own'),
+}
+
+test.each([
+  'curl localhost:18431/health',
+  'curl http://127.0.0.1:18431/anything',
+  'curl "http://local"host:18431/x',
+  'P=18431; wget -qO- localhost:$P',
+  'curl http://0177.0.0.1:18431/',
+  'curl http://[::1]:18431/',
+  'curl :18431/alive',
+  'curl $HOST:18431',
+  'echo > /dev/tcp/127.0.0.1/18431',
+  'nc 127.1 18431',
+  `node -e "fetch('http://localhost:' + 18431)"`,
+  `python3 - <<'E'\nimport socket; socket.create_connection(("localhost", 18431))\nE`,
+  'ls /srv/agents/data',
+  'cat /srv/agents/data/secret.key',
+  'cat ../data/settings.sealed',
+  'cat /srv/*/data/settings.sealed',
+  'cat /srv/agents/d?ta/x',
+  'cp x /srv/agents/data/conversations/other',
+  'cat /srv/agents/data/conversations/own/../../settings.sealed',
+  `node -e "require('fs').rmSync('/srv/agents/data')"`,
+  'tar -cf x --directory=/srv/agents/data .',
+])('what reaches the server itself is HIGH for every analyzer: %s', async (command) => {
+  expect(await patternRisk(command, server)).toBe('HIGH')
+  expect(await railRisk(command, server)).toBe('HIGH')
+})
+
+test.each([
+  'curl localhost:3000/health',
+  'npm run dev -- --port 3000',
+  'echo 18431',
+  'cat /srv/agents/data2/x',
+  'cat /srv/agents/work/data/x',
+  'tail /srv/agents/data/conversations/own/output.txt',
+  'seq 184310',
+])('what does not reach it is as harmless as before: %s', async (command) => {
+  expect(await patternRisk(command, server)).toBe('LOW')
+  expect(await railRisk(command, server)).toBe('LOW')
+})
+
+test('a longer text than a person reads is HIGH without an analysis, also for the rail', async () => {
+  const command = `echo ${'x'.repeat(33_000)}`
+  expect(await patternRisk(command)).toBe('HIGH')
+  expect(await railRisk(command)).toBe('HIGH')
 })

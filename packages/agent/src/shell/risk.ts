@@ -10,12 +10,13 @@ import {
   writesRawDisk,
 } from './rules.ts'
 import { parseScript, type ShellCall, type ShellScript } from './script.ts'
+import { namesServer, namesServerData, type ServerPlace } from './server-access.ts'
 import { assignmentRisk } from './variables.ts'
 import { unknownText } from './words.ts'
 import { hasScriptFile } from './wrappers.ts'
 
-/** Longer texts are HIGH without an analysis. */
-const maxLength = 100_000
+/** Longer texts are HIGH without an analysis. In UTF-16 units. */
+const maxLength = 32 * 1024
 
 /**
  * The risk of a shell text by rules: the greatest risk of the calls it would make, including those in
@@ -26,28 +27,34 @@ const maxLength = 100_000
  * syntax, and no HIGH risk in the readable part. It is not a security boundary: a started program can do
  * anything.
  */
-export async function patternRisk(command: string): Promise<SecurityRisk> {
-  return await assess(command, scriptRisk)
+export async function patternRisk(command: string, server?: ServerPlace): Promise<SecurityRisk> {
+  return await assess(command, scriptRisk, server)
 }
 
 /**
  * HIGH for what always needs a confirmation: running downloaded code, writing a raw disk, deleting the
- * system, a home or the current directory, a fork bomb, a text too long to analyze. LOW for the rest, UNKNOWN
+ * system, a home or the current directory, a fork bomb, requests to the agent server, use of its data, a text
+ * too long to analyze. LOW for the rest, UNKNOWN
  * for invalid syntax and too deep nesting.
  */
-export async function railRisk(command: string): Promise<SecurityRisk> {
-  return await assess(command, ({ calls, isForkBomb, isTooLong }) =>
-    isTooLong || calls.some(isAlwaysConfirmed) || isForkBomb || runsDownload(calls) ? 'HIGH' : 'LOW',
-  )
+export async function railRisk(command: string, server?: ServerPlace): Promise<SecurityRisk> {
+  const rule = ({ calls, isForkBomb, isTooLong }: ShellScript) =>
+    isTooLong || calls.some(isAlwaysConfirmed) || isForkBomb || runsDownload(calls) ? 'HIGH' : 'LOW'
+  return await assess(command, rule, server)
 }
 
 function isAlwaysConfirmed(call: ShellCall): boolean {
   return executesOutputOf(call, isNetwork) || writesRawDisk(call) || isCatastrophe(call)
 }
 
-async function assess(command: string, rule: (script: ShellScript) => SecurityRisk): Promise<SecurityRisk> {
-  if (command.length > maxLength) return 'HIGH'
+async function assess(
+  command: string,
+  rule: (script: ShellScript) => SecurityRisk,
+  server: ServerPlace | undefined,
+): Promise<SecurityRisk> {
+  if (command.length > maxLength || (server !== undefined && namesServer(command, server))) return 'HIGH'
   const script = await parseScript(command)
+  if (server !== undefined && namesServerData(command, script.calls, server)) return 'HIGH'
   const risk = rule(script)
   return (script.hasErrors || script.isTooDeep) && risk !== 'HIGH' ? 'UNKNOWN' : risk
 }

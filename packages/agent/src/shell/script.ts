@@ -41,7 +41,7 @@ export interface ShellScript {
 const maxDepth = 8
 const maxWrapDepth = 16
 /** Maximum number of calls of one text; more make the text too long. */
-const maxCalls = 10_000
+const maxCalls = 2_000
 /** Longer values of variables count as unknown. */
 const maxValue = 4096
 const maxStages = 100

@@ -16,6 +16,8 @@ export interface WorkspaceOptions {
   readonly env: Readonly<Record<string, string>>
   /** Directories outside it that may be read; they need not exist yet. */
   readonly readable?: readonly string[]
+  /** Directories that are refused, except what the workspace and `readable` have of them. */
+  readonly reserved?: readonly string[]
   /** Restrict file access to these; default true. */
   readonly isConfined?: boolean
 }
@@ -62,6 +64,7 @@ export class Workspace implements AsyncDisposable {
   readonly directory: string
   readonly env: Readonly<Record<string, string>>
   #readablePaths: readonly string[]
+  readonly #reserved: readonly string[]
   readonly #isConfined: boolean
   readonly #killHandlers = new Set<() => void | Promise<void>>()
   /** In the environment of the programs of `runStreaming`. */
@@ -71,7 +74,8 @@ export class Workspace implements AsyncDisposable {
   #hasStreamed = false
   #isClosed = false
 
-  private constructor({ directory, env, readable, isConfined }: Required<WorkspaceOptions>) {
+  private constructor({ directory, env, readable, reserved, isConfined }: Required<WorkspaceOptions>) {
+    this.#reserved = reserved
     this.directory = directory
     this.env = env
     this.#readablePaths = readable
@@ -79,11 +83,12 @@ export class Workspace implements AsyncDisposable {
   }
 
   static async open(options: WorkspaceOptions): Promise<Workspace> {
-    const { directory, env, readable = [], isConfined = true } = options
+    const { directory, env, readable = [], reserved = [], isConfined = true } = options
     return new Workspace({
       directory: await realpath(directory),
       env,
       readable: await Promise.all(readable.map((path) => resolveRealPath(resolve(path)))),
+      reserved: await Promise.all(reserved.map((path) => resolveRealPath(resolve(path)))),
       isConfined,
     })
   }
@@ -98,11 +103,24 @@ export class Workspace implements AsyncDisposable {
     // Not `join`, which resolves `link/..` to the directory of the link; the system resolves it to that of
     // its target.
     const real = await resolveRealPath(isAbsolute(path) ? path : `${this.directory}${sep}${path}`)
+    if (this.isReserved(real))
+      throw new PathNotAllowedError(
+        `The path ${path} is in the data directory of the agent server, which tools must not touch.`,
+      )
     if (!this.#isConfined) return real
     const roots = intent === 'read' ? [this.directory, ...this.#readablePaths] : [this.directory]
     if (roots.some((root) => isWithin(root, real))) return real
     throw new PathNotAllowedError(
       `The path ${path} is outside the workspace ${this.directory}; only files below it may be ${intent === 'read' ? 'read' : 'written'}.`,
+    )
+  }
+
+  /** Whether a real path is in a reserved directory, and not in what the workspace and `readable` have of it. */
+  isReserved(path: string): boolean {
+    const own = [this.directory, ...this.#readablePaths]
+    return this.#reserved.some(
+      (reserved) =>
+        isWithin(reserved, path) && !own.some((root) => isWithin(reserved, root) && isWithin(root, path)),
     )
   }
 

@@ -7,6 +7,7 @@ import {
   type SecurityRisk,
 } from '@slipway/protocol'
 import { patternRisk, railRisk } from '../../shell/risk.ts'
+import type { ServerPlace } from '../../shell/server-access.ts'
 import { isReadOnly } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import type { PendingAction } from '../state/state.ts'
@@ -15,6 +16,9 @@ interface RiskInput {
   readonly tool: Tool
   readonly action: Action
   readonly predictedRisk: SecurityRisk
+  /** The analysis of this answer has taken all that it may: a command is HIGH without one. */
+  readonly isOverBudget?: boolean
+  readonly server?: ServerPlace | undefined
 }
 
 /** The risk of an action for its event, from which later decisions follow; UNKNOWN without an analyzer. */
@@ -23,15 +27,19 @@ export async function assess(
   call: RiskInput,
 ): Promise<SecurityRisk> {
   if (analyzer === null || analyzer === undefined) return 'UNKNOWN'
+  const { action, server } = call
+  const isUnread = call.isOverBudget === true && action.kind === 'TerminalAction'
   switch (analyzer.kind) {
     case 'LLMSecurityAnalyzer':
       return isReadOnly(call.tool) ? 'UNKNOWN' : call.predictedRisk
     case 'PatternSecurityAnalyzer':
-      return call.action.kind === 'TerminalAction'
-        ? await patternRisk(call.action.command)
+      if (isUnread) return 'HIGH'
+      return action.kind === 'TerminalAction'
+        ? await patternRisk(action.command, server)
         : riskFromAnnotations(call.tool)
     case 'PolicyRailSecurityAnalyzer':
-      return call.action.kind === 'TerminalAction' ? await railRisk(call.action.command) : 'LOW'
+      if (isUnread) return 'HIGH'
+      return action.kind === 'TerminalAction' ? await railRisk(action.command, server) : 'LOW'
     case 'EnsembleSecurityAnalyzer': {
       const risks = await Promise.all(analyzer.analyzers.map((one) => assess(one, call)))
       if (analyzer.propagate_unknown && risks.includes('UNKNOWN')) return 'UNKNOWN'

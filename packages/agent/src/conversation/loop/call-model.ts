@@ -75,7 +75,8 @@ async function appendReply(
   const { settings, secrets, stats, deps } = context
   const redact = (text: string) => secrets.redact(text)
   const { analyzer } = settings
-  const turn = await eventsFromModelTurn(reply, { tools: runtime.tools, analyzer, redact })
+  const server = runtime.serverPlace
+  const turn = await eventsFromModelTurn(reply, { tools: runtime.tools, analyzer, server, redact })
   const turnEvents = await withCriticResult(turn.events, { ...scope, reply }, signal)
   for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.now())
   progress.hasOverflowed = false

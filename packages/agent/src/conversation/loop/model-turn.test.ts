@@ -257,3 +257,12 @@ test('an answer closes the work when it is a finish or words alone', () => {
   expect(finalText(answer({ content: textContent('  ') }))).toBeUndefined()
   expect(finalText(answer({ content: textContent('No.') }, [], { stop: 'refusal' }))).toBeUndefined()
 })
+
+test('the analysis of one answer is bounded: commands beyond the limit are HIGH unread', async () => {
+  const command = JSON.stringify({ command: `echo ${'x'.repeat(30_000)}` })
+  const calls = ['a', 'b', 'c', 'd'].map((id) => [id, 'terminal', command] as const)
+  for (const kind of ['PatternSecurityAnalyzer', 'PolicyRailSecurityAnalyzer'] as const) {
+    const { events } = await eventsFromModelTurn(answer({}, calls), { ...options, analyzer: { kind } })
+    expect(events.map(({ security_risk }) => security_risk)).toEqual(['LOW', 'LOW', 'HIGH', 'HIGH'])
+  }
+})

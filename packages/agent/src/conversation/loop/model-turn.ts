@@ -2,6 +2,7 @@ import type { Message, MessageToolCall, SecurityAnalyzer, TextContent } from '@s
 import { parseJsonObject } from '@slipway/shared/json'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
+import type { ServerPlace } from '../../shell/server-access.ts'
 import { parseToolCall } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import { assess } from '../confirm/confirmation.ts'
@@ -22,10 +23,14 @@ const refusedReplyText =
 const cutReplyText =
   'Your answer was cut off before it said anything: reasoning and calls count too. Think less, and take a smaller step.'
 const summaryLength = 120
+/** Total length of the commands of one answer that are analyzed; further ones are HIGH. */
+const maxAnalyzedChars = 64 * 1024
 
 export interface ModelTurnOptions {
   readonly tools: ReadonlyMap<string, Tool>
   readonly analyzer: SecurityAnalyzer | null | undefined
+  /** What commands must not reach. */
+  readonly server?: ServerPlace | undefined
   /** Redacts secrets in texts that are cut afterwards, where they would not be found. */
   readonly redact: (text: string) => string
 }
@@ -65,6 +70,8 @@ export function finalText({ message, stop }: ModelReply): string | undefined {
 async function toolCallEvents(reply: ModelReply, options: ModelTurnOptions): Promise<EventDraft[]> {
   const done: EventDraft[] = []
   const errors: EventDraft[] = []
+  const { analyzer, server } = options
+  let analyzedChars = 0
   const calls = withUniqueIds(reply.message.tool_calls ?? [])
   for (const toolCall of calls) {
     const read =
@@ -73,8 +80,10 @@ async function toolCallEvents(reply: ModelReply, options: ModelTurnOptions): Pro
         : parseToolCall(toolCall, options.tools)
     const { tool_call } = read
     const isCall = read.kind === 'call'
+    analyzedChars += tool_call.arguments.length
+    const isOverBudget = analyzedChars > maxAnalyzedChars
     const security_risk = isCall
-      ? await assess(options.analyzer, { ...read, predictedRisk: read.security_risk })
+      ? await assess(analyzer, { ...read, predictedRisk: read.security_risk, isOverBudget, server })
       : 'UNKNOWN'
     done.push({
       kind: 'ActionEvent',

@@ -5,6 +5,7 @@ import { makeDirectory } from '@slipway/shared/fs'
 import { type TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
 import type { Model, ModelTool } from '../../llm/model.ts'
 import { ConversationExtensions, mergeHooks, mergeServers } from '../../plugins/extensions.ts'
+import type { ServerPlace } from '../../shell/server-access.ts'
 import { loadSkills } from '../../skills/load.ts'
 import { SkillSet } from '../../skills/skill-set.ts'
 import { addCommonParameters, isReadOnly } from '../../tools/calls/parse-call.ts'
@@ -106,6 +107,7 @@ export class AgentRuntime {
       env: deps.environment,
       readable: [directory, ...skills.readablePaths, ...pluginDirectories()],
       isConfined: deps.isConfined,
+      reserved: deps.server?.directories ?? [],
     })
     const hooksLoading =
       settings.hook_config === undefined
@@ -137,6 +139,19 @@ export class AgentRuntime {
       parameters: addCommonParameters(tool.parameters, { isReadOnly: isReadOnly(tool) }),
     }))
     return this.#modelTools
+  }
+
+  /** What commands must not reach; undefined when no server runs this conversation. */
+  get serverPlace(): ServerPlace | undefined {
+    const { server } = this.#context.deps
+    if (server === undefined) return undefined
+    const { workspace } = this
+    return {
+      port: server.port(),
+      directories: server.directories,
+      workspace: workspace.directory,
+      isReserved: (path) => workspace.isReserved(path),
+    }
   }
 
   /** True while a plugin is not loaded or an MCP server is not connected. */

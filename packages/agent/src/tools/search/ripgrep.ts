@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { ProcessResult, Workspace } from '../../workspace/workspace.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 
@@ -24,8 +25,8 @@ export interface SearchResult {
 }
 
 /**
- * Finds files with ripgrep, without those that a .gitignore excludes, also outside of a repository. Rejects with ToolFailure when the
- * pattern is invalid or the search takes more than 30 seconds.
+ * Finds files with ripgrep, without those that a .gitignore excludes, also outside of a repository. Rejects
+ * with ToolFailure when the pattern is invalid or the search takes more than 30 seconds.
  */
 export async function findFiles(
   workspace: Workspace,
@@ -131,7 +132,10 @@ async function listFiles(
   const paths = exit.stdout.toString('utf8').split('\0')
   // The rest after the last NUL is empty or a truncated path.
   paths.pop()
-  return { files: paths.map((path) => path.replace(/^\.\//, '')), isComplete: !exit.isTruncated }
+  const files = paths
+    .map((path) => path.replace(/^\.\//, ''))
+    .filter((path) => !workspace.isReserved(join(invocation.directory, path)))
+  return { files, isComplete: !exit.isTruncated }
 }
 
 async function runRipgrep(
