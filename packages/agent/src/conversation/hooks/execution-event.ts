@@ -1,5 +1,6 @@
 import type { HookEvent } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
+import { stateUpdate } from '../events/event-drafts.ts'
 import { type HookDefinition, type HookPayload, type HookResult, hookEventNames } from './protocol.ts'
 
 /** Most characters of a hook's output, and of its input as JSON. */
@@ -36,4 +37,23 @@ export function hookExecutionEvent(
     message_id: payload.message_id,
     hook_input: JSON.stringify(hookInput).length > maxCharacters ? undefined : hookInput,
   }
+}
+
+/** Most characters of a hook's command in a state update. */
+const maxCommandCharacters = 200
+
+/** The execution of a hook as a state update of the key `hook_execution`, for clients of every version. */
+export function hookExecutionUpdate({ event, payload, hook }: HookCall, result: HookResult): EventDraft {
+  const command = hook.type === 'command' ? hook.command : (hook.prompt ?? '')
+  return stateUpdate('hook_execution', {
+    event: hookEventNames[event],
+    name: hook.name ?? null,
+    type: hook.type,
+    command: command.slice(0, maxCommandCharacters),
+    tool_name: payload.tool_name ?? null,
+    exit_code: result.end?.exitCode ?? null,
+    duration_ms: result.durationMs ?? null,
+    success: result.failure === undefined,
+    blocked: result.isBlocked,
+  })
 }

@@ -2,7 +2,7 @@ import type { HookConfig, HookEvent } from '@slipway/protocol'
 import { maxTimerMs, raceAbort } from '@slipway/shared/async'
 import type { EventDraft } from '@slipway/storage'
 import type { Workspace } from '../../workspace/workspace.ts'
-import { type HookCall, hookExecutionEvent } from './execution-event.ts'
+import { type HookCall, hookExecutionEvent, hookExecutionUpdate } from './execution-event.ts'
 import {
   failedResult,
   type HookDefinition,
@@ -34,8 +34,8 @@ export interface HooksOptions {
         signal: AbortSignal,
       ) => Promise<string>)
     | undefined
-  /** Record a HookExecutionEvent for each execution. */
-  readonly recordsExecutions?: boolean
+  /** Record each execution, as a HookExecutionEvent or as a state update. */
+  readonly recordsExecutions?: 'event' | 'update'
   /** Called with each of a verdict's `failures`. */
   onFailure?(failure: string): void
 }
@@ -50,7 +50,7 @@ export interface HookVerdict {
   readonly shouldStop: boolean
   /** A sentence for each hook that failed, also in the background since the last event. */
   readonly failures: readonly string[]
-  /** A HookExecutionEvent for each hook that has ended, also in the background, if recorded. */
+  /** The record of each hook that has ended, also in the background, if recorded. */
   readonly events: readonly EventDraft[]
 }
 
@@ -143,7 +143,11 @@ export class Hooks {
   }
 
   #createExecutionEvents(call: HookCall, result: HookResult): EventDraft[] {
-    return this.#options.recordsExecutions ? [hookExecutionEvent(call, this.#hookInput(call), result)] : []
+    const { recordsExecutions } = this.#options
+    if (recordsExecutions === undefined) return []
+    return recordsExecutions === 'event'
+      ? [hookExecutionEvent(call, this.#hookInput(call), result)]
+      : [hookExecutionUpdate(call, result)]
   }
 
   #addFailure({ event, hook }: HookCall, failure: string): void {
@@ -153,13 +157,12 @@ export class Hooks {
 
   /** Never rejects. */
   async #runHook(call: HookCall, signal: AbortSignal): Promise<HookResult> {
-    try {
-      return await (call.hook.type === 'command'
-        ? this.#runCommand(call, signal)
-        : this.#runPrompt(call, signal))
-    } catch (error) {
-      return failedResult(error instanceof Error ? `failed: ${error.message}` : 'failed')
-    }
+    const start = performance.now()
+    const run = call.hook.type === 'command' ? this.#runCommand(call, signal) : this.#runPrompt(call, signal)
+    const result = await run.catch((error: unknown) =>
+      failedResult(error instanceof Error ? `failed: ${error.message}` : 'failed'),
+    )
+    return { ...result, durationMs: Math.round(performance.now() - start) }
   }
 
   async #runCommand(call: HookCall, signal: AbortSignal): Promise<HookResult> {

@@ -26,6 +26,7 @@ export interface HookResult {
   readonly shouldStop: boolean
   /** Why the hook failed; a failed hook changes nothing. */
   readonly failure: string | undefined
+  readonly durationMs?: number
   /** Exit code and output, if it got that far. */
   readonly end?: { readonly exitCode: number; readonly stdout: string; readonly stderr: string }
 }

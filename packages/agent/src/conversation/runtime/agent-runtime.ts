@@ -224,7 +224,7 @@ export class AgentRuntime {
         const result = await this.model.generate({ messages, tools: [] }, signal)
         return result.kind === 'reply' ? replyText(result) : ''
       },
-      recordsExecutions: wire === 'current',
+      recordsExecutions: wire === 'current' ? 'event' : 'update',
       onFailure: (failure) =>
         deps.logLine('warn', 'a hook failed', { conversation: id, reason: secrets.redact(failure) }),
     })

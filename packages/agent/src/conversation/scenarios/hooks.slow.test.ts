@@ -85,13 +85,14 @@ test('a hook on a message can block it: it is stored, and the run is over withou
   expect(player.requests).toEqual([])
   expect(await life.eventSummary()).toEqual([
     'SystemPromptEvent',
+    'hook_execution',
     'MessageEvent user',
     'blocked_messages',
     'execution_status: running',
     'execution_status: finished',
   ])
-  const [update] = await life.eventsOfKind('ConversationStateUpdateEvent')
-  expect(update?.value).toEqual({ [id]: 'mind your words' })
+  const updates = await life.eventsOfKind('ConversationStateUpdateEvent')
+  expect(updates.find(({ key }) => key === 'blocked_messages')?.value).toEqual({ [id]: 'mind your words' })
   await life.sendAndWait('something else')
   expect(player.requests).toHaveLength(1)
   expect(life.conversation.state.blockedMessages.size).toBe(0)
@@ -274,6 +275,28 @@ test('a prompt hook is a request to the model', async () => {
   expect(player.requests).toEqual([])
   expect(player.sideRequests).toHaveLength(1)
   expect(contentText(player.sideRequests[0]?.messages.at(-1)?.content)).toContain('Is it about ships?')
-  const [update] = await life.eventsOfKind('ConversationStateUpdateEvent')
-  expect(Object.values(update?.value ?? {})).toEqual(['off topic'])
+  const updates = await life.eventsOfKind('ConversationStateUpdateEvent')
+  const blocked = updates.find(({ key }) => key === 'blocked_messages')
+  expect(Object.values(blocked?.value ?? {})).toEqual(['off topic'])
+})
+
+test('every hook that runs is told to clients of every version, without secrets', async () => {
+  const life = await fixtures.create({
+    model: new FakeModel().open,
+    request: {
+      secrets: { TOKEN: { kind: 'StaticSecret', value: 'a-secret-of-this-test' } },
+      hook_config: hooks({
+        session_start: 'echo a-secret-of-this-test; exit 3',
+        stop: 'true',
+      }),
+    },
+  })
+  await life.sendAndWait('Hello')
+  const updates = await life.eventsOfKind('ConversationStateUpdateEvent')
+  const executions = updates.filter(({ key }) => key === 'hook_execution').map(({ value }) => value)
+  expect(executions).toMatchObject([
+    { event: 'SessionStart', command: 'echo <secret-hidden>; exit 3', exit_code: 3, success: false },
+    { event: 'Stop', command: 'true', exit_code: 0, success: true, blocked: false },
+  ])
+  expect(executions.every((value) => typeof Object(value).duration_ms === 'number')).toBe(true)
 })
