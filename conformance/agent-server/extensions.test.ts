@@ -530,7 +530,9 @@ test('without a collection there is nothing to sync, and the reply names the set
   }
 })
 
-test('invalid source settings stop the server with their location and without their value', async () => {
+test('invalid source settings stop the server with their location and without their value', {
+  timeout: 180_000,
+}, async () => {
   for (const [name, value] of [
     ['SLIPWAY_SKILLS_SOURCE', 'relative/path'],
     ['SLIPWAY_MARKETPLACES', '{'],

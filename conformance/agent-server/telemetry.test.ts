@@ -168,7 +168,9 @@ test('metrics require a key', async () => {
   }
 })
 
-test('an audit file that cannot be opened, and an invalid header, prevent the start', async () => {
+test('an audit file that cannot be opened, and an invalid header, prevent the start', {
+  timeout: 180_000,
+}, async () => {
   await using directory = await createDirectory()
   const start = (env: Record<string, string>) =>
     startAgentServer(join(directory.path, 'data'), env).then(

@@ -302,7 +302,9 @@ test('after a kill during a task the call is answered, both conversations are pa
   expect(await readFile(join(directory, name), 'utf8')).toBe('x\n')
 })
 
-test('after a kill at any moment parents and children are consistent, and their work continues', async () => {
+test('after a kill at any moment parents and children are consistent, and their work continues', {
+  timeout: 180_000,
+}, async () => {
   for (const name of ['left', 'right'])
     await createProfile(name, [
       ...['1', '2', '3'].map((at) => bashStep(`echo ${at}; sleep 0.1`)),
