@@ -64,6 +64,7 @@ beforeAll(async () => {
     settings_key: ['known'],
     profile_id: [await agentProfileId()],
     sha: [commit],
+    consent_id: [await consentId('known-hooks')],
   }
 }, 60_000)
 afterAll(async () => {
@@ -117,6 +118,18 @@ async function createConversationWithMessage(): Promise<string> {
   return id
 }
 
+/** The consent for a repository with a hook, below this name. */
+async function consentId(name: string): Promise<string> {
+  const directory = join(fuzzDirectory, name)
+  const file = join(directory, '.openhands/hooks.json')
+  await mkdir(join(file, '..'), { recursive: true })
+  await writeFile(file, JSON.stringify({ stop: [{ hooks: [{ command: 'true' }] }] }))
+  const { items } = await sendOrThrow<{ items: { id: string }[] }>('POST', '/api/repository-consents', {
+    directory,
+  })
+  return String(items[0]?.id)
+}
+
 async function agentProfileId(): Promise<string> {
   const { body } = await api.requestJson<{ profiles: { id: string }[] }>('/api/agent-profiles')
   return String(body.profiles[0]?.id)
@@ -155,6 +168,7 @@ test('a valid request of each operation succeeds, and the reply conforms to the 
     commit,
     agentProfileId: () => String(knownValues.profile_id?.[0]),
     connectionId: () => String(made.createProviderConnection),
+    consentId: await consentId('valid-hooks'),
     bashEventId: () => String(made.startBashCommand),
   }
   await mkdir(things.directory, { recursive: true })

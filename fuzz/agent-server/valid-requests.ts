@@ -29,6 +29,7 @@ export interface ExistingResources {
   readonly agentProfileId: () => string
   readonly connectionId: () => string
   readonly bashEventId: () => string
+  readonly consentId: string
 }
 
 const llm = { model: 'scripted/fuzz', script: [{ text: 'Yes.' }] }
@@ -40,6 +41,7 @@ export function validRequests(resources: ExistingResources): ValidRequests {
     ...workspaceRequests(resources),
     ...extensionRequests(resources),
     ...modelRequests(resources),
+    ...consentRequests(resources),
     ...settingsRequests(resources),
     ...finalRequests(resources),
   }
@@ -182,6 +184,16 @@ function extensionRequests({ conversation, repository }: ExistingResources): Val
     uninstallPlugin: { params: plugin },
     listMarketplacePlugins: {},
     listSubAgents: { body: { project_dir: repository } },
+  }
+}
+
+function consentRequests({ directory, consentId }: ExistingResources): ValidRequests {
+  const params = { consent_id: consentId }
+  return {
+    inspectRepository: { body: { directory } },
+    listRepositoryConsents: {},
+    decideRepositoryConsent: { params, body: { decision: 'allow' } },
+    revokeRepositoryConsent: { params },
   }
 }
 

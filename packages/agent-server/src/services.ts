@@ -23,6 +23,7 @@ import { agentProfileHandlers } from './handlers/profiles/agent-profiles.ts'
 import { llmCatalogueHandlers } from './handlers/profiles/llm-catalogue.ts'
 import { llmProfileHandlers } from './handlers/profiles/llm-profiles.ts'
 import { providerConnectionHandlers } from './handlers/profiles/provider-connections.ts'
+import { repositoryConsentHandlers } from './handlers/repositories/consents.ts'
 import { editorHandlers } from './handlers/server/editor.ts'
 import { mcpHandlers } from './handlers/settings/mcp.ts'
 import { settingsHandlers } from './handlers/settings/settings.ts'
@@ -36,6 +37,7 @@ import type { WorkMetrics } from './metrics/work-metrics.ts'
 import { AgentProfiles } from './profiles/agent-profiles.ts'
 import { LlmProfiles } from './profiles/llm-profiles.ts'
 import { isConnectionUsed, ProviderConnections } from './profiles/provider-connections.ts'
+import { RepositoryConsents } from './repositories/repository-consents.ts'
 import { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
 import { ServerSettings } from './settings/server-settings.ts'
@@ -123,9 +125,15 @@ export async function openServices(options: ServicesOptions) {
       log,
     }),
   )
+  const repositoryConsents = new RepositoryConsents({
+    path: join(dataDirectory, 'repository-consents.sealed'),
+    cipher,
+    trust: config.repositoryTrust,
+  })
   const registry = resources.use(
     new ConversationRegistry({
       extensions: extensionServices.extensions,
+      repositoryConsents,
       server: { directories: [...new Set([dataDirectory, await realpath(dataDirectory)])], port },
       storage,
       cipher,
@@ -167,7 +175,10 @@ export async function openServices(options: ServicesOptions) {
   })
   const worktrees = join(dataDirectory, 'worktrees')
   const { wire } = config
-  const createDeps = { storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire }
+  const createDeps = {
+    ...{ storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire },
+    repositoryConsents,
+  }
   const handlers = {
     ...conversationHandlers({ createDeps, infoReader, now }),
     ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher }),
@@ -182,6 +193,7 @@ export async function openServices(options: ServicesOptions) {
     ...llmCatalogueHandlers(),
     ...mcpHandlers({ cipher, environment }),
     ...subAgentHandlers({ homeDirectory: environment.HOME, log }),
+    ...repositoryConsentHandlers({ consents: repositoryConsents, registry }),
     ...editorHandlers(),
     ...bashHandlers({ bash }),
     ...gatewayHandlers({

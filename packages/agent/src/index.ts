@@ -5,6 +5,7 @@ import type { Conversation } from './conversation/conversation.ts'
 import type { OpenConversationOptions } from './conversation/runtime/conversation-context.ts'
 import type { Catalogue } from './llm/catalogue/catalogue.ts'
 import type { OpenModel } from './llm/model.ts'
+import type { RepositoryCode } from './repository/repository-code.ts'
 import type { LoadedSkills } from './skills/collector.ts'
 import type { SkillAdditions } from './skills/load.ts'
 import type { McpProbeOptions, McpProbeResult } from './tools/mcp/probe.ts'
@@ -25,6 +26,8 @@ export type { CommonExtensions, ExtensionProvider } from './plugins/extensions.t
 export type { MarketplaceOffer } from './plugins/marketplace.ts'
 export type { Plugin } from './plugins/plugin.ts'
 export { parseSource, publicSource, type Source, subfolderSource } from './plugins/source.ts'
+export type { RepositoryConsents, RepositoryVerdict } from './repository/repository-access.ts'
+export type { RepositoryCode } from './repository/repository-code.ts'
 export { Secrets } from './secrets/secrets.ts'
 export type { LoadedSkills as ListedSkills } from './skills/collector.ts'
 export type { SkillAdditions } from './skills/load.ts'
@@ -53,6 +56,11 @@ export async function probeMcpServer(options: McpProbeOptions): Promise<McpProbe
  */
 export async function findAgents(from: FindAgentsOptions): Promise<FoundAgents> {
   return await (await import('./agents/find-agents.ts')).findAgents(from)
+}
+
+/** What a working directory brings that runs: hooks, agents and their MCP commands. Never rejects. */
+export async function readRepositoryCode(directory: string): Promise<RepositoryCode> {
+  return await (await import('./repository/repository-code.ts')).readRepositoryCode(directory)
 }
 
 /** The agents of a directory, such as the `agents` of a plugin; links may not leave it. */

@@ -4,6 +4,7 @@ import {
   numberSetting,
   parseSettings,
   parseTelemetry,
+  repositoryTrust,
   telemetrySettings,
   wireVersion as wires,
 } from '@slipway/protocol'
@@ -36,6 +37,7 @@ export const environmentSchema = z.object({
   SLIPWAY_SKILLS_SOURCE: z.string().optional(),
   SLIPWAY_MARKETPLACES: z.string().optional(),
   SLIPWAY_CONFINE_FILES: z.stringbool().default(true),
+  SLIPWAY_REPOSITORY_TRUST: repositoryTrust.default('skip'),
   SLIPWAY_WIRE: wires.default('seed'),
   SLIPWAY_WEB: z.string().min(1).optional(),
   ...telemetrySettings,
@@ -88,6 +90,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     confineFiles: values.SLIPWAY_CONFINE_FILES,
     skillsSource,
     marketplaces,
+    repositoryTrust: values.SLIPWAY_REPOSITORY_TRUST,
     /** Wire version of the events of new conversations. */
     wire: values.SLIPWAY_WIRE,
     webDirectory: values.SLIPWAY_WEB,

@@ -1,9 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { dirname, join } from 'node:path'
-import { type ResolvedSettings, Workspace } from '@slipway/agent'
-import { invalidInput, type StartConversationRequest, type WireVersion } from '@slipway/protocol'
+import { type ResolvedSettings, readRepositoryCode, Workspace } from '@slipway/agent'
+import {
+  invalidInput,
+  type RepositoryDecision,
+  type StartConversationRequest,
+  type WireVersion,
+} from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
 import type { ConversationRecord, Storage } from '@slipway/storage'
+import type { RepositoryConsents } from '../repositories/repository-consents.ts'
 import { shrinkImages } from './message-images.ts'
 import type { ConversationRegistry } from './registry.ts'
 import { deriveEventId } from './send-message.ts'
@@ -17,6 +23,8 @@ export interface CreateConversationDeps extends StartSettingsDeps {
   readonly storage: Storage
   readonly registry: ConversationRegistry
   readonly worktrees: string
+  /** Where a decision of the request is stored. */
+  readonly repositoryConsents?: RepositoryConsents
   /** Wire version of a conversation whose creator does not request one; `seed` unless passed. */
   readonly wire?: WireVersion
   readonly environment: Readonly<Record<string, string>>
@@ -32,16 +40,18 @@ export async function createConversation(
   wire: WireVersion = deps.wire ?? 'seed',
 ): Promise<{ record: ConversationRecord; created: boolean }> {
   const { storage, registry } = deps
-  const { conversation_id: id = randomUUID(), tags = {}, parent_conversation_id } = request
+  const { repository_consent: decision, ...input } = request
+  const { conversation_id: id = randomUUID(), tags = {}, parent_conversation_id } = input
   const [existing] = await storage.conversations.get([id])
   if (existing !== undefined) return { record: await sendInitialMessage(deps, existing), created: false }
   if (parent_conversation_id !== undefined) await assertParentExists(storage, parent_conversation_id, id)
-  const resolved = await resolveStartSettings(deps, request)
+  const resolved = await resolveStartSettings(deps, { ...input, repository_consent: undefined })
   const settings = await prepareWorkspace(
     deps,
     id,
     await shrinkInitialMessage(registry, id, resolved.settings),
   )
+  if (decision !== undefined) await decideConsent(deps, decision, settings.workspace.working_dir)
   const { record, created } = await storage.conversations.create({
     id,
     tags,
@@ -86,6 +96,18 @@ async function assertParentExists(storage: Storage, parent: string, id: string):
   const [record] = parent === id ? [] : await storage.conversations.get([parent])
   if (record !== undefined) return
   throw invalidInput(['body', 'parent_conversation_id'], 'There is no such conversation to be the parent')
+}
+
+/** Stores the decision about what the working directory brings now. */
+async function decideConsent(
+  { repositoryConsents }: CreateConversationDeps,
+  decision: RepositoryDecision,
+  directory: string,
+): Promise<void> {
+  const code = await readRepositoryCode(directory)
+  if (code.items.length === 0 || repositoryConsents === undefined) return
+  const { id } = await repositoryConsents.register(code)
+  await repositoryConsents.decide(id, decision)
 }
 
 async function prepareWorkspace(

@@ -8,7 +8,7 @@ import {
   type ResolvedSettings,
   TransientUpdates,
 } from '@slipway/agent'
-import { type Llm, type LogFunction, Problem } from '@slipway/protocol'
+import { type ExecutionStatus, type Llm, type LogFunction, Problem } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
 import type { Cipher, ConversationRecord, EventLog, Storage } from '@slipway/storage'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
@@ -214,19 +214,23 @@ export class ConversationRegistry implements AsyncDisposable {
     }
   }
 
+  /** Continues the runs that wait for this consent to what a repository brings. */
+  async resumeAfterConsent(consentId: string): Promise<void> {
+    for (const record of await this.#listByStatus('waiting_for_confirmation')) {
+      const conversation = await this.load(record).catch(() => undefined)
+      if (conversation?.awaitedConsent !== consentId) continue
+      await conversation.run().catch((error: unknown) => {
+        // Another request has continued it.
+        if (!(error instanceof Problem && error.code === 'conflict')) throw error
+      })
+    }
+  }
+
   /** Opens the conversations that ran when the process died, which pauses them, and those with a deadline. */
   async recover(): Promise<void> {
-    const { storage, log, confirmationDeadlineMs } = this.#options
-    for (const status of ['running', 'waiting_for_confirmation']) {
-      let page_id: string | undefined
-      const records: ConversationRecord[] = []
-      do {
-        const query = { limit: 100, sort_order: 'CREATED_AT', status, page_id } as const
-        const page = await storage.conversations.search(query)
-        records.push(...page.items)
-        page_id = page.next_page_id ?? undefined
-      } while (page_id !== undefined)
-      for (const record of records) {
+    const { log, confirmationDeadlineMs } = this.#options
+    for (const status of ['running', 'waiting_for_confirmation'] as const) {
+      for (const record of await this.#listByStatus(status)) {
         const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
         if (status !== 'running' && !hasDeadline) continue
         await this.load(record).catch((error: unknown) => {
@@ -241,6 +245,18 @@ export class ConversationRegistry implements AsyncDisposable {
     clearInterval(this.#sweepTimer)
     await Promise.all([...this.#loaded.keys()].map((id) => this.close(id)))
     await Promise.all(this.#closing.values())
+  }
+
+  async #listByStatus(status: ExecutionStatus): Promise<readonly ConversationRecord[]> {
+    const records: ConversationRecord[] = []
+    let page_id: string | undefined
+    do {
+      const query = { limit: 100, sort_order: 'CREATED_AT', status, page_id } as const
+      const page = await this.#options.storage.conversations.search(query)
+      records.push(...page.items)
+      page_id = page.next_page_id ?? undefined
+    } while (page_id !== undefined)
+    return records
   }
 
   async #openConversation(record: ConversationRecord): Promise<Conversation> {

@@ -70,6 +70,7 @@ export class TaskFixture implements AsyncDisposable {
       environment: { PATH: '/usr/local/bin:/usr/bin:/bin' },
       homeDirectory: join(directory, 'home'),
       isConfined: true,
+      repositoryConsents: { check: async () => ({ id: '', verdict: 'trusted' }) },
       redactedValues: [],
       confirmationDeadlineMs: undefined,
       maxConcurrentRuns: this.#options.maxConcurrentRuns ?? 10,

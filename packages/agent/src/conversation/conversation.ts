@@ -22,7 +22,7 @@ import {
 import { RuntimeLoader } from './runtime/runtime-loader.ts'
 import { askSideQuestion } from './side-questions.ts'
 import type { ResolvedSettings } from './state/resolved-settings.ts'
-import type { ConversationState } from './state/state.ts'
+import { type ConversationState, isAwaitingConsent } from './state/state.ts'
 import type { UsageStats } from './state/usage-stats.ts'
 import { restartedText, stopEvents } from './stop-events.ts'
 import { Titles } from './titles.ts'
@@ -88,6 +88,11 @@ export class Conversation implements AsyncDisposable {
   /** True while a run is active or about to begin. */
   get isRunning(): boolean {
     return this.#parts.runs.isActive || this.state.status === 'running'
+  }
+
+  /** The id of the consent for which its run waits, if it waits for one. */
+  get awaitedConsent(): string | undefined {
+    return isAwaitingConsent(this.state) ? this.state.repositoryConsent?.id : undefined
   }
 
   async waitUntilIdle(): Promise<void> {

@@ -10,6 +10,7 @@ import type { ConversationContext } from './runtime/conversation-context.ts'
 import { instrument, type WorkOutcome } from './runtime/instrumentation.ts'
 import type { RuntimeLoader } from './runtime/runtime-loader.ts'
 import type { ConversationState } from './state/state.ts'
+import { isAwaitingConsent } from './state/state.ts'
 import { transition } from './state/status.ts'
 import { interruptEvent, pauseEvent, restartedText, stopEvents } from './stop-events.ts'
 
@@ -101,6 +102,8 @@ export class RunControl {
     await this.#context.append((now) => {
       const status = transition(now.status, accept ? 'accept' : 'reject')
       if (status === undefined) return []
+      // Only a decision about the repository continues a run that waits for one.
+      if (accept && isAwaitingConsent(now)) return []
       if (accept) return [statusUpdate(status)]
       const rejections = now.openActions().map((call) => rejectionEvent(call, reason))
       return [...rejections, ...endGoalEvents(now), statusUpdate(status)]

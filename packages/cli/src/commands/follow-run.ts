@@ -45,7 +45,14 @@ export async function followRun(
     const info = await client.call('getConversation', { params, signal })
     if (info.execution_status === 'running') continue
     if (info.execution_status !== 'waiting_for_confirmation') return await reportEnd(context, info, error)
-    const answer = await answerConfirmation(context, id, options.isYes)
+    const actions = await listPendingActions(client, id, signal)
+    if (actions.length === 0) {
+      const now = await client.call('getConversation', { params, signal })
+      if (now.execution_status !== 'waiting_for_confirmation') continue
+      printNote('The repository brings hooks or agents. Show and decide with: slipway trust DIRECTORY')
+      return await reportStatus(context, info, exitCodes.waiting)
+    }
+    const answer = await answerConfirmation(actions, signal, options.isYes)
     if (answer === undefined) return await reportStatus(context, info, exitCodes.waiting)
     const { accept } = answer
     const reason = accept ? {} : { reason: answer.reason }
@@ -82,11 +89,10 @@ export async function* printRun(
 }
 
 async function answerConfirmation(
-  { client, signal }: CommandContext,
-  id: string,
+  actions: readonly PendingAction[],
+  signal: AbortSignal,
   isYes: boolean,
 ): Promise<ConfirmationAnswer> {
-  const actions = await listPendingActions(client, id, signal)
   if (isYes) {
     printNote(`Accepted: ${formatActions(actions)}`)
     return { accept: true }

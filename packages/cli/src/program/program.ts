@@ -8,7 +8,7 @@ import { findSessionKey } from '../context/session-key.ts'
 import { printNote } from '../output/terminal.ts'
 import { errorMessage } from './error-message.ts'
 import { integerFlag, pageSizeFlag, tagFlag } from './flags.ts'
-import { addRunCommand, addRunControlCommands } from './run-commands.ts'
+import { addRunCommand, addRunControlCommands, addTrustCommand } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
 
 /** Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for an answer. */
@@ -58,6 +58,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
   const otherCommands = slipway.commands.length
   addRunCommand(slipway, config, { context, outcome })
   addRunControlCommands(slipway, { context, outcome })
+  addTrustCommand(slipway, { context, outcome })
   addLogCommands(slipway, context)
   addReadCommands(slipway, context)
   for (const command of slipway.commands.slice(otherCommands)) {

@@ -59,6 +59,27 @@ function selectModel({ model }: Config, flags: RunFlags, isNew: boolean) {
   return name === undefined ? undefined : { ...model, name, baseUrl: flags.baseUrl ?? model.baseUrl }
 }
 
+/** The command that decides what repositories may run. */
+export function addTrustCommand(slipway: Command, { context, outcome }: RunCommandDeps): void {
+  slipway
+    .command('trust')
+    .description('show the hooks and agents that a repository brings, and decide whether they may run')
+    .argument('[directory]', 'directory on the machine of the server', '.')
+    .option('--list', 'list all decisions', false)
+    .option('--yes', 'allow without asking', false)
+    .option('--revoke', 'forget the decision for this repository', false)
+    .action(async (directory: string, flags: TrustFlags) => {
+      const { trustCommand } = await import('../commands/trust.ts')
+      outcome.code = await trustCommand(context(), directory, flags)
+    })
+}
+
+interface TrustFlags {
+  readonly list: boolean
+  readonly yes: boolean
+  readonly revoke: boolean
+}
+
 /** The commands that act on an existing conversation. */
 export function addRunControlCommands(slipway: Command, { context, outcome }: RunCommandDeps): void {
   const stops = [

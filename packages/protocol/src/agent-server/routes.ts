@@ -16,6 +16,7 @@ import { mcpRoutes } from './mcp/routes.ts'
 import { pluginRoutes } from './plugins/routes.ts'
 import { agentProfileRoutes } from './profiles/agent-profile-routes.ts'
 import { llmProfileRoutes } from './profiles/llm-profile-routes.ts'
+import { repositoryConsentRoutes } from './repositories/consent-routes.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { skillRoutes } from './skills/routes.ts'
 import { workspaceRoutes } from './workspaces/file-routes.ts'
@@ -44,4 +45,5 @@ export const agentServerRoutes = {
   ...mcpRoutes,
   ...editorRoutes,
   ...gatewayRoutes,
+  ...repositoryConsentRoutes,
 } satisfies RouteTable

@@ -1,4 +1,5 @@
 import {
+  type Agent,
   type AgentDefinition,
   type HookConfig,
   type Llm,
@@ -12,7 +13,7 @@ import type { UsageStats } from '../../conversation/state/usage-stats.ts'
 import { toSingleLine } from '../../skills/skill.ts'
 import type { TaskExecutor, TaskResult } from '../../tools/core/task-executor.ts'
 import { availableToolNames, findTool } from '../../tools/registry.ts'
-import { findAgents } from '../find-agents.ts'
+import { type FoundAgents, findAgents } from '../find-agents.ts'
 import type { ChildConversation, ChildConversations, StoredTask } from './child-conversations.ts'
 import { isTaskDone, stopChild, taskOutcome, waitForChild } from './outcome.ts'
 import { taskPolicy } from './policy.ts'
@@ -45,10 +46,10 @@ export interface TaskRunnerOptions {
   readonly parent: string
   readonly host: TaskHost
   readonly deps: TaskDeps
-  /** The workspace, absolute. */
-  readonly directory: string
   plugins(): readonly string[]
   hooks(): Promise<HookConfig | undefined>
+  /** The agents of the repository that may be used. */
+  projectAgents(): Promise<FoundAgents>
   /** The skills that a context asks for. */
   skills: TaskParent['skills']
 }
@@ -62,6 +63,13 @@ interface RunningTask {
 }
 
 type StartedTask = RunningTask | { readonly issue: string }
+
+/** Whether an agent may give tasks to others. */
+export function hasTaskTool({ tools, include_default_tools }: Agent): boolean {
+  const taskTool = findTool('task_tool_set')
+  const names = [...tools.map(({ name }) => name), ...include_default_tools]
+  return names.some((name) => findTool(name) === taskTool)
+}
 
 /**
  * The tasks that a conversation gives to other agents. Each has a conversation of its own, a child, which
@@ -86,22 +94,25 @@ export class TaskRunner implements TaskExecutor {
   /** Undefined when the agent has no task tool or the server has no child conversations. */
   static open(options: TaskRunnerOptions): TaskRunner | undefined {
     const { childConversations } = options.deps
-    const taskTool = findTool('task_tool_set')
-    const { tools, include_default_tools } = options.host.settings.current.agent
-    const names = [...tools.map(({ name }) => name), ...include_default_tools]
-    if (childConversations === undefined || !names.some((name) => findTool(name) === taskTool))
+    if (childConversations === undefined || !hasTaskTool(options.host.settings.current.agent))
       return undefined
     return new TaskRunner(options, childConversations)
   }
 
   /** Finds the agents; a later call finds them again. */
   async load(): Promise<void> {
-    const { parent, host, directory, plugins, deps } = this.#options
+    const { parent, host, plugins, projectAgents, deps } = this.#options
     const { homeDirectory, logLine } = deps
-    const options = { project: directory, homeDirectory, plugins: plugins(), isBuiltin: true }
-    const found = await findAgents(options)
+    const [project, found] = await Promise.all([
+      projectAgents(),
+      findAgents({ homeDirectory, plugins: plugins(), isBuiltin: true }),
+    ])
     const agents = new Map<string, AgentDefinition>()
-    for (const agent of [...(host.settings.current.agent_definitions ?? []), ...found.agents])
+    for (const agent of [
+      ...(host.settings.current.agent_definitions ?? []),
+      ...project.agents,
+      ...found.agents,
+    ])
       if (!agents.has(agent.name)) agents.set(agent.name, agent)
     const all = [...agents.values()]
     const isBrowsing = (await availableToolNames()).includes('browser_tool_set')
@@ -110,7 +121,7 @@ export class TaskRunner implements TaskExecutor {
     this.agents = all.filter(
       (agent) => agentIssue(agent) === undefined && (isBrowsing || !needsBrowser(agent)),
     )
-    for (const issue of [...found.issues, ...all.map(agentIssue)])
+    for (const issue of [...project.issues, ...found.issues, ...all.map(agentIssue)])
       if (issue !== undefined) logLine('warn', 'an agent was skipped', { conversation: parent, issue })
   }
 

@@ -6,7 +6,7 @@ import { failureEvents, statusUpdate, userMessage } from '../events/event-drafts
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
 import { McpFailure } from '../runtime/mcp-connections.ts'
-import type { ConversationState } from '../state/state.ts'
+import { type ConversationState, isAwaitingConsent } from '../state/state.ts'
 import { callModel } from './call-model.ts'
 import { conclude } from './conclude.ts'
 import { type CondenseStepResult, condenseStep } from './condense-step.ts'
@@ -63,6 +63,7 @@ export class AgentLoop {
     const runtime = await this.#prepareRuntime(signal)
     if (signal.aborted) return
     const context = this.#context
+    if (runtime.repository.isPending) return await this.#waitForConsent(runtime)
     const { writer, deps } = context
     const limit = runtime.settings.agent.tool_concurrency_limit
     const scope = this.#scope(runtime)
@@ -81,6 +82,16 @@ export class AgentLoop {
       think: () => callModel(scope, signal),
     }
     await steps[next(context.state)]()
+  }
+
+  async #waitForConsent({ repository }: AgentRuntime): Promise<void> {
+    const { appendPatiently } = this.#context
+    await appendPatiently((now) =>
+      now.status === 'running' ? [statusUpdate('waiting_for_confirmation')] : [],
+    )
+    // A decision before the status was written has continued nothing.
+    if (await repository.hasNewVerdict())
+      await appendPatiently((now) => (isAwaitingConsent(now) ? [statusUpdate('running')] : []))
   }
 
   #scope(runtime: AgentRuntime): StepScope {

@@ -2,9 +2,10 @@ import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { AgentContext, HookConfig, Llm } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
-import { type TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
+import { hasTaskTool, type TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
 import type { Model, ModelTool } from '../../llm/model.ts'
 import { ConversationExtensions, mergeHooks, mergeServers } from '../../plugins/extensions.ts'
+import { RepositoryAccess } from '../../repository/repository-access.ts'
 import type { ServerPlace } from '../../shell/server-access.ts'
 import { loadSkills } from '../../skills/load.ts'
 import { SkillSet } from '../../skills/skill-set.ts'
@@ -14,7 +15,6 @@ import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { textMessage } from '../events/event-drafts.ts'
-import { loadHooks } from '../hooks/config.ts'
 import { Hooks } from '../hooks/hooks.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import { replyText } from '../view/content-blocks.ts'
@@ -29,7 +29,8 @@ interface RuntimeParts {
   readonly settings: ResolvedSettings
   readonly toolContext: ToolContext
   /** The hooks without those of plugins. */
-  readonly projectHooks: HookConfig | undefined
+  readonly ownHooks: HookConfig | undefined
+  readonly repository: RepositoryAccess
   readonly extensions: ConversationExtensions
   readonly tasks: TaskRunner | undefined
   readonly skills: SkillSet
@@ -41,6 +42,7 @@ export class AgentRuntime {
   /** The settings at the time it was opened. */
   readonly settings: ResolvedSettings
   readonly workspace: Workspace
+  readonly repository: RepositoryAccess
   /** What plugins and the server add. */
   readonly extensions: ConversationExtensions
   /** The tasks for other agents; undefined where none can be given. */
@@ -52,7 +54,7 @@ export class AgentRuntime {
   readonly rules = new ProjectRules(() => this.skills)
   readonly evaluateWithCritic: EvaluateWithCritic | undefined
   readonly #context: ConversationContext
-  readonly #projectHooks: HookConfig | undefined
+  readonly #ownHooks: HookConfig | undefined
   readonly #mcp: McpConnections
   #modelTools: readonly ModelTool[] | undefined
 
@@ -67,7 +69,8 @@ export class AgentRuntime {
     this.skills = parts.skills
     this.tools = parts.tools
     this.model = this.openModel(agent.llm)
-    this.#projectHooks = parts.projectHooks
+    this.#ownHooks = parts.ownHooks
+    this.repository = parts.repository
     this.hooks = this.#openHooks()
     this.#mcp = new McpConnections({
       context,
@@ -109,25 +112,30 @@ export class AgentRuntime {
       isConfined: deps.isConfined,
       reserved: deps.server?.directories ?? [],
     })
-    const hooksLoading =
-      settings.hook_config === undefined
-        ? loadHooks(workspace.directory, homeDirectory)
-        : Promise.resolve({ config: settings.hook_config, issues: [] })
+    const repository = await RepositoryAccess.open({
+      directory: workspace.directory,
+      homeDirectory,
+      consents: deps.repositoryConsents,
+      mayWait: settings.parent_conversation_id === undefined,
+      usesHooks: settings.hook_config === undefined,
+      usesAgents: deps.childConversations !== undefined && hasTaskTool(agent),
+    })
+    const ownHooks = settings.hook_config ?? repository.hooks
     const tasks = TaskRunner.open({
       parent: id,
       host,
       deps,
-      directory: workspace.directory,
       plugins: pluginDirectories,
       // A task's own conversation has the hooks of the server's plugins.
-      hooks: async () => mergeHooks((await hooksLoading).config, extensions.ownPlugins),
+      hooks: async () => mergeHooks(ownHooks, extensions.ownPlugins),
+      projectAgents: () => repository.agents(),
       skills: async (taskContext) => (await findSkills(taskContext)).skills,
     })
     const toolContext = { workspace, secrets, directory, ...(tasks === undefined ? {} : { tasks }) }
-    const [hooks, tools] = await Promise.all([hooksLoading, openAgentTools(settings, toolContext)])
-    for (const issue of [...loaded.issues, ...hooks.issues, ...extensions.issues])
+    const tools = await openAgentTools(settings, toolContext)
+    for (const issue of [...loaded.issues, ...repository.issues, ...extensions.issues])
       deps.logLine('warn', 'a file of the project was skipped', { conversation: id, issue })
-    const loadedParts = { projectHooks: hooks.config, extensions, tasks, skills, tools }
+    const loadedParts = { ownHooks, repository, extensions, tasks, skills, tools }
     return new AgentRuntime({ context, settings, toolContext, ...loadedParts })
   }
 
@@ -216,7 +224,7 @@ export class AgentRuntime {
   #openHooks(): Hooks {
     const { id, deps, secrets, wire } = this.#context
     return new Hooks({
-      config: mergeHooks(this.#projectHooks, this.extensions.plugins),
+      config: mergeHooks(this.#ownHooks, this.extensions.plugins),
       workspace: this.workspace,
       conversation: id,
       askModel: async ({ system, prompt }, signal) => {

@@ -3,6 +3,7 @@ import type { AppendOptions, Snapshot } from '@slipway/storage'
 import type { TaskDeps } from '../../agents/tasks/task-runner.ts'
 import type { OpenModel } from '../../llm/model.ts'
 import type { ExtensionProvider } from '../../plugins/extensions.ts'
+import type { RepositoryConsents } from '../../repository/repository-access.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import type { RunMonitor } from './instrumentation.ts'
 
@@ -30,6 +31,8 @@ export interface ConversationDeps extends TaskDeps {
   readonly acquireRunSlot?: (signal: AbortSignal) => Promise<() => void>
   /** Source of plugins; without it a conversation has none. */
   readonly extensions?: ExtensionProvider | undefined
+  /** Decides whether hooks and agents of a repository may run; without it none does. */
+  readonly repositoryConsents?: RepositoryConsents | undefined
 }
 
 /** The data of a conversation beside its log. */

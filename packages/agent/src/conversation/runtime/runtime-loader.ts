@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type ExtensionSource, Problem } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
+import { noticeEvent } from '../../repository/repository-access.ts'
 import type { ConversationState } from '../state/state.ts'
 import { AgentRuntime } from './agent-runtime.ts'
 import type { ConversationContext } from './conversation-context.ts'
@@ -41,10 +42,15 @@ export class RuntimeLoader {
     return await this.#runtime?.catch(() => undefined)
   }
 
-  /** Connects MCP servers, runs session_start hooks once and writes the system prompt if there is none. */
+  /**
+   * Connects MCP servers, runs session_start hooks once and writes the system prompt if there is none. Does none of
+   * it while the runtime waits for consent to what the repository brings.
+   */
   async prepare(signal: AbortSignal): Promise<AgentRuntime> {
     const { secrets } = this.#context
-    const runtime = await this.open()
+    const runtime = await this.#openDecided()
+    await this.#context.appendPatiently((now) => noticeEvents(now, runtime))
+    if (runtime.repository.isPending) return runtime
     await runtime.connect(signal)
     await this.#savePlugins(runtime)
     if (!this.#hasSessionStarted) {
@@ -56,6 +62,15 @@ export class RuntimeLoader {
     if (!this.#context.state.hasSystemPrompt)
       await this.#context.appendPatiently((now) => this.systemPromptEvents(now, runtime))
     return runtime
+  }
+
+  /** The runtime, opened again when the user has decided what it waited for. */
+  async #openDecided(): Promise<AgentRuntime> {
+    const runtime = await this.open()
+    if (!(await runtime.repository.hasNewVerdict())) return runtime
+    this.#runtime = undefined
+    await runtime.close()
+    return await this.open()
   }
 
   /** The SystemPromptEvent, once; it lists the tools, so it waits for MCP servers. */
@@ -121,6 +136,15 @@ export class RuntimeLoader {
         if (!(error instanceof Problem && error.code === 'conflict')) throw error
       })
   }
+}
+
+/** Tells once of each decision about the repository. */
+function noticeEvents(now: ConversationState, { repository }: AgentRuntime): EventDraft[] {
+  const { notice } = repository
+  const { id, decision } = now.repositoryConsent ?? {}
+  return notice === undefined || (notice.id === id && notice.decision === decision)
+    ? []
+    : [noticeEvent(notice)]
 }
 
 /** Which plugin it is, and whether the model knows of it. */

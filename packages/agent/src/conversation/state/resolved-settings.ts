@@ -3,7 +3,7 @@ import type { Agent, StartConversationRequest } from '@slipway/protocol'
 /** What a conversation was started with, its agent resolved, secrets in clear. */
 export type ResolvedSettings = Omit<
   StartConversationRequest,
-  'agent' | 'agent_settings' | 'agent_profile_id'
+  'agent' | 'agent_settings' | 'agent_profile_id' | 'repository_consent'
 > & {
   readonly agent: Agent
 }

@@ -7,6 +7,8 @@ import {
   executionStatus,
   type GoalState,
   goalState,
+  type RepositoryConsentState,
+  repositoryConsentState,
   type SecurityAnalyzer,
   type SecurityRisk,
   securityAnalyzer,
@@ -33,7 +35,9 @@ const plainMembers = [
   ...(['hasSystemPrompt', 'hasMessage', 'inputs', 'analyzer'] as const),
 ] as const
 /** Members of a state that are saved as null when undefined. */
-const optionalMembers = ['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy'] as const
+const optionalMembers = [
+  ...(['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy', 'repositoryConsent'] as const),
+] as const
 
 type PlainMembers = Pick<ConversationState, (typeof plainMembers)[number]>
 type OptionalMembers = {
@@ -56,7 +60,7 @@ export interface SavedState extends PlainMembers, OptionalMembers {
 /** Members that follow the whole log and not the active branch. */
 const sharedMembers = [
   ...(['position', 'leafId', 'leafMoves', 'status'] as const),
-  ...(['statusSince', 'policy', 'analyzer', 'goal'] as const),
+  ...(['statusSince', 'policy', 'analyzer', 'goal', 'repositoryConsent'] as const),
 ] as const
 
 const maxRecentIds = 64
@@ -96,6 +100,8 @@ export class ConversationState {
   /** Set during the conversation; they override the settings. */
   policy: ConfirmationPolicy | undefined
   analyzer: SecurityAnalyzer | null | undefined
+  /** The last decision that the log tells about what the repository brings. */
+  repositoryConsent: RepositoryConsentState | undefined
   /** User messages since the last turn of the model, in order. */
   inputs: { readonly id: string; readonly position: number }[] = []
   #recentIds: string[] = []
@@ -287,6 +293,8 @@ export class ConversationState {
       for (const [id, reason] of Object.entries(value)) this.blockedMessages.set(id, String(reason))
       this.inputs = this.inputs.filter(({ id }) => !this.blockedMessages.has(id))
       this.isAwaiting = false
+    } else if (key === 'repository_consent') {
+      this.repositoryConsent = repositoryConsentState.safeParse(value).data ?? this.repositoryConsent
     } else if (key === 'confirmation_policy') {
       this.policy = confirmationPolicy.safeParse(value).data ?? this.policy
     } else if (key === 'security_analyzer') {
@@ -295,6 +303,13 @@ export class ConversationState {
       this.analyzer = isCleared ? null : (securityAnalyzer.safeParse(value).data ?? this.analyzer)
     }
   }
+}
+
+/** Whether a run waits for consent to what the repository brings, and for nothing else. */
+export function isAwaitingConsent(state: ConversationState): boolean {
+  const { status, repositoryConsent } = state
+  const isPending = status === 'waiting_for_confirmation' && repositoryConsent?.decision === 'pending'
+  return isPending && state.openActions().length === 0
 }
 
 function pick<T extends object>(from: T, names: readonly (keyof T)[]): Partial<T> {

@@ -19,11 +19,17 @@ import type {
   ModelResult,
   OpenModel,
 } from '../../llm/model.ts'
+import type { RepositoryConsents } from '../../repository/repository-access.ts'
 import { Conversation } from '../conversation.ts'
 import type { TransientUpdate } from '../events/transient-updates.ts'
 import type { ConversationDeps, ConversationStore } from '../runtime/deps.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import type { LogEvent, LogEventOf } from '../view/log-event.ts'
+
+/** Everything that a repository brings may run. */
+export const trustedRepositories: RepositoryConsents = {
+  check: async () => ({ id: '', verdict: 'trusted' }),
+}
 
 /** What a model of a test answers: a text, calls, or whatever is given besides. */
 export interface FakeTurn {
@@ -218,6 +224,7 @@ export class TestConversation {
       environment: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: directory },
       directory: join(directory, 'conversations'),
       isConfined: true,
+      repositoryConsents: trustedRepositories,
       ...this.#options.deps,
       ...more.deps,
     }

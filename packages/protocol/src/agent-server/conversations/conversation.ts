@@ -17,6 +17,7 @@ import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer }
 import { agentDefinition } from '../agents/agent-definition.ts'
 import { extensionSource } from '../extensions/extension.ts'
 import { llm } from '../llm/llm.ts'
+import { repositoryDecision } from '../repositories/consent.ts'
 
 /** What a conversation is doing. */
 export const executionStatus = z
@@ -101,6 +102,10 @@ export const startConversationRequest = z
     ),
     plugins: nullAsUndefined(z.array(extensionSource).max(50)),
     hook_config: nullAsUndefined(hookConfig),
+    repository_consent: nullAsUndefined(repositoryDecision).meta({
+      description:
+        'Decides about the hooks and agents that the working directory brings now, as the route does.',
+    }),
     tags: nullAsUndefined(tags),
     user_id: nullAsUndefined(z.string()),
     autotitle: trueByDefault,

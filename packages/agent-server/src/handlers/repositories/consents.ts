@@ -1,0 +1,29 @@
+import { resolve } from 'node:path'
+import { readRepositoryCode } from '@slipway/agent'
+import type { Handlers } from '@slipway/http'
+import type { repositoryConsentRoutes } from '@slipway/protocol'
+import type { ConversationRegistry } from '../../conversations/registry.ts'
+import type { RepositoryConsents } from '../../repositories/repository-consents.ts'
+
+export function repositoryConsentHandlers(options: {
+  readonly consents: RepositoryConsents
+  readonly registry: Pick<ConversationRegistry, 'resumeAfterConsent'>
+}): Handlers<typeof repositoryConsentRoutes> {
+  const { consents, registry } = options
+  const { trust } = consents
+  return {
+    listRepositoryConsents: async () => ({ json: { trust, items: await consents.list() } }),
+    async inspectRepository({ body }) {
+      const code = await readRepositoryCode(resolve(body.directory))
+      return { json: { trust, items: code.items.length === 0 ? [] : [await consents.register(code)] } }
+    },
+    async decideRepositoryConsent({ params: { consent_id }, body }) {
+      const consent = await consents.decide(consent_id, body.decision)
+      await registry.resumeAfterConsent(consent_id)
+      return { json: consent }
+    },
+    revokeRepositoryConsent: async ({ params: { consent_id } }) => ({
+      json: await consents.revoke(consent_id),
+    }),
+  }
+}

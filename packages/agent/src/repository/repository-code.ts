@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto'
+import { realpath } from 'node:fs/promises'
+import { relative } from 'node:path'
+import { hookEvents, type RepositoryCodeItem } from '@slipway/protocol'
+import { type FoundAgents, findAgents } from '../agents/find-agents.ts'
+import { type LoadedHooks, loadHooks } from '../conversation/hooks/config.ts'
+import { ellipsize } from '../skills/skill.ts'
+import { repositoryPath } from './repository-path.ts'
+
+const hooksFile = '.openhands/hooks.json'
+const maxItems = 200
+const maxCommandChars = 1_000
+
+/** What a repository brings that runs, or that decides what runs: hooks, agents and their MCP commands. */
+export interface RepositoryCode {
+  /** The real path of the repository; of a git worktree that of its main worktree. */
+  readonly repository: string
+  /** SHA-256 of all of it, as it was read. */
+  readonly hash: string
+  /** What would run, for people. At most 200; longer commands are cut, and show it. */
+  readonly items: readonly RepositoryCodeItem[]
+  readonly hooks: LoadedHooks
+  readonly agents: FoundAgents
+}
+
+/** What the working directory brings; `items` is empty when there is nothing. Never rejects. */
+export async function readRepositoryCode(directory: string): Promise<RepositoryCode> {
+  const root = await realpath(directory).catch(() => directory)
+  const [hooks, agents] = await Promise.all([loadHooks(root), findAgents({ project: root })])
+  const pathOf = (source: string | undefined) => relative(root, source ?? '')
+  const definitions = agents.agents.map((agent) => ({ ...agent, source: pathOf(agent.source) }))
+  const content = JSON.stringify([hooks.config ?? null, definitions])
+  return {
+    repository: await repositoryPath(root),
+    hash: createHash('sha256').update(content).digest('hex'),
+    items: cutItems([...hookItems(hooks.config, hooksFile), ...definitions.flatMap(agentItems)]),
+    hooks,
+    agents,
+  }
+}
+
+function cutItems(items: RepositoryCodeItem[]): RepositoryCodeItem[] {
+  const rest = items.length - maxItems
+  if (rest <= 0) return items
+  return [
+    ...items.slice(0, maxItems),
+    { kind: 'agent', path: '', name: `and ${rest} more that are not shown`, command: null },
+  ]
+}
+
+function hookItems(config: LoadedHooks['config'], path: string): RepositoryCodeItem[] {
+  if (config === undefined) return []
+  return hookEvents.flatMap((event) =>
+    config[event].flatMap(({ hooks }) =>
+      hooks.map((hook) => ({
+        kind: 'hook' as const,
+        path,
+        name: event,
+        command: ellipsize(hook.type === 'command' ? hook.command : (hook.prompt ?? ''), maxCommandChars),
+      })),
+    ),
+  )
+}
+
+function agentItems(agent: FoundAgents['agents'][number]): RepositoryCodeItem[] {
+  const path = agent.source ?? ''
+  const servers = Object.entries(agent.mcp_config ?? {}).map(([name, server]) => ({
+    kind: 'mcp_server' as const,
+    path,
+    name,
+    command: ellipsize(serverText(server), maxCommandChars),
+  }))
+  const own = { kind: 'agent' as const, path, name: agent.name, command: null }
+  return [own, ...hookItems(agent.hooks, path), ...servers]
+}
+
+function serverText(server: Readonly<Record<string, unknown>>): string {
+  const { command, args, url } = server
+  return typeof command === 'string'
+    ? [command, ...(Array.isArray(args) ? args : [])].join(' ')
+    : String(url ?? '')
+}
