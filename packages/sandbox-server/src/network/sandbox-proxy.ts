@@ -10,6 +10,7 @@ type AuthenticateCaller = (header: Header) => Promise<Scope & { readonly scopes:
 interface ProxiedSandboxes {
   find(ids: readonly string[]): Promise<(SandboxRow | undefined)[]>
   addresses(row: SandboxRow): Readonly<Record<string, string>>
+  findByKey(key: string): Promise<SandboxRow | undefined>
   touch(id: string): void
 }
 
@@ -18,8 +19,8 @@ const ownCookie = /^(api_key|keycloak_auth\w*)=/
 
 /**
  * Sandboxes below this server. An agent server checks its key, and has routes without one; a worker checks nothing, so
- * the session key or a key of the owner is required here. With any other key a sandbox is as unknown as one that
- * does not exist. Never resumes a sandbox, and forwards no credentials of this server.
+ * the session key or a key of the owner is required here. With a key of somebody else a sandbox is as
+ * unknown as one that does not exist; an invalid key is none. Never resumes a sandbox, and forwards no credentials of this server.
  */
 export function sandboxProxyRoute(deps: {
   readonly sandboxes: ProxiedSandboxes
@@ -27,6 +28,10 @@ export function sandboxProxyRoute(deps: {
   readonly authenticateCaller: AuthenticateCaller
 }): ProxyRoute {
   const { sandboxes, authenticateCaller } = deps
+  const isOfOtherSandbox = async (keys: readonly (string | undefined)[]) => {
+    const found = keys.map((key) => (key === undefined ? undefined : sandboxes.findByKey(key)))
+    return (await Promise.all(found)).some((row) => row !== undefined)
+  }
   return {
     prefix: '/sandboxes/{sandbox_id}/{name}',
     isUntrusted: true,
@@ -34,9 +39,18 @@ export function sandboxProxyRoute(deps: {
       const name = Object.keys(proxyPathNames).find((known) => proxyPathNames[known] === params.name)
       const [row] = await sandboxes.find([params.sandbox_id ?? ''])
       const isAgent = name === 'AGENT_SERVER'
-      const isOpen = isAgent && !hasCredentials(header)
       const scope = isAgent || (/^(?:GET|HEAD)$/.test(method) && !isUpgrade) ? 'read' : 'write'
-      if (!isOpen) await requireAccess(row, header, { isAgent, scope, authenticateCaller })
+      const isOpen = await requireAccess(row, header, {
+        isAgent,
+        scope,
+        authenticateCaller,
+        isOfOtherSandbox,
+      })
+        .then(() => false)
+        .catch((error: unknown) => {
+          if (isAgent && error instanceof Problem && error.code === 'unauthorized') return true
+          throw error
+        })
       if (row === undefined || name === undefined) throw notFoundProblem()
       const isRunning = row.status === 'RUNNING' && row.wanted === 'running'
       if (!isRunning) throw isOpen ? notFoundProblem() : notRunningProblem(row)
@@ -53,23 +67,19 @@ interface AccessRule {
   readonly isAgent: boolean
   readonly scope: KeyScope
   readonly authenticateCaller: AuthenticateCaller
+  isOfOtherSandbox(keys: readonly (string | undefined)[]): Promise<boolean>
 }
 
-/** Problems: `not_found` for keys of others, `unauthorized` without a key, `forbidden` without the scope. */
+/** Problems: `not_found` for keys of others, `unauthorized` without a valid one, `forbidden` without the scope. */
 async function requireAccess(row: SandboxRow | undefined, header: Header, rule: AccessRule): Promise<void> {
-  const { isAgent, scope, authenticateCaller } = rule
+  const { isAgent, scope, authenticateCaller, isOfOtherSandbox } = rule
   const keys = isAgent ? [header('x-session-api-key'), bearerOf(header)] : [header('x-session-api-key')]
   if (row !== undefined && keys.some((key) => key !== undefined && isSessionKey(row, key))) return
-  const caller = await authenticateCaller(header).catch((error: unknown) => {
-    throw isAgent && error instanceof Problem && error.code === 'unauthorized' ? notFoundProblem() : error
-  })
+  if (await isOfOtherSandbox(keys)) throw notFoundProblem()
+  const caller = await authenticateCaller(header)
   if (!ownedBy(caller).includes(row)) throw notFoundProblem()
   if (!caller.scopes.includes(scope))
     throw new Problem('forbidden', `This key may not do that: it needs the scope ${scope}.`)
-}
-
-function hasCredentials(header: Header): boolean {
-  return ['authorization', 'x-session-api-key', 'x-access-token'].some((name) => Boolean(header(name)))
 }
 
 function bearerOf(header: Header): string | undefined {
