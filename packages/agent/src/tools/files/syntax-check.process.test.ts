@@ -1,10 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
-import { beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test, vi } from 'vitest'
 import { ToolFixtures } from '../testing/fixtures.ts'
 import { openEdit, openWriteFile } from './edit.ts'
 import { openFileEditor } from './file-editor.ts'
 import { brokenSyntax } from './syntax-check.ts'
+
+// Each parser is asked again until it answers in time.
+vi.setConfig({ testTimeout: 240_000 })
 
 let fixtures: ToolFixtures
 beforeEach(async () => {

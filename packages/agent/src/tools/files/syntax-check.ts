@@ -7,8 +7,8 @@ const maxYamlChars = 100_000
 const timeoutMs = 1000
 const maxIssueChars = 300
 
-/** What is wrong with the syntax of a text, or undefined. */
-type Check = (text: string, workspace: Workspace) => Promise<string | undefined>
+/** What is wrong with the syntax of a text, or undefined; null when there was no answer in time. */
+type Check = (text: string, workspace: Workspace) => Promise<string | undefined | null>
 
 const checks: Readonly<Record<string, Check>> = {
   '.json': async (text) => jsonIssue(text),
@@ -40,7 +40,7 @@ export async function brokenSyntax(
   if (/(?:^|\/)(?:[tj]sconfig[^/]*|devcontainer)\.json$|\/\.vscode\//.test(path)) return ''
   if (check === undefined || after.length > maxChars || after.trim() === '') return ''
   const issue = await check(after, workspace)
-  if (issue === undefined) return ''
+  if (issue === undefined || issue === null) return ''
   const wasBroken =
     before !== undefined && (before.length > maxChars || (await check(before, workspace)) !== undefined)
   return wasBroken ? '' : `\n[The syntax of ${path} is broken now: ${issue.trim().slice(0, maxIssueChars)}]`
@@ -78,7 +78,7 @@ try {
   console.log((line === undefined ? '' : 'line ' + line + ': ') + error.message)
 }`
 
-async function scriptIssue(text: string, workspace: Workspace): Promise<string | undefined> {
+async function scriptIssue(text: string, workspace: Workspace): Promise<string | undefined | null> {
   // The parser knows no JSX.
   if (/<(?:\/?[A-Za-z][\w.]*(?:\s[^<>]*)?\/?)?>/.test(text) && /<\/|\/>/.test(text)) return undefined
   const args = ['--no-warnings', '--input-type=module', '-e', scriptProgram]
@@ -94,11 +94,11 @@ except SyntaxError as e:
 except ValueError:
     pass`
 
-async function pythonIssue(text: string, workspace: Workspace): Promise<string | undefined> {
+async function pythonIssue(text: string, workspace: Workspace): Promise<string | undefined | null> {
   return await programIssue('python3', ['-I', '-S', '-c', pythonProgram], text, workspace)
 }
 
-async function shellIssue(text: string, workspace: Workspace): Promise<string | undefined> {
+async function shellIssue(text: string, workspace: Workspace): Promise<string | undefined | null> {
   if (/^#!(?!.*\b(?:ba)?sh\b)/.test(text)) return undefined
   const check = ['--noprofile', '--norc', '-O', 'extglob', '-n']
   const { exitCode, stderr } = await workspace.run('bash', check, { input: text, timeoutMs })
@@ -106,16 +106,17 @@ async function shellIssue(text: string, workspace: Workspace): Promise<string | 
     .toString()
     .split('\n')[0]
     ?.replace(/^bash: /, '')
-  return exitCode === 2 && message ? message : undefined
+  if (exitCode === 0) return undefined
+  return exitCode === 2 && message ? message : null
 }
 
-/** The first line of a program's output; undefined when it wrote none, failed or took too long. */
+/** The first line of a program's output; undefined when it wrote none, null when it failed or took too long. */
 async function programIssue(
   program: string,
   args: readonly string[],
   input: string,
   workspace: Workspace,
-): Promise<string | undefined> {
+): Promise<string | undefined | null> {
   const { exitCode, stdout } = await workspace.run(program, args, { input, timeoutMs })
-  return exitCode === 0 ? stdout.toString().split('\n')[0] || undefined : undefined
+  return exitCode === 0 ? stdout.toString().split('\n')[0] || undefined : null
 }
