@@ -6,7 +6,7 @@ import { authFrame, eventsSocketQuery, positionedEvent } from '../events/socket.
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '3b42ee7d163b447cb468ed4a4cd5b6377cce71df7b8d8f7ef6ab19bba081a849'
+const expectedHash = '4fb79c3f32ff359ca28f15c840b045caa860d0c72251fbc680d2226aba5292c8'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent, bashSocketQuery].map((schema) =>
