@@ -126,7 +126,7 @@ test(
   'after kills and restarts during event ingest the server has every log',
   async () => {
     await using server = await SandboxServer.open()
-    const box = await server.startRunningSandbox()
+    const box = await server.direct(await server.startRunningSandbox())
     const runs = [
       await createConversation(box, [
         ...Array.from({ length: 8 }, (_, n) => bashStep(`sleep 0.3; echo ${n}`)),
@@ -159,8 +159,9 @@ test(
 test(
   'a connection that drops, cuts, delays and refuses requests loses no event and duplicates none',
   async () => {
-    await using server = await SandboxServer.open()
-    const box = await server.startRunningSandbox()
+    // On the network of the machine a sandbox reaches the server by its port.
+    await using server = await SandboxServer.open({ env: { SLIPWAY_SANDBOX_NETWORK: 'shared' } })
+    const box = await server.direct(await server.startRunningSandbox())
     await server.stop()
     // The server moves to another port, and the proxy that injects faults gets its address.
     const port = await freePort()
@@ -205,7 +206,7 @@ test(
   'a long backlog without a receiver does not fill the memory of the agent server',
   async () => {
     await using server = await SandboxServer.open()
-    const box = await server.startRunningSandbox()
+    const box = await server.direct(await server.startRunningSandbox())
     // Logs like the following ones, so that their own cost is not counted.
     const begun: string[] = []
     for (let count = 0; count < 2; count++) begun.push(await importLog(box, 4_000, 4_000))
@@ -231,7 +232,7 @@ test(
   'a conversation that started and ended while the server was down is ingested with its owner',
   async () => {
     await using server = await SandboxServer.open()
-    const box = await server.startRunningSandbox()
+    const box = await server.direct(await server.startRunningSandbox())
     await server.stop('SIGKILL')
     const id = await createConversation(box, [bashStep('echo alone'), finishStep('Alone.')])
     await (await fetchInSandbox(box, `/api/conversations/${id}/events/stream?until=idle`)).text()

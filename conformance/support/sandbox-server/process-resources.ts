@@ -13,14 +13,14 @@ export async function listProcessResources(data: string, id = ''): Promise<strin
   const folder = join(data, 'sandboxes')
   const pids = await findProcesses(join(folder, id))
   const [listeners, mounts, groups, files] = await Promise.all([
-    findListeningPorts(pids.map(({ pid }) => pid)),
+    findListeners(pids.map(({ pid }) => pid)),
     findMounts(join(folder, id)),
     findCgroups(data, id),
     listSandboxFiles(folder, id),
   ])
   return [
     ...pids.map(({ pid, command }) => `process ${pid} ${command}`),
-    ...listeners.map((port) => `listener ${port}`),
+    ...listeners.map((address) => `listener ${address}`),
     ...mounts.map((path) => `mount ${path}`),
     ...groups.map((path) => `control group ${path}`),
     ...files.map((name) => `file ${name}`),
@@ -100,8 +100,8 @@ async function refersTo(pid: number, folder: string): Promise<boolean> {
   return (mounts ?? '').split('\n').some((line) => (line.split(' ')[3] ?? '').includes(`${folder}/`))
 }
 
-/** Ports on which these processes listen. */
-async function findListeningPorts(pids: readonly number[]): Promise<string[]> {
+/** Ports and Unix sockets on which these processes listen. */
+async function findListeners(pids: readonly number[]): Promise<string[]> {
   const found = new Set<string>()
   for (const pid of pids) {
     const handles = await readdir(`/proc/${pid}/fd`).catch(() => [])
@@ -115,6 +115,10 @@ async function findListeningPorts(pids: readonly number[]): Promise<string[]> {
         const port = Number.parseInt(columns[1]?.split(':').at(-1) ?? '', 16)
         if (columns[3] === '0A' && own.has(columns[9] ?? '')) found.add(String(port))
       }
+    }
+    for (const line of (await readText(`/proc/${pid}/net/unix`)).split('\n').slice(1)) {
+      const [, , , flags, , , inode = '', path = ''] = line.trim().split(/\s+/)
+      if (flags === '00010000' && own.has(inode)) found.add(path || inode)
     }
   }
   return [...found]

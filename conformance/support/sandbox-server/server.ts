@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { listEngineResources, removeEngineResources, type TestEngine } from './container-engine.ts'
+import { DirectAddress } from './direct-address.ts'
 import {
   cleanUpProcesses,
   listProcessResources,
@@ -72,6 +73,7 @@ export class SandboxServer implements AsyncDisposable {
   readonly data: string
   readonly #options: SandboxServerOptions
   readonly #output: string[] = []
+  readonly #directAddresses: DirectAddress[] = []
   #port: number
   #child: ChildProcess | undefined
 
@@ -256,6 +258,13 @@ export class SandboxServer implements AsyncDisposable {
     return await this.waitForStatus((await this.startSandbox(query)).id, 'RUNNING')
   }
 
+  /** The same sandbox, a process, with an address that does not lead through this server. */
+  async direct(sandbox: SandboxInfo): Promise<SandboxInfo> {
+    const address = await DirectAddress.open(join(this.data, 'sandboxes', sandbox.id))
+    this.#directAddresses.push(address)
+    return { ...sandbox, exposed_urls: [{ name: 'AGENT_SERVER', url: address.url, port: 0 }] }
+  }
+
   /**
    * The resources of its sandboxes (all, or one): processes, listeners, mounts, control groups, files,
    * containers, volumes. The server need not run.
@@ -288,6 +297,7 @@ export class SandboxServer implements AsyncDisposable {
       const left = await this.listResources()
       if (left.length > 0) throw new Error(`left after the end of the server:\n${left.join('\n')}`)
     } finally {
+      for (const address of this.#directAddresses) await address[Symbol.asyncDispose]()
       await this.stop('SIGKILL')
       await this.#cleanUp()
       await rm(this.data, { recursive: true, force: true })
