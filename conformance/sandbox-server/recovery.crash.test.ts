@@ -108,7 +108,7 @@ test(
         expect((await again).status).toBe(409)
         expect((await server.requestJson('POST', `/api/v1/sandboxes/${id}/resume`)).status).toBe(200)
         const box = await server.waitForStatus(id, 'RUNNING', ['PAUSED', 'MISSING'])
-        expect(box.session_api_key).toBe(known.sandbox.session_api_key)
+        expect(box.session_api_key).not.toBe(known.sandbox.session_api_key)
         await expectConsistent(server, box, known)
         known.sandbox = box
       }

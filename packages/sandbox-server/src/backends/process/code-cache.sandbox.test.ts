@@ -4,6 +4,7 @@ import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { chmod, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { unixFetch } from '@slipway/http'
 import { expect, onTestFinished, type TestContext, test } from 'vitest'
 import { observe } from '../backend.contract.ts'
 import type { Jail } from './bubblewrap/arguments.ts'
@@ -152,17 +153,17 @@ test('a sandbox of our own agent server reads it and cannot write it', {
   const key = 'sk-of-the-test'
   const order = at.createConfig({ env: { SLIPWAY_SESSION_API_KEY: key } })
   await at.backend.start(order)
-  const { addresses } = await observe(at.backend, order.id)
+  const address = async () => (await observe(at.backend, order.id)).addresses.AGENT_SERVER
   const run = async (command: string) => {
-    const response = await fetch(`${addresses.AGENT_SERVER}/api/bash/execute_bash_command`, {
+    const response = await unixFetch(`${await address()}/api/bash/execute_bash_command`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-session-api-key': key },
       body: JSON.stringify({ command }),
     })
     return String(JSON.parse(await response.text()).stdout ?? '').trim()
   }
-  await expectSoon(() =>
-    fetch(`${addresses.AGENT_SERVER}/ready`).then(
+  await expectSoon(async () =>
+    unixFetch(`${await address()}/ready`).then(
       (response) => response.ok,
       () => false,
     ),

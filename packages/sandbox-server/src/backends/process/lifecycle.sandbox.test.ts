@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { observe, probeScript, runInside, waitAlive, waitForValue } from '../backend.contract.ts'
@@ -169,27 +168,6 @@ for (const [name, options] of kinds) {
     expect(readFileSync(join(outside, 'file'), 'utf8')).toBe('x')
   })
 }
-
-test('a port that another program takes first is replaced', {
-  timeout: 3 * minuteMs,
-}, async () => {
-  const at = await open()
-  const late = `setTimeout(() => {${probeScript}}, require('node:fs').existsSync('again') ? 0 : 1500)
-    require('node:fs').writeFileSync('again', '')`
-  const order = at.createConfig({ command: at.node(late) })
-  await at.backend.start(order)
-  const first = await observe(at.backend, order.id)
-  const port = Number(new URL(first.addresses.AGENT_SERVER ?? '').port)
-  const thief = createServer()
-  await new Promise<void>((resolve) => thief.listen(port, '127.0.0.1', resolve))
-  onTestFinished(() => void thief.close())
-  const now = await waitForValue(async () => {
-    const each = await observe(at.backend, order.id)
-    return each.state === 'running' && each.epoch !== first.epoch ? each : undefined
-  }, 'another start')
-  expect(now.addresses.AGENT_SERVER).not.toBe(first.addresses.AGENT_SERVER)
-  await waitAlive(at.backend, order.id)
-})
 
 test('endless output fills no disk, and its end is stored', {
   timeout: 3 * minuteMs,
