@@ -25,7 +25,11 @@ function dataDirectory() {
 }
 
 async function startServer(data: string, wrapper: readonly string[] = []) {
-  const server = await startProcess([agentServerMain, '--port', '0', '--data', data], {}, wrapper)
+  const server = await startProcess(
+    [agentServerMain, '--port', '0', '--data', data],
+    { SLIPWAY_NO_KEY: '1' },
+    wrapper,
+  )
   return { ...server, [Symbol.asyncDispose]: async () => void (await server.stop('SIGKILL')) }
 }
 

@@ -31,7 +31,11 @@ async function openServer({
   const data = directory ?? join(base, 'data')
   const mount = `mkdir "$0" && mount -t tmpfs -o size=${diskMiB}m none "$0" && exec "$@"`
   const wrapper = diskMiB === undefined ? [] : ['unshare', '-m', 'sh', '-c', mount, data]
-  const server = await startProcess([agentServerMain, '--port', '0', '--data', data], {}, wrapper)
+  const server = await startProcess(
+    [agentServerMain, '--port', '0', '--data', data],
+    { SLIPWAY_NO_KEY: '1' },
+    wrapper,
+  )
   const api = new AgentServerApi({ url: server.url, headers: {} })
   const pid = String(server.pid)
   return {
