@@ -24,6 +24,7 @@ const otherShellBlocks: Readonly<Record<string, string>> = {
   'npx slipway sandbox-server': 'it runs until it is stopped; readme.sandbox.test.ts starts this server',
   'export SLIPWAY_API_KEY': 'readme.sandbox.test.ts runs it',
   'npx slipway app start': 'readme.sandbox.test.ts runs it',
+  'npm run contract': 'it takes minutes; conformance/contract/contract.crash.test.ts runs the same programs',
   'npm run image': 'it needs a container engine; .ci/engines builds the image',
 }
 const logBlock = "ID=$(npx node -p 'crypto.randomUUID()')\nnpx slipway import"
