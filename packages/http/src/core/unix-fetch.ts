@@ -1,6 +1,6 @@
 import { type ClientRequest, type IncomingMessage, request as open } from 'node:http'
 import { pipeline } from 'node:stream/promises'
-import { unixSocketPath } from './unix-socket.ts'
+import { singleUseAgent, unixSocketPath } from './unix-socket.ts'
 
 /**
  * `fetch` that also supports Unix sockets: `http+unix://<percent-encoded path>/path?query`. On these it
@@ -18,7 +18,7 @@ export const unixFetch: typeof globalThis.fetch = async (input, init) => {
     path: (url.pathname || '/') + url.search,
     method: request.method,
     headers: requestHeaders(request, init?.body),
-    agent: false,
+    agent: singleUseAgent,
   })
   const abort = () => void outgoing.destroy()
   signal?.addEventListener('abort', abort)

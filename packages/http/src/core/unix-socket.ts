@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { lstatSync, type Stats, unlinkSync } from 'node:fs'
-import type { Server } from 'node:http'
+import { Agent, type Server } from 'node:http'
 import { connect } from 'node:net'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { errorCode } from '@slipway/shared/fs'
@@ -64,3 +64,20 @@ async function hasListener(path: string): Promise<boolean> {
     socket.destroy()
   }
 }
+
+/**
+ * Opens a connection for each request, which the client closes. A server that closes it after its answer may do
+ * so before the request has ended, and Node ends a request with an empty write: on a closed Unix socket that
+ * fails, and the answer is lost.
+ */
+class SingleUseAgent extends Agent {
+  constructor() {
+    super({ keepAlive: true })
+  }
+
+  override keepSocketAlive(): boolean {
+    return false
+  }
+}
+
+export const singleUseAgent = new SingleUseAgent()

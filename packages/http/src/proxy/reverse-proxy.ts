@@ -8,6 +8,7 @@ import { ClientDisconnected } from '../core/body.ts'
 import type { Reply } from '../core/handler.ts'
 import { writeRawError } from '../core/http-server.ts'
 import { type Exchange, emptyBody, endResponse, statusByCode } from '../core/reply.ts'
+import { singleUseAgent } from '../core/unix-socket.ts'
 import { reportError } from '../telemetry/report-error.ts'
 import type { TrafficMetrics } from '../telemetry/traffic-metrics.ts'
 import {
@@ -137,8 +138,9 @@ export class ReverseProxy {
     // With the method DELETE the library takes the body for empty and sends its bytes after the request.
     raw.method = 'POST'
     try {
-      const options = { target, method, toProxy: true, selfHandleResponse: true, connectTimeout: connectMs }
-      proxy.web(raw, res, options, fail)
+      const agent = target.protocol === 'http:' ? { agent: singleUseAgent } : {}
+      const answers = { selfHandleResponse: true, connectTimeout: connectMs }
+      proxy.web(raw, res, { target, method, toProxy: true, ...agent, ...answers }, fail)
     } catch (cause) {
       throw badGateway(cause)
     } finally {
