@@ -15,7 +15,8 @@ import { atMost, information, median, percentile, type ResultRow } from '../supp
 const writers = 8
 
 /**
- * From the start of the process to its first `/ready` after a kill under load, with a log of 100,000 events: p95 at
+ * From the start of the process to its first `/ready` after a kill under load, with a log of 100,000 events:
+ * p95 at
  * most a second.
  */
 export async function restart(bench: BenchContext): Promise<ResultRow[]> {

@@ -200,7 +200,7 @@ test('everything in the data directory is for the user of the server alone', asy
     { initial_message: { content: 'Go' } },
   )
   const events = await driver.waitUntilIdle(id)
-  // A tool that reads the key shows it to nobody.
+  // The key is redacted in the output of a tool.
   expect(JSON.stringify(events)).toContain('session.key')
   expect(JSON.stringify(events)).not.toContain(server.key)
   expect(await attack(server.url, join(directory, 'file'), { 'x-session-api-key': server.key })).toBe(200)

@@ -10,7 +10,9 @@ import { MessageLedger, readStream } from './message-ledger.ts'
 
 const tenYearsMs = 10 * 365 * 24 * 60 * 60 * 1000
 
-/** Shifts the clock of the server's process by the milliseconds in a file, which is read again every 10 ms. */
+/**
+ * Shifts the clock of the server's process by the milliseconds in a file, which is read again every 10 ms.
+ */
 const shiftedClock = (path: string) => `
 import { readFileSync } from 'node:fs'
 const RealDate = Date
@@ -33,7 +35,10 @@ globalThis.Date = class extends RealDate {
 }
 `
 
-/** Jumps of the wall clock by up to ten years in both directions, while messages are written and over restarts. */
+/**
+ * Jumps of the wall clock by up to ten years in both directions, while messages are written and over
+ * restarts.
+ */
 export const clocks: Guarantee = {
   promise: 'A wall clock that jumps changes no order: timestamps of a conversation only rise.',
   round: 'moves the clock of a server under load by up to ten years; each tenth time it is also restarted',

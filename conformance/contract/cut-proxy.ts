@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 
 /**
- * A TCP proxy that cuts every connection after a random number of answered bytes: at once on both sides, or on
+ * A TCP proxy that cuts every connection after a random number of answered bytes: at once on both sides, or
+ * on
  * the client's side without a word to the server, or after it has forwarded nothing for a while.
  */
 export class CutProxy implements AsyncDisposable {

@@ -12,7 +12,9 @@ import type { Guarantee } from './guarantee.ts'
 const deadlineMs = 60_000
 const eventsEach = 80
 
-/** One changed bit at a random place of a random file of a data directory whose server was stopped or killed. */
+/**
+ * One changed bit at a random place of a random file of a data directory whose server was stopped or killed.
+ */
 export const damage: Guarantee = {
   promise:
     'A changed bit in any file of the data directory is noticed: no wrong event is served, and nothing hangs.',
@@ -117,7 +119,10 @@ async function readDamaged(
   }
 }
 
-/** The text of an answer; undefined when the server refuses, breaks off or says in the stream that it cannot go on. */
+/**
+ * The text of an answer; undefined when the server refuses, breaks off or says in the stream that it cannot
+ * go on.
+ */
 async function read(api: AgentServerApi, path: string): Promise<string | undefined> {
   try {
     const response = await api.fetch(path, { signal: AbortSignal.timeout(deadlineMs) })
@@ -129,7 +134,10 @@ async function read(api: AgentServerApi, path: string): Promise<string | undefin
   }
 }
 
-/** In the directory of the stopped server the later messages do not exist: a page or a stream is a part of the other. */
+/**
+ * In the directory of the stopped server the later messages do not exist: a page or a stream is a part of the
+ * other.
+ */
 function isRight(answer: string, original: string): boolean {
   if (answer === original) return true
   const events = eventsOf(answer)

@@ -5,7 +5,8 @@ import { roundsOf } from './guarantee.ts'
 import { guarantees } from './guarantees.ts'
 
 /**
- * `npm run contract [-- NAME ...] [--rounds N] [--output FILE]`: shows every promise of CONTRACT.md against servers
+ * `npm run contract [-- NAME ...] [--rounds N] [--output FILE]`: shows every promise of CONTRACT.md against
+ * servers
  * that it starts, and prints what it measured. Exits with 1 when a promise is broken.
  */
 const { values, positionals } = parseArgs({

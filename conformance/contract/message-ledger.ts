@@ -1,7 +1,10 @@
 import { expect } from 'vitest'
 import type { AgentServerApi } from '../support/agent-server-api.ts'
 
-/** Writes messages to a server that may die, refuse or stand still, and verifies that what was acknowledged is stored. */
+/**
+ * Writes messages to a server that may die, refuse or stand still, and verifies that what was acknowledged is
+ * stored.
+ */
 export class MessageLedger {
   readonly conversations: readonly string[]
   /** By conversation: the acknowledged texts. */
@@ -23,7 +26,8 @@ export class MessageLedger {
   }
 
   /**
-   * Several writers send numbered messages, each to all conversations in turn, until the signal aborts. A request
+   * Several writers send numbered messages, each to all conversations in turn, until the signal aborts. A
+   * request
    * that gets no answer ends its writer; a refusal does not.
    */
   async write(
@@ -59,7 +63,8 @@ export class MessageLedger {
   }
 
   /**
-   * Every acknowledged message is stored once, in the order in which its writer sent them; positions have no gap,
+   * Every acknowledged message is stored once, in the order in which its writer sent them; positions have no
+   * gap,
    * and streams, pages and counts agree.
    */
   async verify(api: AgentServerApi): Promise<void> {

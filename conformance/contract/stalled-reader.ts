@@ -9,7 +9,7 @@ const eventBytes = 10_000_000
 
 /** Readers of a large export that stop reading. */
 export const stalledReaders: Guarantee = {
-  promise: 'Readers that stand still hold little memory and hinder nobody.',
+  promise: 'Readers that stand still hold little memory and delay no other request.',
   round: 'a reader of an export of 50 MB that reads nothing',
   share: 0.01,
   async run(rounds) {

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { bashStep as command, scriptedModel } from '../support/agent-driver.ts'
-import { type TestEngine, testEngine } from '../support/sandbox-server/container-engine.ts'
+import { defineForEachEngine, type TestEngine } from '../support/sandbox-server/container-engine.ts'
 import { fetchInSandbox, readSandboxRows, runInSandbox } from '../support/sandbox-server/crash-rounds.ts'
 import { EngineSandboxServer } from '../support/sandbox-server/engine-server.ts'
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
@@ -20,17 +20,9 @@ import {
 
 const limit = { timeout: 300_000 }
 
-for (const [name, variable] of [
-  ['docker', 'SLIPWAY_TEST_DOCKER_SOCKET'],
-  ['podman', 'SLIPWAY_TEST_PODMAN_SOCKET'],
-] as const) {
-  const engine = testEngine(variable)
-  if (engine === undefined) {
-    test.skip(`${name}: ${variable} is not set; \`.ci/engines npx vitest run <file>\` starts an engine and sets it`, () => {})
-  } else {
-    describe(name, () => defineEngineTests(name, engine))
-  }
-}
+defineForEachEngine((name, engine) => {
+  describe(name, () => defineEngineTests(name, engine))
+})
 
 function defineEngineTests(name: string, engine: TestEngine): void {
   const openContext = async (env: Readonly<Record<string, string>> = {}): Promise<TestContext> => {

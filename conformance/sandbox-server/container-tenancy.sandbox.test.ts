@@ -1,29 +1,24 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { type TestEngine, testEngine } from '../support/sandbox-server/container-engine.ts'
+import { defineForEachEngine, type TestEngine } from '../support/sandbox-server/container-engine.ts'
 import { runInSandbox } from '../support/sandbox-server/crash-rounds.ts'
 import { EngineSandboxServer } from '../support/sandbox-server/engine-server.ts'
 import type { SandboxInfo } from '../support/sandbox-server/server.ts'
 import { createUser } from '../support/sandbox-server/user.ts'
 
-/** What a tenant reaches from inside a container: nothing of this machine's loopback, its files, or another tenant. */
+/**
+ * What a tenant reaches from inside a container: nothing of this machine's loopback, its files, or another
+ * tenant.
+ */
 
 const limit = { timeout: 300_000 }
 
-for (const [name, variable] of [
-  ['docker', 'SLIPWAY_TEST_DOCKER_SOCKET'],
-  ['podman', 'SLIPWAY_TEST_PODMAN_SOCKET'],
-] as const) {
-  const engine = testEngine(variable)
-  if (engine === undefined) {
-    test.skip(`${name}: ${variable} is not set; \`.ci/engines npx vitest run <file>\` starts an engine and sets it`, () => {})
-  } else {
-    test(`${name}: a tenant reaches neither this machine nor another tenant`, limit, () =>
-      attackFromInside(engine),
-    )
-  }
-}
+defineForEachEngine((name, engine) => {
+  test(`${name}: a tenant reaches neither this machine nor another tenant`, limit, () =>
+    attackFromInside(engine),
+  )
+})
 
 async function attackFromInside(engine: TestEngine): Promise<void> {
   const engineServer = await EngineSandboxServer.open(engine)

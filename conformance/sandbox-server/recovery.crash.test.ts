@@ -17,7 +17,10 @@ import {
 import { findProcesses } from '../support/sandbox-server/process-resources.ts'
 import { type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 
-/** With many rounds of the contract it is killed at every step of the warm pool and every commit of a start too. */
+/**
+ * With many rounds of the contract it is killed at every step of the warm pool and every commit of a start
+ * too.
+ */
 const isThorough = Number(process.env.SLIPWAY_CONTRACT_ROUNDS ?? 0) >= 1_000
 const limitMs = 900_000
 

@@ -18,7 +18,8 @@ import {
 
 /**
  * Random requests with keys of one tenant and ids of another, over every route and the proxy: nothing of the
- * other is readable, changed, or distinguishable from what does not exist. SLIPWAY_TENANCY_SEED repeats a run.
+ * other is readable, changed, or distinguishable from what does not exist. SLIPWAY_TENANCY_SEED repeats a
+ * run.
  */
 
 const seed = Number(process.env.SLIPWAY_TENANCY_SEED ?? 1)

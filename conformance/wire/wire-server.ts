@@ -12,7 +12,8 @@ import type { RequirementId } from './requirements.ts'
  * The wire suite: the requests of existing clients, case by case. Its only inputs are `SLIPWAY_URL` and
  * `SLIPWAY_SESSION_API_KEY`; without a URL it starts the working tree with a key. It assumes of an external
  * server that it listens on loopback of this machine or forwards to one, that tools may write below the
- * temporary folder, that the scripted model is there, that pages of `pageOrigins` may call, and that no other client changes its settings
+ * temporary folder, that the scripted model is there, that pages of `pageOrigins` may call, and that no other
+ * client changes its settings
  * meanwhile: then run it with `--no-file-parallelism`. It restores what it changes.
  */
 export const sessionKey =

@@ -1,4 +1,5 @@
 import Docker from 'dockerode'
+import { test } from 'vitest'
 
 /** A container engine for tests: its socket, and an image of the agent server in it. */
 export interface TestEngine {
@@ -11,6 +12,19 @@ export function testEngine(variable: string): TestEngine | undefined {
   const socketPath = process.env[variable]
   if (!socketPath) return undefined
   return { socketPath, image: process.env.SLIPWAY_TEST_IMAGE || 'slipway-agent-server' }
+}
+
+/** Defines tests for Docker and for Podman; a test that is skipped says how to start a missing one. */
+export function defineForEachEngine(define: (name: string, engine: TestEngine) => void): void {
+  for (const [name, variable] of [
+    ['docker', 'SLIPWAY_TEST_DOCKER_SOCKET'],
+    ['podman', 'SLIPWAY_TEST_PODMAN_SOCKET'],
+  ] as const) {
+    const engine = testEngine(variable)
+    if (engine !== undefined) define(name, engine)
+    else
+      test.skip(`${name}: ${variable} is not set; \`.ci/engines npx vitest run <file>\` starts an engine and sets it`, () => {})
+  }
 }
 
 /** Containers and volumes with the label of a control plane, as text; `id` selects one sandbox. */

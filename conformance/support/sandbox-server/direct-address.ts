@@ -3,7 +3,10 @@ import { readdir, stat } from 'node:fs/promises'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 
-/** A port on loopback that leads to the Unix socket of a sandbox's agent server, also while no sandbox server runs. */
+/**
+ * A port on loopback that leads to the Unix socket of a sandbox's agent server, also while no sandbox server
+ * runs.
+ */
 export class DirectAddress implements AsyncDisposable {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()

@@ -32,7 +32,9 @@ export interface ServeOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Aborting it stops the server gracefully. */
   readonly signal: AbortSignal
-  /** `sessionKey` is the one of the data directory; undefined where keys are configured, or none is needed. */
+  /**
+   * `sessionKey` is the one of the data directory; undefined where keys are configured, or none is needed.
+   */
   ready?(url: string, sessionKey?: StoredSessionKey): void
 }
 

@@ -186,7 +186,8 @@ export class App {
   }
 
   /**
-   * Ends endless streams and sockets, lets other requests finish until `limitMs` have passed, then cuts what is left;
+   * Ends endless streams and sockets, lets other requests finish until `limitMs` have passed, then cuts what
+   * is left;
    * shortly before that their signals abort, so that they can still be answered.
    */
   async close(limitMs: number): Promise<void> {

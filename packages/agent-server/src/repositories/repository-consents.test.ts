@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/fixtures.ts'
 import { RepositoryConsents } from './repository-consents.ts'
 
-const code = (hash: string, repository = '/work/a'): RepositoryCode => ({
+const code = (hash: string, repository = '/repositories/a'): RepositoryCode => ({
   repository,
   hash,
   items: [{ kind: 'hook', path: '.openhands/hooks.json', name: 'stop', command: 'true' }],
@@ -28,7 +28,7 @@ test('a decision holds for one repository and one content, also for the next pro
   const later = await open(directory.path, 'skip')
   expect((await later.check(code('1'))).verdict).toBe('allowed')
   expect((await later.check(code('2'))).verdict).toBe('skipped')
-  expect((await later.check(code('1', '/work/b'))).verdict).toBe('skipped')
+  expect((await later.check(code('1', '/repositories/b'))).verdict).toBe('skipped')
   await later.revoke(id)
   expect((await later.check(code('1'))).verdict).toBe('skipped')
   await expect(later.decide('unknown', 'deny')).rejects.toMatchObject({ code: 'not_found' })

@@ -24,7 +24,8 @@ interface RepositoryConsentsOptions {
 }
 
 /**
- * The user's decisions about what repositories bring, by repository and content: one sealed file. An unreadable file
+ * The user's decisions about what repositories bring, by repository and content: one sealed file. An
+ * unreadable file
  * is a Problem `conflict`.
  */
 export class RepositoryConsents implements RepositoryGate {

@@ -186,7 +186,10 @@ export class Conversation implements AsyncDisposable {
     await this.#track(loadPlugin(this.#parts, source))
   }
 
-  /** Asks the model; writes no event but its completion log and token ids. A Problem `unavailable` when it gives no answer. */
+  /**
+   * Asks the model; writes no event but its completion log and token ids. A Problem `unavailable` when it
+   * gives no answer.
+   */
   async askSideQuestion(question: string, signal: AbortSignal): Promise<string> {
     return await askSideQuestion(this.#parts, question, signal)
   }

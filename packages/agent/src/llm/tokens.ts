@@ -56,7 +56,8 @@ function reasoningTokens({ reasoning_content, thinking_blocks, responses_reasoni
 }
 
 /**
- * The first letter of a word counts most, signs more than a half, runs of blanks little. Capitals inside a word,
+ * The first letter of a word counts most, signs more than a half, runs of blanks little. Capitals inside a
+ * word,
  * and what follows them, count like first letters: encoded data consists of them.
  */
 export function textTokens(text: string): number {

@@ -5,7 +5,10 @@ import type { FoundAgents } from '../agents/find-agents.ts'
 import { loadHooks } from '../conversation/hooks/config.ts'
 import { type RepositoryCode, readRepositoryCode } from './repository-code.ts'
 
-/** `trusted`: no consent is needed. `pending`: the run waits. `skipped`: nobody decided, and it goes on without. */
+/**
+ * `trusted`: no consent is needed. `pending`: the run waits. `skipped`: nobody decided, and it goes on
+ * without.
+ */
 export type RepositoryVerdict = 'trusted' | 'allowed' | 'denied' | 'pending' | 'skipped'
 
 /** Who decides whether what a repository brings may run. */

@@ -3,8 +3,10 @@ import { dirname, join, resolve } from 'node:path'
 import { readSmallFile } from '../skills/small-file.ts'
 
 /**
- * The path under which a directory is trusted: its main worktree when it is the root of a linked git worktree, else
- * itself. A worktree counts only when the main repository names it too: a directory cannot claim to be another's.
+ * The path under which a directory is trusted: its main worktree when it is the root of a linked git
+ * worktree, else
+ * itself. A worktree counts only when the main repository names it too: a directory cannot claim to be
+ * another's.
  */
 export async function repositoryPath(directory: string): Promise<string> {
   const link = join(directory, '.git')

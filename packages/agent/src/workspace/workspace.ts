@@ -115,7 +115,9 @@ export class Workspace implements AsyncDisposable {
     )
   }
 
-  /** Whether a real path is in a reserved directory, and not in what the workspace and `readable` have of it. */
+  /**
+   * Whether a real path is in a reserved directory, and not in what the workspace and `readable` have of it.
+   */
   isReserved(path: string): boolean {
     const own = [this.directory, ...this.#readablePaths]
     return this.#reserved.some(

@@ -66,7 +66,8 @@ async function hasListener(path: string): Promise<boolean> {
 }
 
 /**
- * Opens a connection for each request, which the client closes. A server that closes it after its answer may do
+ * Opens a connection for each request, which the client closes. A server that closes it after its answer may
+ * do
  * so before the request has ended, and Node ends a request with an empty write: on a closed Unix socket that
  * fails, and the answer is lost.
  */

@@ -83,7 +83,9 @@ export function storageUnavailableProblem(detail: string, cause?: unknown): Prob
   return retryable('unavailable', detail, cause)
 }
 
-/** Rethrows the error of a file: a full disk as `storage_full`, other failures of the disk as `unavailable`. */
+/**
+ * Rethrows the error of a file: a full disk as `storage_full`, other failures of the disk as `unavailable`.
+ */
 export function rethrowStorageFailure(error: unknown): never {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   if (code === 'ENOSPC' || code === 'EDQUOT') throw storageFullProblem(error)

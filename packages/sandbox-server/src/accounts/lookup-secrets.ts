@@ -10,8 +10,10 @@ export function providerTokenName(provider: string): string {
 }
 
 /**
- * The secrets of users that sandboxes look up: stored ones, and the tokens of Git providers. A sandbox reads those alone
- * whose names it was granted: all that its owner has when the owner starts it, and those of the conversations in it.
+ * The secrets of users that sandboxes look up: stored ones, and the tokens of Git providers. A sandbox reads
+ * those alone
+ * whose names it was granted: all that its owner has when the owner starts it, and those of the conversations
+ * in it.
  */
 export class LookupSecrets {
   readonly #accounts: Pick<Accounts, 'userSecrets' | 'gitProviders'>

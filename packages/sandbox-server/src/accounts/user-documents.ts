@@ -10,7 +10,8 @@ export interface AccountDocuments {
 const maxDocumentBytes = 8 * 1024 * 1024
 
 /**
- * One sealed document per user. Problems: `unavailable` when it was sealed with another key, `too_large` when an
+ * One sealed document per user. Problems: `unavailable` when it was sealed with another key, `too_large` when
+ * an
  * update makes it larger than 8 MiB.
  */
 export function userDocument<T>(

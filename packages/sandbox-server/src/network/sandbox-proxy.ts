@@ -18,9 +18,11 @@ interface ProxiedSandboxes {
 const ownCookie = /^(api_key|keycloak_auth\w*)=/
 
 /**
- * Sandboxes below this server. An agent server checks its key, and has routes without one; a worker checks nothing, so
+ * Sandboxes below this server. An agent server checks its key, and has routes without one; a worker checks
+ * nothing, so
  * the session key or a key of the owner is required here. With a key of somebody else a sandbox is as
- * unknown as one that does not exist; an invalid key is none. Never resumes a sandbox, and forwards no credentials of this server.
+ * unknown as one that does not exist; an invalid key is none. Never resumes a sandbox, and forwards no
+ * credentials of this server.
  */
 export function sandboxProxyRoute(deps: {
   readonly sandboxes: ProxiedSandboxes
@@ -70,7 +72,10 @@ interface AccessRule {
   isOfOtherSandbox(keys: readonly (string | undefined)[]): Promise<boolean>
 }
 
-/** Problems: `not_found` for keys of others, `unauthorized` without a valid one, `forbidden` without the scope. */
+/**
+ * Problems: `not_found` for keys of others, `unauthorized` without a valid one, `forbidden` without the
+ * scope.
+ */
 async function requireAccess(row: SandboxRow | undefined, header: Header, rule: AccessRule): Promise<void> {
   const { isAgent, scope, authenticateCaller, isOfOtherSandbox } = rule
   const keys = isAgent ? [header('x-session-api-key'), bearerOf(header)] : [header('x-session-api-key')]

@@ -3,7 +3,8 @@ import { open } from 'node:fs/promises'
 
 /**
  * The text of a file that belongs to the user of this process and that no other user may read or write.
- * Undefined for any other file, a symbolic link, and where there is none: what it contains is not known to come
+ * Undefined for any other file, a symbolic link, and where there is none: what it contains is not known to
+ * come
  * from this user. Windows has no such modes; there every file is taken.
  */
 export async function readPrivateFile(path: string): Promise<string | undefined> {

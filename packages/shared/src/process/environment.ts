@@ -9,7 +9,8 @@ const ownName = /^(?:SLIPWAY_|OH_|OTEL_|LLM_|SESSION_API_KEY)/
 const takenNames = new Set<string>()
 
 /**
- * A copy of the environment of this process, from which it removes the secrets of its own settings. Secrets that
+ * A copy of the environment of this process, from which it removes the secrets of its own settings. Secrets
+ * that
  * libraries read stay, in memory that `/proc/PID/environ` does not show once `hideFromDebuggers` has run.
  */
 export function takeEnvironment(environment: Environment): Environment {
@@ -23,7 +24,9 @@ export function takeEnvironment(environment: Environment): Environment {
   return copy
 }
 
-/** Overwrites the values of taken secrets in the environment that the process was started with. Linux only. */
+/**
+ * Overwrites the values of taken secrets in the environment that the process was started with. Linux only.
+ */
 export function eraseTakenSecrets(eraseMemory: (address: number, length: number) => void): void {
   if (takenNames.size === 0) return
   try {

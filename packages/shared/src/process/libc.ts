@@ -9,7 +9,10 @@ export interface Libc {
    * longer read its memory and environment or attach a debugger. Not inherited by programs it starts.
    */
   disableDumps(): boolean
-  /** Takes the exclusive lock of an open file or directory (flock) without waiting. False when another holds it. */
+  /**
+   * Takes the exclusive lock of an open file or directory (flock) without waiting. False when another holds
+   * it.
+   */
   lockExclusively(fd: number): boolean
   /** Overwrites memory of this process with zeros. The caller answers for the range. */
   eraseMemory(address: number, length: number): void

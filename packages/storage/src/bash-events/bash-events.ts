@@ -30,7 +30,8 @@ export interface BashEventRange {
 /**
  * The events of `/api/bash`. Calls are synchronous: what `add` stored survives the end of the process, and the newest events may
  * be lost with the power. A write throws a Problem `storage_full` when the disk has no room, `unavailable`
- * when it fails otherwise, and has then stored nothing; output waits in memory while another process holds the lock.
+ * when it fails otherwise, and has then stored nothing; output waits in memory while another process holds
+ * the lock.
  */
 export interface BashEvents extends Disposable {
   /** How many events there are, and the bytes of their bodies. */

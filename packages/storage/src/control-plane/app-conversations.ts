@@ -36,7 +36,8 @@ export type AppConversationQuery = PageQuery &
 
 export interface AppConversationRows extends Rows<AppConversationRow> {
   /**
-   * Writes a new row, or returns the existing one (of any owner). A Problem `too_many` for a new one when its owner
+   * Writes a new row, or returns the existing one (of any owner). A Problem `too_many` for a new one when its
+   * owner
    * has `maxOfOwner` already.
    */
   add(

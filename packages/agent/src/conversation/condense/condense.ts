@@ -40,10 +40,15 @@ function windowOf(model: Model): number | undefined {
   return model.llm.max_input_tokens ?? model.contextWindow
 }
 
-/** Share of a model's window for a request; the rest is for what one step adds, and errors of the estimate. */
+/**
+ * Share of a model's window for a request; the rest is for what one step adds, and errors of the estimate.
+ */
 const requestWindowShare = 0.9
 
-/** Most tokens of a request to a model; undefined: no known limit. Without `max_input_tokens` the window has the reply too. */
+/**
+ * Most tokens of a request to a model; undefined: no known limit. Without `max_input_tokens` the window has
+ * the reply too.
+ */
 export function tokenLimit(condenser: SummarizingCondenser, reader: Model): number | undefined {
   const window = windowOf(reader)
   const { max_input_tokens, max_output_tokens = 0 } = reader.llm

@@ -7,11 +7,15 @@ interface Measurement {
   readonly reported: number
 }
 
-/** Further from the estimate, a count is not that of the whole request: some servers leave out cached tokens. */
+/**
+ * Further from the estimate, a count is not that of the whole request: some servers leave out cached tokens.
+ */
 const minScale = 0.3
 const maxScale = 4
 
-/** Sizes of requests in tokens: what the provider reported of the last one, and an estimate of the difference. */
+/**
+ * Sizes of requests in tokens: what the provider reported of the last one, and an estimate of the difference.
+ */
 export class RequestSizes {
   readonly #measured = new WeakMap<Model, Measurement>()
 

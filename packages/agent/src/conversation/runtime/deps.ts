@@ -18,7 +18,10 @@ export interface ConversationDeps extends TaskDeps {
   readonly directory: string
   /** The server's own keys, redacted in every conversation. */
   readonly redactedValues?: readonly string[]
-  /** The server itself: its data directories, real paths, and its port once it listens. Tools must not reach it. */
+  /**
+   * The server itself: its data directories, real paths, and its port once it listens. Tools must not reach
+   * it.
+   */
   readonly server?: { readonly directories: readonly string[]; port(): number | undefined }
   /** Limit the tools' file access to the workspace. */
   readonly isConfined: boolean

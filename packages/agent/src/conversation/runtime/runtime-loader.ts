@@ -43,7 +43,8 @@ export class RuntimeLoader {
   }
 
   /**
-   * Connects MCP servers, runs session_start hooks once and writes the system prompt if there is none. Does none of
+   * Connects MCP servers, runs session_start hooks once and writes the system prompt if there is none. Does
+   * none of
    * it while the runtime waits for consent to what the repository brings.
    */
   async prepare(signal: AbortSignal): Promise<AgentRuntime> {

@@ -42,7 +42,8 @@ export class StuckDetector {
 
   /**
    * `stuck`: a pattern has reached its threshold (`alternating_pattern`: at least 4 steps, and at least two
-   * rounds of a longer cycle). `nudge`: once more is `stuck`, and there was no message about it: the same action
+   * rounds of a longer cycle). `nudge`: once more is `stuck`, and there was no message about it: the same
+   * action
    * has failed `action_error` times, or had the same result one time less than `action_observation`.
    */
   detect(thresholds: StuckThresholds): 'no' | 'nudge' | 'stuck' {

@@ -8,8 +8,10 @@ export const defaultMaxMessageChars = 30_000
 
 /**
  * Events as messages to a model. The system prompt comes first, in one message of up to two blocks, the first
- * marked for caching; so is the last block where this and the two requests before it ended: a cache looks back
- * from a mark by some blocks only (Anthropic: 20), and a step with many calls is longer. The calls of one turn are one
+ * marked for caching; so is the last block where this and the two requests before it ended: a cache looks
+ * back
+ * from a mark by some blocks only (Anthropic: 20), and a step with many calls is longer. The calls of one
+ * turn are one
  * assistant message, exactly as received, with the thought and reasoning of its first action; their results
  * follow in the order of the calls, then the messages that stood between. Calls without a result and results
  * without a call are left out; a turn that loses all its calls keeps its thought as a text without reasoning.
@@ -78,7 +80,10 @@ export class Projection {
 
 const markedRequests = 3
 
-/** The indexes of the last messages of the newest requests: those that an assistant message follows, and the end. */
+/**
+ * The indexes of the last messages of the newest requests: those that an assistant message follows, and the
+ * end.
+ */
 function requestEnds(messages: readonly Message[]): number[] {
   const ends: number[] = []
   for (let index = messages.length - 1; index >= 0 && ends.length < markedRequests; index--) {

@@ -15,7 +15,9 @@ export function findProvider(prefix: string): Provider | undefined {
   return byPrefix.get(prefix)
 }
 
-/** The provider of a route: by the host of its address where the interface is OpenAI's, else by its prefix. */
+/**
+ * The provider of a route: by the host of its address where the interface is OpenAI's, else by its prefix.
+ */
 export function providerOf(route: RouteFacts): Provider | undefined {
   const named = byPrefix.get(route.provider)
   if (named !== undefined && !['openai', 'compatible'].includes(named.api)) return named

@@ -21,7 +21,9 @@ export interface ServerCapabilities {
   readonly cacheMarks: 'none' | 'cacheControl' | 'cachePoint' | 'claude'
   /** `prompt_cache_key` routes the requests of a conversation to the same cache. */
   readonly hasCacheKey: boolean
-  /** The member in which plain reasoning goes back; `own`: the interface has signed blocks or items for it. */
+  /**
+   * The member in which plain reasoning goes back; `own`: the interface has signed blocks or items for it.
+   */
   readonly reasoning: 'none' | 'own' | 'reasoning' | 'reasoning_content' | 'reasoning_details'
   /** Call ids: any text, word characters alone (Anthropic), or nine letters and digits (Mistral). */
   readonly callIds: 'any' | 'word' | 'nine'

@@ -8,7 +8,8 @@ import { openModel } from '../models/open-model.ts'
 import { encodeProviderMetadata, googleThoughtBlock } from '../request/provider-metadata.ts'
 
 /**
- * Requests as the providers document them, each object without unknown members. Written from the references of
+ * Requests as the providers document them, each object without unknown members. Written from the references
+ * of
  * the chat completions of Mistral (docs.mistral.ai/api), Groq (console.groq.com/docs/api-reference), Cerebras
  * (inference-docs.cerebras.ai/api-reference), OpenRouter (openrouter.ai/docs/api-reference), LiteLLM
  * (docs.litellm.ai/docs/completion/input), vLLM (docs.vllm.ai, OpenAI-compatible server) and Ollama

@@ -118,7 +118,9 @@ function blocksOf({ system = [], messages }: Body): { text: string; isMarked: bo
 
 const lookBack = 20
 
-/** Anthropic's rules: a mark reads the longest prefix that an earlier mark wrote within 20 blocks before it. */
+/**
+ * Anthropic's rules: a mark reads the longest prefix that an earlier mark wrote within 20 blocks before it.
+ */
 class PromptCache {
   readonly #written = new Set<string>()
   total = 0

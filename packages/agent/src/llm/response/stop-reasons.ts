@@ -32,7 +32,8 @@ function words(meaning: StopMeaning, names: readonly string[]) {
 }
 
 /**
- * The meaning of a stop reason: by the provider's word, then by what the library made of it. Undefined: there is
+ * The meaning of a stop reason: by the provider's word, then by what the library made of it. Undefined: there
+ * is
  * none, the stream ended early. A word that nobody knows is `broken`, never the end of a reply.
  */
 export function stopMeaning(

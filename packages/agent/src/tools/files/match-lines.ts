@@ -22,7 +22,8 @@ const maxAlignment = 4_000_000
 
 /**
  * The places of a text that does not stand in a file exactly: ranges of whole lines that differ from it only
- * in the style of indentation, trailing blanks, line ends and typographic characters. The new text is adapted:
+ * in the style of indentation, trailing blanks, line ends and typographic characters. The new text is
+ * adapted:
  * what it has in common with the old one stays as it is in the file.
  */
 export function findSimilarLines(text: string, oldText: string, newText: string): FoundPlaces {

@@ -85,7 +85,8 @@ export function detectSingleByte(bytes: Buffer): SingleByteEncoding | undefined 
     return odd > maxOddShare ? [] : [{ encoding, score: odd + frequencyScore(text) }]
   })
   const [best, second] = possible.sort((a, b) => a.score - b.score)
-  // Two Cyrillic or Greek readings that are about as likely are no answer; of others the likelier encoding is first.
+  // Two Cyrillic or Greek readings that are about as likely are no answer; of others the likelier encoding is
+  // first.
   const isUnclear =
     best !== undefined && second !== undefined && best.score > 0.1 && second.score - best.score < 0.1
   return isUnclear ? undefined : best?.encoding

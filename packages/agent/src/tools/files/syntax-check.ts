@@ -110,7 +110,9 @@ async function shellIssue(text: string, workspace: Workspace): Promise<string | 
   return exitCode === 2 && message ? message : null
 }
 
-/** The first line of a program's output; undefined when it wrote none, null when it failed or took too long. */
+/**
+ * The first line of a program's output; undefined when it wrote none, null when it failed or took too long.
+ */
 async function programIssue(
   program: string,
   args: readonly string[],

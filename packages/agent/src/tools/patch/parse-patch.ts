@@ -21,7 +21,9 @@ export interface Hunk {
   readonly isAtEnd: boolean
 }
 
-/** Parses a patch from `*** Begin Patch` to `*** End Patch`. Throws ToolFailure with the line of the mistake. */
+/**
+ * Parses a patch from `*** Begin Patch` to `*** End Patch`. Throws ToolFailure with the line of the mistake.
+ */
 export function parsePatch(patch: string): FilePatch[] {
   const lines = patch.trim().split(/\r?\n/)
   // Models call the tool as in a shell.

@@ -71,7 +71,10 @@ export async function detectHostCapabilities(probePrefix: string, mode: Isolatio
   }
 }
 
-/** Starts a program with a network of its own, as sandboxes will be started. A text says why that is not possible. */
+/**
+ * Starts a program with a network of its own, as sandboxes will be started. A text says why that is not
+ * possible.
+ */
 async function detectNetwork(jail: Jail, probePrefix: string): Promise<PrivateNetwork | string> {
   const [pasta, setpriv, ip] = await Promise.all(['pasta', 'setpriv', 'ip'].map(findProgram))
   if (pasta === undefined) return 'it is not installed (package passt)'

@@ -121,7 +121,10 @@ nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 `
 const group = 'root:x:0:\nslipway:x:1000:\nnogroup:x:65534:\n'
 
-/** A signal of another program of the sandbox must not open Node's debugger, which has the rights of the server. */
+/**
+ * A signal of another program of the sandbox must not open Node's debugger, which has the rights of the
+ * server.
+ */
 function withoutDebugger([program = '', ...args]: readonly string[]): readonly string[] {
   return program === process.execPath ? [program, '--disable-sigusr1', ...args] : [program, ...args]
 }

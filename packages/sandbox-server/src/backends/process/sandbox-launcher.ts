@@ -33,7 +33,8 @@ export class SandboxLauncher {
   }
 
   /**
-   * Ends what is left of an earlier start, creates what is missing, and starts the program. One call at a time for
+   * Ends what is left of an earlier start, creates what is missing, and starts the program. One call at a
+   * time for
    * each sandbox.
    */
   async launch(config: SandboxConfig, previous: SandboxRecord): Promise<void> {

@@ -36,7 +36,10 @@ async function listSandboxProcesses(paths: SandboxPaths, record: SandboxRecord):
   return everything.filter(({ pid }) => pids.has(pid) && !leaders.includes(pid))
 }
 
-/** What connects the networks of its starts, also when the supervisor has ended: their commands name the folder. */
+/**
+ * What connects the networks of its starts, also when the supervisor has ended: their commands name the
+ * folder.
+ */
 async function listNetworkProcesses(paths: SandboxPaths): Promise<readonly number[]> {
   const names = (await listRootFiles(paths)).filter((name) => name.endsWith('.pasta'))
   const pids = await Promise.all(

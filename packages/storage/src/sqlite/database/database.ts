@@ -31,7 +31,8 @@ const openBusyMs = 5_000
 const walChunkBytes = 1024 * 1024
 
 /**
- * One SQLite file in WAL mode. Prepared statements are cached; rows are arrays in column order. A failure of the disk
+ * One SQLite file in WAL mode. Prepared statements are cached; rows are arrays in column order. A failure of
+ * the disk
  * or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite.
  */
 export class Database {
@@ -155,7 +156,8 @@ export class Database {
   }
 
   /**
-   * After a failed write or sync: moves everything that was committed into the file. What a failed sync left in the
+   * After a failed write or sync: moves everything that was committed into the file. What a failed sync left
+   * in the
    * cache of the system alone is written again first, because a further sync would not do that.
    */
   repair(): void {

@@ -9,11 +9,14 @@ import { resultCode } from './storage-failure.ts'
 const lockedCode = 5
 const notADatabaseCode = 26
 
-/** Directories that this process has locked, by device and inode; the stores of a directory share its lock. */
+/**
+ * Directories that this process has locked, by device and inode; the stores of a directory share its lock.
+ */
 const heldDirectories = new Map<string, { readonly fd: number; readonly names: Set<string> }>()
 
 /**
- * Exclusive lock of a directory, held by one process at a time: the lock of the directory itself, which no change of
+ * Exclusive lock of a directory, held by one process at a time: the lock of the directory itself, which no
+ * change of
  * its files passes by, and one of the file `name`, which systems without the first and older versions know.
  */
 export class DirectoryLock implements Disposable {
@@ -36,7 +39,9 @@ export class DirectoryLock implements Disposable {
     return lock
   }
 
-  /** Takes the lock again after `release`, or throws an Error. The system releases it when the process dies. */
+  /**
+   * Takes the lock again after `release`, or throws an Error. The system releases it when the process dies.
+   */
   acquire(): void {
     try {
       this.#lockDirectory()

@@ -43,7 +43,10 @@ export class HighWaterMark {
     this.#fd = openSync(this.#path, constants.O_RDWR | constants.O_CREAT, 0o600)
   }
 
-  /** Records that a conversation's log goes up to this position. The mark lags behind while it cannot be written. */
+  /**
+   * Records that a conversation's log goes up to this position. The mark lags behind while it cannot be
+   * written.
+   */
   write(ordinal: number, head: number): void {
     this.#last = { store: this.#store, ordinal, head }
     const text = `${this.#store} ${String(ordinal).padStart(10)} ${String(head).padStart(10)}`

@@ -33,7 +33,9 @@ export function toStorageProblem(error: unknown, path: string): unknown {
     : storageUnavailableProblem(`${basename(path)} cannot be used: ${system}`, error)
 }
 
-/** Primary result code of an SQLite error, or of the Problem that it caused; undefined for any other error. */
+/**
+ * Primary result code of an SQLite error, or of the Problem that it caused; undefined for any other error.
+ */
 export function resultCode(error: unknown): number | undefined {
   const cause = error instanceof Problem ? error.cause : error
   if (!(cause instanceof Error) || !('errcode' in cause) || typeof cause.errcode !== 'number')

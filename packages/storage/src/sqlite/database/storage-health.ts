@@ -31,7 +31,9 @@ export class StorageHealth {
     this.#log = log
   }
 
-  /** `recover` is tried with backoff after a failure, until it resolves; it repairs and probes unless passed. */
+  /**
+   * `recover` is tried with backoff after a failure, until it resolves; it repairs and probes unless passed.
+   */
   add(db: Database, recover: () => Promise<void> | void = () => recoverDatabase(db)): DatabaseHealth {
     const health = new DatabaseHealth(db, recover, this.#log, this.refused)
     this.#databases.push(health)
@@ -87,7 +89,10 @@ export class DatabaseHealth {
     if (problem !== undefined && !isDiskFull(problem) && !isLocked(problem)) throw problem
   }
 
-  /** To be called with the error of each failed write; other errors than failures of the storage change nothing. */
+  /**
+   * To be called with the error of each failed write; other errors than failures of the storage change
+   * nothing.
+   */
   failed(error: unknown, changes = 1): void {
     if (!isStorageFailure(error) || this.#isClosed) return
     this.#refused.inc(changes)

@@ -27,7 +27,10 @@ export function pastaCommand(
   ]
 }
 
-/** Says that it is there, waits for the network, closes the way to addresses of the host, and goes on with the arguments after the first. */
+/**
+ * Says that it is there, waits for the network, closes the way to addresses of the host, and goes on with the
+ * arguments after the first.
+ */
 const enterScript = `
 echo ready >&7
 exec 7>&-
@@ -41,14 +44,18 @@ for each in $1; do ip route replace blackhole "$each" || exit 125; done
 shift
 exec "$@"`
 
-/** The beginning of a command in the new namespaces, which then runs without the right to change the network. */
+/**
+ * The beginning of a command in the new namespaces, which then runs without the right to change the network.
+ */
 export function enterNetwork({ setpriv }: PrivateNetwork, isRoot: boolean): readonly string[] {
   // As root it becomes another user afterwards, which drops every right.
   const drop = isRoot ? [] : [setpriv, '--bounding-set=-all,+setfcap', '--inh-caps=-all']
   return ['/bin/sh', '-c', enterScript, 'slipway-network', blockedRanges().join(' '), ...drop]
 }
 
-/** Link-local addresses, among them services that tell about the machine, and the addresses of this machine. */
+/**
+ * Link-local addresses, among them services that tell about the machine, and the addresses of this machine.
+ */
 function blockedRanges(): readonly string[] {
   const own = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
   const addresses = own.filter(({ family, internal }) => family === 'IPv4' && !internal)

@@ -1,5 +1,6 @@
 /**
- * System calls that no program in a sandbox needs, with their numbers on x86-64 and arm64: those that load code into
+ * System calls that no program in a sandbox needs, with their numbers on x86-64 and arm64: those that load
+ * code into
  * the kernel or reach parts of it in which a user without rights found most of the errors.
  */
 const deniedCalls: Readonly<Record<string, readonly [x64: number | null, arm64: number | null]>> = {
@@ -56,7 +57,8 @@ const architectureOffset = 4
 const x32 = 0x40000000
 
 /**
- * The program for `bwrap --seccomp` (classic BPF): denied calls fail with EPERM, and so does every call of another
+ * The program for `bwrap --seccomp` (classic BPF): denied calls fail with EPERM, and so does every call of
+ * another
  * architecture's interface, such as that of 32-bit programs. Undefined for other processors.
  */
 export function seccompFilter(architecture: string = process.arch): Buffer | undefined {
