@@ -1,13 +1,16 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { createApp } from '../app.ts'
 import { listen } from '../listen.ts'
 import { unixFetch } from './unix-fetch.ts'
+import { singleUseAgent } from './unix-socket.ts'
 
 class TemporaryDirectory implements AsyncDisposable {
   readonly path: string
@@ -92,3 +95,42 @@ test('an impossible socket path has a readable error', async () => {
   await chmod(folder.path, 0o700)
   expect(await readdir(folder.path)).toEqual([])
 })
+
+test('an answer that comes before the end of a request is read, also when the server has closed', async () => {
+  await using folder = await TemporaryDirectory.create()
+  const path = join(folder.path, 'a.sock')
+  // Another process, because this one blocks below until the server has closed.
+  const server = spawn(process.execPath, ['-e', answerAndClose, path], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  try {
+    await once(server.stdout, 'data')
+    const outgoing = request({
+      socketPath: path,
+      method: 'POST',
+      agent: singleUseAgent,
+      headers: { 'content-length': 4 },
+    })
+    const answered = once(outgoing, 'response')
+    const [socket] = await once(outgoing, 'socket')
+    await once(socket, 'connect')
+    outgoing.write('ab')
+    // The head and the first bytes leave at the end of this turn.
+    await setImmediate()
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
+    outgoing.end('cd')
+    const [answer] = await answered
+    expect(answer.statusCode).toBe(401)
+  } finally {
+    server.kill()
+  }
+})
+
+const answerAndClose = `
+const server = require('node:net').createServer((socket) => {
+  socket.once('data', () => {
+    socket.end('HTTP/1.1 401 Unauthorized\\r\\nConnection: close\\r\\nContent-Length: 0\\r\\n\\r\\n', () => socket.destroy())
+  })
+})
+server.listen(process.argv[1], () => console.log('ready'))
+`

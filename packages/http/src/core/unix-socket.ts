@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { lstatSync, type Stats, unlinkSync } from 'node:fs'
 import { Agent, type Server } from 'node:http'
-import { connect } from 'node:net'
+import { connect, type NetConnectOpts, Socket } from 'node:net'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { errorCode } from '@slipway/shared/fs'
 import { decodePercent } from '@slipway/shared/url'
@@ -66,18 +66,32 @@ async function hasListener(path: string): Promise<boolean> {
 }
 
 /**
- * Opens a connection for each request, which the client closes. A server that closes it after its answer may
- * do
- * so before the request has ended, and Node ends a request with an empty write: on a closed Unix socket that
- * fails, and the answer is lost.
+ * A socket whose failing writes do not discard what the other end has sent. A server may answer and close
+ * before the request has ended. On a closed Unix socket the rest of the request, even the empty write with
+ * which Node ends it, then fails before the answer is read.
  */
-class SingleUseAgent extends Agent {
-  constructor() {
-    super({ keepAlive: true })
+class AnswerKeepingSocket extends Socket {
+  override _write(chunk: unknown, encoding: BufferEncoding, done: WriteDone): void {
+    super._write(chunk, encoding, ignoreClosed(done))
   }
 
-  override keepSocketAlive(): boolean {
-    return false
+  override _writev(chunks: { chunk: unknown; encoding: BufferEncoding }[], done: WriteDone): void {
+    // Not declared, but there since Node 0.12.
+    super._writev?.(chunks, ignoreClosed(done))
+  }
+}
+
+type WriteDone = (error?: Error | null) => void
+
+/** The read that follows ends the connection, after the bytes that are there. */
+function ignoreClosed(done: WriteDone): WriteDone {
+  return (error) => done(errorCode(error) === 'EPIPE' ? null : error)
+}
+
+/** Opens a connection for each request, and keeps an answer that comes before the end of the request. */
+class SingleUseAgent extends Agent {
+  override createConnection(options: NetConnectOpts): Socket {
+    return new AnswerKeepingSocket(options).connect(options)
   }
 }
 
