@@ -42,6 +42,7 @@ import { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
 import { ServerSettings } from './settings/server-settings.ts'
 import { eventsSocket } from './streams/events-socket.ts'
+import { LiveEvents } from './streams/live-events.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
 import { WorkspaceTickets } from './workspaces/tickets.ts'
 import { WorkspaceFiles } from './workspaces/workspace-files.ts'
@@ -217,7 +218,7 @@ export async function openServices(options: ServicesOptions) {
     }),
   }
   const sockets = {
-    events: eventsSocket({ storage, registry, infoReader, activity, now }),
+    events: eventsSocket({ storage, registry, infoReader, activity, live: new LiveEvents(storage.log), now }),
     bash: bashSocket({ bash, activity, now }),
   } satisfies Record<string, SocketRoute>
   const pass: AppOptions['pageCredential'] = (url, header) => tickets.authenticate(url, header)

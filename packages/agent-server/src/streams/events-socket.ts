@@ -7,6 +7,7 @@ import { sendMessage } from '../conversations/send-message.ts'
 import { readWireVersion } from '../conversations/stored-request.ts'
 import type { Activity } from '../server/activity.ts'
 import { plainFrame, plainFrames, positionedFrames } from './event-frames.ts'
+import type { LiveEvents } from './live-events.ts'
 import { parseFrame } from './parse-frame.ts'
 import { stateUpdateEvent, TransientBuffer, transientEvent } from './transient-buffer.ts'
 
@@ -19,6 +20,7 @@ interface EventsSocketOptions {
   readonly registry: ConversationRegistry
   readonly infoReader: ConversationInfoReader
   readonly activity: Activity
+  readonly live: LiveEvents
   readonly now: () => number
 }
 
@@ -76,56 +78,42 @@ async function serveSocket(
   const sentPosition = request.after ?? (resendMode(request) === 'all' ? 0 : record.head)
   const updates = new SocketUpdates(options, socket, { isResumable, snapshot, sent: sentPosition })
   await updates.subscribe(record, reportedStatus)
+  const deliver = (batch: readonly PagedEvent[]) => {
+    const sending = socket.send(toFrames(batch))
+    const markSent = () => updates.markSent(batch.at(-1)?.position ?? 0)
+    return sending === undefined ? markSent() : sending.then(markSent)
+  }
+  const { head } = record
+  const { signal } = socket
   try {
-    for await (const batch of eventsToSend(options.storage, request, record.head, socket.signal)) {
-      await socket.send(toFrames(batch))
-      if (socket.signal.aborted) return
-      await updates.markSent(batch.at(-1)?.position ?? 0)
+    for await (const batch of eventsSince(options.storage, request, head)) {
+      await deliver(batch)
+      if (signal.aborted) return
     }
+    await options.live.follow(request.id, { after: sentPosition, head, signal }, deliver)
   } finally {
     updates.close()
   }
-  // The tail ends by itself only when the conversation is deleted.
+  // A follower's events end by themselves only when the conversation is deleted.
   socket.close(conversationNotFoundCode, 'Conversation not found')
-}
-
-/** The requested older events, up to the end of the log when the socket opened, then all that follow. */
-function eventsToSend(
-  storage: Storage,
-  request: EventsSocketRequest,
-  head: number,
-  signal: AbortSignal,
-): AsyncIterable<readonly PagedEvent[]> {
-  if (request.after !== undefined) return storage.log.tail(request.id, request.after, signal)
-  const mode = resendMode(request)
-  if (mode === 'all') return storage.log.tail(request.id, 0, signal)
-  const live = storage.log.tail(request.id, head, signal)
-  const since = request.after_timestamp
-  return mode === undefined || since === undefined
-    ? live
-    : concat(eventsSince(storage, request.id, since, head), live)
 }
 
 function resendMode(request: EventsSocketRequest): 'all' | 'since' | undefined {
   return request.resend_mode ?? (request.resend_all ? 'all' : undefined)
 }
 
-async function* concat<T>(first: AsyncIterable<T>, then: AsyncIterable<T>): AsyncGenerator<T> {
-  yield* first
-  yield* then
-}
-
-/** Events at or after an instant, in order of time, up to the head at the start. */
+/** Where they are requested, the events at or after an instant, in order of time, up to the head at the start. */
 async function* eventsSince(
   storage: Storage,
-  id: string,
-  since: number,
+  request: EventsSocketRequest,
   head: number,
 ): AsyncGenerator<readonly PagedEvent[]> {
+  const since = request.after_timestamp
+  if (request.after !== undefined || resendMode(request) !== 'since' || since === undefined) return
   let page_id: string | undefined
   do {
     const query = { timestamp__gte: since, limit: 100, sort_order: 'TIMESTAMP', page_id } as const
-    const page = await storage.log.search(id, query)
+    const page = await storage.log.search(request.id, query)
     yield page.items.filter((event) => event.position <= head)
     page_id = page.next_page_id ?? undefined
   } while (page_id !== undefined)
@@ -197,12 +185,12 @@ class SocketUpdates {
     if (current !== undefined && current.status !== 'running') this.#scheduleSnapshot(current.head)
   }
 
-  async markSent(position: number): Promise<void> {
+  markSent(position: number): Promise<unknown> | undefined {
     this.#sentPosition = Math.max(this.#sentPosition, position)
     this.#sendNext()
-    if (this.#snapshotDueAt === undefined || this.#sentPosition < this.#snapshotDueAt) return
+    if (this.#snapshotDueAt === undefined || this.#sentPosition < this.#snapshotDueAt) return undefined
     this.#snapshotDueAt = undefined
-    await this.#format.snapshot()
+    return this.#format.snapshot()
   }
 
   close(): void {
@@ -221,9 +209,12 @@ class SocketUpdates {
     if (event === undefined) return
     this.#isSending = true
     const nextFrame = this.#format.isResumable ? transientFrame(event) : plainFrame(event)
-    void this.#socket.send([nextFrame]).then(() => {
-      this.#isSending = false
-      this.#sendNext()
-    })
+    void this.#finishSending(this.#socket.send([nextFrame]))
+  }
+
+  async #finishSending(sending: Promise<void> | undefined): Promise<void> {
+    await sending
+    this.#isSending = false
+    this.#sendNext()
   }
 }

@@ -74,11 +74,11 @@ export interface Frame {
 /** One open WebSocket, already authenticated. */
 export interface Socket {
   /**
-   * Writes frames in order and resolves when the peer has room again; never rejects. Besides the frames that
-   * wait in a call, at most 128 KiB are buffered for a peer that does not read; after the stall limit it is
+   * Writes frames in order. Undefined when they were written at once, the usual case; else a promise that
+   * resolves when the peer has room again and never rejects. Besides the frames that wait in a call, at most 128 KiB are buffered for a peer that does not read; after the stall limit it is
    * closed with 1013 and `signal` aborts. On a closed socket it does nothing.
    */
-  send(frames: readonly Frame[]): Promise<void>
+  send(frames: readonly Frame[]): Promise<void> | undefined
   close(code: number, reason: string): void
   /**
    * Handles text messages of the peer in order, one at a time. Messages that arrive before `onMessage` is

@@ -31,6 +31,7 @@ export class OpenSocket implements Socket {
   #inbox: string[] = []
   #inboxBytes = 0
   #isHandling = false
+  #isEnded = false
   #missedPongs = 0
 
   constructor(options: OpenSocketOptions) {
@@ -46,9 +47,8 @@ export class OpenSocket implements Socket {
     return this.#abort.signal
   }
 
-  send(frames: readonly Frame[]): Promise<void> {
-    if (this.signal.aborted) return resolved
-    if (this.#sending === undefined && this.#tryWriteNow(frames)) return resolved
+  send(frames: readonly Frame[]): Promise<void> | undefined {
+    if (this.#isEnded || (this.#sending === undefined && this.#tryWriteNow(frames))) return undefined
     const sending = (this.#sending ?? resolved).then(() => this.#writeFrames(frames))
     this.#sending = sending
     return sending.finally(() => {
@@ -92,12 +92,12 @@ export class OpenSocket implements Socket {
   /** Writes short messages when nothing is pending: the common case, without a promise. */
   #tryWriteNow(frames: readonly Frame[]): boolean {
     const { net } = this.#options
-    let sizeBytes = 0
+    let sizeBytes = net.writableLength
     for (const { bytes } of frames) sizeBytes += bytes.length
-    if (net.writableNeedDrain || sizeBytes + net.writableLength >= net.writableHighWaterMark) return false
-    net.cork()
+    if (net.writableNeedDrain || sizeBytes >= net.writableHighWaterMark) return false
+    if (frames.length > 1) net.cork()
     for (const { bytes } of frames) net.write(bytes)
-    net.uncork()
+    if (frames.length > 1) net.uncork()
     return true
   }
 
@@ -130,6 +130,7 @@ export class OpenSocket implements Socket {
   }
 
   #end(): void {
+    this.#isEnded = true
     this.#inbox = []
     this.#abort.abort()
     this.#stopWaiting?.()

@@ -16,7 +16,7 @@ const closed: Serve = async ({ signal }) => {
 }
 /** Answers each message with itself. */
 const echo: Serve = async (socket) => {
-  socket.onMessage((text) => socket.send([createFrame(Buffer.from(text))]))
+  socket.onMessage(async (text) => socket.send([createFrame(Buffer.from(text))]))
   await closed(socket, request)
 }
 const request: SocketRequest = { params: {}, query: {}, header: () => undefined }

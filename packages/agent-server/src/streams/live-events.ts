@@ -1,0 +1,152 @@
+import type { EventLog, PagedEvent } from '@slipway/storage'
+
+type Batch = readonly PagedEvent[]
+/** Delivers a batch. After a promise the next batch comes only when that has resolved. */
+export type Deliver = (batch: Batch) => Promise<unknown> | undefined
+
+/**
+ * Followers of conversations. Those that have everything share one tail, which delivers each new batch to
+ * all of them in one turn; one that is behind reads the log by itself until it has caught up.
+ */
+export class LiveEvents {
+  readonly #log: Pick<EventLog, 'tail'>
+  readonly #feeds = new Map<string, Feed>()
+
+  constructor(log: Pick<EventLog, 'tail'>) {
+    this.#log = log
+  }
+
+  /**
+   * Delivers every event after a position once, in order. Resolves when the conversation is deleted or
+   * `signal` aborts; rejects when reading or a delivery fails. `head` is a recent end of the log.
+   */
+  async follow(
+    conversation: string,
+    { after, head, signal }: { readonly after: number; readonly head: number; readonly signal: AbortSignal },
+    deliver: Deliver,
+  ): Promise<void> {
+    const feed = this.#feeds.get(conversation) ?? this.#open(conversation, Math.max(after, head))
+    feed.users += 1
+    try {
+      for (let position: number | undefined = after; position !== undefined && !signal.aborted; ) {
+        const isBehind: boolean = position < feed.position
+        position = isBehind
+          ? await this.#catchUp(conversation, feed, position, { deliver, signal })
+          : await feed.join(position, { deliver, signal })
+      }
+    } finally {
+      feed.users -= 1
+      if (feed.users === 0) feed.stop()
+    }
+  }
+
+  #open(conversation: string, position: number): Feed {
+    const feed = new Feed(position, () => {
+      if (this.#feeds.get(conversation) === feed) this.#feeds.delete(conversation)
+    })
+    this.#feeds.set(conversation, feed)
+    void feed.run(this.#log.tail(conversation, position, feed.signal))
+    return feed
+  }
+
+  /** Resolves with the position that was reached, with undefined when the conversation was deleted. */
+  async #catchUp(
+    conversation: string,
+    feed: Feed,
+    after: number,
+    { deliver, signal }: { readonly deliver: Deliver; readonly signal: AbortSignal },
+  ): Promise<number | undefined> {
+    for await (const batch of this.#log.tail(conversation, after, signal)) {
+      await deliver(batch)
+      const position = batch.at(-1)?.position ?? after
+      if (position >= feed.position || signal.aborted) return position
+    }
+    return undefined
+  }
+}
+
+interface Follower {
+  position: number
+  readonly deliver: Deliver
+  leave(result: Promise<number | undefined>): void
+}
+
+/** The shared tail of a conversation. */
+class Feed {
+  users = 0
+  position: number
+  readonly #onEnd: () => void
+  readonly #stop = new AbortController()
+  readonly #followers = new Set<Follower>()
+  #end: Promise<undefined> | undefined
+
+  constructor(position: number, onEnd: () => void) {
+    this.position = position
+    this.#onEnd = onEnd
+  }
+
+  get signal(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  /** Delivers a tail until it ends. */
+  async run(tail: AsyncIterable<Batch>): Promise<void> {
+    try {
+      for await (const batch of tail) this.#deliver(batch)
+      this.#end = Promise.resolve(undefined)
+    } catch (error) {
+      this.#end = Promise.reject(error)
+      this.#end.catch(() => {})
+    }
+    this.#onEnd()
+    for (const { leave } of this.#followers) leave(this.#end)
+  }
+
+  stop(): void {
+    this.#stop.abort()
+    this.#onEnd()
+  }
+
+  /**
+   * Delivers what comes after a position until the follower needs time. Resolves with its position then,
+   * and with undefined at the end of the tail or when `signal` aborts.
+   */
+  join(
+    position: number,
+    { deliver, signal }: { readonly deliver: Deliver; readonly signal: AbortSignal },
+  ): Promise<number | undefined> {
+    if (this.#end !== undefined) return this.#end
+    return new Promise((resolve) => {
+      const abort = () => follower.leave(Promise.resolve(undefined))
+      const follower: Follower = {
+        position,
+        deliver,
+        leave: (result) => {
+          this.#followers.delete(follower)
+          signal.removeEventListener('abort', abort)
+          resolve(result)
+        },
+      }
+      signal.addEventListener('abort', abort)
+      this.#followers.add(follower)
+    })
+  }
+
+  #deliver(batch: Batch): void {
+    const first = batch[0]?.position ?? 0
+    this.position = batch.at(-1)?.position ?? this.position
+    for (const follower of this.#followers) {
+      if (follower.position >= this.position) continue
+      // One that caught up beyond the feed has a part of the batch already.
+      const rest =
+        follower.position < first ? batch : batch.filter(({ position }) => position > follower.position)
+      follower.position = this.position
+      try {
+        const sending = follower.deliver(rest)
+        if (sending !== undefined) follower.leave(sending.then(() => follower.position))
+      } catch (error) {
+        follower.leave(Promise.reject(error))
+      }
+    }
+  }
+}
