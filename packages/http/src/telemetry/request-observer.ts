@@ -72,11 +72,12 @@ export class RequestObserver {
     const { traces } = this.#options
     const span = traces?.startSpan(spanName(raw, observedRoute.route), { incomingHeaders: raw.headers })
     const requestId = isAudited(observedRoute.traits, raw) ? getRequestId(raw) : undefined
-    const request = { observedRoute, raw, res, params, span, requestId }
-    return { ...request, startedAt: performance.now(), caller: undefined, isStream: false }
+    const startedAt = performance.now()
+    return { observedRoute, raw, res, params, span, requestId, startedAt, caller: undefined, isStream: false }
   }
 
-  end({ observedRoute, raw, res, span, requestId, ...request }: ObservedRequest): void {
+  end(request: ObservedRequest): void {
+    const { observedRoute, raw, res, span, requestId } = request
     const { method = '' } = raw
     const { statusCode: status } = res
     const duration_ms = performance.now() - request.startedAt
