@@ -127,7 +127,7 @@ export class AgentDriver {
 
 /** The stored events of a text of server-sent events. */
 export function parseServerSentEvents(text: string): ApiEvent[] {
-  return [...text.matchAll(/^id: \d+\ndata: (.*)$/gm)].map((found) => JSON.parse(String(found[1])))
+  return [...text.matchAll(/^id: \d.*\ndata: (.*)$/gm)].map((found) => JSON.parse(String(found[1])))
 }
 
 /** A short label of an event; tests compare the order of a run by labels. */

@@ -7,4 +7,10 @@ export type {
   SandboxServerInput,
 } from './calls/route-types.ts'
 export { SandboxServerClient, type SandboxServerClientOptions } from './calls/sandbox-server-client.ts'
-export { type FollowOptions, follow, type PositionedEvent, type TransientUpdate } from './events/follow.ts'
+export {
+  type FollowOptions,
+  follow,
+  type PositionedEvent,
+  ResyncError,
+  type TransientUpdate,
+} from './events/follow.ts'

@@ -1,7 +1,8 @@
 import { createFrame, type Frame } from '@slipway/http'
+import type { Resync } from '@slipway/protocol'
 import type { Signal } from '@slipway/shared/async'
 import { LruMap } from '@slipway/shared/collections'
-import type { PagedEvent } from '@slipway/storage'
+import { encodeCursor, type PagedEvent, type StoredEvent } from '@slipway/storage'
 import { shrinkEvent } from './shrink-event.ts'
 
 /** Frames of the legacy socket stay below this, because its clients refuse larger ones. */
@@ -11,33 +12,54 @@ export const maxLegacyFrameBytes = 1024 * 1024
  * Results for the latest batches: up-to-date readers get the same batch one after another. A WeakMap would
  * hold batches of readers of history for long.
  */
-function cacheByBatch<V extends object>(make: (batch: readonly PagedEvent[]) => V) {
-  const cache = new LruMap<readonly PagedEvent[], V>({ max: 8, memoMethod: make })
-  return (batch: readonly PagedEvent[]): V => cache.memo(batch)
+function cacheByBatch<E extends PagedEvent, V extends object>(make: (batch: readonly E[]) => V) {
+  const cache = new LruMap<readonly E[], V>({ max: 8, memoMethod: make })
+  return (batch: readonly E[]): V => cache.memo(batch)
 }
 
 /** The events alone: the frames that existing clients read. */
-export const plainFrames = cacheByBatch((batch) => batch.map(({ bytes }) => boundedFrame(bytes)))
-/** `{"position":n,"event":{...}}`: the frames of the resumable form. */
-export const positionedFrames = cacheByBatch((batch) =>
-  batch.map(({ position, bytes }) =>
-    createFrame(Buffer.concat([Buffer.from(`{"position":${position},"event":`), bytes, Buffer.from('}')])),
+export const plainFrames = cacheByBatch((batch: readonly PagedEvent[]) =>
+  batch.map(({ bytes }) => boundedFrame(bytes)),
+)
+/** `{"position":n,"event":{...},"cursor":"n.digest"}`: the frames of the resumable form. */
+export const positionedFrames = cacheByBatch((batch: readonly StoredEvent[]) =>
+  batch.map((event) =>
+    createFrame(
+      Buffer.concat([
+        Buffer.from(`{"position":${event.position},"event":`),
+        event.bytes,
+        Buffer.from(`,"cursor":"${encodeCursor(event)}"}`),
+      ]),
+    ),
   ),
 )
 /** Events above this size are not copied into their batch. */
 const maxJoinedBytes = 256 * 1024
 
-/** Server-sent events: `id` is the position, `data` the stored bytes. */
-const joinedSseEvents = cacheByBatch((batch) => Buffer.concat(batch.flatMap(sseParts)))
+/** What the `id` of a server-sent event is: its cursor, or its position for readers that begin with a bare one. */
+export type SseIds = 'cursor' | 'position'
 
-/** The same, a large event in parts of its own. */
-export function sseEvents(batch: readonly PagedEvent[]): readonly Buffer[] {
-  const isLarge = batch.some(({ bytes }) => bytes.length > maxJoinedBytes)
-  return isLarge ? batch.flatMap(sseParts) : [joinedSseEvents(batch)]
+const joinedSseEvents = {
+  cursor: cacheByBatch((batch: readonly StoredEvent[]) => Buffer.concat(sseParts(batch, 'cursor'))),
+  position: cacheByBatch((batch: readonly StoredEvent[]) => Buffer.concat(sseParts(batch, 'position'))),
 }
 
-function sseParts({ position, bytes }: PagedEvent): Buffer[] {
-  return [Buffer.from(`id: ${position}\ndata: `), dataLines(bytes), Buffer.from('\n\n')]
+/** Server-sent events: `data` is the stored bytes. A large event is in parts of its own. */
+export function sseEvents(batch: readonly StoredEvent[], ids: SseIds): readonly Buffer[] {
+  const isLarge = batch.some(({ bytes }) => bytes.length > maxJoinedBytes)
+  return isLarge ? sseParts(batch, ids) : [joinedSseEvents[ids](batch)]
+}
+
+function sseParts(batch: readonly StoredEvent[], ids: SseIds): Buffer[] {
+  return batch.flatMap((event) => {
+    const id = ids === 'cursor' ? encodeCursor(event) : event.position
+    return [Buffer.from(`id: ${id}\ndata: `), dataLines(event.bytes), Buffer.from('\n\n')]
+  })
+}
+
+/** Sent before the events from `after` on. */
+export function sseResync(resync: Resync): Buffer {
+  return Buffer.from(`event: resync\nid: ${resync.after}\ndata: ${JSON.stringify(resync)}\n\n`)
 }
 
 /** An event that is not stored, as a frame of the legacy socket. */

@@ -1,6 +1,6 @@
 import { createFrame, type Frame, type Socket, type SocketRequest, type SocketRoute } from '@slipway/http'
 import { conversationId, eventsSocketQuery, Problem, sendMessageRequest } from '@slipway/protocol'
-import type { ConversationRecord, PagedEvent, Storage } from '@slipway/storage'
+import { type ConversationRecord, checkCursor, type PagedEvent, type Storage } from '@slipway/storage'
 import type { ConversationInfoReader } from '../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../conversations/registry.ts'
 import { sendMessage } from '../conversations/send-message.ts'
@@ -26,7 +26,7 @@ interface EventsSocketOptions {
 
 /**
  * `/sockets/events/{conversation_id}`: a state snapshot, the requested older events, then each new event
- * once, in order. `?after=<position>`: frames are `{position, event}`, without a snapshot. A client text
+ * once, in order. `?after=<cursor>`: frames are `{position, event, cursor}`, without a snapshot. A client text
  * frame is a user message that is run.
  */
 export function eventsSocket(parts: EventsSocketOptions): SocketRoute {
@@ -55,11 +55,14 @@ async function serveSocket(
 ): Promise<void> {
   const [record] = await options.storage.conversations.get([request.id])
   if (record === undefined) return socket.close(conversationNotFoundCode, 'Conversation not found')
-  if (request.after !== undefined && request.after > record.head) {
+  const { after } = request
+  const isResumable = after !== undefined
+  const resync = isResumable ? await checkCursor(options.storage.log, record, after) : undefined
+  if (isResumable && resync === undefined && after.position > record.head) {
     return socket.close(positionBeyondEndCode, `The log ends at position ${record.head}`)
   }
-  const isResumable = request.after !== undefined
-  const toFrames = isResumable ? positionedFrames : plainFrames
+  if (resync !== undefined) await socket.send([jsonFrame({ resync })])
+  const startPosition = resync?.after ?? after?.position
   const snapshot = async () => {
     const [current = record] = await options.storage.conversations.get([request.id])
     const state = await options.infoReader.readState(current, await options.registry.peek(request.id))
@@ -75,11 +78,11 @@ async function serveSocket(
       await socket.send([isResumable ? transientFrame(errorEvent) : plainFrame(errorEvent)])
   })
   const reportedStatus = await firstSnapshot
-  const sentPosition = request.after ?? (resendMode(request) === 'all' ? 0 : record.head)
+  const sentPosition = startPosition ?? (resendMode(request) === 'all' ? 0 : record.head)
   const updates = new SocketUpdates(options, socket, { isResumable, snapshot, sent: sentPosition })
   await updates.subscribe(record, reportedStatus)
-  const deliver = (batch: readonly PagedEvent[]) => {
-    const sending = socket.send(toFrames(batch))
+  const deliver = (frames: readonly Frame[], batch: readonly PagedEvent[]) => {
+    const sending = socket.send(frames)
     const markSent = () => updates.markSent(batch.at(-1)?.position ?? 0)
     return sending === undefined ? markSent() : sending.then(markSent)
   }
@@ -87,10 +90,12 @@ async function serveSocket(
   const { signal } = socket
   try {
     for await (const batch of eventsSince(options.storage, request, head)) {
-      await deliver(batch)
+      await deliver(plainFrames(batch), batch)
       if (signal.aborted) return
     }
-    await options.live.follow(request.id, { after: sentPosition, head, signal }, deliver)
+    await options.live.follow(request.id, { after: sentPosition, head, signal }, (batch) =>
+      deliver(isResumable ? positionedFrames(batch) : plainFrames(batch), batch),
+    )
   } finally {
     updates.close()
   }
@@ -140,7 +145,11 @@ async function handleMessage(
 }
 
 function transientFrame(event: object): Frame {
-  return createFrame(Buffer.from(JSON.stringify({ hint: event })))
+  return jsonFrame({ hint: event })
+}
+
+function jsonFrame(value: object): Frame {
+  return createFrame(Buffer.from(JSON.stringify(value)))
 }
 
 interface SocketFormat {

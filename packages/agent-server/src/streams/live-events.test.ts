@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { type EventLog, openStorage, type PagedEvent } from '@slipway/storage'
+import { type EventLog, openStorage } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
 import { type Deliver, LiveEvents } from './live-events.ts'
@@ -40,7 +40,7 @@ async function openLog(delays: readonly boolean[] = [false]) {
 /** Collects positions; needs time for a batch when `isBusy` says so. */
 function collector(isBusy: () => boolean) {
   const positions: number[] = []
-  const deliver: Deliver = (batch: readonly PagedEvent[]) => {
+  const deliver: Deliver = (batch) => {
     positions.push(...batch.map(({ position }) => position))
     return isBusy() ? setImmediate() : undefined
   }

@@ -1,6 +1,6 @@
-import type { EventLog, PagedEvent } from '@slipway/storage'
+import type { EventLog, StoredEvent } from '@slipway/storage'
 
-type Batch = readonly PagedEvent[]
+type Batch = readonly StoredEvent[]
 /** Delivers a batch. After a promise the next batch comes only when that has resolved. */
 export type Deliver = (batch: Batch) => Promise<unknown> | undefined
 

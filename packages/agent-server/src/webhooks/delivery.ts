@@ -2,6 +2,8 @@ import { type LogFunction, Problem } from '@slipway/protocol'
 import { LruMap } from '@slipway/shared/collections'
 import {
   type ConversationRecord,
+  checkCursor,
+  cursorAt,
   type EventLog,
   eventListBytes,
   type PendingDelivery,
@@ -79,10 +81,9 @@ export class WebhookDelivery {
     const { maxEvents } = this.#options
     const progress = { position, reportedAt, maxEvents, cursorMoves: 0, wasAccepted: false }
     const turn: DeliveryTurn = { record, signal, ...progress }
-    // A new conversation is announced before its events; later, events precede their state.
-    const isNew = reportedAt === null && position === 0
+    // What a receiver does not know is announced before its events; later, events precede their state.
     const failure =
-      (isNew ? await this.#sendState(turn) : undefined) ??
+      (reportedAt === null ? await this.#sendState(turn) : undefined) ??
       (await this.#sendEvents(turn)) ??
       (turn.position >= record.head ? await this.#sendState(turn) : undefined)
     return { wasAccepted: turn.wasAccepted, failure }
@@ -104,7 +105,9 @@ export class WebhookDelivery {
     if (turn.reportedAt === record.updated_at) return undefined
     const state = JSON.stringify([record.created_at, record.title, record.status, record.tags])
     if (turn.reportedAt === null || this.#sentStates.get(record.id) !== state) {
-      const failure = await this.#postJson(await this.#options.readInfo(record), signal)
+      const isAnnounced = turn.reportedAt === null
+      const headers = isAnnounced ? { 'x-slipway-resync': String(turn.position) } : {}
+      const failure = await this.#postJson(await this.#options.readInfo(record), signal, headers)
       if (failure !== undefined) return failure
       turn.wasAccepted = true
       this.#sentStates.set(record.id, state)
@@ -131,7 +134,8 @@ export class WebhookDelivery {
       } else if (outcome.kind === 'other-position') {
         // A receiver that keeps moving the cursor is tried again later.
         if (outcome.head === turn.position || ++turn.cursorMoves > maxCursorMoves) return conflictOutcome
-        await this.#moveCursor(turn, outcome.head)
+        const failure = await this.#moveCursor(turn, outcome)
+        if (failure !== undefined) return failure
       } else {
         return outcome
       }
@@ -139,17 +143,31 @@ export class WebhookDelivery {
     return undefined
   }
 
-  /** Moves the cursor to the receiver's position: it lost events, or its last response was lost. */
-  async #moveCursor(turn: DeliveryTurn, head: number): Promise<void> {
-    const { log } = this.#options
+  /**
+   * Moves the cursor to the receiver's position: it lost events, or its last response was lost. A receiver that has
+   * another history than the log is told so, and gets everything from the beginning.
+   */
+  async #moveCursor(
+    turn: DeliveryTurn,
+    { head, cursor }: Extract<PostOutcome, { kind: 'other-position' }>,
+  ): Promise<FailedOutcome | undefined> {
+    const { log, storage } = this.#options
     const conversation = turn.record.id
-    if (head > turn.record.head) {
-      const [current = turn.record] = await this.#options.storage.conversations.get([conversation])
-      if (head > current.head)
-        log('warn', 'a webhook receiver has more of a conversation than its log', { conversation, head })
+    const [current = turn.record] = await storage.conversations.get([conversation])
+    const resync = cursor && (await checkCursor(storage.log, current, cursor))
+    if (resync === undefined && head <= current.head) {
+      turn.position = Math.min(head, turn.record.head)
+      await this.#advance(turn)
+      return undefined
     }
-    turn.position = Math.min(head, turn.record.head)
+    log('warn', 'a webhook receiver has another history of a conversation than its log', {
+      conversation,
+      head,
+    })
+    turn.position = 0
+    turn.reportedAt = null
     await this.#advance(turn)
+    return await this.#sendState(turn)
   }
 
   async #readBatch({ record, position, maxEvents }: DeliveryTurn): Promise<StoredEvent[]> {
@@ -168,11 +186,17 @@ export class WebhookDelivery {
     events: readonly StoredEvent[],
   ): Promise<PostOutcome> {
     const path = `events/${record.id.replaceAll('-', '')}`
-    return await this.#post(path, eventListBytes(events), signal, { 'x-slipway-after': String(position) })
+    const cursor = await cursorAt(this.#options.storage.log, record.id, position)
+    const headers = { 'x-slipway-after': String(position), 'x-slipway-cursor': cursor }
+    return await this.#post(path, eventListBytes(events), signal, headers)
   }
 
-  async #postJson(value: unknown, signal: AbortSignal): Promise<FailedOutcome | undefined> {
-    const outcome = await this.#post('conversations', Buffer.from(JSON.stringify(value)), signal)
+  async #postJson(
+    value: unknown,
+    signal: AbortSignal,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<FailedOutcome | undefined> {
+    const outcome = await this.#post('conversations', Buffer.from(JSON.stringify(value)), signal, headers)
     if (outcome.kind === 'accepted') return undefined
     return outcome.kind === 'other-position' ? conflictOutcome : outcome
   }

@@ -1,9 +1,10 @@
+import { type Cursor, parseCursor } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
 
 export type PostOutcome =
   | { readonly kind: 'accepted' }
-  /** The receiver has the events up to this position. */
-  | { readonly kind: 'other-position'; readonly head: number }
+  /** The receiver has the events up to this position, and maybe said which cursor it has. */
+  | { readonly kind: 'other-position'; readonly head: number; readonly cursor: Cursor | undefined }
   /** `isGone`: the receiver or resource is unknown, maybe for now. `retryAfterMs`: the requested delay. */
   | {
       readonly kind: 'refused'
@@ -39,8 +40,8 @@ export async function postJson(
       signal: AbortSignal.any([signal, timeout]),
     })
     const text = await readBodyPrefix(response)
-    const head = response.status === 409 ? parseHead(text) : undefined
-    if (head !== undefined) return { kind: 'other-position', head }
+    const place = response.status === 409 ? parsePlace(text) : undefined
+    if (place !== undefined) return { kind: 'other-position', ...place }
     if (response.ok) return { kind: 'accepted' }
     const { status } = response
     const retryAfterMs = parseRetryAfter(response.headers.get('retry-after'))
@@ -63,10 +64,11 @@ async function readBodyPrefix(response: Response): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-function parseHead(text: string): number | undefined {
+function parsePlace(text: string): { head: number; cursor: Cursor | undefined } | undefined {
   const value = parseJson(text)
-  const head = isRecord(value) ? value.head : undefined
-  return typeof head === 'number' && Number.isSafeInteger(head) && head >= 0 ? head : undefined
+  const { head, cursor } = isRecord(value) ? value : {}
+  if (typeof head !== 'number' || !Number.isSafeInteger(head) || head < 0) return undefined
+  return { head, cursor: typeof cursor === 'string' ? parseCursor(cursor) : undefined }
 }
 
 function parseRetryAfter(text: string | null): number | undefined {

@@ -358,6 +358,58 @@ test('a receiver that has more than it is offered, because its answer was lost, 
   expect(after).toEqual(['0', '120'])
 })
 
+test.each([
+  ['names its cursor', true],
+  ['has more than the log', false],
+])(
+  'a receiver of another history that %s is told so, and gets everything from the beginning',
+  async (_, isNamed) => {
+    await using from = await createSender()
+    await using far = await new TestReceiver().listen()
+    const id = await from.create()
+    const hex = id.replaceAll('-', '')
+    await from.append(id, 30)
+    // What it received before the log was restored from an older copy.
+    const others = Array.from({ length: isNamed ? 20 : 50 }, (_, n) => `{"id":"other ${n}"}`)
+    far.logs.set(hex, new Map(others.map((line, at) => [at + 1, line])))
+    const cursor = isNamed ? { cursor: '20.9f3c01ab' } : {}
+    far.plan = ({ path, headers }, response) => {
+      if (headers['x-slipway-resync'] !== undefined) {
+        const after = Number(headers['x-slipway-resync'])
+        const log = far.logs.get(hex)
+        // The first announcement, before the receiver has said what it has.
+        if (far.requests.length > 1)
+          for (const at of [...(log?.keys() ?? [])]) if (at > after) log?.delete(at)
+        return true
+      }
+      const head = far.logs.get(hex)?.size ?? 0
+      if (!path.includes('/events/') || Number(headers['x-slipway-after']) === head) return true
+      response.writeHead(409).end(JSON.stringify({ head, ...cursor }))
+      return false
+    }
+    from.start({ base_url: far.url })
+    await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+    const resyncs = far.requests
+      .map(({ headers }) => headers['x-slipway-resync'])
+      .filter((one) => one !== undefined)
+    expect(resyncs).toEqual(['0', '0'])
+    expect(JSON.stringify(from.lines)).toContain('another history of a conversation')
+  },
+)
+
+test('batches name the event before them', async () => {
+  await using from = await createSender()
+  await using far = await new TestReceiver().listen()
+  const id = await from.create()
+  await from.append(id, 110)
+  from.start({ base_url: far.url })
+  await waitUntil(async () => expect(far.lines(id)).toBe(await from.exported(id)))
+  const cursors = far.requests
+    .map(({ headers }) => headers['x-slipway-cursor'])
+    .filter((one) => one !== undefined)
+  expect(cursors).toEqual(['0', expect.stringMatching(/^100\.[0-9a-f]{8}$/)])
+})
+
 test('a receiver that leads around in circles, or says conflict without more, is asked again later and not in a loop', async () => {
   await using from = await createSender()
   await using far = await new TestReceiver().listen()

@@ -15,7 +15,7 @@ import { asObject, asString } from '../output/action-text.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { print, printNote } from '../output/terminal.ts'
 import { TranscriptRenderer } from '../output/transcript.ts'
-import { positionedLine } from './tail.ts'
+import { noteResync, positionedLine } from './tail.ts'
 
 /** Exit codes of commands that follow a run. */
 export const exitCodes = { finished: 0, failed: 1, waiting: 3 } as const
@@ -33,11 +33,11 @@ export async function followRun(
 ): Promise<number> {
   const { client, signal } = context
   const params = { conversation_id: id }
-  let position = options.after
+  let cursor: string | number = options.after
   let error = ''
   for (;;) {
-    for await (const item of printRun(context, id, { after: position })) {
-      position = item.position
+    for await (const item of printRun(context, id, { after: cursor })) {
+      cursor = item.cursor
       const { kind, code } = asObject(item.event)
       if (kind === 'ConversationErrorEvent') error = asString(code)
     }
@@ -70,7 +70,7 @@ export async function* printRun(
   { client, isJson, signal }: CommandContext,
   id: string,
   options: {
-    readonly after: number
+    readonly after: string | number
     readonly directory?: string
     readonly onTransientUpdate?: (update: TransientUpdate) => void
   },
@@ -82,7 +82,8 @@ export async function* printRun(
     process.stdout.write(steps.renderUpdate(update))
   }
   const listener = isJson ? {} : { onTransientUpdate }
-  for await (const item of follow(client, id, { after, signal, until: 'idle', ...listener })) {
+  const handlers = { onResync: noteResync, ...listener }
+  for await (const item of follow(client, id, { after, signal, until: 'idle', ...handlers })) {
     await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
     yield item
   }

@@ -1,25 +1,33 @@
 import { follow, type PositionedEvent } from '@slipway/client'
+import type { Resync } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
 import { summarizeEvent } from '../output/event-line.ts'
-import { eventColumns, eventWidths, print, table } from '../output/terminal.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
+import { eventColumns, eventWidths, print, printNote, table } from '../output/terminal.ts'
 
 /** Prints events as they come, until Ctrl-C or until nothing runs in the conversation. */
 export async function tailCommand(
   context: CommandContext,
   id: string,
-  options: { readonly after: number; readonly untilIdle: boolean },
+  options: { readonly after: string; readonly untilIdle: boolean },
 ): Promise<void> {
   const { client, isJson, signal } = context
   const { after, untilIdle } = options
-  for await (const item of follow(client, id, { after, signal, ...(untilIdle ? { until: 'idle' } : {}) })) {
+  const until = untilIdle ? ({ until: 'idle' } as const) : {}
+  for await (const item of follow(client, id, { after, signal, onResync: noteResync, ...until })) {
     await print(isJson ? positionedLine(item) : tailLine(item))
   }
 }
 
-/** `{"position":n,"event":{...}}` in one line, the event as it was sent. */
-export function positionedLine({ position, text }: PositionedEvent): string {
+/** Tells people that what was printed is void. */
+export function noteResync({ after, message }: Resync): void {
+  printNote(`${sanitizeLine(message)} What follows begins after position ${after} again.`)
+}
+
+/** `{"position":n,"event":{...},"cursor":"..."}` in one line, the event as it was sent. */
+export function positionedLine({ position, text, cursor }: PositionedEvent): string {
   // A line end outside a JSON string is white space; inside one it cannot be.
-  return `{"position":${position},"event":${text.replaceAll(/[\r\n]/g, ' ')}}\n`
+  return `{"position":${position},"event":${text.replaceAll(/[\r\n]/g, ' ')},"cursor":"${cursor}"}\n`
 }
 
 /** Position, time, kind, source and summary in one line. */

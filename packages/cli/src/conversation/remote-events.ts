@@ -80,7 +80,9 @@ class RemoteLogReader {
       const { items, next_page_id } = parseRawPage(await response.text())
       for (const text of items) {
         const event: Event = JSON.parse(text)
-        if (this.#isNew(event)) yield { position: ++this.count, text, event }
+        if (!this.#isNew(event)) continue
+        const position = ++this.count
+        yield { position, cursor: String(position), text, event }
       }
       page_id = next_page_id ?? undefined
     } while (page_id !== undefined)

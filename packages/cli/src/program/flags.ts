@@ -9,6 +9,12 @@ export function integerFlag(min: number, max: number): (text: string) => number 
   }
 }
 
+/** Reads a cursor or a position in a flag. */
+export function cursorFlag(text: string): string {
+  if (/^\d{1,15}(?:\.[0-9a-f]{8})?$/.test(text)) return text
+  throw new InvalidArgumentError('Expected a position, or a cursor of the form 41.9f3c01ab.')
+}
+
 /** Reads the size of a page in a flag, as text, which is what a query takes. */
 export function pageSizeFlag(text: string): string {
   return String(integerFlag(1, 100)(text))

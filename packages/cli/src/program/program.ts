@@ -7,7 +7,7 @@ import { type Config, readConfig } from '../context/config.ts'
 import { findSessionKey } from '../context/session-key.ts'
 import { printNote } from '../output/terminal.ts'
 import { errorMessage } from './error-message.ts'
-import { integerFlag, pageSizeFlag, tagFlag } from './flags.ts'
+import { cursorFlag, integerFlag, pageSizeFlag, tagFlag } from './flags.ts'
 import { addRunCommand, addRunControlCommands, addTrustCommand } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
 
@@ -196,9 +196,9 @@ function addReadCommands(slipway: Command, context: () => CommandContext): void 
     .command('tail')
     .description('follow the events of a conversation')
     .argument('<id>', 'id of the conversation')
-    .option('--after <position>', 'start after this position', integerFlag(0, Number.MAX_SAFE_INTEGER), 0)
+    .option('--after <cursor>', 'start after this position or cursor', cursorFlag, '0')
     .option('--until-idle', 'exit when all events are read and nothing runs', false)
-    .action(async (id: string, options: { after: number; untilIdle: boolean }) => {
+    .action(async (id: string, options: { after: string; untilIdle: boolean }) => {
       const { tailCommand } = await import('../commands/tail.ts')
       await tailCommand(context(), id, options)
     })

@@ -184,3 +184,68 @@ test('who stops reading closes the connection', async () => {
     await closed.promise
   })
 })
+
+/** A log that was restored after the client had read two events: others follow the first. */
+function serveRestoredLog(starts: string[]): RequestListener {
+  const resync = { after: 0, head: 2, cursor: '2.00000002', message: 'Another history.' }
+  const event = (n: number, digest: string) =>
+    `id: ${n}.${digest}\ndata: {"kind":"PauseEvent","id":"${digest}"}\n\n`
+  return (request, response) => {
+    const url = new URL(request.url ?? '', 'http://x')
+    if (!url.pathname.endsWith('/stream')) return serveEventLog(2, [])(request, response)
+    const start = String(request.headers['last-event-id'] ?? url.searchParams.get('after') ?? '')
+    starts.push(start)
+    response.setHeader('content-type', 'text/event-stream')
+    if (start === '') return void response.end(event(1, '00000001') + event(2, '00000002'))
+    if (start.startsWith('2.00000003')) return void response.end()
+    response.write(`event: resync\nid: 0\ndata: ${JSON.stringify(resync)}\n\n`)
+    response.end(event(1, '00000001') + event(2, '00000003'))
+  }
+}
+
+test('who follows a log that goes on in another history is told, and reads that history from its beginning', async () => {
+  const starts: string[] = []
+  await withServer(serveRestoredLog(starts), async (client) => {
+    const seen: unknown[] = []
+    const onResync = ({ after, cursor }: { after: number; cursor: string }) => seen.push({ after, cursor })
+    const stop = new AbortController()
+    const options = { onResync, signal: stop.signal, retryDelayMs: () => 0 }
+    for await (const { cursor } of follow(client, id, options)) {
+      seen.push(cursor)
+      if (seen.length === 5) stop.abort()
+    }
+    expect(seen).toEqual([
+      '1.00000001',
+      '2.00000002',
+      { after: 0, cursor: '2.00000002' },
+      '1.00000001',
+      '2.00000003',
+    ])
+  })
+  expect(starts).toEqual(['', '2.00000002'])
+})
+
+test('without a listener another history ends the following with an error', async () => {
+  await withServer(serveRestoredLog([]), async (client) => {
+    const items = follow(client, id, { after: '2.00000002' })
+    await expect(items.next()).rejects.toMatchObject({ name: 'ResyncError', resync: { after: 0, head: 2 } })
+    const fault = new Error('mine')
+    const throwing = follow(client, id, {
+      after: '2.00000002',
+      onResync() {
+        throw fault
+      },
+    })
+    await expect(throwing.next()).rejects.toBe(fault)
+  })
+})
+
+test('a bare position is answered by cursors, which the next connection names', async () => {
+  const starts: string[] = []
+  await withServer(serveRestoredLog(starts), async (client) => {
+    const items = follow(client, id, { after: 2, onResync: () => {} })
+    expect((await items.next()).value).toMatchObject({ position: 1, cursor: '1.00000001' })
+    await items.return()
+  })
+  expect(starts).toEqual(['2'])
+})

@@ -1,4 +1,4 @@
-import type { Event } from '@slipway/protocol'
+import { type Event, parseCursor, type Resync } from '@slipway/protocol'
 import type { Client } from '../calls/agent-server-client.ts'
 import { CallError } from '../calls/errors.ts'
 import { SseParser } from './sse-parser.ts'
@@ -6,6 +6,8 @@ import { SseParser } from './sse-parser.ts'
 /** An event and its number in the conversation: 1, 2, 3 ... */
 export interface PositionedEvent {
   readonly position: number
+  /** Pass it as `after` to continue after this event. */
+  readonly cursor: string
   /** The event's JSON as the server sent it. */
   readonly text: string
   /** The parsed event. Its kind may be unknown to the type when the conversation stores other versions. */
@@ -23,24 +25,40 @@ export type TransientUpdate =
   | { readonly kind: 'ConversationStateUpdateEvent'; readonly key: string; readonly value: unknown }
 
 export interface FollowOptions {
-  /** Begin after this position; 0, the default, is the beginning. */
-  readonly after?: number
+  /** Begin after this cursor or position; 0, the default, is the beginning. */
+  readonly after?: string | number
   /** Abort it to end quietly. */
   readonly signal?: AbortSignal
   /** End when all events have been read and nothing runs in the conversation. */
   readonly until?: 'idle'
   /** Called with each transient update, between the events. */
   readonly onTransientUpdate?: (update: TransientUpdate) => void
+  /**
+   * Called when the log has another history than the one that was read: drop what you have after `resync.after`; the
+   * events after it follow, from there again. Without it `follow` rejects with a `ResyncError`.
+   */
+  readonly onResync?: (resync: Resync) => void
   /** Closes a connection without data for this long; the server sends every 10 s. Default 35,000. */
   readonly silenceTimeoutMs?: number
   /** Delay before the nth consecutive retry without events. Default: 250 to 10,000, jittered. */
   readonly retryDelayMs?: (failures: number) => number
 }
 
+/** The log has another history than the one that was read: an older log was restored. */
+export class ResyncError extends Error {
+  readonly resync: Resync
+
+  constructor(resync: Resync) {
+    super(resync.message)
+    this.name = 'ResyncError'
+    this.resync = resync
+  }
+}
+
 /**
  * Yields the events of a conversation, each once in order of position: the stored ones, then new ones.
- * Reconnects from the last position. Ends when the signal aborts or the condition of `until` holds; rejects
- * with the `CallError` of a refusal, and with what `onTransientUpdate` throws.
+ * Reconnects from the last cursor. Ends when the signal aborts or the condition of `until` holds; rejects with the
+ * `CallError` of a refusal, with a `ResyncError` unless there is an `onResync`, and with what the callbacks throw.
  */
 export async function* follow(
   client: Client,
@@ -51,31 +69,43 @@ export async function* follow(
     signal,
     until,
     onTransientUpdate,
+    onResync,
     silenceTimeoutMs = 35_000,
     retryDelayMs = jitteredBackoff,
   } = options
-  let lastPosition = options.after ?? 0
+  let cursor = String(options.after ?? 0)
+  let lastPosition = parseCursor(cursor)?.position ?? 0
   // An error of the listener is the caller's, not the connection's.
   let listenerError: { readonly reason: unknown } | undefined
-  const notifyListener = (update: TransientUpdate) => {
-    try {
-      onTransientUpdate?.(update)
-    } catch (reason) {
-      listenerError = { reason }
-      throw reason
+  const notify =
+    <T>(listener: (value: T) => void) =>
+    (value: T) => {
+      try {
+        listener(value)
+      } catch (reason) {
+        listenerError = { reason }
+        throw reason
+      }
     }
+  const startAgain = (resync: Resync) => {
+    if (onResync === undefined) throw new ResyncError(resync)
+    lastPosition = resync.after
+    cursor = String(resync.after)
+    onResync(resync)
   }
   for (let failures = 1; !signal?.aborted; failures++) {
     try {
       for await (const item of readConnection(client, conversationId, {
-        after: lastPosition,
+        after: cursor,
         signal,
         until,
-        onTransientUpdate: onTransientUpdate && notifyListener,
+        onTransientUpdate: onTransientUpdate && notify(onTransientUpdate),
+        onResync: notify(startAgain),
         silenceTimeoutMs,
       })) {
         if (!(item.position > lastPosition)) continue
         lastPosition = item.position
+        cursor = item.cursor
         failures = 0
         yield item
         if (signal?.aborted) return
@@ -92,10 +122,11 @@ export async function* follow(
 }
 
 interface ConnectionOptions {
-  readonly after: number
+  readonly after: string
   readonly signal: AbortSignal | undefined
   readonly until: 'idle' | undefined
   readonly onTransientUpdate: ((update: TransientUpdate) => void) | undefined
+  readonly onResync: (resync: Resync) => void
   readonly silenceTimeoutMs: number
 }
 
@@ -105,7 +136,7 @@ async function* readConnection(
   id: string,
   options: ConnectionOptions,
 ): AsyncGenerator<PositionedEvent> {
-  const { after, signal, until, onTransientUpdate, silenceTimeoutMs } = options
+  const { after, signal, until, onTransientUpdate, onResync, silenceTimeoutMs } = options
   const abort = new AbortController()
   const combinedSignal = signal === undefined ? abort.signal : AbortSignal.any([signal, abort.signal])
   const withSilenceTimeout = <T>(pending: Promise<T>): Promise<T> => {
@@ -114,20 +145,29 @@ async function* readConnection(
   }
   try {
     const query = {
-      after: String(after),
+      ...(after === '0' ? {} : { after }),
       ...(until === undefined ? {} : { until }),
       ...(onTransientUpdate === undefined ? {} : { hints: 'true' }),
     }
+    // As a header, also a bare position is answered by cursors.
+    const headers: Record<string, string> = after === '0' ? {} : { 'last-event-id': after }
     const response = await withSilenceTimeout(
-      client.open('streamEvents', { params: { conversation_id: id }, query, signal: combinedSignal }),
+      client.open('streamEvents', {
+        params: { conversation_id: id },
+        query,
+        headers,
+        signal: combinedSignal,
+      }),
     )
     const reader = response.body?.getReader()
     const parser = new SseParser()
     for (;;) {
       const chunk = await withSilenceTimeout(reader?.read() ?? Promise.resolve(endOfStream))
       if (chunk.done) return
-      for (const { type, id: position, data } of parser.push(chunk.value)) {
-        if (type === 'message') yield { position: Number(position), text: data, event: JSON.parse(data) }
+      for (const { type, id: cursor, data } of parser.push(chunk.value)) {
+        const position = parseCursor(cursor)?.position ?? Number.NaN
+        if (type === 'message') yield { position, cursor, text: data, event: JSON.parse(data) }
+        else if (type === 'resync') onResync(JSON.parse(data))
         else if (type === 'hint') onTransientUpdate?.(JSON.parse(data))
       }
     }

@@ -9,7 +9,9 @@ test('the query of the socket takes each way to ask for history', () => {
     resend_mode: 'since',
     after_timestamp: parseInstant('2026-03-01T10:00:00Z'),
   })
-  expect(eventsSocketQuery.parse({ after: '0' })).toEqual({ after: 0 })
+  expect(eventsSocketQuery.parse({ after: '0' })).toEqual({ after: { position: 0 } })
+  const cursor = { position: 41, digest: '9f3c01ab' }
+  expect(eventsSocketQuery.parse({ after: '41.9f3c01ab' })).toEqual({ after: cursor })
 })
 
 test.each([
@@ -18,6 +20,7 @@ test.each([
   { after: '' },
   { after: '-1' },
   { after: '1.5' },
+  { after: '41.9F3C01AB' },
   { after_timestamp: 'noon' },
 ])('the socket query %j is refused', (query) => {
   expect(eventsSocketQuery.safeParse(query).success).toBe(false)

@@ -432,7 +432,7 @@ function pageIdContract(open: OpenStorage): void {
     ).toEqual(['c', 'b'])
   })
 
-  test('a page id of another or a removed conversation, or a forged one, is an issue of the query', async () => {
+  test('a page id of another conversation or a forged one is an issue of the query, one of another history a conflict', async () => {
     await using fixture = await open()
     const { log, conversations } = fixture.storage
     await importEvents(
@@ -452,6 +452,7 @@ function pageIdContract(open: OpenStorage): void {
       'p1_',
       'unknown',
       'p1_AAAAAAAAAAAAAAAA',
+      'p2_AAAAAAAAAAAAAAAAAAAA',
     ]
     for (const page_id of [foreign, ...broken]) {
       const attempt = log.search(otherConversation, { ...ascending, page_id })
@@ -467,7 +468,8 @@ function pageIdContract(open: OpenStorage): void {
       conversation,
     )
     await expect(log.search(conversation, { ...ascending, page_id: foreign })).rejects.toMatchObject({
-      code: 'invalid',
+      code: 'conflict',
+      members: { code: 'resync', after: 0, head: 3 },
     })
   })
 }

@@ -1,22 +1,54 @@
 import { hash } from 'node:crypto'
 import { createPageIdCodec } from '../paging/page-id-codec.ts'
 
-const digestBytes = 8
+const conversationBytes = 4
+const eventBytes = 7
 const codec = createPageIdCodec<Buffer>(
+  'p2_',
+  (bytes) => bytes,
+  (bytes) => (bytes.length === 4 + conversationBytes + eventBytes ? bytes : undefined),
+)
+/** Of versions before 0.2.0: a position and one digest of both ids. */
+const firstDigestBytes = 8
+const firstCodec = createPageIdCodec<Buffer>(
   'p1_',
   (bytes) => bytes,
-  (bytes) => (bytes.length === 4 + digestBytes ? bytes : undefined),
+  (bytes) => (bytes.length === 4 + firstDigestBytes ? bytes : undefined),
 )
 
-/** Names an event of a conversation by its position and a digest of both ids. */
+/** Names an event of a conversation by its position, a digest of the conversation's id and one of both ids. */
 export function encodeEventPageId(conversation: string, position: number, eventId: string): string {
-  const bytes = Buffer.alloc(4 + digestBytes)
+  const bytes = Buffer.alloc(4 + conversationBytes + eventBytes)
   bytes.writeUInt32BE(position)
-  hash('sha256', `${conversation}\n${position}\n${eventId}`, 'buffer').copy(bytes, 4, 0, digestBytes)
+  hash('sha256', conversation, 'buffer').copy(bytes, 4, 0, conversationBytes)
+  digest(conversation, position, eventId).copy(bytes, 4 + conversationBytes, 0, eventBytes)
   return codec.encode(bytes)
 }
 
-/** The position in a page id, valid when `encodeEventPageId` of the event there returns the same text. */
+/** The position in a page id of any version; valid when `isPageIdOf` the event there. */
 export function decodeEventPageId(text: string): number | undefined {
-  return codec.decode(text)?.readUInt32BE()
+  return (codec.decode(text) ?? firstCodec.decode(text))?.readUInt32BE()
+}
+
+/** Whether a page id, of any version, names this event. */
+export function isPageIdOf(text: string, conversation: string, position: number, eventId: string): boolean {
+  if (text === encodeEventPageId(conversation, position, eventId)) return true
+  const bytes = firstCodec.decode(text)
+  const expected = digest(conversation, position, eventId).subarray(0, firstDigestBytes)
+  return bytes !== undefined && bytes.readUInt32BE() === position && bytes.subarray(4).equals(expected)
+}
+
+/** Whether a page id names an event of this conversation, which its log may not have (any more). */
+export function isPageIdIn(text: string, conversation: string): boolean {
+  const expected = hash('sha256', conversation, 'buffer').subarray(0, conversationBytes)
+  return (
+    codec
+      .decode(text)
+      ?.subarray(4, 4 + conversationBytes)
+      .equals(expected) === true
+  )
+}
+
+function digest(conversation: string, position: number, eventId: string): Buffer {
+  return hash('sha256', `${conversation}\n${position}\n${eventId}`, 'buffer')
 }

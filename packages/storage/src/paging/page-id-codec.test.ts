@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { encodeEventPageId } from '../event-log/page-id.ts'
+import { encodeEventPageId, isPageIdOf } from '../event-log/page-id.ts'
 import { encodeRowPageId } from '../sqlite/control-plane/page-id.ts'
 import { createPageIdCodec, unknownPageId } from './page-id-codec.ts'
 
@@ -28,7 +28,8 @@ test('decode refuses what the parser refuses', () => {
 })
 
 test('the formats stay, because clients store page ids', () => {
-  expect(encodeEventPageId('c', 7, 'e')).toBe('p1_AAAAB7HeOhtXaFlV')
+  expect(encodeEventPageId('c', 7, 'e')).toBe('p2_AAAABy59LAOx3jobV2hZ')
+  expect(isPageIdOf('p1_AAAAB7HeOhtXaFlV', 'c', 7, 'e')).toBe(true)
   expect(encodeRowPageId('CREATED_AT', { value: 5, id: 'a' })).toBe('r1_WyJDUkVBVEVEX0FUIiw1LCJhIl0')
 })
 

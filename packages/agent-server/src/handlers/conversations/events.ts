@@ -1,11 +1,18 @@
 import type { Handlers } from '@slipway/http'
-import { type agentServerRoutes, invalidInput, Problem } from '@slipway/protocol'
+import {
+  type agentServerRoutes,
+  type Cursor,
+  invalidInput,
+  Problem,
+  parseCursor,
+  type Resync,
+} from '@slipway/protocol'
 import { Signal } from '@slipway/shared/async'
-import { eventListBytes, pageBytes, type Storage } from '@slipway/storage'
+import { checkCursor, eventListBytes, pageBytes, type Storage } from '@slipway/storage'
 import { getConversationRecord } from '../../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../../conversations/registry.ts'
 import { sendMessage } from '../../conversations/send-message.ts'
-import { sseEvents, withHeartbeat } from '../../streams/event-frames.ts'
+import { type SseIds, sseEvents, sseResync, withHeartbeat } from '../../streams/event-frames.ts'
 import { SseUpdates } from '../../streams/sse-updates.ts'
 
 export function eventHandlers(options: {
@@ -48,10 +55,11 @@ export function eventHandlers(options: {
       return { json: { success: true } }
     },
     async streamEvents({ params, query, header, signal }) {
-      const resumeFrom = parseCursor(query.after, header('last-event-id'))
+      const { cursor, ids, loc } = readStart(query.after, header('last-event-id'))
       const record = await getConversationRecord(storage.conversations, params.conversation_id)
-      if (resumeFrom.position > record.head) {
-        throw invalidInput(resumeFrom.loc, `The log ends at position ${record.head}`, 'less_than_equal')
+      const resync = await checkCursor(log, record, cursor)
+      if (resync === undefined && cursor.position > record.head) {
+        throw invalidInput(loc, `The log ends at position ${record.head}`, 'less_than_equal')
       }
       const isDone = async (position: number) =>
         query.until === 'idle' && (await isIdle(storage, record.id, position))
@@ -61,7 +69,9 @@ export function eventHandlers(options: {
         isEndless: true,
         headers: { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
         chunks: streamEvents(storage, record.id, {
-          after: resumeFrom.position,
+          after: resync?.after ?? cursor.position,
+          ids,
+          resync,
           heartbeatMs,
           isDone,
           transientUpdates,
@@ -77,6 +87,9 @@ async function* streamEvents(
   id: string,
   options: {
     readonly after: number
+    readonly ids: SseIds
+    /** Sent first. */
+    readonly resync: Resync | undefined
     readonly heartbeatMs: number
     readonly isDone: (position: number) => Promise<boolean>
     /** Also sent. */
@@ -84,7 +97,7 @@ async function* streamEvents(
     readonly signal: AbortSignal
   },
 ): AsyncGenerator<Buffer> {
-  const { heartbeatMs, isDone, transientUpdates, signal } = options
+  const { heartbeatMs, ids, isDone, resync, transientUpdates, signal } = options
   let position = options.after
   const wakeUp = new Signal()
   using sseUpdates = new SseUpdates(
@@ -93,6 +106,7 @@ async function* streamEvents(
   )
   if (transientUpdates !== undefined) sseUpdates.subscribe(transientUpdates)
   yield Buffer.from(': open\n\n')
+  if (resync !== undefined) yield sseResync(resync)
   if (await isDone(position)) return
   const tail = (stop: AbortSignal) => storage.log.tail(id, position, stop)
   for await (const item of withHeartbeat(tail, { ms: heartbeatMs, wakeUp, signal })) {
@@ -101,20 +115,29 @@ async function* streamEvents(
       // Deltas go before the batch with their event.
       yield* sseUpdates.drain(position)
       position = item.at(-1)?.position ?? position
-      yield* sseEvents(item)
+      yield* sseEvents(item, ids)
     }
     yield* sseUpdates.drain(position)
     if (item !== 'signal' && (await isDone(position))) return
   }
 }
 
-/** The start position: `Last-Event-ID` of a browser is newer than the URL. */
-function parseCursor(after: number | undefined, lastEventId: string | undefined) {
-  if (lastEventId === undefined || lastEventId === '')
-    return { position: after ?? 0, loc: ['query', 'after'] }
+/**
+ * Where a stream begins: `Last-Event-ID` of a browser is newer than the URL. Who passes a bare position as `after`
+ * may read the ids as numbers, so they are positions then.
+ */
+function readStart(
+  after: Cursor | undefined,
+  lastEventId: string | undefined,
+): { readonly cursor: Cursor; readonly ids: SseIds; readonly loc: string[] } {
+  if (lastEventId === undefined || lastEventId === '') {
+    const ids = after !== undefined && after.digest === undefined ? 'position' : 'cursor'
+    return { cursor: after ?? { position: 0, digest: undefined }, ids, loc: ['query', 'after'] }
+  }
   const loc = ['header', 'last-event-id']
-  if (!/^\d{1,15}$/.test(lastEventId)) throw invalidInput(loc, 'Input should be a position', 'int_parsing')
-  return { position: Number(lastEventId), loc }
+  const cursor = parseCursor(lastEventId)
+  if (cursor === undefined) throw invalidInput(loc, 'Input should be a position', 'int_parsing')
+  return { cursor, ids: 'cursor', loc }
 }
 
 /** All events are read and nothing runs that could add more. */

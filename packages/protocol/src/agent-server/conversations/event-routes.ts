@@ -1,7 +1,8 @@
 import * as z from 'zod'
-import { emptyAsUndefined, eventFilter, eventSearchQuery, queryFlag, queryInteger } from '../../core/query.ts'
+import { emptyAsUndefined, eventFilter, eventSearchQuery, queryFlag } from '../../core/query.ts'
 import { countResponses, listed, ok, successResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
+import { queryCursor } from '../../events/cursor.ts'
 import { event, eventPage } from '../../events/event.ts'
 import { confirmationResponseRequest, conversationParams, sendMessageRequest } from './conversation.ts'
 
@@ -12,7 +13,10 @@ export const eventRoutes = defineRoutes('events', {
     summary: 'Search the events of a conversation',
     params: conversationParams,
     query: eventSearchQuery,
-    responses: ok('One page.', eventPage),
+    responses: {
+      ...ok('One page.', eventPage),
+      409: { description: 'The page id belongs to another history of the log.' },
+    },
   }),
   countEvents: route.get('/api/conversations/{conversation_id}/events/count', {
     summary: 'Count the events of a conversation',
@@ -23,12 +27,12 @@ export const eventRoutes = defineRoutes('events', {
   streamEvents: route.get('/api/conversations/{conversation_id}/events/stream', {
     summary: 'Follow the events of a conversation',
     description:
-      'Server-sent events: id is the position, data the event. Each event once, in order, from the position after the given one, first what is stored, then what comes. Last-Event-ID goes before after.',
+      'Server-sent events: id is the cursor, <position>.<digest>, and data the event. Each event once, in order, from the one after the given cursor, first what is stored, then what comes. Last-Event-ID goes before after. A cursor of another history of the log is answered by an event named resync, and by everything after the position that it names.',
     params: conversationParams,
     query: z.object({
-      after: queryInteger(0, Number.MAX_SAFE_INTEGER)
-        .optional()
-        .meta({ description: 'The last position seen.' }),
+      after: queryCursor.optional().meta({
+        description: 'The last cursor seen. With a bare position the ids are positions.',
+      }),
       until: emptyAsUndefined(z.enum(['idle'])).meta({
         description: 'idle: end when all is sent and nothing runs.',
       }),

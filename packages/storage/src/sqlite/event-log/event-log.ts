@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type EventFilter, type Instant, type LogFunction, must, Problem } from '@slipway/protocol'
 import { Waiter } from '@slipway/shared/async'
+import { pageOfOtherHistory } from '../../event-log/cursor.ts'
 import {
   type AppendOptions,
   type EventDraft,
@@ -13,7 +14,7 @@ import {
   type StoredEvent,
 } from '../../event-log/event-log.ts'
 import { PageCache } from '../../event-log/page-cache.ts'
-import { decodeEventPageId, encodeEventPageId } from '../../event-log/page-id.ts'
+import { decodeEventPageId, encodeEventPageId, isPageIdIn, isPageIdOf } from '../../event-log/page-id.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { CommitQueue, PlannedChange } from '../database/commit-queue.ts'
 import type { DamageReport } from '../database/damage.ts'
@@ -229,7 +230,7 @@ export class SqliteEventLog implements EventLog {
 
   #findPageStart(head: LogHead, text: string): Selection['start'] {
     const start = this.#findByPageId(head, text) ?? this.#findVisible(head, text)
-    if (start === undefined) throw unknownPageId()
+    if (start === undefined) throw isPageIdIn(text, head.id) ? pageOfOtherHistory(head.head) : unknownPageId()
     return { instant: start.instant, row: rowBase(head.ordinal) + start.position }
   }
 
@@ -245,7 +246,7 @@ export class SqliteEventLog implements EventLog {
     const position = decodeEventPageId(text)
     if (position === undefined || position > head) return undefined
     const idAndInstant = this.#context.events.getIdAndInstant(ordinal, position)
-    return idAndInstant !== undefined && encodeEventPageId(id, position, idAndInstant.id) === text
+    return idAndInstant !== undefined && isPageIdOf(text, id, position, idAndInstant.id)
       ? { position, ...idAndInstant }
       : undefined
   }
