@@ -1,2 +1,3 @@
+export { acceptLog } from '@slipway/storage'
 export type { StoredSessionKey } from './config/session-key.ts'
 export { type ServeOptions, serve } from './serve.ts'

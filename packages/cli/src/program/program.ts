@@ -96,6 +96,19 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
       await serveCommand({ ...options, noKey: !key, env: config.env, isJson: json, signal })
     })
   slipway
+    .command('accept-log')
+    .description('go on with the log that a data directory has now, such as an older copy, as a new history')
+    .option(
+      '--data <directory>',
+      'data directory of the logs (or SLIPWAY_DATA_DIRECTORY)',
+      config.dataDirectory,
+    )
+    .option('--empty', 'there is no log any more: start an empty one', false)
+    .action(async (options: { data: string; empty: boolean }) => {
+      const { acceptLogCommand } = await import('../commands/accept-log.ts')
+      await acceptLogCommand({ ...options, isJson: slipway.opts<{ json: boolean }>().json })
+    })
+  slipway
     .command('demo')
     .description('run a demo: a server, an agent run, searches, an export')
     .option('--fast', 'do not pause between the steps', false)

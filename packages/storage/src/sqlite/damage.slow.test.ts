@@ -3,8 +3,11 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writ
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { crc32 } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { StoredEvent } from '../event-log/event-log.ts'
+import { acceptLog } from './accept-log.ts'
+import { logMigrations } from './event-log/schema.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
 
 /** What happens to the files of a log while no server runs, and what the next server says. */
@@ -165,10 +168,10 @@ test.each<[string, (path: string) => void]>([
   const directory = copyOf(killed)
   damage(join(directory, 'log.db-wal'))
   await expect(openStorage({ directory })).rejects.toThrow(
-    /log\.db is (?:older than what was acknowledged|another log).*delete .*log\.mark/,
+    /log\.db is (?:older than what was acknowledged|another log).*slipway accept-log --data /,
   )
   // What the message advises.
-  for (const name of ['log.mark', 'index.db']) rmSync(join(directory, name), { force: true })
+  await acceptLog(directory, false)
   await using storage = await openStorage({ directory })
   expect((await storage.log.read('one', 0, 1_000).catch(() => [])).length).toBeLessThanOrEqual(eventsEach)
 })
@@ -181,6 +184,13 @@ test.each<[string, (path: string) => void, RegExp]>([
   for (const suffix of ['-wal', '-shm']) rmSync(join(directory, `log.db${suffix}`), { force: true })
   damage(join(directory, 'log.db'))
   await expect(openStorage({ directory })).rejects.toThrow(message)
+  // The lock file alone is enough to know.
+  for (const name of ['log.mark', 'index.db']) rmSync(join(directory, name), { force: true })
+  await expect(openStorage({ directory })).rejects.toThrow(/log\.db is .*lock\.db is there.*--empty/)
+  await expect(acceptLog(directory, false)).rejects.toThrow('There is no log')
+  expect(await acceptLog(directory, true)).toMatchObject({ conversations: 0, events: 0 })
+  await using storage = await openStorage({ directory })
+  expect(await storage.conversations.count()).toBe(0)
 })
 
 test('a log of another directory refuses the start', async () => {
@@ -192,4 +202,121 @@ test('a log of another directory refuses the start', async () => {
   await expect(openStorage({ directory })).rejects.toThrow(
     /another log than the one that .*log\.mark belongs to/,
   )
+})
+
+/** A directory whose log was replaced by the one that it had before the last ten events. */
+async function withOlderLog(remove: readonly string[]): Promise<string> {
+  const directory = copyOf(pristine)
+  const older = copyOf(pristine)
+  {
+    await using storage = await openStorage({ directory })
+    for (let n = 0; n < 10; n++)
+      await storage.log.append('one', [
+        { kind: 'MessageEvent', source: 'user', llm_message: { content: [] } },
+      ])
+    await storage.waitUntilIndexed()
+  }
+  for (const name of ['log.db-wal', 'log.db-shm', ...remove]) rmSync(join(directory, name), { force: true })
+  cpSync(join(older, 'log.db'), join(directory, 'log.db'))
+  return directory
+}
+
+test.each([
+  ['the mark', [], /older than what was acknowledged.*event at position 70/],
+  ['the index', ['log.mark'], /older than .*index\.db, which has seen position 70 .* ends at position 60/],
+])('a log that is older than %s is refused', async (_, remove, message) => {
+  const directory = await withOlderLog(remove)
+  await expect(openStorage({ directory })).rejects.toThrow(message)
+  await expect(openStorage({ directory })).rejects.toThrow(`slipway accept-log --data ${directory}`)
+})
+
+test('an accepted log is a new generation: searches are right, and the log before it is refused', async () => {
+  const directory = await withOlderLog([])
+  const before = copyOf(directory)
+  const accepted = await acceptLog(directory, false)
+  expect(accepted).toMatchObject({ generation: 2, conversations: 3, events: eventsEach * 3 })
+  {
+    await using storage = await openStorage({ directory })
+    const text = (n: number) => ({ role: 'user', content: [{ type: 'text', text: `needle ${n}` }] })
+    for (let n = 0; n < 20; n++)
+      await storage.log.append('one', [{ kind: 'MessageEvent', source: 'user', llm_message: text(n) }])
+    await storage.waitUntilIndexed()
+    expect(await storage.log.count('one', { body: 'needle' })).toBe(20)
+  }
+  for (const suffix of ['-wal', '-shm']) rmSync(join(directory, `log.db${suffix}`), { force: true })
+  cpSync(join(before, 'log.db'), join(directory, 'log.db'))
+  for (const remove of [[], ['log.mark'], ['index.db']]) {
+    for (const name of remove) rmSync(join(directory, name), { force: true })
+    await expect(openStorage({ directory })).rejects.toThrow('it has generation 1, not 2')
+  }
+  expect(await acceptLog(directory, false)).toMatchObject({ generation: 3 })
+  await (await openStorage({ directory }))[Symbol.asyncDispose]()
+})
+
+test('a log of another directory is refused by the lock file alone', async () => {
+  const directory = copyOf(pristine)
+  const other = join(base, 'another')
+  await (await openStorage({ directory: other }))[Symbol.asyncDispose]()
+  for (const name of ['log.db-wal', 'log.db-shm', 'log.mark', 'index.db'])
+    rmSync(join(directory, name), { force: true })
+  cpSync(join(other, 'log.db'), join(directory, 'log.db'))
+  await expect(openStorage({ directory })).rejects.toThrow(
+    /another log than the one that .*lock\.db belongs to/,
+  )
+})
+
+test('receivers are told where an accepted log ends, and nothing is accepted while a server runs', async () => {
+  const directory = copyOf(pristine)
+  {
+    await using storage = await openStorage({ directory })
+    await storage.deliveries.listPending('receiver', 10)
+    const [record] = await storage.conversations.get(['one'])
+    await storage.deliveries.advance('receiver', 'one', {
+      position: eventsEach,
+      updated_at: record?.updated_at ?? 0,
+    })
+    await expect(acceptLog(directory, false)).rejects.toThrow('in use by another process')
+    expect((await storage.deliveries.listPending('receiver', 10)).map((one) => one.conversation)).toEqual([
+      'two',
+      'three',
+    ])
+  }
+  await acceptLog(directory, false)
+  await using storage = await openStorage({ directory })
+  const pending = await storage.deliveries.listPending('receiver', 10)
+  expect(pending).toContainEqual({
+    conversation: 'one',
+    position: eventsEach,
+    updated_at: null,
+    isRemoved: false,
+  })
+})
+
+test('a directory of the version before opens, and its files know its log from then on', async () => {
+  const directory = copyOf(pristine)
+  const { id } = new DatabaseSync(join(directory, 'log.db')).prepare('SELECT id FROM store').get() as {
+    id: string
+  }
+  for (const name of ['log.db', 'index.db']) {
+    const db = new DatabaseSync(join(directory, name))
+    if (db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'store'").get() !== undefined)
+      db.exec(`ALTER TABLE store DROP COLUMN generation;
+        PRAGMA user_version = ${name === 'log.db' ? logMigrations.length - 1 : 1}`)
+    db.close()
+  }
+  const lock = new DatabaseSync(join(directory, 'lock.db'))
+  lock.exec('DROP TABLE log')
+  lock.close()
+  const mark = readFileSync(join(directory, 'log.mark'), 'utf8')
+  const text = mark.slice(0, -10).replace(/\.\d+/, '')
+  writeFileSync(join(directory, 'log.mark'), `${text} ${crc32(text).toString(16).padStart(8, '0')}\n`)
+  {
+    await using storage = await openStorage({ directory })
+    expect(await readEverything(storage)).toMatchObject({ refused: 0 })
+    await storage.log.append('one', [{ kind: 'PauseEvent', source: 'user' }])
+  }
+  expect(readFileSync(join(directory, 'log.mark'), 'utf8')).toContain(`${id}.0001 `)
+  const known = new DatabaseSync(join(directory, 'lock.db'))
+  expect(known.prepare('SELECT * FROM log').all()).toEqual([{ store: id, generation: 1 }])
+  known.close()
 })

@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Instant, LogFunction } from '@slipway/protocol'
+import { type Instant, type LogFunction, must } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
 import type { Metric } from '@slipway/shared/metrics'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
@@ -15,6 +15,7 @@ import { DamageReport } from './database/damage.ts'
 import { Database } from './database/database.ts'
 import { DirectoryLock } from './database/directory-lock.ts'
 import { HighWaterMark } from './database/high-water-mark.ts'
+import { advice, assertNotBehindIndex, assertSameLog, readIdentity } from './database/log-identity.ts'
 import { recoverDatabase, StorageHealth } from './database/storage-health.ts'
 import { SqliteDeliveries } from './deliveries/deliveries.ts'
 import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
@@ -52,9 +53,16 @@ export async function openStorage({
     const path = join(directory, 'log.db')
     const markPath = join(directory, 'log.mark')
     const indexPath = join(directory, 'index.db')
-    assertLogIsThere(path, [markPath, indexPath])
+    const known = lock.readIdentity()
+    const others = [markPath, indexPath].filter(existsSync)
+    assertLogIsThere(path, others[0] ?? (known && lock.path))
     const db = new Database(path, { synchronous: 'FULL', cacheBytes, migrations: logMigrations })
-    const mark = new HighWaterMark(markPath, path, db, log)
+    const readLogIdentity = () => must(readIdentity(db), 'the identity of the log')
+    const identity = readLogIdentity()
+    const mark = new HighWaterMark(markPath, identity, db, log)
+    if (!mark.isKnown) assertNotBehindIndex(path, db, identity, indexPath)
+    if (known !== undefined) assertSameLog(path, identity, lock.path, known)
+    if (known?.generation !== identity.generation) lock.writeIdentity(identity)
     const kindSources = new KindSourceIndex(db)
     const damage = new DamageReport(log)
     const events = new EventRows(db, kindSources, now, (error) => damage.add(error))
@@ -70,7 +78,7 @@ export async function openStorage({
         db.close()
         lock.acquire()
         db.reopen()
-        mark.reopen(db)
+        mark.reopen(readLogIdentity(), db)
       })
       writer.reload()
       components.deliveries.reload()
@@ -94,12 +102,11 @@ export async function openStorage({
 }
 
 /** A start with an empty log would hide that all conversations are gone. */
-function assertLogIsThere(path: string, others: readonly string[]): void {
+function assertLogIsThere(path: string, other: string | undefined): void {
   const size = statSync(path, { throwIfNoEntry: false })?.size
-  const other = others.find(existsSync)
   if (size || other === undefined) return
   throw new Error(
-    `${path} is ${size === undefined ? 'missing' : 'empty'}, but ${other} is there. Restore it from a backup; to start with an empty log, move the other files away.`,
+    `${path} is ${size === undefined ? 'missing' : 'empty'}, but ${other} is there. ${advice(path)} --empty`,
   )
 }
 

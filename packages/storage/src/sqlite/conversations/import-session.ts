@@ -98,6 +98,7 @@ class SqliteImportSession implements ImportSession {
         apply: () => this.#publish(update),
         done: () => {
           this.#isOver = true
+          context.mark.write(ordinal, this.#extent.head)
           context.importLocks.release(conversation)
           const liveTail = context.liveTails.get(ordinal)
           liveTail?.reset()

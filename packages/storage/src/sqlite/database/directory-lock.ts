@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { errorCode } from '@slipway/shared/fs'
 import { type Libc, loadLibc } from '@slipway/shared/process'
 import { closeToOthers } from './database.ts'
+import type { LogIdentity } from './log-identity.ts'
 import { resultCode } from './storage-failure.ts'
 
 const lockedCode = 5
@@ -52,6 +53,38 @@ export class DirectoryLock implements Disposable {
     }
   }
 
+  /** The path of the lock file. */
+  get path(): string {
+    return join(this.#directory, this.#name)
+  }
+
+  /** The log that the directory had when it was last opened; undefined when that is not known. */
+  readIdentity(): LogIdentity | undefined {
+    try {
+      const row = this.#db?.prepare('SELECT store, generation FROM log').get()
+      return row && { store: String(row.store), generation: Number(row.generation) }
+    } catch {
+      // A file of an earlier version, or a damaged one.
+      return undefined
+    }
+  }
+
+  /** While the disk is full, the next start writes it. */
+  writeIdentity({ store, generation }: LogIdentity): void {
+    const db = this.#db
+    if (db === undefined) return
+    try {
+      db.exec('CREATE TABLE IF NOT EXISTS log (store TEXT NOT NULL, generation INTEGER NOT NULL) STRICT')
+      db.exec('DELETE FROM log')
+      db.prepare('INSERT INTO log VALUES (?, ?)').run(store, generation)
+      db.exec('COMMIT')
+    } catch {
+      if (db.isTransaction) db.exec('ROLLBACK')
+    }
+    // The lock of the directory is held in between.
+    db.exec('BEGIN EXCLUSIVE')
+  }
+
   release(): void {
     if (this.#db?.isOpen) this.#db.close()
     this.#db = undefined
@@ -90,7 +123,7 @@ export class DirectoryLock implements Disposable {
   }
 
   #lockFile(): void {
-    const path = join(this.#directory, this.#name)
+    const { path } = this
     // SQLite takes no lock of a file that it can only read.
     const fd = this.#attempt(path, () => openSync(path, 'a+', 0o600))
     const { ino } = fstatSync(fd)

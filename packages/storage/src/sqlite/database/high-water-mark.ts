@@ -3,10 +3,10 @@ import { crc32 } from 'node:zlib'
 import type { LogFunction } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
 import type { Database } from './database.ts'
+import { advice, assertSameLog, type LogIdentity } from './log-identity.ts'
 
 /** The newest acknowledged change of the log. */
-interface Mark {
-  readonly store: string
+interface Mark extends LogIdentity {
   readonly ordinal: number
   readonly head: number
 }
@@ -20,27 +20,32 @@ interface Mark {
  */
 export class HighWaterMark {
   readonly #path: string
-  readonly #store: string
+  #identity: LogIdentity
   #fd: number
   #last: Mark | undefined
 
   /** Throws an Error with the next step when the log is older than the mark, or is another log. */
-  constructor(path: string, logPath: string, db: Database, log: LogFunction) {
-    this.#store = db.get<[string]>('SELECT id FROM store')?.[0] ?? ''
+  constructor(path: string, identity: LogIdentity, db: Database, log: LogFunction) {
+    this.#identity = identity
     const mark = readMark(path, log)
-    if (mark !== undefined) checkLog(mark, this.#store, db, path, logPath)
-    this.#last = mark
+    if (mark !== undefined) checkLog(mark, identity, db, path)
+    this.#last = mark?.generation === identity.generation ? mark : undefined
     this.#path = path
     // Neither truncated nor in append mode: each write replaces the one line.
     this.#fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)
   }
 
   /** After the log was opened again: throws an Error when it is older than before, or is another log. */
-  reopen(db: Database): void {
-    const store = db.get<[string]>('SELECT id FROM store')?.[0] ?? ''
-    if (this.#last !== undefined) checkLog(this.#last, store, db, this.#path, db.path)
+  reopen(identity: LogIdentity, db: Database): void {
+    this.#identity = identity
+    if (this.#last !== undefined) checkLog(this.#last, identity, db, this.#path)
     this.close()
     this.#fd = openSync(this.#path, constants.O_RDWR | constants.O_CREAT, 0o600)
+  }
+
+  /** Whether the log is known to be as new as what was acknowledged. */
+  get isKnown(): boolean {
+    return this.#last !== undefined
   }
 
   /**
@@ -48,8 +53,9 @@ export class HighWaterMark {
    * written.
    */
   write(ordinal: number, head: number): void {
-    this.#last = { store: this.#store, ordinal, head }
-    const text = `${this.#store} ${String(ordinal).padStart(10)} ${String(head).padStart(10)}`
+    const { store, generation } = this.#identity
+    this.#last = { store, generation, ordinal, head }
+    const text = `${store}.${String(generation).padStart(4, '0')} ${String(ordinal).padStart(10)} ${String(head).padStart(10)}`
     try {
       writeSync(this.#fd, `${text} ${crc32(text).toString(16).padStart(8, '0')}\n`, 0)
     } catch {
@@ -73,8 +79,9 @@ function readMark(path: string, log: LogFunction): Mark | undefined {
     throw error
   }
   if (line === '') return undefined
-  const [, text = '', store = '', ordinal, head, sum] =
-    /^((\S+) +(\d+) +(\d+)) ([0-9a-f]{8})\n$/.exec(line) ?? []
+  // Versions before 0.2.0 wrote no generation.
+  const [, text = '', store = '', generation = '1', ordinal, head, sum] =
+    /^(([^\s.]+)(?:\.(\d+))? +(\d+) +(\d+)) ([0-9a-f]{8})\n$/.exec(line) ?? []
   if (sum !== crc32(text).toString(16).padStart(8, '0')) {
     log(
       'error',
@@ -85,19 +92,13 @@ function readMark(path: string, log: LogFunction): Mark | undefined {
     )
     return undefined
   }
-  return { store, ordinal: Number(ordinal), head: Number(head) }
+  return { store, generation: Number(generation), ordinal: Number(ordinal), head: Number(head) }
 }
 
-function checkLog(
-  { store, ordinal, head }: Mark,
-  id: string,
-  db: Database,
-  path: string,
-  logPath: string,
-): void {
-  const advice = `Restore ${logPath} and its -wal file from a backup. To go on with what is there, delete ${path} and index.db beside it.`
-  if (store !== id)
-    throw new Error(`${logPath} is another log than the one that ${path} belongs to. ${advice}`)
+function checkLog(mark: Mark, identity: LogIdentity, db: Database, path: string): void {
+  assertSameLog(db.path, identity, path, mark)
+  if (mark.generation < identity.generation) return
+  const { ordinal, head } = mark
   const row = db.get<[string, number]>('SELECT id, head FROM conversation WHERE ordinal = ?', ordinal)
   // A removed conversation leaves its number used.
   const [used = 0] = db.get<[number]>("SELECT seq FROM sqlite_sequence WHERE name = 'conversation'") ?? []
@@ -105,6 +106,6 @@ function checkLog(
   const found =
     row === undefined ? 'the conversation is missing' : `conversation ${row[0]} ends at position ${row[1]}`
   throw new Error(
-    `${logPath} is older than what was acknowledged: a conversation had an event at position ${head}, and ${found}. ${advice}`,
+    `${db.path} is older than what was acknowledged: a conversation had an event at position ${head}, and ${found}. ${advice(db.path)}`,
   )
 }

@@ -75,4 +75,5 @@ export const logMigrations: readonly string[] = [
      WHERE row > conversation.ordinal * ${positionsPerConversation}
        AND row <= conversation.ordinal * ${positionsPerConversation} + conversation.head
    )`,
+  'ALTER TABLE store ADD COLUMN generation INTEGER NOT NULL DEFAULT 1',
 ]

@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { encodeParts, indexText, type Needle } from '../../text/needle.ts'
 import { Database, toBuffer } from '../database/database.ts'
+import { readIdentity } from '../database/log-identity.ts'
 import { compareRows, rowBounds, type Selection } from './event-search.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
 
@@ -13,6 +14,7 @@ export const indexMigrations = [
    );
    CREATE TABLE indexed (ordinal INTEGER PRIMARY KEY, upto INTEGER NOT NULL) STRICT;
    CREATE TABLE store (id TEXT NOT NULL) STRICT`,
+  'ALTER TABLE store ADD COLUMN generation INTEGER NOT NULL DEFAULT 1',
 ]
 
 const rowsPerForget = 500
@@ -163,10 +165,13 @@ export class TextStore {
         cacheBytes: 4_194_304,
         migrations: indexMigrations,
       })
-      const [id] = this.#log.get<[string]>('SELECT id FROM store') ?? []
-      const [storedId] = index.get<[string]>('SELECT id FROM store') ?? []
-      if (storedId === undefined) index.run('INSERT INTO store VALUES (?)', id ?? '')
-      if ((storedId ?? id) === id && !this.#isAhead(index)) return index
+      const { store, generation } = readIdentity(this.#log) ?? { store: '', generation: 1 }
+      const stored = readIdentity(index)
+      if (stored === undefined) {
+        index.run('INSERT INTO store VALUES (?, ?)', store, generation)
+        return index
+      }
+      if (stored.store === store && stored.generation === generation && !this.#isAhead(index)) return index
     } catch {
       // A damaged index is rebuilt.
     }
