@@ -104,7 +104,7 @@ test('a rare needle is found through the index, in every order and with every fi
   }
 })
 
-test('a missing or damaged index, or one of another log, is rebuilt', async () => {
+test('a missing or damaged index, or one of another log, is rebuilt', { timeout: 180_000 }, async () => {
   using directory = temporaryDirectory()
   using elsewhere = temporaryDirectory()
   const path = join(directory.path, 'index.db')

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { type LogFunction, storageUnavailableProblem } from '@slipway/protocol'
 import type { Selection } from './event-search.ts'
@@ -15,6 +17,8 @@ type NewRequest<R = TextRequest> = R extends TextRequest ? Omit<R, 'id'> : never
 
 /** An idle thread ends after this time, to free its memory. */
 const idleMs = 60_000
+/** A thread that has not closed the index after this time is ended; the next one builds the index again. */
+const maxCloseMs = 5_000
 /**
  * Debounce: indexing starts when no message has come for `quietMs`, or the oldest has waited `maxDelayMs`,
  * because its writes slow down the syncs of appends. Searches read unindexed messages from the log.
@@ -35,6 +39,8 @@ export class TextIndex {
   #pendingSince = { firstMs: 0, lastMs: 0 }
   #idleTimer: NodeJS.Timeout | undefined
   #worker: Worker | undefined
+  /** The end of an idle thread. */
+  #ending: Promise<void> | undefined
   #lastId = 0
   #isClosed = false
 
@@ -77,7 +83,8 @@ export class TextIndex {
   /** Ends the thread, which holds the files open; the next request starts another. */
   async stop(): Promise<void> {
     clearTimeout(this.#idleTimer)
-    await this.#worker?.terminate()
+    await this.#ending
+    if (this.#worker !== undefined) await endWorker(this.#worker)
   }
 
   async close(): Promise<void> {
@@ -113,6 +120,7 @@ export class TextIndex {
   }
 
   async #request(request: NewRequest): Promise<unknown> {
+    await this.#ending
     if (this.#isClosed) throw new Error('The text index is closed')
     const worker = this.#worker ?? this.#start()
     const id = ++this.#lastId
@@ -155,7 +163,9 @@ export class TextIndex {
     clearTimeout(this.#idleTimer)
     this.#idleTimer = setTimeout(() => {
       this.#worker = undefined
-      void worker.terminate()
+      this.#ending = endWorker(worker).finally(() => {
+        this.#ending = undefined
+      })
     }, idleMs).unref()
   }
 
@@ -165,6 +175,16 @@ export class TextIndex {
     for (const { reject } of this.#pendingRequests.values()) reject(unavailable(cause))
     this.#pendingRequests.clear()
   }
+}
+
+async function endWorker(worker: Worker): Promise<void> {
+  worker.ref()
+  const exited = once(worker, 'exit')
+  const timeout = new AbortController()
+  worker.postMessage({ id: 0, kind: 'close' } satisfies TextRequest)
+  await Promise.race([exited, sleep(maxCloseMs, undefined, { signal: timeout.signal }).catch(() => {})])
+  timeout.abort()
+  await worker.terminate()
 }
 
 function unavailable(cause: unknown): Error {

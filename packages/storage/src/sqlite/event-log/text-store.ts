@@ -1,9 +1,10 @@
-import { rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { encodeParts, indexText, type Needle } from '../../text/needle.ts'
 import { Database, toBuffer } from '../database/database.ts'
 import { readIdentity } from '../database/log-identity.ts'
 import { compareRows, rowBounds, type Selection } from './event-search.ts'
+import { isSealed, removeSeal, writeSeal } from './index-seal.ts'
 import { positionsPerConversation, rowBase } from './schema.ts'
 
 /** index.db. `parts` are folded texts; `upto` is the last indexed position of a conversation. */
@@ -51,6 +52,7 @@ export class TextStore {
   readonly #log: Database
   readonly #indexPath: string
   #index: Database
+  #isSealed = false
 
   constructor(logPath: string, indexPath: string) {
     this.#log = new Database(logPath, {
@@ -66,11 +68,20 @@ export class TextStore {
   /** Replaces the index by an empty one. */
   rebuild(): Database {
     this.#index?.close()
+    this.#unseal()
     for (const suffix of ['', '-wal', '-shm']) rmSync(this.#indexPath + suffix, { force: true })
     const index = this.#open()
     if (index === undefined) throw new Error('The text index cannot be created')
     this.#index = index
     return index
+  }
+
+  /** Closes the files; the next start can tell whether the index is still what it is now. */
+  close(): void {
+    this.#log.close()
+    this.#index.checkpoint()
+    this.#index.close()
+    if (!this.#isSealed) writeSeal(this.#indexPath)
   }
 
   /** Conversations with unindexed events. */
@@ -91,6 +102,7 @@ export class TextStore {
       ) ?? []
     const upto = this.#indexedPosition(ordinal)
     if (head === undefined || head <= upto) return false
+    this.#unseal()
     const until = performance.now() + sliceMs
     const base = rowBase(ordinal)
     return this.#index.transaction(() => {
@@ -112,6 +124,7 @@ export class TextStore {
 
   /** Removes some rows of a conversation; returns whether there are more. */
   forget(ordinal: number): boolean {
+    this.#unseal()
     const base = rowBase(ordinal)
     const sql = 'SELECT row FROM message WHERE row BETWEEN ? AND ? ORDER BY row LIMIT ?'
     const rows = this.#index.all<[number]>(sql, base, base + positionsPerConversation - 1, rowsPerForget)
@@ -156,8 +169,16 @@ export class TextStore {
     return kindSources.reduce((sum, number) => sum + count(sql, number), 0)
   }
 
-  /** Undefined when the index belongs to another log, is ahead of this one, or cannot be read. */
+  /** Before a write. */
+  #unseal(): void {
+    this.#isSealed = false
+    removeSeal(this.#indexPath)
+  }
+
+  /** Undefined when the index was not closed, has changed since, belongs to another log or is ahead of this one. */
   #open(): Database | undefined {
+    this.#isSealed = isSealed(this.#indexPath)
+    if (!this.#isSealed && existsSync(this.#indexPath)) return undefined
     let index: Database | undefined
     try {
       index = new Database(this.#indexPath, {

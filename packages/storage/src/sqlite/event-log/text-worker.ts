@@ -5,12 +5,13 @@ import { isDamaged, isDiskFull, isStorageFailure } from '../database/storage-fai
 import type { Selection } from './event-search.ts'
 import { TextStore } from './text-store.ts'
 
-/** Requests of the main thread. Each gets a response, in any order. */
+/** Requests of the main thread. Each but `close` gets a response, in any order. */
 export type TextRequest = { readonly id: number } & (
   | { readonly kind: 'search' | 'count'; readonly selection: Selection; readonly needle: string | undefined }
   | { readonly kind: 'index'; readonly ordinals: readonly number[] }
   | { readonly kind: 'forget'; readonly ordinal: number }
   | { readonly kind: 'settle' }
+  | { readonly kind: 'close' }
 )
 export interface TextResponse {
   readonly id: number
@@ -25,6 +26,7 @@ class IndexWorker {
   readonly #store: TextStore
   readonly #pending: Set<number>
   #catchingUp: Promise<void> | undefined
+  #isClosed = false
 
   constructor(store: TextStore) {
     this.#store = store
@@ -48,11 +50,24 @@ class IndexWorker {
         return await this.#catchingUp
       case 'forget':
         this.#pending.delete(request.ordinal)
-        while (this.#store.forget(request.ordinal)) await nextTurn()
+        while (!this.#isClosed && this.#store.forget(request.ordinal)) await nextTurn()
         return
       case 'settle':
         return await this.#catchingUp
+      case 'close':
+        return this.#close()
     }
+  }
+
+  /** Ends the thread. After a failure the next one builds the index again. */
+  #close(): void {
+    this.#isClosed = true
+    try {
+      this.#store.close()
+    } catch {
+      // The disk fails; the seal is missing.
+    }
+    process.exit()
   }
 
   /** Replaces a damaged index. */
@@ -72,6 +87,7 @@ class IndexWorker {
   async #catchUp(): Promise<void> {
     for (const ordinal of this.#pending) {
       await nextTurn()
+      if (this.#isClosed) return
       this.#pending.delete(ordinal)
       try {
         if (this.#store.index(ordinal, sliceMs)) this.#pending.add(ordinal)
