@@ -51,6 +51,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   '@opentelemetry/': ['http/src/telemetry/'],
   'node:http': ['http/'],
   'node:sqlite': ['storage/src/sqlite/'],
+  pg: ['storage/src/postgres/'],
   'node:worker_threads': ['storage/src/sqlite/'],
   'node:child_process': ['agent/src/workspace/workspace.ts', 'sandbox-server/src/backends/process/'],
   dockerode: ['sandbox-server/src/backends/docker/'],

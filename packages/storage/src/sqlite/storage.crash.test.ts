@@ -3,25 +3,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
-import { setTimeout as pause } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { checkOutput, newOutput, runAndKill, crashWriter as writer } from '../testing/crash-rounds.ts'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
-import { openStorage, type SqliteStorage } from './storage.ts'
+import { openStorage } from './storage.ts'
 
-const writer = fileURLToPath(new URL('./testing/crash-writer.ts', import.meta.url))
 const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)
-
-interface WriterOutput {
-  /** By conversation: id at each position that was acknowledged. */
-  readonly stored: Map<string, Map<number, string>>
-  readonly importing: Map<string, number>
-  readonly published: Set<string>
-  readonly removing: Set<string>
-  readonly removed: Set<string>
-  /** By conversation: the receiver's position. */
-  readonly delivered: Map<string, number>
-}
 
 /** A directory is replaced after this many kills, because reading it takes longer with each. */
 const roundsOfDirectory = 20
@@ -35,18 +22,11 @@ test(`acknowledged writes survive a kill of the process, ${rounds} times`, {
 
 async function killRepeatedly(times: number): Promise<void> {
   using directory = temporaryDirectory()
-  const output: WriterOutput = {
-    stored: new Map(),
-    importing: new Map(),
-    published: new Set(),
-    removing: new Set(),
-    removed: new Set(),
-    delivered: new Map(),
-  }
+  const output = newOutput()
   for (let round = 0; round < times; round++) {
     await runAndKill(directory.path, output)
     await using storage = await openStorage({ directory: directory.path })
-    await check(storage, output)
+    await checkOutput(storage, output)
   }
   const db = new DatabaseSync(join(directory.path, 'log.db'))
   expect(db.prepare('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }])
@@ -124,48 +104,3 @@ test('a directory is locked by one process, and unlocked when that process is ki
   await expect(openStorage({ directory: directory.path })).rejects.toThrow('in use by another process')
   expect(await storage.conversations.count()).toBeGreaterThan(0)
 })
-
-/** Runs the writer, kills it at a random time after its first output, and records the output. */
-async function runAndKill(directory: string, output: WriterOutput): Promise<void> {
-  const child = spawn(process.execPath, [writer, 'for-ever', directory], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  let isKilled = false
-  for await (const line of createInterface(child.stdout)) {
-    recordLine(output, line.split(' '))
-    if (isKilled) continue
-    isKilled = true
-    void pause(50 + Math.random() * 500).then(() => child.kill('SIGKILL'))
-  }
-}
-
-function recordLine(output: WriterOutput, [word, id = '', number = '', event = '']: string[]): void {
-  if (word === 'created') output.stored.set(id, new Map())
-  if (word === 'stored') output.stored.get(id)?.set(Number(number), event)
-  if (word === 'importing') output.importing.set(id, Number(number))
-  if (word === 'published') output.published.add(id)
-  if (word === 'removing') output.removing.add(id)
-  if (word === 'removed') output.removed.add(id)
-  if (word === 'delivered') output.delivered.set(id, Number(number))
-}
-
-async function check({ log, conversations, deliveries }: SqliteStorage, output: WriterOutput): Promise<void> {
-  for (const [id, stored] of output.stored) {
-    const [record] = await conversations.get([id])
-    if (output.removed.has(id)) expect(record).toBeUndefined()
-    else if (!output.removing.has(id)) expect(record).toBeDefined()
-    if (record === undefined) continue
-    const events = await log.read(id, 0, 1_000_000)
-    expect(events.map((event) => event.position)).toEqual(events.map((_, i) => i + 1))
-    expect(record.head).toBe(events.length)
-    expect(new Set(events.map((event) => event.id)).size).toBe(events.length)
-    for (const [position, event] of stored) expect(events[position - 1]?.id).toBe(event)
-  }
-  for (const [id, count] of output.importing) {
-    const [record] = await conversations.get([id])
-    if (output.published.has(id)) expect(record).toBeDefined()
-    if (record !== undefined) expect((await log.read(id, 0, 1_000_000)).length).toBe(count)
-  }
-  for (const { conversation, position } of await deliveries.listPending('r', 1_000_000))
-    expect(position).toBeGreaterThanOrEqual(output.delivered.get(conversation) ?? 0)
-}

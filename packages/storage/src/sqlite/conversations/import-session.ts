@@ -1,9 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Problem } from '@slipway/protocol'
 import type { ImportSession } from '../../conversations/import-session.ts'
+import type { Extent } from '../../event-log/append-planner.ts'
 import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
 import { isStorageFailure } from '../database/storage-failure.ts'
-import { type Extent, updateConversation } from '../event-log/conversation-row.ts'
+import { updateConversation } from '../event-log/conversation-row.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import type { Purge } from './purge.ts'
 

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { isStorageFailure } from '../database/storage-failure.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
-import { positionsPerConversation, rowBase } from '../event-log/schema.ts'
+import { rowBase } from '../event-log/schema.ts'
 
 const rowsPerTurn = 500
 /** Between attempts while the storage cannot be written. */

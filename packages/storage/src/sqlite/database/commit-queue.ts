@@ -1,5 +1,5 @@
 import { Problem } from '@slipway/protocol'
-import { CommitMetrics } from './commit-metrics.ts'
+import { CommitMetrics } from '../../event-log/commit-metrics.ts'
 import type { Database } from './database.ts'
 import { isLocked, isStorageFailure } from './storage-failure.ts'
 import type { DatabaseHealth } from './storage-health.ts'

@@ -1,19 +1,8 @@
 import type { Instant } from '@slipway/protocol'
+import type { Extent } from '../../event-log/append-planner.ts'
 import type { RecordUpdate } from '../../event-log/event-log.ts'
 import type { Database } from '../database/database.ts'
 import { writeSealed } from './sealed-state.ts'
-
-/** How far the log of a conversation goes. */
-export interface Extent {
-  /** Position of the last event, 0 when there is none. */
-  readonly head: number
-  /** The greatest instant so far. */
-  readonly lastInstant: Instant | undefined
-  /** Every instant is at or above its predecessor's, so that order of time is order of position. */
-  readonly isInOrder: boolean
-  /** Sum of the lengths of its events. */
-  readonly bytes: number
-}
 
 /** Updates the row of a conversation; `updated_at` always increases. Call it in a transaction. */
 export function updateConversation(

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type EventFilter, type Instant, type LogFunction, must, Problem } from '@slipway/protocol'
 import { Waiter } from '@slipway/shared/async'
+import type { ImportLocks } from '../../conversations/import-locks.ts'
 import { pageOfOtherHistory } from '../../event-log/cursor.ts'
 import {
   type AppendOptions,
@@ -13,6 +14,7 @@ import {
   type ReceivedEvent,
   type StoredEvent,
 } from '../../event-log/event-log.ts'
+import { batchBytes, type LiveTails } from '../../event-log/live-tails.ts'
 import { PageCache } from '../../event-log/page-cache.ts'
 import { decodeEventPageId, encodeEventPageId, isPageIdIn, isPageIdOf } from '../../event-log/page-id.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
@@ -24,9 +26,7 @@ import type { StorageHealth } from '../database/storage-health.ts'
 import type { SqliteDeliveries } from '../deliveries/deliveries.ts'
 import type { EventRows } from './event-rows.ts'
 import { countRange, rowBounds, type Selection, selectRows } from './event-search.ts'
-import type { ImportLocks } from './import-locks.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
-import { batchBytes, type LiveTails } from './live-tails.ts'
 import type { LogHead, LogHeads } from './log-heads.ts'
 import { rowBase } from './schema.ts'
 import type { TextIndex } from './text-index.ts'

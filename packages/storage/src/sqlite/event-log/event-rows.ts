@@ -1,19 +1,18 @@
-import { hash, randomUUID } from 'node:crypto'
-import { type Instant, Problem } from '@slipway/protocol'
+import type { Instant } from '@slipway/protocol'
 import {
-  type EventDraft,
-  isReceivedEvent,
-  type PagedEvent,
-  type ReceivedEvent,
-  type StoredEvent,
-} from '../../event-log/event-log.ts'
-import { serializeEvent } from '../../event-log/serialize-event.ts'
+  type AppendPlan,
+  AppendPlanner,
+  type Extent,
+  type NewEvent,
+  originalId,
+  positionsPerConversation,
+} from '../../event-log/append-planner.ts'
+import type { EventDraft, PagedEvent, ReceivedEvent, StoredEvent } from '../../event-log/event-log.ts'
 import { DamageError } from '../database/damage.ts'
 import { type Database, toBuffer } from '../database/database.ts'
 import { eventChecksum } from './checksum.ts'
-import type { Extent } from './conversation-row.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
-import { positionsPerConversation, rowBase } from './schema.ts'
+import { rowBase } from './schema.ts'
 
 export type EventRow = readonly [
   row: number,
@@ -25,24 +24,6 @@ export type EventRow = readonly [
 
 /** The columns of an `EventRow`. */
 export const eventColumns = 'row, id, instant, body, checksum'
-
-/** `results` has the new events and those that were stored already, in the order of the call. */
-export interface AppendPlan {
-  readonly results: readonly StoredEvent[]
-  readonly newEvents: readonly NewEvent[]
-  /** The log's extent with the new events. */
-  readonly extent: Extent
-}
-
-interface NewEvent {
-  readonly event: StoredEvent
-  readonly storedId: string
-  readonly kind: string
-  readonly source: string
-  readonly key?: unknown
-}
-
-type EventValues = Omit<NewEvent, 'event'> & Omit<StoredEvent, 'position'>
 
 const insertSql =
   'INSERT INTO event (row, conversation, id, instant, facet, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)'
@@ -179,86 +160,4 @@ export class EventRows {
     this.#onDamage(error)
     throw error
   }
-}
-
-/** A further event with the same id is stored under the id, NUL and this many digits of a digest. */
-const duplicateIdDigits = 16
-
-function duplicateId(id: string, bytes: Buffer): string {
-  return `${id}\0${hash('sha256', bytes).slice(0, duplicateIdDigits)}`
-}
-
-function originalId(storedId: string): string {
-  const end = storedId.length - duplicateIdDigits - 1
-  return end > 0 && storedId.charCodeAt(end) === 0 ? storedId.slice(0, end) : storedId
-}
-
-/** Assigns positions and instants to the events of one call. */
-class AppendPlanner {
-  readonly #find: (storedId: string) => StoredEvent | undefined
-  readonly #now: Instant
-  readonly #newEvents: NewEvent[] = []
-  readonly #byStoredId = new Map<string, StoredEvent>()
-  #extent: Extent
-
-  constructor(extent: Extent, find: (storedId: string) => StoredEvent | undefined, now: Instant) {
-    this.#extent = extent
-    this.#find = find
-    this.#now = now
-  }
-
-  plan(events: readonly (EventDraft | ReceivedEvent)[]): AppendPlan {
-    const results = events.map((event) =>
-      isReceivedEvent(event) ? this.#planReceived(event) : this.#planDraft(event),
-    )
-    return { results, newEvents: this.#newEvents, extent: this.#extent }
-  }
-
-  #planDraft(draft: EventDraft): StoredEvent {
-    const { id = randomUUID(), kind, source, key } = draft
-    const existing = draft.id === undefined ? undefined : this.#findExisting(id)
-    if (existing !== undefined) {
-      if (!serializeEvent(draft, id, existing.instant).equals(existing.bytes)) throw conflict(id)
-      return existing
-    }
-    const { lastInstant } = this.#extent
-    const instant = lastInstant === undefined ? this.#now : Math.max(this.#now, lastInstant + 1)
-    const bytes = serializeEvent(draft, id, instant)
-    return this.#add({ id, storedId: id, instant, kind, source, key, bytes })
-  }
-
-  #planReceived(event: ReceivedEvent): StoredEvent {
-    const { id, bytes, keepDuplicateId } = event
-    const existing = this.#findExisting(id)
-    if (existing === undefined) return this.#add({ ...event, storedId: id })
-    if (existing.bytes.equals(bytes)) return existing
-    if (keepDuplicateId !== true) throw conflict(id)
-    const storedId = duplicateId(id, bytes)
-    return this.#findExisting(storedId) ?? this.#add({ ...event, storedId })
-  }
-
-  #findExisting(storedId: string): StoredEvent | undefined {
-    return this.#byStoredId.get(storedId) ?? this.#find(storedId)
-  }
-
-  #add({ id, storedId, instant, kind, source, key, bytes }: EventValues): StoredEvent {
-    const { head, lastInstant, isInOrder } = this.#extent
-    const position = head + 1
-    if (position >= positionsPerConversation) throw new Problem('too_large', 'The conversation is full')
-    const event = { position, id, instant, bytes }
-    this.#newEvents.push({ event, storedId, kind, source, key })
-    this.#byStoredId.set(storedId, event)
-    const isNext = lastInstant === undefined || instant >= lastInstant
-    this.#extent = {
-      head: position,
-      lastInstant: isNext ? instant : lastInstant,
-      isInOrder: isInOrder && isNext,
-      bytes: this.#extent.bytes + bytes.length,
-    }
-    return event
-  }
-}
-
-function conflict(id: string): Problem {
-  return new Problem('conflict', `Another event has the id ${id}`)
 }

@@ -1,6 +1,6 @@
 import type { Instant } from '@slipway/protocol'
+import type { Extent } from '../../event-log/append-planner.ts'
 import type { Database } from '../database/database.ts'
-import type { Extent } from './conversation-row.ts'
 import { type EventRow, eventColumns } from './event-rows.ts'
 import { rowBase } from './schema.ts'
 

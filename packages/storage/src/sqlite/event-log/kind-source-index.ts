@@ -1,23 +1,13 @@
-import { leafEventIdKey } from '@slipway/protocol'
+import type { leafEventIdKey } from '@slipway/protocol'
+import { type KindSource, KindSourceNumbers } from '../../event-log/kind-source-numbers.ts'
 import type { TransactionParticipant } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
 
-const stateUpdateKind = 'ConversationStateUpdateEvent'
-const leafUpdateKind = `${stateUpdateKind}\0${leafEventIdKey}`
-
-/**
- * Numbers of the pairs of kind and source that events have; those of messages are odd. State updates that
- * move the leaf have numbers of their own, so that the few of a long log are found at once: in the table
- * their kind contains the key.
- */
+/** KindSourceNumbers that are rows of a table. */
 export class KindSourceIndex implements TransactionParticipant {
   readonly #db: Database
-  readonly #numbers = new Map<string, number>()
-  readonly #byKind = new Map<string, number[]>()
-  readonly #bySource = new Map<string, number[]>()
-  #leafUpdates: number[] = []
+  readonly #numbers = new KindSourceNumbers()
   #hasUncommitted = false
-  #next = 1
 
   constructor(db: Database) {
     this.#db = db
@@ -25,15 +15,11 @@ export class KindSourceIndex implements TransactionParticipant {
   }
 
   /** The number of a pair; inserts a new pair in the open transaction. */
-  getNumber(eventKind: string, source: string, key?: unknown): number {
-    const kind = key === leafEventIdKey && eventKind === stateUpdateKind ? leafUpdateKind : eventKind
-    const existing = this.#numbers.get(pairKey(kind, source))
-    if (existing !== undefined) return existing
-    const number = this.#next * 2 + (kind === 'MessageEvent' ? 1 : 0)
-    this.#db.run('INSERT INTO facet (number, kind, source) VALUES (?, ?, ?)', number, kind, source)
-    this.#add(number, kind, source)
-    this.#hasUncommitted = true
-    return number
+  getNumber(kind: string, source: string, key?: unknown): number {
+    return this.#numbers.getNumber(kind, source, key, (row) => {
+      this.#db.run('INSERT INTO facet (number, kind, source) VALUES (?, ?, ?)', ...row)
+      this.#hasUncommitted = true
+    })
   }
 
   afterTransaction(isCommitted: boolean): void {
@@ -47,47 +33,10 @@ export class KindSourceIndex implements TransactionParticipant {
     source: string | undefined,
     key?: typeof leafEventIdKey,
   ): readonly number[] | undefined {
-    if (key !== undefined) return this.#leafUpdates
-    const sourceNumbers = source === undefined ? undefined : (this.#bySource.get(source) ?? [])
-    if (kind === undefined) return sourceNumbers
-    const kindNumbers = kindSpellings(kind).flatMap((spelling) => this.#byKind.get(spelling) ?? [])
-    return sourceNumbers === undefined
-      ? kindNumbers
-      : kindNumbers.filter((number) => sourceNumbers.includes(number))
+    return this.#numbers.matching(kind, source, key)
   }
 
   #load(): void {
-    for (const map of [this.#numbers, this.#byKind, this.#bySource]) map.clear()
-    this.#leafUpdates = []
-    const rows = this.#db.all<[number, string, string]>('SELECT number, kind, source FROM facet')
-    for (const row of rows) this.#add(...row)
+    this.#numbers.load(this.#db.all<KindSource>('SELECT number, kind, source FROM facet'))
   }
-
-  #add(number: number, kind: string, source: string): void {
-    this.#numbers.set(pairKey(kind, source), number)
-    append(this.#byKind, kind === leafUpdateKind ? stateUpdateKind : kind, number)
-    if (kind === leafUpdateKind) this.#leafUpdates.push(number)
-    append(this.#bySource, source, number)
-    this.#next = Math.max(this.#next, (number >> 1) + 1)
-  }
-}
-
-/**
- * A kind, and the kind that a namespaced, versioned spelling of it names: its last segment, without `-Input`,
- * `-Output` and a version (`x.y.MessageEvent-Output__1` names MessageEvent).
- */
-export function kindSpellings(kind: string): string[] {
-  const bare = kind.replace(/(?:-(?:Input|Output))?(?:__\d+)?$/, '')
-  const last = bare.split(/[.:/]|__/).at(-1) ?? ''
-  return last === kind || last === '' ? [kind] : [kind, last]
-}
-
-function pairKey(kind: string, source: string): string {
-  return `${kind.length}:${kind}${source}`
-}
-
-function append(lists: Map<string, number[]>, key: string, number: number): void {
-  const list = lists.get(key)
-  if (list === undefined) lists.set(key, [number])
-  else list.push(number)
 }

@@ -1,10 +1,10 @@
 import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
 import type { StoredEvent } from '../../event-log/event-log.ts'
+import { batchBytes, LiveTail } from '../../event-log/live-tails.ts'
 import { conversation, positions } from '../../testing/fixtures.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { openStorage } from '../storage.ts'
-import { batchBytes, LiveTail } from './live-tails.ts'
 
 test('readers at one position share a batch', () => {
   const live = new LiveTail()

@@ -1,9 +1,10 @@
 import { type Instant, Problem } from '@slipway/protocol'
 import { LruMap } from '@slipway/shared/collections'
+import type { Extent } from '../../event-log/append-planner.ts'
 import type { RecordUpdate } from '../../event-log/event-log.ts'
 import type { TransactionParticipant } from '../database/commit-queue.ts'
 import type { Database } from '../database/database.ts'
-import { type Extent, updateConversation } from './conversation-row.ts'
+import { updateConversation } from './conversation-row.ts'
 
 /** `version` is new after each change, `generation` after each change of events before the head. */
 export interface LogHead extends Extent {

@@ -1,8 +1,11 @@
-/** An event's `row` is its conversation's ordinal times this, plus its position. */
-export const positionsPerConversation = 2 ** 28
+import { positionsPerConversation } from '../../event-log/append-planner.ts'
+
 const maxOrdinal = 2 ** 25 - 1
 
-/** The row before the first of a conversation. */
+/**
+ * The row before the first of a conversation. An event's `row` is its conversation's ordinal times
+ * `positionsPerConversation`, plus its position.
+ */
 export function rowBase(ordinal: number): number {
   if (ordinal > maxOrdinal) throw new Error('The storage has reached its maximum number of conversations')
   return ordinal * positionsPerConversation

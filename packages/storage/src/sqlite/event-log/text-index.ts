@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { type LogFunction, storageUnavailableProblem } from '@slipway/protocol'
+import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import type { Selection } from './event-search.ts'
-import { positionsPerConversation } from './schema.ts'
 import type { TextRequest, TextResponse } from './text-worker.ts'
 
 export interface TextIndexOptions {

@@ -1,11 +1,12 @@
 import { existsSync, rmSync } from 'node:fs'
 import { messageTexts } from '@slipway/protocol/message-texts'
+import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { encodeParts, indexText, type Needle } from '../../text/needle.ts'
 import { Database, toBuffer } from '../database/database.ts'
 import { readIdentity } from '../database/log-identity.ts'
 import { compareRows, rowBounds, type Selection } from './event-search.ts'
 import { isSealed, removeSeal, writeSeal } from './index-seal.ts'
-import { positionsPerConversation, rowBase } from './schema.ts'
+import { rowBase } from './schema.ts'
 
 /** index.db. `parts` are folded texts; `upto` is the last indexed position of a conversation. */
 export const indexMigrations = [

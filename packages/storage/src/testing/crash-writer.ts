@@ -1,11 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { writeSync } from 'node:fs'
-import type { ReceivedEvent } from '../../event-log/event-log.ts'
-import { openStorage, type SqliteStorage } from '../storage.ts'
+import type { Storage } from '../conversations/storage.ts'
+import type { ReceivedEvent } from '../event-log/event-log.ts'
+import { openPostgresStorage } from '../postgres/storage.ts'
+import { openStorage } from '../sqlite/storage.ts'
 
-/** A process for tests: writes to the storage of a directory and prints each acknowledgement at once. */
-const [, , mode = '', directory = ''] = process.argv
-const storage = await openStorage({ directory })
+/** A process for tests: writes to the storage of a directory or a URL, and prints each acknowledgement at once. */
+const [, , mode = '', place = ''] = process.argv
+const storage: Storage = place.startsWith('postgres:')
+  ? await openPostgresStorage({ url: place })
+  : await openStorage({ directory: place })
 
 function messageEvent(id: string, instant: number, text: string): ReceivedEvent {
   const event = { id, source: 'user', llm_message: { content: text }, kind: 'MessageEvent' }
@@ -23,7 +27,7 @@ async function create(): Promise<string> {
   return id
 }
 
-async function append(store: SqliteStorage, conversation: string, count: number): Promise<void> {
+async function append(store: Storage, conversation: string, count: number): Promise<void> {
   const text = 'x'.repeat(Math.floor(Math.random() * 3_000))
   const events = Array.from({ length: count }, () => messageEvent(randomUUID(), Date.now() * 1000, text))
   const stored = await store.log.append(conversation, events)
@@ -43,7 +47,7 @@ async function importOne(): Promise<void> {
 }
 
 /** Delivers some conversations to a receiver and advances its cursor. */
-async function deliver({ conversations, deliveries }: SqliteStorage): Promise<void> {
+async function deliver({ conversations, deliveries }: Storage): Promise<void> {
   for (const { conversation, isRemoved } of await deliveries.listPending('r', 3)) {
     const [record] = await conversations.get([conversation])
     if (isRemoved) await deliveries.forget('r', conversation)

@@ -1,5 +1,5 @@
 import { Signal } from '@slipway/shared/async'
-import type { StoredEvent } from '../../event-log/event-log.ts'
+import type { StoredEvent } from './event-log.ts'
 
 const maxRecentEvents = 512
 const maxRecentBytes = 1024 * 1024

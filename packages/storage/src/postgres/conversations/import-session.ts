@@ -1,0 +1,155 @@
+import { Problem } from '@slipway/protocol'
+import type { ImportSession } from '../../conversations/import-session.ts'
+import type { Extent } from '../../event-log/append-planner.ts'
+import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
+import { isDatabaseFailure } from '../database/database-failure.ts'
+import { lookedUpIds, type StorageContext } from '../event-log/event-log.ts'
+import type { GroupPlan } from '../group-commit/group-plan.ts'
+import { updateTexts } from './conversation-records.ts'
+import type { Purge } from './purge.ts'
+
+const empty: Extent = { head: 0, lastInstant: undefined, isInOrder: true, bytes: 0 }
+const insertInvisibleSql = `INSERT INTO conversation (ordinal, id, tags, tag_keys, status, created_at, updated_at, is_visible)
+  VALUES ($1, $2, '{}', '{}', 'idle', $3, $3, false)`
+const putLeftoverSql = `INSERT INTO leftover (ordinal, above) VALUES ($1, $2)
+  ON CONFLICT (ordinal) DO UPDATE SET above = excluded.above`
+const instantSql = 'SELECT instant FROM event WHERE conversation = $1 AND position = $2'
+
+/** Locks the conversation for appends, and records its head, so that a crash can be cleaned up. */
+export async function startImport(
+  context: StorageContext,
+  purge: Purge,
+  conversation: string,
+): Promise<ImportSession> {
+  const { db, importLocks, writer, now } = context
+  let isLocked = false
+  try {
+    const { ordinal, start } = await writer.write({
+      conversations: [conversation],
+      needsOrdinal: true,
+      plan: (group) => {
+        importLocks.acquire(conversation)
+        isLocked = true
+        const head = group.find(conversation)
+        const ordinal = head?.ordinal ?? group.takeOrdinal()
+        return {
+          apply: () => {
+            if (head === undefined) group.run(insertInvisibleSql, [ordinal, conversation, now()])
+            group.run(putLeftoverSql, [ordinal, head?.head ?? 0])
+          },
+          done: () => ({ ordinal, start: head }),
+        }
+      },
+    })
+    const [last] = start === undefined ? [] : await db.query<[number]>(instantSql, [ordinal, start.head])
+    return new PostgresImportSession({ context, purge, conversation, ordinal, start }, last?.[0])
+  } catch (error) {
+    if (isLocked) importLocks.release(conversation)
+    throw error
+  }
+}
+
+interface ImportOptions {
+  readonly context: StorageContext
+  readonly purge: Purge
+  readonly conversation: string
+  readonly ordinal: number
+  /** Where the visible log ends; undefined for a new conversation. */
+  readonly start: Extent | undefined
+}
+
+class PostgresImportSession implements ImportSession {
+  readonly #options: ImportOptions
+  #extent: Extent
+  #lastInstant: number | undefined
+  #isOver = false
+
+  constructor(options: ImportOptions, lastInstant: number | undefined) {
+    this.#options = options
+    this.#extent = options.start ?? empty
+    this.#lastInstant = lastInstant
+  }
+
+  get nextPosition(): number {
+    return this.#extent.head + 1
+  }
+
+  get lastInstant(): number | undefined {
+    return this.#lastInstant
+  }
+
+  async add(events: readonly ReceivedEvent[]): Promise<void> {
+    const { context, ordinal } = this.#options
+    await context.writer.write({
+      ordinal,
+      ids: lookedUpIds(events),
+      plan: (group) => {
+        this.#assertOpen()
+        const { newEvents, extent } = group.planAppend(ordinal, this.#extent, events)
+        return {
+          apply: () => group.insert(ordinal, newEvents),
+          done: () => {
+            this.#extent = extent
+            this.#lastInstant = newEvents.at(-1)?.event.instant ?? this.#lastInstant
+          },
+        }
+      },
+    })
+  }
+
+  async publish(update: RecordUpdate): Promise<void> {
+    const { context, conversation, ordinal } = this.#options
+    await context.writer.write({
+      conversations: [conversation],
+      plan: (group) => {
+        this.#assertOpen()
+        return {
+          apply: () => this.#publish(group, update),
+          done: () => {
+            this.#isOver = true
+            context.importLocks.release(conversation)
+            const liveTail = context.liveTails.get(ordinal)
+            liveTail?.reset()
+            liveTail?.signal.notify()
+            context.deliveries.markChanged(conversation)
+          },
+        }
+      },
+    })
+  }
+
+  async abort(): Promise<void> {
+    const { context, purge, conversation, ordinal, start } = this.#options
+    if (this.#isOver) return
+    this.#isOver = true
+    const { importLocks } = context
+    if (start === undefined) {
+      purge.schedule({ ordinal, above: 0 })
+      importLocks.release(conversation)
+      return
+    }
+    const leftover = { ordinal, above: start.head }
+    try {
+      await purge.run(leftover)
+      importLocks.release(conversation)
+    } catch (error) {
+      if (!isDatabaseFailure(error)) throw error
+      importLocks.explain(conversation, error)
+      purge.schedule(leftover, () => importLocks.release(conversation))
+    }
+  }
+
+  #publish(group: GroupPlan, update: RecordUpdate): void {
+    const { conversation, ordinal } = this.#options
+    const { title, tags, ...state } = update
+    const head = group.find(conversation) ?? group.add(conversation, ordinal, empty)
+    updateTexts(group, { ordinal }, update)
+    group.run('UPDATE conversation SET is_visible = true WHERE ordinal = $1 AND NOT is_visible', [ordinal])
+    group.run('DELETE FROM leftover WHERE ordinal = $1', [ordinal])
+    group.update(head, this.#extent, state)
+  }
+
+  #assertOpen(): void {
+    if (this.#isOver) throw new Problem('conflict', 'The import is over')
+  }
+}

@@ -1,0 +1,92 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { isDatabaseFailure } from '../database/database-failure.ts'
+import type { StorageContext } from '../event-log/event-log.ts'
+
+const rowsPerTransaction = 1_000
+/** Between attempts while the database is away. */
+const retryMs = 250
+
+interface Leftover {
+  readonly ordinal: number
+  /** Events after this position are deleted; 0 deletes the conversation too. */
+  readonly above: number
+}
+
+const selectSql = `SELECT leftover.ordinal, above, CASE WHEN is_visible THEN id END
+  FROM leftover JOIN conversation USING (ordinal) ORDER BY is_visible DESC`
+const deleteEventsSql = `DELETE FROM event WHERE conversation = $1 AND position > $2 AND position <= (
+  SELECT max(position) FROM (
+    SELECT position FROM event WHERE conversation = $1 AND position > $2 ORDER BY position LIMIT ${rowsPerTransaction}
+  ) AS chunk)`
+
+/** Deletes the events of unpublished imports and removed conversations, in small transactions. */
+export class Purge {
+  readonly #context: StorageContext
+  readonly #closing = new AbortController()
+  #queue: Promise<void> = Promise.resolve()
+
+  constructor(context: StorageContext) {
+    this.#context = context
+  }
+
+  /** Schedules what the last process left behind. */
+  async resume(): Promise<void> {
+    const { db, importLocks } = this.#context
+    for (const [ordinal, above, conversation] of await db.query<[number, number, string | null]>(selectSql)) {
+      if (conversation !== null) importLocks.acquire(conversation)
+      this.schedule({ ordinal, above }, () => {
+        if (conversation !== null) importLocks.release(conversation)
+      })
+    }
+  }
+
+  /** Runs in the background, one at a time. */
+  schedule(leftover: Leftover, done: () => void = () => {}): void {
+    this.#queue = this.#queue
+      .then(async () => {
+        await this.#runPatiently(leftover)
+        done()
+      })
+      .catch((error: unknown) => {
+        if (!this.#closing.signal.aborted)
+          this.#context.log('error', 'removed events could not be purged', { error: String(error) })
+      })
+  }
+
+  /** Runs now. */
+  async run({ ordinal, above }: Leftover): Promise<void> {
+    const { writer } = this.#context
+    for (let isMore = true; isMore && !this.#closing.signal.aborted; )
+      isMore = await writer.write({
+        plan: (group) => {
+          const deleted = group.run(deleteEventsSql, [ordinal, above])
+          return { done: () => deleted.rowCount >= rowsPerTransaction }
+        },
+      })
+    if (this.#closing.signal.aborted) return
+    await writer.write({
+      plan: (group) => {
+        group.run('DELETE FROM message WHERE conversation = $1 AND position > $2', [ordinal, above])
+        group.run('DELETE FROM conversation WHERE ordinal = $1 AND NOT is_visible', [ordinal])
+        group.run('DELETE FROM leftover WHERE ordinal = $1 AND above = $2', [ordinal, above])
+        return {}
+      },
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#queue
+  }
+
+  async #runPatiently(leftover: Leftover): Promise<void> {
+    for (;;) {
+      try {
+        return await this.run(leftover)
+      } catch (error) {
+        if (!isDatabaseFailure(error)) throw error
+        await pause(retryMs, undefined, { ref: false, signal: this.#closing.signal })
+      }
+    }
+  }
+}

@@ -1,0 +1,40 @@
+import { Problem, storageFullProblem, storageUnavailableProblem } from '@slipway/protocol'
+import { errorCode } from '@slipway/shared/fs'
+import pg from 'pg'
+
+const { DatabaseError } = pg
+
+/** SQLSTATE classes and codes of failures that pass: connections, shutdown, resources, locks, a standby. */
+const passing = /^(08|28|53|57P|58000$|58030$|25006$|25P0[34]$|3D000$|40001$|40P01$|55P03$|57014$)/
+const diskFullState = '53100'
+/** The statement failed, and the connection goes on. */
+const connected = /^(40001|40P01|55P03|57014|53100)$/
+
+/** The Problem for an error of the driver when it is a failure of the database, or of the way to it. */
+export function toDatabaseProblem(error: unknown): unknown {
+  if (error instanceof TypeError || error instanceof RangeError) return error
+  if (!(error instanceof DatabaseError))
+    return storageUnavailableProblem(`The database cannot be reached: ${connectionReason(error)}`, error)
+  const state = error.code ?? ''
+  if (state === diskFullState) return storageFullProblem(error)
+  if (!passing.test(state)) return error
+  return storageUnavailableProblem(`The database cannot be used (SQLSTATE ${state})`, error)
+}
+
+/** The database or the connection is lost, for all statements. */
+export function isConnectionFailure(error: unknown): boolean {
+  if (!(error instanceof Problem) || error.retryAfterSeconds === undefined) return false
+  const { cause } = error
+  return cause instanceof DatabaseError ? !connected.test(cause.code ?? '') : cause instanceof Error
+}
+
+/** A Problem of this module: later attempts may succeed. */
+export function isDatabaseFailure(error: unknown): error is Problem {
+  return error instanceof Problem && error.retryAfterSeconds !== undefined
+}
+
+/** The errors of the driver name hosts and users, never a password. */
+function connectionReason(error: unknown): string {
+  const code = errorCode(error)
+  return code !== undefined && /^[A-Z][A-Z_]+$/.test(code) ? code : 'the connection failed'
+}

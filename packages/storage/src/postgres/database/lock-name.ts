@@ -1,0 +1,9 @@
+/** `owner` is held by the server that owns the data, `write` by its transactions, `schema` by migrations. */
+const locks = { owner: 1, write: 2, schema: 3 } as const
+/** A number of our own among the advisory locks of the database. */
+const space = 0x5117_0a00
+
+/** The two numbers of an advisory lock, as SQL. Each schema of a database has locks of its own. */
+export function lockName(lock: keyof typeof locks): string {
+  return `${space + locks[lock]}, hashtext(current_schema())`
+}

@@ -1,0 +1,91 @@
+import type { LogFunction } from '@slipway/protocol'
+import pg from 'pg'
+import type { PostgresDatabase, Session } from './database.ts'
+import { lockName } from './lock-name.ts'
+import { migrations } from './schema.ts'
+
+/** PostgreSQL 14. */
+const minVersion = 140_000
+
+type Settings = readonly [
+  version: string,
+  encoding: string,
+  synchronous: string,
+  fsync: string,
+  pages: string,
+  schema: string | null,
+]
+
+const settingsSql = `SELECT current_setting('server_version_num'), current_setting('server_encoding'),
+  current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), current_schema()`
+
+/**
+ * Checks the settings that durability depends on, then brings the tables up to date. Safe when several servers
+ * start at once. Throws an Error for a database that cannot be used, such as one of a newer version.
+ */
+export async function prepareDatabase(db: PostgresDatabase, log: LogFunction): Promise<void> {
+  const [settings] = await db.query<Settings>(settingsSql)
+  checkSettings(settings, log)
+  await db.transaction(
+    `SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(${lockName('schema')})`,
+    migrate,
+  )
+  await createTrigramIndex(db, log)
+}
+
+function checkSettings(settings: Settings | undefined, log: LogFunction): void {
+  const [version, encoding, synchronous, fsync, pages, schema] = settings ?? []
+  if (Number(version) < minVersion) throw new Error('PostgreSQL 14 or newer is needed')
+  if (encoding !== 'UTF8') throw new Error(`The database has the encoding ${encoding}; UTF8 is needed`)
+  if (schema == null)
+    throw new Error('The search path of the database names no schema that exists: create one, or change it')
+  if (synchronous === 'off')
+    throw new Error('The database acknowledges commits before they are durable: set synchronous_commit = on')
+  for (const [name, value] of [
+    ['fsync', fsync],
+    ['full_page_writes', pages],
+  ])
+    if (value === 'off')
+      log('warn', `the database has ${name} = off: a crash of its machine may lose or damage data`, {})
+}
+
+async function migrate(session: Session): Promise<void> {
+  await session.run('CREATE TABLE IF NOT EXISTS slipway_schema (version integer NOT NULL)')
+  const { rows } = await session.run<[number]>('SELECT version FROM slipway_schema')
+  const version = rows[0]?.[0] ?? 0
+  if (version > migrations.length)
+    throw new Error(
+      `The database has version ${version} of the tables, and this server knows ${migrations.length}: start the newer server`,
+    )
+  if (rows.length === 0) await session.run('INSERT INTO slipway_schema VALUES (0)')
+  for (const statements of migrations.slice(version)) {
+    for (const statement of statements.split(';')) await session.run(statement)
+  }
+  await session.run('UPDATE slipway_schema SET version = $1', [migrations.length])
+}
+
+const extensionSql = `SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
+  WHERE extname = 'pg_trgm'`
+
+/** An administrator may create the extension, or a later start may be allowed to. */
+async function createTrigramIndex(db: PostgresDatabase, log: LogFunction): Promise<void> {
+  let [extension] = await db.query<[string]>(extensionSql)
+  if (extension === undefined) {
+    await db.query('CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA public').catch(ignoreRefusal)
+    extension = (await db.query<[string]>(extensionSql))[0]
+  }
+  if (extension === undefined) {
+    log('info', 'the extension pg_trgm is missing: text searches read all messages of a conversation', {})
+    return
+  }
+  const operators = `${pg.escapeIdentifier(extension[0])}.gin_trgm_ops`
+  await db.transaction(
+    `SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock(${lockName('schema')})`,
+    (session) =>
+      session.run(`CREATE INDEX IF NOT EXISTS message_trigram ON message USING gin (folded ${operators})`),
+  )
+}
+
+function ignoreRefusal(error: unknown): void {
+  if (!(error instanceof pg.DatabaseError)) throw error
+}

@@ -1,0 +1,290 @@
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import { type EventFilter, type Instant, type LogFunction, Problem } from '@slipway/protocol'
+import { Waiter } from '@slipway/shared/async'
+import type { ImportLocks } from '../../conversations/import-locks.ts'
+import { duplicateId } from '../../event-log/append-planner.ts'
+import {
+  type AppendOptions,
+  type EventDraft,
+  type EventLog,
+  type EventPage,
+  type EventQuery,
+  isReceivedEvent,
+  type ReceivedEvent,
+  type StoredEvent,
+} from '../../event-log/event-log.ts'
+import type { KindSourceNumbers } from '../../event-log/kind-source-numbers.ts'
+import { batchBytes, type LiveTails } from '../../event-log/live-tails.ts'
+import { PageCache } from '../../event-log/page-cache.ts'
+import { decodeEventPageId, encodeEventPageId } from '../../event-log/page-id.ts'
+import { unknownPageId } from '../../paging/page-id-codec.ts'
+import type { PostgresDatabase } from '../database/database.ts'
+import { isDatabaseFailure } from '../database/database-failure.ts'
+import type { PostgresDeliveries } from '../deliveries/deliveries.ts'
+import { type GroupCommit, idDigest } from '../group-commit/group-commit.ts'
+import { type EventRow, eventColumns, type GroupPlan, toStoredEvent } from '../group-commit/group-plan.ts'
+import { conversationNotFound, type LogHead, type LogHeads } from '../group-commit/log-heads.ts'
+import { countEvents, type Selection, selectEvents } from './event-search.ts'
+
+const cacheBytes = 16 * 1024 * 1024
+/** A log whose newest instant is further ahead of the clock is logged. */
+const maxAheadMicros = 60_000_000
+const rowsPerRead = 1_000
+/** Between the attempts of a tail while the database is away. */
+const retryMs = 250
+
+/** Components that the parts of the storage share. */
+export interface StorageContext {
+  readonly db: PostgresDatabase
+  readonly writer: GroupCommit
+  readonly heads: LogHeads
+  readonly kindSources: KindSourceNumbers
+  readonly liveTails: LiveTails
+  readonly importLocks: ImportLocks
+  readonly deliveries: PostgresDeliveries
+  readonly now: () => Instant
+  readonly log: LogFunction
+}
+
+const selectByIdsSql = `SELECT ${eventColumns} FROM event
+  WHERE conversation = $1 AND sha256(id) = ANY($2::bytea[]) AND position <= $3`
+const selectIdSql = 'SELECT id, instant FROM event WHERE conversation = $1 AND position = $2'
+const selectRangeSql = `SELECT position, id, instant, body FROM (
+    SELECT *, sum(octet_length(body)) OVER (ORDER BY position) - octet_length(body) AS preceding FROM (
+      SELECT ${eventColumns} FROM event WHERE conversation = $1 AND position > $2 AND position <= $3
+      ORDER BY position LIMIT ${rowsPerRead}
+    ) AS range
+  ) AS measured WHERE preceding < $4::bigint ORDER BY position`
+
+/** EventLog on PostgreSQL. */
+export class PostgresEventLog implements EventLog {
+  readonly #context: StorageContext
+  readonly #pages = new PageCache(cacheBytes)
+  readonly #warnedOrdinals = new Set<number>()
+  readonly #closing = new AbortController()
+
+  constructor(context: StorageContext) {
+    this.#context = context
+  }
+
+  append(
+    conversation: string,
+    events: readonly (EventDraft | ReceivedEvent)[],
+    options: AppendOptions = {},
+  ): Promise<StoredEvent[]> {
+    return this.#context.writer.write({
+      conversations: [conversation],
+      ids: lookedUpIds(events),
+      plan: (group) => this.#planAppend(group, conversation, events, options),
+    })
+  }
+
+  async read(
+    conversation: string,
+    after: number,
+    limit: number,
+    maxBytes = Infinity,
+  ): Promise<StoredEvent[]> {
+    const head = await this.#context.heads.get(conversation)
+    const first = Math.max(0, after)
+    const last = Math.min(first + limit, head.head)
+    return (await this.#readRange(head, first, last, maxBytes)) ?? notFound(conversation)
+  }
+
+  async search(conversation: string, query: EventQuery): Promise<EventPage> {
+    const head = await this.#context.heads.get(conversation)
+    const { limit, sort_order, page_id, kind, source, key, body, timestamp__gte, timestamp__lt } = query
+    const members = [limit, sort_order, page_id, kind, source, key, body, timestamp__gte, timestamp__lt]
+    const cacheKey = JSON.stringify([conversation, ...members])
+    const cached = this.#pages.get(cacheKey, head)
+    if (cached !== undefined) return cached
+    const selection = await this.#selection(head, query)
+    const rows = this.#isEmpty(selection)
+      ? []
+      : await selectEvents(this.#context.db, selection, query.limit + 1)
+    const items = rows.map(toStoredEvent)
+    const next = items.length > limit ? items.pop() : undefined
+    const page = {
+      items: items.map(({ position, bytes }) => ({ position, bytes })),
+      next_page_id: next === undefined ? null : encodeEventPageId(head.id, next.position, next.id),
+    }
+    const isImmutable = sort_order === 'TIMESTAMP_DESC' ? selection.start !== undefined : next !== undefined
+    this.#pages.set(cacheKey, page, head, isImmutable)
+    return page
+  }
+
+  async count(conversation: string, filter: EventFilter): Promise<number> {
+    const head = await this.#context.heads.get(conversation)
+    const selection = await this.#selection(head, filter)
+    if (this.#isEmpty(selection)) return 0
+    const { kindSources } = selection
+    const { body, timestamp__gte, timestamp__lt } = filter
+    const isAll = !body && timestamp__gte === undefined && timestamp__lt === undefined
+    if (isAll && kindSources === undefined) return head.head
+    return await countEvents(this.#context.db, selection)
+  }
+
+  async get(conversation: string, ids: readonly string[]): Promise<(StoredEvent | undefined)[]> {
+    const head = await this.#context.heads.get(conversation)
+    if (ids.length === 0) return []
+    const values = [head.ordinal, ids.map(idDigest), head.head]
+    const rows = await this.#context.db.query<EventRow>(selectByIdsSql, values)
+    const found = new Map(rows.map((row) => [row[1].toString(), toStoredEvent(row)]))
+    return ids.map((id) => found.get(Buffer.from(id).toString()))
+  }
+
+  async *tail(
+    conversation: string,
+    after: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<readonly StoredEvent[]> {
+    const { heads, liveTails } = this.#context
+    const { ordinal } = await heads.get(conversation)
+    const liveTail = liveTails.acquire(ordinal)
+    using waiter = new Waiter(signal)
+    try {
+      for (let position = Math.max(0, after); !signal.aborted && !this.#closing.signal.aborted; ) {
+        const { version } = liveTail.signal
+        try {
+          const head = await heads.find(conversation)
+          if (head?.ordinal !== ordinal) return
+          if (head.head <= position) {
+            await liveTail.signal.wait(version, waiter)
+            continue
+          }
+          const shared = liveTail.batchAfter(position)
+          const batch = shared ?? (await this.#readRange(head, position, head.head, batchBytes))
+          if (batch === undefined) return
+          position = batch.at(-1)?.position ?? position
+          yield batch
+          if (shared === undefined) await nextTurn()
+        } catch (error) {
+          if (!isDatabaseFailure(error)) throw error
+          await pause(retryMs)
+        }
+      }
+    } finally {
+      liveTails.release(ordinal)
+    }
+  }
+
+  /** Ends all tails. */
+  close(): void {
+    this.#closing.abort()
+    this.#context.liveTails.notifyAll()
+  }
+
+  #planAppend(
+    group: GroupPlan,
+    conversation: string,
+    events: readonly (EventDraft | ReceivedEvent)[],
+    { after, record }: AppendOptions,
+  ) {
+    const { deliveries, liveTails, importLocks } = this.#context
+    importLocks.assertFree(conversation)
+    const head = group.find(conversation) ?? notFound(conversation)
+    const { results, newEvents, extent } = group.planAppend(head.ordinal, head, events)
+    if (newEvents.length > 0 || events.length === 0) assertEndsAt(head, after)
+    if (!events.every(isReceivedEvent)) this.#warnAboutClock(head)
+    const isNoChange = newEvents.length === 0 && (events.length > 0 || record === undefined)
+    return {
+      apply: () => {
+        if (isNoChange) return
+        group.insert(head.ordinal, newEvents)
+        group.update(head, extent, record)
+      },
+      done: () => {
+        this.#context.writer.metrics.events.inc(newEvents.length)
+        const liveTail = liveTails.get(head.ordinal)
+        if (liveTail !== undefined && newEvents.length > 0) {
+          liveTail.push(newEvents.map(({ event }) => event))
+          liveTail.signal.notify()
+        }
+        if (!isNoChange) deliveries.markChanged(conversation)
+        return [...results]
+      },
+    }
+  }
+
+  #warnAboutClock({ ordinal, id, lastInstant = 0 }: LogHead): void {
+    if (lastInstant - this.#context.now() < maxAheadMicros || this.#warnedOrdinals.has(ordinal)) return
+    this.#warnedOrdinals.add(ordinal)
+    const message = 'the newest event is in the future; events after it get later timestamps'
+    this.#context.log('warn', message, { conversation: id })
+  }
+
+  /** Positions above `after` up to `last`; undefined when the conversation was removed meanwhile. */
+  async #readRange(
+    head: LogHead,
+    after: number,
+    last: number,
+    maxBytes: number,
+  ): Promise<StoredEvent[] | undefined> {
+    const events: StoredEvent[] = []
+    let sizeBytes = 0
+    while (after + events.length < last && sizeBytes < maxBytes) {
+      const left = Math.min(maxBytes - sizeBytes, Number.MAX_SAFE_INTEGER)
+      const values = [head.ordinal, after + events.length, last, left]
+      const rows = await this.#context.db.query<EventRow>(selectRangeSql, values)
+      for (const row of rows) {
+        if (row[0] !== after + events.length + 1) break
+        events.push(toStoredEvent(row))
+        sizeBytes += row[3].length
+      }
+      if (rows.length > 0 && rows.at(-1)?.[0] === after + events.length) continue
+      if ((await this.#context.heads.find(head.id))?.ordinal !== head.ordinal) return undefined
+      throw new Error(`Position ${after + events.length + 1} of the conversation ${head.id} is missing`)
+    }
+    return events
+  }
+
+  async #selection(head: LogHead, query: Partial<EventQuery>): Promise<Selection> {
+    const { kind, source, key, page_id } = query
+    return {
+      head,
+      query,
+      kindSources: this.#context.kindSources.matching(kind || undefined, source || undefined, key),
+      start: page_id ? await this.#findPageStart(head, page_id) : undefined,
+    }
+  }
+
+  async #findPageStart(head: LogHead, text: string): Promise<Selection['start']> {
+    const position = decodeEventPageId(text)
+    if (position !== undefined && position <= head.head) {
+      const values = [head.ordinal, position]
+      const [row] = await this.#context.db.query<[Buffer, number]>(selectIdSql, values)
+      if (row !== undefined) {
+        const event = toStoredEvent([position, ...row, row[0]])
+        if (encodeEventPageId(head.id, position, event.id) === text) return event
+      }
+    }
+    const [event] = await this.get(head.id, [text])
+    if (event === undefined) throw unknownPageId()
+    return event
+  }
+
+  /** Only messages have a body. */
+  #isEmpty({ kindSources, query }: Selection): boolean {
+    if (kindSources?.length === 0) return true
+    const { body, kind } = query
+    if (!body || !kind) return false
+    return !this.#context.kindSources.matching(kind, undefined)?.some((number) => number & 1)
+  }
+}
+
+/** The stored ids that a plan of these events looks for. */
+export function lookedUpIds(events: readonly (EventDraft | ReceivedEvent)[]): string[] {
+  return events.flatMap((event) => {
+    if (!isReceivedEvent(event)) return event.id === undefined ? [] : [event.id]
+    return event.keepDuplicateId ? [event.id, duplicateId(event.id, event.bytes)] : [event.id]
+  })
+}
+
+function assertEndsAt(head: LogHead, after: number | undefined): void {
+  if (after === undefined || after === head.head) return
+  throw new Problem('conflict', `The log ends at position ${head.head}, not at ${after}`)
+}
+
+function notFound(conversation: string): never {
+  throw conversationNotFound(conversation)
+}

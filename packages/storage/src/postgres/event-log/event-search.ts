@@ -1,0 +1,70 @@
+import type { EventQuery } from '../../event-log/event-log.ts'
+import type { PostgresDatabase, Value } from '../database/database.ts'
+import { type EventRow, eventColumns } from '../group-commit/group-plan.ts'
+import type { LogHead } from '../group-commit/log-heads.ts'
+import { likePattern } from '../text/folded-text.ts'
+
+/** A filter, an order and a start, resolved for SQL. */
+export interface Selection {
+  readonly head: LogHead
+  readonly query: Partial<EventQuery>
+  /** Numbers of KindSourceNumbers; undefined means all. */
+  readonly kindSources: readonly number[] | undefined
+  /** The first event of the page. */
+  readonly start?: { readonly instant: number; readonly position: number } | undefined
+}
+
+/** Conditions of a table with the columns conversation, position and instant, and their values. */
+function conditions({ head, query, start }: Selection, table: string) {
+  const values: Value[] = [head.ordinal, head.head]
+  const where = [`${table}.conversation = $1`, `${table}.position <= $2`]
+  const add = (value: Value) => `$${values.push(value)}`
+  const { timestamp__gte, timestamp__lt, sort_order } = query
+  if (timestamp__gte !== undefined) where.push(`${table}.instant >= ${add(timestamp__gte)}`)
+  if (timestamp__lt !== undefined) where.push(`${table}.instant < ${add(timestamp__lt)}`)
+  if (start !== undefined) {
+    const comparison = sort_order === 'TIMESTAMP_DESC' ? '<=' : '>='
+    const at = `(${add(start.instant)}::bigint, ${add(start.position)}::integer)`
+    where.push(`(${table}.instant, ${table}.position) ${comparison} ${at}`)
+  }
+  return { where, values, add }
+}
+
+/** A page: a range of an index, or a merge of the ranges of several kinds and sources. */
+export async function selectEvents(
+  db: PostgresDatabase,
+  selection: Selection,
+  limit: number,
+): Promise<EventRow[]> {
+  const { kindSources, query } = selection
+  const { body } = query
+  const table = body ? 'message' : 'event'
+  const { where, values, add } = conditions(selection, table)
+  if (body) where.push(`message.folded LIKE ${add(likePattern(body))}`)
+  const direction = query.sort_order === 'TIMESTAMP_DESC' ? 'DESC' : 'ASC'
+  const order = (of: string) =>
+    `ORDER BY ${of}.instant ${direction}, ${of}.position ${direction} LIMIT ${limit}`
+  const columns = `${table}.conversation, ${table}.position, ${table}.instant`
+  let page = `SELECT ${columns} FROM ${table} WHERE ${where.join(' AND ')} ${order(table)}`
+  if (kindSources !== undefined) {
+    const facets = add(kindSources)
+    page = body
+      ? `SELECT ${columns} FROM message WHERE ${where.join(' AND ')} AND message.facet = ANY(${facets}::integer[]) ${order('message')}`
+      : `SELECT part.* FROM unnest(${facets}::integer[]) AS wanted (facet), LATERAL (
+           SELECT ${columns} FROM event WHERE ${where.join(' AND ')} AND event.facet = wanted.facet ${order('event')}
+         ) AS part ${order('part')}`
+  }
+  const sql = `SELECT ${eventColumns} FROM (${page}) AS page
+    JOIN event ON event.conversation = page.conversation AND event.position = page.position ${order('page')}`
+  return await db.query<EventRow>(sql, values)
+}
+
+export async function countEvents(db: PostgresDatabase, selection: Selection): Promise<number> {
+  const { kindSources, query } = selection
+  const table = query.body ? 'message' : 'event'
+  const { where, values, add } = conditions(selection, table)
+  if (query.body) where.push(`message.folded LIKE ${add(likePattern(query.body))}`)
+  if (kindSources !== undefined) where.push(`${table}.facet = ANY(${add(kindSources)}::integer[])`)
+  const sql = `SELECT count(*) FROM ${table} WHERE ${where.join(' AND ')}`
+  return (await db.query<[number]>(sql, values))[0]?.[0] ?? 0
+}

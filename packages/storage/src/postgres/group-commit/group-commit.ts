@@ -1,0 +1,236 @@
+import { createHash } from 'node:crypto'
+import { type Instant, Problem, storageUnavailableProblem } from '@slipway/protocol'
+import { CommitMetrics } from '../../event-log/commit-metrics.ts'
+import type { StoredEvent } from '../../event-log/event-log.ts'
+import type { KindSource, KindSourceNumbers } from '../../event-log/kind-source-numbers.ts'
+import type { PostgresDatabase } from '../database/database.ts'
+import { isDatabaseFailure } from '../database/database-failure.ts'
+import { lockName } from '../database/lock-name.ts'
+import { type EventRow, eventColumns, eventKey, GroupPlan, toStoredEvent } from './group-plan.ts'
+import type { LogHead, LogHeads } from './log-heads.ts'
+
+/** `apply` adds the change to the group; `done` runs after the commit and returns the result. */
+export interface PlannedChange<T> {
+  apply?(): void
+  done?(): T | Promise<T>
+}
+
+/** A change, and what it has to read. */
+export interface Change<T> {
+  /** The conversations whose heads the plan asks for. */
+  readonly conversations?: readonly string[]
+  /** Stored ids that the plan looks for, in the conversation of `ordinal` or in the first of `conversations`. */
+  readonly ids?: readonly string[]
+  readonly ordinal?: number
+  readonly needsOrdinal?: boolean
+  plan(group: GroupPlan): PlannedChange<T>
+}
+
+interface Job {
+  readonly change: Change<unknown>
+  resolve(result: unknown): void
+  reject(error: unknown): void
+}
+
+const maxChangesPerTransaction = 1_000
+const selectFacetsSql = 'SELECT number, kind, source FROM facet'
+const selectByIdsSql = `SELECT conversation, ${eventColumns}
+  FROM unnest($1::bigint[], $2::bytea[]) AS wanted (ordinal, digest)
+  JOIN event ON event.conversation = wanted.ordinal AND sha256(event.id) = wanted.digest`
+const ordinalsSql = `SELECT nextval(pg_get_serial_sequence('conversation', 'ordinal')) FROM generate_series(1, $1::integer)`
+
+/**
+ * Group commit: the changes that wait share a transaction; one transaction is under way at a time. A plan that
+ * throws rejects its own change only; a failure of the transaction rejects the group. Each transaction checks
+ * that no other server has taken the data over since.
+ */
+export class GroupCommit {
+  readonly metrics = new CommitMetrics()
+  readonly #db: PostgresDatabase
+  readonly #heads: LogHeads
+  readonly #kindSources: KindSourceNumbers
+  readonly #now: () => Instant
+  readonly #epoch: number
+  #committedKindSources: KindSource[] = []
+  #queue: Job[] = []
+  #queuedSinceMs = 0
+  #flushing: Promise<void> | undefined
+  #isClosed = false
+  /** A transaction may still be under way on a connection that was lost. */
+  #isUnsettled = false
+
+  constructor(options: {
+    db: PostgresDatabase
+    heads: LogHeads
+    kindSources: KindSourceNumbers
+    now: () => Instant
+    epoch: number
+  }) {
+    this.#db = options.db
+    this.#heads = options.heads
+    this.#kindSources = options.kindSources
+    this.#now = options.now
+    this.#epoch = options.epoch
+  }
+
+  /** Reads what memory has of the tables. */
+  async load(): Promise<void> {
+    const rows = await this.#db.query<[number, Buffer, Buffer]>(selectFacetsSql)
+    this.#committedKindSources = rows.map(([number, kind, source]) => [
+      number,
+      kind.toString(),
+      source.toString(),
+    ])
+    this.#kindSources.load(this.#committedKindSources)
+  }
+
+  write<T = void>(change: Change<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      if (this.#isClosed) {
+        reject(new Problem('unavailable', 'The log is closed'))
+        return
+      }
+      if (this.#queue.length === 0) this.#queuedSinceMs = performance.now()
+      this.#queue.push({ change, resolve: resolve as (result: unknown) => void, reject })
+      this.#flushing ??= this.#flushAll()
+    })
+  }
+
+  /** Waits for the end of transactions on lost connections, and reads the database again. */
+  async settle(): Promise<void> {
+    if (!this.#isUnsettled) return
+    await this.#db.transaction(`SELECT pg_advisory_xact_lock(${lockName('write')})`, async () => {})
+    await this.load()
+    this.#heads.clear()
+    this.#isUnsettled = false
+  }
+
+  /** Writes what is queued; later changes are refused. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#flushing
+  }
+
+  async #flushAll(): Promise<void> {
+    // Changes of one turn of the event loop share a transaction.
+    await new Promise(setImmediate)
+    while (this.#queue.length > 0) {
+      const sinceMs = this.#queuedSinceMs
+      const group = this.#queue.splice(0, maxChangesPerTransaction)
+      if (this.#queue.length === 0) this.#queuedSinceMs = performance.now()
+      await this.#flush(group, sinceMs)
+    }
+    this.#flushing = undefined
+  }
+
+  async #flush(group: readonly Job[], sinceMs: number): Promise<void> {
+    const outcomes: (readonly [job: Job, change: PlannedChange<unknown> | undefined, error?: unknown])[] = []
+    let plan: GroupPlan | undefined
+    try {
+      this.#db.assertUsable()
+      await this.settle()
+      plan = await this.#readFor(group)
+      for (const job of group) {
+        const change = planChange(job, plan)
+        outcomes.push([job, ...change])
+        change[0]?.apply?.()
+      }
+      if (!plan.isEmpty) await this.#commit(plan, sinceMs, outcomes.length)
+    } catch (error) {
+      this.#fail(group, plan, error)
+      return
+    }
+    for (const [job, change, error] of outcomes) settleJob(job, change, error)
+  }
+
+  async #commit(plan: GroupPlan, sinceMs: number, changes: number): Promise<void> {
+    const beganMs = performance.now()
+    await this.#db.transaction<void, [number]>(beginSql, async (session, [owner]) => {
+      if (owner?.[0] !== this.#epoch) {
+        const problem = storageUnavailableProblem('Another server has taken over the database')
+        this.#db.fence(problem)
+        throw problem
+      }
+      await plan.execute(session)
+    })
+    this.#committedKindSources.push(...plan.newKindSources)
+    this.#heads.committed(plan.changedHeads)
+    const nowMs = performance.now()
+    this.metrics.wait.observe((nowMs - sinceMs) / 1000)
+    this.metrics.commit.observe((nowMs - beganMs) / 1000)
+    this.metrics.changes.observe(changes)
+  }
+
+  async #readFor(group: readonly Job[]): Promise<GroupPlan> {
+    const changes = group.map(({ change }) => change)
+    const visible = await this.#heads.findAll(changes.flatMap(({ conversations = [] }) => conversations))
+    const stored = await this.#findEvents(changes, visible)
+    const count = changes.filter(({ needsOrdinal }) => needsOrdinal).length
+    const ordinals = count === 0 ? [] : await this.#db.query<[number]>(ordinalsSql, [count])
+    return new GroupPlan({
+      ...{ heads: this.#heads, kindSources: this.#kindSources, now: this.#now, visible, stored },
+      ordinals: ordinals.map(([ordinal]) => ordinal).reverse(),
+    })
+  }
+
+  async #findEvents(
+    changes: readonly Change<unknown>[],
+    visible: ReadonlyMap<string, LogHead>,
+  ): Promise<Map<string, StoredEvent>> {
+    const wanted = changes.flatMap(({ conversations = [], ids = [], ordinal }) => {
+      const of = ordinal ?? visible.get(conversations[0] ?? '')?.ordinal
+      return of === undefined ? [] : ids.map((id) => [of, id] as const)
+    })
+    if (wanted.length === 0) return new Map()
+    const rows = await this.#db.query<[number, ...EventRow]>(selectByIdsSql, [
+      wanted.map(([ordinal]) => ordinal),
+      wanted.map(([, id]) => idDigest(id)),
+    ])
+    return new Map(
+      rows.map(([ordinal, ...row]) => [eventKey(ordinal, row[1].toString()), toStoredEvent(row)]),
+    )
+  }
+
+  #fail(group: readonly Job[], plan: GroupPlan | undefined, error: unknown): void {
+    if (plan !== undefined && plan.newKindSources.length > 0)
+      this.#kindSources.load(this.#committedKindSources)
+    if (plan !== undefined && !plan.isEmpty) {
+      this.#isUnsettled = true
+      this.#heads.clear()
+    }
+    if (isDatabaseFailure(error)) this.#db.refused.inc(group.length)
+    for (const { reject } of group) reject(error)
+  }
+}
+
+/** The epoch is read with the lock held, which a server that takes over has to wait for. */
+const beginSql = `SET LOCAL idle_in_transaction_session_timeout = '10s';
+  SELECT pg_advisory_xact_lock_shared(${lockName('write')}); SELECT epoch FROM owner`
+
+/** What the index of ids has of a stored id. */
+export function idDigest(storedId: string): Buffer {
+  return createHash('sha256').update(storedId).digest()
+}
+
+function planChange(
+  { change }: Job,
+  plan: GroupPlan,
+): readonly [change: PlannedChange<unknown> | undefined, error?: unknown] {
+  try {
+    return [change.plan(plan)]
+  } catch (error) {
+    return [undefined, error]
+  }
+}
+
+function settleJob(job: Job, change: PlannedChange<unknown> | undefined, error: unknown): void {
+  if (change === undefined) {
+    job.reject(error)
+    return
+  }
+  try {
+    job.resolve(change.done?.())
+  } catch (failure) {
+    job.reject(failure)
+  }
+}

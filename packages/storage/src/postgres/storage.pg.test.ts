@@ -1,0 +1,14 @@
+import { vi } from 'vitest'
+import { recordsContract } from '../conversations/conversation-records.contract.ts'
+import { deliveriesContract } from '../deliveries/deliveries.contract.ts'
+import { eventLogContract } from '../event-log/event-log.contract.ts'
+import { describePostgres, openTestStorage } from './testing/test-database.ts'
+
+/** Each example of a property opens a database of its own. */
+vi.setConfig({ testTimeout: 300_000 })
+
+describePostgres('storage on PostgreSQL', () => {
+  eventLogContract(openTestStorage)
+  recordsContract(openTestStorage)
+  deliveriesContract(openTestStorage)
+})
