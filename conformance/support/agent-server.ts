@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import pg from 'pg'
 import type { Endpoint } from './agent-server-api.ts'
 
 export const agentServerMain = resolve(import.meta.dirname, '../../packages/agent-server/src/main.ts')
@@ -43,7 +45,26 @@ export async function startAgentServer(
   extraArgs: readonly string[] = [],
 ) {
   const args = [agentServerMain, '--port', '0', '--data', data, ...extraArgs]
-  return await startProcess(args, { SLIPWAY_NO_KEY: '1', ...env })
+  const database = await databaseSettings(data)
+  return await startProcess(args, { SLIPWAY_NO_KEY: '1', ...database, ...env })
+}
+
+/**
+ * With `SLIPWAY_TEST_STORAGE=postgres` each data directory has a schema of the server that `.ci/postgres`
+ * started, instead of the files of its log.
+ */
+async function databaseSettings(data: string): Promise<Readonly<Record<string, string>>> {
+  const { SLIPWAY_TEST_STORAGE, SLIPWAY_TEST_DATABASE_URL } = process.env
+  if (SLIPWAY_TEST_STORAGE !== 'postgres') return {}
+  if (SLIPWAY_TEST_DATABASE_URL === undefined) throw new Error('SLIPWAY_TEST_DATABASE_URL is not set')
+  const schema = `data_${hash('sha256', resolve(data)).slice(0, 16)}`
+  const client = new pg.Client({ connectionString: SLIPWAY_TEST_DATABASE_URL })
+  await client.connect()
+  await client.query(`CREATE SCHEMA IF NOT EXISTS ${schema}`)
+  await client.end()
+  const url = new URL(SLIPWAY_TEST_DATABASE_URL)
+  url.searchParams.set('options', `-c search_path=${schema}`)
+  return { SLIPWAY_DATABASE_URL: url.href }
 }
 
 /** Starts any program of this Node whose first line is its address. */

@@ -1,7 +1,7 @@
 import { enableCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 
-/** The agent server in a sandbox: `node main.ts --host --port --data --web`, or `--socket` to listen on. */
+/** The agent server in a sandbox: `node main.ts --host --port --data --web --database`, or `--socket` to listen on. */
 enableCompileCache()
 // Loading makes more garbage than anything after it.
 const { relaxHeapGrowth } = await import('./server/heap.ts')
@@ -15,8 +15,10 @@ const { values } = parseArgs({
     data: { type: 'string', default: '.slipway' },
     socket: { type: 'string' },
     web: { type: 'string' },
+    database: { type: 'string' },
   },
 })
+const databaseSetting = values.database === undefined ? {} : { SLIPWAY_DATABASE_URL: values.database }
 const stop = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
 await serve({
@@ -25,7 +27,7 @@ await serve({
   socket: values.socket,
   data: values.data,
   web: values.web,
-  env: takeEnvironment(process.env),
+  env: { ...takeEnvironment(process.env), ...databaseSetting },
   signal: stop.signal,
   ready(url, sessionKey) {
     console.log(url)

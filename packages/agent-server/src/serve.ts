@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { createApp, createLogger, isLoopback, listen, openTelemetry } from '@slipway/http'
 import { agentServerOpenApi, agentServerRoutes } from '@slipway/protocol'
 import { hideFromDebuggers } from '@slipway/shared/process'
-import { openStorage } from '@slipway/storage'
+import { openServerStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { type Config, readConfig } from './config/config.ts'
 import { openSessionKey, type StoredSessionKey } from './config/session-key.ts'
@@ -51,7 +51,13 @@ export async function serve(options: ServeOptions): Promise<void> {
   const isKeyNeeded = () => deferredInit.keys?.length !== 0
   const webClient =
     webDirectory === undefined ? undefined : await openWebClient(resolve(webDirectory), isKeyNeeded)
-  await using storage = await openStorage({ directory, log })
+  await using storage = await openServerStorage({
+    ...{ directory, log },
+    database: settings.databaseUrl && {
+      url: settings.databaseUrl.reveal(),
+      directUrl: settings.databaseDirectUrl?.reveal(),
+    },
+  })
   const storedKey = makesKey(settings, options) ? await openSessionKey(directory, log) : undefined
   const config = storedKey === undefined ? settings : withSessionKey(settings, storedKey)
   if (config.sessionKeys.some((key) => key.reveal().length < minKeyLength))

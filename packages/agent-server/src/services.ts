@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { toolNames, Workspace } from '@slipway/agent'
 import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
-import { Cipher, type SqliteStorage } from '@slipway/storage'
+import { Cipher, type ServerStorage } from '@slipway/storage'
 import { BashService } from './bash/bash-service.ts'
 import { bashSocket } from './bash/socket.ts'
 import type { Config } from './config/config.ts'
@@ -52,7 +52,7 @@ interface ServicesOptions {
   /** Includes the init settings of a deferred server. */
   readonly config: Config
   readonly directory: string
-  readonly storage: SqliteStorage
+  readonly storage: ServerStorage
   readonly log: LogFunction
   readonly activity: Activity
   readonly workMetrics: WorkMetrics

@@ -122,3 +122,17 @@ test('commands have no age limit unless a retention is set', () => {
   expect(readConfig({}).bashRetentionMs).toBe(undefined)
   expect(readConfig({ SLIPWAY_BASH_RETENTION_SECONDS: '60' }).bashRetentionMs).toBe(60_000)
 })
+
+test('the URL of a database is a secret, as is its password, and a wrong one is not shown', () => {
+  const url = 'postgres://slipway:pass%2Fword-of-it@db.example/slipway?sslmode=verify-full'
+  const config = readConfig({ SLIPWAY_DATABASE_URL: url })
+  expect(config.databaseUrl?.reveal()).toBe(url)
+  expect(config.databaseDirectUrl).toBeUndefined()
+  expect(config.secrets.map((secret) => secret.reveal())).toEqual([url, 'pass/word-of-it'])
+  expect(inspect(config, { depth: 9 }) + JSON.stringify(config)).not.toContain('word-of-it')
+  for (const wrong of ['mysql://root:word-of-it@db.example/x', 'word-of-it']) {
+    const read = () => readConfig({ SLIPWAY_DATABASE_URL: wrong })
+    expect(read).toThrow('SLIPWAY_DATABASE_URL')
+    expect(read).not.toThrow('word-of-it')
+  }
+})

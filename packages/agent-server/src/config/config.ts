@@ -13,6 +13,10 @@ import * as z from 'zod'
 import { findSourceSecrets, parseMarketplaces, parseSkillsSource } from './marketplaces.ts'
 import { findWebhookSecrets, readWebhooks } from './webhooks.ts'
 
+const databaseUrl = z
+  .url({ protocol: /^postgres(ql)?$/, hostname: /.*/, error: 'Should be a URL postgres://...' })
+  .optional()
+
 /** The settings of the agent server in the environment; `docs/operations.md` describes each. */
 export const environmentSchema = z.object({
   SLIPWAY_SESSION_API_KEY: z.string().optional(),
@@ -39,6 +43,8 @@ export const environmentSchema = z.object({
   SLIPWAY_CONFINE_FILES: z.stringbool().default(true),
   SLIPWAY_REPOSITORY_TRUST: repositoryTrust.default('skip'),
   SLIPWAY_WIRE: wires.default('seed'),
+  SLIPWAY_DATABASE_URL: databaseUrl,
+  SLIPWAY_DATABASE_DIRECT_URL: databaseUrl,
   SLIPWAY_WEB: z.string().min(1).optional(),
   ...telemetrySettings,
 })
@@ -59,6 +65,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const secretKey = toSecret(values.SLIPWAY_SECRET_KEY ?? values.OH_SECRET_KEY)
   const initKey = toSecret(values.SLIPWAY_INIT_API_KEY) ?? secretKey
   const webhooks = readWebhooks(env)
+  const databaseUrls = [values.SLIPWAY_DATABASE_URL, values.SLIPWAY_DATABASE_DIRECT_URL].map(toSecret)
   const telemetry = parseTelemetry(values)
   const skillsSource = parseSkillsSource(values.SLIPWAY_SKILLS_SOURCE)
   const marketplaces = parseMarketplaces(values.SLIPWAY_MARKETPLACES)
@@ -67,6 +74,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     ...webhooks.flatMap(findWebhookSecrets),
     ...Object.values(telemetry.traces?.headers ?? {}),
     ...findSourceSecrets({ skillsSource, marketplaces }),
+    ...databaseUrls.flatMap(findUrlSecrets),
   ]
   return {
     sessionKeys,
@@ -94,6 +102,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Wire version of the events of new conversations. */
     wire: values.SLIPWAY_WIRE,
     webDirectory: values.SLIPWAY_WEB,
+    /** Where conversations are stored instead of the data directory. */
+    databaseUrl: databaseUrls[0],
+    /** The way to the database past a pooler. */
+    databaseDirectUrl: databaseUrls[1],
     telemetry,
     /** Values of variables with secret names; a tool could find them, so its output is redacted. */
     secretValues,
@@ -131,6 +143,13 @@ function readNumberedVariables(
   for (let text = env[`${name}_0`]; text !== undefined; text = env[`${name}_${texts.length}`])
     texts.push(text)
   return texts.length === 0 ? undefined : texts
+}
+
+/** The URL of a database, and its password. */
+function findUrlSecrets(url: Secret | undefined): Secret[] {
+  if (url === undefined) return []
+  const { password } = new URL(url.reveal())
+  return [url, ...(password === '' ? [] : [new Secret(decodeURIComponent(password))])]
 }
 
 /** Shorter values, such as switches in `USE_TOKEN`, occur in ordinary texts. */

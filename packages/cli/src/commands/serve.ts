@@ -11,14 +11,19 @@ export async function serveCommand(options: {
   readonly socket?: string
   readonly data: string
   readonly web?: string
+  /** URL of a PostgreSQL database. */
+  readonly database?: string
   readonly noKey: boolean
   /** Of this process: the secrets of the server are taken from it. */
   readonly env: Config['env']
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
-  const { isJson, ...server } = options
-  const env = takeEnvironment(options.env)
+  const { isJson, database, ...server } = options
+  const env = {
+    ...takeEnvironment(options.env),
+    ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }),
+  }
   const hasWeb = (options.web ?? options.env.SLIPWAY_WEB) !== undefined
   const ready: ServeOptions['ready'] = (url, sessionKey) => {
     if (isJson) {
@@ -32,7 +37,7 @@ export async function serveCommand(options: {
       `Slipway is ready: ${paint('bold', url)}`,
       ...(hasWeb && options.socket === undefined ? [`  web       ${url}/`] : []),
       ...(options.socket === undefined ? [`  API page  ${url}/docs`] : []),
-      `  logs in   ${resolve(options.data)}`,
+      `  logs in   ${env.SLIPWAY_DATABASE_URL ? 'the database' : resolve(options.data)}`,
       ...(sessionKey === undefined ? [] : [`  key in    ${sessionKey.path}`]),
       ...(isShown ? [`  key       ${paint('bold', sessionKey.key.reveal())}`] : []),
       'Ctrl-C stops it.',

@@ -89,6 +89,7 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
       config.dataDirectory,
     )
     .option('--web <directory>', 'serve an unpacked web client (or SLIPWAY_WEB)')
+    .option('--database <url>', 'store conversations in PostgreSQL (or SLIPWAY_DATABASE_URL)')
     .option('--no-key', 'require no session key: every user and program of this machine may use the server')
     .action(async ({ key, ...options }: ServeFlags) => {
       const { serveCommand } = await import('../commands/serve.ts')
@@ -125,6 +126,7 @@ interface ServeFlags {
   readonly socket?: string
   readonly data: string
   readonly web?: string
+  readonly database?: string
   readonly key: boolean
 }
 

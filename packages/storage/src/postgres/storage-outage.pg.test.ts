@@ -49,7 +49,7 @@ describePostgres('storage on PostgreSQL, failures', () => {
         code: 'unavailable',
         message: 'Another server has taken over the database',
       })
-    expect(await first.health.check()).toBeDefined()
+    expect(first.problem).toBeDefined()
     await first[Symbol.asyncDispose]()
     await using second = await open(schema)
     expect(await readAll(second)).toHaveLength(1)
@@ -142,9 +142,9 @@ describePostgres('storage on PostgreSQL, failures', () => {
         code: 'unavailable',
         retryAfterSeconds: expect.any(Number),
       })
-    expect(await storage.health.check()).toMatchObject({ code: 'unavailable' })
+    expect(storage.problem).toMatchObject({ code: 'unavailable' })
     await proxy.restore()
-    await expect.poll(() => storage.health.check(), { timeout: 30_000 }).toBeUndefined()
+    await expect.poll(() => storage.problem, { timeout: 30_000 }).toBeUndefined()
     await storage.log.append(conversation, [draft])
     await expect.poll(() => positions, { timeout: 30_000 }).toEqual([1, 2])
     expect(await storage.deliveries.listPending('r', 10)).toHaveLength(1)

@@ -24,6 +24,8 @@ interface PostgresStorageOptions {
   /** Where `url` leads to a pooler in transaction mode: the way to PostgreSQL itself, for one lock. */
   readonly directUrl?: string | undefined
   readonly log?: LogFunction
+  /** Called with the number of changes that were refused because the database could not be used. */
+  readonly onRefused?: (changes: number) => void
   /** The clock, in microseconds. */
   readonly now?: () => Instant
 }
@@ -34,6 +36,7 @@ interface PostgresStorageOptions {
  */
 export async function openPostgresStorage(options: PostgresStorageOptions): Promise<PostgresStorage> {
   const { url, directUrl = url, log = () => {}, now = () => Date.now() * 1000 } = options
+  const { onRefused = () => {} } = options
   const db = new PostgresDatabase(url, log)
   let ownership: Ownership | undefined
   try {
@@ -41,7 +44,7 @@ export async function openPostgresStorage(options: PostgresStorageOptions): Prom
     ownership = await Ownership.acquire(db, directUrl, log)
     const heads = new LogHeads(db)
     const kindSources = new KindSourceNumbers()
-    const writer = new GroupCommit({ db, heads, kindSources, now, epoch: ownership.epoch })
+    const writer = new GroupCommit({ db, heads, kindSources, now, epoch: ownership.epoch, onRefused })
     await writer.load()
     const context: StorageContext = {
       ...{ db, writer, heads, kindSources, now, log },
@@ -69,8 +72,6 @@ export class PostgresStorage implements Storage {
   readonly log: PostgresEventLog
   readonly conversations: ConversationRecords
   readonly deliveries: Deliveries
-  /** Whether the database can be used. */
-  readonly health: { check(): Promise<Problem | undefined> }
   readonly #context: StorageContext
   readonly #purge: Purge
   readonly #ownership: Ownership
@@ -82,7 +83,11 @@ export class PostgresStorage implements Storage {
     this.log = new PostgresEventLog(context)
     this.conversations = new PostgresConversationRecords(context, this.#purge)
     this.deliveries = context.deliveries
-    this.health = { check: async () => context.db.problem }
+  }
+
+  /** Why the database cannot be used at the moment. */
+  get problem(): Problem | undefined {
+    return this.#context.db.problem
   }
 
   /** Continues what the last server left unfinished. */
@@ -98,7 +103,7 @@ export class PostgresStorage implements Storage {
   async waitUntilIndexed(): Promise<void> {}
 
   get metrics(): readonly Metric[] {
-    return [...this.#context.writer.metrics.all, ...this.#context.db.metrics]
+    return this.#context.writer.metrics.all
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { LogFunction, Problem } from '@slipway/protocol'
-import { createCounter, createGauge, type Metric } from '@slipway/shared/metrics'
 import pg from 'pg'
 import { isConnectionFailure, isDatabaseFailure, toDatabaseProblem } from './database-failure.ts'
 
@@ -44,16 +43,6 @@ export class PostgresDatabase {
   readonly #closing = new AbortController()
   #problem: Problem | undefined
   #probing: Promise<void> | undefined
-  readonly refused = createCounter(
-    'slipway_storage_refused_writes_total',
-    'Changes that were refused because the storage could not be written.',
-  )
-  readonly metrics: readonly Metric[] = [
-    createGauge('slipway_storage_writable', '1 while the storage can be written, 0 while it cannot.', () =>
-      Number(this.#problem === undefined),
-    ),
-    this.refused,
-  ]
 
   constructor(url: string, log: LogFunction) {
     this.#log = log

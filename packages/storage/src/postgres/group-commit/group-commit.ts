@@ -51,6 +51,7 @@ export class GroupCommit {
   readonly #kindSources: KindSourceNumbers
   readonly #now: () => Instant
   readonly #epoch: number
+  readonly #onRefused: (changes: number) => void
   #committedKindSources: KindSource[] = []
   #queue: Job[] = []
   #queuedSinceMs = 0
@@ -65,12 +66,14 @@ export class GroupCommit {
     kindSources: KindSourceNumbers
     now: () => Instant
     epoch: number
+    onRefused: (changes: number) => void
   }) {
     this.#db = options.db
     this.#heads = options.heads
     this.#kindSources = options.kindSources
     this.#now = options.now
     this.#epoch = options.epoch
+    this.#onRefused = options.onRefused
   }
 
   /** Reads what memory has of the tables. */
@@ -198,7 +201,7 @@ export class GroupCommit {
       this.#isUnsettled = true
       this.#heads.clear()
     }
-    if (isDatabaseFailure(error)) this.#db.refused.inc(group.length)
+    if (isDatabaseFailure(error)) this.#onRefused(group.length)
     for (const { reject } of group) reject(error)
   }
 }

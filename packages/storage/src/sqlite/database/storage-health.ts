@@ -14,6 +14,7 @@ const minFreeBytes = 64 * 1024
 export class StorageHealth {
   readonly #directory: string
   readonly #log: LogFunction
+  readonly #findProblem: () => Problem | undefined
   readonly #databases: DatabaseHealth[] = []
   readonly refused = createCounter(
     'slipway_storage_refused_writes_total',
@@ -26,9 +27,11 @@ export class StorageHealth {
     this.refused,
   ]
 
-  constructor(directory: string, log: LogFunction) {
+  /** @param findProblem of a database that is not in the directory. */
+  constructor(directory: string, log: LogFunction, findProblem: () => Problem | undefined = () => undefined) {
     this.#directory = directory
     this.#log = log
+    this.#findProblem = findProblem
   }
 
   /**
@@ -51,7 +54,7 @@ export class StorageHealth {
   }
 
   get #problem(): Problem | undefined {
-    return this.#databases.find(({ problem }) => problem !== undefined)?.problem
+    return this.#findProblem() ?? this.#databases.find(({ problem }) => problem !== undefined)?.problem
   }
 }
 

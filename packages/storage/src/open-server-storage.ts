@@ -1,0 +1,66 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { LogFunction, Problem } from '@slipway/protocol'
+import { makeDirectory } from '@slipway/shared/fs'
+import type { Metric } from '@slipway/shared/metrics'
+import type { Storage } from './conversations/storage.ts'
+import { DirectoryLock } from './sqlite/database/directory-lock.ts'
+import { StorageHealth } from './sqlite/database/storage-health.ts'
+import { openStorage } from './sqlite/storage.ts'
+
+/** The storage of a server, and whether it can be used. */
+export interface ServerStorage extends Storage {
+  readonly health: StorageHealth
+  readonly metrics: readonly Metric[]
+}
+
+/** A PostgreSQL database. */
+export interface DatabaseLocation {
+  /** `postgres://user:password@host/database?sslmode=verify-full` */
+  readonly url: string
+  /** Where `url` leads to a pooler in transaction mode: the way to PostgreSQL itself. */
+  readonly directUrl?: string | undefined
+}
+
+/**
+ * Opens the log, the records and the deliveries of a server: in its data directory, or in a database. The
+ * directory is locked in both cases. Rejects with a plain Error when either is in use.
+ */
+export async function openServerStorage(options: {
+  readonly directory: string
+  readonly database: DatabaseLocation | undefined
+  readonly log: LogFunction
+}): Promise<ServerStorage> {
+  const { directory, database, log } = options
+  if (database === undefined) return await openStorage({ directory, log })
+  await makeDirectory(directory, 0o700)
+  const lock = await DirectoryLock.acquire(directory, 'lock.db')
+  try {
+    if (existsSync(join(directory, 'log.db')))
+      log('warn', 'the conversations in log.db are not served while a database is configured', { directory })
+    const { openPostgresStorage } = await import('./postgres/storage.ts')
+    let opened: { readonly problem: Problem | undefined } | undefined
+    const health = new StorageHealth(directory, log, () => opened?.problem)
+    const storage = await openPostgresStorage({
+      ...database,
+      log,
+      onRefused: (changes) => health.refused.inc(changes),
+    })
+    opened = storage
+    return {
+      health,
+      ...{ log: storage.log, conversations: storage.conversations, deliveries: storage.deliveries },
+      startImport: (conversation) => storage.startImport(conversation),
+      waitUntilIndexed: () => storage.waitUntilIndexed(),
+      metrics: [...storage.metrics, ...health.metrics],
+      async [Symbol.asyncDispose]() {
+        await health.close()
+        await storage[Symbol.asyncDispose]()
+        lock[Symbol.dispose]()
+      },
+    }
+  } catch (error) {
+    lock[Symbol.dispose]()
+    throw error
+  }
+}
