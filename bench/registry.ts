@@ -7,6 +7,7 @@ import { firstToken } from './benchmarks/first-token.ts'
 import { httpCore } from './benchmarks/http-core.ts'
 import { manySandboxes } from './benchmarks/many-sandboxes.ts'
 import { pages } from './benchmarks/pages.ts'
+import { postgres } from './benchmarks/postgres.ts'
 import { restart } from './benchmarks/restart.ts'
 import { sandboxBenchmarks } from './benchmarks/sandboxes.ts'
 import { start } from './benchmarks/start.ts'
@@ -19,6 +20,7 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   pages: { run: pages },
   depth: { run: depth },
   append: { run: append },
+  postgres,
   'fan-out': { run: fanOut },
   start: { run: start },
   restart: { run: restart },

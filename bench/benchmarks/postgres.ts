@@ -1,0 +1,154 @@
+import { randomBytes } from 'node:crypto'
+import { must } from '@slipway/protocol'
+import { openServerStorage, type ReceivedEvent, type ServerStorage } from '@slipway/storage'
+import pg from 'pg'
+import type { Benchmark } from '../support/benchmark.ts'
+import { type BenchContext, conversationId, importLog } from '../support/fixtures.ts'
+import { generateLog } from '../support/generate-log.ts'
+import { atLeast, atMost, type MeasuredPair, percentile, type ResultRow } from '../support/result-table.ts'
+import { SeededRandom } from '../support/seeded-random.ts'
+
+const groupSize = 100
+const { SLIPWAY_TEST_DATABASE_URL: databaseUrl = '' } = process.env
+
+/** Storage on PostgreSQL beside bare loops of the driver, on the server that `.ci/postgres` starts. */
+export const postgres: Benchmark = {
+  run: async (bench) => [await appends(bench), await pagesAtDepth(bench)],
+  whyUnavailable: async () =>
+    databaseUrl === '' ? 'SLIPWAY_TEST_DATABASE_URL is not set: use `.ci/postgres npm run bench`' : undefined,
+}
+
+interface Schema {
+  readonly name: string
+  readonly url: string
+}
+
+async function withSchema<T>(work: (schema: Schema) => Promise<T>): Promise<T> {
+  const name = `bench_${randomBytes(6).toString('hex')}`
+  const url = new URL(databaseUrl)
+  url.searchParams.set('options', `-c search_path=${name}`)
+  await withClient(databaseUrl, (client) => client.query(`CREATE SCHEMA ${name}`))
+  try {
+    return await work({ name, url: url.href })
+  } finally {
+    await withClient(databaseUrl, (client) => client.query(`DROP SCHEMA ${name} CASCADE`))
+  }
+}
+
+async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}
+
+async function openIn(bench: BenchContext, { url }: Schema): Promise<ServerStorage> {
+  return await openServerStorage({ directory: await bench.directory(), database: { url }, log: () => {} })
+}
+
+/** Durable appends of events of about 1 kB, a hundred callers at a time, beside `bareLoop`. */
+async function appends(bench: BenchContext): Promise<ResultRow> {
+  const events = [...generateLog({ count: bench.isQuick ? 500 : 10_000, words: 110 })]
+  const pairs: MeasuredPair[] = []
+  for (let round = 0; round < (bench.isQuick ? 1 : 5); round++)
+    pairs.push(
+      await withSchema(async (schema) => {
+        const ours = await measureOurs(bench, schema, events)
+        const floor = await withSchema((empty) => bareLoop(bench, schema, empty))
+        return { ours, floor }
+      }),
+    )
+  return atLeast(`received events, ${groupSize} at a time`, 'appends/s', pairs, 0.6)
+}
+
+async function measureOurs(
+  bench: BenchContext,
+  schema: Schema,
+  events: readonly ReceivedEvent[],
+): Promise<number> {
+  await using storage = await openIn(bench, schema)
+  await storage.conversations.create({ id: conversationId })
+  return await measureRate(events.length, async () => {
+    for (let i = 0; i < events.length; i += groupSize) {
+      const group = events.slice(i, i + groupSize)
+      await Promise.all(group.map((event) => storage.log.append(conversationId, [event])))
+    }
+  })
+}
+
+/** The same rows into the same tables: a transaction with a statement for each table and group. */
+async function bareLoop(bench: BenchContext, from: Schema, into: Schema): Promise<number> {
+  await (await openIn(bench, into))[Symbol.asyncDispose]()
+  const read = (sql: string) =>
+    withClient(
+      from.url,
+      async (client) => (await client.query<unknown[]>({ text: sql, rowMode: 'array' })).rows,
+    )
+  const events = await read('SELECT * FROM event ORDER BY position')
+  const messages = await read('SELECT * FROM message ORDER BY position')
+  return await withClient(into.url, async (client) => {
+    await client.query(`INSERT INTO conversation SELECT * FROM ${from.name}.conversation`)
+    return await measureRate(events.length, async () => {
+      for (let i = 0; i < events.length; i += groupSize) {
+        const inGroup = ([, position]: unknown[]) => Number(position) > i && Number(position) <= i + groupSize
+        await client.query('BEGIN')
+        await insertRows(client, 'event', events.slice(i, i + groupSize))
+        await insertRows(client, 'message', messages.filter(inGroup))
+        await client.query('UPDATE conversation SET head = $1, updated_at = updated_at + 1', [i + groupSize])
+        await client.query('COMMIT')
+      }
+    })
+  })
+}
+
+async function insertRows(client: pg.Client, table: string, rows: readonly unknown[][]): Promise<void> {
+  if (rows.length === 0) return
+  let number = 0
+  const tuples = rows.map((row) => `(${row.map(() => `$${++number}`).join(', ')})`)
+  await client.query(`INSERT INTO ${table} VALUES ${tuples.join(', ')}`, rows.flat())
+}
+
+/** A page of 100 at a random place, beside the query of the same rows by their positions. */
+async function pagesAtDepth(bench: BenchContext): Promise<ResultRow> {
+  const count = bench.isQuick ? 2_000 : 200_000
+  const samples = bench.isQuick ? 20 : 400
+  return await withSchema(async (schema) => {
+    await using storage = await openIn(bench, schema)
+    await importLog(storage, generateLog({ count, words: 8 }))
+    return await withClient(schema.url, async (client) => {
+      await client.query('ANALYZE')
+      const random = new SeededRandom(2)
+      const ours: number[] = []
+      const floor: number[] = []
+      for (let i = 0; i < samples; i++) {
+        const position = 1 + Math.floor(random.next() * (count - 100))
+        const [event] = await storage.log.read(conversationId, position - 1, 1)
+        const query = { limit: 100, sort_order: 'TIMESTAMP', page_id: must(event, 'the event').id } as const
+        ours.push(await measureMs(() => storage.log.search(conversationId, query)))
+        const sql =
+          'SELECT * FROM event WHERE conversation = 1 AND position >= $1 ORDER BY position LIMIT 101'
+        floor.push(await measureMs(() => client.query({ text: sql, values: [position], rowMode: 'array' })))
+      }
+      return atMost(
+        `${count} events: p99 of a page at any depth`,
+        'ms',
+        percentile(ours, 99),
+        percentile(floor, 99),
+        3,
+      )
+    })
+  })
+}
+
+async function measureRate(count: number, work: () => Promise<void>): Promise<number> {
+  return count / ((await measureMs(work)) / 1000)
+}
+
+async function measureMs(work: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now()
+  await work()
+  return performance.now() - startedAt
+}
