@@ -7,14 +7,15 @@ import { startOwnPostgres } from './testing/own-postgres.ts'
 import { createTestSchema, describePostgres } from './testing/test-database.ts'
 
 const rounds = Number(process.env.SLIPWAY_CRASH_ROUNDS ?? 5)
+const kills = Math.ceil(rounds / 2)
 const databaseCrashes = Math.ceil(rounds / 4)
 /** A schema is replaced after this many kills, because reading it takes longer with each. */
 const roundsOfSchema = 20
 vi.setConfig({ testTimeout: 120_000 + rounds * 15_000 })
 
 describePostgres('storage on PostgreSQL, crashes', () => {
-  test(`acknowledged writes survive a kill of the process, ${rounds} times`, async () => {
-    for (let left = rounds; left > 0; left -= roundsOfSchema) {
+  test(`acknowledged writes survive a kill of the process, ${kills} times`, async () => {
+    for (let left = kills; left > 0; left -= roundsOfSchema) {
       await using schema = await createTestSchema()
       const output = newOutput()
       for (let round = 0; round < Math.min(left, roundsOfSchema); round++) {
