@@ -49,7 +49,7 @@ class PatchParser {
     while (this.#at < this.#lines.length) {
       const line = this.#next()
       if (line.trim() === '') continue
-      const [, action, path] = /^\*\*\* (Add|Delete|Update) File: (.*\S)\s*$/.exec(line) ?? []
+      const [, action, path] = /^\s*\*\*\* (Add|Delete|Update) File: (.*\S)\s*$/.exec(line) ?? []
       if (path === undefined)
         throw this.#failure('"*** Add File: ", "*** Update File: " or "*** Delete File: " with a path')
       if (action === 'Add') patches.push({ kind: 'add', path, text: this.#readAdded() })
