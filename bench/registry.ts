@@ -8,6 +8,7 @@ import { httpCore } from './benchmarks/http-core.ts'
 import { manySandboxes } from './benchmarks/many-sandboxes.ts'
 import { pages } from './benchmarks/pages.ts'
 import { postgres } from './benchmarks/postgres.ts'
+import { request } from './benchmarks/request.ts'
 import { restart } from './benchmarks/restart.ts'
 import { sandboxBenchmarks } from './benchmarks/sandboxes.ts'
 import { start } from './benchmarks/start.ts'
@@ -30,6 +31,7 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   steps: { run: steps },
   crowd: { run: crowd },
   'first-token': { run: firstToken },
+  request: { run: request },
 }
 
 /**

@@ -1,0 +1,121 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type BenchContext, getJson, postJson, startAgentServer } from '../support/fixtures.ts'
+import { ModelRecorder, type RecordedRequest } from '../support/model-recorder.ts'
+import { installPackages, loadTokenizer, peerAgents, runPeer } from '../support/peer-agents.ts'
+import { atMost, information, type ResultRow } from '../support/result-table.ts'
+
+/** Nine commands and a final text: ten steps. */
+const commands = [
+  'ls -la',
+  'cat README.md',
+  'cat src/add.js',
+  'grep -rn "add" src',
+  'cat test/add.test.js',
+  'node test/add.test.js; true',
+  `sed -i 's/a - b/a + b/' src/add.js`,
+  'node test/add.test.js',
+  'git diff --stat 2>/dev/null; tail -n 3 src/add.js',
+]
+const task = 'The test of the function add fails. Find out why, fix it, and check that the test passes.'
+
+const files: Readonly<Record<string, string>> = {
+  'README.md': '# Sums\n\nA library that adds numbers.\n',
+  'src/add.js': 'exports.add = (a, b) => a - b\n',
+  'src/index.js': "exports.add = require('./add.js').add\n",
+  'test/add.test.js':
+    "const { add } = require('../src/index.js')\nif (add(2, 3) !== 5) throw new Error('add(2, 3) is ' + add(2, 3))\nconsole.log('ok')\n",
+}
+
+/**
+ * Tokens (o200k, of the raw bodies) of one task in ten steps: ours beside other agents, each with the settings
+ * that it comes with, against the same recorder. Ours are at most 1.2 times the smallest, and below every
+ * other. The others are installed from npm into a directory of this run.
+ */
+export async function request(bench: BenchContext): Promise<ResultRow[]> {
+  const packages = await bench.directory()
+  await installPackages(packages)
+  const countTokens = await loadTokenizer(packages)
+  const measured: Measured[] = [measure('ours', await recordOurs(bench), countTokens)]
+  for (const agent of bench.isQuick ? peerAgents.slice(0, 1) : peerAgents) {
+    await using recorder = await ModelRecorder.open(commands)
+    const options = { packages, home: await bench.directory(), url: recorder.url, task }
+    await runPeer(agent, options, await createWorkspace(bench))
+    measured.push(measure(agent.name, recorder.requests, countTokens))
+  }
+  const [ours, ...others] = measured
+  if (ours === undefined) return []
+  const smallest = Math.min(...others.map(({ sum }) => sum))
+  const rest = others.filter(({ sum }) => sum > smallest)
+  return [
+    atMost('the task: ours beside the smallest other', 'tokens', ours.sum, smallest, 1.2),
+    ...rest.map(({ name, sum }) => atMost(`the task: ours beside ${name}`, 'tokens', ours.sum, sum)),
+    ...measured.flatMap((one) => [
+      information(`${one.name}: all requests (${one.requests})`, 'tokens', one.sum),
+      information(`${one.name}: first request, system`, 'tokens', one.system),
+      information(`${one.name}: first request, tools`, 'tokens', one.tools),
+    ]),
+  ]
+}
+
+interface Measured {
+  readonly name: string
+  readonly requests: number
+  readonly sum: number
+  readonly system: number
+  readonly tools: number
+}
+
+function measure(
+  name: string,
+  requests: readonly RecordedRequest[],
+  countTokens: (text: string) => number,
+): Measured {
+  const steps = requests.filter(({ isSide }) => !isSide)
+  if (steps.length !== commands.length + 1)
+    throw new Error(`${name} has sent ${steps.length} requests with tools, not ${commands.length + 1}`)
+  const [first] = steps
+  const { tools, instructions, messages, input } = first?.body ?? {}
+  const items = [messages, input].find(Array.isArray) ?? []
+  const system = items.filter(({ role }: { role?: string }) => role === 'system' || role === 'developer')
+  const size = (value: unknown) => (value === undefined ? 0 : countTokens(JSON.stringify(value)))
+  return {
+    name,
+    requests: requests.length,
+    sum: requests.reduce((sum, { body }) => sum + size(body), 0),
+    system: size(instructions) + size(system),
+    tools: size(tools),
+  }
+}
+
+async function createWorkspace(bench: BenchContext): Promise<string> {
+  const directory = await bench.directory()
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(join(directory, name, '..'), { recursive: true })
+    await writeFile(join(directory, name), text)
+  }
+  return directory
+}
+
+async function recordOurs(bench: BenchContext): Promise<readonly RecordedRequest[]> {
+  await using recorder = await ModelRecorder.open(commands)
+  await using server = await startAgentServer(bench, await bench.directory())
+  const { id } = await postJson<{ id: string }>(server, '/api/conversations', {
+    agent: {
+      llm: { model: 'openai-compatible/bench', base_url: recorder.url, api_key: 'none' },
+      tools: ['terminal', 'file_editor', 'task_tracker'].map((name) => ({ name })),
+    },
+    workspace: { working_dir: await createWorkspace(bench) },
+    initial_message: { role: 'user', content: [{ type: 'text', text: task }], run: true },
+  })
+  for (let tries = 0; ; tries++) {
+    const { execution_status } = await getJson<{ execution_status: string }>(
+      server,
+      `/api/conversations/${id}`,
+    )
+    if (execution_status === 'finished') return [...recorder.requests]
+    if (execution_status === 'error' || tries > 600) throw new Error(`the run is ${execution_status}`)
+    await sleep(200)
+  }
+}
