@@ -14,6 +14,11 @@ export interface ModelRequest {
   readonly tools: readonly ModelTool[]
   /** `none`: the reply must be a text. The tools are sent because the history names them. */
   readonly toolChoice?: 'none'
+  /**
+   * The messages but the last are those of an earlier request. Where another choice of tools loses what is
+   * cached of them, the choice is not sent: then the reply may have calls.
+   */
+  readonly keepsCache?: boolean
   /** Deltas of the reply; they may be lost. */
   readonly onDelta?: (delta: ModelDelta) => void
   /** The stream broke: the deltas so far are void. A retry or a fallback begins a new reply. */

@@ -1,13 +1,15 @@
-import type { Condenser, SummarizingCondenser } from '@slipway/protocol'
+import type { Condenser, GoalState, SummarizingCondenser } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
-import type { Model, ModelReply } from '../../llm/model.ts'
-import { replyText, truncateMiddle } from '../view/content-blocks.ts'
+import type { Model, ModelReply, ModelRequest } from '../../llm/model.ts'
+import { textMessage } from '../events/event-drafts.ts'
+import { replyText } from '../view/content-blocks.ts'
 import { isUserMessage } from '../view/log-event.ts'
 import { Projection } from '../view/projection.ts'
 import type { View, ViewEvent } from '../view/view.ts'
 import { groupUnits } from '../view/view-units.ts'
+import { carryOver } from './carry.ts'
 import { type CondensePlan, planMiddle, planReset } from './plan.ts'
-import { buildSummaryRequest } from './transcript.ts'
+import { buildSummaryRequest, summaryRequest } from './transcript.ts'
 
 /** The first summarizing condenser; undefined when the history is never condensed. */
 export function findSummarizingCondenser(condenser: Condenser | undefined): SummarizingCondenser | undefined {
@@ -100,6 +102,13 @@ export interface CondenseOptions {
   readonly isHard: boolean
   /** The provider's tokens for each that we estimate; default 1. */
   readonly scale?: number
+  /**
+   * The request of the next step when the model that reads the view also summarises it: the summary is asked
+   * for at its end, where the provider's cache has the rest. Undefined: by a request of its own.
+   */
+  readonly request?: Pick<ModelRequest, 'messages' | 'tools'> | undefined
+  /** It is carried over into the summary. */
+  readonly goal?: GoalState | undefined
 }
 
 /** Most characters of a summary, which every later request contains. */
@@ -159,27 +168,69 @@ async function summarize(
   const latest = events.findLast(isUserMessage)
   const isBehind = latest !== undefined && events.indexOf(latest) >= plan.offset
   const summaryInput = { forgotten: plan.forgotten, latestUserMessage: isBehind ? latest : undefined }
+  const replies: ModelReply[] = []
+  const finish = (reply: ModelReply) => condenseResult(plan, [...replies, reply], events, options)
+  if (options.request !== undefined) {
+    const result = await summarizeInPlace(options.request, model, signal)
+    if (result.kind === 'aborted') return result
+    if (result.kind === 'reply' && isSummary(result)) return finish(result)
+    if (result.kind === 'reply') replies.push(result)
+    else if (result.code !== 'LLMContextWindowExceedError')
+      return condenseFailure(result.code, `${summaryFailed} ${result.detail}`)
+  }
   for (let attempt = 0; ; attempt++) {
     const budget = Math.floor((window * requestShare * scaling ** attempt) / Math.max(1, options.scale ?? 1))
     const messages = buildSummaryRequest(summaryInput, budget, (some) => model.countTokens(some))
     const result = await model.generate({ messages, tools: [] }, signal)
-    if (result.kind === 'reply') return condenseResult(plan, result, model)
+    if (result.kind === 'reply') return finish(result)
     if (result.kind === 'aborted') return result
     const isTooLong = result.code === 'LLMContextWindowExceedError'
     if (!isTooLong || attempt === retries)
-      return condenseFailure(result.code, `${summaryFailed} ${result.detail}`)
+      return condenseFailure(result.code, `${summaryFailed} ${result.detail}`, replies)
   }
+}
+
+/** Instead of one, a model may go on with calls. */
+function isSummary(reply: ModelReply): boolean {
+  const hasCalls = (reply.message.tool_calls ?? []).length > 0
+  return reply.stop === 'refusal' || (!hasCalls && replyText(reply).trim() !== '')
+}
+
+/** Tokens of the message that asks for the summary, and of the summary. */
+const inPlaceTokens = 3_000
+
+/** Whether a request of so many tokens leaves room to ask for a summary at its end. */
+export function fitsInPlace(requestTokens: number, model: Model): boolean {
+  const window = windowOf(model)
+  return window === undefined || requestTokens + Math.min(inPlaceTokens, window / 20) <= window
+}
+
+async function summarizeInPlace(
+  { messages, tools }: NonNullable<CondenseOptions['request']>,
+  model: Model,
+  signal: AbortSignal,
+) {
+  const asked = [...messages, textMessage('user', summaryRequest)]
+  return await model.generate({ messages: asked, tools, toolChoice: 'none', keepsCache: true }, signal)
 }
 
 const summaryFailed = 'The conversation could not be condensed, because asking for a summary failed:'
 
-function condenseResult(plan: CondensePlan, reply: ModelReply, model: Model): CondenseResult {
-  const replies = [reply]
-  const summary = truncateMiddle(replyText(reply).trim(), maxSummaryChars)
-  if (summary === '') {
-    const why = reply.stop === 'refusal' ? 'the model refused.' : 'the model answered without a text.'
+function condenseResult(
+  plan: CondensePlan,
+  replies: readonly ModelReply[],
+  events: readonly ViewEvent[],
+  { model, goal }: CondenseOptions,
+): CondenseResult {
+  const reply = replies.at(-1)
+  const text = reply === undefined ? '' : replyText(reply).trim()
+  if (reply === undefined || text === '') {
+    const why = reply?.stop === 'refusal' ? 'the model refused.' : 'the model answered without a text.'
     return condenseFailure('LLMNoResponseError', `${summaryFailed} ${why}`, replies)
   }
+  const { forgotten } = plan
+  const kept = events.filter((event) => !forgotten.includes(event))
+  const summary = carryOver(text, { forgotten, kept, goal }, maxSummaryChars)
   const tooLong = 'The summary is no shorter than what it sums up.'
   if (!isSmaller(plan, summary, model))
     return condenseFailure('LLMContextWindowExceedError', tooLong, replies)

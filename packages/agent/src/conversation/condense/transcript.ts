@@ -7,7 +7,11 @@ import type { ViewEvent } from '../view/log-event.ts'
 import { Projection } from '../view/projection.ts'
 import { groupUnits } from '../view/view-units.ts'
 
-const summaryPrompt = readFileSync(join(import.meta.dirname, 'summary-prompt.md'), 'utf8').trimEnd()
+const readPrompt = (name: string) => readFileSync(join(import.meta.dirname, name), 'utf8').trimEnd()
+const summaryPrompt = readPrompt('summary-prompt.md')
+
+/** The message that asks for a summary at the end of the conversation itself: its prefix is cached. */
+export const summaryRequest = `${readPrompt('summary-request.md')}\n\n${summaryPrompt.slice(summaryPrompt.indexOf('Cover,'))}`
 
 interface TranscriptEntry {
   readonly heading: string

@@ -1,15 +1,20 @@
 import type { EventDraft } from '@slipway/storage'
-import { condense, condenserFor } from '../condense/condense.ts'
-import { failureEvents, recordEvents } from '../events/event-drafts.ts'
+import { condense, condenserFor, fitsInPlace, tokenLimit } from '../condense/condense.ts'
+import { planPruning } from '../condense/prune.ts'
+import { failureEvents, recordEvents, stateUpdate } from '../events/event-drafts.ts'
 import { instrument } from '../runtime/instrumentation.ts'
 import type { ConversationState } from '../state/state.ts'
+import { prunedResultsKey } from '../view/prune-result.ts'
 import type { StepScope } from './run-progress.ts'
 
 export type CondenseStepResult =
   | { readonly kind: 'done' }
   | { readonly kind: 'failed'; readonly detail: string }
 
-/** Condenses the view. A failure ends the run when the run depends on it. */
+/**
+ * Condenses the view: shortens old results of tools when that is enough, else by a summary. A failure ends the
+ * run when the run depends on it.
+ */
 export async function condenseStep(
   { context, runtime, progress }: StepScope,
   signal: AbortSignal,
@@ -22,7 +27,25 @@ export async function condenseStep(
   const isHard = progress.condenseNeed(state, runtime) === 'hard'
   const model = condenser.llm === undefined ? runtime.model : runtime.openModel(condenser.llm)
   const scale = progress.sizes.scaleOf(runtime.model)
-  const options = { view, condenser, model, reader: runtime.model, scale }
+  const limit = tokenLimit(condenser, runtime.model)
+  if (isHard && !state.isCondensationRequested && limit !== undefined) {
+    const pruned = planPruning(view, limit / scale, runtime.model)
+    if (pruned.length > 0) {
+      await context.appendWithUsage((now) =>
+        signal.aborted || now.status !== 'running' ? [] : [stateUpdate(prunedResultsKey, [...pruned])],
+      )
+      return { kind: 'done' }
+    }
+  }
+  const request = { messages: view.messages(model.llm.max_message_chars), tools: runtime.modelTools }
+  const isInPlace =
+    condenser.llm === undefined &&
+    !progress.hasOverflowed &&
+    fitsInPlace(progress.sizes.sizeOf(model, request), model)
+  const options = {
+    ...{ view, condenser, model, reader: runtime.model, scale, goal: state.goal },
+    request: isInPlace ? request : undefined,
+  }
   const work = () => condense({ ...options, isHard: isHard || state.isCondensationRequested }, signal)
   const result = await instrument(deps.monitor, { kind: 'condensation' }, work, ({ kind }) => ({
     outcome: kind === 'condensation' ? 'ok' : kind,

@@ -53,7 +53,7 @@ test.each(languages)(
       contextWindow: window,
       countTokens,
       generate: async (request) => {
-        const isSummary = request.tools.length === 0
+        const isSummary = request.toolChoice === 'none'
         if (isSummary)
           condensedAt.push(tokensOf({ messages: life.conversation.state.view.messages(), tools }) / window)
         else tools = request.tools

@@ -1,27 +1,39 @@
 import type { Message } from '@slipway/protocol'
 import { isViewEvent, type LogEvent, type LogEventOf, type ViewEvent } from './log-event.ts'
 import { defaultMaxMessageChars, Projection } from './projection.ts'
+import { prunedResultsKey, pruneResult } from './prune-result.ts'
 
 export type { LogEvent, ViewEvent } from './log-event.ts'
 
 const summarySuffix = '-summary'
+/** Before the ids of pruned results in a saved view. */
+const prunedPrefix = 'pruned:'
 
 /**
  * The part of a log that the model sees (spec 2.3), as a fold of its events. A Condensation removes events
  * and inserts a CondensationSummaryEvent `<its id>-summary`. A second SystemPromptEvent replaces the first. A
- * state update `last_user_message_id` moves that message to the end, because the model had not seen it.
+ * state update `last_user_message_id` moves that message to the end, because the model had not seen it; one of
+ * `pruned_results` shortens results.
  */
 export class View {
   #events: ViewEvent[] = []
   readonly #ids = new Set<string>()
+  readonly #pruned = new Set<string>()
   #projection = new Projection(defaultMaxMessageChars)
   #messages: readonly Message[] | undefined
 
   /** Constant time, except for a Condensation and a move, which take time in proportion to the view. */
   add(event: LogEvent): void {
     if (event.kind === 'Condensation') this.#applyCondensation(event)
-    else if (event.kind === 'ConversationStateUpdateEvent') this.#moveLateMessage(event)
-    else if (isViewEvent(event) && !this.#ids.has(event.id)) this.#append(event)
+    else if (event.kind === 'ConversationStateUpdateEvent') {
+      if (event.key === prunedResultsKey && Array.isArray(event.value)) this.#prune(event.value)
+      else this.#moveLateMessage(event)
+    } else if (isViewEvent(event) && !this.#ids.has(event.id)) this.#append(event)
+  }
+
+  /** Whether the model sees a result only shortened. */
+  isPruned(id: string): boolean {
+    return this.#pruned.has(id)
   }
 
   get size(): number {
@@ -47,16 +59,20 @@ export class View {
     return this.#messages
   }
 
-  /** The ids of the events in order, for `restore`. */
+  /** The ids of the events in order, those of pruned results with a prefix, for `restore`. */
   save(): readonly string[] {
-    return this.#events.map(({ id }) => id)
+    return this.#events.map(({ id }) => (this.#pruned.has(id) ? prunedPrefix + id : id))
   }
 
   /** Restores a saved view; `get` returns events by id. Throws when the log lacks one of them. */
   static async restore(
-    saved: readonly string[],
+    entries: readonly string[],
     get: (ids: readonly string[]) => Promise<readonly (LogEvent | undefined)[]>,
   ): Promise<View> {
+    const pruned = entries
+      .filter((id) => id.startsWith(prunedPrefix))
+      .map((id) => id.slice(prunedPrefix.length))
+    const saved = entries.map((id) => (id.startsWith(prunedPrefix) ? id.slice(prunedPrefix.length) : id))
     const found = await get(saved)
     const summarised = saved.filter((_, index) => !isViewEvent(found[index]))
     const condensations = await get(summarised.map((id) => id.slice(0, -summarySuffix.length)))
@@ -68,7 +84,19 @@ export class View {
       if (visibleEvent === undefined) throw new Error('a saved view names an event that is not in the log')
       view.#append(visibleEvent)
     })
+    view.#prune(pruned)
     return view
+  }
+
+  #prune(ids: readonly unknown[]): void {
+    const wanted = new Set(ids)
+    this.#events = this.#events.map((event) => {
+      if (!wanted.has(event.id) || event.kind !== 'ObservationEvent' || this.#pruned.has(event.id))
+        return event
+      this.#pruned.add(event.id)
+      return pruneResult(event)
+    })
+    this.#messages = undefined
   }
 
   #append(event: ViewEvent): void {
@@ -93,7 +121,10 @@ export class View {
     const { forgotten_event_ids, summary_offset } = event
     const forgotten = new Set(Array.isArray(forgotten_event_ids) ? forgotten_event_ids : [])
     const remaining = this.#events.filter(({ id }) => !forgotten.has(id))
-    for (const id of forgotten) this.#ids.delete(id)
+    for (const id of forgotten) {
+      this.#ids.delete(id)
+      this.#pruned.delete(id)
+    }
     const summary = summaryEvent(event, event.id + summarySuffix)
     if (summary !== undefined && typeof summary_offset === 'number' && !this.#ids.has(summary.id)) {
       remaining.splice(Math.max(0, Math.min(summary_offset, remaining.length)), 0, summary)

@@ -1,6 +1,6 @@
 import type { Llm, Message } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
-import { modelCapabilities } from '../capabilities/capabilities.ts'
+import { type ModelCapabilities, modelCapabilities } from '../capabilities/capabilities.ts'
 import type { ModelRequest } from '../model.ts'
 import { isOpenaiName, type ModelRoute } from '../route.ts'
 import { toPrompt } from './prompt.ts'
@@ -42,7 +42,7 @@ export function callOptions(
       capabilities: llm.disable_vision ? { ...capabilities, images: 'none' } : capabilities,
       canCache: llm.caching_prompt,
     }),
-    ...(request.tools.length > 0 && toolMembers(request, route)),
+    ...(request.tools.length > 0 && toolMembers(request, route, capabilities)),
     ...definedMembers({
       maxOutputTokens,
       temperature: llm.temperature,
@@ -70,10 +70,13 @@ function outputLimit(llm: Llm, { api }: ModelRoute, request: ModelRequest): numb
 
 /** The Responses interface makes every member required unless `strict` is false. */
 function toolMembers(
-  { tools, toolChoice }: ModelRequest,
+  { tools, toolChoice, keepsCache = false }: ModelRequest,
   { api }: ModelRoute,
+  { cacheMarks }: ModelCapabilities,
 ): Pick<SdkCallOptions, 'tools' | 'toolChoice'> {
   const strict = api === 'responses' ? { strict: false } : {}
+  // Claude's cache of messages, which is the one with marks, is that of one choice of tools.
+  const canForbid = api !== 'bedrock' && !(keepsCache && cacheMarks !== 'none')
   return {
     tools: tools.map(({ parameters, ...tool }) => ({
       type: 'function',
@@ -82,7 +85,7 @@ function toolMembers(
       ...strict,
     })),
     // Bedrock cannot forbid tools, and its library drops the history's calls without tools.
-    ...(toolChoice === 'none' && api !== 'bedrock' && { toolChoice: { type: 'none' } }),
+    ...(toolChoice === 'none' && canForbid && { toolChoice: { type: 'none' } }),
   }
 }
 
