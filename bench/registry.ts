@@ -1,3 +1,4 @@
+import { agentCost } from './benchmarks/agent-cost.ts'
 import { append } from './benchmarks/append.ts'
 import { crowd } from './benchmarks/crowd.ts'
 import { depth } from './benchmarks/depth.ts'
@@ -31,6 +32,7 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   steps: { run: steps },
   crowd: { run: crowd },
   'first-token': { run: firstToken },
+  'agent-cost': { run: agentCost },
   request: { run: request },
 }
 

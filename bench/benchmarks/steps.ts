@@ -218,9 +218,9 @@ function immediateModel(llm: Llm, batch: number, counter: Model): Model {
     llm,
     contextWindow: 200_000,
     countTokens: (messages) => counter.countTokens(messages),
-    generate: async ({ tools }) => {
-      // A request without tools is for a summary.
-      if (tools.length === 0) return createAnswer(llm, { content: 'It thought about all of that.' })
+    generate: async ({ toolChoice }) => {
+      // Only a request for a summary forbids tools.
+      if (toolChoice === 'none') return createAnswer(llm, { content: 'It thought about all of that.' })
       requestCount++
       if (requestCount % (batch + 1) === 0) return createAnswer(llm, { content: 'That is clear now.' })
       return createAnswer(llm, { thought: `Thought ${requestCount}: ${thought}` })
