@@ -230,7 +230,9 @@ export class AgentRuntime {
       askModel: async ({ system, prompt }, signal) => {
         const messages = [textMessage('system', system), textMessage('user', prompt)]
         const result = await this.model.generate({ messages, tools: [] }, signal)
-        return result.kind === 'reply' ? replyText(result) : ''
+        if (result.kind !== 'reply') return ''
+        await this.#context.recordUsage(result, 'hook')
+        return replyText(result)
       },
       recordsExecutions: wire === 'current' ? 'event' : 'update',
       onFailure: (failure) =>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openModel } from '../../llm/models/open-model.ts'
-import { ConversationFixtures, waitUntil } from '../testing/fixtures.ts'
+import { ConversationFixtures, FakeModel, type FakeTurn, waitUntil } from '../testing/fixtures.ts'
 
 let fixtures: ConversationFixtures
 beforeAll(async () => {
@@ -36,4 +36,57 @@ test('every reply of a model has a completion log with its usage id, also beside
   )
   for (const { log_data } of logs) expect(JSON.parse(log_data)).toMatchObject({ request: {}, response: {} })
   expect(life.status).toBe('finished')
+})
+
+test('every call of a model has its log and its token ids, once, before what came of it', async () => {
+  let calls = 0
+  const turn = (more: FakeTurn): FakeTurn => {
+    const id = ++calls
+    const completionLog = { filename: `${id}.json`, data: JSON.stringify({ id }) }
+    return {
+      ...more,
+      answer: { completionLog, tokenIds: { prompt: [id], response: [id, id] }, ...more.answer },
+    }
+  }
+  const cut = { stop: 'length' as const }
+  const turns = [
+    { calls: [['think', { thought: 'hm' }]] as const },
+    { text: 'One, ', answer: cut },
+    { text: 'two.' },
+  ]
+  const sides = [
+    '{"decision": "allow"}',
+    'A title',
+    'An aside',
+    'A summary',
+    '{"score": 1, "complete": true}',
+  ]
+  const player = new FakeModel([...turns, { text: 'Three.' }].map(turn), {
+    sides: sides.map((text) => turn({ text })),
+  })
+  const life = await fixtures.create({
+    model: player.open,
+    agent: { condenser: { kind: 'LLMSummarizingCondenser', keep_first: 0 } },
+    request: {
+      hook_config: {
+        pre_tool_use: [{ matcher: 'think', hooks: [{ type: 'prompt', prompt: 'Is it well?' }] }],
+      },
+    },
+  })
+  await life.sendAndWait('go')
+  await life.conversation.generateTitle({ maxLength: 50 }, new AbortController().signal)
+  await life.conversation.askSideQuestion('How is it?', new AbortController().signal)
+  await life.conversation.condense()
+  await life.conversation.startGoal('All done', 3)
+  await life.conversation.waitUntilIdle()
+  const logs = await life.eventsOfKind('LLMCompletionLogEvent')
+  const tokens = await life.eventsOfKind('TokenEvent')
+  expect(player.requests.length + player.sideRequests.length).toBe(logs.length)
+  expect(new Set(logs.map(({ filename }) => filename)).size).toBe(logs.length)
+  expect(tokens.map(({ prompt_token_ids: [id] }) => `${id}.json`)).toEqual(
+    logs.map(({ filename }) => filename),
+  )
+  expect([...new Set(logs.map(({ usage_id }) => usage_id))].sort()).toEqual(
+    ['ask-agent-llm', 'condenser', 'default', 'goal-judge', 'hook', 'title'].sort(),
+  )
 })
