@@ -11,6 +11,7 @@ import { pages } from './benchmarks/pages.ts'
 import { postgres } from './benchmarks/postgres.ts'
 import { request } from './benchmarks/request.ts'
 import { restart } from './benchmarks/restart.ts'
+import { risk } from './benchmarks/risk.ts'
 import { sandboxBenchmarks } from './benchmarks/sandboxes.ts'
 import { start } from './benchmarks/start.ts'
 import { steps } from './benchmarks/steps.ts'
@@ -34,6 +35,7 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   'first-token': { run: firstToken },
   'agent-cost': { run: agentCost },
   request: { run: request },
+  risk: { run: risk },
 }
 
 /**

@@ -2,6 +2,7 @@ import type { SecurityRisk } from '@slipway/protocol'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { patternRisk, railRisk } from './risk.ts'
+import { parseScript } from './script.ts'
 import type { ServerPlace } from './server-access.ts'
 
 const base64 = Buffer.from('rm -rf /').toString('base64')
@@ -316,6 +317,8 @@ const evasions: [name: string, risk: SecurityRisk, command: string][] = [
   ['an unknown program of the directory', 'MEDIUM', './run.sh'],
   ['an unknown variable for a program', 'MEDIUM', 'FOO=1 ls'],
   ['too many calls to analyze', 'HIGH', ':;'.repeat(11_000)],
+  ['too many substitutions to analyze', 'HIGH', `echo ${'$(a) '.repeat(2_000)}`],
+  ['too many words to analyze', 'HIGH', `echo ${'a '.repeat(3_000)}`],
   ['a text too long to analyze', 'HIGH', `ls ${' '.repeat(100_000)}`],
 ]
 
@@ -468,6 +471,14 @@ test('no text takes long, and every text has a risk', async () => {
     }),
     { numRuns: 500 },
   )
+})
+
+test('the work for a text is bounded, however its parts repeat themselves', async () => {
+  for (const unit of ['eval ', 'a;', '$(a) ', 'sudo ', 'echo x | ', 'bash -c ', 'watch a; ', '{ a; } && ']) {
+    const { calls, isTooLong, isTooDeep } = await parseScript(`echo; ${unit.repeat(32_000 / unit.length)}ls`)
+    expect(calls.length).toBeLessThanOrEqual(2_100)
+    expect(isTooLong || isTooDeep || calls.length < 1_000).toBe(true)
+  }
 })
 
 const server: ServerPlace = {

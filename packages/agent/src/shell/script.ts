@@ -33,7 +33,7 @@ export interface ShellScript {
   readonly isForkBomb: boolean
   /** Shells, substitutions or wrappers nest deeper than the limit. */
   readonly isTooDeep: boolean
-  /** It has more calls than the limit; `calls` has the first ones. */
+  /** It has more calls, substitutions or words of a call than the limit; `calls` has the first ones. */
   readonly isTooLong: boolean
 }
 
@@ -41,7 +41,11 @@ export interface ShellScript {
 const maxDepth = 8
 const maxWrapDepth = 16
 /** Maximum number of calls of one text; more make the text too long. */
-const maxCalls = 2_000
+const maxCalls = 1_000
+/** Maximum number of words of one call. */
+const maxWords = 2_000
+/** Maximum characters that are parsed, those of nested texts included: a text may be an argument of itself. */
+const maxParsedChars = 64 * 1024
 /** Longer values of variables count as unknown. */
 const maxValue = 4096
 const maxStages = 100
@@ -76,6 +80,7 @@ class ScriptReader {
   #isForkBomb = false
   #wrapDepth = 0
   #callCount = 0
+  #parsedChars = 0
   #isTooDeep = false
 
   constructor(parse: Parse, forEachChild: ForEachChild) {
@@ -97,7 +102,9 @@ class ScriptReader {
   }
 
   #parseText(text: string): ShellCall[] {
-    if (this.#depth >= maxDepth) return this.#markTooDeep()
+    this.#parsedChars += text.length
+    if (this.#depth >= maxDepth || this.#parsedChars > maxParsedChars) return this.#markTooDeep()
+    if (text.split('$(', maxCalls + 2).length > maxCalls + 1) return this.#markTooLong()
     this.#depth++
     try {
       // Unknown text is parsed as a variable without a value.
@@ -110,6 +117,8 @@ class ScriptReader {
   }
 
   #readNode(node: SyntaxNode): ShellCall[] {
+    // The rest of a text that is too long changes nothing.
+    if (this.#callCount > maxCalls) return []
     if (node.type === 'Command') return this.#readCommand(node)
     if (node.type === 'Pipeline') return this.#readPipeline(node.commands)
     if (node.type === 'Function') return this.#readFunction(node)
@@ -122,6 +131,7 @@ class ScriptReader {
   #readSubstitution(
     node: Extract<SyntaxNode, { type: 'CommandExpansion' | 'ProcessSubstitution' }>,
   ): ShellCall[] {
+    if (this.#callCount > maxCalls) return []
     if (this.#depth >= maxDepth || node.script === undefined) return this.#markTooDeep()
     if (node.script.errors !== undefined) this.#hasErrors = true
     this.#depth++
@@ -168,7 +178,7 @@ class ScriptReader {
   }
 
   #readCommand(node: Command): ShellCall[] {
-    if (this.#callCount > maxCalls) return []
+    if (node.args.length > maxWords) return this.#markTooLong()
     const substitutions = this.#readChildren(node)
     const assigned = new Map<string, string>()
     for (const part of [...node.prefix, ...node.suffix]) {
@@ -233,6 +243,11 @@ class ScriptReader {
 
   #markTooDeep(): ShellCall[] {
     this.#isTooDeep = true
+    return []
+  }
+
+  #markTooLong(): ShellCall[] {
+    this.#callCount = maxCalls + 1
     return []
   }
 
