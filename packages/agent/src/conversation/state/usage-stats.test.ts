@@ -222,7 +222,11 @@ test('condensing and naming are counted beside the work, also where the model is
         llm,
         contextWindow: model.contextWindow,
         countTokens: (messages) => model.countTokens(messages),
-        generate: (request, signal) => (request.tools.length === 0 ? side : model).generate(request, signal),
+        generate: (request, signal) =>
+          (request.tools.length === 0 || request.toolChoice === 'none' ? side : model).generate(
+            request,
+            signal,
+          ),
       }
     },
   })
