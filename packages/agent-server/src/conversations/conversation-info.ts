@@ -1,8 +1,8 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Conversation, combineMetrics, findNewestMessage, readBranch, UsageStats } from '@slipway/agent'
-import { formatInstant, Problem } from '@slipway/protocol'
-import { mapMembers } from '@slipway/shared/json'
+import { type ConversationLimits, formatInstant, type LimitScope, Problem } from '@slipway/protocol'
+import { definedMembers, mapMembers } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
 import type { ConversationRecord, ConversationRecords, PagedEvent, Storage } from '@slipway/storage'
 import { type StoredRequest, withoutNulls } from './stored-request.ts'
@@ -88,6 +88,7 @@ export class ConversationInfoReader {
       launched_agent_profile: request.launched_agent_profile ?? null,
       agent: displayedAgent(request, options.skills ?? []),
       client_tools: request.client_tools ?? [],
+      ...(request.limits && { limits: limitsInfo(request.limits, stats) }),
     }
   }
 
@@ -106,6 +107,11 @@ export class ConversationInfoReader {
   #filesDirectory(id: string): string {
     return join(this.#directory, 'conversations', id.replaceAll('-', ''))
   }
+}
+
+function limitsInfo(limits: ConversationLimits, stats: UsageStats) {
+  const scope = (name: LimitScope) => ({ used: stats.used(name), limits: definedMembers(limits[name] ?? {}) })
+  return { run: scope('run'), conversation: scope('conversation') }
 }
 
 /** The id of an event of a page, which is only in its text. */

@@ -1,10 +1,12 @@
 import type {
   ConfirmationPolicy,
+  ConversationLimits,
   ExtensionSource,
   Llm,
   SecretSource,
   SecurityAnalyzer,
 } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import { redact, redactedText } from '@slipway/shared/redaction'
 import { addPluginsToAgent } from '../plugins/agent-with-plugins.ts'
 import { loadPluginOrProblem } from '../plugins/extensions.ts'
@@ -31,6 +33,19 @@ export async function setAnalyzer(
     () => [stateUpdate('security_analyzer', analyzer)],
   )
   await runtimes.tasks?.syncPolicy()
+}
+
+/** Each scope that is given replaces the earlier one. */
+export async function setLimits(
+  { context: { settings } }: ConversationParts,
+  limits: ConversationLimits,
+): Promise<void> {
+  const { run, conversation } = settings.current.limits ?? {}
+  const merged = { run, conversation, ...definedMembers(limits) }
+  await settings.change(
+    (now) => ({ ...now, limits: merged }),
+    () => [stateUpdate('limits', merged)],
+  )
 }
 
 export async function addSecrets(

@@ -186,6 +186,7 @@ const settings = (policy: string): ResolvedSettings => ({
   workspace: { working_dir: join(directory, 'workspace') },
   worktree: false,
   conversation_id: undefined,
+  limits: undefined,
   parent_conversation_id: undefined,
   confirmation_policy:
     policy === 'always' ? { kind: 'AlwaysConfirm', deadline_seconds: undefined } : undefined,

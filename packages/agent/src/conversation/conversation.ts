@@ -1,12 +1,13 @@
 import type {
   ConfirmationPolicy,
+  ConversationLimits,
   ExtensionSource,
   Llm,
   SecretSource,
   SecurityAnalyzer,
   SendMessageRequest,
 } from '@slipway/protocol'
-import { addSecrets, loadPlugin, setAnalyzer, setPolicy, switchModel } from './configuration.ts'
+import { addSecrets, loadPlugin, setAnalyzer, setLimits, setPolicy, switchModel } from './configuration.ts'
 import type { ConversationParts } from './conversation-parts.ts'
 import { runRequest } from './events/event-drafts.ts'
 import type { TransientUpdates } from './events/transient-updates.ts'
@@ -166,6 +167,11 @@ export class Conversation implements AsyncDisposable {
 
   async setAnalyzer(analyzer: SecurityAnalyzer | null): Promise<void> {
     await setAnalyzer(this.#parts, analyzer)
+  }
+
+  /** Replaces the limits of each scope that is given, also during a run. */
+  async setLimits(limits: ConversationLimits): Promise<void> {
+    await setLimits(this.#parts, limits)
   }
 
   /** Adds secrets for the tool calls that follow. */

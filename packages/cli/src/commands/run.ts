@@ -22,6 +22,8 @@ export interface RunOptions {
   /** Every action needs confirmation. */
   readonly isAsking: boolean
   readonly maxIterations?: number | undefined
+  /** Limits of each run. */
+  readonly limits: Readonly<Record<'cost' | 'tokens' | 'seconds', number | undefined>>
 }
 
 /** Starts or continues a conversation and follows its run. Returns the exit code. */
@@ -42,6 +44,7 @@ export async function runCommand(
 async function startConversation(context: CommandContext, text: string, options: RunOptions) {
   const { client, signal } = context
   const { model, workspace, isAsking, maxIterations } = options
+  const limits = limitsRequest(options)
   if (model === undefined) {
     throw new Problem(
       'bad_request',
@@ -57,6 +60,7 @@ async function startConversation(context: CommandContext, text: string, options:
     initial_message: { content: text, run: true },
     ...buildConfirmationSettings(isAsking),
     max_iterations: maxIterations,
+    ...limits,
   }
   await client.call('createConversation', { body, signal }).catch(async (error) => {
     if (signal.aborted) await interruptConversation(context, id)
@@ -82,6 +86,8 @@ async function continueConversation(
   if (model !== undefined) {
     await client.call('switchLlm', { params, body: { llm: buildLlm(model) }, signal })
   }
+  const body = limitsRequest(options)
+  if (body !== undefined) await client.call('patchConversation', { params, body, signal })
   if (isAsking) {
     const body = { policy: { kind: 'AlwaysConfirm' } } as const
     await client.call('setConfirmationPolicy', { params, body, signal })
@@ -90,6 +96,10 @@ async function continueConversation(
   if (text === undefined) await client.call('runConversation', { params, signal })
   else await client.call('sendMessage', { params, body: { content: text, run: true }, signal })
   return { id, after }
+}
+
+function limitsRequest({ limits }: RunOptions) {
+  return Object.values(limits).some((limit) => limit !== undefined) ? { limits: { run: limits } } : undefined
 }
 
 async function reportConversation({ isJson }: CommandContext, id: string): Promise<void> {

@@ -15,6 +15,13 @@ export function cursorFlag(text: string): string {
   throw new InvalidArgumentError('Expected a position, or a cursor of the form 41.9f3c01ab.')
 }
 
+/** Reads a number above zero in a flag. */
+export function positiveFlag(text: string): number {
+  const value = /^\d{1,12}(\.\d{1,9})?$/.test(text) ? Number(text) : 0
+  if (value > 0) return value
+  throw new InvalidArgumentError('Expected a number above zero.')
+}
+
 /** Reads the size of a page in a flag, as text, which is what a query takes. */
 export function pageSizeFlag(text: string): string {
   return String(integerFlag(1, 100)(text))

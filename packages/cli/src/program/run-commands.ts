@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
-import { integerFlag } from './flags.ts'
+import { integerFlag, positiveFlag } from './flags.ts'
 
 /** What these commands need: the context, and where the exit code goes. */
 interface RunCommandDeps {
@@ -17,6 +17,9 @@ interface RunFlags {
   readonly yes: boolean
   readonly ask: boolean
   readonly maxIterations?: number
+  readonly maxCost?: number
+  readonly maxTokens?: number
+  readonly maxTime?: number
 }
 
 /** The command that runs an agent. */
@@ -35,6 +38,9 @@ export function addRunCommand(slipway: Command, config: Config, { context, outco
     .addOption(new Option('--yes', 'accept all confirmations').default(false).conflicts('ask'))
     .option('--ask', 'ask for confirmation of every action', false)
     .option('--max-iterations <number>', 'maximum steps of one run', integerFlag(1, 1_000_000))
+    .option('--max-cost <dollars>', 'limit of the cost of a run', positiveFlag)
+    .option('--max-tokens <number>', 'limit of input and output tokens of a run', integerFlag(1, 1e12))
+    .option('--max-time <seconds>', 'limit of the time of a run', positiveFlag)
     .addHelpText('after', '\nExit codes: 0 finished, 1 failed, 3 waits for confirmation.')
     .action(async (message: string | undefined, flags: RunFlags, command: Command) => {
       const isNew = flags.conversation === undefined
@@ -49,6 +55,7 @@ export function addRunCommand(slipway: Command, config: Config, { context, outco
         isYes: flags.yes,
         isAsking: flags.ask,
         maxIterations: flags.maxIterations,
+        limits: { cost: flags.maxCost, tokens: flags.maxTokens, seconds: flags.maxTime },
       })
     })
 }

@@ -64,7 +64,8 @@ export function conversationHandlers(options: {
       return { json: info }
     },
     async patchConversation({ params, body }) {
-      const { title, tags } = body
+      const { title, tags, limits } = body
+      if (limits !== undefined) await (await registry.get(params.conversation_id)).setLimits(limits)
       const patch = definedMembers({ title, tags })
       const patched = await storage.conversations.patch(params.conversation_id, patch)
       if (patched === undefined) throw conversationNotFound(params.conversation_id)

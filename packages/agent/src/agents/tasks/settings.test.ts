@@ -68,6 +68,12 @@ async function settings(from: TaskParent, definition: object, maxTurns?: number)
   return result.settings
 }
 
+test('a task may use what its parent has left', async () => {
+  const left = { cost: 0.5, tokens: undefined, steps: 3, seconds: 20 }
+  const made = await settings(createParent({ limits: { run: { cost: 2 } } }, { limits: left }), {})
+  expect(made.limits).toEqual({ run: { ...left, steps: undefined }, conversation: undefined })
+})
+
 test('a task has the workspace, secrets and limits of its parent, but no settings of the user conversation', async () => {
   const from = createParent({
     agent: {

@@ -11,6 +11,7 @@ import {
   type SecurityAnalyzer,
   type Skill,
   type ToolSpec,
+  type UsageLimits,
 } from '@slipway/protocol'
 import type { ResolvedSettings } from '../../conversation/state/resolved-settings.ts'
 import { isAlwaysOn, type LoadedSkill } from '../../skills/skill.ts'
@@ -23,6 +24,8 @@ export interface TaskParent {
   readonly policy: ConfirmationPolicy
   readonly analyzer: SecurityAnalyzer | null
   readonly hooks: HookConfig | undefined
+  /** What is left for a task; undefined without limits. */
+  readonly limits?: UsageLimits | undefined
   readonly findProfile: ((name: string) => Promise<Llm | undefined>) | undefined
   /** The skills that a context asks for. */
   skills(context: AgentContext): Promise<readonly LoadedSkill[]>
@@ -63,6 +66,7 @@ export async function taskSettings(
     confirmation_policy: policy,
     security_analyzer: analyzer ?? undefined,
     max_iterations: Math.min(...steps),
+    limits: parent.limits && { run: { ...parent.limits, steps: undefined }, conversation: undefined },
     secrets: { ...own.agent.agent_context?.secrets, ...own.secrets },
     hook_config: taskHooks(parent.hooks, definition.hooks),
   }

@@ -6,6 +6,7 @@ import {
   type LogFunction,
   Problem,
   type TaskAction,
+  type UsageLimits,
 } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
 import { runRequest } from '../../conversation/events/event-drafts.ts'
@@ -26,6 +27,8 @@ const titleLength = 100
 export interface TaskHost {
   readonly settings: Pick<TaskParent, 'policy' | 'analyzer'> & { readonly current: TaskParent['settings'] }
   redact(text: string): string
+  /** What the parent has left; undefined without limits. */
+  remainingLimits(): UsageLimits | undefined
   /** Reports the total use of a task, counted under `task:<id>`; `isOver` when the task stops for now. */
   onUsage(task: string, stats: UsageStats, isOver: boolean): Promise<void>
 }
@@ -208,7 +211,9 @@ export class TaskRunner implements TaskExecutor {
   async #getParent(): Promise<TaskParent> {
     const { parent: id, host, hooks, skills, deps } = this.#options
     const { current: settings, policy, analyzer } = host.settings
-    return { id, settings, policy, analyzer, hooks: await hooks(), findProfile: deps.findProfile, skills }
+    const limits = host.remainingLimits()
+    const { findProfile } = deps
+    return { id, settings, policy, analyzer, limits, hooks: await hooks(), findProfile, skills }
   }
 
   /** Tasks of one turn start at the same time and still get different numbers. */

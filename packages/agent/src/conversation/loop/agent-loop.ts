@@ -2,7 +2,22 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { PluginLoadError } from '../../plugins/extensions.ts'
-import { failureEvents, statusUpdate, userMessage } from '../events/event-drafts.ts'
+import {
+  agentErrorEvent,
+  failureEvents,
+  stateUpdate,
+  statusUpdate,
+  userMessage,
+} from '../events/event-drafts.ts'
+import {
+  checkLimits,
+  type LimitFinding,
+  limitCodes,
+  nearText,
+  reachedText,
+  secondsLeft,
+  warningKey,
+} from '../limits/check-limits.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
 import { McpFailure } from '../runtime/mcp-connections.ts'
@@ -18,6 +33,10 @@ const nudge =
   'The last calls all had the same result. Look at it, then try something else instead of repeating the call.'
 /** Between attempts to write a failure while the storage cannot be written. */
 const storageRetryMs = 500
+const timeLimitText =
+  'The time limit of the run was reached before the call had a result. It may have been done in part.'
+/** Timers take no longer times. */
+const maxTimerMs = 2 ** 31 - 1
 const defaultThresholds = stuckThresholds.parse({})
 
 /**
@@ -45,13 +64,31 @@ export class AgentLoop {
     while (context.state.status === 'running') {
       const signal = await nextSignal()
       // Aborted from the start: the conversation is closed, and a deleted one keeps its status.
-      if (signal.aborted || context.state.status !== 'running') return
-      try {
-        await this.#runStep(signal)
-      } catch (error) {
-        if (signal.aborted && context.state.status !== 'running') return
-        await this.#appendFailure(error)
-      }
+      if (signal.aborted || context.state.status !== 'running') break
+      await this.#runTimedStep(signal)
+    }
+    // The time of the last step.
+    if (context.settings.current.limits !== undefined && !context.closing.signal.aborted)
+      await context.saveUsage().catch(() => undefined)
+  }
+
+  /** Does a step, counts its time and ends it when the time is over: the next step says so. */
+  async #runTimedStep(signal: AbortSignal): Promise<void> {
+    const { stats, state, settings } = this.#context
+    stats.enterRun(state.runPosition ?? 0)
+    const seconds = secondsLeft(settings.current.limits, stats)
+    const limit =
+      seconds === undefined ? undefined : AbortSignal.timeout(Math.min(Math.ceil(seconds * 1000), maxTimerMs))
+    const started = performance.now()
+    try {
+      await this.#runStep(limit === undefined ? signal : AbortSignal.any([signal, limit]))
+    } catch (error) {
+      if (signal.aborted && this.#context.state.status !== 'running') return
+      if (!limit?.aborted || signal.aborted) await this.#appendFailure(error)
+    } finally {
+      // Timers may fire a little early; a step that was ended has used all.
+      const elapsed = (performance.now() - started) / 1000
+      stats.limits.seconds += limit?.aborted ? Math.max(elapsed, seconds ?? 0) : elapsed
     }
   }
 
@@ -80,8 +117,42 @@ export class AgentLoop {
       nudge: () => append('nudge', [userMessage('environment', nudge)]),
       limit: () => append('limit', failureEvents('MaxIterationsReached', limitText)),
       think: () => callModel(scope, signal),
+      warn: () => this.#warn(),
+      overLimit: () => this.#endOverLimit(),
     }
     await steps[next(context.state)]()
+  }
+
+  /** Tells the model and the readers, once, that a limit is near. */
+  async #warn(): Promise<void> {
+    const finding = this.#findLimit()
+    if (finding === undefined) return
+    const { stats, appendWithUsage } = this.#context
+    stats.limits.addWarning(warningKey(finding))
+    const { kind: _, ...value } = finding
+    await appendWithUsage((now) =>
+      now.status === 'running' && now.isAwaiting
+        ? [stateUpdate('limit_warning', value), userMessage('environment', nearText(finding))]
+        : [],
+    )
+  }
+
+  async #endOverLimit(): Promise<void> {
+    const finding = this.#findLimit()
+    if (finding === undefined) return
+    await this.#context.appendWithUsage((now) =>
+      now.status === 'running'
+        ? [
+            ...now.openActions().map((call) => agentErrorEvent(call, timeLimitText)),
+            ...failureEvents(limitCodes[finding.limit], reachedText(finding)),
+          ]
+        : [],
+    )
+  }
+
+  #findLimit(): LimitFinding | undefined {
+    const { settings, stats } = this.#context
+    return checkLimits(settings.current.limits, stats)
   }
 
   async #waitForConsent({ repository }: AgentRuntime): Promise<void> {
@@ -101,12 +172,14 @@ export class AgentLoop {
   #nextStep(state: ConversationState, runtime: AgentRuntime): Step {
     const { settings } = this.#context
     const { stuck_detection, stuck_detection_thresholds, max_iterations } = settings.current
+    const finding = this.#findLimit()
     return nextStep(state, {
       policy: settings.policy,
       tools: runtime.tools,
       thresholds: stuck_detection ? (stuck_detection_thresholds ?? defaultThresholds) : undefined,
       stepsLeft: max_iterations - this.#progress.steps,
       mustCondense: this.#progress.condenseNeed(state, runtime) !== 'no',
+      limit: finding?.kind === 'reached' && finding.limit === 'seconds' ? 'time' : finding?.kind,
     })
   }
 

@@ -15,6 +15,7 @@ const maxRefusals = 3
 export async function callModel(scope: StepScope, signal: AbortSignal): Promise<void> {
   const { context, runtime, progress } = scope
   progress.steps++
+  context.stats.limits.steps++
   const { view, position: positionAtRequest } = context.state
   const { model } = runtime
   const deltas = createDeltaPublisher(context, model.llm.stream)

@@ -3,7 +3,17 @@ import type { Tool } from '../../tools/core/tool.ts'
 import { requiresConfirmation } from '../confirm/confirmation.ts'
 import type { ConversationState } from '../state/state.ts'
 
-export type Step = 'ask' | 'act' | 'condense' | 'conclude' | 'stuck' | 'nudge' | 'limit' | 'think'
+export type Step =
+  | 'ask'
+  | 'act'
+  | 'condense'
+  | 'conclude'
+  | 'stuck'
+  | 'nudge'
+  | 'limit'
+  | 'think'
+  | 'warn'
+  | 'overLimit'
 
 export interface StepInput {
   readonly policy: ConfirmationPolicy
@@ -12,6 +22,8 @@ export interface StepInput {
   readonly thresholds: StuckThresholds | undefined
   readonly stepsLeft: number
   readonly mustCondense: boolean
+  /** A limit of the settings that is near or reached; `time` also ends calls that are open. */
+  readonly limit?: 'near' | 'reached' | 'time' | undefined
 }
 
 /**
@@ -19,6 +31,7 @@ export interface StepInput {
  */
 export function nextStep(state: ConversationState, input: StepInput): Step {
   const pending = state.openActions()
+  if (input.limit === 'time' && (pending.length > 0 || state.isAwaiting)) return 'overLimit'
   if (pending.length > 0) {
     const { policy, tools } = input
     return requiresConfirmation(policy, pending, { approvedBelow: state.approvedBelow, tools })
@@ -29,5 +42,7 @@ export function nextStep(state: ConversationState, input: StepInput): Step {
   const verdict = input.thresholds === undefined ? 'no' : state.stuckDetector.detect(input.thresholds)
   if (verdict !== 'no') return verdict
   if (input.stepsLeft <= 0) return 'limit'
+  if (input.limit === 'reached') return 'overLimit'
+  if (input.limit === 'near') return 'warn'
   return input.mustCondense ? 'condense' : 'think'
 }

@@ -70,7 +70,7 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
   })
   const settings = new ConversationSettings(options.settings, writer, store)
   const stats = new UsageStats(store.stats)
-  const usageRecord = () => ({ stats: JSON.stringify(stats) })
+  const usageRecord = () => ({ stats: stats.toRecord() })
   const isPatient = true
   const append = async (decide: Decide, writeOptions = {}) => {
     await writer.write(async (now) => ({ events: await decide(now) }), writeOptions)

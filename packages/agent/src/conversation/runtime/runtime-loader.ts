@@ -3,6 +3,7 @@ import { type ExtensionSource, Problem } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
 import { noticeEvent } from '../../repository/repository-access.ts'
+import { remainingLimits } from '../limits/check-limits.ts'
 import type { ConversationState } from '../state/state.ts'
 import { AgentRuntime } from './agent-runtime.ts'
 import type { ConversationContext } from './conversation-context.ts'
@@ -106,6 +107,7 @@ export class RuntimeLoader {
     return {
       settings,
       redact: (text) => secrets.redact(text),
+      remainingLimits: () => remainingLimits(settings.current.limits, stats),
       onUsage: async (task, usage, isOver) => {
         stats.replace(`task:${task}`, usage)
         if (isOver) await this.#context.saveUsage()

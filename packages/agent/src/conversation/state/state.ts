@@ -37,6 +37,7 @@ const plainMembers = [
 /** Members of a state that are saved as null when undefined. */
 const optionalMembers = [
   ...(['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy', 'repositoryConsent'] as const),
+  'runPosition' as const,
 ] as const
 
 type PlainMembers = Pick<ConversationState, (typeof plainMembers)[number]>
@@ -60,7 +61,7 @@ export interface SavedState extends PlainMembers, OptionalMembers {
 /** Members that follow the whole log and not the active branch. */
 const sharedMembers = [
   ...(['position', 'leafId', 'leafMoves', 'status'] as const),
-  ...(['statusSince', 'policy', 'analyzer', 'goal', 'repositoryConsent'] as const),
+  ...(['statusSince', 'policy', 'analyzer', 'goal', 'repositoryConsent', 'runPosition'] as const),
 ] as const
 
 const maxRecentIds = 64
@@ -80,6 +81,8 @@ export class ConversationState {
   abandonedBelow = 0
   goal: GoalState | undefined
   status: ExecutionStatus = 'idle'
+  /** Where the last run began. It goes on after a pause and after a confirmation. */
+  runPosition: number | undefined
   /** When the status became what it is: the event's timestamp. */
   statusSince: string | undefined
   view = new View()
@@ -282,6 +285,8 @@ export class ConversationState {
         this.stuckDetector = new StuckDetector()
         this.#recentIds = []
       }
+      const isPartOfRun = this.status === 'paused' || this.status === 'waiting_for_confirmation'
+      if (status.data === 'running' && this.status !== 'running' && !isPartOfRun) this.runPosition = position
       this.status = status.data
       this.statusSince = timestamp
     } else if (key === 'goal') {

@@ -1,5 +1,6 @@
-import type { TokenUsage } from '@slipway/protocol'
+import type { LimitScope, TokenUsage } from '@slipway/protocol'
 import type { BrokenAttempt, ModelReply } from '../../llm/model.ts'
+import { type Amounts, LimitUsage } from '../limits/limit-usage.ts'
 
 /** Most rows of single replies; the newest stay. */
 const maxRows = 50
@@ -14,13 +15,21 @@ interface UsageMetrics {
   token_usages: TokenUsage[]
 }
 
+interface SavedStats {
+  readonly usage_to_metrics?: Record<string, UsageMetrics>
+  readonly limits?: ConstructorParameters<typeof LimitUsage>[0]
+}
+
 /** The model usage of a conversation by usage id (wire: stats). */
 export class UsageStats {
+  /** What limits count besides cost and tokens. */
+  readonly limits: LimitUsage
   readonly #metrics: Map<string, UsageMetrics>
 
-  /** `text` is an earlier result of `toJSON`, as JSON. */
+  /** `text` is an earlier result of `toRecord`. */
   constructor(text: string | null = null) {
-    const saved: { usage_to_metrics?: Record<string, UsageMetrics> } = text === null ? {} : JSON.parse(text)
+    const saved: SavedStats = text === null ? {} : JSON.parse(text)
+    this.limits = new LimitUsage(saved.limits)
     this.#metrics = new Map(Object.entries(saved.usage_to_metrics ?? {}))
   }
 
@@ -55,6 +64,28 @@ export class UsageStats {
   /** Dollars over all usage ids. */
   get cost(): number {
     return [...this.#metrics.values()].reduce((total, metrics) => total + metrics.accumulated_cost, 0)
+  }
+
+  /** Input and output tokens over all usage ids. */
+  get tokens(): number {
+    return [...this.#metrics.values()].reduce((total, { accumulated_token_usage: usage }) => {
+      return total + (usage === null ? 0 : usage.prompt_tokens + usage.completion_tokens)
+    }, 0)
+  }
+
+  /** What the run, or the conversation, has used. */
+  used(scope: LimitScope): Amounts {
+    return this.limits.used(scope, this)
+  }
+
+  /** A run that began at this position. */
+  enterRun(position: number): void {
+    this.limits.enterRun(position, this)
+  }
+
+  /** The text for the conversation's record. */
+  toRecord(): string {
+    return JSON.stringify({ ...this.toJSON(), limits: this.limits })
   }
 
   /** For REST, with the newest rows of single replies. */

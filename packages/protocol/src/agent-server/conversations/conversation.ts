@@ -18,6 +18,7 @@ import { agentDefinition } from '../agents/agent-definition.ts'
 import { extensionSource } from '../extensions/extension.ts'
 import { llm } from '../llm/llm.ts'
 import { repositoryDecision } from '../repositories/consent.ts'
+import { conversationLimits } from './limits.ts'
 
 /** What a conversation is doing. */
 export const executionStatus = z
@@ -90,6 +91,7 @@ export const startConversationRequest = z
     security_analyzer: nullAsUndefined(securityAnalyzer),
     initial_message: nullAsUndefined(sendMessageRequest),
     max_iterations: withDefault(z.int().min(1), 500).meta({ description: 'Steps of one run.' }),
+    limits: nullAsUndefined(conversationLimits),
     stuck_detection: trueByDefault,
     stuck_detection_thresholds: nullAsUndefined(stuckThresholds),
     secrets: nullAsUndefined(z.record(z.string(), secretSource)),
@@ -123,6 +125,12 @@ export const startConversationRequest = z
 export type StartConversationRequest = z.output<typeof startConversationRequest>
 
 const id = z.string().meta({ format: 'uuid' })
+
+const amounts = z.record(z.enum(['cost', 'tokens', 'steps', 'seconds']), z.number())
+const limitUsage = z.object({
+  used: amounts,
+  limits: z.partialRecord(amounts.keyType, z.number()),
+})
 
 /** A conversation as clients see it; null members are present. Secrets are null. */
 export const conversationInfo = looseComponent('ConversationInfo', {
@@ -159,6 +167,10 @@ export const conversationInfo = looseComponent('ConversationInfo', {
   launched_agent_profile: jsonObject.nullable(),
   agent: jsonObject,
   client_tools: z.array(jsonObject),
+  limits: z
+    .object({ run: limitUsage, conversation: limitUsage })
+    .optional()
+    .meta({ description: 'Only of a conversation with limits: what is used, and the limits.' }),
 })
 export type ConversationInfo = z.infer<typeof conversationInfo>
 
@@ -188,10 +200,14 @@ export const conversationSearchQuery = conversationFilter.extend({
   sort_order: conversationSortOrder.default('CREATED_AT_DESC'),
 })
 
-/** What may be changed of a conversation; what is not given stays. `tags` replaces the whole map. */
+/**
+ * What may be changed of a conversation; what is not given stays. `tags` replaces the whole map, each of
+ * `limits.run` and `limits.conversation` that is given all limits of that scope.
+ */
 export const patchConversationRequest = component('UpdateConversationRequest', {
   title: nullAsUndefined(title),
   tags: nullAsUndefined(tags),
+  limits: nullAsUndefined(conversationLimits),
 })
 
 /** The answer of the user to actions that wait. A refusal reaches the model with its reason. */
