@@ -150,6 +150,7 @@ export async function openServices(options: ServicesOptions) {
       isConfined: config.confineFiles,
       redactedValues,
       confirmationDeadlineMs: config.confirmationDeadlineMs,
+      commandRules: config.commandRules,
       maxConcurrentRuns: config.maxConcurrentRuns,
       idleMs: config.conversationIdleMs,
     }),

@@ -1,5 +1,6 @@
 export * from './agent-server/agents/agent.ts'
 export * from './agent-server/agents/agent-definition.ts'
+export { type CommandRule, commandRule, commandRules } from './agent-server/agents/command-rule.ts'
 export * from './agent-server/agents/sub-agent-routes.ts'
 export * from './agent-server/agents/tool-routes.ts'
 export * from './agent-server/bash/bash.ts'

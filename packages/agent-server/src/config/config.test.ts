@@ -118,6 +118,15 @@ test('the keys of the server are hidden by whatever name they come, and handed t
     expect(() => readConfig({ ...env, SLIPWAY_TOOL_ENVIRONMENT: name })).toThrow(name)
 })
 
+test('rules for commands are a JSON array, and a mistake is named', () => {
+  const rule = { pattern: 'git push *', decision: 'ask' }
+  const read = (text: string) => readConfig({ SLIPWAY_COMMAND_RULES: text }).commandRules
+  expect(read(JSON.stringify([rule]))).toEqual([rule])
+  expect(readConfig({}).commandRules).toEqual([])
+  for (const text of ['allow', '{}', '[{"pattern":"x"}]', '[{"pattern":"","decision":"ask"}]'])
+    expect(() => read(text)).toThrow('SLIPWAY_COMMAND_RULES')
+})
+
 test('commands have no age limit unless a retention is set', () => {
   expect(readConfig({}).bashRetentionMs).toBe(undefined)
   expect(readConfig({ SLIPWAY_BASH_RETENTION_SECONDS: '60' }).bashRetentionMs).toBe(60_000)

@@ -1,4 +1,6 @@
 import {
+  type CommandRule,
+  commandRules,
   listSetting,
   nonEmptyVariables,
   numberSetting,
@@ -6,8 +8,10 @@ import {
   parseTelemetry,
   repositoryTrust,
   telemetrySettings,
+  validationIssues,
   wireVersion as wires,
 } from '@slipway/protocol'
+import { parseJson } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import * as z from 'zod'
 import { findSourceSecrets, parseMarketplaces, parseSkillsSource } from './marketplaces.ts'
@@ -41,6 +45,7 @@ export const environmentSchema = z.object({
   SLIPWAY_SKILLS_SOURCE: z.string().optional(),
   SLIPWAY_MARKETPLACES: z.string().optional(),
   SLIPWAY_CONFINE_FILES: z.stringbool().default(true),
+  SLIPWAY_COMMAND_RULES: z.string().optional(),
   SLIPWAY_REPOSITORY_TRUST: repositoryTrust.default('skip'),
   SLIPWAY_WIRE: wires.default('seed'),
   SLIPWAY_DATABASE_URL: databaseUrl,
@@ -98,6 +103,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     confineFiles: values.SLIPWAY_CONFINE_FILES,
     skillsSource,
     marketplaces,
+    commandRules: parseCommandRules(values.SLIPWAY_COMMAND_RULES),
     repositoryTrust: values.SLIPWAY_REPOSITORY_TRUST,
     /** Wire version of the events of new conversations. */
     wire: values.SLIPWAY_WIRE,
@@ -117,6 +123,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Undefined: commands are not removed because of their age. */
     bashRetentionMs: positiveMs(values.SLIPWAY_BASH_RETENTION_SECONDS),
   }
+}
+
+/** A JSON array of rules. */
+function parseCommandRules(text: string | undefined): readonly CommandRule[] {
+  if (text === undefined) return []
+  const value = parseJson(text)
+  const result = commandRules.safeParse(value)
+  if (result.success) return result.data
+  const [issue] = validationIssues(result.error, [], value)
+  throw new Error(`SLIPWAY_COMMAND_RULES: ${issue?.loc.join('.')}: ${issue?.msg}`)
 }
 
 function positiveMs(seconds: number): number | undefined {

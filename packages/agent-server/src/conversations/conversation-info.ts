@@ -88,6 +88,7 @@ export class ConversationInfoReader {
       launched_agent_profile: request.launched_agent_profile ?? null,
       agent: displayedAgent(request, options.skills ?? []),
       client_tools: request.client_tools ?? [],
+      ...(request.command_rules && { command_rules: request.command_rules }),
       ...(request.limits && { limits: limitsInfo(request.limits, stats) }),
     }
   }

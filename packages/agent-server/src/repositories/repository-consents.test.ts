@@ -12,6 +12,7 @@ const code = (hash: string, repository = '/repositories/a'): RepositoryCode => (
   items: [{ kind: 'hook', path: '.openhands/hooks.json', name: 'stop', command: 'true' }],
   hooks: { config: undefined, issues: [] },
   agents: { agents: [], issues: [] },
+  rules: { rules: [], issues: [] },
 })
 
 async function open(directory: string, trust: 'skip' | 'ask' | 'always' = 'ask') {

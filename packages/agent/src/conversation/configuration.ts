@@ -1,4 +1,5 @@
 import type {
+  CommandRule,
   ConfirmationPolicy,
   ConversationLimits,
   ExtensionSource,
@@ -45,6 +46,16 @@ export async function setLimits(
   await settings.change(
     (now) => ({ ...now, limits: merged }),
     () => [stateUpdate('limits', merged)],
+  )
+}
+
+export async function setCommandRules(
+  { context: { settings } }: ConversationParts,
+  rules: readonly CommandRule[],
+): Promise<void> {
+  await settings.change(
+    (now) => ({ ...now, command_rules: [...rules] }),
+    () => [stateUpdate('command_rules', rules)],
   )
 }
 

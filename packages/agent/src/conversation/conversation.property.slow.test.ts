@@ -187,6 +187,7 @@ const settings = (policy: string): ResolvedSettings => ({
   worktree: false,
   conversation_id: undefined,
   limits: undefined,
+  command_rules: undefined,
   parent_conversation_id: undefined,
   confirmation_policy:
     policy === 'always' ? { kind: 'AlwaysConfirm', deadline_seconds: undefined } : undefined,

@@ -1,4 +1,5 @@
 import type {
+  CommandRule,
   ConfirmationPolicy,
   ConversationLimits,
   ExtensionSource,
@@ -7,7 +8,15 @@ import type {
   SecurityAnalyzer,
   SendMessageRequest,
 } from '@slipway/protocol'
-import { addSecrets, loadPlugin, setAnalyzer, setLimits, setPolicy, switchModel } from './configuration.ts'
+import {
+  addSecrets,
+  loadPlugin,
+  setAnalyzer,
+  setCommandRules,
+  setLimits,
+  setPolicy,
+  switchModel,
+} from './configuration.ts'
 import type { ConversationParts } from './conversation-parts.ts'
 import { runRequest } from './events/event-drafts.ts'
 import type { TransientUpdates } from './events/transient-updates.ts'
@@ -172,6 +181,11 @@ export class Conversation implements AsyncDisposable {
   /** Replaces the limits of each scope that is given, also during a run. */
   async setLimits(limits: ConversationLimits): Promise<void> {
     await setLimits(this.#parts, limits)
+  }
+
+  /** Replaces its own rules for commands; those of the server and of the repository stay. */
+  async setCommandRules(rules: readonly CommandRule[]): Promise<void> {
+    await setCommandRules(this.#parts, rules)
   }
 
   /** Adds secrets for the tool calls that follow. */

@@ -1,5 +1,5 @@
 import { realpath } from 'node:fs/promises'
-import type { HookConfig, RepositoryCodeItem } from '@slipway/protocol'
+import type { CommandRule, HookConfig, RepositoryCodeItem } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { FoundAgents } from '../agents/find-agents.ts'
 import { loadHooks } from '../conversation/hooks/config.ts'
@@ -43,6 +43,8 @@ export class RepositoryAccess {
   readonly notice: RepositoryNotice | undefined
   /** Of the repository if they may run, else those of the home directory. */
   readonly hooks: HookConfig | undefined
+  /** Of the repository, if they may be used. */
+  readonly commandRules: readonly CommandRule[]
   readonly issues: readonly string[]
   readonly #options: RepositoryAccessOptions
 
@@ -51,12 +53,14 @@ export class RepositoryAccess {
     found: {
       readonly notice: RepositoryNotice | undefined
       readonly hooks: HookConfig | undefined
+      readonly commandRules: readonly CommandRule[]
       readonly issues: readonly string[]
     },
   ) {
     this.#options = options
     this.notice = found.notice
     this.hooks = found.hooks
+    this.commandRules = found.commandRules
     this.issues = found.issues
   }
 
@@ -65,11 +69,14 @@ export class RepositoryAccess {
     const { code, id, verdict } = await checkCode(options)
     const { repository, items } = code
     const notice = verdict === 'trusted' ? undefined : { id, decision: verdict, repository, items }
-    if (!usesHooks) return new RepositoryAccess(options, { notice, hooks: undefined, issues: [] })
+    const commandRules = mayRun(verdict) ? code.rules.rules : []
+    const ruleIssues = code.rules.issues
+    if (!usesHooks)
+      return new RepositoryAccess(options, { notice, hooks: undefined, commandRules, issues: ruleIssues })
     const own = mayRun(verdict) ? code.hooks.config : undefined
     const home = own === undefined && homeDirectory !== undefined ? await loadHooks(homeDirectory) : undefined
-    const issues = [...code.hooks.issues, ...(home?.issues ?? [])]
-    return new RepositoryAccess(options, { notice, hooks: own ?? home?.config, issues })
+    const issues = [...code.hooks.issues, ...ruleIssues, ...(home?.issues ?? [])]
+    return new RepositoryAccess(options, { notice, hooks: own ?? home?.config, commandRules, issues })
   }
 
   get isPending(): boolean {
@@ -106,7 +113,9 @@ async function checkCode(options: RepositoryAccessOptions) {
   const { directory, homeDirectory, consents, mayWait, usesHooks, usesAgents } = options
   const code = await readRepositoryCode(directory)
   const isUsed =
-    (usesHooks && code.hooks.config !== undefined) || (usesAgents && code.agents.agents.length > 0)
+    (usesHooks && code.hooks.config !== undefined) ||
+    (usesAgents && code.agents.agents.length > 0) ||
+    code.rules.rules.length > 0
   const isHome =
     homeDirectory !== undefined && (await realpath(homeDirectory).catch(() => undefined)) === directory
   // The home directory is the user's own.

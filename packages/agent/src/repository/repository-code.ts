@@ -1,17 +1,21 @@
 import { createHash } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { relative } from 'node:path'
-import { hookEvents, type RepositoryCodeItem } from '@slipway/protocol'
+import { type CommandRule, hookEvents, type RepositoryCodeItem } from '@slipway/protocol'
 import { type FoundAgents, findAgents } from '../agents/find-agents.ts'
 import { type LoadedHooks, loadHooks } from '../conversation/hooks/config.ts'
 import { ellipsize } from '../skills/skill.ts'
+import { commandRulesFile, type LoadedRules, loadCommandRules } from './command-rules-file.ts'
 import { repositoryPath } from './repository-path.ts'
 
 const hooksFile = '.openhands/hooks.json'
 const maxItems = 200
 const maxCommandChars = 1_000
 
-/** What a repository brings that runs, or that decides what runs: hooks, agents and their MCP commands. */
+/**
+ * What a repository brings that runs, or that decides what runs: hooks, agents, their MCP commands, rules for
+ * commands.
+ */
 export interface RepositoryCode {
   /** The real path of the repository; of a git worktree that of its main worktree. */
   readonly repository: string
@@ -20,22 +24,37 @@ export interface RepositoryCode {
   /** What would run, for people. At most 200; longer commands are cut, and show it. */
   readonly items: readonly RepositoryCodeItem[]
   readonly hooks: LoadedHooks
+  readonly rules: LoadedRules
   readonly agents: FoundAgents
 }
 
 /** What the working directory brings; `items` is empty when there is nothing. Never rejects. */
 export async function readRepositoryCode(directory: string): Promise<RepositoryCode> {
   const root = await realpath(directory).catch(() => directory)
-  const [hooks, agents] = await Promise.all([loadHooks(root), findAgents({ project: root })])
+  const [hooks, agents, rules] = await Promise.all([
+    loadHooks(root),
+    findAgents({ project: root }),
+    loadCommandRules(root),
+  ])
   const pathOf = (source: string | undefined) => relative(root, source ?? '')
   const definitions = agents.agents.map((agent) => ({ ...agent, source: pathOf(agent.source) }))
-  const content = JSON.stringify([hooks.config ?? null, definitions])
+  // Without rules the hash is as it was before there were any.
+  const content = JSON.stringify([
+    hooks.config ?? null,
+    definitions,
+    ...(rules.rules.length > 0 ? [rules.rules] : []),
+  ])
   return {
     repository: await repositoryPath(root),
     hash: createHash('sha256').update(content).digest('hex'),
-    items: cutItems([...hookItems(hooks.config, hooksFile), ...definitions.flatMap(agentItems)]),
+    items: cutItems([
+      ...hookItems(hooks.config, hooksFile),
+      ...definitions.flatMap(agentItems),
+      ...rules.rules.map(ruleItem),
+    ]),
     hooks,
     agents,
+    rules,
   }
 }
 
@@ -72,6 +91,10 @@ function agentItems(agent: FoundAgents['agents'][number]): RepositoryCodeItem[] 
   }))
   const own = { kind: 'agent' as const, path, name: agent.name, command: null }
   return [own, ...hookItems(agent.hooks, path), ...servers]
+}
+
+function ruleItem({ pattern, decision }: CommandRule): RepositoryCodeItem {
+  return { kind: 'command_rule', path: commandRulesFile, name: decision, command: pattern }
 }
 
 function serverText(server: Readonly<Record<string, unknown>>): string {

@@ -336,6 +336,27 @@ test('a model that refuses the key ends with 1 and with what to do', async () =>
   expect(run.stderr).toContain('Set LLM_API_KEY')
 })
 
+test('limits and rules of flags hold, and another run replaces them', async () => {
+  provider.scripts.set('under rules', [
+    { calls: [terminalCall('rm -rf build', 'HIGH')] },
+    { calls: [terminalCall('touch first')] },
+    { calls: [terminalCall('touch second')] },
+  ])
+  const path = await createWorkspace('ruled')
+  const flags = ['--allow', 'rm -rf build', '--deny', 'touch first', '--ask-before', 'touch second']
+  const run = await runCli(['run', 'under rules', '--workspace', 'ruled', '--max-cost', '5', ...flags])
+  expect(run.code).toBe(3)
+  expect(run.stderr).toContain('Pending confirmation: terminal: touch second')
+  expect([existsSync(join(path, 'build')), existsSync(join(path, 'first'))]).toEqual([false, false])
+  const more = ['run', '--conversation', run.id, '--max-tokens', '1000000', '--deny', 'touch second']
+  expect((await runCli(more, {})).code).toBe(0)
+  expect(existsSync(join(path, 'second'))).toBe(false)
+  const params = { conversation_id: run.id }
+  const info = await new Client({ url }).call('getConversation', { params })
+  expect(info.limits?.run.limits).toEqual({ tokens: 1_000_000 })
+  expect(info.command_rules).toEqual([{ pattern: 'touch second', decision: 'deny' }])
+})
+
 test('a conversation that was imported is not run, and nothing is added to it', async () => {
   const sample = fileURLToPath(new URL('../../../../examples/sample-log/sample.jsonl', import.meta.url))
   const { stdout } = await runCli(['import', sample, '--json'])
@@ -349,6 +370,8 @@ test.concurrent.each([
   [['run']],
   [['run', 'x', '--yes', '--ask']],
   [['run', 'x', '--max-iterations', '0']],
+  [['run', 'x', '--max-cost', '0']],
+  [['run', 'x', '--deny']],
   [['run', 'x', '--conversation', 'a', '--workspace', '.']],
   [['confirm', 'a', '--reason', 'why']],
   [['ask', 'a']],

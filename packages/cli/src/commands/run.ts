@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
-import { Problem } from '@slipway/protocol'
+import { type CommandRule, Problem } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
 import {
   buildAgent,
@@ -22,6 +22,8 @@ export interface RunOptions {
   /** Every action needs confirmation. */
   readonly isAsking: boolean
   readonly maxIterations?: number | undefined
+  /** They replace those that the conversation has; none: they stay. */
+  readonly rules: readonly CommandRule[]
   /** Limits of each run. */
   readonly limits: Readonly<Record<'cost' | 'tokens' | 'seconds', number | undefined>>
 }
@@ -44,7 +46,7 @@ export async function runCommand(
 async function startConversation(context: CommandContext, text: string, options: RunOptions) {
   const { client, signal } = context
   const { model, workspace, isAsking, maxIterations } = options
-  const limits = limitsRequest(options)
+  const patch = patchRequest(options)
   if (model === undefined) {
     throw new Problem(
       'bad_request',
@@ -60,7 +62,7 @@ async function startConversation(context: CommandContext, text: string, options:
     initial_message: { content: text, run: true },
     ...buildConfirmationSettings(isAsking),
     max_iterations: maxIterations,
-    ...limits,
+    ...patch,
   }
   await client.call('createConversation', { body, signal }).catch(async (error) => {
     if (signal.aborted) await interruptConversation(context, id)
@@ -86,8 +88,8 @@ async function continueConversation(
   if (model !== undefined) {
     await client.call('switchLlm', { params, body: { llm: buildLlm(model) }, signal })
   }
-  const body = limitsRequest(options)
-  if (body !== undefined) await client.call('patchConversation', { params, body, signal })
+  const body = patchRequest(options)
+  if (Object.keys(body).length > 0) await client.call('patchConversation', { params, body, signal })
   if (isAsking) {
     const body = { policy: { kind: 'AlwaysConfirm' } } as const
     await client.call('setConfirmationPolicy', { params, body, signal })
@@ -98,8 +100,13 @@ async function continueConversation(
   return { id, after }
 }
 
-function limitsRequest({ limits }: RunOptions) {
-  return Object.values(limits).some((limit) => limit !== undefined) ? { limits: { run: limits } } : undefined
+/** Limits and rules that flags name. */
+function patchRequest({ limits, rules }: RunOptions) {
+  const hasLimits = Object.values(limits).some((limit) => limit !== undefined)
+  return {
+    ...(hasLimits ? { limits: { run: limits } } : {}),
+    ...(rules.length > 0 ? { command_rules: [...rules] } : {}),
+  }
 }
 
 async function reportConversation({ isJson }: CommandContext, id: string): Promise<void> {

@@ -24,7 +24,7 @@ export async function trustCommand(
     await printResult(
       isJson,
       items,
-      `${directory} brings no hooks and no agents: there is nothing to decide.`,
+      `${directory} brings no hooks, agents or rules: there is nothing to decide.`,
     )
     return 0
   }

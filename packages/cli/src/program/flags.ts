@@ -15,6 +15,11 @@ export function cursorFlag(text: string): string {
   throw new InvalidArgumentError('Expected a position, or a cursor of the form 41.9f3c01ab.')
 }
 
+/** Adds a flag's text to those before it. */
+export function listFlag(text: string, previous: readonly string[] = []): readonly string[] {
+  return [...previous, text]
+}
+
 /** Reads a number above zero in a flag. */
 export function positiveFlag(text: string): number {
   const value = /^\d{1,12}(\.\d{1,9})?$/.test(text) ? Number(text) : 0

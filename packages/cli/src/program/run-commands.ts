@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
-import { integerFlag, positiveFlag } from './flags.ts'
+import { integerFlag, listFlag, positiveFlag } from './flags.ts'
 
 /** What these commands need: the context, and where the exit code goes. */
 interface RunCommandDeps {
@@ -20,6 +20,9 @@ interface RunFlags {
   readonly maxCost?: number
   readonly maxTokens?: number
   readonly maxTime?: number
+  readonly allow?: readonly string[]
+  readonly askBefore?: readonly string[]
+  readonly deny?: readonly string[]
 }
 
 /** The command that runs an agent. */
@@ -41,6 +44,13 @@ export function addRunCommand(slipway: Command, config: Config, { context, outco
     .option('--max-cost <dollars>', 'limit of the cost of a run', positiveFlag)
     .option('--max-tokens <number>', 'limit of input and output tokens of a run', integerFlag(1, 1e12))
     .option('--max-time <seconds>', 'limit of the time of a run', positiveFlag)
+    .option('--allow <pattern>', 'run commands like "npm test *" without confirmation; repeatable', listFlag)
+    .option(
+      '--ask-before <pattern>',
+      'ask for confirmation of commands like "git push *"; repeatable',
+      listFlag,
+    )
+    .option('--deny <pattern>', 'never run commands like "rm -rf *"; repeatable', listFlag)
     .addHelpText('after', '\nExit codes: 0 finished, 1 failed, 3 waits for confirmation.')
     .action(async (message: string | undefined, flags: RunFlags, command: Command) => {
       const isNew = flags.conversation === undefined
@@ -55,6 +65,11 @@ export function addRunCommand(slipway: Command, config: Config, { context, outco
         isYes: flags.yes,
         isAsking: flags.ask,
         maxIterations: flags.maxIterations,
+        rules: [
+          ...(flags.allow ?? []).map((pattern) => ({ pattern, decision: 'allow' as const })),
+          ...(flags.askBefore ?? []).map((pattern) => ({ pattern, decision: 'ask' as const })),
+          ...(flags.deny ?? []).map((pattern) => ({ pattern, decision: 'deny' as const })),
+        ],
         limits: { cost: flags.maxCost, tokens: flags.maxTokens, seconds: flags.maxTime },
       })
     })

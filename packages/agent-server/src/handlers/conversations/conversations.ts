@@ -64,8 +64,9 @@ export function conversationHandlers(options: {
       return { json: info }
     },
     async patchConversation({ params, body }) {
-      const { title, tags, limits } = body
+      const { title, tags, limits, command_rules: rules } = body
       if (limits !== undefined) await (await registry.get(params.conversation_id)).setLimits(limits)
+      if (rules !== undefined) await (await registry.get(params.conversation_id)).setCommandRules(rules)
       const patch = definedMembers({ title, tags })
       const patched = await storage.conversations.patch(params.conversation_id, patch)
       if (patched === undefined) throw conversationNotFound(params.conversation_id)

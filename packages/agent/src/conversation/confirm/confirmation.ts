@@ -1,11 +1,13 @@
 import {
   type Action,
+  type CommandRule,
   type ConfirmationPolicy,
   compareRisk,
   isRiskAtLeast,
   type SecurityAnalyzer,
   type SecurityRisk,
 } from '@slipway/protocol'
+import { decideCommand } from '../../shell/command-rules.ts'
 import { patternRisk, railRisk } from '../../shell/risk.ts'
 import type { ServerPlace } from '../../shell/server-access.ts'
 import { isReadOnly } from '../../tools/calls/parse-call.ts'
@@ -53,18 +55,43 @@ function riskFromAnnotations({ definition: { annotations } }: Tool): SecurityRis
   return annotations?.openWorldHint === false ? 'LOW' : 'MEDIUM'
 }
 
+/** What rules say about pending actions, by the ids of their events. */
+export type RuleDecisions = ReadonlyMap<string, CommandRule>
+
+/** The rules that decide about pending commands. What is typed into a running program is never allowed by one. */
+export async function decideCommands(
+  pending: readonly PendingAction[],
+  rules: readonly CommandRule[],
+): Promise<RuleDecisions> {
+  const decisions = new Map<string, CommandRule>()
+  if (rules.length === 0) return decisions
+  for (const { id, action } of pending) {
+    if (action?.kind !== 'TerminalAction') continue
+    const rule = await decideCommand(action.command, rules)
+    if (rule !== undefined && !(action.is_input && rule.decision === 'allow')) decisions.set(id, rule)
+  }
+  return decisions
+}
+
 /**
- * Whether any pending action needs confirmation. Approved actions and a single finish or think need none. A
+ * Whether any pending action needs confirmation. Rules for commands decide first: denied actions end without
+ * one. Approved actions and a single finish or think need none. A
  * tool that only reads counts as LOW when its risk is UNKNOWN.
  */
 export function requiresConfirmation(
   policy: ConfirmationPolicy,
   pending: readonly PendingAction[],
-  options: { readonly approvedBelow: number; readonly tools: ReadonlyMap<string, Tool> },
+  options: {
+    readonly approvedBelow: number
+    readonly tools: ReadonlyMap<string, Tool>
+    readonly rules?: RuleDecisions | undefined
+  },
 ): boolean {
   const open = pending.filter(({ position, action }) => position >= options.approvedBelow && action !== null)
   if (open.length === 1 && /^(Finish|Think)Action$/.test(open[0]?.action?.kind ?? '')) return false
-  return open.some(({ security_risk, tool_name }) => {
+  return open.some(({ id, security_risk, tool_name }) => {
+    const decision = options.rules?.get(id)?.decision
+    if (decision !== undefined) return decision === 'ask'
     if (policy.kind !== 'ConfirmRisky') return policy.kind === 'AlwaysConfirm'
     const tool = options.tools.get(tool_name)
     const isKnownToRead = security_risk === 'UNKNOWN' && tool !== undefined && isReadOnly(tool)

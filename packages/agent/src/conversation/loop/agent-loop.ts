@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { PluginLoadError } from '../../plugins/extensions.ts'
+import { decideCommands, type RuleDecisions } from '../confirm/confirmation.ts'
 import {
   agentErrorEvent,
   failureEvents,
@@ -38,6 +39,11 @@ const timeLimitText =
 /** Timers take no longer times. */
 const maxTimerMs = 2 ** 31 - 1
 const defaultThresholds = stuckThresholds.parse({})
+
+interface StepContext {
+  readonly runtime: AgentRuntime
+  readonly rules: RuleDecisions
+}
 
 /**
  * The loop of one conversation: while its status is `running`, decide the next step from the state, do it and
@@ -104,13 +110,14 @@ export class AgentLoop {
     const { writer, deps } = context
     const limit = runtime.settings.agent.tool_concurrency_limit
     const scope = this.#scope(runtime)
-    const next = (now: ConversationState) => this.#nextStep(now, runtime)
+    const rules = await decideCommands(context.state.openActions(), runtime.commandRules)
+    const next = (now: ConversationState) => this.#nextStep(now, { runtime, rules })
     const append = (step: Step, events: readonly EventDraft[]) =>
       context.appendPatiently((now) => (next(now) === step ? events : []))
     const limitText = `Agent reached maximum iterations limit (${context.settings.current.max_iterations}).`
     const steps: Record<Step, () => Promise<unknown>> = {
       ask: () => append('ask', [statusUpdate('waiting_for_confirmation')]),
-      act: () => executePendingActions({ writer, runtime, limit, monitor: deps.monitor }, signal),
+      act: () => executePendingActions({ writer, runtime, rules, limit, monitor: deps.monitor }, signal),
       condense: () => condenseStep(scope, signal),
       conclude: () => conclude(scope, signal),
       stuck: () => append('stuck', [statusUpdate('stuck')]),
@@ -169,13 +176,14 @@ export class AgentLoop {
     return { context: this.#context, runtime, progress: this.#progress }
   }
 
-  #nextStep(state: ConversationState, runtime: AgentRuntime): Step {
+  #nextStep(state: ConversationState, { runtime, rules }: StepContext): Step {
     const { settings } = this.#context
     const { stuck_detection, stuck_detection_thresholds, max_iterations } = settings.current
     const finding = this.#findLimit()
     return nextStep(state, {
       policy: settings.policy,
       tools: runtime.tools,
+      rules,
       thresholds: stuck_detection ? (stuck_detection_thresholds ?? defaultThresholds) : undefined,
       stepsLeft: max_iterations - this.#progress.steps,
       mustCondense: this.#progress.condenseNeed(state, runtime) !== 'no',

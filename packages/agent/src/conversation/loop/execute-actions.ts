@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { CommandRule } from '@slipway/protocol'
 import { raceAbort } from '@slipway/shared/async'
 import type { EventDraft } from '@slipway/storage'
 import type { Tool } from '../../tools/core/tool.ts'
+import type { RuleDecisions } from '../confirm/confirmation.ts'
 import { agentErrorEvent, observationEvent, rejectionEvent, statusUpdate } from '../events/event-drafts.ts'
 import type { ConversationWriter } from '../events/writer.ts'
 import type { AgentRuntime } from '../runtime/agent-runtime.ts'
@@ -14,6 +16,8 @@ const graceMs = 5_000
 export interface ExecuteActionsOptions {
   readonly writer: ConversationWriter
   readonly runtime: AgentRuntime
+  /** Denied actions are not executed. */
+  readonly rules?: RuleDecisions
   /** Most actions at the same time. */
   readonly limit: number
   readonly monitor?: RunMonitor | undefined
@@ -85,7 +89,7 @@ interface ActionResult {
 
 /** Executes one action and its hooks. Every failure is a result. */
 async function executeAction(
-  { runtime, monitor }: ExecuteActionsOptions,
+  { runtime, rules, monitor }: ExecuteActionsOptions,
   call: PendingAction,
   signal: AbortSignal,
 ): Promise<ActionResult> {
@@ -95,6 +99,8 @@ async function executeAction(
     const names = [...runtime.tools.keys()].join(', ')
     return { draft: agentErrorEvent(call, `Tool '${call.tool_name}' is not available. Available: ${names}`) }
   }
+  const rule = rules?.get(call.id)
+  if (rule?.decision === 'deny') return { draft: agentErrorEvent(call, deniedText(rule)) }
   const hookEvents: EventDraft[] = []
   try {
     const { kind: _, ...tool_input } = action
@@ -123,6 +129,10 @@ async function executeAction(
     const text = error instanceof Error ? error.message : String(error)
     return { draft: agentErrorEvent(call, `Error executing tool '${call.tool_name}': ${text}`), hookEvents }
   }
+}
+
+function deniedText({ pattern }: CommandRule): string {
+  return `Nothing was executed: a rule denies commands like \`${pattern}\`. Do not try to get the same effect in another way. Go on without it, or ask the user.`
 }
 
 /** Rejects when the work outlives the signal's abort by the grace period. */

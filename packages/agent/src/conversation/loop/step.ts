@@ -1,6 +1,6 @@
 import type { ConfirmationPolicy, StuckThresholds } from '@slipway/protocol'
 import type { Tool } from '../../tools/core/tool.ts'
-import { requiresConfirmation } from '../confirm/confirmation.ts'
+import { type RuleDecisions, requiresConfirmation } from '../confirm/confirmation.ts'
 import type { ConversationState } from '../state/state.ts'
 
 export type Step =
@@ -18,6 +18,7 @@ export type Step =
 export interface StepInput {
   readonly policy: ConfirmationPolicy
   readonly tools: ReadonlyMap<string, Tool>
+  readonly rules?: RuleDecisions
   /** Undefined: no stuck detection. */
   readonly thresholds: StuckThresholds | undefined
   readonly stepsLeft: number
@@ -33,8 +34,8 @@ export function nextStep(state: ConversationState, input: StepInput): Step {
   const pending = state.openActions()
   if (input.limit === 'time' && (pending.length > 0 || state.isAwaiting)) return 'overLimit'
   if (pending.length > 0) {
-    const { policy, tools } = input
-    return requiresConfirmation(policy, pending, { approvedBelow: state.approvedBelow, tools })
+    const { policy, tools, rules } = input
+    return requiresConfirmation(policy, pending, { approvedBelow: state.approvedBelow, tools, rules })
       ? 'ask'
       : 'act'
   }

@@ -1,6 +1,6 @@
 import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { AgentContext, HookConfig, Llm } from '@slipway/protocol'
+import type { AgentContext, CommandRule, HookConfig, Llm } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
 import { hasTaskTool, type TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
 import type { Model, ModelTool } from '../../llm/model.ts'
@@ -147,6 +147,13 @@ export class AgentRuntime {
       parameters: addCommonParameters(tool.parameters, { isReadOnly: isReadOnly(tool) }),
     }))
     return this.#modelTools
+  }
+
+  /** Of the server, of the repository and of the conversation; the strictest that fits counts. */
+  get commandRules(): readonly CommandRule[] {
+    const { deps, settings } = this.#context
+    const own = settings.current.command_rules ?? []
+    return [...(deps.commandRules ?? []), ...this.repository.commandRules, ...own]
   }
 
   /** What commands must not reach; undefined when no server runs this conversation. */

@@ -1,6 +1,6 @@
 import type { LimitScope, TokenUsage } from '@slipway/protocol'
 import type { BrokenAttempt, ModelReply } from '../../llm/model.ts'
-import { type Amounts, LimitUsage } from '../limits/limit-usage.ts'
+import { type Amounts, LimitUsage } from './limit-usage.ts'
 
 /** Most rows of single replies; the newest stay. */
 const maxRows = 50

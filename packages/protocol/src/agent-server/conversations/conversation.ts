@@ -15,6 +15,7 @@ import {
 } from '../../core/schemas.ts'
 import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer } from '../agents/agent.ts'
 import { agentDefinition } from '../agents/agent-definition.ts'
+import { commandRule, commandRules } from '../agents/command-rule.ts'
 import { extensionSource } from '../extensions/extension.ts'
 import { llm } from '../llm/llm.ts'
 import { repositoryDecision } from '../repositories/consent.ts'
@@ -92,6 +93,7 @@ export const startConversationRequest = z
     initial_message: nullAsUndefined(sendMessageRequest),
     max_iterations: withDefault(z.int().min(1), 500).meta({ description: 'Steps of one run.' }),
     limits: nullAsUndefined(conversationLimits),
+    command_rules: nullAsUndefined(commandRules),
     stuck_detection: trueByDefault,
     stuck_detection_thresholds: nullAsUndefined(stuckThresholds),
     secrets: nullAsUndefined(z.record(z.string(), secretSource)),
@@ -167,6 +169,10 @@ export const conversationInfo = looseComponent('ConversationInfo', {
   launched_agent_profile: jsonObject.nullable(),
   agent: jsonObject,
   client_tools: z.array(jsonObject),
+  command_rules: z
+    .array(commandRule)
+    .optional()
+    .meta({ description: 'Only of a conversation that has some.' }),
   limits: z
     .object({ run: limitUsage, conversation: limitUsage })
     .optional()
@@ -201,13 +207,14 @@ export const conversationSearchQuery = conversationFilter.extend({
 })
 
 /**
- * What may be changed of a conversation; what is not given stays. `tags` replaces the whole map, each of
- * `limits.run` and `limits.conversation` that is given all limits of that scope.
+ * What may be changed of a conversation; what is not given stays. `tags` replaces the whole map,
+ * `command_rules` the whole list, each of `limits.run` and `limits.conversation` all limits of that scope.
  */
 export const patchConversationRequest = component('UpdateConversationRequest', {
   title: nullAsUndefined(title),
   tags: nullAsUndefined(tags),
   limits: nullAsUndefined(conversationLimits),
+  command_rules: nullAsUndefined(commandRules),
 })
 
 /** The answer of the user to actions that wait. A refusal reaches the model with its reason. */

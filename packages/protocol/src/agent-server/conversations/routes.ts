@@ -81,7 +81,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     responses: ok('The conversation.', conversationInfo),
   }),
   patchConversation: route.patch('/api/conversations/{conversation_id}', {
-    summary: 'Change title, tags or limits',
+    summary: 'Change title, tags, limits or rules for commands',
     params: conversationParams,
     body: patchConversationRequest,
     responses: successResponses,

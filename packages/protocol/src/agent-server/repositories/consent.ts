@@ -3,13 +3,18 @@ import { component, timestamp } from '../../core/schemas.ts'
 
 /** One thing that a repository brings and that would run, or decides what runs. */
 export const repositoryCodeItem = component('RepositoryCodeItem', {
-  kind: z.enum(['hook', 'agent', 'mcp_server']),
+  kind: z.enum(['hook', 'agent', 'mcp_server', 'command_rule']),
   path: z.string().meta({ description: 'The file, relative to the working directory.' }),
-  name: z.string().meta({ description: 'Of the agent, of the MCP server, or of the event of the hook.' }),
+  name: z
+    .string()
+    .meta({ description: 'Of the agent, of the MCP server, of the event of the hook; what a rule decides.' }),
   command: z
     .string()
     .nullable()
-    .meta({ description: 'What a hook runs or asks, or how an MCP server is reached; long ones are cut.' }),
+    .meta({
+      description:
+        'What a hook runs or asks, how an MCP server is reached, the pattern of a rule; cut when long.',
+    }),
 })
 export type RepositoryCodeItem = z.output<typeof repositoryCodeItem>
 
