@@ -50,6 +50,12 @@ export async function assess(
   }
 }
 
+/** Whether an analyzer reads the risk that the model gives. Only then it is asked for one. */
+export function readsModelRisk(analyzer: SecurityAnalyzer | null | undefined): boolean {
+  if (analyzer?.kind === 'EnsembleSecurityAnalyzer') return analyzer.analyzers.some(readsModelRisk)
+  return analyzer?.kind === 'LLMSecurityAnalyzer'
+}
+
 function riskFromAnnotations({ definition: { annotations } }: Tool): SecurityRisk {
   if (annotations?.readOnlyHint) return 'LOW'
   return annotations?.openWorldHint === false ? 'LOW' : 'MEDIUM'

@@ -14,6 +14,7 @@ import { createClientTool } from '../../tools/core/client-tool.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
 import { Workspace } from '../../workspace/workspace.ts'
+import { readsModelRisk } from '../confirm/confirmation.ts'
 import { textMessage } from '../events/event-drafts.ts'
 import { Hooks } from '../hooks/hooks.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
@@ -56,7 +57,7 @@ export class AgentRuntime {
   readonly #context: ConversationContext
   readonly #ownHooks: HookConfig | undefined
   readonly #mcp: McpConnections
-  #modelTools: readonly ModelTool[] | undefined
+  #modelTools: { readonly hasRisk: boolean; readonly tools: readonly ModelTool[] } | undefined
 
   private constructor(parts: RuntimeParts) {
     const { context, settings, toolContext, extensions } = parts
@@ -139,14 +140,17 @@ export class AgentRuntime {
     return new AgentRuntime({ context, settings, toolContext, ...loadedParts })
   }
 
-  /** The tools as a model sees them; the same object until the tools change. */
+  /** The tools as a model sees them; the same object until the tools or the kind of the analyzer change. */
   get modelTools(): readonly ModelTool[] {
-    this.#modelTools ??= [...this.tools.values()].map((tool) => ({
+    const hasRisk = readsModelRisk(this.#context.settings.analyzer)
+    if (this.#modelTools?.hasRisk === hasRisk) return this.#modelTools.tools
+    const tools = [...this.tools.values()].map((tool) => ({
       name: tool.name,
       description: tool.definition.description ?? '',
-      parameters: addCommonParameters(tool.parameters, { isReadOnly: isReadOnly(tool) }),
+      parameters: addCommonParameters(tool.parameters, { hasRisk: hasRisk && !isReadOnly(tool) }),
     }))
-    return this.#modelTools
+    this.#modelTools = { hasRisk, tools }
+    return tools
   }
 
   /** Of the server, of the repository and of the conversation; the strictest that fits counts. */

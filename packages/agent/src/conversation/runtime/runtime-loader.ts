@@ -98,7 +98,7 @@ export class RuntimeLoader {
     return systemPromptEvent(runtime, {
       secrets: secrets.list(),
       now: new Date(deps.now() / 1000),
-      hasSecurityAnalyzer: settings.analyzer !== null,
+      analyzer: settings.analyzer,
     })
   }
 

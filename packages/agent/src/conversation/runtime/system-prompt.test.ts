@@ -36,7 +36,7 @@ function prompt(options: Partial<SystemPromptOptions> & { readonly members?: Rec
     workspaceDirectory: '/project',
     secrets: [],
     now,
-    hasSecurityAnalyzer: false,
+    analyzer: null,
     ...rest,
   })
 }
@@ -48,6 +48,8 @@ function skill(
   const base = skillFromRequest(skillSchema.parse({ name, content }))
   return { ...base, ...members }
 }
+
+const analyzer = { kind: 'LLMSecurityAnalyzer' } as const
 
 test('agents are listed with what they are for and when, as long as there is room; hostile texts stay on their line', () => {
   const agents = (count: number, more: object = {}) =>
@@ -78,7 +80,7 @@ test('conversations of the same tools have the same fixed prompt, byte for byte'
       fc.record({ name: fc.string(), description: fc.option(fc.string(), { nil: undefined }) }),
     ),
     launchSuffix: fc.string(),
-    hasSecurityAnalyzer: fc.boolean(),
+    analyzer: fc.constantFrom(null, { kind: 'PatternSecurityAnalyzer' as const }),
     skills: fc
       .array(fc.record({ name: fc.string(), content: fc.string(), isAgentSkill: fc.boolean() }))
       .map((list) => new SkillSet(list.map(skill), '/project')),
@@ -95,7 +97,10 @@ test('conversations of the same tools have the same fixed prompt, byte for byte'
 })
 
 test('the fixed prompt speaks of the tools that are there and of no other', () => {
-  const all = prompt({ tools: tools('TerminalTool', 'TaskTrackerTool', 'BrowserClickTool', 'FinishTool') })
+  const all = prompt({
+    tools: tools('TerminalTool', 'TaskTrackerTool', 'BrowserClickTool', 'FinishTool'),
+    analyzer,
+  })
   for (const heading of [
     '# The terminal',
     '# The task list',
@@ -104,7 +109,7 @@ test('the fixed prompt speaks of the tools that are there and of no other', () =
     '`finish`',
   ])
     expect(all.system_prompt.text).toContain(heading)
-  const reading = prompt({ tools: tools('ReadFileTool', 'GrepTool') }).system_prompt.text
+  const reading = prompt({ tools: tools('ReadFileTool', 'GrepTool'), analyzer }).system_prompt.text
   for (const heading of ['# The terminal', '# The task list', '# The browser', 'security_risk', '`finish`'])
     expect(reading).not.toContain(heading)
   expect(reading).toContain('# Finishing')
@@ -130,7 +135,7 @@ test('every text of the prompt is used, and none names a placeholder', () => {
   const folder = join(import.meta.dirname, 'prompts')
   const kinds = ['TerminalTool', 'TaskTrackerTool', 'BrowserClickTool'] as const
   const shown = [
-    prompt({ tools: tools(...kinds, 'FinishTool') }),
+    prompt({ tools: tools(...kinds, 'FinishTool'), analyzer }),
     prompt({ tools: tools(...kinds) }),
     prompt({ members: { system_prompt_filename: 'system_prompt_planning.j2' } }),
     prompt({ members: { system_prompt_filename: 'system_prompt_interactive.j2' } }),
@@ -176,7 +181,7 @@ test('the dynamic context has directory, date, instructions, skills, secrets and
       { name: 'BARE', description: undefined },
     ],
     launchSuffix: 'Launched from the console.',
-    hasSecurityAnalyzer: true,
+    analyzer,
     members: { agent_context: { system_message_suffix: 'Speak French.' } },
   })
   const expected = [
@@ -234,4 +239,22 @@ test('what is added to messages is the text of the context, or nothing', () => {
   expect(userMessageSuffix(context('Be brief.'))).toEqual([
     { cache_prompt: false, type: 'text', text: 'Be brief.' },
   ])
+})
+
+test('the risk of calls is spoken of only where an analyzer reads it', () => {
+  const pattern = { kind: 'PatternSecurityAnalyzer' } as const
+  const both = {
+    kind: 'EnsembleSecurityAnalyzer',
+    analyzers: [pattern, analyzer],
+    propagate_unknown: false,
+  } as const
+  const speaks = (one: SystemPromptOptions['analyzer']) => {
+    const { system_prompt, dynamic_context } = prompt({ analyzer: one })
+    return [system_prompt.text, dynamic_context.text].map((text) => text.includes('security_risk'))
+  }
+  expect(speaks(analyzer)).toEqual([true, true])
+  expect(speaks({ ...both, analyzers: [pattern, analyzer] })).toEqual([true, true])
+  expect(speaks({ ...both, analyzers: [pattern] })).toEqual([false, false])
+  expect(speaks(pattern)).toEqual([false, false])
+  expect(speaks(null)).toEqual([false, false])
 })

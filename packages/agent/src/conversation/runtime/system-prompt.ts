@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Agent, AgentContext, AgentDefinition, TextContent } from '@slipway/protocol'
+import type { Agent, AgentContext, AgentDefinition, SecurityAnalyzer, TextContent } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { ellipsize, toSingleLine } from '../../skills/skill.ts'
 import type { SkillSection, SkillSet, SkillSummary } from '../../skills/skill-set.ts'
 import { type Tool, textBlock } from '../../tools/core/tool.ts'
+import { readsModelRisk } from '../confirm/confirmation.ts'
 import type { AgentRuntime } from './agent-runtime.ts'
 
 /** Most characters of the instructions, and of the list of skills. */
@@ -24,17 +25,19 @@ export interface SystemPromptOptions {
   readonly now: Date
   /** The suffix that the request adds to the agent's own. */
   readonly launchSuffix?: string | undefined
-  readonly hasSecurityAnalyzer: boolean
+  readonly analyzer: SecurityAnalyzer | null
 }
 
 /**
- * The two texts of a SystemPromptEvent. `system_prompt` is the same for all conversations with the same tools
- * and prompt, so that providers can cache it; everything that varies is in `dynamic_context`.
+ * The two texts of a SystemPromptEvent. `system_prompt` is the same for all conversations with the same tools,
+ * prompt and kind of analyzer, so that providers can cache it; everything that varies is in `dynamic_context`.
  */
 export function systemPrompt(options: SystemPromptOptions) {
-  const { agent, tools } = options
+  const { agent, tools, analyzer } = options
   return {
-    system_prompt: textBlock(agent.system_prompt ?? staticPrompt(agent.system_prompt_filename, tools)),
+    system_prompt: textBlock(
+      agent.system_prompt ?? staticPrompt(agent.system_prompt_filename, tools, readsModelRisk(analyzer)),
+    ),
     dynamic_context: textBlock(dynamicContext(options)),
   }
 }
@@ -42,7 +45,7 @@ export function systemPrompt(options: SystemPromptOptions) {
 /** The SystemPromptEvent for the agent as its runtime is now. */
 export function systemPromptEvent(
   runtime: AgentRuntime,
-  options: Pick<SystemPromptOptions, 'secrets' | 'now' | 'hasSecurityAnalyzer'>,
+  options: Pick<SystemPromptOptions, 'secrets' | 'now' | 'analyzer'>,
 ): EventDraft {
   const { agent, agent_launch_additions: additions } = runtime.settings
   const tools = [...runtime.tools.values()]
@@ -78,7 +81,7 @@ const promptVariants: Readonly<Record<string, readonly string[]>> = {
   'system_prompt_planning.j2': ['planning'],
 }
 
-function staticPrompt(filename: string, tools: readonly Tool[]): string {
+function staticPrompt(filename: string, tools: readonly Tool[], readsRisk: boolean): string {
   const kinds = new Set(tools.map(({ definition }) => definition.kind))
   const canChange = tools.some(({ definition }) => definition.annotations?.readOnlyHint !== true)
   const own = Object.hasOwn(promptVariants, filename) ? promptVariants[filename] : undefined
@@ -87,7 +90,7 @@ function staticPrompt(filename: string, tools: readonly Tool[]): string {
     kinds.has('TerminalTool') && 'terminal',
     kinds.has('TaskTrackerTool') && 'tasks',
     [...kinds].some((kind) => kind.startsWith('Browser')) && 'browser',
-    canChange && 'risk',
+    readsRisk && canChange && 'risk',
     kinds.has('FinishTool') ? 'finish' : 'answer',
   ]
   return prompts.flatMap((prompt) => (prompt === false ? [] : [readPrompt(prompt)])).join('\n\n')
@@ -117,14 +120,14 @@ function dynamicContext(options: SystemPromptOptions): string {
 }
 
 function environmentSection(options: SystemPromptOptions): string {
-  const { agent, workspaceDirectory, now, hasSecurityAnalyzer } = options
+  const { agent, workspaceDirectory, now, analyzer } = options
   const lines = [
     `- The working directory is ${toSingleLine(workspaceDirectory, 4096)}. The task is about what is in it, unless the user says otherwise.`,
     `- The date is ${currentDate(agent.agent_context?.current_datetime, now)}.`,
   ]
-  if (hasSecurityAnalyzer)
+  if (analyzer !== null)
     lines.push(
-      '- The risk of each call is judged, also by what you give as `security_risk`. A call may have to wait for the user, and may be refused; then find another way or ask.',
+      `- The risk of each call is judged${readsModelRisk(analyzer) ? ', also by what you give as `security_risk`' : ''}. A call may have to wait for the user, and may be refused; then find another way or ask.`,
     )
   return `# This conversation\n\n${lines.join('\n')}`
 }

@@ -266,7 +266,7 @@ test('a parameter of the tool itself is not extracted', () => {
 
 test('the parameters for a model include the common ones, as optional', () => {
   const own = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] }
-  const common = addCommonParameters(own, { isReadOnly: false })
+  const common = addCommonParameters(own, { hasRisk: true })
   expect(common).toMatchObject({
     type: 'object',
     required: ['a'],
@@ -276,9 +276,9 @@ test('the parameters for a model include the common ones, as optional', () => {
       summary: { type: 'string' },
     },
   })
-  expect(addCommonParameters(own, { isReadOnly: true }).properties).not.toHaveProperty('security_risk')
+  expect(addCommonParameters(own, { hasRisk: false }).properties).not.toHaveProperty('security_risk')
   const withSummary = { type: 'object', properties: { summary: { type: 'number' } } }
-  expect(addCommonParameters(withSummary, { isReadOnly: true }).properties).toEqual(withSummary.properties)
+  expect(addCommonParameters(withSummary, { hasRisk: false }).properties).toEqual(withSummary.properties)
 })
 
 const known = new Set(['terminal', 'file_editor', 'think'])

@@ -144,13 +144,13 @@ function isRiskName(name: string): boolean {
 }
 
 /**
- * The parameters of a tool for the model: with `summary`, and with `security_risk` unless it is read-only.
+ * The parameters of a tool for the model: with `summary`, and with `security_risk` where it is asked for.
  */
 export function addCommonParameters(
   parameters: Readonly<Record<string, unknown>>,
-  { isReadOnly }: { readonly isReadOnly: boolean },
+  { hasRisk }: { readonly hasRisk: boolean },
 ): Record<string, unknown> {
-  const common = isReadOnly ? { summary } : { security_risk, summary }
+  const common = hasRisk ? { security_risk, summary } : { summary }
   return { ...parameters, properties: { ...common, ...schemaProperties(parameters) } }
 }
 
