@@ -21,6 +21,7 @@ export type { MonitoredWork, RunMonitor, WorkOutcome } from './conversation/runt
 export { type Branch, readBranch } from './conversation/state/branch.ts'
 export type { ResolvedSettings } from './conversation/state/resolved-settings.ts'
 export { combineMetrics, UsageStats } from './conversation/state/usage-stats.ts'
+export { preferredFileTool } from './llm/capabilities/file-tool.ts'
 export type { Model, ModelFailureCode, OpenModel } from './llm/model.ts'
 export type { CommonExtensions, ExtensionProvider } from './plugins/extensions.ts'
 export type { MarketplaceOffer } from './plugins/marketplace.ts'

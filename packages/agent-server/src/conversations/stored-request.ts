@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { findTool, parseSource, type ResolvedSettings, toolNames } from '@slipway/agent'
+import { findTool, parseSource, preferredFileTool, type ResolvedSettings, toolNames } from '@slipway/agent'
 import {
   type Agent,
   agent as agentSchema,
@@ -10,7 +10,7 @@ import {
   startConversationRequest,
   type WireVersion,
 } from '@slipway/protocol'
-import { mapMembers } from '@slipway/shared/json'
+import { isRecord, mapMembers } from '@slipway/shared/json'
 import { findSecretTexts } from '@slipway/shared/redaction'
 import { redactSecrets } from '../secrets/expose-secrets.ts'
 
@@ -42,6 +42,7 @@ export type StoredRequest = Partial<
 
 /** Tools of an agent whose settings name none (wire 8.5). */
 const defaultTools = ['terminal', 'file_editor', 'task_tracker']
+const fileTools: readonly unknown[] = ['file_editor', 'apply_patch', 'auto']
 const subAgentToolSet = 'task_tool_set'
 
 /**
@@ -95,7 +96,7 @@ function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
   const agent = {
     kind: 'Agent',
     llm,
-    tools: tools ?? defaultToolSpecs(settings.enable_sub_agents === true),
+    tools: tools ?? defaultToolSpecs(settings),
     mcp_config,
     agent_context,
     tool_concurrency_limit: tool_concurrency_limit ?? undefined,
@@ -105,13 +106,20 @@ function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
   return parseOrThrow(agentSchema, agent, ['body', 'agent_settings'], 'The settings describe no agent')
 }
 
-/** Includes the sub-agent tools where the server has them. */
-function defaultToolSpecs(hasSubAgents: boolean): readonly { readonly name: string }[] {
-  const names =
-    hasSubAgents && findTool(subAgentToolSet) !== undefined
-      ? [...defaultTools, subAgentToolSet]
-      : defaultTools
-  return names.map((name) => ({ name }))
+/** Includes the sub-agent tools where the server has them; `file_tool` names the tool that changes files. */
+function defaultToolSpecs(settings: Readonly<Record<string, unknown>>): readonly { readonly name: string }[] {
+  const { llm, enable_sub_agents, file_tool: fileTool = 'file_editor' } = settings
+  if (fileTool !== null && !fileTools.includes(fileTool))
+    throw invalidInput(
+      ['body', 'agent_settings', 'file_tool'],
+      "Input should be 'file_editor', 'apply_patch' or 'auto'",
+      'enum',
+    )
+  const model = isRecord(llm) && typeof llm.model === 'string' ? llm.model : ''
+  const chosen = fileTool === 'auto' ? preferredFileTool(model) : String(fileTool ?? 'file_editor')
+  const hasSubAgents = enable_sub_agents === true && findTool(subAgentToolSet) !== undefined
+  const names = defaultTools.map((name) => (name === 'file_editor' ? chosen : name))
+  return [...names, ...(hasSubAgents ? [subAgentToolSet] : [])].map((name) => ({ name }))
 }
 
 function condenserFromSettings(value: unknown): unknown {

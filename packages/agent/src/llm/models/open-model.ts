@@ -19,6 +19,7 @@ import {
   sleepUntilAborted,
 } from '../model-source.ts'
 import { resolveRoute } from '../route.ts'
+import { TextCallSource } from '../text-calls/text-call-source.ts'
 import { countTokens } from '../tokens.ts'
 import { RemoteModelSource } from './remote-model.ts'
 import { ScriptedModelSource } from './scripted-model.ts'
@@ -148,7 +149,8 @@ function open(options: SourceOptions): ModelSource | ProviderFailure {
   if (llm.model.startsWith('scripted/')) return new ScriptedModelSource(options)
   const route = resolveRoute(llm)
   if ('issue' in route) return { code: 'LLMBadRequestError', detail: route.issue, isRetryable: false }
-  return new RemoteModelSource({ ...options, route })
+  const source = new RemoteModelSource({ ...options, route })
+  return llm.native_tool_calling === false ? new TextCallSource(source) : source
 }
 
 /** Another model may succeed when this one is missing, busy or refuses access; not an invalid request. */

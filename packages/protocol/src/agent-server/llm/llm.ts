@@ -47,6 +47,9 @@ export const llm = looseComponent('LLM', {
   model_canonical_name: nullAsUndefined(z.string()),
   api_mode: withDefault(z.enum(['auto', 'chat', 'responses']), 'auto'),
   capability_overrides: withDefault(jsonObject, {}),
+  native_tool_calling: nullAsUndefined(z.boolean()).meta({
+    description: 'False: tools and calls are texts, for models that have no tool calls. Default true.',
+  }),
   extra_headers: nullAsUndefined(z.record(z.string(), z.string())),
   input_cost_per_token: tokenPrice,
   output_cost_per_token: tokenPrice,
