@@ -5,6 +5,7 @@ import {
   agent as agentSchema,
   invalidInput,
   parseOrThrow,
+  readOutputSchema,
   type SecretSource,
   type StartConversationRequest,
   startConversationRequest,
@@ -57,6 +58,10 @@ export function buildStartSettings(request: Omit<StartConversationRequest, 'agen
   const agent = requestAgent ?? agentFromSettings(agent_settings ?? {})
   const place = requestAgent === undefined ? 'agent_settings' : 'agent'
   assertAgentUsable(agent, place)
+  if (rest.response_schema !== undefined) {
+    const schema = readOutputSchema(rest.response_schema)
+    if ('issue' in schema) throw invalidInput(['body', 'response_schema'], schema.issue)
+  }
   for (const [index, { name }] of (rest.client_tools ?? []).entries()) {
     if (findTool(name) === undefined) continue
     throw invalidInput(['body', 'client_tools', index, 'name'], `The server has a tool '${name}' of its own`)

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { type CommandRule, Problem } from '@slipway/protocol'
+import { isRecord, parseJson } from '@slipway/shared/json'
 import type { CommandContext } from '../context/command-context.ts'
 import {
   buildAgent,
@@ -22,6 +24,8 @@ export interface RunOptions {
   /** Every action needs confirmation. */
   readonly isAsking: boolean
   readonly maxIterations?: number | undefined
+  /** A file with a JSON Schema for the final answer. */
+  readonly outputSchema: string | undefined
   /** They replace those that the conversation has; none: they stay. */
   readonly rules: readonly CommandRule[]
   /** Limits of each run. */
@@ -62,6 +66,7 @@ async function startConversation(context: CommandContext, text: string, options:
     initial_message: { content: text, run: true },
     ...buildConfirmationSettings(isAsking),
     max_iterations: maxIterations,
+    response_schema: await readSchema(options.outputSchema),
     ...patch,
   }
   await client.call('createConversation', { body, signal }).catch(async (error) => {
@@ -107,6 +112,13 @@ function patchRequest({ limits, rules }: RunOptions) {
     ...(hasLimits ? { limits: { run: limits } } : {}),
     ...(rules.length > 0 ? { command_rules: [...rules] } : {}),
   }
+}
+
+async function readSchema(file: string | undefined) {
+  if (file === undefined) return undefined
+  const value = parseJson(await readFile(file, 'utf8'))
+  if (isRecord(value)) return value
+  throw new Problem('bad_request', `${file} is not a JSON Schema: it has no JSON object.`)
 }
 
 async function reportConversation({ isJson }: CommandContext, id: string): Promise<void> {

@@ -20,6 +20,7 @@ interface RunFlags {
   readonly maxCost?: number
   readonly maxTokens?: number
   readonly maxTime?: number
+  readonly outputSchema?: string
   readonly allow?: readonly string[]
   readonly askBefore?: readonly string[]
   readonly deny?: readonly string[]
@@ -51,12 +52,15 @@ export function addRunCommand(slipway: Command, config: Config, { context, outco
       listFlag,
     )
     .option('--deny <pattern>', 'never run commands like "rm -rf *"; repeatable', listFlag)
+    .option('--output-schema <file>', 'JSON Schema of type object for the final answer')
     .addHelpText('after', '\nExit codes: 0 finished, 1 failed, 3 waits for confirmation.')
     .action(async (message: string | undefined, flags: RunFlags, command: Command) => {
       const isNew = flags.conversation === undefined
       if (isNew && message === undefined) command.error('A new conversation needs a message.')
-      const isFixed = flags.workspace !== undefined || flags.maxIterations !== undefined
-      if (!isNew && isFixed) command.error('--workspace and --max-iterations are for a new conversation.')
+      const isFixed =
+        flags.workspace !== undefined || flags.maxIterations !== undefined || flags.outputSchema !== undefined
+      if (!isNew && isFixed)
+        command.error('--workspace, --max-iterations and --output-schema are for a new conversation.')
       const { runCommand } = await import('../commands/run.ts')
       outcome.code = await runCommand(context(), message, {
         conversation: flags.conversation,
@@ -65,6 +69,7 @@ export function addRunCommand(slipway: Command, config: Config, { context, outco
         isYes: flags.yes,
         isAsking: flags.ask,
         maxIterations: flags.maxIterations,
+        outputSchema: flags.outputSchema,
         rules: [
           ...(flags.allow ?? []).map((pattern) => ({ pattern, decision: 'allow' as const })),
           ...(flags.askBefore ?? []).map((pattern) => ({ pattern, decision: 'ask' as const })),

@@ -85,6 +85,7 @@ const parentOnlyMembers = {
   tags: undefined,
   autotitle: false,
   title_llm_profile: undefined,
+  response_schema: undefined,
 } satisfies Partial<ResolvedSettings>
 
 async function taskAgent(parent: TaskParent, definition: AgentDefinition, llm: Llm): Promise<Agent> {

@@ -1,15 +1,19 @@
+import { readOutputSchema } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelDelta, ModelFailure, ModelReply } from '../../llm/model.ts'
+import { readFinalAnswer } from '../../tools/core/structured-finish.ts'
 import { condenserFor } from '../condense/condense.ts'
-import { failureEvents, recordEvents, stateUpdate } from '../events/event-drafts.ts'
+import { failureEvents, recordEvents, stateUpdate, userMessage } from '../events/event-drafts.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
-import { eventsFromModelTurn, finalText } from './model-turn.ts'
+import { replyText } from '../view/content-blocks.ts'
+import { eventsFromModelTurn, finalText, type ModelTurn } from './model-turn.ts'
 import type { StepScope } from './run-progress.ts'
 import { generateWhole, type WholeResult } from './whole-reply.ts'
 
 type Pieces = Pick<WholeResult, 'pieces'>
 
 const maxRefusals = 3
+const maxMismatches = 4
 
 /** Asks the model once and appends the events of its turn. */
 export async function callModel(scope: StepScope, signal: AbortSignal): Promise<void> {
@@ -78,9 +82,12 @@ async function appendReply(
   const { analyzer } = settings
   const server = runtime.serverPlace
   const turn = await eventsFromModelTurn(reply, { tools: runtime.tools, analyzer, server, redact })
-  const turnEvents = await withCriticResult(turn.events, { ...scope, reply }, signal)
+  const answer = answerIssue(turn, reply, settings.current.response_schema)
+  const events = answer === undefined ? turn.events : [...turn.events, ...answer.events]
+  const turnEvents = await withCriticResult(events, { ...scope, reply }, signal)
   for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.now())
   progress.hasOverflowed = false
+  progress.mismatches = answer === undefined ? 0 : progress.mismatches + 1
   progress.refusals = turn.kind === 'refusal' ? progress.refusals + 1 : 0
   await context.appendWithUsage((now) => {
     // A reply that came after the interruption is dropped; its use is counted.
@@ -91,6 +98,7 @@ async function appendReply(
       ...turnEvents,
       ...lateInputs.map(({ id }) => stateUpdate('last_user_message_id', id)),
       ...(progress.refusals < maxRefusals ? [] : refusalEvents()),
+      ...(progress.mismatches < maxMismatches ? [] : mismatchEvents()),
       ...(turn.kind === 'text' && reply.stop === 'length' ? cutTextEvents() : []),
     ]
   })
@@ -119,6 +127,34 @@ function carriesCriticResult({ kind, source, action }: EventDraft, isAll: boolea
   if (kind === 'MessageEvent') return source === 'agent'
   const isFinish = typeof action === 'object' && Reflect.get(action ?? {}, 'kind') === 'FinishAction'
   return kind === 'ActionEvent' && (isAll || isFinish)
+}
+
+/** What follows a final answer that does not fit the schema of the request; undefined for any other reply. */
+function answerIssue(
+  turn: ModelTurn,
+  reply: ModelReply,
+  json: Readonly<Record<string, unknown>> | undefined,
+): { readonly events: readonly EventDraft[] } | undefined {
+  const schema = json && readOutputSchema(json)
+  if (schema === undefined || 'issue' in schema) return undefined
+  if (turn.kind === 'calls') {
+    const isRefused = turn.events.some(
+      (event) => event.kind === 'AgentErrorEvent' && event.tool_name === 'finish',
+    )
+    return isRefused ? { events: [] } : undefined
+  }
+  if (turn.kind !== 'text' || reply.stop === 'length') return undefined
+  const answer = readFinalAnswer(replyText(reply), schema)
+  if ('message' in answer) return undefined
+  const text = `The answer has to be given by calling \`finish\` with \`output\` in the form of its schema (${answer.issue}).`
+  return { events: [userMessage('environment', text)] }
+}
+
+function mismatchEvents(): EventDraft[] {
+  return failureEvents(
+    'OutputSchemaMismatch',
+    `The final answer did not fit the schema of the request ${maxMismatches} times in a row.`,
+  )
 }
 
 function cutTextEvents(): EventDraft[] {

@@ -60,6 +60,7 @@ export function finalText({ message, stop }: ModelReply): string | undefined {
   const finish = message.tool_calls?.find(({ name }) => name === 'finish')
   if (finish !== undefined) {
     const args = parseJsonObject(finish.arguments)
+    if (args !== undefined && 'output' in args) return JSON.stringify(args.output)
     return args !== undefined && 'message' in args ? String(args.message) : ''
   }
   if ((message.tool_calls ?? []).length > 0 || stop === 'refusal') return undefined

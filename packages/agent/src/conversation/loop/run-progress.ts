@@ -4,12 +4,21 @@ import type { AgentRuntime } from '../runtime/agent-runtime.ts'
 import type { ConversationContext } from '../runtime/conversation-context.ts'
 import type { ConversationState } from '../state/state.ts'
 
-const start = { steps: 0, refusals: 0, refinements: 0, failedCondenseSize: 0, hasOverflowed: false }
+const start = {
+  steps: 0,
+  refusals: 0,
+  mismatches: 0,
+  refinements: 0,
+  failedCondenseSize: 0,
+  hasOverflowed: false,
+}
 
 export class RunProgress {
   steps = start.steps
   /** Refused replies in a row. */
   refusals = start.refusals
+  /** Final answers in a row that did not fit the schema. */
+  mismatches = start.mismatches
   /** Refinements that the critic requested. */
   refinements = start.refinements
   /** Size of the view when a soft condensation failed: it is tried again only for a larger view. */

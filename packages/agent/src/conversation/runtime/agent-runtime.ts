@@ -11,6 +11,7 @@ import { loadSkills } from '../../skills/load.ts'
 import { SkillSet } from '../../skills/skill-set.ts'
 import { addCommonParameters, isReadOnly } from '../../tools/calls/parse-call.ts'
 import { createClientTool } from '../../tools/core/client-tool.ts'
+import { structuredFinish } from '../../tools/core/structured-finish.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
 import { Workspace } from '../../workspace/workspace.ts'
@@ -252,13 +253,19 @@ export class AgentRuntime {
   }
 }
 
-function openAgentTools({ agent, client_tools = [] }: ResolvedSettings, context: ToolContext) {
+async function openAgentTools(settings: ResolvedSettings, context: ToolContext) {
+  const { agent, client_tools = [], response_schema: schema } = settings
   const filter = agent.filter_tools_regex
-  return openTools({
+  const tools = await openTools({
     specs: agent.tools,
-    defaults: agent.include_default_tools,
+    // An answer by a schema is given with this tool.
+    defaults: [...agent.include_default_tools, ...(schema === undefined ? [] : ['finish'])],
     context,
     extra: client_tools.map(createClientTool),
     ...(filter === undefined ? {} : { filter: new RegExp(filter) }),
   })
+  if (schema === undefined) return tools
+  return new Map(
+    [...tools].map(([name, tool]) => [name, name === 'finish' ? structuredFinish(tool, schema) : tool]),
+  )
 }

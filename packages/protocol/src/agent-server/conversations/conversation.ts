@@ -94,6 +94,9 @@ export const startConversationRequest = z
     max_iterations: withDefault(z.int().min(1), 500).meta({ description: 'Steps of one run.' }),
     limits: nullAsUndefined(conversationLimits),
     command_rules: nullAsUndefined(commandRules),
+    response_schema: nullAsUndefined(jsonObject).meta({
+      description: 'JSON Schema of type object for the final answer, which is then its JSON text.',
+    }),
     stuck_detection: trueByDefault,
     stuck_detection_thresholds: nullAsUndefined(stuckThresholds),
     secrets: nullAsUndefined(z.record(z.string(), secretSource)),

@@ -61,9 +61,6 @@ export const agentSettings = looseComponent('OpenHandsAgentSettings', {
   agent: withDefault(z.string(), 'CodeActAgent'),
   llm: z.preprocess((value) => withDefaultModel(value), llm),
   tools: nullByDefault(z.array(toolSpec)),
-  file_tool: nullAsUndefined(z.enum(['file_editor', 'apply_patch', 'auto'])).meta({
-    description: 'The tool that changes files when `tools` names none; `auto`: by the family of the model.',
-  }),
   enable_sub_agents: withDefault(z.boolean(), false),
   enable_switch_llm_tool: trueByDefault,
   tool_concurrency_limit: withDefault(z.int().min(1), 1),
