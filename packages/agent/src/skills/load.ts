@@ -9,9 +9,11 @@ import { listFolder } from './walk.ts'
 
 const maxRootEntries = 50_000
 
+/** The name of the skill that the root AGENTS.md is. */
+export const instructionsSkill = 'agents'
 /** Root files of a workspace that are always-on skills: file name in lower case -> skill name. */
 const rootSkillFiles: Readonly<Record<string, string>> = {
-  'agents.md': 'agents',
+  'agents.md': instructionsSkill,
   '.cursorrules': 'cursorrules',
   'claude.md': 'claude',
   'gemini.md': 'gemini',
@@ -24,6 +26,8 @@ export interface LoadSkillsOptions {
   readonly homeDirectory?: string | undefined
   readonly context: AgentContext | undefined
   readonly additions?: SkillAdditions | undefined
+  /** Load the root AGENTS.md also when the context asks for no skills of the project. */
+  readonly hasInstructions?: boolean
 }
 
 /** Skills from outside the workspace and the home directory; they are loaded whatever the context says. */
@@ -54,7 +58,9 @@ export async function loadSkills(options: LoadSkillsOptions, signal: AbortSignal
     collector.add(skillFromRequest(skill))
   }
   for (const skill of additions?.plugins ?? []) collector.add(skill)
-  if (context.load_project_skills) await loadProjectSkills(directory, collector, signal)
+  const isOnlyInstructions = !context.load_project_skills
+  if (context.load_project_skills || options.hasInstructions)
+    await loadProjectSkills(directory, collector, { isOnlyInstructions, signal })
   for (const skill of additions?.installed ?? []) collector.add(skill)
   if (context.load_user_skills && homeDirectory !== undefined) {
     const root = { directory: homeDirectory, origin: 'user', within: undefined } as const
@@ -69,21 +75,22 @@ export async function loadSkills(options: LoadSkillsOptions, signal: AbortSignal
 async function loadProjectSkills(
   directory: string,
   collector: SkillCollector,
-  signal: AbortSignal,
+  { isOnlyInstructions, signal }: { readonly isOnlyInstructions: boolean; readonly signal: AbortSignal },
 ): Promise<void> {
   const root = await realpath(directory).catch(() => undefined)
   if (root === undefined) return
   const reader = new SkillReader({ directory: root, origin: 'project', within: root }, collector, signal)
   const { files, others } = await listFolder(root, maxRootEntries)
   const names = [...files, ...others].sort()
-  for (const [lower, name] of Object.entries(rootSkillFiles)) {
+  for (const [lower, skillName] of Object.entries(rootSkillFiles)) {
     signal.throwIfAborted()
+    if (isOnlyInstructions && skillName !== instructionsSkill) continue
     const file = names.find((one) => one.toLowerCase() === lower)
     if (file === undefined) continue
     const path = join(root, file)
     const content = normalizeText((await reader.readText(path)) ?? '').trim()
     if (content === '' || collector.hasContent(content)) continue
-    collector.add(createSkill({ name, content, origin: 'project', source: file, file: path }))
+    collector.add(createSkill({ name: skillName, content, origin: 'project', source: file, file: path }))
   }
-  await reader.readFolders(skillDirectories)
+  if (!isOnlyInstructions) await reader.readFolders(skillDirectories)
 }

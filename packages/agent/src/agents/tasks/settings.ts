@@ -14,6 +14,7 @@ import {
   type UsageLimits,
 } from '@slipway/protocol'
 import type { ResolvedSettings } from '../../conversation/state/resolved-settings.ts'
+import { instructionsSkill } from '../../skills/load.ts'
 import { isAlwaysOn, type LoadedSkill } from '../../skills/skill.ts'
 import { findTool } from '../../tools/registry.ts'
 import { taskPolicy } from './policy.ts'
@@ -154,10 +155,10 @@ function toContextSkill({ name, content, description, source }: LoadedSkill): Sk
 }
 
 function parentHasOrigin(
-  { origin }: LoadedSkill,
+  { name, origin }: LoadedSkill,
   { load_project_skills, load_user_skills }: AgentContext,
 ): boolean {
-  if (origin === 'project') return load_project_skills
+  if (origin === 'project') return load_project_skills || name === instructionsSkill
   return origin === 'user' ? load_user_skills : true
 }
 

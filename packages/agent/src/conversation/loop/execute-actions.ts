@@ -119,7 +119,7 @@ async function executeAction(
     )
     const after = await runtime.hooks.run('post_tool_use', { ...about, tool_response: observation }, signal)
     hookEvents.push(...after.events)
-    const content = [...observation.content, ...runtime.rules.forAction(action)]
+    const content = [...observation.content, ...(await runtime.rules.forAction(action))]
     return {
       draft: observationEvent(call, { ...observation, content }),
       hookEvents,

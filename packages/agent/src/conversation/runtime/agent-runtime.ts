@@ -7,7 +7,8 @@ import type { Model, ModelTool } from '../../llm/model.ts'
 import { ConversationExtensions, mergeHooks, mergeServers } from '../../plugins/extensions.ts'
 import { RepositoryAccess } from '../../repository/repository-access.ts'
 import type { ServerPlace } from '../../shell/server-access.ts'
-import { loadSkills } from '../../skills/load.ts'
+import { instructionsSkill, loadSkills } from '../../skills/load.ts'
+import { NestedInstructions } from '../../skills/nested-instructions.ts'
 import { SkillSet } from '../../skills/skill-set.ts'
 import { addCommonParameters, isReadOnly } from '../../tools/calls/parse-call.ts'
 import { createClientTool } from '../../tools/core/client-tool.ts'
@@ -53,7 +54,7 @@ export class AgentRuntime {
   tools: ReadonlyMap<string, Tool>
   model: Model
   hooks: Hooks
-  readonly rules = new ProjectRules(() => this.skills)
+  readonly rules: ProjectRules
   readonly evaluateWithCritic: EvaluateWithCritic | undefined
   readonly #context: ConversationContext
   readonly #ownHooks: HookConfig | undefined
@@ -70,6 +71,12 @@ export class AgentRuntime {
     this.workspace = toolContext.workspace
     this.skills = parts.skills
     this.tools = parts.tools
+    const { disabled_skills: disabled = [] } = agent.agent_context ?? {}
+    const nested = new NestedInstructions(this.workspace.directory)
+    this.rules = new ProjectRules(
+      () => this.skills,
+      disabled.includes(instructionsSkill) ? undefined : nested,
+    )
     this.model = this.openModel(agent.llm)
     this.#ownHooks = parts.ownHooks
     this.repository = parts.repository
@@ -102,7 +109,8 @@ export class AgentRuntime {
     )
     const findSkills = (agentContext: AgentContext | undefined) => {
       const additions = extensions.skills
-      return loadSkills({ directory: root, context: agentContext, additions, homeDirectory }, signal)
+      const options = { directory: root, context: agentContext, additions, homeDirectory }
+      return loadSkills({ ...options, hasInstructions: true }, signal)
     }
     const pluginDirectories = () => extensions.plugins.map((plugin) => plugin.directory)
     const loaded = await findSkills(agent.agent_context)
@@ -205,7 +213,8 @@ export class AgentRuntime {
     const { homeDirectory, logLine } = deps
     const { directory } = workspace
     const context = this.settings.agent.agent_context
-    const options = { directory, context, additions: extensions.skills, homeDirectory }
+    const additions = extensions.skills
+    const options = { directory, context, additions, homeDirectory, hasInstructions: true }
     const { skills, issues } = await loadSkills(options, signal)
     this.skills = new SkillSet(skills, directory)
     const pluginDirectories = extensions.plugins.map((plugin) => plugin.directory)
