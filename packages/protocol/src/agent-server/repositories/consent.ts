@@ -8,13 +8,10 @@ export const repositoryCodeItem = component('RepositoryCodeItem', {
   name: z
     .string()
     .meta({ description: 'Of the agent, of the MCP server, of the event of the hook; what a rule decides.' }),
-  command: z
-    .string()
-    .nullable()
-    .meta({
-      description:
-        'What a hook runs or asks, how an MCP server is reached, the pattern of a rule; cut when long.',
-    }),
+  command: z.string().nullable().meta({
+    description:
+      'What a hook runs or asks, how an MCP server is reached, the pattern of a rule; cut when long.',
+  }),
 })
 export type RepositoryCodeItem = z.output<typeof repositoryCodeItem>
 
