@@ -17,6 +17,7 @@ test('values are checked, and the places that do not fit are named', () => {
 test.each([
   [{ type: 'array' }, 'of type object'],
   [{}, 'of type object'],
+  [{ type: 'object', $ref: '#' }, 'cannot be used'],
   [{ type: 'object', properties: { a: { type: 'texts' } } }, 'cannot be used'],
   [{ type: 'object', properties: { a: { $ref: 'https://example.com/a' } } }, 'cannot be used'],
   [{ type: 'object', properties: { a: { type: 'string', pattern: '(' } } }, 'cannot be used'],

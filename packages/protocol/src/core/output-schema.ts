@@ -16,6 +16,8 @@ export function readOutputSchema(
   if (schema.type !== 'object') return { issue: 'The schema has to be of type object' }
   try {
     const checked = z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]) // it throws for others
+    // Some schemas fail only when they are used.
+    checked.safeParse({})
     return { check: (value) => describe(checked, value) }
   } catch (error) {
     return { issue: `The schema cannot be used: ${error instanceof Error ? error.message : String(error)}` }
