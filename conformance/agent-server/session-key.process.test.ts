@@ -179,6 +179,51 @@ async function listModes(root: string): Promise<string[]> {
   )
 }
 
+test.skipIf(process.getuid?.() !== 0 || !existsSync('/proc/net/tcp'))(
+  'the key of the data directory is not sent to a port on which another user listens',
+  async () => {
+    const directory = await createDirectory()
+    let port = ''
+    {
+      await using server = await startKeyed(directory)
+      port = new URL(server.url).port
+    }
+    // The server has ended, and a program of another user takes its port.
+    const thief = `
+      require('node:http').createServer((request, response) => {
+        console.log(JSON.stringify(request.headers))
+        response.end('{}')
+      }).listen(${port}, '127.0.0.1', () => console.log('listening'))`
+    const child = spawn(process.execPath, ['-e', thief], {
+      uid: 65_534,
+      gid: 65_534,
+      cwd: '/',
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    let seen = ''
+    child.stdout.on('data', (chunk: Buffer) => {
+      seen += chunk.toString()
+    })
+    try {
+      await expect.poll(() => seen, { timeout: 60_000 }).toContain('listening')
+      for (const host of ['127.0.0.1', 'localhost']) {
+        const told = await runCli(directory, ['conversations', '--url', `http://${host}:${port}`])
+        expect([told.code, told.stderr]).toEqual([1, expect.stringContaining('The user 65534 listens')])
+      }
+      expect(seen).toBe('listening\n')
+      // The key that the user names is sent where the user says.
+      const named = {
+        SLIPWAY_SESSION_API_KEY: 'a key for that server',
+        SLIPWAY_URL: `http://127.0.0.1:${port}`,
+      }
+      await runCli(directory, ['conversations'], named)
+      expect(seen).toContain('a key for that server')
+    } finally {
+      child.kill('SIGKILL')
+    }
+  },
+)
+
 test('everything in the data directory is for the user of the server alone', async () => {
   const directory = await createDirectory()
   await using server = await startKeyed(directory)
