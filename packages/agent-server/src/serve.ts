@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { resolve } from 'node:path'
 import { createApp, createLogger, isLoopback, listen, openTelemetry } from '@slipway/http'
-import { agentServerOpenApi, agentServerRoutes } from '@slipway/protocol'
+import { agentServerOpenApi, agentServerRoutes, type LogFunction } from '@slipway/protocol'
 import { hideFromDebuggers } from '@slipway/shared/process'
-import { openServerStorage } from '@slipway/storage'
+import { Cipher, openServerStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
 import { type Config, readConfig } from './config/config.ts'
 import { openSessionKey, type StoredSessionKey } from './config/session-key.ts'
@@ -12,10 +12,10 @@ import { initHandlers } from './handlers/server/init.ts'
 import { DeferredInit } from './init/deferred-init.ts'
 import { WorkMetrics } from './metrics/work-metrics.ts'
 import { Activity } from './server/activity.ts'
-import { relaxHeapGrowth, shrinkHeapWhenIdle } from './server/heap.ts'
+import { collectGarbage, relaxHeapGrowth, shrinkHeapWhenIdle } from './server/heap.ts'
 import { lazyHandlers, lazySocketRoute } from './server/lazy-handlers.ts'
 import { openWebClient } from './server/web-client.ts'
-import { openServices } from './services.ts'
+import { killLeftovers, openServices } from './services.ts'
 
 export interface ServeOptions {
   readonly host: string
@@ -63,15 +63,22 @@ export async function serve(options: ServeOptions): Promise<void> {
   if (config.sessionKeys.some((key) => key.reveal().length < minKeyLength))
     log('warn', `a session key has fewer than ${minKeyLength} characters`)
   const activity = new Activity()
+  // The lock of the storage is held: nobody else uses the directory.
+  const leftoversKilled = killLeftovers(directory)
+  leftoversKilled.catch(() => {})
   let ownPort: number | undefined
   await using deferredInit = new DeferredInit({
     config,
     isExposed: options.socket === undefined && !isLoopback(options.host),
     log,
     openServices: (config) =>
-      openServices({ config, directory, storage, log, activity, workMetrics, port: () => ownPort }),
+      openServices({
+        ...{ config, directory, storage, log, activity, workMetrics, leftoversKilled },
+        port: () => ownPort,
+      }),
   })
   if (!config.isDeferred) await deferredInit.start()
+  else await prepareInit(directory, config, log)
   telemetry.metrics.registry.add(
     () => storage.metrics,
     () => workMetrics.all,
@@ -120,13 +127,19 @@ export async function serve(options: ServeOptions): Promise<void> {
   log('debug', 'listening', { url: listening.url })
   await hideFromDebuggers()
   options.ready?.(listening.url, storedKey)
-  using _ = shrinkHeapWhenIdle()
+  using _ = config.isDeferred ? undefined : shrinkHeapWhenIdle()
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()
 }
 
 /** Shorter keys are accepted with a warning. */
 const minKeyLength = 16
+
+/** What needs no init settings is done before them: somebody waits for the answer to those. */
+async function prepareInit(directory: string, { secretKey }: Config, log: LogFunction): Promise<void> {
+  await Cipher.open({ directory, secretKey, log })
+  collectGarbage()
+}
 
 /** A Unix socket admits its user alone, and a deferred server gets its keys with its settings. */
 function makesKey({ sessionKeys, isKeyless, isDeferred }: Config, { noKey, socket }: ServeOptions): boolean {

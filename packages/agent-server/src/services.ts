@@ -56,6 +56,8 @@ interface ServicesOptions {
   readonly log: LogFunction
   readonly activity: Activity
   readonly workMetrics: WorkMetrics
+  /** See `killLeftovers`. */
+  readonly leftoversKilled: Promise<void>
   /** Its port, once it listens on one. */
   readonly port: () => number | undefined
 }
@@ -66,17 +68,18 @@ async function serverMarker(directory: string): Promise<string> {
   return createHash('sha256').update(path).digest('hex').slice(0, 16)
 }
 
-/**
- * Opens everything that depends on keys and secrets, ends the programs that the last process left running, and
- * pauses its runs.
- */
+/** Ends the programs that the last process on this directory left running. */
+export async function killLeftovers(directory: string): Promise<void> {
+  await Workspace.killLeftovers(await serverMarker(directory))
+}
+
+/** Opens everything that depends on keys and secrets, and pauses the runs of the last process. */
 export async function openServices(options: ServicesOptions) {
   const { config, directory: dataDirectory, storage, log, activity, workMetrics, port } = options
   await using resources = new AsyncDisposableStack()
   const now = () => Date.now() * 1000
   const server = await serverMarker(dataDirectory)
   const environment: Config['toolEnvironment'] = { ...config.toolEnvironment, SLIPWAY_SERVER: server }
-  const leftoversKilled = Workspace.killLeftovers(server)
   const infoReader = new ConversationInfoReader(storage, dataDirectory)
   const cipher = await Cipher.open({ directory: dataDirectory, secretKey: config.secretKey, log })
   const settings = new ServerSettings({ directory: dataDirectory, cipher })
@@ -167,7 +170,7 @@ export async function openServices(options: ServicesOptions) {
       now,
     }),
   )
-  await leftoversKilled
+  await options.leftoversKilled
   await registry.recover()
   webhooks.start()
   const tickets = new WorkspaceTickets({

@@ -87,6 +87,8 @@ export interface Backend {
   start(config: SandboxConfig): Promise<void>
   /** All sandboxes or one, also while they are created or removed. */
   list(id?: string): Promise<readonly ObservedSandbox[]>
+  /** Calls back once when the agent server of a starting sandbox may have begun to listen. */
+  watchStart?(sandbox: ObservedSandbox, onChange: () => void): Disposable
   /** Freezes its processes; files and, if possible, memory stay. Nothing when it does not run. */
   pause(id: string): Promise<void>
   /** Continues its processes, or starts them again. */

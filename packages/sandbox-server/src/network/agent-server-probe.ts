@@ -24,6 +24,11 @@ export async function probeHealth(url: string, key: string | null, context: Prob
   // Some agent servers have no such route: the next request decides.
   if (ready.status !== 200 && ready.status !== 404) return pending(`/ready answers ${ready.status}`)
   if (key === null) return pending('it does not wait for its settings')
+  return await probeKey(url, key, context)
+}
+
+/** Whether it accepts the key. */
+export async function probeKey(url: string, key: string, context: ProbeContext): Promise<Health> {
   const count = await fetchJson(`${url}/api/conversations/count`, { headers: keyHeader(key) }, context)
   if (typeof count === 'string') return pending(count)
   if (count.status === 200) return { kind: 'ready' }

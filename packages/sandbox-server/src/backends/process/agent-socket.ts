@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { type FSWatcher, watch } from 'node:fs'
 import { link, lstat, rm } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -46,6 +47,31 @@ export class AgentSockets {
   forget(id: string): void {
     this.#checked.delete(id)
   }
+}
+
+/** Calls back once when the socket of a start is made. Never where files cannot be watched. */
+export function watchAgentSocket(paths: SandboxPaths, epoch: string, onChange: () => void): Disposable {
+  const watchers: FSWatcher[] = []
+  const close = () => {
+    for (const watcher of watchers) watcher.close()
+  }
+  for (const [folder, name] of [
+    [paths.data, agentSocketName],
+    [paths.sockets, socketName(epoch)],
+  ] as const) {
+    try {
+      const watcher = watch(folder, { persistent: false }, (_event, changed) => {
+        if (changed !== name) return
+        close()
+        onChange()
+      })
+      watcher.on('error', close)
+      watchers.push(watcher)
+    } catch {
+      // The sandbox is being removed, or the system has no watch left.
+    }
+  }
+  return { [Symbol.dispose]: close }
 }
 
 /** A hidden second name of the socket: the sandbox could replace its own by a link to one of the host. */

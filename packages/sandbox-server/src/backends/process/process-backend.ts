@@ -3,7 +3,7 @@ import { isAbsolute, join, resolve } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
-import { AgentSockets } from './agent-socket.ts'
+import { AgentSockets, watchAgentSocket } from './agent-socket.ts'
 import { socketPathInside } from './bubblewrap/arguments.ts'
 import { removeCgroups } from './cgroups/sandbox-cgroups.ts'
 import { CodeCache } from './code-cache.ts'
@@ -116,6 +116,10 @@ export class ProcessBackend implements Backend {
       return await inspectSandbox(this.#sockets, this.#paths(record.id), record, isStarting)
     })
     return (await Promise.all(inspected)).filter((one) => one !== undefined)
+  }
+
+  watchStart({ id, epoch }: ObservedSandbox, onChange: () => void): Disposable {
+    return watchAgentSocket(this.#paths(id), epoch, onChange)
   }
 
   async pause(id: string): Promise<void> {

@@ -2,7 +2,7 @@ import type { SandboxRow } from '@slipway/storage'
 import { generateKey } from '../../auth/api-keys.ts'
 import { hashKey } from '../../auth/authenticator.ts'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
-import { type Health, probeHealth, sendInit } from '../../network/agent-server-probe.ts'
+import { type Health, probeHealth, probeKey, sendInit } from '../../network/agent-server-probe.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { initRequest, replaceSessionKey } from '../state/sandbox-config.ts'
@@ -165,7 +165,7 @@ export class StepRunner {
     const body = initRequest(secrets.key, getEnvironment(row))
     const rejection = await repository.runStep('init', () => sendInit(url, secrets.initKey, body, context))
     if (rejection !== undefined) return { kind: 'pending', why: rejection }
-    return await probeHealth(url, secrets.key, context)
+    return await probeKey(url, secrets.key, context)
   }
 
   async #fail({ row, secrets }: Round, text: string): Promise<StepOutcome> {

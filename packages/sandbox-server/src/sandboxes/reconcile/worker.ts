@@ -1,5 +1,5 @@
 import type { SandboxRow } from '@slipway/storage'
-import type { Backend } from '../../backends/backend.ts'
+import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { parseSandboxStatus } from '../state/sandbox-repository.ts'
 import { openSecrets } from '../state/sandbox-secrets.ts'
@@ -25,6 +25,8 @@ export class Worker {
   #epoch: string | null | undefined
   #attemptStartedAt = 0
   #orphanBackend: Backend | undefined
+  /** Notifies when the agent server of this epoch begins to listen. */
+  #watch: ({ readonly epoch: string } & Disposable) | undefined
 
   constructor(id: string, context: SandboxContext, onIdle: () => void) {
     this.id = id
@@ -47,6 +49,7 @@ export class Worker {
   async stop(): Promise<void> {
     clearTimeout(this.#timer)
     await this.running
+    this.#watch?.[Symbol.dispose]()
   }
 
   async #run(): Promise<void> {
@@ -58,8 +61,11 @@ export class Worker {
     }
     this.running = undefined
     if (this.#context.signal.aborted) return
-    if (delayMs === undefined) this.#onIdle()
-    else this.#timer = setTimeout(() => this.notify(), delayMs)
+    if (delayMs === undefined) {
+      this.#watch?.[Symbol.dispose]()
+      this.#watch = undefined
+      this.#onIdle()
+    } else this.#timer = setTimeout(() => this.notify(), delayMs)
   }
 
   /** Milliseconds until the next look; undefined when nothing is left to do. */
@@ -97,8 +103,16 @@ export class Worker {
       return undefined
     }
     const outcome = await runner.run(step, { row, observed, secrets: openSecrets(cipher, row), isRepeat })
+    if (outcome === 'pending' && step.kind === 'probe') this.#watchStart(backend, observed)
     if (outcome === 'called') return isRepeat ? pollDelayMs : 0
     return outcome === 'pending' ? pollDelayMs : outcome === 'changed' ? 0 : undefined
+  }
+
+  #watchStart(backend: Backend, observed: ObservedSandbox | undefined): void {
+    if (observed === undefined || this.#watch?.epoch === observed.epoch) return
+    this.#watch?.[Symbol.dispose]()
+    const watch = backend.watchStart?.(observed, () => this.notify())
+    this.#watch = { epoch: observed.epoch, [Symbol.dispose]: () => watch?.[Symbol.dispose]() }
   }
 
   #countRepeats(step: string): boolean {
