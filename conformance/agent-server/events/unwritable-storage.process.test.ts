@@ -45,6 +45,7 @@ async function openServer({
     seen: diskMiB === undefined ? data : join('/proc', pid, 'root', data),
     base,
     output: server.output,
+    pid: server.pid,
     /** Files of the server may not grow above this; undefined: no limit. */
     limitFiles(bytes: number | undefined) {
       execFileSync('prlimit', ['--pid', pid, `--fsize=${bytes ?? 'unlimited'}:`])
@@ -260,3 +261,36 @@ test('a foreign lock that stays refuses writes with 503 until it is gone', limit
   foreign.exec('ROLLBACK')
   await waitUntilWritable(server, id)
 })
+
+mountTest(
+  'a data directory that becomes read-only refuses changes with its reason, and goes on when it is writable again',
+  limit,
+  async (context) => {
+    await using server = await openServer({ diskMiB: 24 })
+    const inside = (...command: string[]) =>
+      spawnSync('nsenter', ['-t', String(server.pid), '-m', ...command])
+    const id = await server.api.import('')
+    const acknowledged: string[] = []
+    const send = async (text: string) => {
+      const { status } = await server.send(id, text)
+      if (status === 200) acknowledged.push(text)
+      else expect([503, 507]).toContain(status)
+    }
+    await send('before')
+    const { status, stderr } = inside('mount', '--bind', '-o', 'ro', server.data, server.data)
+    if (status !== 0) context.skip(`a read-only mount is not possible here: ${String(stderr)}`)
+    await expect
+      .poll(() => server.ready(), waiting)
+      .toMatchObject({ status: 503, body: { message: expect.stringContaining('read-only') } })
+    const settings = await server.api.sendJson('PUT', '/api/settings/secrets', { name: 'A', value: 'b' })
+    expect(settings.status).toBe(503)
+    // Files that were open stay writable: what is acknowledged through them counts.
+    for (let n = 0; n < 5; n++) await send(`while read-only ${n}`)
+    expect(inside('umount', server.data).status).toBe(0)
+    await waitUntilWritable(server, id)
+    const again = await server.api.sendJson('PUT', '/api/settings/secrets', { name: 'A', value: 'b' })
+    expect(again.status).toBe(200)
+    const log = await texts(server, id)
+    for (const text of acknowledged) expect(log).toContain(text)
+  },
+)
