@@ -21,6 +21,8 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 })
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+// The parent may be killed: then nobody waits for the outcome.
+process.once('disconnect', () => process.exit(1))
 if (values.child === undefined) await runAll()
 else {
   const outcome = await runOne(values.child)

@@ -1,10 +1,11 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { openStorage, type ReceivedEvent, type Storage } from '@slipway/storage'
 import { type Server, startServer } from './processes.ts'
+import { startReaper } from './reaper.ts'
 
 export const conversationId = '6f9619ff-8b86-4011-b42d-00c04fc964ff'
 export const searchPath = `/api/conversations/${conversationId}/events/search`
@@ -19,10 +20,10 @@ export interface BenchContext {
   directory(): Promise<string>
 }
 
-/** Creates directories that are removed when this process ends, however it ends. */
+/** Creates directories that are removed with all processes that use them when this process ends, however it ends. */
 export function createDirectoryFactory(): () => Promise<string> {
   const root = mkdtempSync(join(tmpdir(), 'slipway-bench-'))
-  process.on('exit', () => rmSync(root, { recursive: true, force: true }))
+  startReaper(root)
   return () => mkdtemp(join(root, 'd-'))
 }
 

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -38,7 +38,6 @@ export class ControlPlane implements AsyncDisposable {
   /** `env`: its settings, named `SLIPWAY_*`. */
   static async open(bench: BenchContext, env: Readonly<Record<string, string>>): Promise<ControlPlane> {
     const data = await bench.directory()
-    process.on('exit', () => killAllSandboxes(data))
     return new ControlPlane(data, env, await start(data, env))
   }
 
@@ -149,46 +148,9 @@ function serverUrl({ firstLine }: Program): string {
   return String(JSON.parse(firstLine).url)
 }
 
-/** When the benchmark is interrupted, its sandboxes must end too, although sandboxes outlive their server. */
-function killAllSandboxes(data: string): void {
-  const folder = join(data, 'sandboxes')
-  for (const id of listNames(folder).filter((name) => !name.startsWith('.'))) {
-    const groups = readCgroups(join(folder, id))
-    const supervisors = listNames(join(folder, id))
-      .filter((name) => name.startsWith('pid.'))
-      .map((name) => Number.parseInt(readText(join(folder, id, name)), 10))
-    const members = groups.flatMap((group) => readText(join(group, 'cgroup.procs')).split('\n').map(Number))
-    for (const pid of [...supervisors, ...members].filter((each) => each > 1)) kill(pid)
-    for (const group of groups) thaw(group)
-  }
-}
-
 function readCgroups(root: string): readonly string[] {
   const text = readText(join(root, 'process.json'))
   return text === '' ? [] : JSON.parse(text).groups
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch {}
-}
-
-/** A frozen process that was killed ends when it is thawed. */
-function thaw(group: string): void {
-  for (const [name, text] of Object.entries({ 'freezer.state': 'THAWED', 'cgroup.freeze': '0' })) {
-    try {
-      writeFileSync(join(group, name), text, { flag: 'r+' })
-    } catch {}
-  }
-}
-
-function listNames(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder)
-  } catch {
-    return []
-  }
 }
 
 function readText(path: string): string {
