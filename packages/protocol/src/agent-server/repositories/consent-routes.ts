@@ -14,7 +14,7 @@ const directory = z
 export const repositoryConsentRoutes = defineRoutes('repositories', {
   listRepositoryConsents: route.get('/api/repository-consents', {
     summary: 'List the decisions about hooks and agents of repositories',
-    description: 'The newest first, also those that nobody has decided.',
+    description: 'The newest first, also those without a decision.',
     responses: { ...ok('All of them.', repositoryConsents), ...unreadableResponses },
   }),
   inspectRepository: route.post('/api/repository-consents', {

@@ -15,7 +15,7 @@ export const repositoryCodeItem = component('RepositoryCodeItem', {
 })
 export type RepositoryCodeItem = z.output<typeof repositoryCodeItem>
 
-/** What becomes of the hooks and agents of repositories that nobody has decided about. */
+/** What becomes of the hooks and agents of repositories without a decision. */
 export const repositoryTrust = z.enum(['skip', 'ask', 'always'])
 export type RepositoryTrust = z.output<typeof repositoryTrust>
 
