@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 import {
   createUser,
+  lookUpSecret,
   openSandboxServer,
   type SandboxServerFixture,
   textModel,
@@ -31,13 +32,8 @@ async function saveSecret(name: string): Promise<void> {
 }
 
 /** As a program in the sandbox that has its session key. */
-async function lookUp(sandbox: SandboxInfo, name: string) {
-  const headers = { 'x-session-api-key': String(sandbox.session_api_key) }
-  const response = await fetch(`${server.url}/api/v1/sandboxes/${sandbox.id}/settings/secrets${name}`, {
-    headers,
-  })
-  return { status: response.status, text: await response.text() }
-}
+const lookUp = ({ id, session_api_key }: SandboxInfo, name: string) =>
+  lookUpSecret(server, id, name, { 'x-session-api-key': String(session_api_key) })
 
 async function listNames(sandbox: SandboxInfo): Promise<readonly string[]> {
   const { secrets } = JSON.parse((await lookUp(sandbox, '')).text)
@@ -50,9 +46,9 @@ test('a sandbox looks up the secrets that its conversations name, and no others'
   const { sandbox_id } = await ann.createConversation({ secret_names: ['ONE'] })
   const sandbox = await ann.waitForSandbox(sandbox_id, 'RUNNING')
   expect(await listNames(sandbox)).toEqual(['ONE'])
-  expect(await lookUp(sandbox, '/ONE')).toEqual({ status: 200, text: 'value-of-ONE' })
-  const missing = await lookUp(sandbox, '/NOT_THERE')
-  for (const name of ['/TWO', '/THREE', '/github_token']) expect(await lookUp(sandbox, name)).toEqual(missing)
+  expect(await lookUp(sandbox, 'ONE')).toEqual({ status: 200, text: 'value-of-ONE' })
+  const missing = await lookUp(sandbox, 'NOT_THERE')
+  for (const name of ['TWO', 'THREE', 'github_token']) expect(await lookUp(sandbox, name)).toEqual(missing)
   expect(missing.status).toBe(404)
 
   // Another conversation adds what it names; grants survive a restart of the server and a pause.
@@ -71,7 +67,7 @@ test('a sandbox looks up the secrets that its conversations name, and no others'
   const bea = await createUser(server)
   const theirs = await bea.startRunningSandbox()
   expect(await listNames(theirs)).toEqual([])
-  expect((await lookUp(theirs, '/ONE')).status).toBe(404)
+  expect((await lookUp(theirs, 'ONE')).status).toBe(404)
 })
 
 test(
@@ -89,10 +85,10 @@ test(
     await saveSecret('LATER')
     for (const one of [sandbox, alone]) {
       expect(await listNames(one)).not.toContain('LATER')
-      expect((await lookUp(one, '/LATER')).status).toBe(404)
+      expect((await lookUp(one, 'LATER')).status).toBe(404)
     }
     await ann.createConversation({ sandbox_id })
-    expect((await lookUp(sandbox, '/LATER')).status).toBe(200)
-    expect((await lookUp(alone, '/LATER')).status).toBe(404)
+    expect((await lookUp(sandbox, 'LATER')).status).toBe(200)
+    expect((await lookUp(alone, 'LATER')).status).toBe(404)
   },
 )

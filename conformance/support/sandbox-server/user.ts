@@ -154,6 +154,18 @@ export async function createUser(server: SandboxServer, fields: object = {}): Pr
   return await createUserKey(server, id)
 }
 
+/** Reads a secret as a program in a sandbox does, or with `name` empty their list. */
+export async function lookUpSecret(
+  server: SandboxServer,
+  sandbox: string,
+  name: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const path = `/api/v1/sandboxes/${sandbox}/settings/secrets${name === '' ? '' : `/${name}`}`
+  const response = await fetch(server.url + path, { headers })
+  return { status: response.status, text: await response.text() }
+}
+
 /** A user with another key. */
 export async function createUserKey(server: SandboxServer, id: string, request: object = {}): Promise<User> {
   const path = `/api/admin/users/${id}/keys`
