@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
@@ -50,10 +51,26 @@ async function attackFromInside(engine: TestEngine): Promise<void> {
     for (const host of hosts)
       expect([host, port, await connect(attacker, host, port)]).toEqual([host, port, 'closed'])
 
+  // A link-local address, as that of the metadata service of a cloud, unless a note says that it is reached.
+  const { notes } = attacker.isolation as { readonly notes: readonly string[] }
+  const linkLocal = '169.254.77.77'
+  const isDenied = !notes.some((note) => note.includes('link-local'))
+  if (isDenied && spawnSync('ip', ['address', 'add', `${linkLocal}/32`, 'dev', 'lo']).status === 0) {
+    onTestFinished(() => void spawnSync('ip', ['address', 'del', `${linkLocal}/32`, 'dev', 'lo']))
+    const metadata = createServer((socket) => socket.on('error', () => {}).end('credentials')).listen(
+      0,
+      linkLocal,
+    )
+    await once(metadata, 'listening')
+    onTestFinished(() => void metadata.close())
+    const own = metadata.address()
+    const metadataPort = typeof own === 'object' ? Number(own?.port) : 0
+    expect(await connect(attacker, linkLocal, metadataPort)).toBe('closed')
+  }
+
   // Where the engine can separate containers, the other's address answers nothing.
   const addresses = (await runInSandbox(victim, 'hostname -i')).trim().split(/\s+/)
   expect(addresses.join()).toMatch(/^\d+\./)
-  const { notes } = attacker.isolation as { readonly notes: readonly string[] }
   if (!notes.some((note) => note.includes('reach the ports of each other')))
     for (const host of addresses)
       expect([host, await connect(attacker, host, 8000)]).toEqual([host, 'closed'])

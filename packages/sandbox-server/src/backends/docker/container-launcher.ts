@@ -48,6 +48,7 @@ export class ContainerLauncher {
     const ensured = await network.ensure()
     if (!ensured.ok) return `The container engine made no network: ${ensured.reason}`
     const engineInfo = await fetchEngineInfo(engine)
+    await network.linkLocalFailure(engineInfo)
     const hostAddress = sandboxHostAddress(engineInfo, findGateway(ensured.value))
     const { capabilities } = engineInfo
     const context = { ledgerId, image, name, network: ensured.value.Id, hostAddress, capabilities }

@@ -54,11 +54,9 @@ export class DockerBackend implements Backend {
   }
 
   async isolation(): Promise<Isolation> {
-    const [facts, isClosed] = await Promise.all([
-      fetchEngineInfo(this.#deps.engine),
-      this.#deps.network.isIsolated(),
-    ])
-    return describeIsolation(facts, isClosed)
+    const { engine, network } = this.#deps
+    const [facts, isClosed] = await Promise.all([fetchEngineInfo(engine), network.isIsolated()])
+    return describeIsolation(facts, isClosed, await network.linkLocalFailure(facts))
   }
 
   async start(config: SandboxConfig): Promise<void> {

@@ -47,14 +47,22 @@ export function sandboxHostAddress(engineInfo: EngineInfo, gateway: string | und
 
 const limitedResources = { memory: 'memoryBytes', processes: 'maxProcesses', cpus: 'cpus' } as const
 
-/** `isClosed`: sandboxes of one ledger cannot reach each other. */
-export function describeIsolation({ capabilities, hasSeccomp }: EngineInfo, isClosed: boolean): Isolation {
+/** `isClosed`: sandboxes cannot reach each other. `linkLocalFailure`: why they reach link-local addresses. */
+export function describeIsolation(
+  { capabilities, hasSeccomp }: EngineInfo,
+  isClosed: boolean,
+  linkLocalFailure: string | undefined,
+): Isolation {
   const limits = ['memory', 'processes', 'cpus'] as const
   const enforced = limits.filter((name) => capabilities[name]).map((name) => limitedResources[name])
   const notes = [
     'What a sandbox keeps on disk is not limited: container engines limit no volumes.',
     'A sandbox shares the kernel of this machine, and reaches what its network lets it reach.',
   ]
+  if (linkLocalFailure !== undefined)
+    notes.push(
+      `Sandboxes reach link-local addresses, as the metadata service of a cloud (169.254.169.254): ${linkLocalFailure}.`,
+    )
   if (!isClosed)
     notes.push('Sandboxes may reach the ports of each other: only their session keys are in between.')
   if (!capabilities.isRootless)

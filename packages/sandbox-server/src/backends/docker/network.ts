@@ -1,7 +1,9 @@
 import type { NetworkCreateOptions, NetworkInspectInfo } from 'dockerode'
 import { canListen } from './can-listen.ts'
 import type { Engine, EngineResponse } from './engine.ts'
+import type { EngineInfo } from './engine-info.ts'
 import { ledgerLabel } from './labels.ts'
+import { denyLinkLocal } from './link-local.ts'
 
 /** Docker's option: whether containers of a network may reach each other. */
 const iccOption = 'com.docker.network.bridge.enable_icc'
@@ -40,6 +42,11 @@ export class SandboxNetwork {
   /** Whether it is known to isolate its sandboxes from each other. */
   async isIsolated(): Promise<boolean> {
     return (await this.#find())?.Options?.[iccOption] === 'false'
+  }
+
+  /** Why its sandboxes reach link-local addresses; undefined when they do not. */
+  async linkLocalFailure(engineInfo: EngineInfo): Promise<string | undefined> {
+    return await denyLinkLocal(await this.#find(), engineInfo)
   }
 
   /** Docker allows several networks of one name: the first of ours. */
