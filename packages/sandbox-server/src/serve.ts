@@ -104,6 +104,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     publicUrl: () => config.publicUrl ?? listenAddress.url,
     hostPort: () => listenAddress.port,
     allowedOrigins: agentServerOrigins(config),
+    diskReserve: { directory, bytes: config.diskReserveBytes },
     onRunning: (id) => pendingMessages.deliverToSandbox(id),
     ...(options.onStep === undefined ? {} : { onStep: options.onStep }),
   })

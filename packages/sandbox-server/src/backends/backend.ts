@@ -93,6 +93,8 @@ export interface Backend {
   pause(id: string): Promise<void>
   /** Continues its processes, or starts them again. */
   resume(config: SandboxConfig): Promise<void>
+  /** Bytes that it keeps on the file system of the sandboxes. Absent when they are kept elsewhere. */
+  diskUsage?(id: string): Promise<number | undefined>
   /** Ends its processes and removes all of its objects. */
   remove(id: string): Promise<void>
 }

@@ -7,6 +7,7 @@ import { ensureCapacity } from './concurrency-limit.ts'
 import { ControlLoop } from './control-loop.ts'
 import { DesiredStateWriter, notFoundProblem } from './desired-state.ts'
 import { ActivityMonitor } from './lifetimes/activity-monitor.ts'
+import { DiskGuard } from './lifetimes/disk-guard.ts'
 import { LastUseTracker } from './lifetimes/last-use.ts'
 import { restartEpoch } from './reconcile/plan.ts'
 import { Reconciler } from './reconcile/reconciler.ts'
@@ -149,13 +150,15 @@ export class Sandboxes implements AsyncDisposable {
   }
 
   /** See `ControlLoop.start`. */
-  startReconciling(): Promise<void> {
-    return this.#parts.loop.start()
+  async startReconciling(): Promise<void> {
+    await this.#parts.loop.start()
+    this.#parts.diskGuard.start()
   }
 
   /** Stops reconciling; the sandboxes stay as they are. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#parts.stopping.abort(new Problem('unavailable', 'The server is stopping'))
+    await this.#parts.diskGuard[Symbol.asyncDispose]()
     await this.#parts.loop[Symbol.asyncDispose]()
     await this.#parts.lastUse[Symbol.asyncDispose]()
   }
@@ -186,7 +189,7 @@ function assemble(options: SandboxesOptions) {
   const pool = new WarmPool(deps)
   const activityMonitor = new ActivityMonitor(deps)
   const parts = { ...deps, desired: new DesiredStateWriter(deps), pool, activityMonitor }
-  return { ...parts, loop: new ControlLoop(parts) }
+  return { ...parts, loop: new ControlLoop(parts), diskGuard: new DiskGuard(deps) }
 }
 
 function requestedId(scope: Scope, { id, idempotencyKey }: StartSandboxOptions): string | undefined {

@@ -9,6 +9,7 @@ import { removeCgroups } from './cgroups/sandbox-cgroups.ts'
 import { CodeCache } from './code-cache.ts'
 import { unmountAllBelow } from './host/disk-image.ts'
 import { removeFiles } from './host/remove-files.ts'
+import { runProgram } from './host/run-program.ts'
 import { detectHostCapabilities, type HostCapabilities, type IsolationMode } from './host-capabilities.ts'
 import { inspectSandbox } from './inspect.ts'
 import { SandboxLauncher } from './sandbox-launcher.ts'
@@ -129,6 +130,14 @@ export class ProcessBackend implements Backend {
       const paths = this.#paths(id)
       if (!(await isPaused(paths, record))) await pauseAll(paths, record)
     })
+  }
+
+  async diskUsage(id: string): Promise<number | undefined> {
+    if (!idPattern.test(id)) return undefined
+    const { output } = await runProgram('du', ['-s', '--block-size=1', this.#paths(id).files])
+    // The total is printed last, also when files vanish meanwhile.
+    const bytes = Number.parseInt(output.split('\n').at(-1) ?? '', 10)
+    return Number.isNaN(bytes) ? undefined : bytes
   }
 
   async resume(config: SandboxConfig): Promise<void> {

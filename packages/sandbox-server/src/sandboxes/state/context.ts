@@ -39,6 +39,8 @@ export interface SandboxesOptions extends Lifetimes {
   readonly retryMs?: readonly [number, number]
   /** Idle time after which a sandbox may be paused for another one, in seconds; 10 by default. */
   readonly evictIdleSeconds?: number
+  /** Free bytes of a directory's file system below which the largest sandbox is paused; 0: never. */
+  readonly diskReserve?: { readonly directory: string; readonly bytes: number }
   readonly fetch?: typeof globalThis.fetch
   /** Milliseconds. */
   readonly now?: () => number
