@@ -20,7 +20,7 @@ export interface BenchContext {
   directory(): Promise<string>
 }
 
-/** Creates directories that are removed with all processes that use them when this process ends, however it ends. */
+/** Creates directories. When this process ends, however, they are removed with all processes that use them. */
 export function createDirectoryFactory(): () => Promise<string> {
   const root = mkdtempSync(join(tmpdir(), 'slipway-bench-'))
   startReaper(root)

@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { isRecord, parseJson } from '@slipway/shared/json'
 
 /**
- * Removes everything of a benchmark when it has ended, however it did: a program in a session of its own, which
- * waits for the end of its input. It ends all processes that name the folder of the benchmark in their
+ * Removes everything of a benchmark when it has ended, however it did: a program in a session of its own,
+ * which waits for the end of its input. It ends all processes that name the folder of the benchmark in their
  * arguments (servers, supervisors of sandboxes, their networks) and what is in the control groups of its
  * sandboxes, then removes the folder.
  */

@@ -24,6 +24,8 @@ describe.for(users)('the server runs as %s', ([, uid]) => {
   let reason = ''
   let openPort: number
   let first: SandboxInfo
+  /** Of the machine before the start of the sandbox: those of later container networks are not blocked. */
+  let addresses: readonly string[]
   beforeAll(async () => {
     reason = cannotRunAs(uid)
     if (reason !== '') return
@@ -40,6 +42,8 @@ describe.for(users)('the server runs as %s', ([, uid]) => {
     })
     if (fixture === undefined) return
     server = fixture.server
+    const own = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
+    addresses = own.filter(({ family }) => family === 'IPv4').map(({ address }) => address)
     first = await server.startRunningSandbox()
   }, 180_000)
   afterAll(async () => {
@@ -54,8 +58,6 @@ describe.for(users)('the server runs as %s', ([, uid]) => {
       requireNetworks(context)
       const service = await listenAndCount('0.0.0.0')
       const inspector = await startInspector()
-      const own = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
-      const addresses = own.filter(({ family }) => family === 'IPv4').map(({ address }) => address)
       for (const address of new Set(['127.0.0.1', ...addresses]))
         expect(await dial(first, address, service.port)).toBe('shut')
       expect(await dial(first, '127.0.0.1', inspector)).toBe('shut')

@@ -6,8 +6,8 @@ import type { EngineInfo } from './engine-info.ts'
 const linkLocalRange = '169.254.0.0/16'
 
 /**
- * Drops what a network of sandboxes sends to link-local addresses: in the firewall of this machine, before any
- * rule of the engine, and again after something has removed the rule. Returns why that is not possible.
+ * Drops what a network of sandboxes sends to link-local addresses: in the firewall of this machine, before
+ * any rule of the engine, and again after something has removed the rule. Returns why that is not possible.
  */
 export async function denyLinkLocal(
   network: NetworkInspectInfo | undefined,
