@@ -19,6 +19,7 @@ const loadFactory: Readonly<Record<string, () => Promise<ToolFactory>>> = {
   finish: async () => (await import('./core/builtin.ts')).openFinish,
   think: async () => (await import('./core/builtin.ts')).openThink,
   apply_patch: async () => (await import('./patch/apply-patch.ts')).openApplyPatch,
+  background_terminal: async () => (await import('./terminal/background.ts')).openBackgroundTerminal,
   task_tool_set: async () => (await import('./tasks/task.ts')).openTask,
 }
 
@@ -41,6 +42,7 @@ export const registry: ReadonlyMap<string, OpenTools> = new Map(
 const aliases: ReadonlyMap<string, string> = new Map([
   ...toolKinds.map((kind) => [kind, toolName(kind)] as const),
   ['ApplyPatchTool', 'apply_patch'],
+  ['BackgroundTerminalTool', 'background_terminal'],
   ['TaskTool', 'task_tool_set'],
   ['TaskToolSet', 'task_tool_set'],
 ])

@@ -238,6 +238,8 @@ const optIns = {
     'A conversation whose agent was given this tool has TaskTool among its tools, and actions and observations of the kinds TaskAction and TaskObservation.',
   apply_patch:
     'A conversation whose agent was given this tool has ApplyPatchTool among its tools, and actions and observations of the kinds ApplyPatchAction and ApplyPatchObservation.',
+  background_terminal:
+    'A conversation whose agent was given this tool has BackgroundTerminalTool among its tools, and actions and observations of the kinds BackgroundTerminalAction and BackgroundTerminalObservation.',
   'import?unknown=keep':
     'Events of other versions and kinds are stored and served as they came. Only kind, id and timestamp are looked at.',
 }

@@ -154,6 +154,20 @@ test('the analyzer determines the risk of an action; without one it is UNKNOWN',
   expect(await risk(rail, 'terminal', 'ls')).toBe('LOW')
 })
 
+test('a command in a terminal of its own has the risk that it has in the terminal', async () => {
+  const tool = { definition: { kind: 'TerminalTool', annotations: { openWorldHint: true } } } as Tool
+  const analyzer = securityAnalyzer.parse({ kind: 'PatternSecurityAnalyzer' })
+  const risk = (members: object, more = {}) => {
+    const action = { kind: 'BackgroundTerminalAction', operation: 'start', ...members } as unknown as Action
+    return assess(analyzer, { tool, action, predictedRisk: 'LOW', ...more })
+  }
+  expect(await risk({ command: 'rm -rf /' })).toBe('HIGH')
+  expect(await risk({ operation: 'input', command: 'git push --force' })).toBe('HIGH')
+  expect(await risk({ command: 'ls' })).toBe('LOW')
+  expect(await risk({ operation: 'list' })).toBe('LOW')
+  expect(await risk({ command: 'ls' }, { isOverBudget: true })).toBe('HIGH')
+})
+
 test('an ensemble returns the highest risk, or UNKNOWN if that propagates', async () => {
   const analyzers = [{ kind: 'LLMSecurityAnalyzer' }, { kind: 'PolicyRailSecurityAnalyzer' }]
   const ensemble = { kind: 'EnsembleSecurityAnalyzer', analyzers }

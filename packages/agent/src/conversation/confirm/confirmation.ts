@@ -30,18 +30,17 @@ export async function assess(
 ): Promise<SecurityRisk> {
   if (analyzer === null || analyzer === undefined) return 'UNKNOWN'
   const { action, server } = call
-  const isUnread = call.isOverBudget === true && action.kind === 'TerminalAction'
+  const command = shellCommand(action)
+  const isUnread = call.isOverBudget === true && command !== undefined
   switch (analyzer.kind) {
     case 'LLMSecurityAnalyzer':
       return isReadOnly(call.tool) ? 'UNKNOWN' : call.predictedRisk
     case 'PatternSecurityAnalyzer':
       if (isUnread) return 'HIGH'
-      return action.kind === 'TerminalAction'
-        ? await patternRisk(action.command, server)
-        : riskFromAnnotations(call.tool)
+      return command === undefined ? riskFromAnnotations(call.tool) : await patternRisk(command, server)
     case 'PolicyRailSecurityAnalyzer':
       if (isUnread) return 'HIGH'
-      return action.kind === 'TerminalAction' ? await railRisk(action.command, server) : 'LOW'
+      return command === undefined ? 'LOW' : await railRisk(command, server)
     case 'EnsembleSecurityAnalyzer': {
       const risks = await Promise.all(analyzer.analyzers.map((one) => assess(one, call)))
       if (analyzer.propagate_unknown && risks.includes('UNKNOWN')) return 'UNKNOWN'
@@ -54,6 +53,14 @@ export async function assess(
 export function readsModelRisk(analyzer: SecurityAnalyzer | null | undefined): boolean {
   if (analyzer?.kind === 'EnsembleSecurityAnalyzer') return analyzer.analyzers.some(readsModelRisk)
   return analyzer?.kind === 'LLMSecurityAnalyzer'
+}
+
+/** What an action gives to a shell, or types into a program of one; undefined for other actions. */
+export function shellCommand(action: Action): string | undefined {
+  // The second kind is in no union.
+  const { kind, command }: { readonly kind: string; readonly command?: unknown } = action
+  if (kind !== 'TerminalAction' && kind !== 'BackgroundTerminalAction') return undefined
+  return typeof command === 'string' ? command : ''
 }
 
 function riskFromAnnotations({ definition: { annotations } }: Tool): SecurityRisk {

@@ -43,7 +43,7 @@ const maxWaitMs = 600_000
 /** Silence before checking whether a command waits for input. */
 const inputCheckMs = 1000
 /** Disables pagers; a dumb terminal gets plain output from most programs. */
-const plainOutputEnv = {
+export const plainOutputEnv = {
   PAGER: 'cat',
   GIT_PAGER: 'cat',
   MANPAGER: 'cat',

@@ -14,7 +14,7 @@ type Action = ToolAction<'TerminalAction'>
  * by name); `username` and `terminal_type` are ignored. Throws a Problem for invalid parameters.
  */
 export const openTerminal: ToolFactory = (context, params) => {
-  const session = new TerminalSession(context, parseParams(params))
+  const session = new TerminalSession(context, parseTerminalParams(params))
   return defineTool({
     kind: 'Terminal',
     check: actionIssue,
@@ -26,7 +26,8 @@ export const openTerminal: ToolFactory = (context, params) => {
   })
 }
 
-function parseParams(params: Readonly<Record<string, unknown>>): TerminalParams {
+/** The parameters of a terminal; throws a Problem for invalid ones. */
+export function parseTerminalParams(params: Readonly<Record<string, unknown>>): TerminalParams {
   const { no_change_timeout_seconds: quietSeconds = null, shell_path: path = null, env = null } = params
   if (quietSeconds !== null && !(typeof quietSeconds === 'number' && quietSeconds > 0))
     throw invalidInput(['params', 'no_change_timeout_seconds'], 'Input should be a number greater than 0')
