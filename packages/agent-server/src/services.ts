@@ -14,6 +14,7 @@ import { ConversationRegistry } from './conversations/registry.ts'
 import { openExtensionServices } from './extension-services.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { GitReader } from './git/git-reader.ts'
+import { checkpointHandlers } from './handlers/conversations/checkpoints.ts'
 import { conversationCommandHandlers } from './handlers/conversations/commands.ts'
 import { conversationHandlers } from './handlers/conversations/conversations.ts'
 import { eventHandlers } from './handlers/conversations/events.ts'
@@ -154,6 +155,7 @@ export async function openServices(options: ServicesOptions) {
       redactedValues,
       confirmationDeadlineMs: config.confirmationDeadlineMs,
       commandRules: config.commandRules,
+      hasCheckpoints: config.hasCheckpoints,
       maxConcurrentRuns: config.maxConcurrentRuns,
       idleMs: config.conversationIdleMs,
     }),
@@ -198,6 +200,7 @@ export async function openServices(options: ServicesOptions) {
     ...llmCatalogueHandlers(),
     ...mcpHandlers({ cipher, environment }),
     ...subAgentHandlers({ homeDirectory: environment.HOME, log }),
+    ...checkpointHandlers({ registry }),
     ...repositoryConsentHandlers({ consents: repositoryConsents, registry }),
     ...editorHandlers(),
     ...bashHandlers({ bash }),

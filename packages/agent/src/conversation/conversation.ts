@@ -8,6 +8,7 @@ import type {
   SecurityAnalyzer,
   SendMessageRequest,
 } from '@slipway/protocol'
+import type { Restored, WorkspaceCheckpoints } from '../checkpoints/workspace-checkpoints.ts'
 import {
   addSecrets,
   loadPlugin,
@@ -23,6 +24,7 @@ import type { TransientUpdates } from './events/transient-updates.ts'
 import { resumeGoal, stopGoal } from './goals.ts'
 import { endGoalEvents, newGoal } from './loop/goal.ts'
 import { sendMessage } from './messages.ts'
+import { openCheckpoints, restoreCheckpoint } from './restore-checkpoint.ts'
 import { RunControl } from './run-control.ts'
 import {
   type ConversationContext,
@@ -168,6 +170,19 @@ export class Conversation implements AsyncDisposable {
   /** Continues an interrupted goal. Problems: `conflict` during a run, `bad_request` when there is none. */
   async resumeGoal(): Promise<void> {
     await resumeGoal(this.#parts)
+  }
+
+  /** The stored states of the workspace. A Problem `conflict` when the server makes none. */
+  async checkpoints(): Promise<WorkspaceCheckpoints> {
+    return await openCheckpoints(this.#parts)
+  }
+
+  /**
+   * Makes the files of the workspace those of a checkpoint, after storing what is there. Problems:
+   * `not_found`, `conflict` during a run.
+   */
+  async restoreCheckpoint(id: string): Promise<Restored> {
+    return await restoreCheckpoint(this.#parts, id)
   }
 
   async setPolicy(policy: ConfirmationPolicy): Promise<void> {

@@ -57,6 +57,18 @@ export class RunControl {
     throw new Problem('conflict', 'The conversation is running. Wait until it has stopped, or pause it.')
   }
 
+  /** Does work that no run may overlap; a Problem `conflict` during a run. */
+  async runWhileIdle<T>(work: () => Promise<T>): Promise<T> {
+    await this.#context.append((now) => {
+      this.assertIdle(now)
+      return []
+    })
+    this.assertIdle(this.#context.state)
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    this.#runExclusive(() => work().then(resolve, reject))
+    return await promise
+  }
+
   async run(): Promise<void> {
     const context = this.#context
     // Its last run ended without being able to write a status.

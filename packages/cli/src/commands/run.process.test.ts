@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -148,7 +148,7 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-cli-test-'))
   baseUrl = await provider.listen()
   const serve = ['serve', '--port', '0', '--data', 'data', '--json', '--no-key']
-  server = spawnCli(serve, { SLIPWAY_LOG_LEVEL: 'error' })
+  server = spawnCli(serve, { SLIPWAY_LOG_LEVEL: 'error', SLIPWAY_CHECKPOINTS: 'true' })
   for await (const chunk of must(server.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
     url = JSON.parse(String(chunk)).url
     break
@@ -408,4 +408,41 @@ test('without a model run says how to name one', async () => {
     code: 1,
     stderr: expect.stringContaining('LLM_MODEL'),
   })
+})
+
+test('checkpoints are listed and shown, and restore brings the files back and tells the agent', {
+  timeout: 240_000,
+}, async () => {
+  provider.scripts.set('change a file', [
+    { calls: [terminalCall('echo changed > a.txt')] },
+    { calls: [terminalCall('echo new > b.txt')] },
+    finishTurn('Both are done.'),
+    { text: 'I read them again.' },
+  ])
+  const path = await createWorkspace('checkpoints')
+  await writeFile(join(path, 'a.txt'), 'mine\n')
+  const { id, code } = await runCli(['run', 'change a file', '--workspace', 'checkpoints'])
+  expect(code).toBe(0)
+  const { items, off_reason } = JSON.parse((await runCli(['checkpoints', id, '--json'])).stdout)
+  expect(off_reason).toBeNull()
+  expect(items).toMatchObject([
+    { kind: 'step', skipped: [] },
+    { kind: 'step', skipped: [] },
+  ])
+  expect((await runCli(['checkpoints', id])).stdout).toContain(`${items[0].id} `)
+  const diff = await runCli(['checkpoints', id, items[0].id])
+  expect(diff.stdout).toContain('-mine\n+changed')
+  expect(diff.stdout).not.toContain('b.txt')
+  await writeFile(join(path, 'user.txt'), 'of the user\n')
+  const restored = await runCli(['restore', id, items[0].id])
+  expect(restored).toMatchObject({ code: 0, stdout: '3 files changed\n' })
+  expect(await readFile(join(path, 'a.txt'), 'utf8')).toBe('mine\n')
+  expect((await readdir(path)).sort()).toEqual(['a.txt', 'build'])
+  const undo = must(/slipway (restore \S+ \S+)/.exec(restored.stderr)?.[1], 'how to undo it').split(' ')
+  expect((await runCli(undo)).code).toBe(0)
+  expect(await readFile(join(path, 'user.txt'), 'utf8')).toBe('of the user\n')
+  await runCli(['run', 'go on', '--conversation', id])
+  expect(JSON.stringify(provider.requests.at(-1)?.messages)).toMatch(/restored the files[^"]*user\.txt/)
+  expect((await runCli(['restore', id, '0'.repeat(40)])).code).toBe(1)
+  expect((await runCli(['restore', id, '--', '--all'])).code).not.toBe(0)
 })

@@ -157,4 +157,22 @@ export function addRunControlCommands(slipway: Command, { context, outcome }: Ru
       const { forkCommand } = await import('../commands/run-control.ts')
       await forkCommand(context(), id, options)
     })
+  slipway
+    .command('checkpoints')
+    .description('list the stored states of the workspace, or show what changed after one of them')
+    .argument('<id>', 'id of the conversation')
+    .argument('[checkpoint]', 'id of a checkpoint')
+    .action(async (id: string, checkpoint?: string) => {
+      const { checkpointsCommand } = await import('../commands/checkpoints.ts')
+      await checkpointsCommand(context(), id, checkpoint)
+    })
+  slipway
+    .command('restore')
+    .description('restore the workspace to a checkpoint; what is there becomes a checkpoint first')
+    .argument('<id>', 'id of the conversation')
+    .argument('<checkpoint>', 'id of the checkpoint')
+    .action(async (id: string, checkpoint: string) => {
+      const { restoreCommand } = await import('../commands/checkpoints.ts')
+      await restoreCommand(context(), id, checkpoint)
+    })
 }

@@ -2,6 +2,7 @@ import type { RouteTable } from '../core/route.ts'
 import { subAgentRoutes } from './agents/sub-agent-routes.ts'
 import { toolRoutes } from './agents/tool-routes.ts'
 import { bashRoutes } from './bash/routes.ts'
+import { checkpointRoutes } from './conversations/checkpoint-routes.ts'
 import { eventRoutes } from './conversations/event-routes.ts'
 import { conversationRoutes } from './conversations/routes.ts'
 import { editorRoutes } from './editor/routes.ts'
@@ -46,4 +47,5 @@ export const agentServerRoutes = {
   ...editorRoutes,
   ...gatewayRoutes,
   ...repositoryConsentRoutes,
+  ...checkpointRoutes,
 } satisfies RouteTable

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { PluginLoadError } from '../../plugins/extensions.ts'
+import { isReadOnly } from '../../tools/calls/parse-call.ts'
 import { decideCommands, type RuleDecisions } from '../confirm/confirmation.ts'
 import {
   agentErrorEvent,
@@ -117,7 +118,10 @@ export class AgentLoop {
     const limitText = `Agent reached maximum iterations limit (${context.settings.current.max_iterations}).`
     const steps: Record<Step, () => Promise<unknown>> = {
       ask: () => append('ask', [statusUpdate('waiting_for_confirmation')]),
-      act: () => executePendingActions({ writer, runtime, rules, limit, monitor: deps.monitor }, signal),
+      act: async () => {
+        await this.#saveCheckpoint(runtime, signal)
+        await executePendingActions({ writer, runtime, rules, limit, monitor: deps.monitor }, signal)
+      },
       condense: () => condenseStep(scope, signal),
       conclude: () => conclude(scope, signal),
       stuck: () => append('stuck', [statusUpdate('stuck')]),
@@ -160,6 +164,21 @@ export class AgentLoop {
   #findLimit(): LimitFinding | undefined {
     const { settings, stats } = this.#context
     return checkLimits(settings.current.limits, stats)
+  }
+
+  /** Stores the files of the workspace before actions that may change them. */
+  async #saveCheckpoint({ checkpoints, tools }: AgentRuntime, signal: AbortSignal): Promise<void> {
+    const { id, deps, state, secrets } = this.#context
+    const actions = state.openActions()
+    const mayChange = actions.some(({ tool_name }) => {
+      const tool = tools.get(tool_name)
+      return tool !== undefined && !isReadOnly(tool)
+    })
+    const [first] = actions
+    if (checkpoints === undefined || first === undefined || !mayChange) return
+    const failure = await checkpoints.save(first.id, signal)
+    if (failure === undefined) return
+    deps.logLine('warn', 'checkpoints are off', { conversation: id, reason: secrets.redact(failure) })
   }
 
   async #waitForConsent({ repository }: AgentRuntime): Promise<void> {

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { AgentContext, CommandRule, HookConfig, Llm } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
 import { hasTaskTool, type TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
+import { WorkspaceCheckpoints } from '../../checkpoints/workspace-checkpoints.ts'
 import type { Model, ModelTool } from '../../llm/model.ts'
 import { ConversationExtensions, mergeHooks, mergeServers } from '../../plugins/extensions.ts'
 import { RepositoryAccess } from '../../repository/repository-access.ts'
@@ -36,6 +37,7 @@ interface RuntimeParts {
   readonly repository: RepositoryAccess
   readonly extensions: ConversationExtensions
   readonly tasks: TaskRunner | undefined
+  readonly checkpoints: WorkspaceCheckpoints | undefined
   readonly skills: SkillSet
   readonly tools: ReadonlyMap<string, Tool>
 }
@@ -50,6 +52,8 @@ export class AgentRuntime {
   readonly extensions: ConversationExtensions
   /** The tasks for other agents; undefined where none can be given. */
   readonly tasks: TaskRunner | undefined
+  /** The workspace before each step; undefined unless the server stores it. */
+  readonly checkpoints: WorkspaceCheckpoints | undefined
   skills: SkillSet
   tools: ReadonlyMap<string, Tool>
   model: Model
@@ -68,6 +72,7 @@ export class AgentRuntime {
     this.settings = settings
     this.extensions = extensions
     this.tasks = parts.tasks
+    this.checkpoints = parts.checkpoints
     this.workspace = toolContext.workspace
     this.skills = parts.skills
     this.tools = parts.tools
@@ -145,7 +150,14 @@ export class AgentRuntime {
     const tools = await openAgentTools(settings, toolContext)
     for (const issue of [...loaded.issues, ...repository.issues, ...extensions.issues])
       deps.logLine('warn', 'a file of the project was skipped', { conversation: id, issue })
-    const loadedParts = { ownHooks, repository, extensions, tasks, skills, tools }
+    const checkpoints = deps.hasCheckpoints
+      ? new WorkspaceCheckpoints({
+          workspace,
+          directory: join(directory, 'checkpoints'),
+          excluded: [...(deps.server?.directories ?? []), directory],
+        })
+      : undefined
+    const loadedParts = { ownHooks, repository, extensions, tasks, checkpoints, skills, tools }
     return new AgentRuntime({ context, settings, toolContext, ...loadedParts })
   }
 

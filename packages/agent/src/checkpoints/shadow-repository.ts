@@ -1,0 +1,226 @@
+import { constants } from 'node:fs'
+import { access, lstat, mkdir, rm, writeFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import { isWithin } from '@slipway/shared/fs'
+import type { Workspace } from '../workspace/workspace.ts'
+
+/** What a checkpoint may take; beyond it there is none. */
+export interface CheckpointLimits {
+  /** Files that are new or changed. */
+  readonly maxFiles: number
+  /** Larger files are left out. */
+  readonly maxFileBytes: number
+  /** Of all files that are new or changed. */
+  readonly maxBytes: number
+  /** Of all programs of one operation together. */
+  readonly timeoutMs: number
+}
+
+export const defaultLimits: CheckpointLimits = {
+  maxFiles: 200_000,
+  maxFileBytes: 20 * 1024 * 1024,
+  maxBytes: 1024 * 1024 * 1024,
+  timeoutMs: 30_000,
+}
+
+/** The workspace cannot be read or written as a tree of git; the message is for the user. */
+export class CheckpointError extends Error {
+  override readonly name = 'CheckpointError'
+}
+
+/** Most that is read from a program. */
+const maxOutputBytes = 256 * 1024 * 1024
+/** Files of one program: the pack that it writes is searched for each of them. */
+const filesPerProgram = 4000
+/** Files that are looked at concurrently. */
+const concurrentStats = 256
+/** Repositories within the workspace that are looked into. */
+const maxNestedRepositories = 200
+/** Nothing outside of the workspace and of the repository changes what is stored. */
+const environment = {
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_TERMINAL_PROMPT: '0',
+  GIT_OPTIONAL_LOCKS: '1',
+  LC_ALL: 'C',
+}
+const config = ['core.bare=false', 'core.hooksPath=/dev/null', 'core.fsmonitor=false', 'core.fsync=none']
+  .concat('core.compression=1', 'core.autocrlf=false', 'core.quotePath=false', 'index.version=4', 'gc.auto=0')
+  .flatMap((entry) => ['-c', entry])
+/** Stands above the attributes of the workspace: files are stored byte for byte. */
+const attributes = '* -text -eol -filter -ident -working-tree-encoding -export-subst\n'
+
+export type RunGit = (
+  args: readonly string[],
+  options?: { readonly input?: string; readonly env?: Readonly<Record<string, string>> },
+) => Promise<Buffer>
+
+/** The id of a tree, and the files that were left out of it. */
+export interface StoredTree {
+  readonly tree: string
+  readonly skipped: readonly string[]
+}
+
+/**
+ * A git repository outside of the workspace that stores its files as trees: all but ignored ones, those of
+ * repositories within it included. It reads no configuration of the workspace and runs none of its programs.
+ * Not safe for concurrent use.
+ */
+export class ShadowRepository {
+  readonly #workspace: Workspace
+  readonly #directory: string
+  readonly #excluded: readonly string[]
+  readonly #limits: CheckpointLimits
+
+  /** `excluded`: directories that are not stored, where they are in the workspace. */
+  constructor(options: {
+    readonly workspace: Workspace
+    readonly directory: string
+    readonly excluded: readonly string[]
+    readonly limits: CheckpointLimits
+  }) {
+    this.#workspace = options.workspace
+    this.#directory = options.directory
+    this.#excluded = options.excluded
+    this.#limits = options.limits
+  }
+
+  /** Creates it if needed. Rejects with CheckpointError without git. */
+  async open(): Promise<void> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 })
+    const git = this.session()
+    await git(['init', '-q', '--template='])
+    await mkdir(join(this.#directory, 'info'), { recursive: true })
+    const root = this.#workspace.directory
+    const inside = this.#excluded.filter((path) => isWithin(root, path) && path !== root)
+    const exclude = inside.map((path) => `/${relative(root, path).replace(/[\\*?[\s]/g, '\\$&')}/\n`).join('')
+    await writeFile(join(this.#directory, 'info/exclude'), exclude)
+    await writeFile(join(this.#directory, 'info/attributes'), attributes)
+    // A killed program leaves its lock.
+    await rm(join(this.#directory, 'index.lock'), { force: true })
+  }
+
+  /** Runs git; all programs of a session share the time limit. Rejects with CheckpointError. */
+  session(signal?: AbortSignal): RunGit {
+    const end = performance.now() + this.#limits.timeoutMs
+    return (args, options) => this.#git(args, { ...options, end, signal })
+  }
+
+  /**
+   * Stores the present files; returns the id of the tree and what was left out. `forced` paths are stored
+   * although they are ignored or large.
+   */
+  async writeTree(git: RunGit, forced: readonly string[] = []): Promise<StoredTree> {
+    const { maxFiles, maxBytes } = this.#limits
+    const changed = new Set(splitPaths(await git(['ls-files', '-z', '-o', '-m', '-d', '--exclude-standard'])))
+    await this.#addNested(changed, git)
+    for (const path of forced) changed.add(path)
+    if (changed.size > maxFiles)
+      throw new CheckpointError(`More than ${maxFiles} files are new or changed (${changed.size}).`)
+    const sorted = await this.#sortFiles([...changed], new Set(forced))
+    if (sorted.bytes > maxBytes)
+      throw new CheckpointError(`More than ${Math.round(maxBytes / 2 ** 20)} MiB are new or changed.`)
+    await this.#updateIndex(git, ['--force-remove'], sorted.removed)
+    await this.#updateIndex(git, ['--add', '--replace', '--remove'], sorted.added)
+    return { tree: text(await git(['write-tree'])), skipped: sorted.skipped }
+  }
+
+  /** Makes the files those of a tree; the index must be that of the present files. Ignored files stay. */
+  async checkOut(git: RunGit, tree: string): Promise<void> {
+    await git(['read-tree', '--reset', '-u', tree])
+  }
+
+  /** The paths of both lists: files of `target` that are there and not in `present`. */
+  async findUnsaved(git: RunGit, present: string, target: string): Promise<readonly string[]> {
+    const args = ['diff-tree', '-r', '-z', '--name-only', '--no-renames', '--diff-filter=A', present, target]
+    const paths = splitPaths(await git(args))
+    const { added } = await this.#sortFiles(paths, new Set(paths))
+    return added
+  }
+
+  /** A repository within the workspace is a name that ends with a slash, as long as nothing of it is stored. */
+  async #addNested(changed: Set<string>, git: RunGit): Promise<void> {
+    let count = 0
+    for (const path of changed) {
+      if (!path.endsWith('/')) continue
+      changed.delete(path)
+      if (++count > maxNestedRepositories) continue
+      // Its files are asked for with an empty index and our configuration, not with its own.
+      const location = ['-C', join(this.#workspace.directory, path), '--work-tree=.']
+      const list = ['ls-files', '-z', '-o', '--exclude-standard']
+      const env = { GIT_INDEX_FILE: join(this.#directory, 'no-index') }
+      for (const file of splitPaths(await git([...location, ...list], { env }))) changed.add(path + file)
+    }
+  }
+
+  async #sortFiles(paths: readonly string[], forced: ReadonlySet<string>) {
+    const { maxFileBytes } = this.#limits
+    const added: string[] = []
+    const removed: string[] = []
+    const skipped: string[] = []
+    let bytes = 0
+    const sort = async (path: string) => {
+      const file = join(this.#workspace.directory, path)
+      const stats = await lstat(file).catch(() => undefined)
+      if (stats === undefined || !(stats.isFile() || stats.isSymbolicLink())) return removed.push(path)
+      const isReadable =
+        !stats.isFile() ||
+        (await access(file, constants.R_OK).then(
+          () => true,
+          () => false,
+        ))
+      if (!isReadable || (stats.size > maxFileBytes && !forced.has(path))) {
+        skipped.push(path)
+        return removed.push(path)
+      }
+      bytes += stats.size
+      return added.push(path)
+    }
+    for (let at = 0; at < paths.length; at += concurrentStats)
+      await Promise.all(paths.slice(at, at + concurrentStats).map(sort))
+    return { added, removed, skipped, bytes }
+  }
+
+  async #updateIndex(git: RunGit, options: readonly string[], paths: readonly string[]): Promise<void> {
+    for (let at = 0; at < paths.length; at += filesPerProgram) {
+      const input = `${paths.slice(at, at + filesPerProgram).join('\0')}\0`
+      // Objects go to one pack of the program; single ones would be a file each.
+      await git(['-c', 'core.bigFileThreshold=1', 'update-index', ...options, '-z', '--stdin'], { input })
+    }
+  }
+
+  async #git(
+    args: readonly string[],
+    options: {
+      readonly input?: string
+      readonly env?: Readonly<Record<string, string>>
+      readonly end: number
+      readonly signal: AbortSignal | undefined
+    },
+  ): Promise<Buffer> {
+    const { end, signal, env, ...more } = options
+    const timeoutMs = Math.max(1, end - performance.now())
+    const location = [`--git-dir=${this.#directory}`, `--work-tree=${this.#workspace.directory}`]
+    const run = { ...more, timeoutMs, maxBytes: maxOutputBytes, env: { ...environment, ...env } }
+    const result = await this.#workspace.run('git', [...location, ...config, ...args], run, signal)
+    if (result.isTimedOut || signal?.aborted) await rm(join(this.#directory, 'index.lock'), { force: true })
+    if (result.isTimedOut)
+      throw new CheckpointError(
+        `The workspace is too large: it took more than ${this.#limits.timeoutMs / 1000} seconds.`,
+      )
+    if (result.exitCode === 0 && !result.isTruncated) return result.stdout
+    const reason = result.isTruncated ? 'too much output' : result.stderr.toString().trim().slice(0, 500)
+    throw new CheckpointError(`git failed: ${reason}`)
+  }
+}
+
+export function text(output: Buffer): string {
+  return output.toString().trim()
+}
+
+function splitPaths(output: Buffer): string[] {
+  return output
+    .toString()
+    .split('\0')
+    .filter((path) => path !== '')
+}

@@ -1,0 +1,39 @@
+import type { CommandContext } from '../context/command-context.ts'
+import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
+import { print, printNote, printResult, table } from '../output/terminal.ts'
+
+/** Lists the checkpoints of a conversation's workspace, or shows what changed after one of them. */
+export async function checkpointsCommand(
+  { client, isJson, signal }: CommandContext,
+  id: string,
+  checkpoint_id: string | undefined,
+): Promise<void> {
+  const params = { conversation_id: id }
+  if (checkpoint_id !== undefined) {
+    const diff = await client.call('getCheckpointDiff', { params: { ...params, checkpoint_id }, signal })
+    await printResult(isJson, diff, sanitizeLines(diff.patch.trimEnd()).join('\n'))
+    if (diff.is_truncated) printNote(`The changes of ${diff.total} files are too long to show all of them.`)
+    return
+  }
+  const list = await client.call('listCheckpoints', { params, signal })
+  if (list.off_reason !== null) printNote(`No more are made: ${sanitizeLine(list.off_reason)}`)
+  if (isJson) return await print(`${JSON.stringify(list)}\n`)
+  if (list.items.length === 0) return printNote('There is no checkpoint yet.')
+  const rows = list.items.map(({ id, kind, event_id, timestamp }) => {
+    const time = sanitizeLine(timestamp).slice(0, 19).replace('T', ' ')
+    return [id, time, kind === 'step' ? 'before a step' : 'before a restore', event_id ?? '']
+  })
+  await print(table(rows, [41, 20, 17], ['ID', 'TIME', 'KIND', 'EVENT']))
+}
+
+/** Restores the workspace of a conversation to a checkpoint. */
+export async function restoreCommand(
+  { client, isJson, signal }: CommandContext,
+  id: string,
+  checkpoint_id: string,
+): Promise<void> {
+  const params = { conversation_id: id, checkpoint_id }
+  const done = await client.call('restoreCheckpoint', { params, signal })
+  await printResult(isJson, done, `${done.total} files changed`)
+  printNote(`Undo with: slipway restore ${id} ${done.saved.id}`)
+}
