@@ -1,4 +1,4 @@
-import { readdir, readFile, readlink } from 'node:fs/promises'
+import { open, readdir, readFile, readlink } from 'node:fs/promises'
 
 /** Sends a signal to a process group; does nothing when the group is gone. */
 export function killProcessGroup(pid: number | undefined, signal: NodeJS.Signals = 'SIGKILL'): void {
@@ -14,13 +14,14 @@ export async function foregroundProcessGroup(leader: number): Promise<number | u
 interface BlockingSyscalls {
   readonly read: number
   readonly select: readonly number[]
+  readonly poll: readonly number[]
   readonly epoll: readonly number[]
 }
 
-/** Numbers of the system calls that wait: `read`, `select` on file 0 alone, and those for an epoll set. */
+/** Numbers of the system calls that wait: `read`, `select` on file 0 alone, and those for several files. */
 const blockingSyscalls: Readonly<Record<string, BlockingSyscalls>> = {
-  x64: { read: 0, select: [23, 270], epoll: [232, 281, 441] },
-  arm64: { read: 63, select: [72], epoll: [22, 441] },
+  x64: { read: 0, select: [23, 270], poll: [7, 271], epoll: [232, 281, 441] },
+  arm64: { read: 63, select: [72], poll: [73], epoll: [22, 441] },
 }
 
 /**
@@ -52,22 +53,48 @@ async function isReadingTerminal(pid: number): Promise<boolean> {
 }
 
 /**
- * Whether a program with an event loop, such as Node, waits for terminal input and has nothing else to do:
- * its epoll set has the terminal and no sockets, and none of its threads runs.
+ * Whether a program that waits for several files, such as the event loop of Node, waits for terminal input and
+ * has nothing else to do: the terminal is among the files and no socket, and none of its threads runs.
  */
 async function isPollingTerminal(pid: number): Promise<boolean> {
+  const files = await polledFiles(pid)
+  const targets = await Promise.all(files.map((file) => openFile(pid, file)))
+  if (!targets.some(isTerminal) || targets.some((target) => target.startsWith('socket:'))) return false
+  return !(await hasRunningThread(pid))
+}
+
+/** The files whose input a program waits for in `poll` or with an epoll set; for the set also its sockets. */
+async function polledFiles(pid: number): Promise<readonly number[]> {
   const syscall = await readFile(`/proc/${pid}/syscall`, 'latin1').catch(() => '')
-  const [number, firstArgument = ''] = syscall.split(' ')
-  if (!blockingSyscalls[process.arch]?.epoll.some((epoll) => number === String(epoll))) return false
-  const info = await readFile(`/proc/${pid}/fdinfo/${Number(firstArgument)}`, 'latin1').catch(() => '')
-  let hasTerminal = false
-  for (const [, file, events = '0'] of info.matchAll(/^tfd:\s*(\d+)\s+events:\s*([0-9a-f]+)/gm)) {
-    const target = await openFile(pid, Number(file))
-    if (target.startsWith('socket:')) return false
-    const isForReading = (Number.parseInt(events, 16) & 1) === 1
-    if (isForReading && isTerminal(target)) hasTerminal = true
+  const [number, first = '', second = ''] = syscall.split(' ')
+  const syscalls = blockingSyscalls[process.arch]
+  if (syscalls?.poll.some((poll) => number === String(poll)))
+    return await readPollSet(pid, Number(first), Number(second))
+  if (!syscalls?.epoll.some((epoll) => number === String(epoll))) return []
+  const info = await readFile(`/proc/${pid}/fdinfo/${Number(first)}`, 'latin1').catch(() => '')
+  const entries = [...info.matchAll(/^tfd:\s*(\d+)\s+events:\s*([0-9a-f]+)/gm)]
+  const isRead = ([, , events = '0']: readonly string[]) => (Number.parseInt(events, 16) & 1) === 1
+  const targets = await Promise.all(entries.map(([, file]) => openFile(pid, Number(file))))
+  // A socket counts for whatever it is waited for.
+  const counted = entries.filter((entry, at) => isRead(entry) || targets[at]?.startsWith('socket:'))
+  return counted.map(([, file]) => Number(file))
+}
+
+/** Files that `poll` waits to read from: an array of `int fd; short events; short revents` in its memory. */
+async function readPollSet(pid: number, address: number, count: number): Promise<readonly number[]> {
+  if (count === 0 || count > 1024 || !Number.isSafeInteger(address)) return []
+  const memory = await open(`/proc/${pid}/mem`).catch(() => undefined)
+  try {
+    const set = Buffer.alloc(count * 8)
+    const { bytesRead = 0 } = (await memory?.read(set, 0, set.length, address).catch(() => undefined)) ?? {}
+    if (bytesRead < set.length) return []
+    return [...Array(count).keys()].flatMap((at) => {
+      const file = set.readInt32LE(at * 8)
+      return file >= 0 && (set.readInt16LE(at * 8 + 4) & 1) === 1 ? [file] : []
+    })
+  } finally {
+    await memory?.close()
   }
-  return hasTerminal && !(await hasRunningThread(pid))
 }
 
 async function hasRunningThread(pid: number): Promise<boolean> {
