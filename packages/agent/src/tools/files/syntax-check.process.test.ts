@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { beforeEach, expect, test, vi } from 'vitest'
+import { Workspace } from '../../workspace/workspace.ts'
 import { ToolFixtures } from '../testing/fixtures.ts'
 import { openEdit, openWriteFile } from './edit.ts'
 import { openFileEditor } from './file-editor.ts'
@@ -18,14 +19,19 @@ beforeEach(async () => {
 const check = (path: string, before: string | undefined, after: string) =>
   brokenSyntax(path, { before, after }, fixtures.context.workspace)
 
-const hasPython = (() => {
+/** With a PATH of the system, or with that of this process. */
+function isInstalled(command: string, path = process.env.PATH ?? ''): boolean {
   try {
-    execFileSync('python3', ['-c', ''], { env: { PATH: '/usr/local/bin:/usr/bin:/bin' } })
+    execFileSync('bash', ['-c', `${command} </dev/null`], {
+      env: { ...process.env, PATH: path },
+      stdio: 'ignore',
+    })
     return true
   } catch {
     return false
   }
-})()
+}
+const hasPython = isInstalled("python3 -c ''", '/usr/local/bin:/usr/bin:/bin')
 
 /** A parser on a loaded machine may not answer in time; then nothing is said, and the check is repeated. */
 async function firstIssue(path: string, before: string | undefined, after: string): Promise<string> {
@@ -54,6 +60,36 @@ test.skipIf(!hasPython)('a.py: what a change broke is said with its line', async
   const before = 'if a:\n\tb()\n'
   expect(await firstIssue('a.py', before, `${before}        c()\n`)).toMatch(/line 3: .*tab|line 3/)
   expect(await check('a.py', 'f(', 'g(')).toBe('')
+})
+
+/** With the programs of this machine; the fixtures know only those of the system. */
+async function checkInstalled(path: string, before: string | undefined, after: string, rounds = 30) {
+  const env = Object.fromEntries(['PATH', 'HOME'].map((name) => [name, process.env[name] ?? '']))
+  await using workspace = await Workspace.open({ directory: fixtures.directory, env })
+  for (let round = 0; round < rounds; round++) {
+    const issue = await brokenSyntax(path, { before, after }, workspace)
+    if (issue !== '') return issue
+  }
+  return ''
+}
+
+test.skipIf(!isInstalled('gofmt -l'))('a.go: what a change broke is said with its line', async () => {
+  const before = 'package main\n\nfunc main() {\n\tx := 1\n\t_ = x\n}\n'
+  const after = before.replace('x := 1', 'x := (')
+  expect(await checkInstalled('a.go', before, after)).toMatch(/a\.go is broken now: line [45]: .*expected/)
+  expect(await checkInstalled('a.go', undefined, after)).toMatch(/broken now/)
+  expect(await checkInstalled('a.go', after, after, 1)).toBe('')
+  expect(await checkInstalled('a.go', after, before, 1)).toBe('')
+})
+
+test.skipIf(!isInstalled('rustfmt'))('a.rs: what a change broke is said with its line', async () => {
+  const before = 'mod other;\n\nfn main() {\n  let x   = other::f();\n}\n'
+  const after = before.replace('other::f()', '')
+  // rustup would install it.
+  await writeFile(fixtures.path('rust-toolchain.toml'), '[toolchain]\nchannel = "0.0.1"\n')
+  expect(await checkInstalled('a.rs', before, after)).toMatch(/a\.rs is broken now: line 4: expected expr/)
+  expect(await checkInstalled('a.rs', after, after, 1)).toBe('')
+  expect(await checkInstalled('a.rs', after, before, 1)).toBe('')
 })
 
 test.each([

@@ -21,13 +21,15 @@ const checks: Readonly<Record<string, Check>> = {
   '.mjs': scriptIssue,
   '.cjs': scriptIssue,
   '.py': pythonIssue,
+  '.go': goIssue,
+  '.rs': rustIssue,
   '.sh': shellIssue,
   '.bash': shellIssue,
 }
 
 /**
- * What a change broke in the syntax of a JSON, YAML, TypeScript, JavaScript, Python or shell file, as a line
- * for the model; empty when nothing did, when the text was broken before, and without a parser that answers
+ * What a change broke in the syntax of a JSON, YAML, TypeScript, JavaScript, Python, Go, Rust or shell file, as
+ * a line for the model; empty when nothing did, when the text was broken before, and without a parser that answers
  * within a second. `before`: undefined for a new file.
  */
 export async function brokenSyntax(
@@ -96,6 +98,22 @@ except ValueError:
 
 async function pythonIssue(text: string, workspace: Workspace): Promise<string | undefined | null> {
   return await programIssue('python3', ['-I', '-S', '-c', pythonProgram], text, workspace)
+}
+
+async function goIssue(text: string, workspace: Workspace): Promise<string | undefined | null> {
+  const { exitCode, stderr } = await workspace.run('gofmt', ['-e', '-l'], { input: text, timeoutMs })
+  if (exitCode === 0) return undefined
+  const [, line, message] = /^<standard input>:(\d+):\d+: (.*)$/m.exec(stderr.toString()) ?? []
+  return message === undefined ? null : `line ${line}: ${message}`
+}
+
+async function rustIssue(text: string, workspace: Workspace): Promise<string | undefined | null> {
+  // In a workspace, rustup would install the toolchain that its files name.
+  const options = { input: text, timeoutMs, cwd: '/' }
+  const { exitCode, stderr } = await workspace.run('rustfmt', ['--edition', '2021'], options)
+  if (exitCode === 0) return undefined
+  const [, message, line] = /^error: (.*)\n\s*--> <stdin>:(\d+)/m.exec(stderr.toString()) ?? []
+  return message === undefined ? null : `line ${line}: ${message}`
 }
 
 async function shellIssue(text: string, workspace: Workspace): Promise<string | undefined | null> {
