@@ -20,6 +20,7 @@ const loadFactory: Readonly<Record<string, () => Promise<ToolFactory>>> = {
   think: async () => (await import('./core/builtin.ts')).openThink,
   apply_patch: async () => (await import('./patch/apply-patch.ts')).openApplyPatch,
   background_terminal: async () => (await import('./terminal/background.ts')).openBackgroundTerminal,
+  web_fetch: async () => (await import('./web/web-fetch.ts')).openWebFetch,
   task_tool_set: async () => (await import('./tasks/task.ts')).openTask,
 }
 
@@ -43,6 +44,7 @@ const aliases: ReadonlyMap<string, string> = new Map([
   ...toolKinds.map((kind) => [kind, toolName(kind)] as const),
   ['ApplyPatchTool', 'apply_patch'],
   ['BackgroundTerminalTool', 'background_terminal'],
+  ['WebFetchTool', 'web_fetch'],
   ['TaskTool', 'task_tool_set'],
   ['TaskToolSet', 'task_tool_set'],
 ])

@@ -240,6 +240,8 @@ const optIns = {
     'A conversation whose agent was given this tool has ApplyPatchTool among its tools, and actions and observations of the kinds ApplyPatchAction and ApplyPatchObservation.',
   background_terminal:
     'A conversation whose agent was given this tool has BackgroundTerminalTool among its tools, and actions and observations of the kinds BackgroundTerminalAction and BackgroundTerminalObservation.',
+  web_fetch:
+    'A conversation whose agent was given this tool has WebFetchTool among its tools, and actions and observations of the kinds WebFetchAction and WebFetchObservation.',
   'import?unknown=keep':
     'Events of other versions and kinds are stored and served as they came. Only kind, id and timestamp are looked at.',
 }

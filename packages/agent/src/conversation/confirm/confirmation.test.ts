@@ -5,6 +5,7 @@ import {
   type ConfirmationPolicy,
   compareRisk,
   confirmationPolicy,
+  must,
   type SecurityRisk,
   securityAnalyzer,
 } from '@slipway/protocol'
@@ -166,6 +167,17 @@ test('a command in a terminal of its own has the risk that it has in the termina
   expect(await risk({ command: 'ls' })).toBe('LOW')
   expect(await risk({ operation: 'list' })).toBe('LOW')
   expect(await risk({ command: 'ls' }, { isOverBudget: true })).toBe('HIGH')
+})
+
+test('fetching a page is MEDIUM for the pattern analyzer', async () => {
+  const [tool] = (
+    await openTools({ specs: [{ name: 'web_fetch', params: {} }], defaults: [], context: workbench.context })
+  ).values()
+  const action = { kind: 'WebFetchAction', url: 'https://example.test' } as unknown as Action
+  const analyzer = securityAnalyzer.parse({ kind: 'PatternSecurityAnalyzer' })
+  expect(await assess(analyzer, { tool: must(tool, 'the tool'), action, predictedRisk: 'LOW' })).toBe(
+    'MEDIUM',
+  )
 })
 
 test('an ensemble returns the highest risk, or UNKNOWN if that propagates', async () => {
