@@ -39,7 +39,11 @@ let commit = ''
 
 beforeAll(async () => {
   await createRepository()
-  const env = { SLIPWAY_SESSION_API_KEY: 'fuzz-key', HOME: join(fuzzDirectory, 'home') }
+  const env = {
+    SLIPWAY_SESSION_API_KEY: 'fuzz-key',
+    SLIPWAY_CHECKPOINTS: 'true',
+    HOME: join(fuzzDirectory, 'home'),
+  }
   const started = await startAgentServer(join(fuzzDirectory, 'data'), env)
   stop = started.stop
   server = { url: started.url, headers: { 'x-session-api-key': 'fuzz-key' } }
