@@ -106,24 +106,20 @@ wireCase(
   },
 )
 
-wireCase(
-  'POST /api/conversations',
-  'sends the first message and runs it, with and without `run`',
-  async () => {
-    for (const run of [undefined, true, false]) {
-      const message = {
-        role: 'user',
-        content: [{ type: 'text', text: 'Go.' }],
-        ...(run === undefined ? {} : { run }),
-      }
-      const made = await wire.requestOrThrow<ConversationInfo>('POST', '/api/conversations', {
-        body: request({ initial_message: message }),
-      })
-      await wire.driver.waitUntilIdle(made.id)
-      expect((await getInfo(made.id)).execution_status).toBe('finished')
+wireCase('POST /api/conversations', 'sends the first message and runs it unless `run` is false', async () => {
+  for (const run of [undefined, true, false]) {
+    const message = {
+      role: 'user',
+      content: [{ type: 'text', text: 'Go.' }],
+      ...(run === undefined ? {} : { run }),
     }
-  },
-)
+    const made = await wire.requestOrThrow<ConversationInfo>('POST', '/api/conversations', {
+      body: request({ initial_message: message }),
+    })
+    await wire.driver.waitUntilIdle(made.id)
+    expect((await getInfo(made.id)).execution_status).toBe(run === false ? 'idle' : 'finished')
+  }
+})
 
 wireCase('POST /api/conversations', 'refuses an invalid request with 4xx and the location', async () => {
   const bad: readonly [object, number][] = [

@@ -245,19 +245,28 @@ wireCase(
     const { id } = await wire.createIdle()
     await using client = openSocket(id)
     await client.waitUntil((events) => events.some(isSnapshot))
-    const bad = ['{', '5', '{"role":"user","content":7}', '{"role":"assistant","content":"x"}']
-    for (const [n, frame] of bad.entries()) {
+    const bad = [
+      ['{', 'JSONDecodeError', /JSON/],
+      ['5', 'ValidationError', /role/],
+      ['[1,2]', 'ValidationError', /role/],
+      ['{}', 'ValidationError', /role/],
+      ['{"content":"x"}', 'ValidationError', /role/],
+      ['{"kind":"PauseEvent"}', 'ValidationError', /role/],
+      ['{"role":"user","content":7}', 'ValidationError', /content/],
+      ['{"role":"wizard","content":[]}', 'ValidationError', /role/],
+      ['{"role":"assistant","content":[]}', 'AssertionError', /^Only user messages are allowed/],
+      ['{"role":"system","content":"x"}', 'AssertionError', /^Only user messages are allowed/],
+    ] as const
+    for (const [n, [frame, code, detail]] of bad.entries()) {
       client.socket.send(frame)
-      await client.waitUntil(
-        (events) => events.filter(({ kind }) => kind.endsWith('ErrorEvent')).length === n + 1,
+      const events = await client.waitUntil(
+        (all) => all.filter(({ kind }) => kind.endsWith('ErrorEvent')).length === n + 1,
       )
+      const expected = { source: 'environment', code, detail: expect.stringMatching(detail) }
+      expect([frame, events.at(-1)]).toMatchObject([frame, expected])
     }
-    expect(client.events().at(-1)).toMatchObject({
-      source: 'environment',
-      code: expect.any(String),
-      detail: expect.any(String),
-    })
     expect(await wire.driver.getEvents(id)).toEqual([])
+    expect((await wire.driver.getInfo(id)).execution_status).toBe('idle')
     expect(client.socket.readyState).toBe(WebSocket.OPEN)
   },
 )

@@ -75,7 +75,13 @@ test('navigation to an unknown event, and during a run, is refused', async () =>
     })
   const imported = await api.import('{"kind":"PauseEvent","id":"p"}\n')
   expect((await driver.post(imported, 'navigate', { event_id: 'p' })).status).toBe(409)
-  expect((await driver.post(id, 'navigate')).body).toMatchObject({ leaf_event_id: null })
+  const leaf = (await driver.getInfo(id)).leaf_event_id
+  expect(await driver.post(id, 'navigate')).toMatchObject({
+    status: 422,
+    body: { detail: [{ loc: ['body'], type: 'missing' }] },
+  })
+  expect((await driver.getInfo(id)).leaf_event_id).toBe(leaf)
+  expect((await driver.post(id, 'navigate', {})).body).toMatchObject({ leaf_event_id: null })
 })
 
 test('pending actions are answered before the branch is left, and are not executed after a return', async () => {
@@ -195,7 +201,7 @@ test.each([
   client.socket.on('open', () => client.socket.send('no json'))
   const events = await client.waitUntil((seen) => seen.length >= 2)
   expect(events.map(eventLabel).slice(0, 1)).toEqual(['full_state'])
-  expect(events[1]).toMatchObject({ kind, code: 'ValidationError' })
+  expect(events[1]).toMatchObject({ kind, code: 'JSONDecodeError' })
   expect(await driver.getEvents(body.id)).toEqual([])
 })
 
@@ -278,6 +284,24 @@ test('before a sandbox is frozen, runs are paused and their steps complete', asy
   const [result] = (await own.driver.getEvents(id)).filter(({ kind }) => kind === 'ObservationEvent')
   expect(JSON.stringify(result)).toContain('whole')
 })
+
+test('before a sandbox is frozen, calls of models are cancelled and long tools are interrupted', async () => {
+  await using own = await OwnAgentServer.open()
+  const thinking = await own.driver.createScripted([{ text: 'Too late.', delay_ms: 600_000 }])
+  const working = await own.driver.createScripted([bashStep('sleep 600'), finishStep()])
+  await own.driver.waitForEvent(working.id, ({ kind }) => kind === 'ActionEvent')
+  const began = Date.now()
+  const answer = await own.api.fetch('/api/conversations/prepare-for-sandbox-pause', { method: 'POST' })
+  expect(answer.status).toBe(204)
+  // Callers wait 10 seconds and freeze the sandbox then.
+  expect(Date.now() - began).toBeLessThan(30_000)
+  for (const { id } of [thinking, working]) {
+    expect((await own.driver.getInfo(id)).execution_status).toBe('paused')
+    expect((await own.driver.getEvents(id)).map(({ kind }) => kind)).toContain('PauseEvent')
+  }
+  const kinds = (await own.driver.getEvents(working.id)).map(({ kind }) => kind)
+  expect(kinds.filter((kind) => kind === 'AgentErrorEvent')).toHaveLength(1)
+}, 120_000)
 
 test('with a large agent the snapshot comes first, each frame is below 1 MiB, and a run ends with status and snapshot', async () => {
   const secrets = Object.fromEntries(Array.from({ length: 8_000 }, (_, at) => [`NAME_${at}`, `value-${at}`]))

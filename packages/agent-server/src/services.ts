@@ -157,6 +157,7 @@ export async function openServices(options: ServicesOptions) {
       commandRules: config.commandRules,
       hasCheckpoints: config.hasCheckpoints,
       maxConcurrentRuns: config.maxConcurrentRuns,
+      queuesRuns: config.queuesRuns,
       idleMs: config.conversationIdleMs,
     }),
   )
@@ -205,7 +206,12 @@ export async function openServices(options: ServicesOptions) {
     ...editorHandlers(),
     ...bashHandlers({ bash }),
     ...gatewayHandlers({
-      gateway: new Gateway({ createDeps, llmProfiles, directory: join(dataDirectory, 'gateway') }),
+      gateway: new Gateway({
+        createDeps,
+        llmProfiles,
+        readConfirmation: () => settings.getConfirmation(),
+        directory: join(dataDirectory, 'gateway'),
+      }),
       heartbeatMs: config.heartbeatMs,
     }),
     ...gitHandlers({ reader: new GitReader(environment) }),

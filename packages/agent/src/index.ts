@@ -16,7 +16,11 @@ export type { Conversation } from './conversation/conversation.ts'
 export { finalResponse, findNewestMessage } from './conversation/events/final-response.ts'
 export { type TransientUpdate, TransientUpdates } from './conversation/events/transient-updates.ts'
 export { type LoadedHooks, loadHooks } from './conversation/hooks/config.ts'
-export type { ConversationDeps, ConversationStore } from './conversation/runtime/deps.ts'
+export {
+  type ConversationDeps,
+  type ConversationStore,
+  runLimitProblem,
+} from './conversation/runtime/deps.ts'
 export type { MonitoredWork, RunMonitor, WorkOutcome } from './conversation/runtime/instrumentation.ts'
 export { type Branch, readBranch } from './conversation/state/branch.ts'
 export type { ResolvedSettings } from './conversation/state/resolved-settings.ts'

@@ -38,6 +38,7 @@ export const environmentSchema = z.object({
   OH_SECRET_KEY: z.string().min(16).optional(),
   SLIPWAY_CONFIRMATION_DEADLINE_SECONDS: numberSetting(0, 2_000_000, 0),
   SLIPWAY_MAX_CONCURRENT_RUNS: numberSetting(1, 100_000, 100),
+  SLIPWAY_QUEUE_RUNS: z.stringbool().default(false),
   SLIPWAY_CONVERSATION_IDLE_SECONDS: numberSetting(1, 2_000_000, 1_200),
   SLIPWAY_TOOL_ENVIRONMENT: listSetting,
   SLIPWAY_MAX_PROFILES: numberSetting(1, 10_000, 50),
@@ -96,6 +97,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Undefined: confirmations wait without a limit. */
     confirmationDeadlineMs: positiveMs(values.SLIPWAY_CONFIRMATION_DEADLINE_SECONDS),
     maxConcurrentRuns: values.SLIPWAY_MAX_CONCURRENT_RUNS,
+    /** Runs above that limit wait for their turn; otherwise their requests are refused. */
+    queuesRuns: values.SLIPWAY_QUEUE_RUNS,
     conversationIdleMs: values.SLIPWAY_CONVERSATION_IDLE_SECONDS * 1000,
     /** All variables of tool processes; no setting of the server is among them. */
     toolEnvironment: buildToolEnvironment(env, values.SLIPWAY_TOOL_ENVIRONMENT),

@@ -71,7 +71,7 @@ export class ConversationInfoReader {
       leaf_event_id: leaf[0]?.id ?? null,
       stats: stats.toJSON(),
       secret_registry: { secret_sources: request.secret_sources ?? {} },
-      agent_state: {},
+      agent_state: options.loaded?.isRunQueued ? { run_queued: true } : {},
       hook_config: request.hook_config ?? null,
       title: record.title,
       metrics: combineMetrics(stats),

@@ -32,7 +32,7 @@ export interface CreateConversationDeps extends StartSettingsDeps {
 
 /**
  * Creates a conversation and its working directory (a git repository unless it is in one), or returns the
- * existing one of the id unchanged. Stores and runs the initial message.
+ * existing one of the id unchanged. Stores the initial message and runs it unless it says otherwise.
  */
 export async function createConversation(
   deps: CreateConversationDeps,
@@ -44,6 +44,7 @@ export async function createConversation(
   const { conversation_id: id = randomUUID(), tags = {}, parent_conversation_id } = input
   const [existing] = await storage.conversations.get([id])
   if (existing !== undefined) return { record: await sendInitialMessage(deps, existing), created: false }
+  registry.assertRunSlotFree()
   if (parent_conversation_id !== undefined) await assertParentExists(storage, parent_conversation_id, id)
   const resolved = await resolveStartSettings(deps, { ...input, repository_consent: undefined })
   const settings = await prepareWorkspace(
@@ -75,7 +76,7 @@ async function sendInitialMessage(
   const message = conversation.settings.initial_message
   // Settings sealed with another key cannot be used.
   if (message === undefined) return record
-  await conversation.send({ ...message, run: true }, deriveEventId(record.id, 'initial', ''))
+  await conversation.send(message, deriveEventId(record.id, 'initial', ''))
   const [current = record] = await storage.conversations.get([record.id])
   return current
 }

@@ -6,10 +6,11 @@ import {
   loadOpenModel,
   openConversation,
   type ResolvedSettings,
+  runLimitProblem,
   TransientUpdates,
 } from '@slipway/agent'
 import { type ExecutionStatus, type Llm, type LogFunction, Problem } from '@slipway/protocol'
-import { Semaphore } from '@slipway/shared/async'
+import { raceAbort, Semaphore } from '@slipway/shared/async'
 import type { Cipher, ConversationRecord, EventLog, Storage } from '@slipway/storage'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
 import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.ts'
@@ -24,6 +25,8 @@ import {
 } from './stored-request.ts'
 import { readTask, TaskConversations } from './task-conversations.ts'
 
+/** Tools that run when a sandbox is about to be paused may go on for so long. */
+const pauseMs = 4_000
 /** Longest interval between two sweeps for idle conversations. */
 const maxSweepIntervalMs = 30_000
 const sealedWithOtherKeyText =
@@ -32,7 +35,6 @@ const sealedWithOtherKeyText =
 interface ConversationRegistryOptions
   extends Omit<
     ConversationDeps,
-    | 'acquireRunSlot'
     | 'childConversations'
     | 'findProfile'
     | 'homeDirectory'
@@ -40,6 +42,7 @@ interface ConversationRegistryOptions
     | 'logLine'
     | 'openModel'
     | 'resolveServerSecret'
+    | 'runSlots'
   > {
   readonly storage: Storage
   readonly cipher: Cipher
@@ -50,14 +53,18 @@ interface ConversationRegistryOptions
   readonly events?: EventLog
   readonly log: LogFunction
   readonly homeDirectory: string | undefined
-  /** Limit of concurrent runs; more wait for their turn. */
+  /** Limit of concurrent runs. */
   readonly maxConcurrentRuns: number
+  /** Requests above that limit wait for their turn; otherwise they are refused. */
+  readonly queuesRuns: boolean
   /** An unused idle conversation is closed after this time. */
   readonly idleMs: number
 }
 
 interface LoadedConversation {
   readonly opening: Promise<Conversation>
+  /** Once it is open. */
+  conversation?: Conversation
   lastUsedAt: number
 }
 
@@ -84,6 +91,7 @@ export class ConversationRegistry implements AsyncDisposable {
       log,
       homeDirectory,
       maxConcurrentRuns,
+      queuesRuns,
       idleMs,
       ...deps
     } = options
@@ -97,11 +105,21 @@ export class ConversationRegistry implements AsyncDisposable {
       ...(homeDirectory === undefined ? {} : { homeDirectory }),
       findProfile: (name) => profiles.resolve(name),
       ...(secrets === undefined ? {} : { resolveServerSecret: (url) => readServerSecret(secrets, url) }),
-      // An aborted run gets no slot and ends by itself.
-      acquireRunSlot: (signal) => runSlots.acquire(signal).catch(() => () => undefined),
+      runSlots: {
+        isQueued: queuesRuns,
+        tryAcquire: () => runSlots.tryAcquire(),
+        // An aborted run gets no slot and ends by itself.
+        acquire: (signal) => runSlots.acquire(signal).catch(() => () => undefined),
+      },
       childConversations: this.tasks,
     }
     this.#sweepTimer = setInterval(() => void this.#closeIdle(), Math.min(maxSweepIntervalMs, idleMs)).unref()
+  }
+
+  /** A Problem `too_many` when requests to run are refused at the moment. */
+  assertRunSlotFree(): void {
+    const { queuesRuns, maxConcurrentRuns } = this.#options
+    if (!queuesRuns && this.runSlots.active >= maxConcurrentRuns) throw runLimitProblem()
   }
 
   get loadedCount(): number {
@@ -145,7 +163,8 @@ export class ConversationRegistry implements AsyncDisposable {
     const loaded: LoadedConversation = { opening, lastUsedAt: Date.now() }
     this.#loaded.set(record.id, loaded)
     opening.then(
-      () => {
+      (conversation) => {
+        loaded.conversation = conversation
         // The idle time starts after the opening, however long that took.
         loaded.lastUsedAt = Date.now()
       },
@@ -198,19 +217,27 @@ export class ConversationRegistry implements AsyncDisposable {
     await closed
   }
 
-  /** Pauses all runs and waits until they are idle or the signal aborts. Their events are durable then. */
+  /**
+   * Pauses all runs and waits until they are idle or the signal aborts. Their events are durable then. A call
+   * of a model is interrupted at once, tools that take long after some seconds.
+   */
   async pauseAll(signal: AbortSignal): Promise<void> {
-    const { promise: aborted, resolve } = Promise.withResolvers<void>()
-    signal.addEventListener('abort', () => resolve(), { once: true })
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(pauseMs)])
     for (;;) {
       const loaded = await Promise.all([...this.#loaded.keys()].map((id) => this.peek(id)))
-      const running = loaded.filter((conversation) => conversation?.isRunning)
+      const running = loaded
+        .filter((conversation) => conversation !== undefined)
+        .filter((one) => one.isRunning)
       if (running.length === 0 || signal.aborted) return
-      const pausing = running.map(async (conversation) => {
-        await conversation?.pause()
-        await conversation?.waitUntilIdle()
+      const stopping = running.map(async (conversation) => {
+        const waitUntilIdle = () => raceAbort(conversation.waitUntilIdle(), deadline).catch(() => undefined)
+        await conversation.pause()
+        if (conversation.state.openActions().length > 0) await waitUntilIdle()
+        if (conversation.isRunning) await conversation.interrupt()
+        await waitUntilIdle()
       })
-      await Promise.race([Promise.all(pausing), aborted])
+      await Promise.all(stopping)
+      if (deadline.aborted) return
     }
   }
 
@@ -219,7 +246,7 @@ export class ConversationRegistry implements AsyncDisposable {
     for (const record of await this.#listByStatus('waiting_for_confirmation')) {
       const conversation = await this.load(record).catch(() => undefined)
       if (conversation?.awaitedConsent !== consentId) continue
-      await conversation.run().catch((error: unknown) => {
+      await conversation.run({ waitsForSlot: true }).catch((error: unknown) => {
         // Another request has continued it.
         if (!(error instanceof Problem && error.code === 'conflict')) throw error
       })
@@ -287,7 +314,7 @@ export class ConversationRegistry implements AsyncDisposable {
             : await profiles.resolve(settings.title_llm_profile),
       },
     }
-    const deps = { ...this.#deps, openModel: await loadOpenModel(), ...this.#runSlotFor(record) }
+    const deps = { ...this.#deps, openModel: await loadOpenModel(), ...this.#runSlotsFor(record) }
     const transientUpdates = this.transientUpdates(id)
     return await openConversation({
       id,
@@ -303,14 +330,13 @@ export class ConversationRegistry implements AsyncDisposable {
    * A conversation that runs a task uses the run slot of its waiting parent: with its own, both could
    * deadlock.
    */
-  #runSlotFor(record: ConversationRecord): Pick<ConversationDeps, 'acquireRunSlot'> {
-    const { acquireRunSlot } = this.#deps
-    if (readTask(record) === undefined || acquireRunSlot === undefined) return {}
+  #runSlotsFor(record: ConversationRecord): Pick<ConversationDeps, 'runSlots'> {
+    const { runSlots } = this.#deps
+    if (readTask(record) === undefined || runSlots === undefined) return {}
     const { parent_conversation_id: parent = '' }: StoredRequest = JSON.parse(record.request ?? '{}')
-    return {
-      acquireRunSlot: async (signal) =>
-        (await this.peek(parent))?.isBusy === true ? () => undefined : await acquireRunSlot(signal),
-    }
+    const isParentBusy = () => this.#loaded.get(parent)?.conversation?.isBusy === true
+    const tryAcquire = () => (isParentBusy() ? () => undefined : runSlots.tryAcquire())
+    return { runSlots: { ...runSlots, tryAcquire } }
   }
 
   async #closeIdle(): Promise<void> {

@@ -23,7 +23,9 @@ async function openGateway(script: readonly unknown[], timeoutMs: number) {
     list: async () => [],
     resolve: async (name: string) => (name === 'x' ? model : undefined),
   }
-  const gateway = new Gateway({ createDeps, llmProfiles, directory: join(place.path, 'gateway'), timeoutMs })
+  const readConfirmation = async () => ({ confirmation_policy: undefined, security_analyzer: undefined })
+  const directory = join(place.path, 'gateway')
+  const gateway = new Gateway({ createDeps, llmProfiles, readConfirmation, directory, timeoutMs })
   return { gateway, agents, storage, [Symbol.asyncDispose]: () => stack.disposeAsync() }
 }
 

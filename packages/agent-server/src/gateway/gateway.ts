@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Conversation } from '@slipway/agent'
-import { type ChatRequest, type Llm, Problem, startConversationRequest } from '@slipway/protocol'
+import {
+  type ChatRequest,
+  type Llm,
+  Problem,
+  type StartConversationRequest,
+  startConversationRequest,
+} from '@slipway/protocol'
 import { getConversationRecord } from '../conversations/conversation-info.ts'
 import { type CreateConversationDeps, createConversation } from '../conversations/create.ts'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
@@ -15,6 +21,10 @@ const profileTag = 'gateway'
 interface GatewayOptions {
   readonly createDeps: CreateConversationDeps
   readonly llmProfiles: Pick<LlmProfiles, 'list' | 'resolve'>
+  /** The policy and analyzer of new conversations. */
+  readonly readConfirmation: () => Promise<
+    Pick<StartConversationRequest, 'confirmation_policy' | 'security_analyzer'>
+  >
   /** Parent of the working directories of new conversations. */
   readonly directory: string
   /** Timeout of a turn; 120 s unless passed (wire 1.22). */
@@ -48,8 +58,10 @@ export class Gateway {
     conversationId: string | undefined,
     signal: AbortSignal,
   ): Promise<{ readonly id: string; readonly turn: GatewayTurn }> {
+    const { createDeps, timeoutMs = 120_000 } = this.#options
     const prompt = parsePrompt(request)
     const model = await this.#resolveModel(request.model)
+    createDeps.registry.assertRunSlotFree()
     const id = conversationId ?? randomUUID()
     if (this.#inUse.has(id)) throw runningProblem()
     this.#inUse.add(id)
@@ -59,7 +71,6 @@ export class Gateway {
           ? await this.#createConversation(id, model, prompt.system)
           : await this.#continueConversation(conversationId, model)
       const message = conversationId === undefined ? prompt.messageWithHistory : prompt.message
-      const { createDeps, timeoutMs = 120_000 } = this.#options
       const { log } = createDeps.storage
       const release = () => void this.#inUse.delete(id)
       return { id, turn: new GatewayTurn(conversation, { log, message, timeoutMs, signal, onEnd: release }) }
@@ -83,6 +94,7 @@ export class Gateway {
   ): Promise<Conversation> {
     const { createDeps, directory } = this.#options
     const request = startConversationRequest.parse({
+      ...(await this.#options.readConfirmation()),
       conversation_id: id,
       agent_settings: { llm },
       workspace: { working_dir: join(directory, id) },

@@ -165,7 +165,7 @@ async function unfinishedProblem(log: EventLog, id: string, status: string): Pro
   if (status === 'stuck') return new Problem('run_failed', 'The agent is stuck: it repeats itself.')
   if (status === 'paused') return new Problem('conflict', 'The run was paused.')
   if (status === 'waiting_for_confirmation')
-    return new Problem('conflict', 'The run waits until somebody confirms an action.')
+    return new Problem('conflict', 'Agent run ended with status: waiting_for_confirmation')
   if (status === 'deleting') return new Problem('not_found', `Conversation not found: ${id}`)
   return new Problem('conflict', 'The message was not answered.')
 }

@@ -3,12 +3,15 @@ import {
   type AgentSettings,
   agentSettings,
   type ConversationSettings,
+  confirmationPolicy,
   conversationSettings,
   type Llm,
   llm,
   Problem,
   parseOrThrow,
+  type StartConversationRequest,
   type StoredSettings,
+  securityAnalyzer,
   storedSettings,
   type UpdateSettingsRequest,
 } from '@slipway/protocol'
@@ -23,6 +26,12 @@ type JsonObject = Readonly<Record<string, unknown>>
 
 /** Of the settings as JSON: they are in memory and sent as a whole. */
 const maxCharacters = 4_000_000
+const analyzerKinds = {
+  llm: 'LLMSecurityAnalyzer',
+  pattern: 'PatternSecurityAnalyzer',
+  policy_rail: 'PolicyRailSecurityAnalyzer',
+  none: undefined,
+} as const
 const invalidText = 'Settings validation failed'
 
 /**
@@ -55,6 +64,23 @@ export class ServerSettings {
   /** The settings of agents with secrets in clear and defaults filled in. */
   async getAgentSettings(): Promise<AgentSettings> {
     return agentSettings.parse((await this.read()).agent_settings)
+  }
+
+  /** What the settings say of confirmations, as members of a create request. */
+  async getConfirmation(): Promise<
+    Pick<StartConversationRequest, 'confirmation_policy' | 'security_analyzer'>
+  > {
+    const { confirmation_mode, security_analyzer } = conversationSettings.parse(
+      (await this.read()).conversation_settings,
+    )
+    if (!confirmation_mode) return { confirmation_policy: undefined, security_analyzer: undefined }
+    const kind = security_analyzer === null ? undefined : analyzerKinds[security_analyzer]
+    return {
+      confirmation_policy: confirmationPolicy.parse({
+        kind: kind === undefined ? 'AlwaysConfirm' : 'ConfirmRisky',
+      }),
+      security_analyzer: kind && securityAnalyzer.parse({ kind }),
+    }
   }
 
   /** Applies the diffs after `activated`, the new model of agents. A Problem `invalid` has the places. */
@@ -104,7 +130,9 @@ function patchAgentSettings(stored: JsonObject, diff: JsonObject): Record<string
 }
 
 function patchConversationSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
-  const patched = patchRedacted(stored, diff, toConversationSettingsJson(stored))
+  const merged = patchRedacted(stored, diff, toConversationSettingsJson(stored))
+  // Null means no analyzer. Without the member it would be the default, which asks less.
+  const patched = diff.security_analyzer === null ? { ...merged, security_analyzer: null } : merged
   parseOrThrow(conversationSettings, patched, ['body', 'conversation_settings_diff'], invalidText)
   return patched
 }

@@ -1,5 +1,5 @@
 import { createFrame, type Frame, type Socket, type SocketRequest, type SocketRoute } from '@slipway/http'
-import { conversationId, eventsSocketQuery, Problem, sendMessageRequest } from '@slipway/protocol'
+import { conversationId, eventsSocketQuery, Problem } from '@slipway/protocol'
 import { type ConversationRecord, checkCursor, type PagedEvent, type Storage } from '@slipway/storage'
 import type { ConversationInfoReader } from '../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../conversations/registry.ts'
@@ -8,12 +8,18 @@ import { readWireVersion } from '../conversations/stored-request.ts'
 import type { Activity } from '../server/activity.ts'
 import { plainFrame, plainFrames, positionedFrames } from './event-frames.ts'
 import type { LiveEvents } from './live-events.ts'
-import { parseFrame } from './parse-frame.ts'
+import { FrameError, parseMessageFrame } from './parse-frame.ts'
 import { stateUpdateEvent, TransientBuffer, transientEvent } from './transient-buffer.ts'
 
 /** Close codes: the requested position lies beyond the end of the log; the conversation does not exist. */
 const positionBeyondEndCode = 4416
 const conversationNotFoundCode = 4004
+
+/** Names of errors as clients compare them. */
+const errorCodes: Readonly<Record<string, string>> = {
+  invalid: 'ValidationError',
+  too_many: 'ConversationRunLimitExceeded',
+}
 
 interface EventsSocketOptions {
   readonly storage: Storage
@@ -131,14 +137,13 @@ async function handleMessage(
   text: string,
 ): Promise<object | undefined> {
   try {
-    const detail = 'The frame is not a message: {"role":"user","content":[...]}'
-    const message = parseFrame(sendMessageRequest, text, detail)
+    const message = parseMessageFrame(text)
     options.activity.record()
     await sendMessage(options, record.id, { message: { ...message, run: true } })
     return undefined
   } catch (error) {
-    if (!(error instanceof Problem)) throw error
-    const code = error.code === 'invalid' ? 'ValidationError' : error.code
+    if (!(error instanceof Problem || error instanceof FrameError)) throw error
+    const code = errorCodes[error.code] ?? error.code
     const kind = readWireVersion(record) === 'current' ? 'ServerErrorEvent' : 'ConversationErrorEvent'
     return transientEvent({ code, detail: error.message, kind }, options.now())
   }

@@ -41,6 +41,7 @@ export async function openRegistry(
     redactedValues: [],
     confirmationDeadlineMs: undefined,
     maxConcurrentRuns: 10,
+    queuesRuns: false,
     idleMs,
   })
 }

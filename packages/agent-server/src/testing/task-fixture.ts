@@ -74,6 +74,7 @@ export class TaskFixture implements AsyncDisposable {
       redactedValues: [],
       confirmationDeadlineMs: undefined,
       maxConcurrentRuns: this.#options.maxConcurrentRuns ?? 10,
+      queuesRuns: false,
       idleMs: this.#options.idleMs ?? 60_000,
     })
   }

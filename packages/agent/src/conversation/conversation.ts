@@ -102,6 +102,11 @@ export class Conversation implements AsyncDisposable {
     return this.#parts.runs.isActive || this.state.status === 'running'
   }
 
+  /** True while its run waits for a free run slot. */
+  get isRunQueued(): boolean {
+    return this.#parts.runs.isQueued
+  }
+
   /** The id of the consent for which its run waits, if it waits for one. */
   get awaitedConsent(): string | undefined {
     return isAwaitingConsent(this.state) ? this.state.repositoryConsent?.id : undefined
@@ -120,9 +125,12 @@ export class Conversation implements AsyncDisposable {
     await this.#track(sendMessage(this.#parts, message, { id }))
   }
 
-  /** Starts a run unless it is finished; a Problem `conflict` while one is active. */
-  async run(): Promise<void> {
-    await this.#parts.runs.run()
+  /**
+   * Starts a run unless it is finished. Problems: `conflict` while one is active; `too_many` when no run slot
+   * is free, unless it `waitsForSlot`.
+   */
+  async run(options: { readonly waitsForSlot?: boolean } = {}): Promise<void> {
+    await this.#parts.runs.run(options)
   }
 
   /** Approves or rejects all pending actions. Does nothing when none waits for confirmation. */

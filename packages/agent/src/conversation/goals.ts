@@ -18,19 +18,20 @@ export async function stopGoal({ context, runtimes }: ConversationParts): Promis
 }
 
 export async function resumeGoal({ context, runs }: ConversationParts): Promise<void> {
-  await context.append((now) => {
-    assertCanStartGoal(now)
-    const { goal } = now
-    if (goal?.status !== 'interrupted')
-      throw new Problem('bad_request', 'There is no goal that was interrupted.')
-    transition(now.status, 'run')
-    const isWaiting = now.isAwaiting || now.openActions().length > 0
-    return [
-      ...closeAbandonedActions(now),
-      goalUpdateEvent({ ...goal, active: true, status: 'running' }),
-      ...(isWaiting ? [] : [goalReminder(goal)]),
-      statusUpdate('running'),
-    ]
-  })
-  runs.start()
+  await runs.startWith(runs.reserveSlot(), () =>
+    context.append((now) => {
+      assertCanStartGoal(now)
+      const { goal } = now
+      if (goal?.status !== 'interrupted')
+        throw new Problem('bad_request', 'There is no goal that was interrupted.')
+      transition(now.status, 'run')
+      const isWaiting = now.isAwaiting || now.openActions().length > 0
+      return [
+        ...closeAbandonedActions(now),
+        goalUpdateEvent({ ...goal, active: true, status: 'running' }),
+        ...(isWaiting ? [] : [goalReminder(goal)]),
+        statusUpdate('running'),
+      ]
+    }),
+  )
 }

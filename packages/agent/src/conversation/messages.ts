@@ -4,6 +4,7 @@ import type { ConversationParts } from './conversation-parts.ts'
 import { rejectionEvent, stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import { assertCanStartGoal, endGoalEvents, goalUpdateEvent } from './loop/goal.ts'
 import { closeAbandonedActions } from './navigate.ts'
+import { runLimitProblem } from './runtime/deps.ts'
 import { transition } from './state/status.ts'
 import { assertSameMessage, messageText, userMessageEvent } from './user-message.ts'
 
@@ -15,19 +16,29 @@ interface SendOptions {
   readonly goal?: GoalState
 }
 
-/** Stores a user message and starts a run if requested. */
+const savedText = 'Message saved, but the conversation run limit was reached. Retry the run request later.'
+
+/**
+ * Stores a user message and starts a run if requested. When no run slot is free the message is stored without
+ * a run, and the Problem `too_many` says so; a goal is not stored then.
+ */
 export async function sendMessage(
   parts: ConversationParts,
   message: SendMessageRequest,
   options: SendOptions,
 ): Promise<void> {
   const { context, runs, titles } = parts
-  const isNew = await storeMessage(parts, message, options)
+  const slot = message.run ? runs.reserveSlot() : 'none'
+  if (slot === undefined && options.goal !== undefined) throw runLimitProblem()
+  let isNew = true
+  const store = async () => {
+    isNew = await storeMessage(parts, { ...message, run: message.run && slot !== undefined }, options)
+  }
+  await (message.run && slot !== undefined ? runs.startWith(slot, store) : store())
   if (isNew) titles.setInBackground(context.secrets.redact(messageText(message)))
   if (!message.run) return
-  const { status } = context.state
-  if (!isNew && status === 'idle') await runs.ensureRunning()
-  else if (status === 'running') runs.start()
+  if (slot === undefined && context.state.status !== 'running') throw runLimitProblem(savedText)
+  if (!isNew && context.state.status === 'idle') await runs.ensureRunning()
 }
 
 /** False when the message was stored before. */

@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Problem } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { ConfirmationDeadline } from './confirm/deadline.ts'
-import { agentErrorEvent, rejectionEvent, statusUpdate } from './events/event-drafts.ts'
+import { agentErrorEvent, rejectionEvent, stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import { AgentLoop } from './loop/agent-loop.ts'
 import { endGoalEvents } from './loop/goal.ts'
 import { closeAbandonedActions, navigateEvents, resolveNavigateTarget } from './navigate.ts'
 import type { ConversationContext } from './runtime/conversation-context.ts'
+import { type RunSlots, runLimitProblem } from './runtime/deps.ts'
 import { instrument, type WorkOutcome } from './runtime/instrumentation.ts'
 import type { RuntimeLoader } from './runtime/runtime-loader.ts'
 import type { ConversationState } from './state/state.ts'
@@ -21,6 +22,16 @@ const stopMs = 5_000
 /** Events between two checkpoints during a run; after a run a tenth is enough. */
 const checkpointInterval = 1_000
 
+/** Key of the state update that says whether a run waits for its turn. */
+const runQueuedKey = 'run_queued'
+
+/** Releases a reserved slot, or `none`. */
+type RunSlot = 'none' | (() => void)
+
+function releaseSlot(slot: RunSlot): void {
+  if (slot !== 'none') slot()
+}
+
 /** Starts and stops the agent loop. At most one run, condensation or other exclusive work is active. */
 export class RunControl {
   readonly #context: ConversationContext
@@ -30,6 +41,7 @@ export class RunControl {
   #activity: Promise<void> | undefined
   /** The activity is a run. */
   #isRunActive = false
+  #isQueued = false
   #stepController: AbortController | undefined
   #interruption: Promise<unknown> | undefined
 
@@ -41,6 +53,11 @@ export class RunControl {
       () => context.deps.now() / 1000,
       (reason) => void this.resolveConfirmation({ accept: false, reason }).catch(() => undefined),
     )
+  }
+
+  /** A run waits for its slot. */
+  get isQueued(): boolean {
+    return this.#isQueued
   }
 
   get isActive(): boolean {
@@ -69,28 +86,57 @@ export class RunControl {
     return await promise
   }
 
-  async run(): Promise<void> {
+  /**
+   * A slot for a run that is about to begin; `none` when it gets one by itself: it joins the active run, or
+   * waits. Undefined when all slots are taken. Pass it to `startWith`.
+   */
+  reserveSlot(): RunSlot | undefined {
+    const { runSlots } = this.#context.deps
+    return runSlots === undefined || runSlots.isQueued || this.isActive ? 'none' : runSlots.tryAcquire()
+  }
+
+  /** `waitsForSlot`: the run waits for its turn where other requests are refused. */
+  async run({ waitsForSlot = false }: { readonly waitsForSlot?: boolean } = {}): Promise<void> {
     const context = this.#context
     // Its last run ended without being able to write a status.
     if (context.state.status === 'running' && !this.isActive) return this.start()
-    await context.append((now) => {
-      const status = transition(now.status, 'run')
-      return status === undefined ? [] : [...closeAbandonedActions(now), statusUpdate(status)]
-    })
-    if (context.state.status === 'running') this.start()
-    else context.publish({ kind: 'idle' })
+    await this.startWith(waitsForSlot ? 'none' : this.reserveSlot(), () =>
+      context.append((now) => {
+        const status = transition(now.status, 'run')
+        return status === undefined ? [] : [...closeAbandonedActions(now), statusUpdate(status)]
+      }),
+    )
+    if (context.state.status !== 'running') context.publish({ kind: 'idle' })
+  }
+
+  /** Runs in the slot if the status that `write` leaves says so; releases it otherwise. */
+  async startWith(slot: RunSlot | undefined, write: () => Promise<unknown>): Promise<void> {
+    if (slot === undefined) throw runLimitProblem()
+    try {
+      await write()
+    } catch (error) {
+      releaseSlot(slot)
+      throw error
+    }
+    if (this.#context.state.status === 'running') this.start(slot)
+    else releaseSlot(slot)
   }
 
   /** Runs the agent loop while the status is `running`; an active run just goes on. */
-  start(): void {
+  start(slot: RunSlot = 'none'): void {
     const context = this.#context
     this.#deadline.schedule(undefined)
     this.#agentLoop.reset()
-    if (this.isActive || context.closing.signal.aborted) return
+    if (this.isActive || context.closing.signal.aborted) {
+      releaseSlot(slot)
+      return
+    }
     this.#runExclusive(async (signal) => {
       this.#isRunActive = true
-      const release = await context.deps.acquireRunSlot?.(signal)
+      const { runSlots } = context.deps
+      let release = slot === 'none' ? runSlots?.tryAcquire() : slot
       try {
+        if (runSlots !== undefined) release ??= await this.#waitForSlot(runSlots, signal)
         const loop = () => this.#agentLoop.run(() => this.#nextStepSignal())
         await instrument(context.deps.monitor, { kind: 'run' }, loop, () => runOutcome(context.state))
         await context.appendPatiently((now) => (isRunUnfinished(now) ? [] : endGoalEvents(now)))
@@ -99,6 +145,20 @@ export class RunControl {
         release?.()
       }
     })
+  }
+
+  /** The log says that the run waits; a run that cannot write reports that itself. */
+  async #waitForSlot(slots: RunSlots, signal: AbortSignal): Promise<() => void> {
+    const { append, closing } = this.#context
+    const noteQueued = (value: boolean) =>
+      append(() => (closing.signal.aborted ? [] : [stateUpdate(runQueuedKey, value)])).catch(() => undefined)
+    const acquired = slots.acquire(signal)
+    this.#isQueued = true
+    await noteQueued(true)
+    const release = await acquired
+    this.#isQueued = false
+    await noteQueued(false)
+    return release
   }
 
   async ensureRunning(): Promise<void> {
@@ -111,17 +171,19 @@ export class RunControl {
 
   async resolveConfirmation(options: { readonly accept: boolean; readonly reason: string }): Promise<void> {
     const { accept, reason } = options
-    await this.#context.append((now) => {
-      const status = transition(now.status, accept ? 'accept' : 'reject')
-      if (status === undefined) return []
-      // Only a decision about the repository continues a run that waits for one.
-      if (accept && isAwaitingConsent(now)) return []
-      if (accept) return [statusUpdate(status)]
-      const rejections = now.openActions().map((call) => rejectionEvent(call, reason))
-      return [...rejections, ...endGoalEvents(now), statusUpdate(status)]
-    })
+    const isWaiting = this.#context.state.status === 'waiting_for_confirmation'
+    await this.startWith(accept && isWaiting ? this.reserveSlot() : 'none', () =>
+      this.#context.append((now) => {
+        const status = transition(now.status, accept ? 'accept' : 'reject')
+        if (status === undefined) return []
+        // Only a decision about the repository continues a run that waits for one.
+        if (accept && isAwaitingConsent(now)) return []
+        if (accept) return [statusUpdate(status)]
+        const rejections = now.openActions().map((call) => rejectionEvent(call, reason))
+        return [...rejections, ...endGoalEvents(now), statusUpdate(status)]
+      }),
+    )
     this.#deadline.schedule(undefined)
-    if (this.#context.state.status === 'running') this.start()
   }
 
   async pause(): Promise<void> {
@@ -139,7 +201,9 @@ export class RunControl {
       // A pause lets the current step go on: that step is interrupted.
       if (status === undefined) {
         const isWorking = this.#isRunActive && now.status === 'paused'
-        return isWorking ? now.pendingActions().map((call) => agentErrorEvent(call, interruptedText)) : []
+        if (!isWorking) return []
+        const errors = now.pendingActions().map((call) => agentErrorEvent(call, interruptedText))
+        return this.#context.wire === 'current' ? [...errors, interruptEvent] : errors
       }
       if (now.status !== 'running') return [...endGoalEvents(now), statusUpdate(status), pauseEvent]
       const end = this.#context.wire === 'current' ? interruptEvent : pauseEvent

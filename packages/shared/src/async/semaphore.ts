@@ -28,12 +28,14 @@ export class Semaphore {
     signal?.throwIfAborted()
     if (this.#available > 0) this.#available -= 1
     else await this.#enqueue(signal)
-    let isReleased = false
-    return () => {
-      if (isReleased) return
-      isReleased = true
-      this.#release()
-    }
+    return this.#once()
+  }
+
+  /** Like `acquire`, but undefined at once when no permit is free. */
+  tryAcquire(): (() => void) | undefined {
+    if (this.#available === 0) return undefined
+    this.#available -= 1
+    return this.#once()
   }
 
   /** Runs the work while holding a permit. */
@@ -43,6 +45,16 @@ export class Semaphore {
       return await work()
     } finally {
       release()
+    }
+  }
+
+  /** Releases the permit at the first call. */
+  #once(): () => void {
+    let isReleased = false
+    return () => {
+      if (isReleased) return
+      isReleased = true
+      this.#release()
     }
   }
 

@@ -1,4 +1,4 @@
-import type { CommandRule, Llm } from '@slipway/protocol'
+import { type CommandRule, type Llm, Problem } from '@slipway/protocol'
 import type { AppendOptions, Snapshot } from '@slipway/storage'
 import type { TaskDeps } from '../../agents/tasks/task-runner.ts'
 import type { OpenModel } from '../../llm/model.ts'
@@ -6,6 +6,23 @@ import type { ExtensionProvider } from '../../plugins/extensions.ts'
 import type { RepositoryConsents } from '../../repository/repository-access.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import type { RunMonitor } from './instrumentation.ts'
+
+/** Permissions to run; the returned functions give them back. */
+export interface RunSlots {
+  /** A request to run waits for its turn; otherwise it is refused when no slot is free. */
+  readonly isQueued: boolean
+  /** Undefined when none is free. */
+  tryAcquire(): (() => void) | undefined
+  /** Waits for one; on abort it resolves without one. */
+  acquire(signal: AbortSignal): Promise<() => void>
+}
+
+const runLimitText = 'Conversation run limit reached. Retry the request later.'
+
+/** No run slot is free. */
+export function runLimitProblem(detail = runLimitText): Problem {
+  return new Problem('too_many', detail)
+}
 
 /** Everything outside of a conversation that it uses. */
 export interface ConversationDeps extends TaskDeps {
@@ -34,8 +51,8 @@ export interface ConversationDeps extends TaskDeps {
   /** Default deadline for a confirmation, in milliseconds; undefined: none. A policy may set its own. */
   readonly confirmationDeadlineMs?: number | undefined
   readonly monitor?: RunMonitor | undefined
-  /** Waits for permission to run; the returned function gives it back. */
-  readonly acquireRunSlot?: (signal: AbortSignal) => Promise<() => void>
+  /** The limit of concurrent runs; without it there is none. */
+  readonly runSlots?: RunSlots | undefined
   /** Source of plugins; without it a conversation has none. */
   readonly extensions?: ExtensionProvider | undefined
   /** Decides whether hooks and agents of a repository may run; without it none does. */

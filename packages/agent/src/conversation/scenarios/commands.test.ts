@@ -444,12 +444,16 @@ test('each run waits for its run slot and releases it', async () => {
   const life = await fixtures.create({
     model: player.open,
     deps: {
-      acquireRunSlot: async () => {
-        await turn.opened
-        given++
-        return () => {
-          back++
-        }
+      runSlots: {
+        isQueued: true,
+        tryAcquire: () => undefined,
+        acquire: async () => {
+          await turn.opened
+          given++
+          return () => {
+            back++
+          }
+        },
       },
     },
   })
@@ -458,14 +462,26 @@ test('each run waits for its run slot and releases it', async () => {
   expect(player.requests).toEqual([])
   turn.open()
   await life.conversation.waitUntilIdle()
+  expect(
+    (await life.eventsOfKind('ConversationStateUpdateEvent')).map(({ key, value }) => [key, value]),
+  ).toEqual(
+    expect.arrayContaining([
+      ['run_queued', true],
+      ['run_queued', false],
+    ]),
+  )
   expect([given, back, player.requests.length]).toEqual([1, 1, 1])
 })
 
 test('an interrupt ends the waiting for a turn', async () => {
   const life = await fixtures.create({
     deps: {
-      acquireRunSlot: (signal) =>
-        new Promise((resolve) => signal.addEventListener('abort', () => resolve(() => undefined))),
+      runSlots: {
+        isQueued: true,
+        tryAcquire: () => undefined,
+        acquire: (signal) =>
+          new Promise((resolve) => signal.addEventListener('abort', () => resolve(() => undefined))),
+      },
     },
   })
   await life.send('go', { run: true })

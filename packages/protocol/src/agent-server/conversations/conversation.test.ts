@@ -122,7 +122,7 @@ test('further members of clients are accepted or ignored', () => {
   expect(parse(startConversationRequest, request)).toMatchObject({
     agent: request.agent,
     workspace: request.workspace,
-    initial_message: { role: 'user', run: false },
+    initial_message: { role: 'user', run: true },
   })
   expect(parse(startConversationRequest, request)).not.toHaveProperty('unheard_of')
 })

@@ -58,6 +58,21 @@ export const sendMessageRequest = component('SendMessageRequest', {
 })
 export type SendMessageRequest = z.output<typeof sendMessageRequest>
 
+/** The first message of a new conversation, which runs unless `run` is false. */
+const initialMessage = sendMessageRequest
+  .extend({
+    run: z
+      .boolean()
+      .default(true)
+      .meta({ description: 'Run the conversation; false only stores the message.' }),
+  })
+  .meta({ id: 'InitialMessage' })
+
+/** The answer to requests that start a run when all run slots are taken. */
+export const runLimitResponses = {
+  429: { description: 'No more conversations may run at the moment.' },
+}
+
 const workspace = looseComponent('LocalWorkspace', { working_dir: z.string(), kind: z.string().optional() })
 
 /** How often in a row is a loop (wire: stuck detection). */
@@ -90,7 +105,7 @@ export const startConversationRequest = z
     parent_conversation_id: nullAsUndefined(uuid),
     confirmation_policy: nullAsUndefined(confirmationPolicy),
     security_analyzer: nullAsUndefined(securityAnalyzer),
-    initial_message: nullAsUndefined(sendMessageRequest),
+    initial_message: nullAsUndefined(initialMessage),
     max_iterations: withDefault(z.int().min(1), 500).meta({ description: 'Steps of one run.' }),
     limits: nullAsUndefined(conversationLimits),
     command_rules: nullAsUndefined(commandRules),

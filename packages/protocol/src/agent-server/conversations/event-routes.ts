@@ -4,7 +4,12 @@ import { countResponses, listed, ok, successResponses } from '../../core/respons
 import { defineRoutes, route } from '../../core/route.ts'
 import { queryCursor } from '../../events/cursor.ts'
 import { event, eventPage } from '../../events/event.ts'
-import { confirmationResponseRequest, conversationParams, sendMessageRequest } from './conversation.ts'
+import {
+  confirmationResponseRequest,
+  conversationParams,
+  runLimitResponses,
+  sendMessageRequest,
+} from './conversation.ts'
 
 const eventIds = z.array(z.string()).optional().meta({ description: 'Ids of events, repeated.' })
 
@@ -61,6 +66,7 @@ export const eventRoutes = defineRoutes('events', {
     responses: {
       ...successResponses,
       409: { description: 'The idempotency key was used with another message.' },
+      429: { description: 'The message is stored, but no more conversations may run at the moment.' },
     },
   }),
   respondToConfirmation: route.post('/api/conversations/{conversation_id}/events/respond_to_confirmation', {
@@ -68,7 +74,7 @@ export const eventRoutes = defineRoutes('events', {
     description: 'An answer where nothing waits changes nothing.',
     params: conversationParams,
     body: confirmationResponseRequest,
-    responses: successResponses,
+    responses: { ...successResponses, ...runLimitResponses },
   }),
   getEvent: route.get('/api/conversations/{conversation_id}/events/{event_id}', {
     summary: 'Get an event',

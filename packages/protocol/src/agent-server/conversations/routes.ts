@@ -17,6 +17,7 @@ import {
   importResult,
   navigateConversationRequest,
   patchConversationRequest,
+  runLimitResponses,
   setConfirmationPolicyRequest,
   setSecurityAnalyzerRequest,
   startConversationRequest,
@@ -65,6 +66,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     responses: {
       200: { description: 'It was there already.', schema: conversationInfo },
       201: { description: 'It is new.', schema: conversationInfo },
+      ...runLimitResponses,
     },
   }),
   getConversations: route.get('/api/conversations', {
@@ -98,6 +100,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     responses: {
       ...successResponses,
       409: { description: 'It is running already, or has no agent that could run.' },
+      ...runLimitResponses,
     },
   }),
   pauseConversation: route.post('/api/conversations/{conversation_id}/pause', {
@@ -167,7 +170,7 @@ export const conversationRoutes = defineRoutes('conversations', {
       'What comes next follows this event, as another branch; null leads before the first one. No event is removed. What waits for an answer is answered first, and the conversation is idle.',
     params: conversationParams,
     query: skillsQuery,
-    body: navigateConversationRequest.prefault({}),
+    body: navigateConversationRequest,
     responses: {
       200: { description: 'The conversation.', schema: conversationInfo },
       409: { description: 'It is running, or has no agent.' },
@@ -188,6 +191,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     responses: {
       ...successResponses,
       409: { description: 'It is running, pursues a goal already, or has no agent.' },
+      ...runLimitResponses,
     },
   }),
   stopGoal: route.post('/api/conversations/{conversation_id}/goal/stop', {
@@ -203,12 +207,13 @@ export const conversationRoutes = defineRoutes('conversations', {
       ...successResponses,
       400: { description: 'There is no goal that was interrupted.' },
       409: { description: 'It is running, pursues the goal already, or has no agent.' },
+      ...runLimitResponses,
     },
   }),
   prepareForSandboxPause: route.post('/api/conversations/prepare-for-sandbox-pause', {
     summary: 'Bring all conversations to rest',
     description:
-      'Runs are paused, none is cut off; answers when the last has come to rest and everything is durable.',
+      'Runs are paused: calls of models are cancelled, tools get some seconds to end. Answers when the last has come to rest and everything is durable.',
     responses: { 204: { description: 'Nothing runs.' } },
   }),
   generateTitle: route.post('/api/conversations/{conversation_id}/generate_title', {
