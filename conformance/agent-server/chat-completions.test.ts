@@ -265,6 +265,35 @@ test('a run that ends without a reply has an error status, also for a stream, an
   ])
 })
 
+test('a new conversation asks before it acts when the saved settings say so', async () => {
+  const save = (conversation_settings_diff: object) =>
+    api.sendJson('PATCH', '/api/settings', { conversation_settings_diff })
+  const act = { tool_calls: [{ name: 'terminal', arguments: { command: 'touch asked-first' } }] }
+  const id = await createModel([act, { text: 'Done.' }])
+  try {
+    for (const [security_analyzer, kind] of [
+      ['none', 'AlwaysConfirm'],
+      [null, 'AlwaysConfirm'],
+      ['pattern', 'ConfirmRisky'],
+    ] as const) {
+      expect((await save({ confirmation_mode: true, security_analyzer })).status).toBe(200)
+      const response = await completeChat({ model: id, messages: [userMessage('Do it.')] })
+      const conversation = response.headers.get(idHeader) ?? ''
+      const { body } = await api.requestJson<Record<string, unknown>>(`/api/conversations/${conversation}`)
+      expect([security_analyzer, body]).toMatchObject([security_analyzer, { confirmation_policy: { kind } }])
+      if (kind !== 'AlwaysConfirm') continue
+      expect([response.status, ((await response.json()) as Completion).detail]).toEqual([
+        409,
+        'Agent run ended with status: waiting_for_confirmation',
+      ])
+      expect(body).toMatchObject({ execution_status: 'waiting_for_confirmation', security_analyzer: null })
+      expect((await conversationLog(conversation)).includes('"ObservationEvent"')).toBe(false)
+    }
+  } finally {
+    await save({ confirmation_mode: null, security_analyzer: 'llm' })
+  }
+})
+
 test('a running conversation is 409, and a paused one too', async () => {
   const id = await createModel([{ text: 'First.' }, { text: 'Slow.', delay_ms: 2_000 }, { text: 'After.' }])
   const first = await completeChat({ model: id, messages: [userMessage('Begin.')] })

@@ -164,6 +164,10 @@ const high = [
   'kubectl delete namespace x',
   'aws s3 rm s3://x --recursive',
   'gh repo delete x',
+  'rm -rf node_modules',
+  'rm -fr build',
+  'rm --recursive --force ./dist /tmp/x',
+  'rm -rf "$DIR"',
 ]
 
 const medium = [
@@ -185,9 +189,8 @@ const medium = [
   'git clean -fdx',
   'git checkout -- .',
   'rm file',
-  'rm -rf node_modules',
-  'rm -rf ./dist /tmp/x',
-  'rm -rf "$DIR"',
+  'rm -r build',
+  'rm -f build.log',
   'find . -name "*.pyc" -delete',
   'find . -name "*.pyc" -exec rm -f {} +',
   'ls | xargs rm',

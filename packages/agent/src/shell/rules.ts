@@ -155,6 +155,11 @@ function isRecursive(args: readonly string[]): boolean {
   return args.some((arg) => /^-[a-zA-Z]*[rR]/.test(arg) || arg.startsWith('--r'))
 }
 
+/** Deletes a directory without asking, whatever it holds. */
+function isForcedRecursive(args: readonly string[]): boolean {
+  return isRecursive(args) && args.some((arg) => /^-[a-zA-Z]*f/.test(arg) || /^--f/.test(arg))
+}
+
 function findRoot(args: readonly string[]): string {
   return args[0] !== undefined && !args[0].startsWith('-') ? args[0] : ''
 }
@@ -341,7 +346,7 @@ function textRisk(text: string): SecurityRisk {
 /** By name, without a version suffix. */
 const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ...rulesFor('rm shred srm', (call) =>
-    isCatastrophe(call) || call.args.some(isSystemPath) ? 'HIGH' : 'MEDIUM',
+    isCatastrophe(call) || call.args.some(isSystemPath) || isForcedRecursive(call.args) ? 'HIGH' : 'MEDIUM',
   ),
   ...rulesFor('rmdir unlink truncate trash', ({ args }) => (args.some(isSystemPath) ? 'HIGH' : 'MEDIUM')),
   ...rulesFor('find fd', (call) =>
