@@ -157,10 +157,11 @@ describe('a start', () => {
     expect(await ann.get(`${base}/start-tasks/count`)).toBe(count)
   })
 
-  test('in an unknown sandbox is an ERROR with the reason', async () => {
-    const last = (await ann.startConversation({ sandbox_id: 'sb-of-nobody' })).at(-1)
-    expect(last).toMatchObject({ status: 'ERROR' })
-    expect(last?.detail).toMatch(/sandbox/)
+  test('in an unknown sandbox is refused at once, with the place', async () => {
+    const { status, body } = await ann.requestJson('POST', base, { sandbox_id: 'sb-of-nobody' })
+    expect([status, body]).toMatchObject([422, { detail: [{ loc: ['body', 'sandbox_id'] }] }])
+    const spec = await ann.requestJson('POST', base, { sandbox_spec_id: 'none' })
+    expect([spec.status, spec.body]).toMatchObject([422, { detail: [{ loc: ['body', 'sandbox_spec_id'] }] }])
   })
 })
 

@@ -89,8 +89,8 @@ test('a key of an organisation sees no start tasks of others', async () => {
   const base = '/api/v1/app-conversations/start-tasks'
   const [one, other] = keys
   if (one === undefined || other === undefined) throw new Error('two keys were made')
-  const ofOne = (await one.startConversation({ sandbox_id: 'sb-unknown' })).at(-1)
-  const ofBea = (await bea.startConversation({ sandbox_id: 'sb-unknown' })).at(-1)
+  const ofOne = (await one.startConversation({})).at(-1)
+  const ofBea = (await bea.startConversation({})).at(-1)
   const listIds = async (user: User) =>
     (await user.listAll<{ id: string }>(`${base}/search`, 10)).map(({ id }) => id).toSorted()
   expect(await listIds(one)).toEqual([ofOne?.id])

@@ -101,6 +101,15 @@ wireCase(
       error: { type: 'LLMServiceUnavailableError', message: expect.any(String) },
     })
     expect(JSON.stringify(failing)).not.toContain('profile-canary')
+    const none = await wire.request('POST', url(name, '/validate'))
+    expect([none.status, await wire.requestStatus('GET', url(name))]).toEqual([404, 404])
+    await wire.requestOrThrow('POST', url(name), { body: working })
+    for (const body of [undefined, {}])
+      expect(await wire.requestOrThrow('POST', url(name, '/validate'), { body })).toEqual({
+        valid: true,
+        error: null,
+      })
+    await wire.requestOrThrow('DELETE', url(name))
     const malformed = await wire.request('POST', url(name, '/validate'), {
       body: { llm: { ...llm, model: 5 } },
     })

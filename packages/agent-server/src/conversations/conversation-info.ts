@@ -70,7 +70,7 @@ export class ConversationInfoReader {
       last_user_message_id: eventId(message),
       leaf_event_id: leaf[0]?.id ?? null,
       stats: stats.toJSON(),
-      secret_registry: { secret_sources: request.secret_sources ?? {} },
+      secret_registry: displayedSecrets(record),
       agent_state: options.loaded?.isRunQueued ? { run_queued: true } : {},
       hook_config: request.hook_config ?? null,
       title: record.title,
@@ -113,6 +113,12 @@ export class ConversationInfoReader {
 function limitsInfo(limits: ConversationLimits, stats: UsageStats) {
   const scope = (name: LimitScope) => ({ used: stats.used(name), limits: definedMembers(limits[name] ?? {}) })
   return { run: scope('run'), conversation: scope('conversation') }
+}
+
+/** The names of a conversation's secrets and where their values come from, without a value. */
+export function displayedSecrets({ request }: ConversationRecord): object {
+  const { secret_sources = {} }: StoredRequest = JSON.parse(request ?? '{}')
+  return { secret_sources }
 }
 
 /** The id of an event of a page, which is only in its text. */

@@ -142,6 +142,12 @@ export class ConversationRegistry implements AsyncDisposable {
     return existing
   }
 
+  /** Tells all readers of a conversation about a member that its log does not have. */
+  async publishMember(id: string, key: 'title' | 'tags' | 'secret_registry', value: unknown): Promise<void> {
+    const [record] = await this.#options.storage.conversations.get([id])
+    if (record !== undefined) this.transientUpdates(id).publish({ kind: 'member', key, value }, record.head)
+  }
+
   /** The conversation, opened; a Problem `not_found` when there is none, `conflict` when it has no agent. */
   async get(id: string): Promise<Conversation> {
     const conversation = await this.load(await getConversationRecord(this.#options.storage.conversations, id))
@@ -306,7 +312,9 @@ export class ConversationRegistry implements AsyncDisposable {
         isMissing: async () => (await storage.conversations.get([id]))[0]?.title === null,
         set: async (title) => {
           const [current] = await storage.conversations.get([id])
-          if (current?.title === null) await storage.conversations.patch(id, { title })
+          if (current?.title !== null) return
+          await storage.conversations.patch(id, { title })
+          await this.publishMember(id, 'title', title)
         },
         model: async (): Promise<Llm | undefined> =>
           settings.title_llm_profile === undefined

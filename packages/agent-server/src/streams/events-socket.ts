@@ -189,7 +189,12 @@ class SocketUpdates {
       if (update.kind === 'idle') this.#scheduleSnapshot(position)
       else if (update.kind === 'reset' && !this.#format.isResumable) this.#buffer.dropDelta()
       else if (update.kind === 'reset') this.#buffer.add(update, position)
-      else if (update.kind === 'stats' || this.#format.isResumable || update.isStreamRequested)
+      else if (
+        update.kind === 'stats' ||
+        update.kind === 'member' ||
+        this.#format.isResumable ||
+        update.isStreamRequested
+      )
         this.#buffer.add(update, position)
       this.#sendNext()
     })

@@ -12,12 +12,13 @@ function createUpdates() {
     () => notifications++,
     () => 1_770_000_000_000_000,
   )
-  updates.subscribe({
-    subscribe(listener) {
+  const source = {
+    subscribe(listener: (hint: TransientUpdate, position: number) => void) {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-  })
+  }
+  updates.subscribe(source, { all: true })
   const publish = (hint: TransientUpdate) => {
     for (const listener of listeners) listener(hint, state.position)
   }

@@ -13,9 +13,10 @@ export class SseUpdates implements Disposable {
     this.#buffer = new TransientBuffer(now)
   }
 
-  subscribe(updates: Pick<TransientUpdates, 'subscribe'>): void {
+  /** Without `all` only changes of members that the log does not have. */
+  subscribe(updates: Pick<TransientUpdates, 'subscribe'>, { all }: { readonly all: boolean }): void {
     this.#unsubscribe = updates.subscribe((update, position) => {
-      if (update.kind === 'idle') return
+      if (update.kind === 'idle' || !(all || update.kind === 'member')) return
       this.#buffer.add(update, position)
       this.#notify()
     })

@@ -16,12 +16,13 @@ interface PendingDelta {
 
 /**
  * Transient updates that wait for one reader: deltas, joined, until it has all earlier events, and the newest
- * stats. A delta is dropped once its stored event was sent. Nothing is stored, and the log never waits.
+ * value of each state update. A delta is dropped once its stored event was sent. Nothing is stored, and the log never waits.
  */
 export class TransientBuffer {
   readonly #now: () => number
   #pendingDelta: PendingDelta | undefined
-  #pendingStats: { readonly position: number; readonly value: unknown } | undefined
+  /** State updates by key; the newest value counts. */
+  readonly #pendingStates = new Map<string, { readonly position: number; readonly value: unknown }>()
 
   /** `now` answers microseconds. */
   constructor(now: () => number) {
@@ -29,7 +30,8 @@ export class TransientBuffer {
   }
 
   add(update: Exclude<TransientUpdate, { kind: 'idle' }>, position: number): void {
-    if (update.kind === 'stats') this.#pendingStats = { position, value: update.value }
+    if (update.kind === 'stats') this.#pendingStates.set('stats', { position, value: update.value })
+    else if (update.kind === 'member') this.#pendingStates.set(update.key, { position, value: update.value })
     else if (update.kind === 'reset')
       this.#pendingDelta = { position, isReset: true, content: '', reasoning_content: '' }
     else this.#appendDelta(update, position)
@@ -52,10 +54,12 @@ export class TransientBuffer {
       this.#pendingDelta = undefined
       if (isCurrent && delta.content + delta.reasoning_content !== '') return this.#deltaEvent(delta)
     }
-    const stats = this.#pendingStats
-    if (stats === undefined || stats.position > position) return undefined
-    this.#pendingStats = undefined
-    return stateUpdateEvent('stats', stats.value, this.#now())
+    for (const [key, pending] of this.#pendingStates) {
+      if (pending.position > position) continue
+      this.#pendingStates.delete(key)
+      return stateUpdateEvent(key, pending.value, this.#now())
+    }
+    return undefined
   }
 
   #appendDelta(

@@ -83,7 +83,7 @@ async function storeMessage(
     return [
       ...runtimes.systemPromptEvents(now, runtime),
       ...closeAbandonedActions(now),
-      ...unstarted.map((call) => rejectionEvent(call, supersededText)),
+      ...unstarted.map((call) => rejectionEvent(call, supersededText, 'hook')),
       ...(status === undefined ? [] : [statusUpdate(status)]),
       ...(goal === undefined ? endGoalEvents(now) : [goalUpdateEvent(goal)]),
       ...(verdict?.events ?? []),

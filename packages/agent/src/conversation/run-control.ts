@@ -51,7 +51,8 @@ export class RunControl {
     this.#agentLoop = new AgentLoop(context, (signal) => runtimes.prepare(signal))
     this.#deadline = new ConfirmationDeadline(
       () => context.deps.now() / 1000,
-      (reason) => void this.resolveConfirmation({ accept: false, reason }).catch(() => undefined),
+      (reason) =>
+        void this.resolveConfirmation({ accept: false, reason, source: 'hook' }).catch(() => undefined),
     )
   }
 
@@ -169,8 +170,13 @@ export class RunControl {
     })
   }
 
-  async resolveConfirmation(options: { readonly accept: boolean; readonly reason: string }): Promise<void> {
-    const { accept, reason } = options
+  /** `source`: whether the user or something automatic, such as a deadline, answers. */
+  async resolveConfirmation(options: {
+    readonly accept: boolean
+    readonly reason: string
+    readonly source?: 'user' | 'hook'
+  }): Promise<void> {
+    const { accept, reason, source = 'user' } = options
     const isWaiting = this.#context.state.status === 'waiting_for_confirmation'
     await this.startWith(accept && isWaiting ? this.reserveSlot() : 'none', () =>
       this.#context.append((now) => {
@@ -179,7 +185,7 @@ export class RunControl {
         // Only a decision about the repository continues a run that waits for one.
         if (accept && isAwaitingConsent(now)) return []
         if (accept) return [statusUpdate(status)]
-        const rejections = now.openActions().map((call) => rejectionEvent(call, reason))
+        const rejections = now.openActions().map((call) => rejectionEvent(call, reason, source))
         return [...rejections, ...endGoalEvents(now), statusUpdate(status)]
       }),
     )

@@ -1,8 +1,10 @@
 /** Microseconds since 1970-01-01T00:00:00Z, a safe integer; `Date` stops at milliseconds. */
 export type Instant = number
 
-/** Instants are clamped to 1684-10-19 and 2255-03-14, with room for later ones. */
+/** Exact from 1684-10-19 to 2255-03-14. */
 const maxInstant = 9_000_000_000_000_000
+/** Beyond that in steps of 50 ms, so that order holds for every year and safe integers remain for later ones. */
+const farStep = 50_000
 
 const dateTimePattern =
   /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(?:([Zz])|([+-])(\d{2}):?(\d{2})?)?)?$/
@@ -28,8 +30,21 @@ export function parseInstant(text: string): Instant | undefined {
   if (Number(offsetHours) > 23 || Number(offsetMinutes) > 59) return undefined
   const offset = (Number(offsetHours) * 60 + Number(offsetMinutes)) * (sign === '-' ? -1 : 1)
   const seconds = midnight / 1_000 + hour * 3_600 + minute * 60 + second - offset * 60
-  const instant = seconds * 1_000_000 + Number(fraction.slice(0, 6).padEnd(6, '0'))
-  return Math.max(-maxInstant, Math.min(maxInstant, instant))
+  const micros = Number(fraction.slice(0, 6).padEnd(6, '0'))
+  const instant = seconds * 1_000_000 + micros
+  if (Math.abs(instant) <= maxInstant) return instant
+  const end = instant < 0 ? -maxInstant : maxInstant
+  return end + Math.floor(((seconds - end / 1_000_000) * 1_000_000 + micros) / farStep)
+}
+
+/**
+ * The first instant that is not before the text's moment: what is at or after, or before, a moment finer than
+ * a microsecond is at or after, or before, this one.
+ */
+export function parseBound(text: string): Instant | undefined {
+  const instant = parseInstant(text)
+  const isFiner = /[.,]\d{6}\d*[1-9]/.test(text)
+  return instant === undefined || !isFiner ? instant : instant + 1
 }
 
 /** The last formatted millisecond: the events of one append share it. */

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { type Instant, parseInstant } from './instant.ts'
+import { type Instant, parseBound } from './instant.ts'
 
 /** Spec 2.4 EventSortOrder. */
 export const eventSortOrder = z.enum(['TIMESTAMP', 'TIMESTAMP_DESC']).meta({ id: 'EventSortOrder' })
@@ -9,7 +9,7 @@ export type EventSortOrder = z.infer<typeof eventSortOrder>
 export const queryInstant = z
   .string()
   .transform((text, ctx): Instant => {
-    const instant = parseInstant(
+    const instant = parseBound(
       text.replace(/ (\d{2}:?\d{2})$/, (all, offset, at) => (at > 10 ? `+${offset}` : all)),
     )
     if (instant !== undefined) return instant

@@ -7,6 +7,8 @@ export interface RouteResponse {
   readonly description: string
   readonly schema?: z.ZodType
   readonly contentType?: string | readonly string[]
+  /** What its headers say, by name. */
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /**
@@ -38,6 +40,8 @@ export interface Route {
   readonly audit?: boolean
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
+  /** The optional headers that the handler reads, by name, with their meaning. */
+  readonly headers?: Readonly<Record<string, string>>
   /** JSON body, parsed and validated; an absent or empty body is `undefined` to the schema. */
   readonly body?: z.ZodType
   /** The body has this content type and reaches the handler as a stream. */

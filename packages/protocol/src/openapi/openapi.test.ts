@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { agentServerRoutes } from '../agent-server/routes.ts'
 import { eventKinds } from '../events/event.ts'
-import { agentServerOpenApi, buildOpenApi } from './openapi.ts'
+import { agentServerOpenApi, buildOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 type Json = Record<string, unknown>
 interface Operation extends Json {
@@ -93,7 +93,8 @@ test('every operation names its path parameters and its refusals', () => {
 
 test('the parameters of event search are those of the specification', () => {
   const search = document.paths['/api/conversations/{conversation_id}/events/search']?.get
-  expect(search?.parameters?.map((one) => one.name)).toEqual([
+  const parameters = search?.parameters?.filter((one) => one.in !== 'header')
+  expect(parameters?.map((one) => one.name)).toEqual([
     'conversation_id',
     'kind',
     'source',
@@ -143,4 +144,32 @@ test('an upload is a form with a binary file, and may be too large or of another
       responses: { 413: {}, 415: {}, 422: {} },
     },
   })
+})
+
+test('headers that operations read and answer are declared', () => {
+  const search = document.paths['/api/conversations/{conversation_id}/events/search']?.get
+  expect(search?.parameters).toContainEqual(expect.objectContaining({ in: 'header', name: 'If-None-Match' }))
+  expect(search?.responses).toMatchObject({
+    200: { headers: { ETag: {} } },
+    304: { description: expect.any(String) },
+  })
+  const declared = operations.flatMap(({ operation }) =>
+    (operation.parameters ?? []).filter((one) => one.in === 'header').map(({ name }) => name),
+  )
+  for (const name of [
+    'Idempotency-Key',
+    'Last-Event-ID',
+    'X-Slipway-Wire',
+    'X-Expose-Secrets',
+    'X-Init-API-Key',
+  ])
+    expect(declared).toContain(name)
+})
+
+test('the document of the sandbox server says how callers show who they are, and lists its own opt-ins only', () => {
+  const sandbox = JSON.parse(JSON.stringify(sandboxServerOpenApi))
+  const schemes = Object.keys(sandbox.components.securitySchemes)
+  expect(sandbox.security.flatMap((one: object) => Object.keys(one)).sort()).toEqual(schemes.sort())
+  expect(sandbox.paths['/alive'].get.security).toEqual([])
+  expect(Object.keys(sandbox['x-slipway-opt-ins'])).toEqual(['note'])
 })

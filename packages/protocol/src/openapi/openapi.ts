@@ -12,7 +12,8 @@ export interface OpenApi {
   readonly info: { readonly title: string; readonly version: string; readonly description: string }
   readonly tags: readonly { readonly name: string }[]
   readonly paths: Json
-  readonly components: { readonly schemas: Json }
+  readonly components: { readonly schemas: Json; readonly [member: string]: unknown }
+  readonly security?: readonly Json[]
   readonly [extension: `x-${string}`]: unknown
 }
 
@@ -39,26 +40,32 @@ const problem = component('Problem', {
  * Describes a route table. Schemas with an id become components. All are printed as input, also of answers:
  * events are served as received, so a member with a default may be absent.
  */
-export function buildOpenApi(table: RouteTable, info: OpenApi['info']): OpenApi {
+export function buildOpenApi(
+  table: RouteTable,
+  info: OpenApi['info'],
+  more?: { readonly components: Json; readonly security: readonly Json[] },
+): OpenApi {
   const schemas = new SchemaCollector()
   const operations = Object.entries(table).map(([name, route]) => ({
     route,
     operation: buildOperation(name, route, schemas),
+    override: more !== undefined && route.open ? { security: [] } : {},
   }))
   const { print: render, components } = schemas.render()
   const paths: Record<string, Json> = {}
-  for (const { route, operation } of operations) {
+  for (const { route, operation, override } of operations) {
     const path = route.path.replace('*}', '}')
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(render) }
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: { ...operation(render), ...override } }
   }
   const tags = [...new Set(Object.values(table).map((route) => route.tag))].map((name) => ({ name }))
   return {
     openapi: '3.1.0',
     info,
-    'x-slipway-opt-ins': optIns,
+    'x-slipway-opt-ins': more === undefined ? optIns : { note: optIns.note },
     tags,
     paths,
-    components: { schemas: components },
+    components: { ...more?.components, schemas: components },
+    ...(more?.security === undefined ? {} : { security: more.security }),
   }
 }
 
@@ -92,8 +99,18 @@ function buildOperation(
   })
 }
 
-function buildParameters({ params, query }: Route, print: RenderSchema): Json {
-  const parameters = [...listParameters('path', params, print), ...listParameters('query', query, print)]
+function buildParameters({ params, query, headers = {} }: Route, print: RenderSchema): Json {
+  const parameters = [
+    ...listParameters('path', params, print),
+    ...listParameters('query', query, print),
+    ...Object.entries(headers).map(([name, description]) => ({
+      name,
+      in: 'header',
+      required: false,
+      description,
+      schema: { type: 'string' },
+    })),
+  ]
   return parameters.length === 0 ? {} : { parameters }
 }
 
@@ -158,15 +175,23 @@ function allResponses(route: Route): Readonly<Record<string, RouteResponse>> {
 /** A success has no body unless the route declares one. */
 function buildResponse(
   status: string,
-  { description, schema, contentType }: RouteResponse,
+  { description, schema, contentType, headers }: RouteResponse,
   print: RenderSchema,
 ): Json {
+  const common = { description, ...(headers === undefined ? {} : { headers: describeHeaders(headers) }) }
   if (contentType !== undefined) {
     const content = [contentType].flat().map((type) => [type, { schema: { type: 'string' } }])
-    return { description, content: Object.fromEntries(content) }
+    return { ...common, content: Object.fromEntries(content) }
   }
-  if (schema === undefined && /^[23]/.test(status)) return { description }
-  return { description, content: { 'application/json': { schema: print(schema ?? problem) } } }
+  if (schema === undefined && /^[23]/.test(status)) return common
+  return { ...common, content: { 'application/json': { schema: print(schema ?? problem) } } }
+}
+
+function describeHeaders(headers: Readonly<Record<string, string>>): Json {
+  const entries = Object.entries(headers)
+  return Object.fromEntries(
+    entries.map(([name, description]) => [name, { description, schema: { type: 'string' } }]),
+  )
 }
 
 /** Schemas that are printed together, so that shared ones are printed once. */
@@ -242,14 +267,31 @@ const optIns = {
     'A conversation whose agent was given this tool has BackgroundTerminalTool among its tools, and actions and observations of the kinds BackgroundTerminalAction and BackgroundTerminalObservation.',
   web_fetch:
     'A conversation whose agent was given this tool has WebFetchTool among its tools, and actions and observations of the kinds WebFetchAction and WebFetchObservation.',
+  'X-Slipway-Wire: current':
+    'A conversation that was created with this header has newer members and kinds too, InterruptEvent and HookExecutionEvent among them.',
+  client_tools:
+    'A conversation with tools that its client carries out has ClientToolAction and ClientToolObservation.',
+  'llm.stream': 'Readers get StreamingDeltaEvents, which are never stored, while a model generates.',
   'import?unknown=keep':
     'Events of other versions and kinds are stored and served as they came. Only kind, id and timestamp are looked at.',
 }
 
 /** A description that is built when it is written as JSON, not when a program starts. */
-function lazyOpenApi(table: RouteTable, info: OpenApi['info']): { toJSON(): OpenApi } {
-  return { toJSON: () => buildOpenApi(table, info) }
+function lazyOpenApi(...args: Parameters<typeof buildOpenApi>): { toJSON(): OpenApi } {
+  return { toJSON: () => buildOpenApi(...args) }
+}
+
+/** How callers of the sandbox server show who they are; the agent server's document declares none (spec 5). */
+const sandboxServerSecurity = {
+  components: {
+    securitySchemes: {
+      bearer: { type: 'http', scheme: 'bearer' },
+      apiKey: { type: 'apiKey', in: 'header', name: 'X-Session-API-Key' },
+      accessToken: { type: 'apiKey', in: 'header', name: 'X-Access-Token' },
+    },
+  },
+  security: [{ bearer: [] }, { apiKey: [] }, { accessToken: [] }],
 }
 
 export const agentServerOpenApi = lazyOpenApi(agentServerRoutes, agentServerInfo)
-export const sandboxServerOpenApi = lazyOpenApi(sandboxServerRoutes, sandboxServerInfo)
+export const sandboxServerOpenApi = lazyOpenApi(sandboxServerRoutes, sandboxServerInfo, sandboxServerSecurity)

@@ -15,8 +15,8 @@ import {
 export const scope = z.enum(['read', 'write', 'admin']).meta({ id: 'Scope' })
 export type Scope = z.infer<typeof scope>
 
-/** Conversations of a UTC day. Null inherits (user, organisation, server), -1 is unlimited. */
-export const dailyLimit = z.union([z.literal(-1), z.int().min(1).max(1_000_000)]).nullable()
+/** Conversations of a UTC day. Null inherits (user, organisation, server), -1 is unlimited, 0 is none. */
+export const dailyLimit = z.union([z.literal(-1), z.int().min(0).max(1_000_000)]).nullable()
 
 export const apiKeyInfo = component('ApiKey', {
   id: z.string(),
@@ -67,8 +67,8 @@ export const organization = component('Organization', {
   created_at: timestamp,
 })
 
-/** Of what a user stores. Null inherits the server's limit, -1 is unlimited. */
-const storageLimit = z.union([z.literal(-1), z.int().min(1).max(1_000_000_000)]).nullable()
+/** Of what a user stores. Null inherits the server's limit, -1 is unlimited, 0 is nothing. */
+const storageLimit = z.union([z.literal(-1), z.int().min(0).max(1_000_000_000)]).nullable()
 
 const usedOfLimit = z
   .object({ limit: z.int(), used: z.int() })

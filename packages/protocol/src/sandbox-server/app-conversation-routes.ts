@@ -102,6 +102,7 @@ export const appConversationRoutes = defineRoutes('app conversations', {
     responses: successResponses,
   }),
   sendAppMessage: route.post('/api/v1/app-conversations/{conversation_id}/send-message', {
+    headers: { 'Idempotency-Key': 'A repeat with this key is stored once.' },
     summary: 'Send a message to a conversation',
     params: conversationParams,
     body: appSendMessageRequest,

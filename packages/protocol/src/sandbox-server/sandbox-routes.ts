@@ -29,6 +29,7 @@ export const sandboxRoutes = defineRoutes('sandboxes', {
     responses: listed(sandboxInfo),
   }),
   startSandbox: route.post('/api/v1/sandboxes', {
+    headers: { 'Idempotency-Key': 'A repeat with this key is answered as the first time.' },
     summary: 'Start a sandbox',
     description:
       'Answers as soon as the sandbox is on its way, usually as STARTING. The spec is named in the query; without one the default is taken. A body is not read. With an Idempotency-Key header a repeat answers the same sandbox.',

@@ -1,7 +1,14 @@
 import * as z from 'zod'
 import { conversationParams } from '../agent-server/conversations/conversation.ts'
 import { eventFilter, eventSearchQuery, queryFlag, queryText } from '../core/query.ts'
-import { countResponses, listed, ok, success } from '../core/responses.ts'
+import {
+  cachedPageResponses,
+  conditionalHeaders,
+  countResponses,
+  listed,
+  ok,
+  success,
+} from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
 import { looseComponent, uuid } from '../core/schemas.ts'
 import { event, eventPage } from '../events/event.ts'
@@ -15,7 +22,6 @@ const eventIds = z
   .max(100)
   .meta({ description: 'Ids of events, repeated; at most 100.' })
 const successResponses = ok('Stored, or stored before.', success)
-const pageResponses = ok('One page.', eventPage)
 
 /** Event history of conversations, independent of their sandboxes, and the webhooks that deliver it. */
 export const webhookRoutes = defineRoutes('history', {
@@ -24,7 +30,8 @@ export const webhookRoutes = defineRoutes('history', {
     description: 'Empty for a conversation that is not yours.',
     params: conversationParams,
     query: searchQuery,
-    responses: pageResponses,
+    headers: conditionalHeaders,
+    responses: cachedPageResponses(eventPage),
   }),
   countHomeEvents: route.get('/api/v1/conversation/{conversation_id}/events/count', {
     summary: 'Count the events of a conversation',
@@ -50,7 +57,8 @@ export const webhookRoutes = defineRoutes('history', {
     summary: 'The same under the plural',
     params: conversationParams,
     query: searchQuery,
-    responses: pageResponses,
+    headers: conditionalHeaders,
+    responses: cachedPageResponses(eventPage),
   }),
   countHomeEventsPlural: route.get('/api/v1/conversations/{conversation_id}/events/count', {
     summary: 'The same under the plural',
@@ -67,6 +75,7 @@ export const webhookRoutes = defineRoutes('history', {
     responses: successResponses,
   }),
   receiveEvents: route.post('/api/v1/webhooks/events/{conversation_id}', {
+    headers: { 'X-Slipway-After': 'The position of the event before the first one.' },
     tag: 'webhooks',
     summary: 'An agent server sends events',
     audit: false,

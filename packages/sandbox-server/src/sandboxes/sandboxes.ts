@@ -24,6 +24,8 @@ export type { SandboxConnection } from './state/sandbox-info.ts'
 export interface StartSandboxOptions {
   /** Id of a spec; the default one when absent. */
   readonly spec?: string | undefined
+  /** Where the request names it, for the Problem of an unknown one; in the query unless passed. */
+  readonly specPath?: readonly string[]
   /** A repeat with the same key and owner returns the same sandbox, never one of the warm pool. */
   readonly idempotencyKey?: string | undefined
   /** 1 to 63 lower-case letters, digits and hyphens; never one of the warm pool. */
@@ -44,7 +46,7 @@ export class Sandboxes implements AsyncDisposable {
   /** Problems: `invalid` (spec, id), `too_many` at the limit, `conflict` when another sandbox has the id. */
   async start(scope: Scope, options: StartSandboxOptions = {}): Promise<SandboxRow> {
     const owner = must(scope.owner, 'the owner of a sandbox')
-    const spec = this.#parts.specs.resolve(options.spec)
+    const spec = this.#parts.specs.resolve(options.spec, options.specPath)
     const id = requestedId(scope, options)
     return await this.#ownerMutex.runExclusive(owner, async () => {
       const existing = id === undefined ? undefined : await this.#parts.repository.get(id)

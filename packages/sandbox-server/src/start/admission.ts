@@ -5,6 +5,7 @@ import type { Accounts } from '../accounts/accounts.ts'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'
 import { checkRepository } from './git-repository.ts'
+import type { StartSandboxes } from './select-sandbox.ts'
 
 /** A valid request of a start. */
 export interface AdmittedStart {
@@ -21,13 +22,17 @@ export interface AdmittedStart {
 
 /** Checks a request. Problems: `invalid`, and `conflict` for the id of a conversation of another owner. */
 export async function admitStart(
-  deps: Pick<ConversationContext, 'controlPlane'> & { readonly accounts: Pick<Accounts, 'model'> },
+  deps: Pick<ConversationContext, 'controlPlane'> & {
+    readonly accounts: Pick<Accounts, 'model'>
+    readonly sandboxes: Pick<StartSandboxes, 'get'>
+  },
   scope: Scope,
   id: string,
   request: AppConversationStartRequest,
 ): Promise<AdmittedStart> {
-  const { controlPlane, accounts } = deps
+  const { controlPlane, accounts, sandboxes } = deps
   checkRepository(request.selected_repository)
+  if (request.sandbox_id !== undefined) await requireSandbox(sandboxes, scope, request.sandbox_id)
   if (request.agent_profile_id !== undefined)
     throw invalidInput(['body', 'agent_profile_id'], 'There is no such agent profile')
   const [existing] = await controlPlane.conversations.get([id])
@@ -45,6 +50,17 @@ export async function admitStart(
     if (!(error instanceof Problem) || error.code !== 'not_found') throw error
     throw invalidInput(['body', 'llm_profile'], error.message)
   }
+}
+
+async function requireSandbox(
+  sandboxes: Pick<StartSandboxes, 'get'>,
+  scope: Scope,
+  id: string,
+): Promise<void> {
+  await sandboxes.get(scope, id).catch((error: unknown) => {
+    if (!(error instanceof Problem) || error.code !== 'not_found') throw error
+    throw invalidInput(['body', 'sandbox_id'], error.message)
+  })
 }
 
 /** Does not reveal the owner. */

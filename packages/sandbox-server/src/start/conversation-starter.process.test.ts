@@ -136,12 +136,13 @@ test('a failed, a foreign and an unknown sandbox end the start with an explanati
   expect(broken.detail).toContain('Sandbox sb-1')
   const foreign = await stage.start({ sandbox_id: 'sb-1' }, { 'x-user': 'ada' })
   expect(foreign.status).toBe('ERROR')
-  const { json } = await stage.call('POST', '/app-conversations', { sandbox_id: 'sb-1' }, { 'x-user': 'bob' })
-  const row = await stage.until(
-    () => stage.controlPlane.startTasks.get([toDashedUuid(json.id)]),
-    ([task]) => task?.status === 'ERROR',
-  )
-  expect(row[0]?.detail).toBe('There is no such sandbox')
+  for (const sandbox_id of ['sb-1', 'sb-none']) {
+    const refused = await stage.call('POST', '/app-conversations', { sandbox_id }, { 'x-user': 'bob' })
+    expect([refused.status, refused.json.detail]).toMatchObject([
+      422,
+      [{ loc: ['body', 'sandbox_id'], msg: 'There is no such sandbox' }],
+    ])
+  }
   expect(stage.quota.used).toBe(0)
 })
 
@@ -157,7 +158,7 @@ test('invalid requests are refused without a task and a slot', async () => {
   await refused({ parent_conversation_id: '00000000000000000000000000000001' }, 422, 'parent_conversation_id')
   await refused({ selected_repository: 'https://u:sk-canary@h.example/x.git' }, 422, 'selected_repository')
   expect((await stage.call('GET', '/app-conversations/start-tasks/count')).json).toBe(0)
-  await refused({ sandbox_spec_id: 'nope' }, 422)
+  await refused({ sandbox_spec_id: 'nope' }, 422, '"loc":["body","sandbox_spec_id"]')
   stage.sandboxes.startProblem = new (await import('@slipway/protocol')).Problem('too_many', 'Full')
   await refused({}, 429)
   const { json } = await stage.call('GET', '/app-conversations/start-tasks/search')

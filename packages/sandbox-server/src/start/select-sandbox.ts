@@ -47,7 +47,8 @@ export async function selectSandbox(
   if (usable !== undefined) return { row: usable, isNew: false, isGrouped }
   const joined = isGrouped ? chooseByStrategy(strategy, await listCandidates(context, spec)) : undefined
   if (joined !== undefined) return { row: joined.row, isNew: false, isGrouped }
-  return { row: await sandboxes.start(scope, spec === undefined ? {} : { spec }), isNew: true, isGrouped }
+  const options = spec === undefined ? {} : { spec, specPath: ['body', 'sandbox_spec_id'] }
+  return { row: await sandboxes.start(scope, options), isNew: true, isGrouped }
 }
 
 async function listCandidates(

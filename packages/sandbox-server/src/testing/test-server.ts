@@ -69,10 +69,13 @@ export class TestSandboxes implements AsyncDisposable {
     this.#directory = directory
   }
 
-  async start(scope: Scope, options: { readonly spec?: string | undefined } = {}): Promise<SandboxRow> {
+  async start(
+    scope: Scope,
+    options: { readonly spec?: string | undefined; readonly specPath?: readonly string[] } = {},
+  ): Promise<SandboxRow> {
     if (this.startProblem !== undefined) throw this.startProblem
     if (options.spec !== undefined && options.spec !== 'process')
-      throw invalidInput(['query', 'sandbox_spec_id'], 'No such spec')
+      throw invalidInput(options.specPath ?? ['query', 'sandbox_spec_id'], 'No such spec')
     const id = `sb-${++this.#count}`
     const now = Date.now() * 1000
     const key = `sk-${id}-${'k'.repeat(20)}`

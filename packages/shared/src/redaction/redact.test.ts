@@ -73,6 +73,20 @@ test.each([
     'Set-Cookie',
   ],
   [
+    'DB_PWD',
+    'pwd',
+    'pin',
+    'user_pin',
+    'bearer',
+    'jwt',
+    'github_pat',
+    'dsn',
+    'SENTRY_DSN',
+    'connection_string',
+    'otp',
+  ],
+  ['connectionString', 'signature', 'x-signature', 'OTP_2'],
+  [
     'Authorization',
     'sessionId',
     'passwd',
@@ -87,6 +101,16 @@ test.each([
 })
 
 test.each([
+  'custom_tokenizer',
+  'tokenizer',
+  'sort_keys',
+  'monkey',
+  'monkeys',
+  'spinner',
+  'path',
+  'pattern',
+  'pinned',
+  'PWD',
   'keywords',
   'keyboard',
   'monkeybars',
@@ -244,6 +268,14 @@ test('a text for people loses what looks like a secret and keeps its sense', () 
     ['https://u:cnry@h/v1?key=cnry', 'https://****@h/v1?key=<redacted>'],
     ['{\\"password\\": \\"cnry cnry\\"}', '{\\"password\\": <redacted>\\"}'],
     ['max_tokens: 5 is too little', 'max_tokens: 5 is too little'],
+    [`Found ghp_${'a1'.repeat(18)} there.`, 'Found <redacted> there.'],
+    [`jwt eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl`, 'jwt <redacted>'],
+    ['-----BEGIN RSA PRIVATE KEY-----\nMIIcnry\n-----END RSA PRIVATE KEY-----\nend', '<redacted>\nend'],
+    ['postgres://app:cnry@db:5432/x', 'postgres://****@db:5432/x'],
+    ['Server=db;Uid=app;Pwd=cnry;', 'Server=db;Uid=app;Pwd=<redacted>;'],
+    ['x=Zk3Qw9rTb1Lm7Xc5Vn2Hs8Jd', 'x=<redacted>'],
+    ['sha=0123456789abcdef0123456789abcdef01234567', 'sha=0123456789abcdef0123456789abcdef01234567'],
+    ['dir=/usr/share/Documents/Project2/sources', 'dir=/usr/share/Documents/Project2/sources'],
     ['The model none-such does not exist', 'The model none-such does not exist'],
   ]
   for (const [text = '', shown] of said) expect(redactText(text)).toBe(shown)

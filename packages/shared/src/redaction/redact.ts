@@ -1,14 +1,19 @@
 /** Parts of a name that name a secret, anywhere in it. */
 const secretWord =
-  /access_key|authorization|cookie|credential|encrypted_?content|pass_?(?:word|wd|phrase)|secret|session|token/i
+  /access_key|authorization|cookie|connection_?string|credential|encrypted_?content|pass_?(?:word|wd|phrase)|secret|session|token(?!iz)/i
+/** Short words that name a secret where they stand alone, as in `DB_PWD` or `jwt-2`; not in `spinner` or `path`. */
+const shortWord = /(?:^|[-_.\s])(?:pwd|pin|bearer|jwt|pat|dsn|otp|signature)(?=$|[-_.\s\d])/i
 /** `key` as a word, as in `MY_KEY_ID`, `api-key-2`, `keyId`, or at the end of a name; not in `keywords`. */
 const keyWord = /keys?$|(?:^|[-_.\s])keys?(?=[-_.\s\d])|api_?key/i
 const camelKey = /(?:^key|[a-z\d]Keys?)(?=[A-Z\d_-])/
-/** Members of the contract that name no secret: hooks of a session. */
-const nonSecretName = /^session_?(?:start|end)$/i
+/** Names that only sound like secrets: hooks of a session, the order of members, animals. */
+const nonSecretName = /^session_?(?:start|end)$|^sort_?keys?$|(?:^|[-_.\s])(?:mon|don|tur)keys?$/i
+/** The working directory in an environment. */
+const directoryVariable = 'PWD'
 const secretSection = /^(auth|env|environment|(extra_)?headers)$/i
 /** Names under which a number is a secret; under others it is a count (`max_output_tokens`). */
-const numericSecretName = /credential|pass_?(?:word|wd|phrase)|secret/i
+const numericSecretName =
+  /credential|pass_?(?:word|wd|phrase)|secret|(?:^|[-_.\s])(?:pin|otp)(?=$|[-_.\s\d])/i
 
 /** Secrets in a URL: a user with a password, and parameters. */
 const urlCredentials = /\b([a-z][a-z0-9+.-]{0,40}:\/\/)([^\s/?#]*)@/gi
@@ -47,7 +52,8 @@ export function findSecretTexts(value: unknown): SecretText[] {
 
 /** Whether a name of a member, a variable or a header names a secret. */
 export function isSecretName(name: string): boolean {
-  return (secretWord.test(name) || keyWord.test(name) || camelKey.test(name)) && !nonSecretName.test(name)
+  const isSecret = [secretWord, shortWord, keyWord, camelKey].some((pattern) => pattern.test(name))
+  return isSecret && name !== directoryVariable && !nonSecretName.test(name)
 }
 
 /** What the names above a value say about it. */
@@ -142,19 +148,37 @@ function urlSecrets(text: string): string[] {
 
 /** `"api_key": "x"`, `password='x'`, `Authorization: Bearer x`, `token=x`; escaped quotes too. */
 const namedSecret =
-  /((\\?["']?)(?<![\w-])[\w-]{0,60}(?:authorization|cookie|credential|key|passw(?:or)?d|passphrase|secret|session|token)[\w-]{0,60}\2\s{0,5}[:=]\s{0,5})(?:\\?"[^"\\]*|\\?'[^'\\]*|(?:(?:basic|bearer|token)\s+)?[^\s,;&"'<>()[\]{}\\]+)/gi
+  /((\\?["']?)(?<![\w-])[\w-]{0,60}(?:authorization|cookie|credential|key|passw(?:or)?d|passphrase|pwd|secret|session|token)[\w-]{0,60}\2\s{0,5}[:=]\s{0,5})(?:\\?"[^"\\]*|\\?'[^'\\]*|(?:(?:basic|bearer|token)\s+)?[^\s,;&"'<>()[\]{}\\]+)/gi
 const numericValue = /[:=]\s*[\d.]+$/
 /** Keys with a known prefix. */
 const keyPattern =
-  /\b(?:sk-[\w-]{12,}|(?:gsk|hf|tgp_v1|ghp|gho|ghu|ghs|ghr|github_pat)_\w{12,}|(?:glpat|xox[abeprs])-[\w-]{8,}|AIza[\w-]{20,}|A[KS]IA[A-Z\d]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)/g
+  /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\w\s+/=\\]{0,20000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?|\b(?:sk-[\w-]{12,}|(?:gsk|hf|tgp_v1|ghp|gho|ghu|ghs|ghr|github_pat)_\w{12,}|(?:glpat|xox[abeprs])-[\w-]{8,}|AIza[\w-]{20,}|A[KS]IA[A-Z\d]{12,}|eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)/g
+
+/** The value of an assignment that may be a random key, whatever its name. */
+const assignedText = /(=\s{0,2}["']?)([\w+/-]{24,200}={0,2})(?![\w+/.-])/g
+
+/** Letters of both cases and digits, mixed as chance mixes them; names, paths, hex digests and UUIDs are not. */
+function isRandom(text: string): boolean {
+  if (!/[a-z]/.test(text) || !/[A-Z]/.test(text) || !/\d/.test(text)) return false
+  const counts = new Map<string, number>()
+  for (const char of text) counts.set(char, (counts.get(char) ?? 0) + 1)
+  const bits = [...counts.values()].reduce(
+    (sum, n) => sum - (n / text.length) * Math.log2(n / text.length),
+    0,
+  )
+  return bits >= 3.8
+}
 
 /**
  * Replaces what looks like a secret in a text for people: values after a name of a secret, keys with a known
- * prefix, users and keys in URLs. Possible token counts stay. A second line of defense behind `Redactor`,
+ * form (prefix, JWT, PEM), random texts after `=`, users and keys in URLs. Possible token counts stay. A second line of defense behind `Redactor`,
  * which knows the values.
  */
 export function redactText(text: string): string {
   return redactUrls(text)
     .replace(namedSecret, (all, name: string) => (numericValue.test(all) ? all : `${name}<redacted>`))
     .replace(keyPattern, '<redacted>')
+    .replace(assignedText, (all, name: string, value: string) =>
+      isRandom(value) ? `${name}<redacted>` : all,
+    )
 }

@@ -2,7 +2,7 @@ import type { Conversation } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import { type agentServerRoutes, type Llm, Problem } from '@slipway/protocol'
 import type { Cipher, Storage } from '@slipway/storage'
-import { getConversationRecord } from '../../conversations/conversation-info.ts'
+import { displayedSecrets, getConversationRecord } from '../../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../../conversations/registry.ts'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { resolveModel, resolveSecretSources } from '../../profiles/resolve-llm.ts'
@@ -63,9 +63,11 @@ export function conversationCommandHandlers(options: {
       await getConversationRecord(storage.conversations, params.conversation_id)
       throw new Problem('bad_request', 'The agent of this conversation is not one of another program (ACP).')
     },
-    updateSecrets: command((conversation, { body }) =>
-      conversation.addSecrets(resolveSecretSources(cipher, body.secrets, ['body', 'secrets'])),
-    ),
+    updateSecrets: command(async (conversation, { params, body }) => {
+      await conversation.addSecrets(resolveSecretSources(cipher, body.secrets, ['body', 'secrets']))
+      const record = await getConversationRecord(storage.conversations, params.conversation_id)
+      await registry.publishMember(record.id, 'secret_registry', displayedSecrets(record))
+    }),
     setConfirmationPolicy: command((conversation, { body }) => conversation.setPolicy(body.policy)),
     setSecurityAnalyzer: command((conversation, { body }) =>
       conversation.setAnalyzer(body.security_analyzer),

@@ -70,6 +70,8 @@ export function conversationHandlers(options: {
       const patch = definedMembers({ title, tags })
       const patched = await storage.conversations.patch(params.conversation_id, patch)
       if (patched === undefined) throw conversationNotFound(params.conversation_id)
+      if (title !== undefined) await registry.publishMember(params.conversation_id, 'title', title)
+      if (tags !== undefined) await registry.publishMember(params.conversation_id, 'tags', tags)
       return success
     },
     async deleteConversation({ params }) {

@@ -63,7 +63,6 @@ export function eventHandlers(options: {
       }
       const isDone = async (position: number) =>
         query.until === 'idle' && (await isIdle(storage, record.id, position))
-      const transientUpdates = query.hints ? registry.transientUpdates(record.id) : undefined
       return {
         contentType: 'text/event-stream',
         isEndless: true,
@@ -74,7 +73,8 @@ export function eventHandlers(options: {
           resync,
           heartbeatMs,
           isDone,
-          transientUpdates,
+          transientUpdates: registry.transientUpdates(record.id),
+          hasHints: query.hints,
           signal,
         }),
       }
@@ -92,19 +92,20 @@ async function* streamEvents(
     readonly resync: Resync | undefined
     readonly heartbeatMs: number
     readonly isDone: (position: number) => Promise<boolean>
-    /** Also sent. */
-    readonly transientUpdates: ReturnType<ConversationRegistry['transientUpdates']> | undefined
+    /** Changes of title, tags and secrets are sent, with `hasHints` all of them. */
+    readonly transientUpdates: ReturnType<ConversationRegistry['transientUpdates']>
+    readonly hasHints: boolean
     readonly signal: AbortSignal
   },
 ): AsyncGenerator<Buffer> {
-  const { heartbeatMs, ids, isDone, resync, transientUpdates, signal } = options
+  const { heartbeatMs, ids, isDone, resync, transientUpdates, hasHints, signal } = options
   let position = options.after
   const wakeUp = new Signal()
   using sseUpdates = new SseUpdates(
     () => wakeUp.notify(),
     () => Date.now() * 1000,
   )
-  if (transientUpdates !== undefined) sseUpdates.subscribe(transientUpdates)
+  sseUpdates.subscribe(transientUpdates, { all: hasHints })
   yield Buffer.from(': open\n\n')
   if (resync !== undefined) yield sseResync(resync)
   if (await isDone(position)) return

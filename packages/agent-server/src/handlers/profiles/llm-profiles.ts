@@ -48,8 +48,12 @@ export function llmProfileHandlers(options: {
       await llmProfiles.activate(name)
       return { json: { name, message: 'The profile is active.', llm_applied: true } }
     },
-    async validateProfile({ body, signal }) {
-      const model = await resolveModel({ cipher, llmProfiles }, body.llm, ['body', 'llm'])
+    async validateProfile({ params: { name }, body, signal }) {
+      const model =
+        body.llm === undefined
+          ? await llmProfiles.resolve(name)
+          : await resolveModel({ cipher, llmProfiles }, body.llm, ['body', 'llm'])
+      if (model === undefined) throw new Problem('not_found', `Profile not found: ${name}`)
       return { json: await validateLlm(model, signal) }
     },
   } satisfies Partial<Handlers<typeof agentServerRoutes>>

@@ -28,7 +28,7 @@ test('an action that is not confirmed in time is rejected with the reason, and t
   const life = await conversationAwaitingConfirmation(0.2)
   await waitUntil(() => life.status === 'idle')
   expect(await life.eventsOfKind('UserRejectObservation')).toMatchObject([
-    { rejection_source: 'user', rejection_reason: 'The action was not confirmed within 0.2 seconds.' },
+    { rejection_source: 'hook', rejection_reason: 'The action was not confirmed within 0.2 seconds.' },
   ])
 })
 

@@ -1,6 +1,6 @@
 import type { ModelDelta } from '../../llm/model.ts'
 
-/** Sent and never stored; losing it does no harm: deltas of a reply, usage, and the end of a run. */
+/** Sent and never stored; losing it does no harm: deltas of a reply, usage, members beside the log, the end of a run. */
 export type TransientUpdate =
   | ({
       readonly kind: 'delta'
@@ -11,6 +11,8 @@ export type TransientUpdate =
   | { readonly kind: 'reset' }
   /** `isAside`: after a reply beside the agent loop, such as a title. */
   | { readonly kind: 'stats'; readonly value: unknown; readonly isAside?: boolean }
+  /** A member of the conversation that its log does not have: title, tags, names of secrets. */
+  | { readonly kind: 'member'; readonly key: string; readonly value: unknown }
   | { readonly kind: 'idle' }
 
 /** `position` is that of the conversation's last event. */

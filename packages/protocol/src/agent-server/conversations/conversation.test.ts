@@ -175,7 +175,7 @@ test('a search of conversations starts at the newest', () => {
 test('what is not said of a request is what clients expect, and what else they send is passed over', () => {
   expect(parse(confirmationResponseRequest, { accept: false, x: 1 })).toEqual({
     accept: false,
-    reason: 'User rejected the action.',
+    reason: 'User rejected the action',
   })
   expect(parse(forkConversationRequest, { id: null, title: '', x: 1 })).toEqual({ reset_metrics: true })
   expect(parse(generateTitleRequest, { llm: null, x: 1 })).toEqual({ max_length: 50 })

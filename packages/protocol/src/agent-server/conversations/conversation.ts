@@ -238,7 +238,7 @@ export const patchConversationRequest = component('UpdateConversationRequest', {
 /** The answer of the user to actions that wait. A refusal reaches the model with its reason. */
 export const confirmationResponseRequest = component('ConfirmationResponseRequest', {
   accept: z.boolean(),
-  reason: z.string().default('User rejected the action.'),
+  reason: z.string().default('User rejected the action'),
 })
 
 /** Secrets by name; one that is there already is replaced, the others stay. */

@@ -1,6 +1,13 @@
 import * as z from 'zod'
 import { emptyAsUndefined, eventFilter, eventSearchQuery, queryFlag } from '../../core/query.ts'
-import { countResponses, listed, ok, successResponses } from '../../core/responses.ts'
+import {
+  cachedPageResponses,
+  conditionalHeaders,
+  countResponses,
+  listed,
+  ok,
+  successResponses,
+} from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { queryCursor } from '../../events/cursor.ts'
 import { event, eventPage } from '../../events/event.ts'
@@ -18,8 +25,9 @@ export const eventRoutes = defineRoutes('events', {
     summary: 'Search the events of a conversation',
     params: conversationParams,
     query: eventSearchQuery,
+    headers: conditionalHeaders,
     responses: {
-      ...ok('One page.', eventPage),
+      ...cachedPageResponses(eventPage),
       409: { description: 'The page id belongs to another history of the log.' },
     },
   }),
@@ -34,6 +42,7 @@ export const eventRoutes = defineRoutes('events', {
     description:
       'Server-sent events: id is the cursor, <position>.<digest>, and data the event. Each event once, in order, from the one after the given cursor, first what is stored, then what comes. Last-Event-ID goes before after. A cursor of another history of the log is answered by an event named resync, and by everything after the position that it names.',
     params: conversationParams,
+    headers: { 'Last-Event-ID': 'The cursor to go on after; it counts more than `after`.' },
     query: z.object({
       after: queryCursor.optional().meta({
         description: 'The last cursor seen. With a bare position the ids are positions.',
@@ -62,6 +71,7 @@ export const eventRoutes = defineRoutes('events', {
     description:
       'Answers when the message is durable. With an Idempotency-Key header a repeat is stored once.',
     params: conversationParams,
+    headers: { 'Idempotency-Key': 'A repeat with this key is stored once; 1 to 255 characters.' },
     body: sendMessageRequest,
     responses: {
       ...successResponses,

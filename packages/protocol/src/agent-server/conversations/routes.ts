@@ -62,6 +62,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     description:
       'The header X-Slipway-Wire says which members and kinds its events have: seed (those of this description, the default unless the server is set otherwise) or current (newer ones too). It holds for the life of the conversation and for its forks.',
     query: skillsQuery,
+    headers: { 'X-Slipway-Wire': 'seed or current: which members and kinds its events have.' },
     body: startConversationRequest,
     responses: {
       200: { description: 'It was there already.', schema: conversationInfo },

@@ -11,6 +11,7 @@ export const gatewayRoutes = defineRoutes('gateway', {
     responses: ok('In order of name.', modelList),
   }),
   completeChat: route.post('/v1/chat/completions', {
+    headers: { 'X-OpenHands-ServerConversation-ID': 'The conversation to go on with.' },
     summary: 'Say something to an agent and get its answer',
     description:
       'Begins a conversation with the model of a profile, or goes on with the one that X-OpenHands-ServerConversation-ID names; the answer has its id in the same header. With stream the answer comes as server-sent events, what the agent says on the way as it says it, then [DONE]. Errors have a member error besides detail.',

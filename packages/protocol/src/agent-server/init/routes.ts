@@ -14,11 +14,13 @@ const statusResponses = {
 /** A server that starts without its settings and gets them later. */
 export const initRoutes = defineRoutes('init', {
   getInit: route.get('/api/init', {
+    headers: { 'X-Init-API-Key': 'The key of the settings, where one is configured.' },
     summary: 'Has the server got its settings?',
     open: true,
     responses: statusResponses,
   }),
   postInit: route.post('/api/init', {
+    headers: { 'X-Init-API-Key': 'The key of the settings, where one is configured.' },
     summary: 'Give the server its settings',
     description:
       'Once. A server that does not wait for settings answers 404. The very same settings again are answered as the first time.',

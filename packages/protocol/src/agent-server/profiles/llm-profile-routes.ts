@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { component, jsonObject } from '../../core/schemas.ts'
+import { component, jsonObject, nullAsUndefined } from '../../core/schemas.ts'
 import { llm } from '../llm/llm.ts'
 import {
   profileMutation,
@@ -28,6 +28,7 @@ export const llmProfileRoutes = defineRoutes('profiles', {
     ),
   }),
   getProfile: route.get('/api/profiles/{name}', {
+    headers: { 'X-Expose-Secrets': 'encrypted, true or plaintext.' },
     summary: 'Get a profile',
     description: 'Its secrets are null.',
     params: profileParams,
@@ -80,10 +81,10 @@ export const llmProfileRoutes = defineRoutes('profiles', {
   validateProfile: route.post('/api/profiles/{name}/validate', {
     summary: 'Try a model before it is saved',
     description:
-      'Asks the model once, with the given settings; nothing is saved, and the profile need not be there. A limit of rate and a timeout do not make it invalid.',
+      'Asks the model once, with the given settings, or without a body with those of the saved profile; nothing is saved. A limit of rate and a timeout do not make it invalid.',
     params: profileParams,
-    /** The model to test; nothing is stored. */
-    body: component('ValidateProfileRequest', { llm }),
+    /** The model to test; nothing is stored. Without it the saved profile is tested. */
+    body: component('ValidateProfileRequest', { llm: nullAsUndefined(llm) }).prefault({}),
     /** `type` is the name of an error (`LLMAuthenticationError`); `message` holds no secret. */
     responses: ok(
       'Whether it answered.',

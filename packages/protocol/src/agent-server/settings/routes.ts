@@ -34,6 +34,7 @@ const formResponse = { description: 'The sections of the form.', schema: setting
 
 export const settingsRoutes = defineRoutes('settings', {
   getSettings: route.get('/api/settings', {
+    headers: { 'X-Expose-Secrets': 'encrypted, true or plaintext.' },
     summary: 'Get the settings',
     description:
       'Every member is there, with its default where nothing was set. Secrets are stars; the header X-Expose-Secrets asks for them as opaque tokens that this server takes back (encrypted, true) or as they are (plaintext).',

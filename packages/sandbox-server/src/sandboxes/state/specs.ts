@@ -31,10 +31,10 @@ export class SandboxSpecs {
     return this.#specs.get(id)
   }
 
-  /** The requested spec, or the default. A Problem `invalid` for an unknown id. */
-  resolve(id: string | undefined): ResolvedSpec {
+  /** The requested spec, or the default. A Problem `invalid` with `loc` for an unknown id. */
+  resolve(id: string | undefined, loc: readonly string[] = ['query', 'sandbox_spec_id']): ResolvedSpec {
     const spec = id === undefined ? this.#specs.values().next().value : this.#specs.get(id)
-    if (spec === undefined) throw invalidInput(['query', 'sandbox_spec_id'], 'There is no such sandbox spec')
+    if (spec === undefined) throw invalidInput(loc, 'There is no such sandbox spec')
     return spec
   }
 
