@@ -132,7 +132,11 @@ test('the limit of a user precedes that of the organisation, and that precedes t
   expect((await getQuotaStatus(user)).daily_limit).toBeNull()
   expect(await set(orgQuota, null)).toBe(200)
   expect((await getQuotaStatus(user)).daily_limit).toBe(2)
-  for (const wrong of [0, -2, -11, 1.5, '5', 1_000_001, true]) {
+  expect(await set(userQuota, 0)).toBe(200)
+  expect(await getQuotaStatus(user)).toMatchObject({ daily_limit: 0, remaining: 0 })
+  expect((await user.requestJson('POST', base, {})).status).toBe(429)
+  expect(await set(userQuota, null)).toBe(200)
+  for (const wrong of [-2, -11, 1.5, '5', 1_000_001, true]) {
     expect([wrong, await set(orgQuota, wrong)]).toEqual([wrong, 422])
     expect([wrong, await set(userQuota, wrong)]).toEqual([wrong, 422])
   }
@@ -187,6 +191,6 @@ test('an administrator limits what one user stores, and the user sees its use', 
   const status = await user.get<object>('/api/quota/status')
   expect(status).not.toHaveProperty('conversations')
   expect(status).toHaveProperty('stored_bytes')
-  for (const wrong of [0, -2, 1.5, 'x'])
+  for (const wrong of [-2, 1.5, 'x'])
     expect((await admin.requestJson('PUT', path, { max_stored_mb: wrong })).status).toBe(422)
 })

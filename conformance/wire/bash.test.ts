@@ -149,3 +149,47 @@ wireCase('DELETE /api/bash/bash_events', 'removes finished commands, and returns
   expect(cleared_count).toBeGreaterThanOrEqual(2)
   expect(await wire.requestOrThrow('DELETE', '/api/bash/bash_events')).toEqual({ cleared_count: 0 })
 })
+
+wireCase(
+  'POST /api/bash/bash_commands/{command_id}/stop',
+  'ends a command with SIGTERM; once more and after its end it is the same; unknown 404',
+  async () => {
+    const stop = (id: string) => wire.request('POST', `/api/bash/bash_commands/${id}/stop`)
+    const { id } = await startCommand({ command: 'sleep 300', timeout: 200 })
+    const stubborn = await startCommand({ command: "trap '' TERM; echo up; while :; do sleep 0.1; done" })
+    await expect
+      .poll(async () => (await searchEvents({ command_id__eq: stubborn.id })).items.length, {
+        timeout: 20_000,
+      })
+      .toBe(1)
+    for (const one of [id, stubborn.id]) {
+      expect(await stop(one)).toMatchObject({ status: 200, body: { success: true } })
+      expect((await stop(one)).status).toBe(200)
+    }
+    expect((await waitForOutput(id)).at(-1)).toMatchObject({ exit_code: -15, stdout: null })
+    expect((await waitForOutput(stubborn.id)).at(-1)).toMatchObject({ exit_code: -9 })
+    expect((await stop(id)).status).toBe(200)
+    expect((await stop(unknownId)).status).toBe(404)
+    expect((await stop('x')).status).toBe(422)
+  },
+)
+
+wireCase(
+  'GET /api/bash/bash_events/search',
+  'finds only the output of a command, so that a poller gets the next one with limit 1',
+  async () => {
+    const { id } = await startCommand({ command: 'echo one; sleep 0.3; echo two', timeout: 20 })
+    await waitForOutput(id)
+    const all = await searchEvents({ command_id__eq: id })
+    expect(all.items.map(({ kind }) => kind)).toEqual(all.items.map(() => 'BashOutput'))
+    const next = await searchEvents({ command_id__eq: id, order__gt: '0', limit: '1' })
+    expect(next.items).toEqual(all.items.slice(1, 2))
+    expect((await searchEvents({ command_id__eq: id, kind__eq: 'BashCommand' })).items).toMatchObject([
+      { id },
+    ])
+  },
+)
+
+wireCase('POST /api/bash/execute_bash_command', 'tells programs that an agent runs them', async () => {
+  expect(await wire.runCommand('echo "$AI_AGENT"')).toBe('openhands\n')
+})

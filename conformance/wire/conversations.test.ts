@@ -894,3 +894,19 @@ wireCase('ALL titles', 'come by themselves after the first message, unless autot
   const plain = await wire.createFinished()
   expect((await getInfo(plain.id)).title).toBeNull()
 })
+
+wireCase(
+  'GET /api/conversations/{id}/runtime',
+  'is there, as every view of a conversation says',
+  async () => {
+    const { id } = await wire.createIdle()
+    const runtime = { runtime_status: 'available', can_resume: true, runtime_error: null }
+    expect(await wire.requestOrThrow('GET', path(id, '/runtime'))).toEqual(runtime)
+    expect(await wire.requestOrThrow('POST', path(id, '/runtime/reprovision'), { body: { x: 1 } })).toEqual(
+      runtime,
+    )
+    expect(await wire.requestOrThrow('GET', path(id))).toMatchObject({ runtime_info: runtime })
+    expect(await wire.requestStatus('GET', path(unknownId, '/runtime'))).toBe(404)
+    expect(await wire.requestStatus('GET', path('x', '/runtime'))).toBe(422)
+  },
+)

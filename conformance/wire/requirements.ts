@@ -28,6 +28,7 @@ const requirementTable = [
   ['conversations', 'P0', 'GET', '/api/conversations', 'several by id, null for unknown ones'],
   ['conversations', 'P0', 'GET', '/api/conversations/search', 'pages, status, order'],
   ['conversations', 'P0', 'GET', '/api/conversations/count', 'a bare number'],
+  ['conversations', 'P1', 'GET', '/api/conversations/{id}/runtime', 'available'],
   ['conversations', 'P0', 'PATCH', '/api/conversations/{id}', 'title and tags'],
   ['conversations', 'P0', 'DELETE', '/api/conversations/{id}', 'gone, its workspace stays'],
   ['conversations', 'P0', 'POST', '/api/conversations/{id}/run', '200 at once, 409 while running'],
@@ -113,6 +114,7 @@ const requirementTable = [
   ['socket', 'P1', 'WS', '/sockets/bash-events', 'commands and their output, both ways'],
 
   ['bash', 'P0', 'POST', '/api/bash/start_bash_command', 'answers at once'],
+  ['bash', 'P1', 'POST', '/api/bash/bash_commands/{command_id}/stop', 'ends a command'],
   ['bash', 'P0', 'GET', '/api/bash/bash_events/search', 'what is new since an order'],
   ['bash', 'P1', 'POST', '/api/bash/execute_bash_command', 'all of the output'],
   ['bash', 'P1', 'GET', '/api/bash/bash_events/{event_id}', 'one, 404 unknown'],

@@ -370,3 +370,34 @@ wireCase('WS /sockets/bash-events', 'resends the history on request', async () =
     )
   }
 })
+
+wireCase(
+  'WS /sockets/bash-events',
+  'are at most 50 of the whole server; a closed one makes room',
+  async () => {
+    const url = socketUrl('/sockets/bash-events')
+    const sockets: WebSocket[] = []
+    try {
+      for (let n = 0; n < 50; n += 1) {
+        const socket = new WebSocket(url, { headers: wire.headers })
+        sockets.push(socket)
+        await once(socket, 'open')
+      }
+      // The newest may not be served yet when it is open.
+      await expect.poll(() => connectionResultWithin(url, 1_000), { timeout: 20_000 }).toBe(1013)
+      sockets.pop()?.close()
+      await expect.poll(() => connectionResultWithin(url, 1_000), { timeout: 20_000 }).toBe('open')
+    } finally {
+      for (const socket of sockets) socket.terminate()
+    }
+  },
+)
+
+/** The close code, or `open` when the socket stays open for so long. */
+async function connectionResultWithin(url: string, ms: number): Promise<number | 'open'> {
+  const socket = new WebSocket(url, { headers: wire.headers })
+  const closed = new Promise<number>((done) => socket.once('close', done))
+  const result = await Promise.race([closed, sleep(ms, 'open' as const)])
+  socket.terminate()
+  return result
+}

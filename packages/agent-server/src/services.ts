@@ -80,7 +80,12 @@ export async function openServices(options: ServicesOptions) {
   await using resources = new AsyncDisposableStack()
   const now = () => Date.now() * 1000
   const server = await serverMarker(dataDirectory)
-  const environment: Config['toolEnvironment'] = { ...config.toolEnvironment, SLIPWAY_SERVER: server }
+  const environment: Config['toolEnvironment'] = {
+    // Programs that behave differently for agents look for it.
+    AI_AGENT: 'openhands',
+    ...config.toolEnvironment,
+    SLIPWAY_SERVER: server,
+  }
   const infoReader = new ConversationInfoReader(storage, dataDirectory)
   const cipher = await Cipher.open({ directory: dataDirectory, secretKey: config.secretKey, log })
   const settings = new ServerSettings({ directory: dataDirectory, cipher })

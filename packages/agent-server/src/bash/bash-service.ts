@@ -20,6 +20,12 @@ export interface BashServiceOptions extends BashEventStoreOptions {
   readonly maxOutputBytes?: number
 }
 
+interface RunningCommand {
+  /** Never rejects. */
+  readonly completion: Promise<void>
+  readonly stop: AbortController
+}
+
 /**
  * Commands outside of conversations (wire 1.5), each in its own process group. Their output is stored as
  * events. Background processes of a command run until the server stops.
@@ -34,7 +40,7 @@ export class BashService implements AsyncDisposable {
   readonly #options: BashServiceOptions
   readonly #workspace: Workspace
   readonly #secrets = new Secrets()
-  readonly #running = new Map<string, Promise<void>>()
+  readonly #running = new Map<string, RunningCommand>()
   readonly #stop = new AbortController()
   #starting = 0
 
@@ -62,16 +68,23 @@ export class BashService implements AsyncDisposable {
   /** Runs a command to its end; all of its output in one. The signal ends the waiting, not the command. */
   async execute(request: ExecuteBashRequest, signal: AbortSignal): Promise<BashOutput> {
     const { id } = await this.#launch(request)
-    await raceAbort(this.#running.get(id) ?? Promise.resolve(), signal)
+    await raceAbort(this.#running.get(id)?.completion ?? Promise.resolve(), signal)
     const output = await this.events.getCombinedOutput(id)
     if (output === undefined) throw new Problem('conflict', 'The output of the command has been removed')
     return output
   }
 
+  /** Ends a command with SIGTERM, then SIGKILL; does nothing to one that is over. False for an unknown id. */
+  async stop(id: string): Promise<boolean> {
+    this.#running.get(id)?.stop.abort()
+    const [event] = this.#running.has(id) ? [true] : await this.events.get([id])
+    return event !== undefined
+  }
+
   /** Ends the running commands and their background processes. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort()
-    await Promise.all(this.#running.values())
+    await Promise.all([...this.#running.values()].map(({ completion }) => completion))
     await this.#workspace[Symbol.asyncDispose]()
     await this.events[Symbol.asyncDispose]()
   }
@@ -89,8 +102,11 @@ export class BashService implements AsyncDisposable {
         cwd: cwd === undefined ? null : this.#secrets.redact(cwd),
         timeout,
       })
-      const completion = this.#run(entry.id, request).finally(() => this.#running.delete(entry.id))
-      this.#running.set(entry.id, completion)
+      const stop = new AbortController()
+      const completion = this.#run(entry.id, request, stop.signal).finally(() =>
+        this.#running.delete(entry.id),
+      )
+      this.#running.set(entry.id, { completion, stop })
       return entry
     } finally {
       this.#starting--
@@ -98,11 +114,11 @@ export class BashService implements AsyncDisposable {
   }
 
   /** Runs a command and stores its output; never rejects. */
-  async #run(id: string, request: ExecuteBashRequest): Promise<void> {
+  async #run(id: string, request: ExecuteBashRequest, stop: AbortSignal): Promise<void> {
     const { maxOutputBytes = 64 * 1024 * 1024 } = this.#options
     const recorder = new OutputRecorder(this.events, { id, secrets: this.#secrets, maxOutputBytes })
     try {
-      const outcome = await this.#runProcess(recorder, id, request)
+      const outcome = await this.#runProcess(recorder, { name: id, stop }, request)
       this.endedCommands.inc({ outcome: outcome.exitCode === 0 ? 'ok' : 'failed' })
       await recorder.end(outcome)
     } catch (error) {
@@ -112,7 +128,7 @@ export class BashService implements AsyncDisposable {
 
   async #runProcess(
     recorder: OutputRecorder,
-    name: string,
+    process: { readonly name: string; readonly stop: AbortSignal },
     request: ExecuteBashRequest,
   ): Promise<CommandOutcome> {
     const { command, cwd, timeout } = request
@@ -122,7 +138,7 @@ export class BashService implements AsyncDisposable {
       return failedOutcome(`The command is longer than ${maxCommandBytes} bytes.`)
     try {
       const options = {
-        name,
+        ...process,
         cwd: directory,
         timeoutMs: timeout * 1000,
         onOutput: (stream: 'stdout' | 'stderr', bytes: Buffer) => recorder.add(stream, bytes),

@@ -11,15 +11,21 @@ interface BashSocketOptions {
   readonly now: () => number
 }
 
+/** Open sockets of the whole server; one more is closed. */
+const maxSockets = 50
+const tryLaterCode = 1013
+
 /**
  * `/sockets/bash-events`: each event when it is stored, once and in order; with `resend_mode=all` also the
  * earlier ones. A text frame of the client starts a command; an invalid one gets a BashError.
  */
 export function bashSocket({ bash, activity, now }: BashSocketOptions): SocketRoute {
+  let openSockets = 0
   return {
     path: '/sockets/bash-events',
     accepts: (request) => parseQuery(request) !== undefined,
     async serve(socket, request) {
+      if (openSockets >= maxSockets) return socket.close(tryLaterCode, 'Too many bash event connections')
       const query = parseQuery(request)
       const all = query?.resend_mode === 'all' || query?.resend_all === true
       socket.onMessage(async (text) => {
@@ -36,8 +42,13 @@ export function bashSocket({ bash, activity, now }: BashSocketOptions): SocketRo
           await socket.send([createFrame(Buffer.from(JSON.stringify(errorEvent(error, now()))))])
         }
       })
-      for await (const lines of bash.events.tail({ all, signal: socket.signal })) {
-        await socket.send(lines.map((line) => createFrame(line)))
+      openSockets += 1
+      try {
+        for await (const lines of bash.events.tail({ all, signal: socket.signal })) {
+          await socket.send(lines.map((line) => createFrame(line)))
+        }
+      } finally {
+        openSockets -= 1
       }
     },
   }

@@ -20,6 +20,9 @@ const noAgentPlaceholder = {
   kind: 'Agent',
 }
 
+/** Where conversations run: in this server, so always there. */
+export const localRuntime = { runtime_status: 'available', can_resume: true, runtime_error: null } as const
+
 /** Conversations as clients see them. */
 export class ConversationInfoReader {
   readonly #storage: Storage
@@ -90,6 +93,7 @@ export class ConversationInfoReader {
       client_tools: request.client_tools ?? [],
       ...(request.command_rules && { command_rules: request.command_rules }),
       ...(request.limits && { limits: limitsInfo(request.limits, stats) }),
+      runtime_info: localRuntime,
     }
   }
 

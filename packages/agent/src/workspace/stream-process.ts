@@ -8,6 +8,8 @@ export interface StreamProcessOptions {
   readonly name: string
   /** Milliseconds until SIGTERM to the process group, and a second later SIGKILL; default none. */
   readonly timeoutMs?: number | undefined
+  /** Ends it as the timeout does. */
+  readonly stop?: AbortSignal | undefined
   /** Reading pauses until a returned promise resolves; it must not reject. */
   onOutput(stream: 'stdout' | 'stderr', bytes: Buffer): Promise<void> | void
 }
@@ -30,7 +32,7 @@ interface StartedProcess {
 }
 
 /**
- * Passes on the output of a process until it ends. After a timeout (SIGTERM first, unless `graceMs` is 0) and
+ * Passes on the output of a process until it ends. After a timeout or `stop` (SIGTERM first, unless `graceMs` is 0) and
  * on abort, `kill` ends it and all that it started. While background processes hold the streams open, output
  * is awaited for at most a second. Rejects when the process cannot be started.
  */
@@ -43,7 +45,7 @@ export async function streamProcess(
   },
   signal?: AbortSignal,
 ): Promise<ExitStatus> {
-  const { timeoutMs, graceMs = 1_000 } = options
+  const { timeoutMs, stop, graceMs = 1_000 } = options
   const output = new ProcessOutput(child, options.onOutput)
   const closed = new Promise<void>((done) => child.once('close', () => done()))
   const exitStatus = waitForExit(child)
@@ -57,12 +59,17 @@ export async function streamProcess(
     isTimedOut = true
     termination ??= terminate()
   }
+  const onStop = () => {
+    termination ??= terminate()
+  }
   const onAbort = () => {
     termination ??= options.kill()
   }
   const timer = timeoutMs && setTimeout(onTimeout, Math.min(timeoutMs, maxTimerMs))
   signal?.addEventListener('abort', onAbort, { once: true })
   if (signal?.aborted) onAbort()
+  stop?.addEventListener('abort', onStop, { once: true })
+  if (stop?.aborted) onStop()
   try {
     const exit = await exitStatus
     clearTimeout(timer)
@@ -72,6 +79,7 @@ export async function streamProcess(
   } finally {
     clearTimeout(timer)
     signal?.removeEventListener('abort', onAbort)
+    stop?.removeEventListener('abort', onStop)
     output.detach()
   }
 }

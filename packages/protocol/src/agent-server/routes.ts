@@ -5,6 +5,7 @@ import { bashRoutes } from './bash/routes.ts'
 import { checkpointRoutes } from './conversations/checkpoint-routes.ts'
 import { eventRoutes } from './conversations/event-routes.ts'
 import { conversationRoutes } from './conversations/routes.ts'
+import { runtimeRoutes } from './conversations/runtime-routes.ts'
 import { editorRoutes } from './editor/routes.ts'
 import { fileRoutes } from './files/routes.ts'
 import { gatewayRoutes } from './gateway/routes.ts'
@@ -48,4 +49,5 @@ export const agentServerRoutes = {
   ...gatewayRoutes,
   ...repositoryConsentRoutes,
   ...checkpointRoutes,
+  ...runtimeRoutes,
 } satisfies RouteTable

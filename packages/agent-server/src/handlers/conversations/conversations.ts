@@ -9,7 +9,11 @@ import {
 } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import { type ConversationRecord, exportEvents, gzipStream } from '@slipway/storage'
-import { type ConversationInfoReader, conversationNotFound } from '../../conversations/conversation-info.ts'
+import {
+  type ConversationInfoReader,
+  conversationNotFound,
+  localRuntime,
+} from '../../conversations/conversation-info.ts'
 import { type CreateConversationDeps, createConversation } from '../../conversations/create.ts'
 import { forkConversation } from '../../conversations/fork.ts'
 import { importEvents } from '../../conversations/import.ts'
@@ -78,6 +82,14 @@ export function conversationHandlers(options: {
       const id = params.conversation_id
       if (!(await removeConversation({ storage, registry, infoReader }, id))) throw conversationNotFound(id)
       return success
+    },
+    async getRuntime({ params }) {
+      await infoReader.getRecord(params.conversation_id)
+      return { json: localRuntime }
+    },
+    async reprovisionRuntime({ params }) {
+      await infoReader.getRecord(params.conversation_id)
+      return { json: localRuntime }
     },
     async forkConversation({ params, query, body }) {
       const source = await infoReader.getRecord(params.conversation_id)

@@ -12,7 +12,15 @@ export function bashHandlers(options: { readonly bash: BashService }): Handlers<
       const output = await bash.execute(body, signal)
       return { json: output }
     },
-    searchBashEvents: async ({ query }) => ({ bytes: await events.search(query) }),
+    async searchBashEvents({ query }) {
+      // Who polls one command wants its output, whose first event must be an output.
+      const kind__eq = query.kind__eq ?? (query.command_id__eq === undefined ? undefined : 'BashOutput')
+      return { bytes: await events.search({ ...query, kind__eq }) }
+    },
+    async stopBashCommand({ params: { command_id } }) {
+      if (await bash.stop(command_id)) return { json: { success: true } }
+      throw new Problem('not_found', `Bash command not found: ${command_id}`)
+    },
     async getBashEvents({ query, body }) {
       const ids = [...(body ?? []), ...(query.ids ?? [])]
       if (ids.length === 0) throw invalidInput(['query', 'ids'], 'Field required', 'missing')
@@ -23,7 +31,7 @@ export function bashHandlers(options: { readonly bash: BashService }): Handlers<
     },
     clearBashEvents: async () => ({ json: { cleared_count: await events.clear() } }),
     async getBashEvent({ params }) {
-      const [line] = await events.get([params.event_id])
+      const [line] = await events.get([bashId.safeParse(params.event_id).data ?? ''])
       if (line === undefined) throw new Problem('not_found', `Bash event not found: ${params.event_id}`)
       return { bytes: line }
     },

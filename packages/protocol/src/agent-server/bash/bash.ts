@@ -57,7 +57,7 @@ export const bashEvent = z.discriminatedUnion('kind', [bashCommand, bashOutput])
 export const bashSearchQuery = z.object({
   kind__eq: emptyAsUndefined(z.enum(['BashCommand', 'BashOutput'])),
   command_id__eq: emptyAsUndefined(bashId).meta({
-    description: 'Keep the command of this id and its output.',
+    description: 'Keep the output of this command; with kind__eq=BashCommand the command itself.',
   }),
   timestamp__gte: emptyAsUndefined(queryInstant),
   timestamp__lt: emptyAsUndefined(queryInstant),

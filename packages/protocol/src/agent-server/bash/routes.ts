@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { listed, ok } from '../../core/responses.ts'
+import { listed, ok, successResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { pageOf } from '../../core/schemas.ts'
 import { bashCommand, bashEvent, bashId, bashOutput, bashSearchQuery, executeBashRequest } from './bash.ts'
@@ -42,7 +42,14 @@ export const bashRoutes = defineRoutes('bash', {
   }),
   getBashEvent: route.get('/api/bash/bash_events/{event_id}', {
     summary: 'Get a bash event',
-    params: z.object({ event_id: bashId }),
+    params: z.object({ event_id: z.string() }),
     responses: ok('The event.', bashEvent),
+  }),
+  stopBashCommand: route.post('/api/bash/bash_commands/{command_id}/stop', {
+    summary: 'Stop a command',
+    description:
+      'SIGTERM to its process group, SIGKILL a second later; the last output has the negative number of the signal as exit_code. A command that is over stays as it is.',
+    params: z.object({ command_id: bashId }),
+    responses: successResponses,
   }),
 })

@@ -152,6 +152,13 @@ const limitUsage = z.object({
   limits: z.partialRecord(amounts.keyType, z.number()),
 })
 
+/** Whether the place where a conversation runs is there. */
+export const runtimeInfo = component('ConversationRuntimeInfo', {
+  runtime_status: z.enum(['available', 'starting', 'missing', 'ownership_lost', 'error']),
+  can_resume: z.boolean(),
+  runtime_error: z.object({ code: z.string(), message: z.string() }).nullable(),
+})
+
 /** A conversation as clients see it; null members are present. Secrets are null. */
 export const conversationInfo = looseComponent('ConversationInfo', {
   id,
@@ -195,6 +202,7 @@ export const conversationInfo = looseComponent('ConversationInfo', {
     .object({ run: limitUsage, conversation: limitUsage })
     .optional()
     .meta({ description: 'Only of a conversation with limits: what is used, and the limits.' }),
+  runtime_info: runtimeInfo,
 })
 export type ConversationInfo = z.infer<typeof conversationInfo>
 
