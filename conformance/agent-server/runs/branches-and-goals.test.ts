@@ -112,7 +112,7 @@ test('a fork of a branched log has the active branch and its end', async () => {
   const answer = first.find(isAgentMessage)?.id ?? ''
   await navigate(id, answer)
   const whole = (await driver.post(id, 'fork', {})).body as ConversationInfo
-  expect(whole).toMatchObject({ leaf_event_id: answer, forked_from_event_id: answer })
+  expect(whole).toMatchObject({ leaf_event_id: answer, forked_from_event_id: null })
   const part = (await driver.post(id, 'fork', { from_event_id: second.at(-2)?.id })).body as ConversationInfo
   const end = (await driver.getEvents(part.id)).at(-1)
   expect(part.leaf_event_id).toBe(end?.id)

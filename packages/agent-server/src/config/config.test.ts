@@ -145,3 +145,20 @@ test('the URL of a database is a secret, as is its password, and a wrong one is 
     expect(read).not.toThrow('word-of-it')
   }
 })
+
+test('settings are read by the names of other servers too, and our own names count more', () => {
+  const others = {
+    OH_DEFERRED_INIT: 'true',
+    OH_SECRET_KEY: 'of sixteen characters',
+    OH_MAX_CONCURRENT_RUNS: '7',
+    OH_ALLOW_CORS_ORIGINS_0: 'https://a.example',
+    OH_ALLOW_CORS_ORIGINS_1: 'https://b.example',
+  }
+  expect(readConfig(others)).toMatchObject({
+    isDeferred: true,
+    maxConcurrentRuns: 7,
+    allowedOrigins: ['https://a.example', 'https://b.example'],
+  })
+  expect(readConfig({ ...others, SLIPWAY_MAX_CONCURRENT_RUNS: '3' }).maxConcurrentRuns).toBe(3)
+  expect(() => readConfig({ OH_MAX_CONCURRENT_RUNS: '0' })).toThrow('SLIPWAY_MAX_CONCURRENT_RUNS')
+})

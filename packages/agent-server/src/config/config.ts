@@ -66,7 +66,7 @@ export type Config = Readonly<ReturnType<typeof readConfig>>
 
 /** Reads the environment; throws an Error that names the variable at fault and never shows its value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>) {
-  const variables = nonEmptyVariables(env)
+  const variables = withAliases(nonEmptyVariables(env))
   const sessionKeys: readonly Secret[] = readSessionKeys(variables)
   const values = parseSettings(environmentSchema, variables)
   const secretKey = toSecret(values.SLIPWAY_SECRET_KEY ?? values.OH_SECRET_KEY)
@@ -138,6 +138,25 @@ function parseCommandRules(text: string | undefined): readonly CommandRule[] {
   if (result.success) return result.data
   const [issue] = validationIssues(result.error, [], value)
   throw new Error(`SLIPWAY_COMMAND_RULES: ${issue?.loc.join('.')}: ${issue?.msg}`)
+}
+
+/** Names that other servers of this interface give to our settings; ours count more. */
+const aliases = {
+  OH_DEFERRED_INIT: 'SLIPWAY_DEFERRED_INIT',
+  OH_MAX_CONCURRENT_RUNS: 'SLIPWAY_MAX_CONCURRENT_RUNS',
+} as const
+
+function withAliases(variables: Readonly<Record<string, string>>): Record<string, string> {
+  const renamed = Object.entries(aliases).flatMap(([alias, name]) => {
+    const value = variables[alias]
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  const origins = readNumberedVariables(variables, 'OH_ALLOW_CORS_ORIGINS')
+  return {
+    ...Object.fromEntries(renamed),
+    ...(origins === undefined ? {} : { SLIPWAY_ALLOWED_ORIGINS: origins.join(',') }),
+    ...variables,
+  }
 }
 
 function positiveMs(seconds: number): number | undefined {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { closeOpenCalls, readBranch } from '@slipway/agent'
+import { closeOpenCalls } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import {
   type ConversationRecord,
@@ -25,7 +25,7 @@ interface ForkRequest {
 
 /**
  * Copies a conversation up to and including an event, byte for byte, with its agent, secrets and settings.
- * Open calls are closed, and the new conversation is idle.
+ * Open calls are closed, and the new conversation is idle. A whole copy names no event that it was forked from.
  */
 export async function forkConversation(
   { storage, registry }: { readonly storage: Storage; readonly registry: ConversationRegistry },
@@ -41,7 +41,7 @@ export async function forkConversation(
     wire: wire === 'seed' ? undefined : wire,
     launched_agent_profile,
     forked_from_conversation_id: source.id,
-    forked_from_event_id: forkPoint.id,
+    forked_from_event_id: request.from_event_id,
   }
   const [existing] = await storage.conversations.get([id])
   if (existing !== undefined)
@@ -49,7 +49,7 @@ export async function forkConversation(
   const sealed = source.request === null ? {} : registry.seal(await registry.getSettings(source), origin)
   const stats = request.reset_metrics || source.stats === null ? {} : { stats: source.stats }
   const record = { title: title ?? null, tags, status: 'idle', ...sealed, ...stats }
-  await copyEvents(storage, { from: source.id, to: id, end: forkPoint.position, record })
+  await copyEvents(storage, { from: source.id, to: id, end: forkPoint, record })
   await closeOpenCalls(storage.log, id, wire)
   return await getConversationRecord(storage.conversations, id)
 }
@@ -58,15 +58,11 @@ async function resolveForkPoint(
   storage: Storage,
   source: ConversationRecord,
   eventId: string | undefined,
-): Promise<{ readonly position: number; readonly id: string | undefined }> {
-  if (eventId === undefined) {
-    const leaf = (await readBranch(storage.log, source.id)).leafAt(source.head)
-    const [last] = leaf === 0 ? [] : await storage.log.read(source.id, leaf - 1, 1)
-    return { position: source.head, id: last?.id }
-  }
+): Promise<number> {
+  if (eventId === undefined) return source.head
   const [event] = await storage.log.get(source.id, [eventId])
   if (event === undefined) throw new Problem('not_found', `Event not found: ${eventId}`)
-  return { position: event.position, id: event.id }
+  return event.position
 }
 
 async function copyEvents(
