@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AgentDriver, finishStep, scriptedModel } from '../../support/agent-driver.ts'
 import { openAgentServer, type TestServer } from '../../support/agent-server.ts'
@@ -5,13 +8,18 @@ import { AgentServerApi } from '../../support/agent-server-api.ts'
 
 let server: TestServer
 let driver: AgentDriver
+let directory: string
 
 beforeAll(async () => {
   server = await openAgentServer()
-  driver = new AgentDriver({ api: new AgentServerApi(server), directory: '/tmp' })
+  directory = await mkdtemp(join(tmpdir(), 'slipway-members-'))
+  driver = new AgentDriver({ api: new AgentServerApi(server), directory })
 }, 60_000)
 
-afterAll(() => server[Symbol.asyncDispose]())
+afterAll(async () => {
+  await server[Symbol.asyncDispose]()
+  await rm(directory, { recursive: true, force: true })
+})
 
 interface Update {
   readonly key?: unknown

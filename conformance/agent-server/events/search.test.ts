@@ -128,9 +128,27 @@ test('timestamps compare as instants, lower bound included, upper bound not', as
   }
   expect(await after('2026-03-01T10:00:00.5Z')).toEqual(['d'])
   expect(await before('2026-03-01T10:00:00.500Z')).toEqual(['c', 'a', 'b', 'e'])
-  expect(await after('2026-03-01T10:00:00.500000999Z')).toEqual(['d'])
+  expect(await after('2026-03-01T10:00:00.500000999Z')).toEqual([])
+  expect(await before('2026-03-01T10:00:00.500000999Z')).toEqual(['c', 'a', 'b', 'e', 'd'])
   expect(await after('9999-12-31T23:59:59Z')).toEqual([])
   expect(await before('0001-01-01T00:00:00Z')).toEqual([])
+})
+
+test('timestamps of every year are in order and compare', async () => {
+  const years = ['0300', '1600', '1683', '2026', '2256', '3000', '9999']
+  const events = years.map((year) =>
+    JSON.stringify({ id: year, timestamp: `${year}-06-01T00:00:00.5Z`, source: 'user', kind: 'PauseEvent' }),
+  )
+  const id = await api.import(events.toReversed().join('\n'))
+  expect(ids(await api.searchAll(id))).toEqual(years)
+  for (const [at, year] of years.entries()) {
+    expect(ids(await api.searchAll(id, { timestamp__gte: `${year}-06-01T00:00:00.5Z` }))).toEqual(
+      years.slice(at),
+    )
+    expect(ids(await api.searchAll(id, { timestamp__lt: `${year}-06-01T00:00:00.5Z` }))).toEqual(
+      years.slice(0, at),
+    )
+  }
 })
 
 test('a plus sign that arrived as a space before an offset is accepted', async () => {
