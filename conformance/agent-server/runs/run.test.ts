@@ -266,6 +266,7 @@ test('a conversation has every member of its wire form, and its usage', async ()
       'last_user_message_id leaf_event_id stats secret_registry agent_state hook_config title metrics created_at',
       'updated_at forked_from_conversation_id forked_from_event_id parent_conversation_id sub_conversation_ids tags',
       'current_model_id available_models supports_runtime_model_switch launched_agent_profile agent client_tools',
+      'runtime_info',
     ]
       .join(' ')
       .split(' ')
