@@ -27,6 +27,7 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
 export const frontDoors: Readonly<Record<string, readonly string[]>> = {
   shared: ['async', 'collections', 'fs', 'json', 'metrics', 'process', 'redaction', 'url'],
   protocol: ['', 'message-texts'],
+  'agent-server': ['', 'maintenance'],
   cli: ['toolkit'],
   examples: ['demo', 'demo-sandbox', 'find-processes'],
 }

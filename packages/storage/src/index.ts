@@ -31,5 +31,15 @@ export { createPageIdCodec, unknownPageId } from './paging/page-id-codec.ts'
 export { type AcceptedLog, acceptLog } from './sqlite/accept-log.ts'
 export { openBashEvents } from './sqlite/bash-events/bash-events.ts'
 export { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'
+export { DirectoryLock } from './sqlite/database/directory-lock.ts'
 export type { StorageHealth } from './sqlite/database/storage-health.ts'
+export {
+  finishRestore,
+  type LogStep,
+  mergeIncrement,
+  writeFullBackup,
+  writeIncrement,
+} from './sqlite/maintenance/log-backup.ts'
+export { copyDatabase } from './sqlite/maintenance/open-file.ts'
+export { type DamagedEvent, type LogReport, verifyLog } from './sqlite/maintenance/verify-log.ts'
 export { openStorage, type SqliteStorage } from './sqlite/storage.ts'

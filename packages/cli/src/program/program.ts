@@ -8,6 +8,7 @@ import { findSessionKey } from '../context/session-key.ts'
 import { printNote } from '../output/terminal.ts'
 import { errorMessage } from './error-message.ts'
 import { cursorFlag, integerFlag, pageSizeFlag, tagFlag } from './flags.ts'
+import { addMaintenanceCommands } from './maintenance-commands.ts'
 import { addRunCommand, addRunControlCommands, addTrustCommand } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
 
@@ -55,6 +56,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
   }
   addServerCommands(slipway, config, signal)
   addSandboxServerCommands(slipway, { config, outcome, signal })
+  addMaintenanceCommands(slipway, { config, outcome })
   const otherCommands = slipway.commands.length
   addRunCommand(slipway, config, { context, outcome })
   addRunControlCommands(slipway, { context, outcome })

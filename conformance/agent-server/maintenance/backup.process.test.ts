@@ -1,0 +1,224 @@
+import { randomInt } from 'node:crypto'
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, expect, test, vi } from 'vitest'
+import { MessageLedger } from '../../contract/message-ledger.ts'
+import { finishStep, scriptedModel } from '../../support/agent-driver.ts'
+import { OwnAgentServer } from '../../support/agent-fixture.ts'
+import { startAgentServer } from '../../support/agent-server.ts'
+import { AgentServerApi } from '../../support/agent-server-api.ts'
+import { runCli, runJson, spawnCli } from '../../support/cli.ts'
+
+/** The drill: back up under load, restore somewhere else, and compare. */
+vi.setConfig({ testTimeout: 180_000 })
+
+const base = mkdtempSync(join(tmpdir(), 'slipway-backup-'))
+afterAll(() => rmSync(base, { recursive: true, force: true }))
+let directories = 0
+const newPath = () => join(base, `d${++directories}`)
+
+/** Serves a data directory for a moment. */
+async function withServer<T>(data: string, work: (api: AgentServerApi) => Promise<T>): Promise<T> {
+  const server = await startAgentServer(data)
+  try {
+    return await work(new AgentServerApi({ url: server.url, headers: {} }))
+  } finally {
+    await server.stop('SIGKILL')
+  }
+}
+
+async function addMessages(api: AgentServerApi, id: string, count: number, label = 'message'): Promise<void> {
+  for (let n = 0; n < count; n++) {
+    const { status } = await api.sendJson('POST', `/api/conversations/${id}/events`, {
+      content: `${label} ${n}`,
+    })
+    expect(status).toBe(200)
+  }
+}
+
+function listFiles(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+}
+
+test('a backup under load is restored on another path with byte-identical exports', async () => {
+  await using server = await OwnAgentServer.open()
+  const { api } = server
+  const removed = await api.import('')
+  await addMessages(api, removed, 3)
+  const secret = await api.sendJson('PUT', '/api/settings/secrets', { name: 'TOKEN', value: 'canary-5f3a9c' })
+  expect(secret.status).toBe(200)
+  const ledger = await MessageLedger.open(api)
+  const over = new AbortController()
+  const load = ledger.write(api, { label: 'load', signal: over.signal, bytes: 500 })
+  const backup = newPath()
+  const kinds: string[] = []
+  for (let step = 1; step <= 3; step++) {
+    const { acknowledged } = ledger
+    await vi.waitFor(() => expect(ledger.acknowledged).toBeGreaterThan(acknowledged + 20), {
+      timeout: 60_000,
+    })
+    const result = await runJson(['backup', backup, '--data', server.data])
+    expect(result).toMatchObject({ step, skipped: [] })
+    kinds.push(result.kind)
+    if (step === 1) await api.fetch(`/api/conversations/${removed}`, { method: 'DELETE' })
+  }
+  expect(kinds).toEqual(['full', 'increment', 'increment'])
+  over.abort()
+  await load
+
+  // A step of the past: what it has is the beginning of what is there now.
+  const earlier = newPath()
+  await runJson(['restore', backup, '--data', earlier, '--step', '1'])
+  await withServer(earlier, async (old) => {
+    expect(await old.count(removed)).toBe(3)
+    for (const id of ledger.conversations) {
+      const past = await old.export(id)
+      expect(past.length).toBeGreaterThan(0)
+      expect((await api.export(id)).subarray(0, past.length).equals(past)).toBe(true)
+    }
+  })
+
+  await runJson(['backup', backup, '--data', server.data])
+  expect(await runJson(['backup', backup, '--verify'])).toMatchObject({ steps: 4 })
+  const restored = newPath()
+  const result = await runJson(['restore', backup, '--data', restored])
+  expect(result).toMatchObject({ step: 4, conversations: ledger.conversations.length })
+  await withServer(restored, async (other) => {
+    await ledger.verify(other)
+    for (const id of ledger.conversations)
+      expect((await other.export(id)).equals(await api.export(id))).toBe(true)
+    expect((await other.requestJson(`/api/conversations/${removed}`)).status).toBe(404)
+    const names = await other.requestJson('/api/settings/secrets')
+    expect(JSON.stringify(names.body)).toContain('TOKEN')
+    // The restored log goes on, also with new conversations.
+    await addMessages(other, ledger.conversations[0] ?? '', 2, 'after')
+    await addMessages(other, await other.import(''), 2)
+  })
+})
+
+test('a killed backup leaves the steps before it whole, and the next one goes on', async () => {
+  await using server = await OwnAgentServer.open()
+  const id = await server.api.import('')
+  const backup = newPath()
+  await addMessages(server.api, id, 5)
+  await runJson(['backup', backup, '--data', server.data])
+  for (let round = 0; round < 6; round++) {
+    await addMessages(server.api, id, 3, `round ${round}`)
+    const child = spawnCli(['backup', backup, '--data', server.data, ...(round % 2 ? ['--full'] : [])])
+    const exit = new Promise((resolve) => child.once('exit', resolve))
+    await sleep(randomInt(150, 700))
+    child.kill('SIGKILL')
+    await exit
+    await runJson(['backup', backup, '--verify'])
+  }
+  await runJson(['backup', backup, '--data', server.data])
+  const restored = newPath()
+  await runJson(['restore', backup, '--data', restored])
+  const bytes = await server.api.export(id)
+  expect(await withServer(restored, async (api) => (await api.export(id)).equals(bytes))).toBe(true)
+})
+
+test('a changed or missing byte anywhere in a backup is noticed', async () => {
+  await using server = await OwnAgentServer.open()
+  const id = await server.api.import('')
+  const backup = newPath()
+  await addMessages(server.api, id, 5)
+  await runJson(['backup', backup, '--data', server.data])
+  await addMessages(server.api, id, 5)
+  await runJson(['backup', backup, '--data', server.data])
+  for (const file of listFiles(backup).filter((file) => !file.includes('lock.db'))) {
+    const copy = newPath()
+    cpSync(backup, copy, { recursive: true })
+    const path = file.replace(backup, copy)
+    const bytes = readFileSync(path)
+    const at = randomInt(Math.max(1, bytes.length))
+    bytes[at] = (bytes[at] ?? 0) ^ 16
+    writeFileSync(path, bytes)
+    const verified = await runCli(['backup', copy, '--verify'])
+    expect([file, verified.code, verified.stderr]).toEqual([file, 1, expect.stringMatching(/damaged/)])
+    if (!/log-|backup\.json/.test(file)) continue
+    const target = newPath()
+    const restored = await runCli(['restore', copy, '--data', target])
+    expect([file, restored.code, existsSync(target)]).toEqual([file, 1, false])
+  }
+})
+
+test('a backup without secrets has no key and no sealed value', async () => {
+  await using server = await OwnAgentServer.open()
+  const { data, api } = server
+  await api.sendJson('PUT', '/api/settings/secrets', { name: 'TOKEN', value: 'canary-77c1e0' })
+  const llm = scriptedModel([finishStep()])
+  await server.driver.create({ llm }, { secrets: { OTHER: 'canary-77c1e1' } })
+  using log = new DatabaseSync(join(data, 'log.db'), { readOnly: true })
+  const vault = log.prepare('SELECT sealed FROM vault WHERE sealed IS NOT NULL').all() as {
+    sealed: Uint8Array
+  }[]
+  expect(vault).toHaveLength(1)
+  const keys = ['secret.key', 'session.key'].flatMap((name) =>
+    existsSync(join(data, name)) ? [readFileSync(join(data, name), 'utf8').trim()] : [],
+  )
+  const sealed = listFiles(data).filter((file) => file.endsWith('.sealed'))
+  expect(sealed).not.toEqual([])
+  const withSecrets = newPath()
+  await runJson(['backup', withSecrets, '--data', data])
+  const backup = newPath()
+  await runJson(['backup', backup, '--data', data, '--without-secrets'])
+  const has = (directory: string, bytes: Buffer) =>
+    listFiles(directory).some((file) => readFileSync(file).includes(bytes))
+  for (const bytes of [
+    ...keys.map((key) => Buffer.from(key)),
+    ...vault.map(({ sealed }) => Buffer.from(sealed)),
+    ...sealed.map((file) => readFileSync(file)),
+  ]) {
+    expect(has(withSecrets, bytes)).toBe(true)
+    expect(has(backup, bytes)).toBe(false)
+  }
+  for (const file of listFiles(withSecrets)) expect(statSync(file).mode & 0o077).toBe(0)
+  const mixed = await runCli(['backup', backup, '--data', data])
+  expect(mixed).toMatchObject({ code: 1, stderr: expect.stringContaining('without secrets') })
+  const restored = newPath()
+  await runJson(['restore', backup, '--data', restored])
+  await withServer(restored, async (other) => expect((await other.requestJson('/ready')).status).toBe(200))
+})
+
+test('what would overwrite something is refused with the next step', async () => {
+  await using server = await OwnAgentServer.open()
+  const id = await server.api.import('')
+  await addMessages(server.api, id, 4)
+  const backup = newPath()
+  await runJson(['backup', backup, '--data', server.data])
+  const refused = async (args: readonly string[], message: RegExp) =>
+    expect(await runCli(args)).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(message) })
+  await refused(['restore', backup, '--data', server.data], /is not empty: it has .*another one with --data/)
+  await refused(['restore', backup, '--data', newPath(), '--step', '7'], /has no step 7: it has 1 to 1/)
+  await refused(['restore', base, '--data', newPath()], /is no backup/)
+  await refused(['backup', base, '--data', server.data], /neither empty nor a backup/)
+  await refused(['backup', join(server.data, 'b'), '--data', server.data], /inside of the data directory/)
+  await refused(['backup', newPath(), '--data', newPath()], /is no data directory.*--data/)
+
+  // Another history: an earlier copy of the directory that went on differently, and another server.
+  const restored = newPath()
+  await runJson(['restore', backup, '--data', restored])
+  await refused(['backup', backup, '--data', restored], /one of another log/)
+  await server.stop()
+  const copy = newPath()
+  cpSync(server.data, copy, { recursive: true })
+  await withServer(copy, (api) => addMessages(api, id, 2, 'one'))
+  await runJson(['backup', backup, '--data', copy])
+  await withServer(server.data, (api) => addMessages(api, id, 2, 'two'))
+  await refused(['backup', backup, '--data', server.data], /does not continue the log of the backup/)
+})

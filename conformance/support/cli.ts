@@ -1,0 +1,40 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+
+const cliMain = resolve(import.meta.dirname, '../../packages/cli/src/main.ts')
+
+/** Starts a command of the working tree, without settings of this process. */
+export function spawnCli(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): ChildProcessByStdio<null, Readable, Readable> {
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
+  return spawn(process.execPath, [cliMain, ...args], {
+    env: { ...Object.fromEntries(inherited), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+/** Runs a command to its end. */
+export async function runCli(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const child = spawnCli(args, env)
+  const closed = once(child, 'close')
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), closed])
+  return { stdout, stderr, code: code as number | null }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: each test checks the members that it reads
+type JsonOutput = any
+
+/** Runs a command with `--json` that has to succeed; returns what it printed. */
+export async function runJson(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<JsonOutput> {
+  const { stdout, stderr, code } = await runCli(['--json', ...args], env)
+  if (code !== 0) throw new Error(`slipway ${args.join(' ')}: ${code}: ${stderr}`)
+  return JSON.parse(stdout)
+}

@@ -1,0 +1,51 @@
+import type { Stats } from 'node:fs'
+import { lstat, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { errorCode } from '@slipway/shared/fs'
+
+/** The database of conversations; a data directory is one that has it. */
+export const logName = 'log.db'
+/** Databases that a server writes while it runs. */
+export const databaseNames: ReadonlySet<string> = new Set([logName, 'bash.db', 'control.db'])
+/** Files that belong to a running server, or are made again from the others. */
+const transientNames: ReadonlySet<string> = new Set(['index.db', 'lock.db', 'control-lock.db', 'log.mark'])
+const sidecarPattern = /\.db-(?:wal|shm|journal)$/
+/** A file that `writeFileAtomic` was writing when its process died. */
+export const draftPattern = /^\..+\.draft$/
+/** A copy that a migration made before it. */
+export const migrationCopyPattern = /\.db\.v\d+\.bak$/
+/** A folder of a sandbox server that makes starts faster. */
+const cacheFolder = 'code'
+
+export interface DataFile {
+  /** From the data directory, with `/`. */
+  readonly path: string
+  readonly stats: Stats
+}
+
+/**
+ * Everything of a data directory that a backup has, folders before what is in them; the databases too, without what
+ * SQLite has beside them. Files that vanish meanwhile are left out.
+ */
+export async function* listDataFiles(directory: string, folder = ''): AsyncGenerator<DataFile> {
+  for (const name of (await readdir(join(directory, folder))).toSorted()) {
+    const isCache = folder === '' && name === cacheFolder
+    const isTransient = transientNames.has(name) || sidecarPattern.test(name) || draftPattern.test(name)
+    if (isCache || isTransient || migrationCopyPattern.test(name)) continue
+    const path = folder === '' ? name : `${folder}/${name}`
+    const stats = await statOrUndefined(join(directory, path))
+    if (stats === undefined) continue
+    yield { path, stats }
+    if (stats.isDirectory()) yield* listDataFiles(directory, path)
+  }
+}
+
+/** Not of the target of a symbolic link; undefined when there is nothing. */
+export async function statOrUndefined(path: string): Promise<Stats | undefined> {
+  try {
+    return await lstat(path)
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+}

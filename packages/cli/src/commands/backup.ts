@@ -1,0 +1,50 @@
+import { backUp, restore, verifyBackup } from '@slipway/agent-server/maintenance'
+import { formatBytes } from '../output/bytes.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
+import { printNote, printResult } from '../output/terminal.ts'
+
+interface BackupFlags {
+  readonly data: string
+  readonly withoutSecrets: boolean
+  readonly full: boolean
+}
+
+/** Adds a step to a backup. */
+export async function backupCommand(target: string, flags: BackupFlags, isJson: boolean): Promise<void> {
+  const { data, withoutSecrets: isWithoutSecrets, full: isFull } = flags
+  const result = await backUp({ data, target, isWithoutSecrets, isFull })
+  const { step, kind, conversations, events, files, added_bytes, skipped } = result
+  for (const line of skipped) printNote(`not in the backup: ${sanitizeLine(line)}`)
+  const lines = [
+    `Step ${step} of ${target} is complete: ${kind === 'full' ? 'the whole log' : 'the new events'}, verified.`,
+    `  ${conversations} conversations, ${events} events, ${files} files, ${formatBytes(added_bytes)} added`,
+    ...(isWithoutSecrets ? [] : ['  It has keys and secrets: keep it as safe as the data directory.']),
+  ]
+  await printResult(isJson, result, lines.join('\n'))
+}
+
+/** Verifies a backup. */
+export async function verifyCommand(target: string, isJson: boolean): Promise<void> {
+  const result = await verifyBackup(target)
+  const { steps, conversations, events, files, bytes } = result
+  await printResult(
+    isJson,
+    result,
+    `${target} is complete: ${steps} steps, ${conversations} conversations, ${events} events, ${files} files, ${formatBytes(bytes)}`,
+  )
+}
+
+/** Writes a new data directory. */
+export async function restoreCommand(
+  source: string,
+  { data, step }: { readonly data: string; readonly step?: number },
+  isJson: boolean,
+): Promise<void> {
+  const result = await restore(source, data, step)
+  const { conversations, events, files, created_at } = result
+  const lines = [
+    `Step ${result.step} of ${source}, from ${created_at}, is in ${result.data}, verified.`,
+    `  ${conversations} conversations, ${events} events, ${files} files`,
+  ]
+  await printResult(isJson, result, lines.join('\n'))
+}
