@@ -28,6 +28,7 @@ export const frontDoors: Readonly<Record<string, readonly string[]>> = {
   shared: ['async', 'collections', 'fs', 'json', 'metrics', 'process', 'redaction', 'url'],
   protocol: ['', 'message-texts'],
   'agent-server': ['', 'maintenance'],
+  'sandbox-server': ['', 'settings'],
   cli: ['toolkit'],
   examples: ['demo', 'demo-sandbox', 'find-processes'],
 }

@@ -97,6 +97,7 @@ test('a backup under load is restored on another path with byte-identical export
   const restored = newPath()
   const result = await runJson(['restore', backup, '--data', restored])
   expect(result).toMatchObject({ step: 4, conversations: ledger.conversations.length })
+  expect(await runJson(['doctor', '--deep', '--data', restored])).toMatchObject({ healthy: true })
   await withServer(restored, async (other) => {
     await ledger.verify(other)
     for (const id of ledger.conversations)

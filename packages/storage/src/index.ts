@@ -34,6 +34,13 @@ export { openControlPlaneStore } from './sqlite/control-plane/control-plane-stor
 export { DirectoryLock } from './sqlite/database/directory-lock.ts'
 export type { StorageHealth } from './sqlite/database/storage-health.ts'
 export {
+  inspectDatabase,
+  inspectIndex,
+  inspectMark,
+  type LogUsage,
+  readUsage,
+} from './sqlite/maintenance/inspect.ts'
+export {
   finishRestore,
   type LogStep,
   mergeIncrement,
@@ -41,5 +48,6 @@ export {
   writeIncrement,
 } from './sqlite/maintenance/log-backup.ts'
 export { copyDatabase } from './sqlite/maintenance/open-file.ts'
+export { repairLog } from './sqlite/maintenance/repair-log.ts'
 export { type DamagedEvent, type LogReport, verifyLog } from './sqlite/maintenance/verify-log.ts'
 export { openStorage, type SqliteStorage } from './sqlite/storage.ts'

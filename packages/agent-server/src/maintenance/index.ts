@@ -1,2 +1,19 @@
+import { environmentSchema, readConfig } from '../config/config.ts'
+
 export { type BackupResult, backUp } from './backup.ts'
+export { examine, type Finding, type FindingLevel, repair } from './doctor.ts'
 export { type RestoreResult, restore, type VerifyResult, verifyBackup } from './restore.ts'
+/** The variables that the agent server reads. */
+export const agentServerSettings: readonly string[] = Object.keys(environmentSchema.shape)
+
+/** What is wrong with the values of these variables; never shows a value. */
+export function checkAgentServerSettings(
+  env: Readonly<Record<string, string | undefined>>,
+): string | undefined {
+  try {
+    readConfig(env)
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}

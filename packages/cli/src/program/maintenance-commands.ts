@@ -8,7 +8,7 @@ interface MaintenanceDeps {
 }
 
 /** The commands that work on the files of a data directory. */
-export function addMaintenanceCommands(slipway: Command, { config }: MaintenanceDeps): void {
+export function addMaintenanceCommands(slipway: Command, { config, outcome }: MaintenanceDeps): void {
   const isJson = () => slipway.opts<{ json: boolean }>().json
   const command = (name: string, description: string) =>
     slipway
@@ -30,6 +30,18 @@ export function addMaintenanceCommands(slipway: Command, { config }: Maintenance
     .action(async (source: string, options: { data: string; step?: number }) => {
       const { restoreCommand } = await import('../commands/backup.ts')
       await restoreCommand(source, options, isJson())
+    })
+  command('doctor', 'examine this machine, the settings and a data directory, also while a server uses it')
+    .option('--deep', 'read every event and every indexed text', false)
+    .option(
+      '--repair',
+      'set damaged events aside, drop leftovers, rebuild the index; no server may run',
+      false,
+    )
+    .addHelpText('after', '\nExit codes: 0 nothing is wrong, 1 something is; warnings alone are 0.')
+    .action(async (options: { data: string; deep: boolean; repair: boolean }) => {
+      const { doctorCommand } = await import('../commands/doctor.ts')
+      outcome.code = await doctorCommand(options, config.env, isJson())
     })
 }
 

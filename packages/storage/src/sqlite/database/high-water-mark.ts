@@ -69,6 +69,13 @@ export class HighWaterMark {
   }
 }
 
+/** Throws an Error with the next step when the log is older than the mark of a file, or is another log. */
+export function verifyMark(path: string, db: Database, log: LogFunction): void {
+  const mark = readMark(path, log)
+  if (mark !== undefined)
+    checkLog(mark, db.get<[string]>('SELECT id FROM store')?.[0] ?? '', db, path, db.path)
+}
+
 /** Undefined when there is none; one that is damaged is logged. */
 function readMark(path: string, log: LogFunction): Mark | undefined {
   let line: string

@@ -32,8 +32,9 @@ interface VerifyOptions {
 
 type EventRow = readonly [row: number, id: string, instant: number, body: Uint8Array, checksum: number | null]
 
+export const surplusReason = 'is behind the end of the log'
 /** Most findings of one kind in a report. */
-const maxFindings = 1_000
+export const maxFindings = 1_000
 
 /** Reads a log as it is at one moment, also while a server writes it, and verifies it. Throws for a file that is none. */
 export function verifyLog(path: string, options: VerifyOptions = {}): LogReport {
@@ -69,8 +70,9 @@ export function verifyOpenLog(db: DatabaseSync, options: VerifyOptions = {}): Lo
       for (const [row, id, instant, body, sum] of rows as unknown as Iterable<EventRow>) {
         const position = row - base
         if (position > head) {
-          if (!leftovers.has(ordinal)) fail(position, 'is behind the end of the log')
-          break
+          if (leftovers.has(ordinal) || damaged.length >= maxFindings) break
+          fail(position, surplusReason)
+          continue
         }
         if (isFirst) expected = position
         isFirst = false

@@ -1,0 +1,125 @@
+import { existsSync } from 'node:fs'
+import { messageTexts } from '@slipway/protocol/message-texts'
+import { encodeParts } from '../../text/needle.ts'
+import { bashMigrations } from '../bash-events/bash-events.ts'
+import { controlPlaneMigrations } from '../control-plane/schema.ts'
+import { Database, toBuffer } from '../database/database.ts'
+import { verifyMark } from '../database/high-water-mark.ts'
+import { logMigrations } from '../event-log/schema.ts'
+import { indexMigrations } from '../event-log/text-store.ts'
+import { openFile, rowsOf } from './open-file.ts'
+import { checkFile } from './verify-log.ts'
+
+const migrations: Readonly<Record<string, readonly string[]>> = {
+  'log.db': logMigrations,
+  'bash.db': bashMigrations,
+  'control.db': controlPlaneMigrations,
+  'index.db': indexMigrations,
+}
+
+export interface DatabaseReport {
+  readonly schema: number
+  /** The schema version that this version of the program writes. */
+  readonly current: number
+  readonly problems: readonly string[]
+}
+
+/** Reads a database of a data directory, also while a server uses it. Throws for a file that is none. */
+export function inspectDatabase(path: string, name: string, isThorough: boolean): DatabaseReport {
+  using db = openFile(path, { readOnly: true })
+  const [[schema] = [0]] = rowsOf<[number]>(db, 'PRAGMA user_version')
+  return { schema, current: migrations[name]?.length ?? schema, problems: checkFile(db, isThorough) }
+}
+
+/** What the log says that the high-water mark contradicts, as a text with the next step. */
+export function inspectMark(markPath: string, logPath: string): string | undefined {
+  if (!existsSync(markPath)) return undefined
+  const db = new Database(logPath, {
+    readOnly: true,
+    synchronous: 'FULL',
+    cacheBytes: 1_000_000,
+    migrations: [],
+  })
+  let isDamaged = false
+  try {
+    verifyMark(markPath, db, () => {
+      isDamaged = true
+    })
+    return isDamaged
+      ? `${markPath} is damaged: the next start cannot tell whether events are missing`
+      : undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  } finally {
+    db.close()
+  }
+}
+
+export interface ConversationUsage {
+  readonly id: string
+  readonly events: number
+  readonly bytes: number
+}
+
+export interface LogUsage {
+  /** The largest first. */
+  readonly conversations: readonly ConversationUsage[]
+  /** Unpublished and removed, not yet purged. */
+  readonly leftovers: number
+  /** Space of the file that is free. */
+  readonly free_bytes: number
+}
+
+/** What the conversations of a log take; the ids are those that the server answers to. */
+export function readUsage(path: string): LogUsage {
+  using db = openFile(path, { readOnly: true })
+  const hasBytes =
+    rowsOf(db, "SELECT 1 FROM pragma_table_info('conversation') WHERE name = 'bytes'").length > 0
+  const sql = `SELECT id, head, ${hasBytes ? 'bytes' : '0'} AS bytes FROM conversation WHERE is_visible = 1 ORDER BY 3 DESC, id`
+  const number = (sql: string) => rowsOf<[number]>(db, sql)[0]?.[0] ?? 0
+  return {
+    conversations: rowsOf<[string, number, number]>(db, sql).map(([id, events, bytes]) => ({
+      id,
+      events,
+      bytes,
+    })),
+    leftovers: number('SELECT count(*) FROM leftover'),
+    free_bytes: number('PRAGMA freelist_count') * number('PRAGMA page_size'),
+  }
+}
+
+/**
+ * What is wrong with the text index beside a log; undefined when nothing is, or when there is none. Thorough: compares
+ * every indexed text with the log.
+ */
+export function inspectIndex(indexPath: string, logPath: string, isThorough: boolean): string | undefined {
+  if (!existsSync(indexPath)) return undefined
+  try {
+    using index = openFile(indexPath, { readOnly: true })
+    using log = openFile(logPath, { readOnly: true })
+    // Before the log, which only goes on.
+    const indexed = rowsOf<[number, number]>(index, 'SELECT ordinal, upto FROM indexed')
+    log.exec('BEGIN')
+    const id = (db: typeof log) => rowsOf<[string]>(db, 'SELECT id FROM store')[0]?.[0]
+    if (id(index) !== undefined && id(index) !== id(log)) return 'it belongs to another log'
+    const heads = new Map(rowsOf<[number, number]>(log, 'SELECT ordinal, head FROM conversation'))
+    if (indexed.some(([ordinal, upto]) => upto > (heads.get(ordinal) ?? upto)))
+      return 'it is ahead of the log'
+    const [problem] = checkFile(index, isThorough)
+    if (problem !== undefined || !isThorough) return problem
+    const find = log.prepare('SELECT body, facet, instant FROM event WHERE row = ?')
+    const rows = index.prepare('SELECT row, parts, facet, instant FROM message ORDER BY row')
+    for (const { row, parts, facet, instant } of rows.iterate()) {
+      const event = find.get(row ?? 0)
+      // It may be removed a moment later.
+      if (event === undefined) continue
+      const texts = messageTexts(JSON.parse(toBuffer(event.body as Uint8Array).toString('utf8')))
+      const isSame = event.facet === facet && event.instant === instant
+      if (!isSame || !encodeParts(texts).bytes.equals(parts as Uint8Array))
+        return 'a text in it is not that of the log'
+    }
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}

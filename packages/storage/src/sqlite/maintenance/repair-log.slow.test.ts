@@ -1,0 +1,78 @@
+import { randomInt } from 'node:crypto'
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { temporaryDirectory } from '../../testing/temporary-directory.ts'
+import { openStorage } from '../storage.ts'
+import { repairLog } from './repair-log.ts'
+import { verifyLog } from './verify-log.ts'
+
+const rounds = Number(process.env.SLIPWAY_DAMAGE_ROUNDS ?? 40)
+const ids = ['one', 'two', 'three']
+const eventsEach = 40
+
+test('after a repair of random damage every event is the original or an event about the damage', {
+  timeout: 300_000,
+}, async () => {
+  using base = temporaryDirectory()
+  const pristine = join(base.path, 'pristine')
+  const written = new Map<string, readonly Buffer[]>()
+  {
+    await using storage = await openStorage({ directory: pristine })
+    for (const id of ids) {
+      await storage.conversations.create({ id })
+      const drafts = Array.from({ length: eventsEach }, (_, n) => ({
+        kind: n % 2 === 0 ? 'MessageEvent' : 'ActionEvent',
+        source: 'user',
+        members: { text: `Text ${n} of ${id}. `.repeat(10) },
+      }))
+      written.set(
+        id,
+        (await storage.log.append(id, drafts)).map(({ bytes }) => bytes),
+      )
+    }
+  }
+  const outcomes = { repaired: 0, replaced: 0, refused: 0 }
+  for (let round = 0; round < rounds; round++) {
+    const directory = join(base.path, `round-${round}`)
+    cpSync(pristine, directory, { recursive: true })
+    const path = join(directory, 'log.db')
+    const bytes = readFileSync(path)
+    const at = randomInt(bytes.length)
+    const length = randomInt(10) === 0 ? 4096 : 1
+    bytes.fill((bytes[at] ?? 0) ^ (1 << randomInt(8)), at, at + length)
+    writeFileSync(path, bytes)
+    try {
+      let problems: readonly string[]
+      try {
+        problems = repairLog(path, join(directory, 'damaged')).problems
+      } catch {
+        problems = ['it cannot be opened']
+      }
+      if (problems.length > 0) {
+        outcomes.refused++
+        continue
+      }
+      expect(verifyLog(path, { isThorough: true })).toMatchObject({ damaged: [], problems: [] })
+      for (const name of ['index.db', 'log.mark']) rmSync(join(directory, name), { force: true })
+      await using storage = await openStorage({ directory })
+      for (const id of ids) {
+        const record = (await storage.conversations.get([id]))[0]
+        if (record === undefined) continue
+        const events = await storage.log.read(id, 0, 1_000)
+        expect(events).toHaveLength(record.head)
+        for (const { position, bytes } of events) {
+          if (written.get(id)?.[position - 1]?.equals(bytes)) continue
+          outcomes.replaced++
+          expect(JSON.parse(bytes.toString())).toMatchObject({ code: 'DamagedEvent' })
+        }
+      }
+      outcomes.repaired++
+    } catch (error) {
+      throw new Error(`${length} bytes at ${at} of ${bytes.length}`, { cause: error })
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  }
+  expect(outcomes.repaired).toBeGreaterThan(0)
+})
