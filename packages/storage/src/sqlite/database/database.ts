@@ -7,6 +7,8 @@ import {
   fsyncSync,
   openSync,
   readSync,
+  renameSync,
+  rmSync,
   writeSync,
 } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
@@ -227,9 +229,33 @@ export class Database {
     if (this.#db.isOpen) this.#db.close()
   }
 
+  /** The copy of an earlier attempt stays: it is older than what that attempt has changed. */
+  #copyBeforeMigration(copy: string): void {
+    if (existsSync(copy)) return
+    const draft = `${copy}.draft`
+    try {
+      rmSync(draft, { force: true })
+      this.#db.prepare('VACUUM INTO ?').run(draft)
+      closeToOthers(draft)
+      rewrite(draft)
+      renameSync(draft, copy)
+    } catch (cause) {
+      rmSync(draft, { force: true, recursive: true })
+      const reason = cause instanceof Error ? cause.message : String(cause)
+      throw new Error(
+        `${this.path} has to be migrated, but the copy ${copy} cannot be made: ${reason}. Make room for it.`,
+        { cause },
+      )
+    }
+  }
+
   #migrate(path: string, migrations: readonly string[]): void {
     const from = Number(this.pragma('user_version'))
-    if (from > migrations.length) throw new Error(`${path} was written by a newer version`)
+    if (from > migrations.length)
+      throw new Error(
+        `${path} was written by a newer version (its schema is ${from}, this version knows ${migrations.length}). Start that version, or restore a backup that was made before the upgrade.`,
+      )
+    if (from > 0 && from < migrations.length) this.#copyBeforeMigration(`${path}.v${from}.bak`)
     for (const [index, sql] of migrations.entries()) {
       if (index < from) continue
       this.transaction(() => this.#db.exec(`${sql}; PRAGMA user_version = ${index + 1}`))
