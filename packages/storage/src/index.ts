@@ -33,6 +33,7 @@ export { openBashEvents } from './sqlite/bash-events/bash-events.ts'
 export { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'
 export { DirectoryLock } from './sqlite/database/directory-lock.ts'
 export type { StorageHealth } from './sqlite/database/storage-health.ts'
+export { compactDatabase } from './sqlite/maintenance/compact.ts'
 export {
   inspectDatabase,
   inspectIndex,

@@ -1,6 +1,7 @@
 import { environmentSchema, readConfig } from '../config/config.ts'
 
 export { type BackupResult, backUp } from './backup.ts'
+export { type CompactedDatabase, compact, type DiskUsage, measureUsage } from './disk-usage.ts'
 export { examine, type Finding, type FindingLevel, repair } from './doctor.ts'
 export { type RestoreResult, restore, type VerifyResult, verifyBackup } from './restore.ts'
 /** The variables that the agent server reads. */

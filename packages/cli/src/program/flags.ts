@@ -38,3 +38,13 @@ export function tagFlag(text: string, previous: Record<string, string> = {}): Re
   if (separator < 1) throw new InvalidArgumentError('Expected key=value.')
   return { ...previous, [text.slice(0, separator)]: text.slice(separator + 1) }
 }
+
+const unitMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** Reads an age, such as `30d`, as milliseconds. */
+export function ageFlag(text: string): number {
+  const [, count, unit = ''] = /^(\d{1,9})([mhd])$/.exec(text) ?? []
+  const ms = Number(count) * (unitMs[unit] ?? Number.NaN)
+  if (Number.isNaN(ms)) throw new InvalidArgumentError('Expected an age such as 90d, 12h or 30m.')
+  return ms
+}

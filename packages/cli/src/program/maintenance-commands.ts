@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
+import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
-import { integerFlag } from './flags.ts'
+import { ageFlag, integerFlag } from './flags.ts'
 
 interface MaintenanceDeps {
   readonly config: Config
@@ -42,6 +43,32 @@ export function addMaintenanceCommands(slipway: Command, { config, outcome }: Ma
     .action(async (options: { data: string; deep: boolean; repair: boolean }) => {
       const { doctorCommand } = await import('../commands/doctor.ts')
       outcome.code = await doctorCommand(options, config.env, isJson())
+    })
+  command('du', 'show what a data directory takes on the disk, and its largest conversations')
+    .option('--limit <number>', 'conversations to list', integerFlag(0, 1_000_000), 20)
+    .action(async ({ data, limit }: { data: string; limit: number }) => {
+      const { usageCommand } = await import('../commands/disk-usage.ts')
+      await usageCommand(data, limit, isJson())
+    })
+  command('compact', 'give the free space of the databases back; no server may run').action(
+    async ({ data }: { data: string }) => {
+      const { compactCommand } = await import('../commands/disk-usage.ts')
+      await compactCommand(data, isJson())
+    },
+  )
+}
+
+/** The command that deletes old conversations of a server. */
+export function addPruneCommand(slipway: Command, context: () => CommandContext): void {
+  slipway
+    .command('prune')
+    .description('delete conversations that have not changed for long; those that run stay')
+    .requiredOption('--older-than <age>', 'age of the last change: 90d, 12h or 30m', ageFlag)
+    .option('--keep-tagged', 'keep conversations that have a tag', false)
+    .option('--dry-run', 'only list them', false)
+    .action(async (options: { olderThan: number; keepTagged: boolean; dryRun: boolean }) => {
+      const { pruneCommand } = await import('../commands/prune.ts')
+      await pruneCommand(context(), { ...options, olderThanMs: options.olderThan })
     })
 }
 

@@ -8,7 +8,7 @@ import { findSessionKey } from '../context/session-key.ts'
 import { printNote } from '../output/terminal.ts'
 import { errorMessage } from './error-message.ts'
 import { cursorFlag, integerFlag, pageSizeFlag, tagFlag } from './flags.ts'
-import { addMaintenanceCommands } from './maintenance-commands.ts'
+import { addMaintenanceCommands, addPruneCommand } from './maintenance-commands.ts'
 import { addRunCommand, addRunControlCommands, addTrustCommand } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
 
@@ -63,6 +63,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
   addTrustCommand(slipway, { context, outcome })
   addLogCommands(slipway, context)
   addReadCommands(slipway, context)
+  addPruneCommand(slipway, context)
   for (const command of slipway.commands.slice(otherCommands)) {
     command
       .option(

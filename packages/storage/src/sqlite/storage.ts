@@ -56,7 +56,12 @@ export async function openStorage({
     const known = lock.readIdentity()
     const others = [markPath, indexPath].filter(existsSync)
     assertLogIsThere(path, others[0] ?? (known && lock.path))
-    const db = new Database(path, { synchronous: 'FULL', cacheBytes, migrations: logMigrations })
+    const db = new Database(path, {
+      synchronous: 'FULL',
+      cacheBytes,
+      isReclaimable: true,
+      migrations: logMigrations,
+    })
     const readLogIdentity = () => must(readIdentity(db), 'the identity of the log')
     const identity = readLogIdentity()
     const mark = new HighWaterMark(markPath, identity, db, log)

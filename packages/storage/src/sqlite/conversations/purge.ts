@@ -5,6 +5,7 @@ import type { StorageContext } from '../event-log/event-log.ts'
 import { rowBase } from '../event-log/schema.ts'
 
 const rowsPerTurn = 500
+const pagesPerTurn = 250
 /** Between attempts while the storage cannot be written. */
 const retryMs = 250
 
@@ -91,6 +92,23 @@ export class Purge {
         this.#context.db.run('DELETE FROM leftover WHERE ordinal = ? AND above = ?', ordinal, above)
       },
     }))
+    await this.#reclaim(waitBetween)
+  }
+
+  /** Gives the space of the deleted rows back to the file system. */
+  async #reclaim(waitBetween: (elapsedMs: number) => Promise<unknown>): Promise<void> {
+    const { writer, db } = this.#context
+    for (let isMore = true; isMore; ) {
+      const began = performance.now()
+      await writer.write(() => ({
+        apply: () => {
+          isMore = db.reclaim(pagesPerTurn)
+        },
+      }))
+      if (this.#closing.signal.aborted) return
+      await waitBetween(performance.now() - began)
+    }
+    db.checkpointPassively()
   }
 
   /** Resolves with whether there may be more. */

@@ -22,6 +22,8 @@ export interface DatabaseOptions {
   readonly synchronous: 'FULL' | 'NORMAL'
   /** Upper bound of the page cache. */
   readonly cacheBytes: number
+  /** A new file can give free pages back, with `reclaim`. */
+  readonly isReclaimable?: boolean
   /** The schema; the file's `user_version` is the number of migrations applied. */
   readonly migrations: readonly string[]
 }
@@ -30,6 +32,8 @@ export interface DatabaseOptions {
 const busyMs = 10
 /** The same while a database is opened. */
 const openBusyMs = 5_000
+/** The value of `auto_vacuum` for INCREMENTAL. */
+const incrementalMode = 2
 const walChunkBytes = 1024 * 1024
 
 /**
@@ -190,12 +194,14 @@ export class Database {
   }
 
   #open(path: string | URL): DatabaseSync {
-    const { readOnly = false, cacheBytes, synchronous } = this.#options
+    const { readOnly = false, cacheBytes, synchronous, isReclaimable = false } = this.#options
     const db = new DatabaseSync(path, { readOnly, timeout: openBusyMs })
     try {
       db.exec(`PRAGMA cache_size = -${Math.ceil(cacheBytes / 1024)}`)
       if (readOnly) return db
       closeToOthers(this.path)
+      // Has an effect on an empty file only.
+      if (isReclaimable) db.exec('PRAGMA auto_vacuum = INCREMENTAL')
       db.exec('PRAGMA journal_mode = WAL')
       db.exec(`PRAGMA synchronous = ${synchronous}`)
       db.exec(
@@ -213,6 +219,22 @@ export class Database {
     return this.all<[number, number, number, string]>(`EXPLAIN QUERY PLAN ${sql}`).map(
       ([, , , detail]) => detail,
     )
+  }
+
+  /**
+   * Gives up to that many free pages back, in the open transaction; the file shrinks at the next checkpoint. Does
+   * nothing in files of earlier versions, which `slipway compact` converts. Returns whether there are more.
+   */
+  reclaim(maxPages: number): boolean {
+    const isPossible = Number(this.pragma('auto_vacuum')) === incrementalMode
+    if (!isPossible || Number(this.pragma('freelist_count')) === 0) return false
+    this.all(`PRAGMA incremental_vacuum(${maxPages})`)
+    return Number(this.pragma('freelist_count')) > 0
+  }
+
+  /** Moves what was committed from the write-ahead log into the file, as far as no reader needs it there. */
+  checkpointPassively(): void {
+    this.all('PRAGMA wal_checkpoint(PASSIVE)')
   }
 
   /** Moves what was committed from the write-ahead log into the file, synced to disk. */

@@ -1,0 +1,89 @@
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, test, vi } from 'vitest'
+import { OwnAgentServer } from '../../support/agent-fixture.ts'
+import { messageLine, toJsonLines } from '../../support/agent-server-api.ts'
+import { runCli, runJson } from '../../support/cli.ts'
+
+/** What takes space, and how it is given back. */
+vi.setConfig({ testTimeout: 120_000 })
+
+const mib = 1024 ** 2
+
+async function importBytes(server: OwnAgentServer, count: number, meta: object = {}): Promise<string> {
+  const events = Array.from({ length: count }, (_, i) =>
+    messageLine(`e${i}`, '2026-01-01T00:00:00Z', `${i}`.repeat(20_000)),
+  )
+  return await server.api.import(toJsonLines(meta, ...events))
+}
+
+test('prune deletes what has not changed for long, and nothing else', async () => {
+  await using server = await OwnAgentServer.open()
+  const env = { SLIPWAY_URL: server.url }
+  const old = await importBytes(server, 3)
+  const tagged = await importBytes(server, 1, { tags: { keep: 'yes' } })
+  const fresh = await importBytes(server, 1)
+  await server.stop()
+  {
+    using db = new DatabaseSync(join(server.data, 'log.db'))
+    const age = (id: string, days: number) =>
+      db
+        .prepare('UPDATE conversation SET updated_at = ? WHERE id = ?')
+        .run((Date.now() - days * 86_400_000) * 1000, id)
+    age(old, 40)
+    age(tagged, 35)
+    age(fresh, 10)
+  }
+  await server.start()
+  Object.assign(env, { SLIPWAY_URL: server.url })
+  const lines = async (...flags: string[]) => {
+    const { stdout, stderr, code } = await runCli(['--json', 'prune', ...flags], env)
+    expect([code, stderr]).toEqual([0, expect.stringContaining('conversations')])
+    return stdout
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line))
+  }
+  const dry = await lines('--older-than', '30d', '--dry-run')
+  expect(dry.map(({ id, deleted }) => [id, deleted])).toEqual([
+    [old, false],
+    [tagged, false],
+  ])
+  expect(await server.api.count(old)).toBe(3)
+  expect((await lines('--older-than', '30d', '--keep-tagged')).map(({ id }) => id)).toEqual([old])
+  expect((await server.api.requestJson(`/api/conversations/${old}`)).status).toBe(404)
+  expect(await server.api.count(tagged)).toBe(1)
+  expect((await lines('--older-than', '1h')).map(({ id }) => id)).toEqual([tagged, fresh])
+  for (const flags of [[], ['--older-than', '30'], ['--older-than', 'x']])
+    expect(await runCli(['prune', ...flags], env)).toMatchObject({ code: 2, stdout: '' })
+})
+
+test('du names what takes space; deleting gives it back while the server runs; compact does the rest', async () => {
+  await using server = await OwnAgentServer.open()
+  const large = await importBytes(server, 250)
+  const small = await importBytes(server, 5)
+  const usage = await runJson(['du', '--data', server.data])
+  expect(usage.log.conversations.map(({ id }: { id: string }) => id)).toEqual([large, small])
+  expect(usage.log.conversations[0]).toMatchObject({ events: 250 })
+  expect(usage.log.conversations[0].bytes).toBeGreaterThan(5 * mib)
+  expect(usage.total_bytes).toBeGreaterThan(5 * mib)
+  expect(usage.entries.map(({ path }: { path: string }) => path)).toContain('log.db')
+  expect((await runCli(['du', '--data', server.data])).stdout).toContain(large)
+
+  expect((await server.api.fetch(`/api/conversations/${large}`, { method: 'DELETE' })).status).toBe(200)
+  const logSize = () => statSync(join(server.data, 'log.db')).size
+  await vi.waitFor(() => expect(logSize()).toBeLessThan(3 * mib), { timeout: 60_000, interval: 100 })
+  expect(await server.api.count(small)).toBe(5)
+
+  expect(await runCli(['compact', '--data', server.data])).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('in use by another process'),
+  })
+  const before = await server.api.export(small)
+  await server.stop()
+  const { databases } = await runJson(['compact', '--data', server.data])
+  expect(databases.map(({ name }: { name: string }) => name)).toContain('log.db')
+  await server.start()
+  expect((await server.api.export(small)).equals(before)).toBe(true)
+})
