@@ -9,14 +9,18 @@ export interface Guarantee {
   readonly round: string
   /** The share of the requested rounds that this guarantee runs, because some rounds take long. */
   readonly share?: number
+  /** How long a round takes: `--minutes` runs as many as fit. */
+  readonly roundSeconds?: number
   /** Why it cannot be shown on this machine; undefined when it can. */
   whyUnavailable?(): string | undefined
   /** Runs that many rounds. Rejects when the promise is broken. */
   run(rounds: number): Promise<Figures>
 }
 
-/** How many rounds a guarantee runs of those requested; at least 1. */
-export function roundsOf(guarantee: Guarantee, requested: number): number {
+/** How many rounds a guarantee runs of those requested, or in that time; at least 1. */
+export function roundsOf(guarantee: Guarantee, requested: number, minutes?: number): number {
+  if (minutes !== undefined && guarantee.roundSeconds !== undefined)
+    return Math.max(1, Math.round((minutes * 60) / guarantee.roundSeconds))
   return Math.max(1, Math.round(requested * (guarantee.share ?? 1)))
 }
 

@@ -8,6 +8,7 @@ import { idleSockets } from './idle-sockets.ts'
 import { kills } from './kills.ts'
 import { runKills } from './run-kills.ts'
 import { sandboxKills } from './sandbox-kills.ts'
+import { soak } from './soak.ts'
 import { stalledReaders } from './stalled-reader.ts'
 import { twoServers } from './two-servers.ts'
 
@@ -24,4 +25,5 @@ export const guarantees: Readonly<Record<string, Guarantee>> = {
   damage,
   'idle-sockets': idleSockets,
   'stalled-readers': stalledReaders,
+  soak,
 }

@@ -5,21 +5,27 @@ import { roundsOf } from './guarantee.ts'
 import { guarantees } from './guarantees.ts'
 
 /**
- * `npm run contract [-- NAME ...] [--rounds N] [--output FILE]`: shows every promise of CONTRACT.md against
+ * `npm run contract [-- NAME ...] [--rounds N] [--minutes N] [--output FILE]`: shows every promise of CONTRACT.md against
  * servers
  * that it starts, and prints what it measured. Exits with 1 when a promise is broken.
  */
 const { values, positionals } = parseArgs({
-  options: { rounds: { type: 'string', default: '20' }, output: { type: 'string' } },
+  options: {
+    rounds: { type: 'string', default: '20' },
+    minutes: { type: 'string' },
+    output: { type: 'string' },
+  },
   allowPositionals: true,
 })
 const rounds = Number(values.rounds)
+const minutes = values.minutes === undefined ? undefined : Number(values.minutes)
 const unknown = positionals.filter((name) => guarantees[name] === undefined)
-if (unknown.length > 0 || !Number.isSafeInteger(rounds) || rounds < 1) {
+const isTimeWrong = minutes !== undefined && !(minutes > 0)
+if (unknown.length > 0 || !Number.isSafeInteger(rounds) || rounds < 1 || isTimeWrong) {
   console.error(
     unknown.length > 0
       ? `No such promise: ${unknown.join(', ')}. There are ${Object.keys(guarantees).join(', ')}.`
-      : '--rounds is a whole number of at least 1.',
+      : '--rounds is a whole number of at least 1, --minutes a number above 0.',
   )
   process.exit(2)
 }
@@ -35,7 +41,7 @@ const names = positionals.length > 0 ? positionals : Object.keys(guarantees)
 for (const [index, name] of names.entries()) {
   const guarantee = guarantees[name]
   if (guarantee === undefined) continue
-  const count = roundsOf(guarantee, rounds)
+  const count = roundsOf(guarantee, rounds, minutes)
   console.log(`${name} (${index + 1} of ${names.length}), ${count} rounds: ${guarantee.round} ...`)
   const startedAt = performance.now()
   const result = await show(name, count)
