@@ -2,6 +2,7 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test, vi } from 'vitest'
+import { bashStep, finishStep } from '../../support/agent-driver.ts'
 import { OwnAgentServer } from '../../support/agent-fixture.ts'
 import { messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 import { runCli, runJson } from '../../support/cli.ts'
@@ -57,6 +58,72 @@ test('prune deletes what has not changed for long, and nothing else', async () =
   expect((await lines('--older-than', '1h')).map(({ id }) => id)).toEqual([tagged, fresh])
   for (const flags of [[], ['--older-than', '30'], ['--older-than', 'x']])
     expect(await runCli(['prune', ...flags], env)).toMatchObject({ code: 2, stdout: '' })
+})
+
+test('limits of stored events refuse with 507 and the limit, and a run that meets one ends and says so', async () => {
+  await using server = await OwnAgentServer.open({
+    env: { SLIPWAY_MAX_CONVERSATION_MB: '1', SLIPWAY_MAX_STORED_MB: '3' },
+  })
+  const send = (id: string, bytes: number) =>
+    server.api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'x'.repeat(bytes) })
+  const id = await server.api.import('')
+  expect((await send(id, 900_000)).status).toBe(200)
+  const full = await send(id, 200_000)
+  expect([full.status, JSON.stringify(full.body)]).toEqual([507, expect.stringContaining('1 MiB of events')])
+  expect((await send(id, 1_000)).status).toBe(200)
+  expect((await server.api.requestJson('/ready')).status).toBe(200)
+
+  const steps = Array.from({ length: 40 }, (_, n) => bashStep(`true ${n} ${'y'.repeat(60_000)}`))
+  const run = await server.driver.createScripted([...steps, finishStep()])
+  const events = await server.driver.waitUntilIdle(run.id)
+  expect(events.at(-1)).toMatchObject({
+    kind: expect.stringMatching(/ConversationStateUpdateEvent|ConversationErrorEvent/),
+  })
+  expect(events.find(({ kind }) => kind === 'ConversationErrorEvent')).toMatchObject({ code: 'StorageError' })
+  expect((await server.driver.getInfo(run.id)).execution_status).toBe('error')
+
+  const lines = (count: number) =>
+    toJsonLines(
+      ...Array.from({ length: count }, (_, i) =>
+        messageLine(`e${i}`, '2026-01-01T00:00:00Z', 'z'.repeat(90_000)),
+      ),
+    )
+  const tooLarge = await server.api.fetch('/api/conversations/import', {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-ndjson' },
+    body: lines(15),
+  })
+  expect(tooLarge.status).toBe(507)
+  await server.api.import(lines(9))
+  // The sum over all conversations is a second old at most.
+  await vi.waitFor(async () => expect((await send(await server.api.import(''), 500_000)).status).toBe(507), {
+    timeout: 60_000,
+    interval: 200,
+  })
+  // Deleting makes room.
+  await server.api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })
+  const other = await server.api.import('')
+  await vi.waitFor(async () => expect((await send(other, 50_000)).status).toBe(200), {
+    timeout: 60_000,
+    interval: 200,
+  })
+})
+
+test('conversations without tags are deleted after the retention time', async () => {
+  await using server = await OwnAgentServer.open()
+  const old = await importBytes(server, 2)
+  const tagged = await importBytes(server, 1, { tags: { keep: 'yes' } })
+  const fresh = await importBytes(server, 1)
+  await server.stop()
+  {
+    using db = new DatabaseSync(join(server.data, 'log.db'))
+    const age = db.prepare('UPDATE conversation SET updated_at = updated_at - ? WHERE id <> ?')
+    age.run(40 * 86_400_000_000, fresh)
+  }
+  await server.start({ SLIPWAY_RETENTION_DAYS: '30' })
+  const status = async (id: string) => (await server.api.requestJson(`/api/conversations/${id}`)).status
+  await vi.waitFor(async () => expect(await status(old)).toBe(404), { timeout: 60_000, interval: 200 })
+  expect([await status(tagged), await status(fresh)]).toEqual([200, 200])
 })
 
 test('du names what takes space; deleting gives it back while the server runs; compact does the rest', async () => {

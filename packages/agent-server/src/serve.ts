@@ -52,7 +52,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const webClient =
     webDirectory === undefined ? undefined : await openWebClient(resolve(webDirectory), isKeyNeeded)
   await using storage = await openServerStorage({
-    ...{ directory, log },
+    ...{ directory, log, limits: settings.storageLimits },
     database: settings.databaseUrl && {
       url: settings.databaseUrl.reveal(),
       directUrl: settings.databaseDirectUrl?.reveal(),

@@ -11,6 +11,7 @@ import { bashSocket } from './bash/socket.ts'
 import type { Config } from './config/config.ts'
 import { ConversationInfoReader } from './conversations/conversation-info.ts'
 import { ConversationRegistry } from './conversations/registry.ts'
+import { startRetention } from './conversations/retention.ts'
 import { openExtensionServices } from './extension-services.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { GitReader } from './git/git-reader.ts'
@@ -181,6 +182,8 @@ export async function openServices(options: ServicesOptions) {
   await options.leftoversKilled
   await registry.recover()
   webhooks.start()
+  if (config.retentionMs !== undefined)
+    resources.use(startRetention({ storage, registry, infoReader, retentionMs: config.retentionMs, log }))
   const tickets = new WorkspaceTickets({
     key: cipher.deriveKey('workspace tickets'),
     sessionKeys: config.sessionKeys,

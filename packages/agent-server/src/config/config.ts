@@ -40,6 +40,9 @@ export const environmentSchema = z.object({
   SLIPWAY_MAX_CONCURRENT_RUNS: numberSetting(1, 100_000, 100),
   SLIPWAY_QUEUE_RUNS: z.stringbool().default(false),
   SLIPWAY_CONVERSATION_IDLE_SECONDS: numberSetting(1, 2_000_000, 1_200),
+  SLIPWAY_MAX_STORED_MB: numberSetting(0, 1_073_741_824, 0),
+  SLIPWAY_MAX_CONVERSATION_MB: numberSetting(0, 1_073_741_824, 0),
+  SLIPWAY_RETENTION_DAYS: numberSetting(0, 100_000, 0),
   SLIPWAY_TOOL_ENVIRONMENT: listSetting,
   SLIPWAY_MAX_PROFILES: numberSetting(1, 10_000, 50),
   SLIPWAY_WEBHOOKS: z.string().optional(),
@@ -100,6 +103,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Runs above that limit wait for their turn; otherwise their requests are refused. */
     queuesRuns: values.SLIPWAY_QUEUE_RUNS,
     conversationIdleMs: values.SLIPWAY_CONVERSATION_IDLE_SECONDS * 1000,
+    storageLimits: {
+      totalBytes: mibOrUnlimited(values.SLIPWAY_MAX_STORED_MB),
+      conversationBytes: mibOrUnlimited(values.SLIPWAY_MAX_CONVERSATION_MB),
+    },
+    /** Undefined: conversations are not deleted because of their age. */
+    retentionMs: positiveMs(values.SLIPWAY_RETENTION_DAYS * secondsPerDay),
     /** All variables of tool processes; no setting of the server is among them. */
     toolEnvironment: buildToolEnvironment(env, values.SLIPWAY_TOOL_ENVIRONMENT),
     maxProfiles: values.SLIPWAY_MAX_PROFILES,
@@ -157,6 +166,12 @@ function withAliases(variables: Readonly<Record<string, string>>): Record<string
     ...(origins === undefined ? {} : { SLIPWAY_ALLOWED_ORIGINS: origins.join(',') }),
     ...variables,
   }
+}
+
+const secondsPerDay = 86_400
+
+function mibOrUnlimited(mib: number): number {
+  return mib === 0 ? Number.POSITIVE_INFINITY : mib * 1024 ** 2
 }
 
 function positiveMs(seconds: number): number | undefined {

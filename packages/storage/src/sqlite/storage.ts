@@ -25,6 +25,7 @@ import { EventRows } from './event-log/event-rows.ts'
 import { KindSourceIndex } from './event-log/kind-source-index.ts'
 import { LogHeads } from './event-log/log-heads.ts'
 import { logMigrations } from './event-log/schema.ts'
+import { LimitGuard, type StorageLimits } from './event-log/storage-limits.ts'
 import { TextIndex } from './event-log/text-index.ts'
 
 /** SQLite's page cache of log.db. */
@@ -37,6 +38,8 @@ interface StorageOptions {
    */
   readonly directory: string
   readonly log?: LogFunction
+  /** Of stored events; none unless passed. */
+  readonly limits?: StorageLimits
   /** The clock, in microseconds. */
   readonly now?: () => Instant
 }
@@ -45,6 +48,7 @@ interface StorageOptions {
 export async function openStorage({
   directory,
   log = () => {},
+  limits,
   now = () => Date.now() * 1000,
 }: StorageOptions) {
   await makeDirectory(directory, 0o700)
@@ -97,7 +101,21 @@ export async function openStorage({
       deliveries: new SqliteDeliveries(db, writer),
     }
     return new SqliteStorage(
-      { db, writer, heads, events, kindSources, ...components, text, mark, damage, health, now, log },
+      {
+        db,
+        writer,
+        heads,
+        events,
+        kindSources,
+        ...components,
+        text,
+        mark,
+        damage,
+        health,
+        limits: limits && new LimitGuard(db, limits),
+        now,
+        log,
+      },
       lock,
     )
   } catch (error) {

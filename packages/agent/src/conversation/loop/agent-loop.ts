@@ -240,6 +240,6 @@ function isStorageFailure(error: unknown): error is Problem {
 function errorCode(error: unknown): string {
   if (error instanceof McpFailure || error instanceof PluginLoadError) return error.code
   if (isStorageFailure(error)) return 'StorageError'
-  if (error instanceof Problem) return 'InvalidSettings'
+  if (error instanceof Problem) return error.code === 'storage_full' ? 'StorageError' : 'InvalidSettings'
   return error instanceof Error ? error.name : 'Error'
 }

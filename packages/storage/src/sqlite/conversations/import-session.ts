@@ -45,6 +45,8 @@ function insertInvisible({ db, now }: StorageContext, conversation: string): num
   return row[0]
 }
 
+const emptyExtent: Extent = { head: 0, lastInstant: undefined, isInOrder: true, bytes: 0 }
+
 interface ImportOptions {
   readonly context: StorageContext
   readonly purge: Purge
@@ -63,7 +65,7 @@ class SqliteImportSession implements ImportSession {
   constructor(options: ImportOptions) {
     const { start, context, ordinal } = options
     this.#options = options
-    this.#extent = start ?? { head: 0, lastInstant: undefined, isInOrder: true, bytes: 0 }
+    this.#extent = start ?? emptyExtent
     this.#lastInstant = context.events.getIdAndInstant(ordinal, this.#extent.head)?.instant
   }
 
@@ -80,6 +82,7 @@ class SqliteImportSession implements ImportSession {
     await context.writer.write(() => {
       this.#assertOpen()
       const { newEvents, extent } = context.events.planAppend(ordinal, this.#extent, events)
+      context.limits?.assertRoom(this.#options.start ?? emptyExtent, extent, events)
       return {
         apply: () => context.events.insert(ordinal, newEvents),
         done: () => {

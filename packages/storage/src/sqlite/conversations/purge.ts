@@ -6,6 +6,8 @@ import { rowBase } from '../event-log/schema.ts'
 
 const rowsPerTurn = 500
 const pagesPerTurn = 250
+/** Fewer free pages are used again by later events. */
+const minReclaimedPages = 250
 /** Between attempts while the storage cannot be written. */
 const retryMs = 250
 
@@ -98,11 +100,13 @@ export class Purge {
   /** Gives the space of the deleted rows back to the file system. */
   async #reclaim(waitBetween: (elapsedMs: number) => Promise<unknown>): Promise<void> {
     const { writer, db } = this.#context
+    if (db.reclaimablePages() < minReclaimedPages) return
     for (let isMore = true; isMore; ) {
       const began = performance.now()
       await writer.write(() => ({
         apply: () => {
-          isMore = db.reclaim(pagesPerTurn)
+          db.reclaim(pagesPerTurn)
+          isMore = db.reclaimablePages() > 0
         },
       }))
       if (this.#closing.signal.aborted) return

@@ -221,15 +221,15 @@ export class Database {
     )
   }
 
-  /**
-   * Gives up to that many free pages back, in the open transaction; the file shrinks at the next checkpoint. Does
-   * nothing in files of earlier versions, which `slipway compact` converts. Returns whether there are more.
-   */
-  reclaim(maxPages: number): boolean {
+  /** Free pages that `reclaim` can give back: none in files of earlier versions, which `slipway compact` converts. */
+  reclaimablePages(): number {
     const isPossible = Number(this.pragma('auto_vacuum')) === incrementalMode
-    if (!isPossible || Number(this.pragma('freelist_count')) === 0) return false
+    return isPossible ? Number(this.pragma('freelist_count')) : 0
+  }
+
+  /** Gives up to that many free pages back, in the open transaction; the file shrinks at the next checkpoint. */
+  reclaim(maxPages: number): void {
     this.all(`PRAGMA incremental_vacuum(${maxPages})`)
-    return Number(this.pragma('freelist_count')) > 0
   }
 
   /** Moves what was committed from the write-ahead log into the file, as far as no reader needs it there. */

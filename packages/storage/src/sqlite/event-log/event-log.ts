@@ -29,6 +29,7 @@ import { countRange, rowBounds, type Selection, selectRows } from './event-searc
 import type { KindSourceIndex } from './kind-source-index.ts'
 import type { LogHead, LogHeads } from './log-heads.ts'
 import { rowBase } from './schema.ts'
+import type { LimitGuard } from './storage-limits.ts'
 import type { TextIndex } from './text-index.ts'
 
 const cacheBytes = 16 * 1024 * 1024
@@ -49,6 +50,8 @@ export interface StorageContext {
   readonly mark: HighWaterMark
   readonly damage: DamageReport
   readonly health: StorageHealth
+  /** Undefined without limits. */
+  readonly limits: LimitGuard | undefined
   readonly now: () => Instant
   readonly log: LogFunction
 }
@@ -174,6 +177,7 @@ export class SqliteEventLog implements EventLog {
     const head = heads.get(conversation)
     const { results, newEvents, extent } = this.#context.events.planAppend(head.ordinal, head, events)
     if (newEvents.length > 0 || events.length === 0) this.#mustEndAt(head, after)
+    this.#context.limits?.assertRoom(head, extent, newEvents)
     if (!events.every(isReceivedEvent)) this.#warnAboutClock(head)
     const isNoChange = newEvents.length === 0 && (events.length > 0 || record === undefined)
     return {
@@ -181,6 +185,7 @@ export class SqliteEventLog implements EventLog {
         if (isNoChange) return
         this.#context.events.insert(head.ordinal, newEvents)
         heads.update(head, extent, record)
+        this.#context.limits?.add(extent.bytes - head.bytes)
       },
       done: () => {
         this.#context.writer.metrics.events.inc(newEvents.length)

@@ -1,0 +1,63 @@
+import type { LogFunction } from '@slipway/protocol'
+import type { Storage } from '@slipway/storage'
+import type { ConversationInfoReader } from './conversation-info.ts'
+import type { ConversationRegistry } from './registry.ts'
+import { removeConversation } from './remove.ts'
+
+const sweepIntervalMs = 3_600_000
+const firstSweepMs = 5_000
+/** Statuses in which somebody may go on at any moment. */
+const keptStatuses: ReadonlySet<string> = new Set(['running', 'waiting_for_confirmation'])
+
+interface RetentionOptions {
+  readonly storage: Storage
+  readonly registry: ConversationRegistry
+  readonly infoReader: ConversationInfoReader
+  /** How long a conversation without tags is kept after its last change. */
+  readonly retentionMs: number
+  readonly log: LogFunction
+}
+
+/** Deletes conversations without tags that have not changed for long: soon after the start, then every hour. */
+export function startRetention(options: RetentionOptions): Disposable {
+  const { log } = options
+  let isClosed = false
+  const run = async () => {
+    try {
+      const count = await sweep(options, () => isClosed)
+      if (count > 0) log('info', 'old conversations were deleted', { count })
+    } catch (error) {
+      log('error', 'old conversations could not be deleted', { error: String(error) })
+    }
+    if (!isClosed) timer = setTimeout(run, sweepIntervalMs).unref()
+  }
+  let timer = setTimeout(run, firstSweepMs).unref()
+  return {
+    [Symbol.dispose]() {
+      isClosed = true
+      clearTimeout(timer)
+    },
+  }
+}
+
+async function sweep(options: RetentionOptions, isClosed: () => boolean): Promise<number> {
+  const { storage, retentionMs } = options
+  const before = (Date.now() - retentionMs) * 1000
+  const old: string[] = []
+  for (let page_id: string | undefined, isMore = true; isMore; ) {
+    const page = await storage.conversations.search({ limit: 100, sort_order: 'UPDATED_AT', page_id })
+    const past = page.items.filter(({ updated_at }) => updated_at < before)
+    const removable = past.filter(
+      ({ tags, status }) => Object.keys(tags).length === 0 && !keptStatuses.has(status),
+    )
+    old.push(...removable.map(({ id }) => id))
+    page_id = page.next_page_id ?? undefined
+    isMore = past.length === page.items.length && page_id !== undefined
+  }
+  let count = 0
+  for (const id of old) {
+    if (isClosed()) break
+    if (await removeConversation(options, id)) count++
+  }
+  return count
+}
