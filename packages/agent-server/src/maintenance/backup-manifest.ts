@@ -49,7 +49,8 @@ export async function readManifest(directory: string): Promise<Manifest | undefi
     throw error
   }
   const { manifest, sha256 } = asRecord(parseJson(text))
-  if (sha256 !== digest(JSON.stringify(manifest))) throw new Error(`${path} is damaged`)
+  if (manifest === undefined || sha256 !== digest(JSON.stringify(manifest)))
+    throw new Error(`${path} is damaged`)
   const value = manifest as Manifest
   if (value.format !== format) throw new Error(`${path} was written by a newer version`)
   return value
