@@ -6,6 +6,7 @@ import type { Metric } from '@slipway/shared/metrics'
 import type { Storage } from './conversations/storage.ts'
 import { DirectoryLock } from './sqlite/database/directory-lock.ts'
 import { StorageHealth } from './sqlite/database/storage-health.ts'
+import type { StorageLimits } from './sqlite/event-log/storage-limits.ts'
 import { openStorage } from './sqlite/storage.ts'
 
 /** The storage of a server, and whether it can be used. */
@@ -29,10 +30,15 @@ export interface DatabaseLocation {
 export async function openServerStorage(options: {
   readonly directory: string
   readonly database: DatabaseLocation | undefined
+  readonly limits?: StorageLimits | undefined
   readonly log: LogFunction
 }): Promise<ServerStorage> {
-  const { directory, database, log } = options
-  if (database === undefined) return await openStorage({ directory, log })
+  const { directory, database, limits, log } = options
+  if (database === undefined) return await openStorage({ directory, limits, log })
+  if (limits !== undefined && Number.isFinite(Math.min(limits.totalBytes, limits.conversationBytes)))
+    throw new Error(
+      'SLIPWAY_MAX_STORED_MB and SLIPWAY_MAX_CONVERSATION_MB limit a data directory, not a database: unset them',
+    )
   await makeDirectory(directory, 0o700)
   const lock = await DirectoryLock.acquire(directory, 'lock.db')
   try {

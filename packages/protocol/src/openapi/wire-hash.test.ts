@@ -6,7 +6,7 @@ import { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } from '../e
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '2bb9ca4a6d0c49e23dff5546190fd4018a0824966474116cbeb8749c648577b2'
+const expectedHash = '7fb3970cfec12a9ddc41661bf500f2cb6a91475c59da12aeaeb5df49abc32be9'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent, resyncFrame, bashSocketQuery].map(

@@ -39,7 +39,7 @@ interface StorageOptions {
   readonly directory: string
   readonly log?: LogFunction
   /** Of stored events; none unless passed. */
-  readonly limits?: StorageLimits
+  readonly limits?: StorageLimits | undefined
   /** The clock, in microseconds. */
   readonly now?: () => Instant
 }

@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib'
 import type { LogFunction } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
 import type { Database } from './database.ts'
-import { advice, assertSameLog, type LogIdentity } from './log-identity.ts'
+import { advice, assertSameLog, type LogIdentity, readIdentity } from './log-identity.ts'
 
 /** The newest acknowledged change of the log. */
 interface Mark extends LogIdentity {
@@ -72,8 +72,8 @@ export class HighWaterMark {
 /** Throws an Error with the next step when the log is older than the mark of a file, or is another log. */
 export function verifyMark(path: string, db: Database, log: LogFunction): void {
   const mark = readMark(path, log)
-  if (mark !== undefined)
-    checkLog(mark, db.get<[string]>('SELECT id FROM store')?.[0] ?? '', db, path, db.path)
+  const identity = readIdentity(db)
+  if (mark !== undefined && identity !== undefined) checkLog(mark, identity, db, path)
 }
 
 /** Undefined when there is none; one that is damaged is logged. */

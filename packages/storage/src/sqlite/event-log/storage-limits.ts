@@ -1,6 +1,6 @@
 import { Problem } from '@slipway/protocol'
+import type { Extent } from '../../event-log/append-planner.ts'
 import type { Database } from '../database/database.ts'
-import type { Extent } from './conversation-row.ts'
 
 /** Bytes of stored events; infinite where there is no limit. */
 export interface StorageLimits {

@@ -1,7 +1,7 @@
 import { chmodSync, rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
-import { positionsPerConversation } from '../event-log/schema.ts'
+import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { copyDatabase, openFile, rowsOf, syncFile } from './open-file.ts'
 import { dropUnpublished } from './unpublished.ts'
 
@@ -112,7 +112,9 @@ export function mergeIncrement(log: string, increment: string): void {
 /** Makes a restored log ready for a server: one with a history of its own. */
 export function finishRestore(log: string): void {
   using db = openFile(log, { readOnly: false })
-  db.exec(`BEGIN; DROP TABLE IF EXISTS backup_tail; UPDATE store SET id = lower(hex(randomblob(16))); COMMIT`)
+  // Receivers of webhooks may have what was acknowledged after the backup: they are told where the log ends.
+  db.exec(`BEGIN; DROP TABLE IF EXISTS backup_tail; UPDATE store SET id = lower(hex(randomblob(16)));
+    UPDATE delivery SET updated_at = NULL; COMMIT`)
 }
 
 /** Attaches a database, which is only read. */

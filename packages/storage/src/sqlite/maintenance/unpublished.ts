@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { positionsPerConversation } from '../event-log/schema.ts'
+import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { rowsOf } from './open-file.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { eventChecksum } from '../event-log/checksum.ts'
-import { positionsPerConversation } from '../event-log/schema.ts'
 import { openFile, rowsOf } from './open-file.ts'
 
 /** An event that is missing, that does not match its checksum, or that should not be there. */
