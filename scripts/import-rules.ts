@@ -27,6 +27,7 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
 export const frontDoors: Readonly<Record<string, readonly string[]>> = {
   shared: ['async', 'collections', 'fs', 'json', 'metrics', 'process', 'redaction', 'url'],
   protocol: ['', 'message-texts'],
+  storage: ['', 'control-plane', 'maintenance'],
   'agent-server': ['', 'maintenance'],
   'sandbox-server': ['', 'settings'],
   cli: ['toolkit'],

@@ -1,3 +1,2 @@
-export { acceptLog } from '@slipway/storage'
 export type { StoredSessionKey } from './config/session-key.ts'
 export { type ServeOptions, serve } from './serve.ts'

@@ -4,7 +4,8 @@ import { createApp, createLogger, listen, openTelemetry, tracedFetch } from '@sl
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { hideFromDebuggers } from '@slipway/shared/process'
-import { Cipher, openControlPlaneStore, openStorage } from '@slipway/storage'
+import { Cipher, openStorage } from '@slipway/storage'
+import { openControlPlaneStore } from '@slipway/storage/control-plane'
 import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
 import { LookupSecrets } from './accounts/lookup-secrets.ts'

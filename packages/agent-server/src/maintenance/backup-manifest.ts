@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errorCode, writeFileAtomic } from '@slipway/shared/fs'
 import { asRecord, parseJson } from '@slipway/shared/json'
-import type { LogStep } from '@slipway/storage'
+import type { LogStep } from '@slipway/storage/maintenance'
 
 /**
  * The directory of a backup: `backup.json`, which is replaced when a step is complete; the logs of its steps; and

@@ -4,7 +4,8 @@ import { readdir, readlink, rename, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { errorCode, exists, isWithin, makeDirectory, syncDirectory } from '@slipway/shared/fs'
-import { copyDatabase, DirectoryLock, verifyLog, writeFullBackup, writeIncrement } from '@slipway/storage'
+import { DirectoryLock } from '@slipway/storage'
+import { copyDatabase, verifyLog, writeFullBackup, writeIncrement } from '@slipway/storage/maintenance'
 import {
   type BackupEntry,
   type BackupStep,

@@ -1,7 +1,8 @@
 import { readdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { exists } from '@slipway/shared/fs'
-import { compactDatabase, DirectoryLock, type LogUsage, readUsage } from '@slipway/storage'
+import { DirectoryLock } from '@slipway/storage'
+import { compactDatabase, type LogUsage, readUsage } from '@slipway/storage/maintenance'
 import { databaseNames, logName, statOrUndefined } from './data-files.ts'
 
 export interface DiskUsage {

@@ -1,15 +1,15 @@
 import { readdir, rm, statfs } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { exists } from '@slipway/shared/fs'
+import { DirectoryLock } from '@slipway/storage'
 import {
-  DirectoryLock,
   inspectDatabase,
   inspectIndex,
   inspectMark,
   readUsage,
   repairLog,
   verifyLog,
-} from '@slipway/storage'
+} from '@slipway/storage/maintenance'
 import { draftPattern, logName, migrationCopyPattern, statOrUndefined } from './data-files.ts'
 
 export type FindingLevel = 'ok' | 'warning' | 'error'

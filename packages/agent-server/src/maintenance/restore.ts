@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { chmod, copyFile, mkdir, mkdtemp, open, readdir, rename, rm, rmdir, symlink } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { errorCode, makeDirectory, syncDirectory } from '@slipway/shared/fs'
-import { finishRestore, mergeIncrement, verifyLog } from '@slipway/storage'
+import { finishRestore, mergeIncrement, verifyLog } from '@slipway/storage/maintenance'
 import {
   type BackupEntry,
   type BackupStep,

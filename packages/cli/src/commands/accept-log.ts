@@ -1,4 +1,4 @@
-import { acceptLog } from '@slipway/agent-server'
+import { acceptLog } from '@slipway/agent-server/maintenance'
 import { printResult } from '../output/terminal.ts'
 
 /** Makes the present log of a data directory the one that its other files belong to. */

@@ -35,5 +35,5 @@ export async function restoreCommand(
   const params = { conversation_id: id, checkpoint_id }
   const done = await client.call('restoreCheckpoint', { params, signal })
   await printResult(isJson, done, `${done.total} files changed`)
-  printNote(`Undo with: slipway restore ${id} ${done.saved.id}`)
+  printNote(`Undo with: slipway rollback ${id} ${done.saved.id}`)
 }

@@ -167,7 +167,7 @@ export function addRunControlCommands(slipway: Command, { context, outcome }: Ru
       await checkpointsCommand(context(), id, checkpoint)
     })
   slipway
-    .command('restore')
+    .command('rollback')
     .description('restore the workspace to a checkpoint; what is there becomes a checkpoint first')
     .argument('<id>', 'id of the conversation')
     .argument('<checkpoint>', 'id of the checkpoint')

@@ -1,5 +1,5 @@
 import { ownMember } from '@slipway/shared/json'
-import type { SandboxRows } from '@slipway/storage'
+import type { SandboxRows } from '@slipway/storage/control-plane'
 import type { Accounts } from './accounts.ts'
 
 const tokenSuffix = '_token'

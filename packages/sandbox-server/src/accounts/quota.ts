@@ -1,5 +1,5 @@
 import { formatInstant, type Instant, Problem } from '@slipway/protocol'
-import type { QuotaRows, Scope, UserRows } from '@slipway/storage'
+import type { QuotaRows, Scope, UserRows } from '@slipway/storage/control-plane'
 
 const dayMicros = 86_400_000_000
 const unlimited = -1

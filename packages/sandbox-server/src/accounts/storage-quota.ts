@@ -1,6 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import { createCounter } from '@slipway/shared/metrics'
-import type { AppConversationRows, Storage, UserRows } from '@slipway/storage'
+import type { Storage } from '@slipway/storage'
+import type { AppConversationRows, UserRows } from '@slipway/storage/control-plane'
 
 const unlimited = -1
 const mebibyte = 1024 * 1024

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { type Instant, Problem, parseInstant, type Scope } from '@slipway/protocol'
-import type { ApiKeyRow, UserRows } from '@slipway/storage'
+import type { ApiKeyRow, UserRows } from '@slipway/storage/control-plane'
 import { type Caller, defaultUserId, hashKey } from './authenticator.ts'
 
 const maxKeysPerUser = 100

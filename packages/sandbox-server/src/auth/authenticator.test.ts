@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Route } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
-import type { ControlPlaneStore } from '@slipway/storage'
+import type { ControlPlaneStore } from '@slipway/storage/control-plane'
 import { expect, test } from 'vitest'
 import { openTestControlPlane } from '../testing/fixtures.ts'
 import { bootstrapKey, issueApiKey } from './api-keys.ts'

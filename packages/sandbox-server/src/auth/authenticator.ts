@@ -2,7 +2,7 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import type { AuditCaller } from '@slipway/http'
 import { type Instant, Problem, type Route, type Scope } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
-import type { ApiKeyRow, SandboxRow, UserRows } from '@slipway/storage'
+import type { ApiKeyRow, SandboxRow, UserRows } from '@slipway/storage/control-plane'
 
 /** Who makes a request. It sees and changes only rows of this owner. */
 export interface Caller {

@@ -9,7 +9,7 @@ import {
   type RowPage,
   type SandboxRow,
   type Scope,
-} from '@slipway/storage'
+} from '@slipway/storage/control-plane'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { ConversationStarter } from '../start/conversation-starter.ts'
 import { checkRepository } from '../start/git-repository.ts'

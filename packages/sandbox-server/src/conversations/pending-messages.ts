@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { CallError, type CallInput } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { ownedBy, type PendingMessageRow, type Scope } from '@slipway/storage'
+import { ownedBy, type PendingMessageRow, type Scope } from '@slipway/storage/control-plane'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import type { ConversationContext } from './records/conversation-context.ts'
 import { parseUuid } from './records/conversation-ids.ts'

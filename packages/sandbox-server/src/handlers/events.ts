@@ -1,7 +1,6 @@
 import type { Handlers, Reply } from '@slipway/http'
 import { type EventFilter, Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import {
-  type AppConversationRow,
   type ConversationRecord,
   type EventQuery,
   eventListBytes,
@@ -10,6 +9,7 @@ import {
   pageBytes,
   type Storage,
 } from '@slipway/storage'
+import type { AppConversationRow } from '@slipway/storage/control-plane'
 import { getCaller } from '../auth/authenticator.ts'
 import type { Conversations } from '../conversations/conversations.ts'
 import { toHexId } from '../conversations/records/conversation-ids.ts'

@@ -1,6 +1,6 @@
 import type { Handlers } from '@slipway/http'
 import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
-import { ownedBy } from '@slipway/storage'
+import { ownedBy } from '@slipway/storage/control-plane'
 import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
 import { getCaller, hideSessionKey } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'

@@ -1,6 +1,6 @@
 import type { Handlers } from '@slipway/http'
 import { Problem, type sandboxServerRoutes } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
 import { getCaller, getCallingSandbox } from '../auth/authenticator.ts'

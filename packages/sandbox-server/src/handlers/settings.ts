@@ -2,7 +2,7 @@ import type { Handlers } from '@slipway/http'
 import { type Llm, llm, Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import { ownMember } from '@slipway/shared/json'
 import { redact } from '@slipway/shared/redaction'
-import type { UserRows } from '@slipway/storage'
+import type { UserRows } from '@slipway/storage/control-plane'
 import type { Accounts } from '../accounts/accounts.ts'
 import { getCaller, type SandboxKeys } from '../auth/authenticator.ts'
 

@@ -1,6 +1,6 @@
 import type { Handlers } from '@slipway/http'
 import type { sandboxServerRoutes } from '@slipway/protocol'
-import { ownedBy, type StartTaskRows } from '@slipway/storage'
+import { ownedBy, type StartTaskRows } from '@slipway/storage/control-plane'
 import { getCaller } from '../auth/authenticator.ts'
 import type { ConversationStarter } from '../start/conversation-starter.ts'
 import { type StartProgress, toStartTask } from '../start/progress.ts'

@@ -1,6 +1,6 @@
 import { executionStatus, patchConversationRequest } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
-import type { AppConversationRow } from '@slipway/storage'
+import type { AppConversationRow } from '@slipway/storage/control-plane'
 import { type ConversationMetadata, parseMetadata } from '../conversations/records/conversation-info.ts'
 import { maxMetrics, parseMetrics } from '../conversations/records/usage-metrics.ts'
 

@@ -1,6 +1,7 @@
 import { Problem, parseInstant } from '@slipway/protocol'
 import { ByteBudget, ByteBudgetError, type ByteBudgetOptions, type ByteLease } from '@slipway/shared/async'
-import { type AppConversationRow, type SandboxRow, type StoredEvent, toReceivedEvent } from '@slipway/storage'
+import { type StoredEvent, toReceivedEvent } from '@slipway/storage'
+import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { parseUuid } from '../conversations/records/conversation-ids.ts'
 import {

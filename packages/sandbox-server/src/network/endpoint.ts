@@ -1,4 +1,4 @@
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { ObservedSandbox } from '../backends/backend.ts'
 
 /** As stored in a row: equal texts for equal endpoints. */

@@ -1,6 +1,6 @@
 import type { ProxyRequest, ProxyRoute } from '@slipway/http'
 import { type Scope as KeyScope, Problem } from '@slipway/protocol'
-import { ownedBy, type SandboxRow, type Scope } from '@slipway/storage'
+import { ownedBy, type SandboxRow, type Scope } from '@slipway/storage/control-plane'
 import { hashKey } from '../auth/authenticator.ts'
 import { proxyPathNames } from './exposed-urls.ts'
 

@@ -1,5 +1,5 @@
 import { Problem } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { DesiredStateWriter } from './desired-state.ts'
 import { fetchIdleSeconds } from './lifetimes/idle-time.ts'
 import type { LastUseTracker } from './lifetimes/last-use.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { DesiredStateWriter } from './desired-state.ts'
 import type { ActivityMonitor } from './lifetimes/activity-monitor.ts'
 import type { Reconciler } from './reconcile/reconciler.ts'

@@ -1,5 +1,5 @@
 import { Problem } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { Reconciler } from './reconcile/reconciler.ts'
 import type { SandboxContext } from './state/context.ts'
 import { isPresent, type SandboxRowUpdate } from './state/sandbox-repository.ts'

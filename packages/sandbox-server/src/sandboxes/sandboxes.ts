@@ -1,7 +1,13 @@
 import { createHash } from 'node:crypto'
 import { invalidInput, must, Problem, type SandboxInfo } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
-import { ownedBy, type PageQuery, type RowPage, type SandboxRow, type Scope } from '@slipway/storage'
+import {
+  ownedBy,
+  type PageQuery,
+  type RowPage,
+  type SandboxRow,
+  type Scope,
+} from '@slipway/storage/control-plane'
 import { hashKey } from '../auth/authenticator.ts'
 import { ensureCapacity } from './concurrency-limit.ts'
 import { ControlLoop } from './control-loop.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Instant } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import { backoffDelay } from './reconcile/backoff-delay.ts'
 import type { Reconciler } from './reconcile/reconciler.ts'
 import type { SandboxContext } from './state/context.ts'

@@ -1,6 +1,7 @@
 import { sandboxStatus } from '@slipway/protocol'
 import { createGauge, createLabeledGauge, type Metric } from '@slipway/shared/metrics'
-import type { ControlPlaneStore, Storage } from '@slipway/storage'
+import type { Storage } from '@slipway/storage'
+import type { ControlPlaneStore } from '@slipway/storage/control-plane'
 import type { StorageQuota } from '../accounts/storage-quota.ts'
 import type { EventIngest } from '../ingest/event-ingest.ts'
 import { isPooled, type StepMetrics } from '../sandboxes/state/sandbox-repository.ts'

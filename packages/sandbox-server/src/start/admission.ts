@@ -1,6 +1,6 @@
 import { type AppConversationStartRequest, invalidInput, type Llm, Problem } from '@slipway/protocol'
 import { findSecretTexts, outputForms, Redactor, redact, redactedText } from '@slipway/shared/redaction'
-import { type AppConversationRow, ownedBy, type Scope } from '@slipway/storage'
+import { type AppConversationRow, ownedBy, type Scope } from '@slipway/storage/control-plane'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { parseMetadata } from '../conversations/records/conversation-info.ts'

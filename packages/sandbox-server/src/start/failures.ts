@@ -1,6 +1,6 @@
 import { CallError, ConnectionError } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import type { SandboxRow, StartTaskRow } from '@slipway/storage'
+import type { SandboxRow, StartTaskRow } from '@slipway/storage/control-plane'
 import { PrepareError } from './prepare-workspace.ts'
 
 /** A start that failed. `message` is for the owner. */

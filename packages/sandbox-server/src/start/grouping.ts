@@ -1,4 +1,4 @@
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 
 /** A running sandbox of the owner, and its number of conversations. */
 interface Candidate {

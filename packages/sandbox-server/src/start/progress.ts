@@ -4,7 +4,7 @@ import {
   type Instant,
   startTaskStatus,
 } from '@slipway/protocol'
-import type { StartTaskRow, StartTaskRows } from '@slipway/storage'
+import type { StartTaskRow, StartTaskRows } from '@slipway/storage/control-plane'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
 
 /** A start in progress: its task, and all states of the task so far. */

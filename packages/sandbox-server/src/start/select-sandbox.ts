@@ -1,5 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type AppConversationRows, ownedBy, type SandboxRow, type Scope } from '@slipway/storage'
+import {
+  type AppConversationRows,
+  ownedBy,
+  type SandboxRow,
+  type Scope,
+} from '@slipway/storage/control-plane'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
 import type { SandboxConnection, Sandboxes } from '../sandboxes/sandboxes.ts'
 import { StartError, sandboxError } from './failures.ts'

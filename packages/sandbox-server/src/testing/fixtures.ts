@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Cipher, type ControlPlaneStore, openControlPlaneStore } from '@slipway/storage'
+import { Cipher } from '@slipway/storage'
+import { type ControlPlaneStore, openControlPlaneStore } from '@slipway/storage/control-plane'
 
 /** A directory for one test. */
 export function temporaryDirectory(): Disposable & { readonly path: string } {

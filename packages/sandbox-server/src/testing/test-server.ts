@@ -18,13 +18,13 @@ import {
 } from '@slipway/protocol'
 import { type ByteBudgetOptions, KeyedMutex } from '@slipway/shared/async'
 import { Secret } from '@slipway/shared/redaction'
+import { openStorage } from '@slipway/storage'
 import {
   type ControlPlaneStore,
   openControlPlaneStore,
-  openStorage,
   type SandboxRow,
   type Scope,
-} from '@slipway/storage'
+} from '@slipway/storage/control-plane'
 import { StorageQuota } from '../accounts/storage-quota.ts'
 import { AgentCalls } from '../conversations/agent-calls.ts'
 import { Conversations } from '../conversations/conversations.ts'

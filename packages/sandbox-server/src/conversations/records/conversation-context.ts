@@ -1,6 +1,7 @@
 import type { Instant, LogFunction } from '@slipway/protocol'
 import type { KeyedMutex } from '@slipway/shared/async'
-import type { ControlPlaneStore, Storage } from '@slipway/storage'
+import type { Storage } from '@slipway/storage'
+import type { ControlPlaneStore } from '@slipway/storage/control-plane'
 import type { StorageQuota } from '../../accounts/storage-quota.ts'
 import type { RemovedConversations } from './removed-conversations.ts'
 

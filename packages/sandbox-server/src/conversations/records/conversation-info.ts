@@ -5,7 +5,7 @@ import {
   type SandboxStatus,
   sandboxStatus,
 } from '@slipway/protocol'
-import type { AppConversationRow, SandboxRow } from '@slipway/storage'
+import type { AppConversationRow, SandboxRow } from '@slipway/storage/control-plane'
 import type { SandboxConnection } from '../../sandboxes/sandboxes.ts'
 import { toHexId } from './conversation-ids.ts'
 import type { UsageMetrics } from './usage-metrics.ts'

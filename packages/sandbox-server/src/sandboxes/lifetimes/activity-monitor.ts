@@ -1,5 +1,5 @@
 import { Semaphore } from '@slipway/shared/async'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import { fetchJson } from '../../network/agent-server-probe.ts'
 import type { Reconciler } from '../reconcile/reconciler.ts'
 import type { SandboxContext } from '../state/context.ts'

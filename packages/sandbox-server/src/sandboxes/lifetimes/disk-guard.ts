@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises'
 import { must } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { Reconciler } from '../reconcile/reconciler.ts'
 import type { SandboxContext } from '../state/context.ts'
 

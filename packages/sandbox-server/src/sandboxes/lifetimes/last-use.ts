@@ -1,5 +1,5 @@
 import type { Instant } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { SandboxContext } from '../state/context.ts'
 
 /** Each sandbox is written at most this often. */

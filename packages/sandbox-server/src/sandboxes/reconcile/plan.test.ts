@@ -1,5 +1,5 @@
 import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ObservedSandbox } from '../../backends/backend.ts'

@@ -1,5 +1,5 @@
 import type { SandboxStatus } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { ObservedSandbox } from '../../backends/backend.ts'
 import { encodeEndpoint } from '../../network/endpoint.ts'
 

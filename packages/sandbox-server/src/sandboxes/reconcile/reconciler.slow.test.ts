@@ -1,4 +1,4 @@
-import type { ControlPlaneStore, SandboxRow, SandboxRows } from '@slipway/storage'
+import type { ControlPlaneStore, SandboxRow, SandboxRows } from '@slipway/storage/control-plane'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Backend } from '../../backends/backend.ts'

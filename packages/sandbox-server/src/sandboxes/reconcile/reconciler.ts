@@ -1,4 +1,4 @@
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { parseSandboxStatus } from '../state/sandbox-repository.ts'

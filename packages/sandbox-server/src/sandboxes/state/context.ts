@@ -1,6 +1,7 @@
 import type { LogFunction } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
-import type { Cipher, ControlPlaneStore, SandboxRow } from '@slipway/storage'
+import type { Cipher } from '@slipway/storage'
+import type { ControlPlaneStore, SandboxRow } from '@slipway/storage/control-plane'
 import type { Backend } from '../../backends/backend.ts'
 import type { Expose } from '../../network/exposed-urls.ts'
 import { sandboxFetch } from '../../network/sandbox-fetch.ts'

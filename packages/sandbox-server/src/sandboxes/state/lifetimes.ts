@@ -1,5 +1,5 @@
 import type { Instant } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import { isPooled } from './sandbox-repository.ts'
 
 /** How long sandboxes live, in seconds; 0: not limited. */

@@ -1,7 +1,7 @@
 import { Client } from '@slipway/client'
 import { formatInstant, must, type SandboxInfo } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
-import type { SandboxRow } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { Isolation } from '../../backends/backend.ts'
 import { decodeEndpoint } from '../../network/endpoint.ts'
 import { type ExposedUrl, exposedUrls } from '../../network/exposed-urls.ts'

@@ -1,7 +1,7 @@
 import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import { KeyedSignal } from '@slipway/shared/async'
 import { createCounter, createHistogram } from '@slipway/shared/metrics'
-import type { SandboxRow, SandboxRows } from '@slipway/storage'
+import type { SandboxRow, SandboxRows } from '@slipway/storage/control-plane'
 
 export type SandboxRowUpdate = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {
   readonly status?: SandboxStatus

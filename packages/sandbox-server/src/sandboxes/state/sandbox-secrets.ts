@@ -1,4 +1,5 @@
-import type { Cipher, SandboxRow } from '@slipway/storage'
+import type { Cipher } from '@slipway/storage'
+import type { SandboxRow } from '@slipway/storage/control-plane'
 import type { SandboxConfig } from '../../backends/backend.ts'
 
 /** The sealed part of a row. */

@@ -6,7 +6,8 @@ import {
   type SandboxSpecInfo,
 } from '@slipway/protocol'
 import { redact, redactedText } from '@slipway/shared/redaction'
-import { createPageIdCodec, type PageQuery, type RowPage, unknownPageId } from '@slipway/storage'
+import { createPageIdCodec, unknownPageId } from '@slipway/storage'
+import type { PageQuery, RowPage } from '@slipway/storage/control-plane'
 
 export type ResolvedSpec = SandboxSpec & { readonly backend: string }
 

@@ -1,5 +1,5 @@
 import { type SandboxSpec, sandboxSpec } from '@slipway/protocol'
-import type { ControlPlaneStore } from '@slipway/storage'
+import type { ControlPlaneStore } from '@slipway/storage/control-plane'
 import { expect, onTestFinished } from 'vitest'
 import { FakeBackend } from '../../backends/testing/fake-backend.ts'
 import { openTestControlPlane } from '../../testing/fixtures.ts'

@@ -1,0 +1,14 @@
+/** What the sandbox server stores. */
+export type {
+  AppConversationFilter,
+  AppConversationQuery,
+  AppConversationRow,
+  AppConversationRows,
+} from './control-plane/app-conversations.ts'
+export type { ControlPlaneStore, PendingMessageRow, QuotaRows } from './control-plane/control-plane-store.ts'
+export { ownedBy } from './control-plane/owned-by.ts'
+export type { PageQuery, RowPage, Scope } from './control-plane/rows.ts'
+export type { SandboxRow, SandboxRows } from './control-plane/sandboxes.ts'
+export type { StartTaskRow, StartTaskRows } from './control-plane/start-tasks.ts'
+export type { ApiKeyRow, OrgRow, UserLimits, UserRow, UserRows } from './control-plane/users.ts'
+export { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'

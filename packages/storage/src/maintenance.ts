@@ -1,0 +1,20 @@
+/** What is done to the databases of a data directory besides serving it. */
+export { type AcceptedLog, acceptLog } from './sqlite/accept-log.ts'
+export { compactDatabase } from './sqlite/maintenance/compact.ts'
+export {
+  inspectDatabase,
+  inspectIndex,
+  inspectMark,
+  type LogUsage,
+  readUsage,
+} from './sqlite/maintenance/inspect.ts'
+export {
+  finishRestore,
+  type LogStep,
+  mergeIncrement,
+  writeFullBackup,
+  writeIncrement,
+} from './sqlite/maintenance/log-backup.ts'
+export { copyDatabase } from './sqlite/maintenance/open-file.ts'
+export { repairLog } from './sqlite/maintenance/repair-log.ts'
+export { type DamagedEvent, type LogReport, verifyLog } from './sqlite/maintenance/verify-log.ts'
