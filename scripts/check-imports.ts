@@ -69,7 +69,7 @@ function localViolation(file: string, own: string, target: string): string | und
   if (isTest(file)) return undefined
   if (isTest(path)) return `imports ${target}: only tests may import tests and testing/`
   if (path === `${own}/src/index.ts`) return `imports ${target}: its own front door`
-  if (path.endsWith('/main.ts')) return `imports ${target}: main.ts is a program`
+  if (path.endsWith('/main.js')) return `imports ${target}: main.js is a program`
   if (path.includes('/handlers/') && file.includes('/handlers/')) return `imports ${target}: another handler`
   return undefined
 }
@@ -149,7 +149,7 @@ export function readSources(): Source[] {
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
   )
   return paths
-    .filter((path) => path.endsWith('.ts') && !path.includes('node_modules'))
+    .filter((path) => /\.[jt]s$/.test(path) && !path.includes('node_modules'))
     .map((path) => {
       const text = readFileSync(join(root, path), 'utf8')
       return { file: path.replace(/^packages\//, ''), text, imports: parseImports(text) }

@@ -77,8 +77,8 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
 
 /** `process.env` is read here and nowhere else. */
 export const environmentReaders: readonly string[] = [
-  'agent-server/src/main.ts',
-  'sandbox-server/src/main.ts',
+  'agent-server/src/main.js',
+  'sandbox-server/src/main.js',
   'cli/src/context/config.ts',
-  'cli/src/main.ts',
+  'cli/src/main.js',
 ]

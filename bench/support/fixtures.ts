@@ -55,13 +55,13 @@ export async function withStorage<T>(directory: string, work: (storage: Storage)
   return await work(storage)
 }
 
-/** Starts the agent server on a data directory, with its main.ts. */
+/** Starts the agent server on a data directory, with its main.js. */
 export function startAgentServer(
   bench: BenchContext,
   data: string,
   env: Readonly<Record<string, string>> = {},
 ): Promise<Server> {
-  const main = fileURLToPath(new URL('../../packages/agent-server/src/main.ts', import.meta.url))
+  const main = fileURLToPath(new URL('../../packages/agent-server/src/main.js', import.meta.url))
   const profile =
     bench.profileDirectory === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${bench.profileDirectory}`]
   return startServer([...profile, main, '--port', '0', '--data', data], { SLIPWAY_NO_KEY: '1', ...env })

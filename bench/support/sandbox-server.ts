@@ -7,7 +7,7 @@ import { must } from '@slipway/protocol'
 import type { BenchContext } from './fixtures.ts'
 import { type Program, startProgram } from './processes.ts'
 
-const sandboxServerMain = fileURLToPath(new URL('../../packages/sandbox-server/src/main.ts', import.meta.url))
+const sandboxServerMain = fileURLToPath(new URL('../../packages/sandbox-server/src/main.js', import.meta.url))
 const key = 'sk-of-the-administrator'
 /** A step that takes longer than this hangs. */
 const timeoutMs = 180_000

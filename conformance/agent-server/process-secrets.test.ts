@@ -35,7 +35,7 @@ test.skipIf(process.platform !== 'linux')(
     try {
       for (const file of ['environ', 'maps', 'mem', 'cmdline']) {
         const read = () => spawnAsUser('cat', [`/proc/${server.pid}/${file}`])
-        if (file === 'cmdline') expect(read().stdout).toContain('main.ts')
+        if (file === 'cmdline') expect(read().stdout).toContain('main.js')
         else await expect.poll(() => read().status, { timeout: 5_000 }).toBe(1)
         expect(read().stdout).not.toContain(key)
       }

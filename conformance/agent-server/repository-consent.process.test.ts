@@ -167,7 +167,7 @@ test('a run waits for a decision, cannot be waved through, and goes on after it'
 
 test('the command shows what would run before it allows it, lists and revokes', async () => {
   const client = await start()
-  const main = new URL('../../packages/cli/src/main.ts', import.meta.url).pathname
+  const main = new URL('../../packages/cli/src/main.js', import.meta.url).pathname
   const trust = (...args: string[]) =>
     run(process.execPath, [main, 'trust', project, ...args], {
       env: { ...process.env, SLIPWAY_URL: server?.url ?? '' },

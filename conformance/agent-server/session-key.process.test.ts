@@ -19,7 +19,7 @@ import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
 
 /** The session key that a server makes when none is configured: who gets in without it, and who finds it. */
-const cliMain = resolve(import.meta.dirname, '../../packages/cli/src/main.ts')
+const cliMain = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
 const directories: string[] = []
 afterAll(async () => {
   for (const path of directories) await rm(path, { recursive: true, force: true })

@@ -156,7 +156,7 @@ describe.for(users)('the server runs as %s', ([, uid]) => {
 function cannotRunAs(uid: number | undefined): string {
   if (uid === undefined) return process.getuid?.() === undefined ? 'not on this system' : ''
   if (process.getuid?.() !== 0) return 'only root can run tests as another user'
-  const main = resolve(import.meta.dirname, '../../packages/cli/src/main.ts')
+  const main = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
   const access = (path: string, mode: string) => {
     const code = `require('node:fs').accessSync(${JSON.stringify(path)}, ${mode})`
     const options = { uid, gid: uid, stdio: 'ignore' } as const

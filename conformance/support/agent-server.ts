@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path'
 import pg from 'pg'
 import type { Endpoint } from './agent-server-api.ts'
 
-export const agentServerMain = resolve(import.meta.dirname, '../../packages/agent-server/src/main.ts')
+export const agentServerMain = resolve(import.meta.dirname, '../../packages/agent-server/src/main.js')
 
 /**
  * A server to test against: the one that `SLIPWAY_URL` names, or one of the working tree with a data

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 
-const cliMain = resolve(import.meta.dirname, '../../packages/cli/src/main.ts')
+const cliMain = resolve(import.meta.dirname, '../../packages/cli/src/main.js')
 
 /** Starts a command of the working tree, without settings of this process. */
 export function spawnCli(

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
 
 export const root = resolve(import.meta.dirname, '../..')
-const cliMain = resolve(root, 'packages/cli/src/main.ts')
+const cliMain = resolve(root, 'packages/cli/src/main.js')
 
 /** A fenced block of a page. */
 export interface CodeBlock {

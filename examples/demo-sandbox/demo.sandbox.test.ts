@@ -10,7 +10,7 @@ import { findProcesses } from './find-processes.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 })
 
-const mainPath = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url))
+const mainPath = fileURLToPath(new URL('../../packages/cli/src/main.js', import.meta.url))
 
 let directory: string
 let count = 0

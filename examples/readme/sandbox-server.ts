@@ -9,7 +9,7 @@ await serveSandboxes({
   data: './data',
   env: {},
   agent: {
-    command: [process.execPath, resolve(program, 'packages/agent-server/src/main.ts')],
+    command: [process.execPath, resolve(program, 'packages/agent-server/src/main.js')],
     readable: [process.execPath, resolve(program, 'packages'), resolve(program, 'node_modules')],
   },
   isKeyWanted: false,

@@ -39,7 +39,7 @@ async function copyPackage(directory: string, folder: string): Promise<void> {
     const path = posix.join(folder, file)
     const target = join(directory, path.replace(/\.ts$/, '.js'))
     await mkdir(dirname(target), { recursive: true })
-    if (!path.endsWith('.ts')) await cp(join(root, path), target)
+    if (!/\.[jt]s$/.test(path)) await cp(join(root, path), target)
     else await writeFile(target, toJavaScript(await readFile(join(root, path), 'utf8'), path))
   }
 }

@@ -44,7 +44,7 @@ export const frontDoors: ReadonlyMap<string, string> = new Map(
  * README.
  */
 export function isReleased(path: string): boolean {
-  return !/\.(test|contract|bench)\.ts$|(^|\/)testing\/|^readme\//.test(path)
+  return !/\.(test|contract|bench|d)\.ts$|(^|\/)testing\/|^readme\//.test(path)
 }
 
 export async function writeJson(file: string, value: unknown): Promise<void> {

@@ -12,7 +12,7 @@ test('a source of the command becomes JavaScript on the same lines, its imports 
     "import { own } from './own.ts'",
     "const later = () => import('../later.ts')",
     "const worker = new URL('./text-worker.ts', import.meta.url)",
-    "const main = resolve(root, 'packages/agent-server/src/main.ts')",
+    "const server = resolve(root, 'packages/agent-server/src/serve.ts')",
     "export const f = (log: Log, n = 1 as number): string => n + '.ts'",
   ]
   const lines = toJavaScript(source.join('\n'), 'packages/storage/src/sqlite/text.ts').split('\n')
@@ -24,7 +24,7 @@ test('a source of the command becomes JavaScript on the same lines, its imports 
     "import { own } from './own.js'",
     "const later = () => import('../later.js')",
     "const worker = new URL('./text-worker.js', import.meta.url)",
-    "const main = resolve(root, 'packages/agent-server/src/main.js')",
+    "const server = resolve(root, 'packages/agent-server/src/serve.js')",
     "export const f = (log , n = 1 ) => n + '.ts'",
   ])
 })

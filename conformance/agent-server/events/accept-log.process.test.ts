@@ -10,7 +10,7 @@ import { expect, test } from 'vitest'
 import { OwnAgentServer } from '../../support/agent-fixture.ts'
 import { messageLine, toJsonLines } from '../../support/agent-server-api.ts'
 
-const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.ts')
+const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.js')
 
 function lines(name: string, count: number, conversation?: string): string {
   const events = Array.from({ length: count }, (_, n) =>

@@ -50,7 +50,7 @@ await serveSandboxes({
   data: values.data,
   env: process.env,
   agent: {
-    command: [process.execPath, resolve(root, 'packages/agent-server/src/main.ts')],
+    command: [process.execPath, resolve(root, 'packages/agent-server/src/main.js')],
     readable: [process.execPath, resolve(root, 'packages'), resolve(root, 'node_modules')],
   },
   isKeyWanted: false,

@@ -15,7 +15,7 @@ import {
   readControlPlaneId,
 } from './process-resources.ts'
 
-const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.ts')
+const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.js')
 /** The server's key is set, so that no key is lost when it is killed at its first start. */
 const administratorKey = 'sk-conformance-of-the-administrator'
 

@@ -14,7 +14,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 // Each command is a process of its own, and the machine may have others to run.
 vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 })
 
-const mainPath = fileURLToPath(new URL('main.ts', import.meta.url))
+const mainPath = fileURLToPath(new URL('main.js', import.meta.url))
 const samplePath = fileURLToPath(new URL('../../../examples/sample-log/sample.jsonl', import.meta.url))
 const sample = await readFile(samplePath)
 const sampleLines = sample.toString('utf8').trimEnd().split('\n')

@@ -15,7 +15,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 // Each command is a process of its own, and the machine may have others to run.
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
 
-const mainPath = fileURLToPath(new URL('../main.ts', import.meta.url))
+const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
 const key = 'key-of-the-model-1234567890'
 
 interface ScriptedTurn {

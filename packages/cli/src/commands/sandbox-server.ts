@@ -34,7 +34,7 @@ export async function sandboxServerCommand(options: {
 
 /** The agent server that sandboxes run: this very program, and what it has to read. */
 export function agentServerCommand(): { command: string[]; readable: string[] } {
-  const main = resolve(import.meta.dirname, '../main.ts')
+  const main = resolve(import.meta.dirname, '../main.js')
   const root = resolve(import.meta.dirname, '../../../..')
   // Installed, the libraries lie beside this package; in a clone, below its root.
   const isInstalled = basename(dirname(root)) === 'node_modules'

@@ -13,7 +13,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 // Each command is a process of its own, each sandbox several, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const mainPath = fileURLToPath(new URL('../main.ts', import.meta.url))
+const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
 const terminalCall = (line: string) => [{ name: 'terminal', arguments: { command: line } }]
 
 let directory: string

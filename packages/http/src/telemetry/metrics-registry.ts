@@ -1,9 +1,9 @@
 import type { Metric } from '@slipway/shared/metrics'
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 
 /** The metrics of a server in the text format of Prometheus. */
 export class MetricsRegistry {
-  readonly contentType = Registry.PROMETHEUS_CONTENT_TYPE
+  readonly contentType = 'text/plain; version=0.0.4; charset=utf-8'
   readonly #sources: (() => readonly Metric[])[] = []
   /**
    * Memory, event loop and garbage collection of the process, measured from the first call of `render` on.
@@ -16,6 +16,7 @@ export class MetricsRegistry {
   }
 
   async render(): Promise<string> {
+    const { collectDefaultMetrics, Registry } = await import('prom-client')
     if (this.#process === undefined) {
       this.#process = new Registry()
       collectDefaultMetrics({ register: this.#process })

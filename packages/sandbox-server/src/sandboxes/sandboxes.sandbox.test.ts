@@ -9,7 +9,7 @@ import type { SandboxesOptions } from './state/context.ts'
 import { ann, createSpecs, eventually, fastOptions } from './testing/sandboxes-fixture.ts'
 
 const repository = realpathSync(resolve(import.meta.dirname, '../../../..'))
-const main = join(repository, 'packages/agent-server/src/main.ts')
+const main = join(repository, 'packages/agent-server/src/main.js')
 const soon = () => AbortSignal.timeout(60_000)
 
 /** Sandboxes that are processes of the real agent server; tests of the backend cover limits and isolation. */

@@ -41,7 +41,7 @@ import { ConversationStarter } from '../start/conversation-starter.ts'
 import { defaultPrepareTimeouts, type PrepareTimeouts } from '../start/prepare-workspace.ts'
 import { temporaryDirectory } from './fixtures.ts'
 
-const main = resolve(import.meta.dirname, '../../../agent-server/src/main.ts')
+const main = resolve(import.meta.dirname, '../../../agent-server/src/main.js')
 
 /** A sandbox of a test: a real agent server in its own process, without a backend. */
 interface TestSandbox {

@@ -41,7 +41,7 @@ export async function openProcessBackend(
     const backend = new ProcessBackend({
       directory,
       ledgerId: label,
-      agentCommand: [process.execPath, join(repository, 'packages/agent-server/src/main.ts')],
+      agentCommand: [process.execPath, join(repository, 'packages/agent-server/src/main.js')],
       readable: agentServerFiles,
       log: () => {},
       ...overrides,

@@ -2,7 +2,7 @@ import { enableCompileCache } from 'node:module'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
-/** The sandbox server alone: `node main.ts --host --port --data --agent-server <its main.ts>`. */
+/** The sandbox server alone: `node main.js --host --port --data --agent-server <its main.js>`. */
 enableCompileCache()
 const { serve } = await import('./serve.ts')
 const { values } = parseArgs({
@@ -15,9 +15,9 @@ const { values } = parseArgs({
   },
 })
 const stop = new AbortController()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => stop.abort())
 const root = resolve(import.meta.dirname, '../../..')
-const agentServer = values['agent-server'] ?? resolve(root, 'packages/agent-server/src/main.ts')
+const agentServer = values['agent-server'] ?? resolve(root, 'packages/agent-server/src/main.js')
 await serve({
   host: values.host,
   port: Number(values.port),
@@ -30,6 +30,6 @@ await serve({
 })
 
 /** The files that a sandboxed agent server reads: Node, the packages and their libraries. */
-function programFiles(directory: string): string[] {
+function programFiles(directory) {
   return [process.execPath, resolve(directory, 'packages'), resolve(directory, 'node_modules')]
 }

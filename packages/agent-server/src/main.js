@@ -1,7 +1,10 @@
 import { enableCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 
-/** The agent server in a sandbox: `node main.ts --host --port --data --web --database`, or `--socket` to listen on. */
+/**
+ * The agent server in a sandbox: `node main.js --host --port --data --web --database`, or `--socket` to listen on.
+ * JavaScript, because the compile cache begins below: for a TypeScript file Node loads its parser at each start.
+ */
 enableCompileCache()
 // Loading makes more garbage than anything after it.
 const { relaxHeapGrowth } = await import('./server/heap.ts')
@@ -20,7 +23,7 @@ const { values } = parseArgs({
 })
 const databaseSetting = values.database === undefined ? {} : { SLIPWAY_DATABASE_URL: values.database }
 const stop = new AbortController()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => stop.abort())
 await serve({
   host: values.host,
   port: Number(values.port),
