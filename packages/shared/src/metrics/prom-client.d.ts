@@ -1,0 +1,13 @@
+/** Parts of the library that can be loaded without the whole of it; its own types cover the whole only. */
+declare module 'prom-client/lib/counter.js' {
+  import { Counter } from 'prom-client'
+  export = Counter
+}
+declare module 'prom-client/lib/gauge.js' {
+  import { Gauge } from 'prom-client'
+  export = Gauge
+}
+declare module 'prom-client/lib/histogram.js' {
+  import { Histogram } from 'prom-client'
+  export = Histogram
+}
