@@ -6,7 +6,7 @@ import { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } from '../e
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '7fb3970cfec12a9ddc41661bf500f2cb6a91475c59da12aeaeb5df49abc32be9'
+const expectedHash = '428b95db316e211c04272b5d6df96217e4f428dd72069b805755a0f3df6046c6'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent, resyncFrame, bashSocketQuery].map(

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { component, jsonObject, nullAsUndefined } from '../../core/schemas.ts'
+import { component, jsonObject } from '../../core/schemas.ts'
 import { llm } from '../llm/llm.ts'
 import {
   profileMutation,
@@ -84,7 +84,7 @@ export const llmProfileRoutes = defineRoutes('profiles', {
       'Asks the model once, with the given settings, or without a body with those of the saved profile; nothing is saved. A limit of rate and a timeout do not make it invalid.',
     params: profileParams,
     /** The model to test; nothing is stored. Without it the saved profile is tested. */
-    body: component('ValidateProfileRequest', { llm: nullAsUndefined(llm) }).prefault({}),
+    body: component('ValidateProfileRequest', { llm: llm.optional() }).prefault({}),
     /** `type` is the name of an error (`LLMAuthenticationError`); `message` holds no secret. */
     responses: ok(
       'Whether it answered.',

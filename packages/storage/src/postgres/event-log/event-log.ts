@@ -3,6 +3,7 @@ import { type EventFilter, type Instant, type LogFunction, Problem } from '@slip
 import { Waiter } from '@slipway/shared/async'
 import type { ImportLocks } from '../../conversations/import-locks.ts'
 import { duplicateId } from '../../event-log/append-planner.ts'
+import { pageOfOtherHistory } from '../../event-log/cursor.ts'
 import {
   type AppendOptions,
   type EventDraft,
@@ -16,7 +17,7 @@ import {
 import type { KindSourceNumbers } from '../../event-log/kind-source-numbers.ts'
 import { batchBytes, type LiveTails } from '../../event-log/live-tails.ts'
 import { PageCache } from '../../event-log/page-cache.ts'
-import { decodeEventPageId, encodeEventPageId } from '../../event-log/page-id.ts'
+import { decodeEventPageId, encodeEventPageId, isPageIdIn, isPageIdOf } from '../../event-log/page-id.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { PostgresDatabase } from '../database/database.ts'
 import { isDatabaseFailure } from '../database/database-failure.ts'
@@ -255,11 +256,11 @@ export class PostgresEventLog implements EventLog {
       const [row] = await this.#context.db.query<[Buffer, number]>(selectIdSql, values)
       if (row !== undefined) {
         const event = toStoredEvent([position, ...row, row[0]])
-        if (encodeEventPageId(head.id, position, event.id) === text) return event
+        if (isPageIdOf(text, head.id, position, event.id)) return event
       }
     }
     const [event] = await this.get(head.id, [text])
-    if (event === undefined) throw unknownPageId()
+    if (event === undefined) throw isPageIdIn(text, head.id) ? pageOfOtherHistory(head.head) : unknownPageId()
     return event
   }
 
