@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-import { enableCompileCache } from 'node:module'
+// The default, because an old Node does not have the name that is used below.
+import module from 'node:module'
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 if (major < 24 || (major === 24 && minor < 12)) {
@@ -9,7 +10,7 @@ if (major < 24 || (major === 24 && minor < 12)) {
   )
   process.exitCode = 1
 } else {
-  enableCompileCache()
+  module.enableCompileCache()
   const { runCli } = await import('./program/program.ts')
   process.exitCode = await runCli(process.argv.slice(2))
 }
