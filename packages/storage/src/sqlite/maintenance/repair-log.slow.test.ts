@@ -40,7 +40,8 @@ test('after a repair of random damage every event is the original or an event ab
     const bytes = readFileSync(path)
     const at = randomInt(bytes.length)
     const length = randomInt(10) === 0 ? 4096 : 1
-    bytes.fill((bytes[at] ?? 0) ^ (1 << randomInt(8)), at, at + length)
+    const end = Math.min(at + length, bytes.length)
+    bytes.fill((bytes[at] ?? 0) ^ (1 << randomInt(8)), at, end)
     writeFileSync(path, bytes)
     try {
       let problems: readonly string[]
