@@ -56,7 +56,13 @@ test('after a repair of random damage every event is the original or an event ab
       }
       expect(verifyLog(path, { isThorough: true })).toMatchObject({ damaged: [], problems: [] })
       for (const name of ['index.db', 'log.mark']) rmSync(join(directory, name), { force: true })
-      await using storage = await openStorage({ directory })
+      // A changed name in the schema shows only in use: the start is refused then.
+      const opened = await openStorage({ directory }).catch(() => undefined)
+      if (opened === undefined) {
+        outcomes.refused++
+        continue
+      }
+      await using storage = opened
       for (const id of ids) {
         const record = (await storage.conversations.get([id]))[0]
         if (record === undefined) continue
