@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type EventFilter, type Instant, type LogFunction, must, Problem } from '@slipway/protocol'
+import { type EventFilter, type Instant, type LogFunction, Problem } from '@slipway/protocol'
 import { Waiter } from '@slipway/shared/async'
 import type { ImportLocks } from '../../conversations/import-locks.ts'
 import { pageOfOtherHistory } from '../../event-log/cursor.ts'
@@ -10,7 +10,6 @@ import {
   type EventPage,
   type EventQuery,
   isReceivedEvent,
-  type PagedEvent,
   type ReceivedEvent,
   type StoredEvent,
 } from '../../event-log/event-log.ts'
@@ -98,9 +97,12 @@ export class SqliteEventLog implements EventLog {
     const cached = this.#pages.get(key, head)
     if (cached !== undefined) return cached
     const selection = this.#selection(head, query)
-    const items = body ? await this.#searchText(selection, body, kind) : this.#readSelection(selection)
-    const next = items.length > limit ? items.pop() : undefined
-    const page = { items, next_page_id: next === undefined ? null : this.#nextPageId(head, next.position) }
+    const events = body ? await this.#searchText(selection, body, kind) : this.#readSelection(selection)
+    const next = events.length > limit ? events.pop() : undefined
+    const page = {
+      items: events.map(({ position, bytes }) => ({ position, bytes })),
+      next_page_id: next === undefined ? null : encodeEventPageId(head.id, next.position, next.id),
+    }
     const isImmutable = selection.isDescending ? selection.start !== undefined : next !== undefined
     this.#pages.set(key, page, head, isImmutable)
     return page
@@ -239,14 +241,6 @@ export class SqliteEventLog implements EventLog {
     return { instant: start.instant, row: rowBase(head.ordinal) + start.position }
   }
 
-  #nextPageId({ id, ordinal }: LogHead, position: number): string {
-    return encodeEventPageId(
-      id,
-      position,
-      must(this.#context.events.getIdAndInstant(ordinal, position), 'the next event').id,
-    )
-  }
-
   #findByPageId({ id, ordinal, head }: LogHead, text: string): Omit<StoredEvent, 'bytes'> | undefined {
     const position = decodeEventPageId(text)
     if (position === undefined || position > head) return undefined
@@ -256,19 +250,18 @@ export class SqliteEventLog implements EventLog {
       : undefined
   }
 
-  async #searchText(selection: Selection, body: string, kind: string | undefined): Promise<PagedEvent[]> {
+  async #searchText(selection: Selection, body: string, kind: string | undefined): Promise<StoredEvent[]> {
     if (selection.kindSources?.length === 0 || this.#excludesMessages(kind)) return []
     const positions = await this.#context.text.search(selection, body)
     return this.#context.events.getPaged(selection.ordinal, positions)
   }
 
-  #readSelection(selection: Selection): PagedEvent[] {
+  #readSelection(selection: Selection): StoredEvent[] {
     const { db, events } = this.#context
     const rows = selectRows(db, selection)
     if (selection.kindSources === undefined && selection.extent.isInOrder)
       events.verifyDense(rows, rowBounds(db, selection), selection)
-    const items = rows.map((row) => events.verify(row))
-    return items.map(({ position, bytes }) => ({ position, bytes }))
+    return rows.map((row) => events.verify(row))
   }
 
   /** Only messages have a body. */

@@ -7,7 +7,7 @@ import {
   originalId,
   positionsPerConversation,
 } from '../../event-log/append-planner.ts'
-import type { EventDraft, PagedEvent, ReceivedEvent, StoredEvent } from '../../event-log/event-log.ts'
+import type { EventDraft, ReceivedEvent, StoredEvent } from '../../event-log/event-log.ts'
 import { DamageError } from '../database/damage.ts'
 import { type Database, toBuffer } from '../database/database.ts'
 import { eventChecksum } from './checksum.ts'
@@ -86,7 +86,7 @@ export class EventRows {
   }
 
   /** The events at these positions, without removed ones. */
-  getPaged(ordinal: number, positions: readonly number[]): PagedEvent[] {
+  getPaged(ordinal: number, positions: readonly number[]): StoredEvent[] {
     const base = rowBase(ordinal)
     return positions.flatMap((position) => {
       const row = this.#db.get<EventRow>(selectRowSql, base + position)
