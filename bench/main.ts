@@ -21,7 +21,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 })
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
-// The parent may be killed: then nobody waits for the outcome.
+// The parent may be killed: then no process waits for the outcome.
 process.once('disconnect', () => process.exit(1))
 if (values.child === undefined) await runAll()
 else {

@@ -6,9 +6,9 @@ import { pathToFileURL } from 'node:url'
 import { gzipSync } from 'node:zlib'
 
 /**
- * `node scripts/write-data-fixture.ts TREE`: writes databases with the storage of a source tree (this one, or a git
- * worktree of an older commit with its packages installed) into the fixtures of the storage tests, named by their schema
- * versions. Run it on the present tree before you add a migration.
+ * `node scripts/write-data-fixture.ts TREE`: writes databases with the storage of a source tree (this one, or
+ * a git worktree of an older commit with its packages installed) into the fixtures of the storage tests,
+ * named by their schema versions. Run it on the present tree before you add a migration.
  */
 const tree = resolve(process.argv[2] ?? '.')
 const output = resolve(import.meta.dirname, '../packages/storage/src/sqlite/testing/versions')

@@ -51,7 +51,10 @@ export async function agentCost(bench: BenchContext): Promise<ResultRow[]> {
   ]
 }
 
-/** The requests for summaries: at the end of the conversation, and by a model of their own with the same prices. */
+/**
+ * The requests for summaries: at the end of the conversation, and by a model of their own with the same
+ * prices.
+ */
 async function measureCondensation(bench: BenchContext): Promise<ResultRow[]> {
   const provider = 'Anthropic, direct'
   const plan = { steps: bench.isQuick ? 40 : 130, calls: 1, thoughtChars: 4_000 }

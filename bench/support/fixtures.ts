@@ -20,7 +20,9 @@ export interface BenchContext {
   directory(): Promise<string>
 }
 
-/** Creates directories. When this process ends, however, they are removed with all processes that use them. */
+/**
+ * Creates directories. When this process ends, however, they are removed with all processes that use them.
+ */
 export function createDirectoryFactory(): () => Promise<string> {
   const root = mkdtempSync(join(tmpdir(), 'slipway-bench-'))
   startReaper(root)

@@ -14,8 +14,8 @@ export interface CacheUse {
 type Body = Readonly<Record<string, unknown>>
 
 /**
- * The rules of Anthropic's cache, also behind gateways: a mark reads the longest prefix that an earlier mark wrote
- * at one of the 20 blocks up to it, and writes its own prefix.
+ * The rules of Anthropic's cache, also behind gateways: a mark reads the longest prefix that an earlier mark
+ * wrote at one of the 20 blocks up to it, and writes its own prefix.
  */
 export class MarkedCache {
   readonly #written = new Set<string>()
@@ -36,7 +36,9 @@ export class MarkedCache {
   }
 }
 
-/** The rule of caches without marks: the longest common beginning with an earlier request of the conversation. */
+/**
+ * The rule of caches without marks: the longest common beginning with an earlier request of the conversation.
+ */
 export class PrefixCache {
   #last = ''
 

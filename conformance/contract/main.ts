@@ -5,9 +5,9 @@ import { roundsOf } from './guarantee.ts'
 import { guarantees } from './guarantees.ts'
 
 /**
- * `npm run contract [-- NAME ...] [--rounds N] [--minutes N] [--output FILE]`: shows every promise of CONTRACT.md against
- * servers
- * that it starts, and prints what it measured. Exits with 1 when a promise is broken.
+ * `npm run contract [-- NAME ...] [--rounds N] [--minutes N] [--output FILE]`: shows every promise of
+ * CONTRACT.md against servers that it starts, and prints what it measured. Exits with 1 when a promise is
+ * broken.
  */
 const { values, positionals } = parseArgs({
   options: {

@@ -9,7 +9,9 @@ import { MessageLedger } from './message-ledger.ts'
 
 const roundSeconds = 6
 const mib = 1024 ** 2
-/** What memory and the log may grow by from the second third of the rounds to the last, besides this share. */
+/**
+ * What memory and the log may grow by from the second third of the rounds to the last, besides this share.
+ */
 const slackMib = 48
 const share = 1.25
 const maxWalMib = 64

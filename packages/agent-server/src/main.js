@@ -2,8 +2,9 @@ import { enableCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 
 /**
- * The agent server in a sandbox: `node main.js --host --port --data --web --database`, or `--socket` to listen on.
- * JavaScript, because the compile cache begins below: for a TypeScript file Node loads its parser at each start.
+ * The agent server in a sandbox: `node main.js --host --port --data --web --database`, or `--socket` to
+ * listen on. JavaScript, because the compile cache begins below: for a TypeScript file Node loads its parser
+ * at each start.
  */
 enableCompileCache()
 // Loading makes more garbage than anything after it.

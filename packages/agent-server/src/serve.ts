@@ -63,7 +63,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   if (config.sessionKeys.some((key) => key.reveal().length < minKeyLength))
     log('warn', `a session key has fewer than ${minKeyLength} characters`)
   const activity = new Activity()
-  // The lock of the storage is held: nobody else uses the directory.
+  // The lock of the storage is held: no other server uses the directory.
   const leftoversKilled = killLeftovers(directory)
   leftoversKilled.catch(() => {})
   let ownPort: number | undefined

@@ -25,7 +25,8 @@ interface ForkRequest {
 
 /**
  * Copies a conversation up to and including an event, byte for byte, with its agent, secrets and settings.
- * Open calls are closed, and the new conversation is idle. A whole copy names no event that it was forked from.
+ * Open calls are closed, and the new conversation is idle. A whole copy names no event that it was forked
+ * from.
  */
 export async function forkConversation(
   { storage, registry }: { readonly storage: Storage; readonly registry: ConversationRegistry },

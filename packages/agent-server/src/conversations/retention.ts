@@ -18,7 +18,9 @@ interface RetentionOptions {
   readonly log: LogFunction
 }
 
-/** Deletes conversations without tags that have not changed for long: soon after the start, then every hour. */
+/**
+ * Deletes conversations without tags that have not changed for long: soon after the start, then every hour.
+ */
 export function startRetention(options: RetentionOptions): Disposable {
   const { log } = options
   let isClosed = false

@@ -7,8 +7,8 @@ import { asRecord, parseJson } from '@slipway/shared/json'
 import type { LogStep } from '@slipway/storage/maintenance'
 
 /**
- * The directory of a backup: `backup.json`, which is replaced when a step is complete; the logs of its steps; and
- * `files`, which has each file once, named by the SHA-256 of its bytes.
+ * The directory of a backup: `backup.json`, which is replaced when a step is complete; the logs of its steps;
+ * and `files`, which has each file once, named by the SHA-256 of its bytes.
  */
 export interface Manifest {
   readonly format: 1

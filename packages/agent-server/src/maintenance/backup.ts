@@ -46,9 +46,9 @@ const secretFile = /^(?:secret\.key|session\.key|.*\.sealed)$/
 const lockName = 'lock.db'
 
 /**
- * Adds a step to a backup: the events since the step before, and the other files as they are. Each database is as it
- * was at one moment. A step is complete, verified and synced when the manifest names it; what a killed backup left is
- * removed by the next one. Rejects with a plain Error.
+ * Adds a step to a backup: the events since the step before, and the other files as they are. Each database
+ * is as it was at one moment. A step is complete, verified and synced when the manifest names it; what a
+ * killed backup left is removed by the next one. Rejects with a plain Error.
  */
 export async function backUp(options: BackupOptions): Promise<BackupResult> {
   const data = resolve(options.data)

@@ -24,8 +24,8 @@ export interface DataFile {
 }
 
 /**
- * Everything of a data directory that a backup has, folders before what is in them; the databases too, without what
- * SQLite has beside them. Files that vanish meanwhile are left out.
+ * Everything of a data directory that a backup has, folders before what is in them; the databases too,
+ * without what SQLite has beside them. Files that vanish meanwhile are left out.
  */
 export async function* listDataFiles(directory: string, folder = ''): AsyncGenerator<DataFile> {
   for (const name of (await readdir(join(directory, folder))).toSorted()) {

@@ -42,7 +42,10 @@ export interface CompactedDatabase {
   readonly after_bytes: number
 }
 
-/** Rewrites the databases of a data directory without their free space. Rejects when a server uses the directory. */
+/**
+ * Rewrites the databases of a data directory without their free space. Rejects when a server uses the
+ * directory.
+ */
 export async function compact(data: string): Promise<CompactedDatabase[]> {
   const directory = resolve(data)
   if (!(await exists(join(directory, logName))))

@@ -45,8 +45,9 @@ export async function examine({ data, isDeep }: DoctorOptions): Promise<Finding[
 }
 
 /**
- * Repairs what can be: replaces damaged events, whose bytes it sets aside in the folder `damaged`, drops what was never
- * acknowledged, rebuilds the index, removes drafts. Returns what it did. Rejects when a server uses the directory.
+ * Repairs what can be: replaces damaged events, whose bytes it sets aside in the folder `damaged`, drops what
+ * was never acknowledged, rebuilds the index, removes drafts. Returns what it did. Rejects when a server uses
+ * the directory.
  */
 export async function repair(data: string): Promise<string[]> {
   const directory = resolve(data)

@@ -34,8 +34,8 @@ export interface VerifyResult {
 }
 
 /**
- * Writes a data directory from a backup. It appears at its path when it is complete, verified and synced. The log has a
- * history of its own from then on. Rejects with a plain Error, also when the path has anything.
+ * Writes a data directory from a backup. It appears at its path when it is complete, verified and synced. The
+ * log has a history of its own from then on. Rejects with a plain Error, also when the path has anything.
  *
  * @param number of the step; the newest unless passed.
  */
@@ -70,7 +70,10 @@ export async function restore(backup: string, data: string, number?: number): Pr
   }
 }
 
-/** Reads every byte of a backup, and rebuilds and verifies the log of its newest step. Rejects when anything is wrong. */
+/**
+ * Reads every byte of a backup, and rebuilds and verifies the log of its newest step. Rejects when anything
+ * is wrong.
+ */
 export async function verifyBackup(backup: string): Promise<VerifyResult> {
   const directory = resolve(backup)
   const manifest = await openBackup(directory)

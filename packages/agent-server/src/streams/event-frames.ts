@@ -36,7 +36,10 @@ export const positionedFrames = cacheByBatch((batch: readonly StoredEvent[]) =>
 /** Events above this size are not copied into their batch. */
 const maxJoinedBytes = 256 * 1024
 
-/** What the `id` of a server-sent event is: its cursor, or its position for readers that begin with a bare one. */
+/**
+ * What the `id` of a server-sent event is: its cursor, or its position for readers that begin with a bare
+ * one.
+ */
 export type SseIds = 'cursor' | 'position'
 
 const joinedSseEvents = {

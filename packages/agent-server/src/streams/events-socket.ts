@@ -32,8 +32,8 @@ interface EventsSocketOptions {
 
 /**
  * `/sockets/events/{conversation_id}`: a state snapshot, the requested older events, then each new event
- * once, in order. `?after=<cursor>`: frames are `{position, event, cursor}`, without a snapshot. A client text
- * frame is a user message that is run.
+ * once, in order. `?after=<cursor>`: frames are `{position, event, cursor}`, without a snapshot. A client
+ * text frame is a user message that is run.
  */
 export function eventsSocket(parts: EventsSocketOptions): SocketRoute {
   return {
@@ -113,7 +113,9 @@ function resendMode(request: EventsSocketRequest): 'all' | 'since' | undefined {
   return request.resend_mode ?? (request.resend_all ? 'all' : undefined)
 }
 
-/** Where they are requested, the events at or after an instant, in order of time, up to the head at the start. */
+/**
+ * Where they are requested, the events at or after an instant, in order of time, up to the head at the start.
+ */
 async function* eventsSince(
   storage: Storage,
   request: EventsSocketRequest,

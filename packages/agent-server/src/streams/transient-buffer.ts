@@ -16,7 +16,8 @@ interface PendingDelta {
 
 /**
  * Transient updates that wait for one reader: deltas, joined, until it has all earlier events, and the newest
- * value of each state update. A delta is dropped once its stored event was sent. Nothing is stored, and the log never waits.
+ * value of each state update. A delta is dropped once its stored event was sent. Nothing is stored, and the
+ * log never waits.
  */
 export class TransientBuffer {
   readonly #now: () => number

@@ -144,8 +144,8 @@ export class WebhookDelivery {
   }
 
   /**
-   * Moves the cursor to the receiver's position: it lost events, or its last response was lost. A receiver that has
-   * another history than the log is told so, and gets everything from the beginning.
+   * Moves the cursor to the receiver's position: it lost events, or its last response was lost. A receiver
+   * that has another history than the log is told so, and gets everything from the beginning.
    */
   async #moveCursor(
     turn: DeliveryTurn,

@@ -32,10 +32,10 @@ interface WebhooksOptions {
  * Sends logs to receivers: `POST {base}/events/{conversation hex}` with a JSON array of the stored bytes, and
  * `POST {base}/conversations` with ConversationInfo. For each receiver:
  * - Every event is sent at least once, in order within its conversation, also after a restart.
- * - `X-Slipway-After` is the position before the first event, `X-Slipway-Cursor` its cursor. A receiver that answers
- *   409 with `{"head": n, "cursor"?: ...}` gets the events after `n`.
- * - `X-Slipway-Resync: n`, with an announcement: what the receiver has of the conversation after `n` is not of this
- *   log. So a receiver with another history, and each one after an older log was accepted, is told.
+ * - `X-Slipway-After` is the position before the first event, `X-Slipway-Cursor` its cursor. A receiver that
+ *   answers 409 with `{"head": n, "cursor"?: ...}` gets the events after `n`.
+ * - `X-Slipway-Resync: n`, with an announcement: what the receiver has of the conversation after `n` is not
+ *   of this log. So a receiver with another history, and each one after an older log was accepted, is told.
  * - A conversation is announced when it is new (before its events), when its title, tags or status changed, and
  *   when it was removed (`execution_status` `deleting`). Quick changes are joined.
  * - A failing receiver or conversation does not delay others.

@@ -138,7 +138,9 @@ export class ShadowRepository {
     return added
   }
 
-  /** A repository within the workspace is a name that ends with a slash, as long as nothing of it is stored. */
+  /**
+   * A repository within the workspace is a name that ends with a slash, as long as nothing of it is stored.
+   */
   async #addNested(changed: Set<string>, git: RunGit): Promise<void> {
     let count = 0
     for (const path of changed) {

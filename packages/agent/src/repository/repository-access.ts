@@ -6,7 +6,7 @@ import { loadHooks } from '../conversation/hooks/config.ts'
 import { type RepositoryCode, readRepositoryCode } from './repository-code.ts'
 
 /**
- * `trusted`: no consent is needed. `pending`: the run waits. `skipped`: nobody decided, and it goes on
+ * `trusted`: no consent is needed. `pending`: the run waits. `skipped`: without a decision it goes on
  * without.
  */
 export type RepositoryVerdict = 'trusted' | 'allowed' | 'denied' | 'pending' | 'skipped'

@@ -1,9 +1,9 @@
 import { patternRisk } from './risk.ts'
 
 /**
- * `node packages/agent/src/shell/risk.bench.ts`: milliseconds of CPU time that rating a command takes, for shapes
- * that are hard for it, up to the length from which a text is rated without an analysis; one line of JSON, by
- * shape, the worst of all lengths. The target: 5 ms.
+ * `node packages/agent/src/shell/risk.bench.ts`: milliseconds of CPU time that rating a command takes, for
+ * shapes that are hard for it, up to the length from which a text is rated without an analysis; one line of
+ * JSON, by shape, the worst of all lengths. The target: 5 ms.
  */
 const fill = (unit: string) => (length: number) => unit.repeat(Math.floor(length / unit.length))
 const shapes: Readonly<Record<string, (length: number) => string>> = {

@@ -44,7 +44,9 @@ const maxWrapDepth = 16
 const maxCalls = 1_000
 /** Maximum number of words of one call. */
 const maxWords = 2_000
-/** Maximum characters that are parsed, those of nested texts included: a text may be an argument of itself. */
+/**
+ * Maximum characters that are parsed, those of nested texts included: a text may be an argument of itself.
+ */
 const maxParsedChars = 64 * 1024
 /** Longer values of variables count as unknown. */
 const maxValue = 4096

@@ -9,7 +9,10 @@ import { readSmallFile } from './small-file.ts'
 const maxFileBytes = 32 * 1024
 const maxTotalChars = 128 * 1024
 
-/** The AGENTS.md files below the root of a workspace, each shown once: the nearest to a file, when it is touched. */
+/**
+ * The AGENTS.md files below the root of a workspace, each shown once: the nearest to a file, when it is
+ * touched.
+ */
 export class NestedInstructions {
   readonly #root: string
   readonly #shown = new Set<string>()

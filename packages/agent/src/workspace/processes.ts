@@ -53,8 +53,8 @@ async function isReadingTerminal(pid: number): Promise<boolean> {
 }
 
 /**
- * Whether a program that waits for several files, such as the event loop of Node, waits for terminal input and
- * has nothing else to do: the terminal is among the files and no socket, and none of its threads runs.
+ * Whether a program that waits for several files, such as the event loop of Node, waits for terminal input
+ * and has nothing else to do: the terminal is among the files and no socket, and none of its threads runs.
  */
 async function isPollingTerminal(pid: number): Promise<boolean> {
   const files = await polledFiles(pid)

@@ -32,9 +32,9 @@ interface StartedProcess {
 }
 
 /**
- * Passes on the output of a process until it ends. After a timeout or `stop` (SIGTERM first, unless `graceMs` is 0) and
- * on abort, `kill` ends it and all that it started. While background processes hold the streams open, output
- * is awaited for at most a second. Rejects when the process cannot be started.
+ * Passes on the output of a process until it ends. After a timeout or `stop` (SIGTERM first, unless `graceMs`
+ * is 0) and on abort, `kill` ends it and all that it started. While background processes hold the streams
+ * open, output is awaited for at most a second. Rejects when the process cannot be started.
  */
 export async function streamProcess(
   child: StartedProcess,

@@ -34,8 +34,9 @@ export interface FollowOptions {
   /** Called with each transient update, between the events. */
   readonly onTransientUpdate?: (update: TransientUpdate) => void
   /**
-   * Called when the log has another history than the one that was read: drop what you have after `resync.after`; the
-   * events after it follow, from there again. Without it `follow` rejects with a `ResyncError`.
+   * Called when the log has another history than the one that was read: drop what you have after
+   * `resync.after`; the events after it follow, from there again. Without it `follow` rejects with a
+   * `ResyncError`.
    */
   readonly onResync?: (resync: Resync) => void
   /** Closes a connection without data for this long; the server sends every 10 s. Default 35,000. */
@@ -57,8 +58,9 @@ export class ResyncError extends Error {
 
 /**
  * Yields the events of a conversation, each once in order of position: the stored ones, then new ones.
- * Reconnects from the last cursor. Ends when the signal aborts or the condition of `until` holds; rejects with the
- * `CallError` of a refusal, with a `ResyncError` unless there is an `onResync`, and with what the callbacks throw.
+ * Reconnects from the last cursor. Ends when the signal aborts or the condition of `until` holds; rejects
+ * with the `CallError` of a refusal, with a `ResyncError` unless there is an `onResync`, and with what the
+ * callbacks throw.
  */
 export async function* follow(
   client: Client,

@@ -75,8 +75,9 @@ export interface Frame {
 export interface Socket {
   /**
    * Writes frames in order. Undefined when they were written at once, the usual case; else a promise that
-   * resolves when the peer has room again and never rejects. Besides the frames that wait in a call, at most 128 KiB are buffered for a peer that does not read; after the stall limit it is
-   * closed with 1013 and `signal` aborts. On a closed socket it does nothing.
+   * resolves when the peer has room again and never rejects. Besides the frames that wait in a call, at most
+   * 128 KiB are buffered for a peer that does not read; after the stall limit it is closed with 1013 and
+   * `signal` aborts. On a closed socket it does nothing.
    */
   send(frames: readonly Frame[]): Promise<void> | undefined
   close(code: number, reason: string): void

@@ -3,7 +3,9 @@ export type Instant = number
 
 /** Exact from 1684-10-19 to 2255-03-14. */
 const maxInstant = 9_000_000_000_000_000
-/** Beyond that in steps of 50 ms, so that order holds for every year and safe integers remain for later ones. */
+/**
+ * Beyond that in steps of 50 ms, so that order holds for every year and safe integers remain for later ones.
+ */
 const farStep = 50_000
 
 const dateTimePattern =

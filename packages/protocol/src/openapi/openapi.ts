@@ -281,7 +281,9 @@ function lazyOpenApi(...args: Parameters<typeof buildOpenApi>): { toJSON(): Open
   return { toJSON: () => buildOpenApi(...args) }
 }
 
-/** How callers of the sandbox server show who they are; the agent server's document declares none (spec 5). */
+/**
+ * How callers of the sandbox server show who they are; the agent server's document declares none (spec 5).
+ */
 const sandboxServerSecurity = {
   components: {
     securitySchemes: {

@@ -1,7 +1,10 @@
 /** Parts of a name that name a secret, anywhere in it. */
 const secretWord =
   /access_key|authorization|cookie|connection_?string|credential|encrypted_?content|pass_?(?:word|wd|phrase)|secret|session|token(?!iz)/i
-/** Short words that name a secret where they stand alone, as in `DB_PWD` or `jwt-2`; not in `spinner` or `path`. */
+/**
+ * Short words that name a secret where they stand alone, as in `DB_PWD` or `jwt-2`; not in `spinner` or
+ * `path`.
+ */
 const shortWord = /(?:^|[-_.\s])(?:pwd|pin|bearer|jwt|pat|dsn|otp|signature)(?=$|[-_.\s\d])/i
 /** `key` as a word, as in `MY_KEY_ID`, `api-key-2`, `keyId`, or at the end of a name; not in `keywords`. */
 const keyWord = /keys?$|(?:^|[-_.\s])keys?(?=[-_.\s\d])|api_?key/i
@@ -157,7 +160,9 @@ const keyPattern =
 /** The value of an assignment that may be a random key, whatever its name. */
 const assignedText = /(=\s{0,2}["']?)([\w+/-]{24,200}={0,2})(?![\w+/.-])/g
 
-/** Letters of both cases and digits, mixed as chance mixes them; names, paths, hex digests and UUIDs are not. */
+/**
+ * Letters of both cases and digits, mixed as chance mixes them; names, paths, hex digests and UUIDs are not.
+ */
 function isRandom(text: string): boolean {
   if (!/[a-z]/.test(text) || !/[A-Z]/.test(text) || !/\d/.test(text)) return false
   const counts = new Map<string, number>()
@@ -171,8 +176,8 @@ function isRandom(text: string): boolean {
 
 /**
  * Replaces what looks like a secret in a text for people: values after a name of a secret, keys with a known
- * form (prefix, JWT, PEM), random texts after `=`, users and keys in URLs. Possible token counts stay. A second line of defense behind `Redactor`,
- * which knows the values.
+ * form (prefix, JWT, PEM), random texts after `=`, users and keys in URLs. Possible token counts stay. A
+ * second line of defense behind `Redactor`, which knows the values.
  */
 export function redactText(text: string): string {
   return redactUrls(text)

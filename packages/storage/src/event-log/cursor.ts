@@ -23,8 +23,8 @@ export async function cursorAt(log: EventLog, conversation: string, position: nu
 }
 
 /**
- * Undefined when the log of a conversation that ends at `head` has the event that a cursor names. A bare position
- * names none and is not checked.
+ * Undefined when the log of a conversation that ends at `head` has the event that a cursor names. A bare
+ * position names none and is not checked.
  */
 export async function checkCursor(
   log: EventLog,

@@ -61,8 +61,8 @@ export interface EventQuery extends EventFilter {
   readonly limit: number
   readonly sort_order: EventSortOrder
   /**
-   * The first event: a `next_page_id`, or the id of an event. Anything else is an `unknownPageId`; a page id of an
-   * event that the conversation does not have any more is a `pageOfOtherHistory`.
+   * The first event: a `next_page_id`, or the id of an event. Anything else is an `unknownPageId`; a page id
+   * of an event that the conversation does not have any more is a `pageOfOtherHistory`.
    */
   readonly page_id?: string | undefined
   /** State updates with this key only. */

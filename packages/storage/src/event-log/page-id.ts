@@ -16,7 +16,9 @@ const firstCodec = createPageIdCodec<Buffer>(
   (bytes) => (bytes.length === 4 + firstDigestBytes ? bytes : undefined),
 )
 
-/** Names an event of a conversation by its position, a digest of the conversation's id and one of both ids. */
+/**
+ * Names an event of a conversation by its position, a digest of the conversation's id and one of both ids.
+ */
 export function encodeEventPageId(conversation: string, position: number, eventId: string): string {
   const bytes = Buffer.alloc(4 + conversationBytes + eventBytes)
   bytes.writeUInt32BE(position)

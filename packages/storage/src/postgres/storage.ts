@@ -31,8 +31,8 @@ interface PostgresStorageOptions {
 }
 
 /**
- * Opens the storage of a database, and creates or migrates its tables. One server owns a database: rejects with a
- * plain Error when another is running, when the version is newer, or when the settings are unsafe.
+ * Opens the storage of a database, and creates or migrates its tables. One server owns a database: rejects
+ * with a plain Error when another is running, when the version is newer, or when the settings are unsafe.
  */
 export async function openPostgresStorage(options: PostgresStorageOptions): Promise<PostgresStorage> {
   const { url, directUrl = url, log = () => {}, now = () => Date.now() * 1000 } = options

@@ -15,9 +15,9 @@ export interface AcceptedLog {
 }
 
 /**
- * Makes the present log of a data directory, such as an older copy, the one that its other files belong to: with a new
- * generation, a new text index, and webhook receivers that are told where it ends. Without a log, `isEmpty` starts an
- * empty one. Rejects with a plain Error while a server uses the directory.
+ * Makes the present log of a data directory, such as an older copy, the one that its other files belong to:
+ * with a new generation, a new text index, and webhook receivers that are told where it ends. Without a log,
+ * `isEmpty` starts an empty one. Rejects with a plain Error while a server uses the directory.
  */
 export async function acceptLog(directory: string, isEmpty: boolean): Promise<AcceptedLog> {
   const path = join(directory, 'log.db')

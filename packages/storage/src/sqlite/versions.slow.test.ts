@@ -10,7 +10,9 @@ import { logMigrations } from './event-log/schema.ts'
 import { verifyLog } from './maintenance/verify-log.ts'
 import { openStorage } from './storage.ts'
 
-/** Databases that earlier versions wrote, by `scripts/write-data-fixture.ts` with the sources of each version. */
+/**
+ * Databases that earlier versions wrote, by `scripts/write-data-fixture.ts` with the sources of each version.
+ */
 const folder = join(import.meta.dirname, 'testing/versions')
 const fixtures = readdirSync(folder).map((file) => {
   const [, name = '', version = ''] = /^(\w+)-v(\d+)\.db\.gz$/.exec(file) ?? []

@@ -5,7 +5,10 @@ import type { ReceivedEvent } from '../event-log/event-log.ts'
 import { openPostgresStorage } from '../postgres/storage.ts'
 import { openStorage } from '../sqlite/storage.ts'
 
-/** A process for tests: writes to the storage of a directory or a URL, and prints each acknowledgement at once. */
+/**
+ * A process for tests: writes to the storage of a directory or a URL, and prints each acknowledgement at
+ * once.
+ */
 const [, , mode = '', place = ''] = process.argv
 const storage: Storage = place.startsWith('postgres:')
   ? await openPostgresStorage({ url: place })

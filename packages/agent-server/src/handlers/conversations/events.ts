@@ -124,8 +124,8 @@ async function* streamEvents(
 }
 
 /**
- * Where a stream begins: `Last-Event-ID` of a browser is newer than the URL. Who passes a bare position as `after`
- * may read the ids as numbers, so they are positions then.
+ * Where a stream begins: `Last-Event-ID` of a browser is newer than the URL. Who passes a bare position as
+ * `after` may read the ids as numbers, so they are positions then.
  */
 function readStart(
   after: Cursor | undefined,

@@ -6,7 +6,9 @@ import { pruneResult } from '../view/prune-result.ts'
 import type { View } from '../view/view.ts'
 import { groupUnits } from '../view/view-units.ts'
 
-/** Shares of the limit: results of this size at the end stay whole; less to gain than this is not worth it. */
+/**
+ * Shares of the limit: results of this size at the end stay whole; less to gain than this is not worth it.
+ */
 const protectedShare = 0.3
 const minGainShare = 0.2
 /** Smaller results stay. */
@@ -14,7 +16,8 @@ const minTokens = 400
 
 /**
  * Ids of old results of tools that need not be shown whole any more, when that makes the request smaller by a
- * fifth of the limit at least; else none. A summary is dearer and loses more. `limit` in the model's estimate.
+ * fifth of the limit at least; else none. A summary is dearer and loses more. `limit` in the model's
+ * estimate.
  */
 export function planPruning(view: View, limit: number, model: Model): readonly string[] {
   const maxChars = model.llm.max_message_chars

@@ -71,7 +71,9 @@ function riskFromAnnotations({ definition: { annotations } }: Tool): SecurityRis
 /** What rules say about pending actions, by the ids of their events. */
 export type RuleDecisions = ReadonlyMap<string, CommandRule>
 
-/** The rules that decide about pending commands. What is typed into a running program is never allowed by one. */
+/**
+ * The rules that decide about pending commands. What is typed into a running program is never allowed by one.
+ */
 export async function decideCommands(
   pending: readonly PendingAction[],
   rules: readonly CommandRule[],

@@ -1,6 +1,9 @@
 import type { ModelDelta } from '../../llm/model.ts'
 
-/** Sent and never stored; losing it does no harm: deltas of a reply, usage, members beside the log, the end of a run. */
+/**
+ * Sent and never stored; losing it does no harm: deltas of a reply, usage, members beside the log, the end of
+ * a run.
+ */
 export type TransientUpdate =
   | ({
       readonly kind: 'delta'

@@ -9,7 +9,7 @@ export interface LimitFinding {
   readonly max: number
 }
 
-/** The share of a limit from which on it is told. */
+/** The share of a limit from which on it is reported. */
 const nearShare = 0.8
 const scopes = ['run', 'conversation'] as const
 /** Time first: it ends a step that is under way. */
@@ -44,7 +44,7 @@ export function checkLimits(
   return near
 }
 
-/** A higher limit is told anew. */
+/** A higher limit is reported again. */
 export function warningKey({ scope, limit, max }: Omit<LimitFinding, 'kind'>): string {
   return `${scope}.${limit}=${max}`
 }

@@ -12,8 +12,8 @@ export type CondenseStepResult =
   | { readonly kind: 'failed'; readonly detail: string }
 
 /**
- * Condenses the view: shortens old results of tools when that is enough, else by a summary. A failure ends the
- * run when the run depends on it.
+ * Condenses the view: shortens old results of tools when that is enough, else by a summary. A failure ends
+ * the run when the run depends on it.
  */
 export async function condenseStep(
   { context, runtime, progress }: StepScope,

@@ -29,8 +29,9 @@ export interface SystemPromptOptions {
 }
 
 /**
- * The two texts of a SystemPromptEvent. `system_prompt` is the same for all conversations with the same tools,
- * prompt and kind of analyzer, so that providers can cache it; everything that varies is in `dynamic_context`.
+ * The two texts of a SystemPromptEvent. `system_prompt` is the same for all conversations with the same
+ * tools, prompt and kind of analyzer, so that providers can cache it; everything that varies is in
+ * `dynamic_context`.
  */
 export function systemPrompt(options: SystemPromptOptions) {
   const { agent, tools, analyzer } = options

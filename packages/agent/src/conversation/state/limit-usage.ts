@@ -12,7 +12,10 @@ interface SavedLimitUsage {
 
 const none: Amounts = { cost: 0, tokens: 0, steps: 0, seconds: 0 }
 
-/** What limits count: the steps and the time of a conversation, and where they and its use stood when its run began. */
+/**
+ * What limits count: the steps and the time of a conversation, and where they and its use stood when its run
+ * began.
+ */
 export class LimitUsage {
   steps: number
   seconds: number

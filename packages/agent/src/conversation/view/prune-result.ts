@@ -1,7 +1,9 @@
 import { resultBlocks, truncateMiddle } from './content-blocks.ts'
 import type { LogEventOf } from './log-event.ts'
 
-/** Key of the state update whose value has the ids of results that the model sees only shortened from then on. */
+/**
+ * Key of the state update whose value has the ids of results that the model sees only shortened from then on.
+ */
 export const prunedResultsKey = 'pruned_results'
 
 const maxPrunedChars = 600

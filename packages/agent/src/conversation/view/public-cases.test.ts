@@ -4,8 +4,8 @@ import { type LogEvent, View } from './view.ts'
 import { groupUnits } from './view-units.ts'
 
 /**
- * The public cases of OpenHands' condenser view (software-agent-sdk, `tests/sdk/context/view`), restated: what a
- * log makes of the view, and that calls and results of one turn stay together.
+ * The public cases of OpenHands' condenser view (software-agent-sdk, `tests/sdk/context/view`), restated:
+ * what a log makes of the view, and that calls and results of one turn stay together.
  */
 const message = (id: string | number) => messageEvent(String(id), 'user', `Message ${id}`)
 const messages = (count: number) => Array.from({ length: count }, (_, at) => message(at))

@@ -12,8 +12,8 @@ const prunedPrefix = 'pruned:'
 /**
  * The part of a log that the model sees (spec 2.3), as a fold of its events. A Condensation removes events
  * and inserts a CondensationSummaryEvent `<its id>-summary`. A second SystemPromptEvent replaces the first. A
- * state update `last_user_message_id` moves that message to the end, because the model had not seen it; one of
- * `pruned_results` shortens results.
+ * state update `last_user_message_id` moves that message to the end, because the model had not seen it; one
+ * of `pruned_results` shortens results.
  */
 export class View {
   #events: ViewEvent[] = []

@@ -57,8 +57,8 @@ export const thinkTool: ModelTool = {
 const resultMarks = /"(?:role":\s?"tool"|function_call_output"|tool_result"|toolResult"|functionResponse")/
 
 /**
- * A provider of every interface that plays recorded streams: the reply with reasoning, a text and two calls, and
- * a text once the request has their results. The first streams break as planned.
+ * A provider of every interface that plays recorded streams: the reply with reasoning, a text and two calls,
+ * and a text once the request has their results. The first streams break as planned.
  */
 export class BrokenProvider implements AsyncDisposable {
   faults: StreamFault[] = []

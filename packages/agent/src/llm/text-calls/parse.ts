@@ -38,7 +38,9 @@ export function parseTextCalls(
   return { text: source.slice(0, start.index).trimEnd(), calls }
 }
 
-/** Up to the closing tag; a value may contain one itself, so only one after a parameter or an object counts. */
+/**
+ * Up to the closing tag; a value may contain one itself, so only one after a parameter or an object counts.
+ */
 function readBody(source: string, tag: string) {
   const end = `</${tag}>`
   let at = source.indexOf(end)

@@ -6,8 +6,8 @@ import { ToolFixtures } from '../testing/fixtures.ts'
 import { openFileEditor } from './file-editor.ts'
 
 /**
- * The public cases of OpenHands' file editor (software-agent-sdk, `tests/tools/file_editor`), restated. Texts of
- * results are ours; where the answer is another one, `docs/differences.md` says why.
+ * The public cases of OpenHands' file editor (software-agent-sdk, `tests/tools/file_editor`), restated. Texts
+ * of results are ours; where the answer is another one, `docs/differences.md` says why.
  */
 let fixtures: ToolFixtures
 let tool: Tool

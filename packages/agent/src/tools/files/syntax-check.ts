@@ -28,9 +28,9 @@ const checks: Readonly<Record<string, Check>> = {
 }
 
 /**
- * What a change broke in the syntax of a JSON, YAML, TypeScript, JavaScript, Python, Go, Rust or shell file, as
- * a line for the model; empty when nothing did, when the text was broken before, and without a parser that answers
- * within a second. `before`: undefined for a new file.
+ * What a change broke in the syntax of a JSON, YAML, TypeScript, JavaScript, Python, Go, Rust or shell file,
+ * as a line for the model; empty when nothing did, when the text was broken before, and without a parser that
+ * answers within a second. `before`: undefined for a new file.
  */
 export async function brokenSyntax(
   path: string,

@@ -8,9 +8,9 @@ import { openApplyPatch } from './apply-patch.ts'
 import { parsePatch } from './parse-patch.ts'
 
 /**
- * The public cases of the patch format, restated: those of its inventor (openai/codex, `apply-patch`) and those
- * of OpenHands (software-agent-sdk, `tests/tools/apply_patch`). Where ours answers otherwise, the case says so
- * and `docs/differences.md` says why.
+ * The public cases of the patch format, restated: those of its inventor (openai/codex, `apply-patch`) and
+ * those of OpenHands (software-agent-sdk, `tests/tools/apply_patch`). Where ours answers otherwise, the case
+ * says so and `docs/differences.md` says why.
  */
 type Files = Readonly<Record<string, string>>
 type Case = readonly [name: string, before: Files, patch: string, after: Files | 'refused']

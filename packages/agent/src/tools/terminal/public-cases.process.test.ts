@@ -10,8 +10,8 @@ import type { Tool } from '../core/tool.ts'
 import { openTerminal } from './terminal.ts'
 
 /**
- * The public cases of OpenHands' terminal (software-agent-sdk, `tests/tools/terminal`), restated. Those of its
- * tmux and Windows implementations, and of its own parser of commands, have no counterpart.
+ * The public cases of OpenHands' terminal (software-agent-sdk, `tests/tools/terminal`), restated. Those of
+ * its tmux and Windows implementations, and of its own parser of commands, have no counterpart.
  */
 vi.setConfig({ testTimeout: 180_000 })
 

@@ -43,7 +43,9 @@ async function note(command: string): Promise<string> {
   return content.map((block) => ('text' in block ? block.text : '')).join('\n')
 }
 
-/** What is not on every machine is shown by a program that asks in the same way: on /dev/tty, without echo. */
+/**
+ * What is not on every machine is shown by a program that asks in the same way: on /dev/tty, without echo.
+ */
 const asks = (prompt: string) =>
   `bash -c 'exec 3<>/dev/tty; stty -echo <&3; printf "%s" "${prompt}" >&3; IFS= read -r x <&3'`
 const identity = 'git config user.name x; git config user.email x@example.test'

@@ -24,8 +24,8 @@ interface GetOptions {
 }
 
 /**
- * A GET request without cookies, credentials and proxies, to public addresses alone: the connection goes to the
- * address that was checked, also after each redirect. Rejects with ToolFailure, and when `signal` aborts.
+ * A GET request without cookies, credentials and proxies, to public addresses alone: the connection goes to
+ * the address that was checked, also after each redirect. Rejects with ToolFailure, and when `signal` aborts.
  */
 export async function guardedGet(
   address: string,

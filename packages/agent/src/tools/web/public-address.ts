@@ -20,7 +20,9 @@ for (const range of ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']) {
 const globalUnicast = new BlockList()
 globalUnicast.addSubnet('2000::', 3, 'ipv6')
 
-/** Whether an IP address is on the internet: not this machine, its networks, or a range with a special use. */
+/**
+ * Whether an IP address is on the internet: not this machine, its networks, or a range with a special use.
+ */
 export function isPublicAddress(address: string): boolean {
   const version = isIP(address)
   if (version === 4) return !special.check(address, 'ipv4')
@@ -35,8 +37,8 @@ export function privateAddressFailure(host: string): ToolFailure {
 }
 
 /**
- * Resolves a name for a connection, which goes to exactly these addresses. Fails with a ToolFailure when any of
- * them is not public.
+ * Resolves a name for a connection, which goes to exactly these addresses. Fails with a ToolFailure when any
+ * of them is not public.
  */
 export const lookupPublic: LookupFunction = (host, options, callback) => {
   lookup(host, { ...options, all: true }, (error, addresses: readonly LookupAddress[]) => {

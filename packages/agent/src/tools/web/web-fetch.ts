@@ -16,8 +16,8 @@ const maxBytes = 1024 * 1024
 const maxChars = 30_000
 
 /**
- * The readable text of a page. Parameter: `allowed_hosts`, names or addresses (`host` or `host:port`) that may
- * be in private networks. Throws a Problem for another value.
+ * The readable text of a page. Parameter: `allowed_hosts`, names or addresses (`host` or `host:port`) that
+ * may be in private networks. Throws a Problem for another value.
  */
 export const openWebFetch: ToolFactory = ({ directory }, params) => {
   const allowedHosts = parseAllowedHosts(params)

@@ -4,7 +4,10 @@ import pg from 'pg'
 
 const { DatabaseError } = pg
 
-/** SQLSTATE classes and codes of failures that pass: connections, shutdown, resources, locks, a standby or closed database. */
+/**
+ * SQLSTATE classes and codes of failures that pass: connections, shutdown, resources, locks, a standby or
+ * closed database.
+ */
 const passing = /^(08|28|53|57P|58000$|58030$|25006$|25P0[34]$|3D000$|40001$|40P01$|55000$|55P03$|57014$)/
 const diskFullState = '53100'
 /** The statement failed, and the connection goes on. */

@@ -20,8 +20,8 @@ const settingsSql = `SELECT current_setting('server_version_num'), current_setti
   current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), current_schema()`
 
 /**
- * Checks the settings that durability depends on, then brings the tables up to date. Safe when several servers
- * start at once. Throws an Error for a database that cannot be used, such as one of a newer version.
+ * Checks the settings that durability depends on, then brings the tables up to date. Safe when several
+ * servers start at once. Throws an Error for a database that cannot be used, such as one of a newer version.
  */
 export async function prepareDatabase(db: PostgresDatabase, log: LogFunction): Promise<void> {
   const [settings] = await db.query<Settings>(settingsSql)

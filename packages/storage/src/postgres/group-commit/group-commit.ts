@@ -19,7 +19,9 @@ export interface PlannedChange<T> {
 export interface Change<T> {
   /** The conversations whose heads the plan asks for. */
   readonly conversations?: readonly string[]
-  /** Stored ids that the plan looks for, in the conversation of `ordinal` or in the first of `conversations`. */
+  /**
+   * Stored ids that the plan looks for, in the conversation of `ordinal` or in the first of `conversations`.
+   */
   readonly ids?: readonly string[]
   readonly ordinal?: number
   readonly needsOrdinal?: boolean
@@ -40,9 +42,9 @@ const selectByIdsSql = `SELECT conversation, ${eventColumns}
 const ordinalsSql = `SELECT nextval(pg_get_serial_sequence('conversation', 'ordinal')) FROM generate_series(1, $1::integer)`
 
 /**
- * Group commit: the changes that wait share a transaction; one transaction is under way at a time. A plan that
- * throws rejects its own change only; a failure of the transaction rejects the group. Each transaction checks
- * that no other server has taken the data over since.
+ * Group commit: the changes that wait share a transaction; one transaction is under way at a time. A plan
+ * that throws rejects its own change only; a failure of the transaction rejects the group. Each transaction
+ * checks that no other server has taken the data over since.
  */
 export class GroupCommit {
   readonly metrics = new CommitMetrics()

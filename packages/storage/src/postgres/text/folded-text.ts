@@ -22,7 +22,9 @@ export function likePattern(needle: string): string {
   return `%${encode(needle).replace(/[\\%_]/g, '\\$&')}%`
 }
 
-/** Escapes have one length and digits that occur nowhere else, so that no needle begins or ends within one. */
+/**
+ * Escapes have one length and digits that occur nowhere else, so that no needle begins or ends within one.
+ */
 function encode(text: string): string {
   return foldCase(text).replace(special, (char) => {
     let escaped = ''

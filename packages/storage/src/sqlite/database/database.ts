@@ -221,13 +221,18 @@ export class Database {
     )
   }
 
-  /** Free pages that `reclaim` can give back: none in files of earlier versions, which `slipway compact` converts. */
+  /**
+   * Free pages that `reclaim` can give back: none in files of earlier versions, which `slipway compact`
+   * converts.
+   */
   reclaimablePages(): number {
     const isPossible = Number(this.pragma('auto_vacuum')) === incrementalMode
     return isPossible ? Number(this.pragma('freelist_count')) : 0
   }
 
-  /** Gives up to that many free pages back, in the open transaction; the file shrinks at the next checkpoint. */
+  /**
+   * Gives up to that many free pages back, in the open transaction; the file shrinks at the next checkpoint.
+   */
   reclaim(maxPages: number): void {
     this.all(`PRAGMA incremental_vacuum(${maxPages})`)
   }

@@ -3,8 +3,8 @@ import { dirname } from 'node:path'
 import { Database } from './database.ts'
 
 /**
- * Which log the files of a data directory belong to. `generation` grows when somebody accepts a log that is not the
- * one that the other files know.
+ * Which log the files of a data directory belong to. `generation` grows when somebody accepts a log that is
+ * not the one that the other files know.
  */
 export interface LogIdentity {
   readonly store: string

@@ -4,8 +4,8 @@ import { crc32 } from 'node:zlib'
 const chunkBytes = 1024 * 1024
 
 /**
- * A small file beside index.db with the checksum of its bytes: there while no thread writes the index. A changed bit
- * in a page of the index would be a wrong search and no error.
+ * A small file beside index.db with the checksum of its bytes: there while no thread writes the index. A
+ * changed bit in a page of the index would be a wrong search and no error.
  */
 export function writeSeal(indexPath: string): void {
   writeFileSync(sealPath(indexPath), sumOf(indexPath), { mode: 0o600 })

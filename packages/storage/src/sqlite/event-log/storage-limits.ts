@@ -13,8 +13,8 @@ const maxSumAgeMs = 1_000
 const mib = 1024 ** 2
 
 /**
- * Refuses events that would exceed a limit. Events of the environment are always stored, so a run that is refused can
- * record its results and its end.
+ * Refuses events that would exceed a limit. Events of the environment are always stored, so a run that is
+ * refused can record its results and its end.
  */
 export class LimitGuard {
   readonly #db: Database

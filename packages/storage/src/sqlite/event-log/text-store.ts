@@ -176,7 +176,10 @@ export class TextStore {
     removeSeal(this.#indexPath)
   }
 
-  /** Undefined when the index was not closed, has changed since, belongs to another log or is ahead of this one. */
+  /**
+   * Undefined when the index was not closed, has changed since, belongs to another log or is ahead of this
+   * one.
+   */
   #open(): Database | undefined {
     this.#isSealed = isSealed(this.#indexPath)
     if (!this.#isSealed && existsSync(this.#indexPath)) return undefined

@@ -2,8 +2,8 @@ import { statSync } from 'node:fs'
 import { openFile } from './open-file.ts'
 
 /**
- * Rewrites a database that no server uses without its free space, from then on in a form that gives space back by itself.
- * Needs its space once more for a moment. Returns the sizes of the file in bytes.
+ * Rewrites a database that no server uses without its free space, from then on in a form that gives space
+ * back by itself. Needs its space once more for a moment. Returns the sizes of the file in bytes.
  */
 export function compactDatabase(path: string): { readonly before: number; readonly after: number } {
   const before = statSync(path).size

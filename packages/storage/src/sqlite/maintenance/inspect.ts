@@ -89,8 +89,8 @@ export function readUsage(path: string): LogUsage {
 }
 
 /**
- * What is wrong with the text index beside a log; undefined when nothing is, or when there is none. Thorough: compares
- * every indexed text with the log.
+ * What is wrong with the text index beside a log; undefined when nothing is, or when there is none. Thorough:
+ * compares every indexed text with the log.
  */
 export function inspectIndex(indexPath: string, logPath: string, isThorough: boolean): string | undefined {
   if (!existsSync(indexPath)) return undefined

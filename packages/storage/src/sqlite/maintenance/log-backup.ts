@@ -6,9 +6,9 @@ import { copyDatabase, openFile, rowsOf, syncFile } from './open-file.ts'
 import { dropUnpublished } from './unpublished.ts'
 
 /**
- * Backups of log.db. A full one is a copy; an increment has the events after the heads of the step before it, and all
- * other tables whole. Each has the table `backup_tail`: the last event of each conversation, by which the next step
- * knows that the log continues this one.
+ * Backups of log.db. A full one is a copy; an increment has the events after the heads of the step before it,
+ * and all other tables whole. Each has the table `backup_tail`: the last event of each conversation, by which
+ * the next step knows that the log continues this one.
  */
 
 /** What a step of a backup has of the log. */
@@ -55,8 +55,9 @@ export function writeFullBackup({ source, target, isWithoutSecrets }: WriteOptio
 }
 
 /**
- * Writes what the log has more than the step before, a file of `previous`. Undefined where only a full backup will do,
- * because the schema has changed. Throws an Error when the log is not a continuation of the step before.
+ * Writes what the log has more than the step before, a file of `previous`. Undefined where only a full backup
+ * will do, because the schema has changed. Throws an Error when the log is not a continuation of the step
+ * before.
  */
 export function writeIncrement({
   source,

@@ -27,8 +27,8 @@ export function openFile(path: string, { readOnly }: { readonly readOnly: boolea
 }
 
 /**
- * Writes a compact copy of a database, as it is at one moment, while other processes use it. The copy is synced
- * and for this user alone. Rejects an existing target.
+ * Writes a compact copy of a database, as it is at one moment, while other processes use it. The copy is
+ * synced and for this user alone. Rejects an existing target.
  */
 export function copyDatabase(source: string, target: string): void {
   using db = openFile(source, { readOnly: true })

@@ -29,8 +29,9 @@ const code = 'DamagedEvent'
 const plausibleId = /^[\w.:-]{1,200}$/
 
 /**
- * Repairs a log that no server uses. What is damaged is written to `directory` first, which is created for it: the bytes
- * of each event, and the whole file where SQLite finds it damaged. Positions and ids of all other events stay.
+ * Repairs a log that no server uses. What is damaged is written to `directory` first, which is created for
+ * it: the bytes of each event, and the whole file where SQLite finds it damaged. Positions and ids of all
+ * other events stay.
  */
 export function repairLog(path: string, directory: string): RepairResult {
   using db = openFile(path, { readOnly: false })

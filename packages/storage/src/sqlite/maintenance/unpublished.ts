@@ -3,8 +3,8 @@ import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { rowsOf } from './open-file.ts'
 
 /**
- * Removes what no reader ever saw: events of imports that were not published, and those of removed conversations.
- * The server does the same in the background. Returns the number of events.
+ * Removes what no reader ever saw: events of imports that were not published, and those of removed
+ * conversations. The server does the same in the background. Returns the number of events.
  */
 export function dropUnpublished(db: DatabaseSync): number {
   let events = 0

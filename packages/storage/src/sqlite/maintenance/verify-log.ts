@@ -36,7 +36,10 @@ export const surplusReason = 'is behind the end of the log'
 /** Most findings of one kind in a report. */
 export const maxFindings = 1_000
 
-/** Reads a log as it is at one moment, also while a server writes it, and verifies it. Throws for a file that is none. */
+/**
+ * Reads a log as it is at one moment, also while a server writes it, and verifies it. Throws for a file that
+ * is none.
+ */
 export function verifyLog(path: string, options: VerifyOptions = {}): LogReport {
   using db = openFile(path, { readOnly: true })
   db.exec('BEGIN')
