@@ -85,6 +85,8 @@ export interface EventPage {
 export interface EncodedPage {
   readonly bytes: Buffer
   etag: string | undefined
+  /** Whether `pageBytes` has returned it. */
+  isReturned: boolean
 }
 
 /**
