@@ -25,7 +25,7 @@ export const lazyImports: Readonly<Record<string, readonly string[]>> = {
  * imports `message-texts` alone, because the schemas would cost it more memory than its work.
  */
 export const frontDoors: Readonly<Record<string, readonly string[]>> = {
-  shared: ['async', 'collections', 'fs', 'json', 'metrics', 'process', 'redaction', 'url'],
+  shared: ['async', 'collections', 'fs', 'json', 'metrics', 'process', 'redaction', 'tool-files', 'url'],
   protocol: ['', 'message-texts'],
   storage: ['', 'control-plane', 'maintenance'],
   'agent-server': ['', 'maintenance'],
@@ -57,7 +57,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'html-to-text': ['agent/src/tools/web/'],
   'node:sqlite': ['storage/src/sqlite/'],
   pg: ['storage/src/postgres/'],
-  'node:worker_threads': ['storage/src/sqlite/'],
+  'node:worker_threads': ['shared/src/tool-files/', 'storage/src/sqlite/'],
   'node:child_process': ['agent/src/workspace/workspace.ts', 'sandbox-server/src/backends/process/'],
   dockerode: ['sandbox-server/src/backends/docker/'],
   'client-zip': ['storage/src/conversations/zip.ts'],

@@ -14,6 +14,7 @@ import { WorkMetrics } from './metrics/work-metrics.ts'
 import { Activity } from './server/activity.ts'
 import { collectGarbage, relaxHeapGrowth, shrinkHeapWhenIdle } from './server/heap.ts'
 import { lazyHandlers, lazySocketRoute } from './server/lazy-handlers.ts'
+import { startToolUser } from './server/tool-user.ts'
 import { openWebClient } from './server/web-client.ts'
 import { killLeftovers, openServices } from './services.ts'
 
@@ -58,6 +59,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       directUrl: settings.databaseDirectUrl?.reveal(),
     },
   })
+  await startToolUser(settings.toolUser, directory)
   const storedKey = makesKey(settings, options) ? await openSessionKey(directory, log) : undefined
   const config = storedKey === undefined ? settings : withSessionKey(settings, storedKey)
   if (config.sessionKeys.some((key) => key.reveal().length < minKeyLength))

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { toolNames, Workspace } from '@slipway/agent'
 import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
+import { toolUser } from '@slipway/shared/tool-files'
 import { Cipher, type ServerStorage } from '@slipway/storage'
 import { BashService } from './bash/bash-service.ts'
 import { bashSocket } from './bash/socket.ts'
@@ -42,6 +43,7 @@ import { isConnectionUsed, ProviderConnections } from './profiles/provider-conne
 import { RepositoryConsents } from './repositories/repository-consents.ts'
 import { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
+import { toolFilesDirectory, withToolUser } from './server/tool-user.ts'
 import { ServerSettings } from './settings/server-settings.ts'
 import { eventsSocket } from './streams/events-socket.ts'
 import { LiveEvents } from './streams/live-events.ts'
@@ -81,13 +83,14 @@ export async function openServices(options: ServicesOptions) {
   await using resources = new AsyncDisposableStack()
   const now = () => Date.now() * 1000
   const server = await serverMarker(dataDirectory)
-  const environment: Config['toolEnvironment'] = {
+  const environment: Config['toolEnvironment'] = withToolUser({
     // Programs that behave differently for agents look for it.
     AI_AGENT: 'openhands',
     ...config.toolEnvironment,
     SLIPWAY_SERVER: server,
-  }
-  const infoReader = new ConversationInfoReader(storage, dataDirectory)
+  })
+  const filesDirectory = toolFilesDirectory(dataDirectory, server)
+  const infoReader = new ConversationInfoReader(storage, filesDirectory)
   const cipher = await Cipher.open({ directory: dataDirectory, secretKey: config.secretKey, log })
   const settings = new ServerSettings({ directory: dataDirectory, cipher })
   const secrets = new ServerSecrets({ directory: dataDirectory, cipher })
@@ -154,7 +157,7 @@ export async function openServices(options: ServicesOptions) {
       monitor: workMetrics.monitor,
       log,
       now,
-      directory: join(dataDirectory, 'conversations'),
+      directory: join(filesDirectory, 'conversations'),
       environment,
       homeDirectory: environment.HOME,
       isConfined: config.confineFiles,
@@ -170,7 +173,7 @@ export async function openServices(options: ServicesOptions) {
   const bash = resources.use(
     await BashService.open({
       directory: dataDirectory,
-      workingDirectory: process.cwd(),
+      workingDirectory: toolUser()?.home ?? process.cwd(),
       environment,
       redactedValues,
       retentionMs: config.bashRetentionMs,
@@ -189,7 +192,7 @@ export async function openServices(options: ServicesOptions) {
     sessionKeys: config.sessionKeys,
     now: Date.now,
   })
-  const worktrees = join(dataDirectory, 'worktrees')
+  const worktrees = join(filesDirectory, 'worktrees')
   const { wire } = config
   const createDeps = {
     ...{ storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire },
@@ -218,7 +221,7 @@ export async function openServices(options: ServicesOptions) {
         createDeps,
         llmProfiles,
         readConfirmation: () => settings.getConfirmation(),
-        directory: join(dataDirectory, 'gateway'),
+        directory: join(filesDirectory, 'gateway'),
       }),
       heartbeatMs: config.heartbeatMs,
     }),

@@ -44,6 +44,7 @@ export const environmentSchema = z.object({
   SLIPWAY_MAX_CONVERSATION_MB: numberSetting(0, 1_073_741_824, 0),
   SLIPWAY_RETENTION_DAYS: numberSetting(0, 100_000, 0),
   SLIPWAY_TOOL_ENVIRONMENT: listSetting,
+  SLIPWAY_TOOL_USER: z.string().optional(),
   SLIPWAY_MAX_PROFILES: numberSetting(1, 10_000, 50),
   SLIPWAY_WEBHOOKS: z.string().optional(),
   SLIPWAY_SKILLS_SOURCE: z.string().optional(),
@@ -111,6 +112,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     retentionMs: positiveMs(values.SLIPWAY_RETENTION_DAYS * secondsPerDay),
     /** All variables of tool processes; no setting of the server is among them. */
     toolEnvironment: buildToolEnvironment(env, values.SLIPWAY_TOOL_ENVIRONMENT),
+    /** Name or id of the user whose rights tools have. */
+    toolUser: values.SLIPWAY_TOOL_USER,
     maxProfiles: values.SLIPWAY_MAX_PROFILES,
     webhooks,
     hasCheckpoints: values.SLIPWAY_CHECKPOINTS,

@@ -1,9 +1,9 @@
-import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Conversation, combineMetrics, findNewestMessage, readBranch, UsageStats } from '@slipway/agent'
 import { type ConversationLimits, formatInstant, type LimitScope, Problem } from '@slipway/protocol'
 import { definedMembers, mapMembers } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
+import { rm } from '@slipway/shared/tool-files'
 import type { ConversationRecord, ConversationRecords, PagedEvent, Storage } from '@slipway/storage'
 import { type StoredRequest, withoutNulls } from './stored-request.ts'
 

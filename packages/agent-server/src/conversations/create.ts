@@ -7,7 +7,7 @@ import {
   type StartConversationRequest,
   type WireVersion,
 } from '@slipway/protocol'
-import { makeDirectory } from '@slipway/shared/fs'
+import { makeDirectory } from '@slipway/shared/tool-files'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import type { RepositoryConsents } from '../repositories/repository-consents.ts'
 import { shrinkImages } from './message-images.ts'

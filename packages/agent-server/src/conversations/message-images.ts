@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { detectImageType, fitImages } from '@slipway/agent'
 import { invalidInput, rethrowStorageFailure, type SendMessageRequest } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
-import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
+import { writeFileAtomic } from '@slipway/shared/fs'
+import * as toolFiles from '@slipway/shared/tool-files'
 
 /** Its event has more members and must stay below the largest frame of clients. */
 const maxMessageBytes = 960 * 1024
@@ -62,11 +62,11 @@ async function storeOriginal(directory: string, bytes: Buffer): Promise<void> {
   const name = `${createHash('sha256').update(bytes).digest('hex')}.${detectImageType(bytes) ?? 'bin'}`
   const path = join(directory, name)
   await writes.runExclusive(path, async () => {
-    const stats = await stat(path).catch(() => undefined)
+    const stats = await toolFiles.stat(path).catch(() => undefined)
     if (stats?.size === bytes.length) return
     try {
-      await makeDirectory(directory, 0o700)
-      await writeFileAtomic(path, bytes)
+      await toolFiles.makeDirectory(directory, 0o700)
+      await writeFileAtomic(path, bytes, toolFiles)
     } catch (error) {
       rethrowStorageFailure(error)
     }

@@ -1,7 +1,7 @@
 import type { Dirent } from 'node:fs'
-import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDirectory } from '@slipway/shared/fs'
+import { readdir } from '@slipway/shared/tool-files'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 
 interface Subdirectory {

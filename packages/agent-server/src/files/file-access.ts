@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
-import { open, realpath, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
-import { errorCode, makeDirectory } from '@slipway/shared/fs'
+import { errorCode } from '@slipway/shared/fs'
+import { makeDirectory, open, realpath, rename, rm, rmdir, stat, toolUser } from '@slipway/shared/tool-files'
 
 const blockBytes = 256 * 1024
 
@@ -144,8 +144,8 @@ async function writeTemporaryFile(
   for await (const block of bytes) await file.writeFile(block)
   if (existing === undefined) return
   // Only a privileged server may give a file away.
-  await file.chown(existing.uid, existing.gid).catch(() => {})
-  await file.chmod(existing.mode & 0o7777)
+  if (toolUser() === undefined) await file.chown(existing.uid, existing.gid).catch(() => {})
+  await file.chmod(existing.mode & (toolUser() === undefined ? 0o7777 : 0o777))
 }
 
 /** Removes the directories created on the way that are still empty. */

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { lstat, open, readlink } from 'node:fs/promises'
+import { lstat, open, readlink } from '@slipway/shared/tool-files'
 import type { GitRepository } from './repository.ts'
 
 /** A larger file is answered by its size: a page can show a note. */

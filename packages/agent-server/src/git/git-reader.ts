@@ -1,9 +1,9 @@
 import type { Dirent } from 'node:fs'
-import { lstat, readdir, realpath, stat } from 'node:fs/promises'
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
 import { type GitChange, type GitCommit, type GitDiff, type GitStatus, Problem } from '@slipway/protocol'
 import { Semaphore } from '@slipway/shared/async'
 import { isDirectory } from '@slipway/shared/fs'
+import { lstat, readdir, realpath, stat } from '@slipway/shared/tool-files'
 import { readCommittedFile, readWorkingFile } from './file-contents.ts'
 import { GitRepository, hasRepository } from './repository.ts'
 

@@ -1,10 +1,10 @@
-import { copyFile, lstat, mkdtemp, rm, stat, utimes } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
 import { redact } from '@slipway/shared/redaction'
+import { copyFile, lstat, mkdtemp, rm, stat, utimes } from '@slipway/shared/tool-files'
 
 type GitResult = Awaited<ReturnType<Workspace['run']>>
 

@@ -1,8 +1,8 @@
-import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { contentTypeForPath, type ResolvedFile } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import { isWithin, type ResolvedPath, resolveWithin } from '@slipway/shared/fs'
+import { realpath, stat } from '@slipway/shared/tool-files'
 import type { ConversationRecord } from '@slipway/storage'
 import type { StoredRequest } from '../conversations/stored-request.ts'
 import type { Grant } from './tickets.ts'
@@ -37,10 +37,10 @@ export class WorkspaceFiles {
   async find(record: ConversationRecord, path: string, grant: Grant | undefined): Promise<WorkspaceFile> {
     const root = await this.#findRoot(record)
     const segments = pathSegments(path)
-    const target = await resolveWithin(root, segments.join('/'))
+    const target = await resolveWithin(root, segments.join('/'), { realpath, stat })
     const isDirectory = target.kind === 'directory'
     const names = isDirectory ? [...segments, 'index.html'] : segments
-    const found = isDirectory ? await resolveWithin(root, names.join('/')) : target
+    const found = isDirectory ? await resolveWithin(root, names.join('/'), { realpath, stat }) : target
     if (found.kind === 'outside') throw outsideProblem()
     const name = names.join('/')
     if (grant !== undefined && grant.use !== 'session')

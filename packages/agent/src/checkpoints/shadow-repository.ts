@@ -1,7 +1,6 @@
-import { constants } from 'node:fs'
-import { access, lstat, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { isWithin } from '@slipway/shared/fs'
+import { isReadable, lstat, mkdir, rm, writeFile } from '@slipway/shared/tool-files'
 import type { Workspace } from '../workspace/workspace.ts'
 
 /** What a checkpoint may take; beyond it there is none. */
@@ -165,13 +164,8 @@ export class ShadowRepository {
       const file = join(this.#workspace.directory, path)
       const stats = await lstat(file).catch(() => undefined)
       if (stats === undefined || !(stats.isFile() || stats.isSymbolicLink())) return removed.push(path)
-      const isReadable =
-        !stats.isFile() ||
-        (await access(file, constants.R_OK).then(
-          () => true,
-          () => false,
-        ))
-      if (!isReadable || (stats.size > maxFileBytes && !forced.has(path))) {
+      const mayRead = !stats.isFile() || (await isReadable(file))
+      if (!mayRead || (stats.size > maxFileBytes && !forced.has(path))) {
         skipped.push(path)
         return removed.push(path)
       }

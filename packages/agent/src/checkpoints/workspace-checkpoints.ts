@@ -1,8 +1,8 @@
-import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Checkpoint, type CheckpointDiff, Problem } from '@slipway/protocol'
 import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { readFile, writeFile } from '@slipway/shared/tool-files'
 import type { Workspace } from '../workspace/workspace.ts'
 import {
   CheckpointError,
@@ -53,7 +53,7 @@ export class WorkspaceCheckpoints {
 
   /** Why there are none any more; undefined while there are. */
   async offReason(): Promise<string | undefined> {
-    this.#offReason ??= await readFile(this.#offFile, 'utf8').catch(() => undefined)
+    this.#offReason ??= await readFile(this.#offFile).then(String, () => undefined)
     return this.#offReason
   }
 

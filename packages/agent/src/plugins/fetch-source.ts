@@ -87,7 +87,7 @@ async function fetchGit(
       ...gitEnvironment,
       ...configEnvironment([...gitConfig, ...credentialConfig(source)]),
     }
-    await using workspace = await Workspace.open({ directory, env })
+    await using workspace = await Workspace.open({ directory, env, isOfServer: true })
     const git = createRunGit(workspace, signal)
     const commit = await receiveCommit(git, source)
     await extract(git, `${commit}:${source.folder ?? ''}`, into, signal)

@@ -1,7 +1,7 @@
-import { stat } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import type { TextContent } from '@slipway/protocol'
 import { isWithin } from '@slipway/shared/fs'
+import { stat } from '@slipway/shared/tool-files'
 import { textBlock } from '../tools/core/tool.ts'
 import { readSmallFile } from './small-file.ts'
 

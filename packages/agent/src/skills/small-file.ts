@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
-import { open, realpath } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
 import { errorCode, isWithin } from '@slipway/shared/fs'
+import { filesFor } from '@slipway/shared/tool-files'
 
 interface SmallFile {
   readonly text: string
@@ -18,6 +19,7 @@ export async function readSmallFile(
   path: string,
   { maxBytes, within }: { readonly maxBytes: number; readonly within?: string | undefined },
 ): Promise<SmallFile | { readonly issue: string } | undefined> {
+  const { open, realpath } = filesFor(path)
   try {
     const real = await realpath(path)
     if (within !== undefined && !isWithin(within, real)) return { issue: 'leads out of the workspace' }
@@ -36,7 +38,7 @@ export async function readSmallFile(
   }
 }
 
-async function readAtMost(file: Awaited<ReturnType<typeof open>>, max: number): Promise<Buffer> {
+async function readAtMost(file: FileHandle, max: number): Promise<Buffer> {
   const buffer = Buffer.alloc(max)
   let size = 0
   while (size < max) {

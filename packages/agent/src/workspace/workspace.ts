@@ -1,13 +1,15 @@
 import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { realpath } from 'node:fs/promises'
+import { chownSync } from 'node:fs'
+import * as systemFiles from 'node:fs/promises'
 import { isAbsolute, resolve, sep } from 'node:path'
 import type { IPty } from '@lydell/node-pty'
 import { isWithin } from '@slipway/shared/fs'
 import { loadLibc } from '@slipway/shared/process'
+import * as toolFiles from '@slipway/shared/tool-files'
 import { BoundedBuffer } from './bounded-buffer.ts'
 import { killByEnvironment, killProcessGroup, killSession } from './processes.ts'
-import { PathNotAllowedError, resolveRealPath } from './resolve-path.ts'
+import { PathNotAllowedError, type PathReader, resolveRealPath } from './resolve-path.ts'
 import { type ExitStatus, type StreamProcessOptions, streamProcess } from './stream-process.ts'
 
 export interface WorkspaceOptions {
@@ -20,6 +22,8 @@ export interface WorkspaceOptions {
   readonly reserved?: readonly string[]
   /** Restrict file access to these; default true. */
   readonly isConfined?: boolean
+  /** Programs run as the server's user, also where tools have another one; default false. */
+  readonly isOfServer?: boolean
 }
 
 /** A program on a terminal of its own. */
@@ -57,7 +61,7 @@ const commandEnvPrefix = 'SLIPWAY_COMMAND='
  * A directory, its files and its processes: the only place of this package that starts processes. Each
  * process leads its own process group, which is killed as a whole, and sees `env` and no other variable. Path
  * confinement holds for the agent's file tools, not for its processes: isolation needs a container or a
- * separate user.
+ * separate user. Files and processes have the rights of the tool user, where there is one.
  */
 export class Workspace implements AsyncDisposable {
   /** Absolute, without symbolic links. */
@@ -66,6 +70,7 @@ export class Workspace implements AsyncDisposable {
   #readablePaths: readonly string[]
   readonly #reserved: readonly string[]
   readonly #isConfined: boolean
+  readonly #isOfServer: boolean
   readonly #killHandlers = new Set<() => void | Promise<void>>()
   /** In the environment of the programs of `runStreaming`. */
   readonly #marker = randomUUID()
@@ -74,22 +79,26 @@ export class Workspace implements AsyncDisposable {
   #hasStreamed = false
   #isClosed = false
 
-  private constructor({ directory, env, readable, reserved, isConfined }: Required<WorkspaceOptions>) {
+  private constructor(options: Required<WorkspaceOptions>) {
+    const { directory, env, readable, reserved, isConfined, isOfServer } = options
     this.#reserved = reserved
     this.directory = directory
     this.env = env
     this.#readablePaths = readable
     this.#isConfined = isConfined
+    this.#isOfServer = isOfServer
   }
 
   static async open(options: WorkspaceOptions): Promise<Workspace> {
-    const { directory, env, readable = [], reserved = [], isConfined = true } = options
+    const { directory, env, readable = [], reserved = [], isConfined = true, isOfServer = false } = options
+    const files: PathReader = isOfServer ? systemFiles : toolFiles
     return new Workspace({
-      directory: await realpath(directory),
+      directory: await files.realpath(directory),
       env,
-      readable: await Promise.all(readable.map((path) => resolveRealPath(resolve(path)))),
-      reserved: await Promise.all(reserved.map((path) => resolveRealPath(resolve(path)))),
+      readable: await Promise.all(readable.map((path) => resolveRealPath(resolve(path), systemFiles))),
+      reserved: await Promise.all(reserved.map((path) => resolveRealPath(resolve(path), systemFiles))),
       isConfined,
+      isOfServer,
     })
   }
 
@@ -128,7 +137,7 @@ export class Workspace implements AsyncDisposable {
 
   /** Makes more directories outside readable; they need not exist yet. */
   async allowRead(readable: readonly string[]): Promise<void> {
-    const paths = await Promise.all(readable.map((path) => resolveRealPath(resolve(path))))
+    const paths = await Promise.all(readable.map((path) => resolveRealPath(resolve(path), systemFiles)))
     this.#readablePaths = [...new Set([...this.#readablePaths, ...paths])]
   }
 
@@ -177,6 +186,7 @@ export class Workspace implements AsyncDisposable {
       env: { ...this.env, ...options.env },
       stdio: 'pipe',
       detached: true,
+      ...this.#credentials,
     })
     // Without a listener, these events would end the server.
     child.on('error', () => {})
@@ -205,6 +215,7 @@ export class Workspace implements AsyncDisposable {
       env: { ...this.env, ...options.env, SLIPWAY_COMMAND: marker },
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
+      ...this.#credentials,
     })
     const kill = async () => {
       if (child.pid !== undefined) await killSession(child.pid, commandEnvPrefix + marker)
@@ -251,9 +262,14 @@ export class Workspace implements AsyncDisposable {
       rows: options.rows,
       name: options.env?.TERM ?? 'xterm-256color',
       encoding: null,
+      ...this.#credentials,
     })
     // In the same turn of the event loop: no other program may inherit the terminal and type into it.
-    libc?.closeOnExec((pty as IPty & { readonly fd: number }).fd)
+    const { fd, ptsName } = pty as IPty & { readonly fd: number; readonly ptsName: string }
+    libc?.closeOnExec(fd)
+    const { uid, gid } = this.#credentials
+    // Programs open their terminal by its name, too.
+    if (uid !== undefined && gid !== undefined) chownSync(ptsName, uid, gid)
     // Once: after its end the process id may be reused.
     let killPromise: Promise<void> | undefined
     const kill = () => {
@@ -273,6 +289,12 @@ export class Workspace implements AsyncDisposable {
       await killByEnvironment((environment) => environment.includes(`${commandEnvPrefix}${this.#marker}/`))
     // Without /proc, processes may be left; their streams must not keep this process alive.
     for (const { stdout, stderr } of this.#streamed) for (const stream of [stdout, stderr]) stream?.destroy()
+  }
+
+  /** Whose rights programs have; the one who starts them has no supplementary groups to pass on. */
+  get #credentials(): { readonly uid?: number; readonly gid?: number } {
+    const user = this.#isOfServer ? undefined : toolFiles.toolUser()
+    return user === undefined ? {} : { uid: user.uid, gid: user.gid }
   }
 
   #assertOpen(): void {

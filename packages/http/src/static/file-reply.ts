@@ -1,5 +1,5 @@
 import { type BigIntStats, constants } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { open as openFile } from 'node:fs/promises'
 import { Problem } from '@slipway/protocol'
 import type { Reply } from '../core/handler.ts'
 import { contentTypeForPath, contentTypeForSample } from './content-types.ts'
@@ -19,7 +19,11 @@ export interface FileReplyOptions {
   /** Default: by the extension, else by the first bytes. */
   readonly contentType?: string
   readonly headers?: Readonly<Record<string, string>>
+  /** Opens it with the rights of somebody else than this process. */
+  readonly open?: OpenFile
 }
+
+type OpenFile = (path: string, flags: number) => ReturnType<typeof openFile>
 
 /**
  * The reply to a GET of a file: its bytes with ETag, 304 when the client has them, 206 for one range (several
@@ -27,7 +31,7 @@ export interface FileReplyOptions {
  * replaced while it is sent cuts the connection.
  */
 export async function fileReply(file: ResolvedFile, options: FileReplyOptions): Promise<Reply> {
-  const { header } = options
+  const { header, open = openFile } = options
   const size = Number(file.stats.size)
   const etag = `"${file.stats.ctimeNs.toString(36)}-${file.stats.ino.toString(36)}-${size.toString(36)}"`
   const headers = {
@@ -37,9 +41,11 @@ export async function fileReply(file: ResolvedFile, options: FileReplyOptions): 
     'x-content-type-options': 'nosniff',
   }
   if (matchesEtag(header('if-none-match'), etag)) return { status: 304, bytes: Buffer.alloc(0), headers }
-  const contentType = options.contentType ?? contentTypeForPath(file.path) ?? (await detectContentType(file))
+  const contentType =
+    options.contentType ?? contentTypeForPath(file.path) ?? (await detectContentType(file, open))
   // Files of the kernel report no size; their content ends where reading ends.
-  if (size === 0) return { contentType, headers, chunks: readRange(file.path, 0, Number.POSITIVE_INFINITY) }
+  if (size === 0)
+    return { contentType, headers, chunks: readRange(file.path, 0, Number.POSITIVE_INFINITY, { open }) }
   const bounds = parseRange(requestedRange(header, etag), size)
   const accepts = { ...headers, 'accept-ranges': 'bytes' }
   if (bounds === 'beyond') {
@@ -48,7 +54,7 @@ export async function fileReply(file: ResolvedFile, options: FileReplyOptions): 
   }
   const { start, end } = bounds ?? { start: 0, end: size }
   const length = { 'content-length': String(end - start) }
-  const chunks = readRange(file.path, start, end)
+  const chunks = readRange(file.path, start, end, { open })
   if (bounds === undefined) return { contentType, headers: { ...accepts, ...length }, chunks }
   const range = { 'content-range': `bytes ${start}-${end - 1}/${size}` }
   return { status: 206, contentType, headers: { ...accepts, ...length, ...range }, chunks }
@@ -78,8 +84,8 @@ function parseRange(range: string, size: number): { start: number; end: number }
   return { start, end: last === '' ? size : Math.min(size, Number(last) + 1) }
 }
 
-async function detectContentType({ path }: ResolvedFile): Promise<string> {
-  for await (const sample of readRange(path, 0, sampleBytes, { isWhole: false }))
+async function detectContentType({ path }: ResolvedFile, open: OpenFile): Promise<string> {
+  for await (const sample of readRange(path, 0, sampleBytes, { open, isWhole: false }))
     return contentTypeForSample(sample)
   return contentTypeForSample(Buffer.alloc(0))
 }
@@ -89,7 +95,7 @@ async function* readRange(
   path: string,
   start: number,
   end: number,
-  { isWhole = true } = {},
+  { open, isWhole = true }: { readonly open: OpenFile; readonly isWhole?: boolean },
 ): AsyncGenerator<Buffer> {
   // A link may have replaced the file, and a pipe would wait for a writer.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK

@@ -1,4 +1,4 @@
-import { mkdir, stat } from 'node:fs/promises'
+import * as systemFiles from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { errorCode } from './error-code.ts'
 
@@ -10,20 +10,28 @@ import { errorCode } from './error-code.ts'
  * Replaces `mkdir` with `recursive`, which never settles where every attempt fails with ENOENT, as below
  * `/proc`.
  */
-export async function makeDirectory(path: string, mode?: number): Promise<string | undefined> {
+export async function makeDirectory(
+  path: string,
+  mode?: number,
+  files: Pick<typeof systemFiles, 'mkdir' | 'stat'> = systemFiles,
+): Promise<string | undefined> {
   const directory = resolve(path)
   const parent = dirname(directory)
   try {
-    return await createOne(directory, mode)
+    return await createOne(directory, mode, files)
   } catch (error) {
     if (errorCode(error) !== 'ENOENT' || parent === directory) throw error
   }
-  const first = await makeDirectory(parent, mode)
-  const created = await createOne(directory, mode)
+  const first = await makeDirectory(parent, mode, files)
+  const created = await createOne(directory, mode, files)
   return first ?? created
 }
 
-async function createOne(directory: string, mode: number | undefined): Promise<string | undefined> {
+async function createOne(
+  directory: string,
+  mode: number | undefined,
+  { mkdir, stat }: Pick<typeof systemFiles, 'mkdir' | 'stat'>,
+): Promise<string | undefined> {
   try {
     await mkdir(directory, mode === undefined ? {} : { mode })
     return directory

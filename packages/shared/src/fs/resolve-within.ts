@@ -1,5 +1,5 @@
 import type { BigIntStats } from 'node:fs'
-import { realpath, stat } from 'node:fs/promises'
+import * as systemFiles from 'node:fs/promises'
 import { join, sep } from 'node:path'
 import { errorCode } from './error-code.ts'
 
@@ -17,7 +17,11 @@ export function isWithin(root: string, path: string): boolean {
  * Prevents path traversal: resolves a decoded, slash-separated path below a root (a real path). Follows
  * symbolic links that stay within the root; the resolved path has none. Opens nothing. Never rejects.
  */
-export async function resolveWithin(root: string, path: string): Promise<ResolvedPath> {
+export async function resolveWithin(
+  root: string,
+  path: string,
+  { realpath, stat }: Pick<typeof systemFiles, 'realpath' | 'stat'> = systemFiles,
+): Promise<ResolvedPath> {
   const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.')
   if (segments.includes('..')) return { kind: 'outside' }
   if (path.includes('\0')) return { kind: 'missing' }

@@ -1,4 +1,4 @@
-import { open, rename, rm } from 'node:fs/promises'
+import * as systemFiles from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
@@ -6,7 +6,12 @@ import { basename, dirname, join } from 'node:path'
  * the new one is durable when the promise resolves. Mode 0600. One writer of a path at a time. Rejects with
  * the system's error (`ENOSPC`, ...) and leaves the old file unchanged.
  */
-export async function writeFileAtomic(path: string, content: string | Uint8Array): Promise<void> {
+export async function writeFileAtomic(
+  path: string,
+  content: string | Uint8Array,
+  files: Pick<typeof systemFiles, 'open' | 'rename' | 'rm'> = systemFiles,
+): Promise<void> {
+  const { open, rename, rm } = files
   const draft = join(dirname(path), `.${basename(path)}.draft`)
   try {
     await rm(draft, { force: true })
@@ -18,11 +23,14 @@ export async function writeFileAtomic(path: string, content: string | Uint8Array
     throw error
   }
   await rename(draft, path)
-  await syncDirectory(dirname(path))
+  await syncDirectory(dirname(path), files)
 }
 
 /** Makes the creation, renaming and removal of files in a directory durable. */
-export async function syncDirectory(path: string): Promise<void> {
+export async function syncDirectory(
+  path: string,
+  { open }: Pick<typeof systemFiles, 'open'> = systemFiles,
+): Promise<void> {
   // Windows cannot open directories, and its renames need no sync.
   if (process.platform === 'win32') return
   await using directory = await open(path, 'r')

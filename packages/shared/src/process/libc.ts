@@ -16,6 +16,13 @@ export interface Libc {
   lockExclusively(fd: number): boolean
   /** Overwrites memory of this process with zeros. The caller answers for the range. */
   eraseMemory(address: number, length: number): void
+  /** Programs that this process starts from now on gain no privileges (prctl PR_SET_NO_NEW_PRIVS); call it on the main thread. */
+  forbidNewPrivileges(): boolean
+  /**
+   * Lets the calling thread alone access files with the rights of this user and group, without supplementary groups
+   * and capabilities (setfsuid). False when that is not possible; the thread must not touch files then.
+   */
+  becomeFileUser(uid: number, gid: number): boolean
   /** Who listens on the other side of a connected Unix socket (SO_PEERCRED); undefined when the call fails. */
   peerCredentials(fd: number): PeerCredentials | undefined
 }
@@ -29,6 +36,11 @@ export interface PeerCredentials {
 const F_SETFD = 2
 const FD_CLOEXEC = 1
 const PR_SET_DUMPABLE = 4
+const PR_SET_NO_NEW_PRIVS = 38
+/** An invalid id: setfsuid and setfsgid change nothing and answer the present one. */
+const NO_ID = 0xffff_ffff
+/** The system call of one thread; that of the C library changes all of them. */
+const SYS_setgroups: Readonly<Record<string, number>> = { x64: 116, arm64: 159 }
 const LOCK_EX_NB = 2 | 4
 const EWOULDBLOCK = 11
 const SOL_SOCKET = 1
@@ -59,6 +71,9 @@ async function open(): Promise<Libc> {
   const flock = library.func('int flock(int fd, int operation)')
   const memset = library.func('void memset(uintptr_t address, int value, size_t length)')
   const prctl = library.func('int prctl(int option, ...)')
+  const syscall = library.func('long syscall(long number, ...)')
+  const setfsuid = library.func('uint32_t setfsuid(uint32_t uid)')
+  const setfsgid = library.func('uint32_t setfsgid(uint32_t gid)')
   const getsockopt = library.func(
     'int getsockopt(int fd, int level, int name, _Out_ uint8_t *value, _Inout_ uint32_t *length)',
   )
@@ -68,6 +83,15 @@ async function open(): Promise<Libc> {
     // A file system without such locks is no holder.
     lockExclusively: (fd) => flock(fd, LOCK_EX_NB) === 0 || koffi.errno() !== EWOULDBLOCK,
     eraseMemory: (address, length) => void memset(address, 0, length),
+    forbidNewPrivileges: () =>
+      prctl(PR_SET_NO_NEW_PRIVS, ...[1, 0, 0, 0].flatMap((value) => ['unsigned long', value])) === 0,
+    becomeFileUser: (uid, gid) => {
+      const setgroups = SYS_setgroups[process.arch]
+      if (setgroups === undefined || syscall(setgroups, 'long', 0, 'void *', null) !== 0) return false
+      setfsgid(gid)
+      setfsuid(uid)
+      return setfsgid(NO_ID) === gid && setfsuid(NO_ID) === uid
+    },
     peerCredentials: (fd) => {
       const value = Buffer.alloc(12)
       if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, value, [value.length]) !== 0) return undefined

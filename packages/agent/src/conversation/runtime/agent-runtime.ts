@@ -1,7 +1,6 @@
-import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { AgentContext, CommandRule, HookConfig, Llm } from '@slipway/protocol'
-import { makeDirectory } from '@slipway/shared/fs'
+import { makeDirectory, realpath } from '@slipway/shared/tool-files'
 import { hasTaskTool, type TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
 import { WorkspaceCheckpoints } from '../../checkpoints/workspace-checkpoints.ts'
 import type { Model, ModelTool } from '../../llm/model.ts'

@@ -1,3 +1,4 @@
+import { toolUser } from '@slipway/shared/tool-files'
 import type { Browser, BrowserContext } from 'playwright-core'
 import { killProcessGroup } from '../../workspace/processes.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
@@ -40,6 +41,8 @@ export async function launchBrowser(
   workspace: Workspace,
   executable: string | undefined,
 ): Promise<BrowserHandle | undefined> {
+  // Playwright would start it as the user of this process.
+  if (toolUser() !== undefined) return undefined
   const executablePath = executable ?? (await findBrowser(workspace.env.PATH))
   if (executablePath === undefined || !(await isExecutable(executablePath))) return undefined
   playwright ??= loadPlaywright()

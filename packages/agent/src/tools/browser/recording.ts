@@ -1,6 +1,5 @@
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { makeDirectory } from '@slipway/shared/fs'
+import { makeDirectory, mkdir, readdir, writeFile } from '@slipway/shared/tool-files'
 
 /** An event of the browser; the recording adds the time. */
 export interface RecordedEvent {

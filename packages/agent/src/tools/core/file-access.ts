@@ -1,14 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
-import { type FileHandle, lstat, open, rename, unlink } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { KeyedMutex } from '@slipway/shared/async'
 import { errorCode } from '@slipway/shared/fs'
+import { lstat, open, rename, toolUser, unlink } from '@slipway/shared/tool-files'
 import { ToolFailure } from './tool-failure.ts'
 
 // Another process may replace a part of a path by a link between the check by the workspace and the use here:
 // a link as the last part is refused (O_NOFOLLOW), one as a directory is not noticed. Such a process already
-// has the rights of this one.
+// has the rights with which files are accessed here: those of this process, or of the tool user.
 
 /** Mode of a conversation's own files: other users of the machine cannot read them. */
 export const privateFileMode = 0o600
@@ -125,8 +126,9 @@ export async function createFile(
     await file.writeFile(bytes)
     if (typeof like !== 'number') {
       // Without permission the owner changes, as with any editor.
-      await file.chown(like.uid, like.gid).catch(() => {})
-      await file.chmod(like.mode & 0o7777)
+      if (toolUser() === undefined) await file.chown(like.uid, like.gid).catch(() => {})
+      // This process may be root, which could make the file one that gives its rights away.
+      await file.chmod(like.mode & (toolUser() === undefined ? 0o7777 : 0o777))
     }
     await file.sync()
   } catch (error) {

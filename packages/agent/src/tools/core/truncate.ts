@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { makeDirectory } from '@slipway/shared/fs'
+import { makeDirectory } from '@slipway/shared/tool-files'
 import { privateFileMode, replaceFile } from './file-access.ts'
 import { failureText } from './tool-failure.ts'
 

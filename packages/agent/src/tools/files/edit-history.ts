@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
-import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { makeDirectory } from '@slipway/shared/fs'
+import { makeDirectory, readdir, readFile, rm } from '@slipway/shared/tool-files'
 import { lstatIfExists, privateFileMode, replaceFile } from '../core/file-access.ts'
 
 /** Stored versions of each file. */

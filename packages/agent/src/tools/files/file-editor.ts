@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path'
-import { makeDirectory } from '@slipway/shared/fs'
+import { makeDirectory } from '@slipway/shared/tool-files'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import { createFile, fileMutex, lstatIfExists } from '../core/file-access.ts'

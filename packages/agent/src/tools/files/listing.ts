@@ -1,5 +1,5 @@
 import type { Dirent } from 'node:fs'
-import { readdir } from 'node:fs/promises'
+import { readdir } from '@slipway/shared/tool-files'
 import { failureText } from '../core/tool-failure.ts'
 import { printableName } from './lines.ts'
 

@@ -1,5 +1,5 @@
-import { lstat } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { lstat } from '@slipway/shared/tool-files'
 import { defineTool } from '../core/define-tool.ts'
 import { lstatIfExists, readExistingFile } from '../core/file-access.ts'
 import type { ToolFactory } from '../core/tool.ts'

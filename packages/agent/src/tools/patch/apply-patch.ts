@@ -1,4 +1,3 @@
-import { rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import {
   type Action,
@@ -11,7 +10,7 @@ import {
   schemaParameters,
   type ToolDefinition,
 } from '@slipway/protocol'
-import { makeDirectory } from '@slipway/shared/fs'
+import { makeDirectory, rename, rm } from '@slipway/shared/tool-files'
 import type { Workspace } from '../../workspace/workspace.ts'
 import { toolDescription } from '../core/define-tool.ts'
 import {

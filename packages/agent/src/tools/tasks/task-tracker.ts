@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { parseAction } from '@slipway/protocol'
-import { makeDirectory } from '@slipway/shared/fs'
 import { parseJson } from '@slipway/shared/json'
+import { makeDirectory } from '@slipway/shared/tool-files'
 import { defineTool } from '../core/define-tool.ts'
 import { privateFileMode, readFileIfExists, replaceFile } from '../core/file-access.ts'
 import type { ToolAction, ToolFactory } from '../core/tool.ts'

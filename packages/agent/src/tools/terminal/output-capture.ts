@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs'
+import type { WriteStream } from 'node:fs'
 import { join } from 'node:path'
+import { createPrivateStream } from '@slipway/shared/tool-files'
 import { countOccurrences, isInSurrogatePair } from '../core/truncate.ts'
 
 export interface CapturedOutput {
@@ -92,13 +93,7 @@ export class OutputCapture {
   #openFile(): void {
     const { directory, onBackpressure } = this.#options
     const path = join(directory, `terminal_output_${randomBytes(4).toString('hex')}.txt`)
-    try {
-      mkdirSync(directory, { recursive: true, mode: 0o700 })
-    } catch {
-      this.#isFailed = true
-      return
-    }
-    const stream = createWriteStream(path, { flags: 'wx', mode: 0o600 })
+    const stream = createPrivateStream(path)
     stream.on('drain', () => onBackpressure(false))
     stream.on('error', () => {
       this.#isFailed = true

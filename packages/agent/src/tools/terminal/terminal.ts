@@ -2,6 +2,7 @@ import { hostname, userInfo } from 'node:os'
 import { dirname } from 'node:path'
 import { invalidInput } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
+import { toolUser } from '@slipway/shared/tool-files'
 import { defineTool } from '../core/define-tool.ts'
 import { type ToolAction, type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { type CommandResult, type TerminalParams, TerminalSession } from './session.ts'
@@ -78,7 +79,7 @@ function toolResult(context: ToolContext, action: Action, result: CommandResult)
 
 function systemIdentity(): { username?: string; hostname: string } {
   try {
-    return { username: userInfo().username, hostname: hostname() }
+    return { username: toolUser()?.name ?? userInfo().username, hostname: hostname() }
   } catch {
     // In containers, a user id often has no name.
     return { hostname: hostname() }

@@ -1,0 +1,57 @@
+import { randomUUID } from 'node:crypto'
+import { realpath } from 'node:fs/promises'
+import { join } from 'node:path'
+import {
+  findToolUser,
+  makeDirectory,
+  readdir,
+  rm,
+  stat,
+  toolUser,
+  useToolUser,
+  writeFile,
+} from '@slipway/shared/tool-files'
+
+/** Folders of the data directory with extensions that the server has fetched: tools cannot read them. */
+const extensionFolders = ['collections', 'fetched-plugins', 'org-skills', 'plugins', 'skills']
+
+/**
+ * Gives tools the rights of the user of `SLIPWAY_TOOL_USER`. Rejects with a message when that is not possible, also when
+ * the user could read the data directory.
+ */
+export async function startToolUser(setting: string | undefined, dataDirectory: string): Promise<void> {
+  if (setting === undefined) return
+  try {
+    const user = await findToolUser(setting)
+    const roots = new Set([dataDirectory, await realpath(dataDirectory)])
+    const folders = [...roots].flatMap((root) => extensionFolders.map((name) => join(root, name)))
+    await useToolUser(user, folders)
+    const probe = join(toolFilesDirectory(dataDirectory, ''), `.probe-${randomUUID()}`)
+    await makeDirectory(toolFilesDirectory(dataDirectory, ''), 0o700).catch(() => {
+      throw new Error(`its home directory ${user.home} is missing, or it cannot write there`)
+    })
+    await writeFile(probe, '')
+    await rm(probe)
+    const reads = [readdir(dataDirectory), stat(`${dataDirectory}/.`)]
+    if ((await Promise.allSettled(reads)).some(({ status }) => status === 'fulfilled'))
+      throw new Error(`that user can read the data directory ${dataDirectory}; set its mode to 0700`)
+  } catch (error) {
+    throw new Error(`SLIPWAY_TOOL_USER: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+/** Where files of tools are: outside the data directory when another user writes them. `marker`: of the server. */
+export function toolFilesDirectory(dataDirectory: string, marker: string): string {
+  const user = toolUser()
+  return user === undefined ? dataDirectory : join(user.home, '.slipway-tools', marker)
+}
+
+/** The environment of tools, with the variables of their user. */
+export function withToolUser(
+  environment: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> & { readonly HOME?: string } {
+  const user = toolUser()
+  if (user === undefined) return environment
+  const { TMPDIR: _, ...rest } = environment
+  return { ...rest, HOME: user.home, USER: user.name, LOGNAME: user.name }
+}
