@@ -106,6 +106,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     hostPort: () => listenAddress.port,
     allowedOrigins: agentServerOrigins(config),
     diskReserve: { directory, bytes: config.diskReserveBytes },
+    maxDiskBytes: config.maxDiskBytes,
     onRunning: (id) => pendingMessages.deliverToSandbox(id),
     ...(options.onStep === undefined ? {} : { onStep: options.onStep }),
   })
@@ -231,7 +232,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   options.ready?.({
     url: config.publicUrl ?? listening.url,
     key,
-    notes: [...(await isolationNotes(backends)), ...unlimitedNotes(config.specs)],
+    notes: [...(await isolationNotes(backends)), ...unlimitedNotes(config.specs, config.maxDiskBytes)],
   })
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()

@@ -8,9 +8,15 @@ const limits = {
 } as const
 
 /** Notes for the operator about specs without a limit: one sandbox could take all of it from others. */
-export function unlimitedNotes(specs: readonly Pick<SandboxSpec, 'id' | 'resources'>[]): string[] {
-  return specs.flatMap(({ id, resources }) => {
-    const missing = Object.entries(limits).filter(([name]) => Reflect.get(resources, name) === undefined)
+export function unlimitedNotes(
+  specs: readonly (Pick<SandboxSpec, 'id' | 'resources'> & { readonly backend: string })[],
+  maxDiskBytes: number,
+): string[] {
+  return specs.flatMap(({ id, resources, backend }) => {
+    const isDiskWatched = maxDiskBytes > 0 && backend === 'process'
+    const missing = Object.entries(limits).filter(
+      ([name]) => Reflect.get(resources, name) === undefined && !(name === 'disk_bytes' && isDiskWatched),
+    )
     const names = missing.map(([, name]) => name).join(', ')
     return names === '' ? [] : [`${id}: no limit of ${names}: one sandbox may take all that there is.`]
   })

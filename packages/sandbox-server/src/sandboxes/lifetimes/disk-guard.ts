@@ -13,6 +13,12 @@ const maxReserveShare = 0.1
 /** After a pause the next one comes when this share of the reserve has been used meanwhile. */
 const stepShare = 1 / 8
 const pauseTimeoutMs = 30_000
+/** Sandboxes are measured when this much was written since the last time, */
+const measuredGrowth = 64 * 2 ** 20
+/** and after this time. */
+const measuredMs = 60_000
+/** Part of the time that measuring may take. */
+const measuredShare = 1 / 10
 /** When nothing keeps more than this, something else fills the disk. */
 const minUsageBytes = 16 * 2 ** 20
 
@@ -21,7 +27,8 @@ type DiskGuardDeps = SandboxContext & { readonly reconciler: Reconciler }
 /**
  * Keeps free space on the file system of the sandboxes for the server and the others: when less than the
  * reserve is left, the running sandbox with the most bytes there is paused, and the next one only when space
- * goes on to shrink. The less is left, the sooner it looks again.
+ * goes on to shrink. The less is left, the sooner it looks again. A running sandbox that keeps more than its limit is
+ * paused too; resumed, it may remove files, and is paused again when it keeps clearly more than then.
  */
 export class DiskGuard implements AsyncDisposable {
   readonly #deps: DiskGuardDeps
@@ -29,13 +36,17 @@ export class DiskGuard implements AsyncDisposable {
   #checking: Promise<void> = Promise.resolve()
   /** Free bytes below which the next sandbox is paused; undefined: below the reserve. */
   #threshold: number | undefined
+  /** The last time that all sandboxes were measured. */
+  #measured: { readonly free: number; readonly nextMs: number; readonly latestMs: number } | undefined
+  /** Bytes of sandboxes that were paused because of their limit, by id. */
+  #excess = new Map<string, number>()
 
   constructor(deps: DiskGuardDeps) {
     this.#deps = deps
   }
 
   start(): void {
-    if (this.#deps.diskReserve !== undefined && this.#deps.diskReserve.bytes > 0) this.#schedule(0)
+    if (this.#deps.diskReserve !== undefined) this.#schedule(0)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -63,12 +74,15 @@ export class DiskGuard implements AsyncDisposable {
     const { free, reserve } = await this.#measure()
     if (free >= reserve) this.#threshold = undefined
     const spare = free - (this.#threshold ?? reserve)
-    if (spare >= 0) return Math.min(longestDelayMs, Math.max(shortestDelayMs, spare / writeSpeed))
+    if (spare >= 0) {
+      await this.#checkLimits(free)
+      return Math.min(longestDelayMs, Math.max(shortestDelayMs, spare / writeSpeed))
+    }
     const largest = await this.#findLargest()
     if (signal.aborted) return longestDelayMs
     if (largest === undefined || largest.bytes < minUsageBytes)
       log('warn', 'the disk of the sandboxes is nearly full, and none of them fills it', { free_bytes: free })
-    else await this.#pause(largest.row, { bytes: largest.bytes, free_bytes: free })
+    else await this.#pause(largest.row, 'the disk is nearly full', { bytes: largest.bytes, free_bytes: free })
     this.#threshold = (await this.#measure()).free - reserve * stepShare
     return shortestDelayMs
   }
@@ -79,9 +93,37 @@ export class DiskGuard implements AsyncDisposable {
     return { free: bavail * bsize, reserve: Math.min(bytes, blocks * bsize * maxReserveShare) }
   }
 
-  async #pause(row: SandboxRow, sizes: Readonly<Record<string, number>>): Promise<void> {
+  /** Pauses the sandboxes above their limits. `free`: bytes on their file system. */
+  async #checkLimits(free: number): Promise<void> {
+    const startMs = performance.now()
+    this.#measured ??= { free, nextMs: 0, latestMs: startMs + measuredMs }
+    const { nextMs, latestMs, free: lastFree } = this.#measured
+    if (startMs < nextMs || (startMs < latestMs && lastFree - free < measuredGrowth)) return
+    const excess = new Map<string, number>()
+    for await (const { row, bytes } of this.#measureSandboxes(true)) {
+      const limit = this.#getLimit(row)
+      if (limit === undefined || bytes <= limit) continue
+      const known = this.#excess.get(row.id) ?? 0
+      excess.set(row.id, Math.max(known, bytes))
+      const slack = known === 0 ? 0 : Math.min(measuredGrowth, limit / 10)
+      if (row.wanted !== 'running' || bytes <= known + slack) continue
+      await this.#pause(row, 'it keeps more on disk than its limit', { bytes, limit_bytes: limit })
+    }
+    this.#excess = excess
+    const endMs = performance.now()
+    const nextAt = endMs + (endMs - startMs) / measuredShare
+    this.#measured = { free, nextMs: nextAt, latestMs: Math.max(nextAt, endMs + measuredMs) }
+  }
+
+  /** Bytes. Its spec may be gone. */
+  #getLimit({ spec }: SandboxRow): number | undefined {
+    const { specs, maxDiskBytes = 0 } = this.#deps
+    return specs.find(spec)?.resources.disk_bytes ?? (maxDiskBytes > 0 ? maxDiskBytes : undefined)
+  }
+
+  async #pause(row: SandboxRow, reason: string, sizes: Readonly<Record<string, number>>): Promise<void> {
     const { repository, reconciler, log, signal } = this.#deps
-    log('warn', 'pause a sandbox: the disk is nearly full', { sandbox: row.id, ...sizes })
+    log('warn', `pause a sandbox: ${reason}`, { sandbox: row.id, ...sizes })
     if ((await repository.update(row, { wanted: 'paused' })) === undefined) return
     reconciler.notify(row.id)
     const hasStopped = async () =>
@@ -91,13 +133,21 @@ export class DiskGuard implements AsyncDisposable {
   }
 
   async #findLargest(): Promise<{ readonly row: SandboxRow; readonly bytes: number } | undefined> {
-    const { rows, backends } = this.#deps
     let largest: { readonly row: SandboxRow; readonly bytes: number } | undefined
-    for await (const row of rows.iterateAll()) {
-      if (row.owner === null || row.wanted !== 'running' || row.status !== 'RUNNING') continue
-      const bytes = await backends.get(row.backend)?.diskUsage?.(row.id)
-      if (bytes !== undefined && bytes > (largest?.bytes ?? 0)) largest = { row, bytes }
-    }
+    for await (const measured of this.#measureSandboxes(false))
+      if (measured.bytes > (largest?.bytes ?? 0)) largest = measured
     return largest
+  }
+
+  /** The running sandboxes with an owner, and those that were paused because of their limit on request. */
+  async *#measureSandboxes(hasPaused: boolean) {
+    const { rows, backends, signal } = this.#deps
+    for await (const row of rows.iterateAll()) {
+      if (signal.aborted) return
+      const isRunning = row.owner !== null && row.wanted === 'running' && row.status === 'RUNNING'
+      if (!isRunning && !(hasPaused && this.#excess.has(row.id))) continue
+      const bytes = await backends.get(row.backend)?.diskUsage?.(row.id)
+      if (bytes !== undefined) yield { row, bytes }
+    }
   }
 }

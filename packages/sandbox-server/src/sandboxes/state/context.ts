@@ -42,6 +42,8 @@ export interface SandboxesOptions extends Lifetimes {
   readonly evictIdleSeconds?: number
   /** Free bytes of a directory's file system below which the largest sandbox is paused; 0: never. */
   readonly diskReserve?: { readonly directory: string; readonly bytes: number }
+  /** Bytes on that file system above which a sandbox is paused whose spec has no limit; 0: none. */
+  readonly maxDiskBytes?: number
   readonly fetch?: typeof globalThis.fetch
   /** Milliseconds. */
   readonly now?: () => number
