@@ -145,6 +145,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     quota,
     waitMs: config.startWaitMs,
     limits: defaultPrepareTimeouts,
+    scriptConsents: config.repositoryScripts === 'skip' ? accounts.scriptConsents : undefined,
     deliver: (conversation) => pendingMessages.deliver(conversation),
   })
   const conversations = new Conversations({ ...common, starter, pendingMessages })

@@ -6,7 +6,7 @@ import { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } from '../e
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '428b95db316e211c04272b5d6df96217e4f428dd72069b805755a0f3df6046c6'
+const expectedHash = '0d3bda21d46cca319ffbe52f50537ab8aaecff02fcc4a79c9f33d5c788d42cf0'
 
 test('the wire is what was agreed', () => {
   const sockets = [authFrame, eventsSocketQuery, positionedEvent, resyncFrame, bashSocketQuery].map(

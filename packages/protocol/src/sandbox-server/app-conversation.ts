@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { secretSource } from '../agent-server/agents/agent.ts'
 import { executionStatus, tags } from '../agent-server/conversations/conversation.ts'
 import { extensionSource } from '../agent-server/extensions/extension.ts'
+import { repositoryDecision } from '../agent-server/repositories/consent.ts'
 import { content } from '../core/message.ts'
 import { pageQuery, queryFlag, queryInstant, queryText } from '../core/query.ts'
 import {
@@ -121,6 +122,10 @@ export const appConversationStartRequest = z
       description: 'The stored secrets that it gets, and that its sandbox may look up; all unless given.',
     }),
     disabled_skills: nullAsUndefined(z.array(z.string())),
+    repository_scripts: nullAsUndefined(repositoryDecision).meta({
+      description:
+        'Decides about the setup script and the commit hook that the repository brings now; remembered where consent is needed.',
+    }),
     max_iterations: nullAsUndefined(z.int().min(1)),
     confirmation_mode: nullAsUndefined(z.boolean()),
     tags: nullAsUndefined(tags),

@@ -3,6 +3,7 @@ import { Secret } from '@slipway/shared/redaction'
 import { NamedSecrets, secretsFormat } from '@slipway/storage'
 import { GitProviders } from './git-providers.ts'
 import { UserLlmProfiles } from './llm-profiles.ts'
+import { ScriptConsents } from './script-consents.ts'
 import { UserSettingsStore } from './settings.ts'
 import { type AccountDocuments, userDocument } from './user-documents.ts'
 
@@ -16,6 +17,7 @@ export class Accounts {
   readonly llmProfiles: UserLlmProfiles
   readonly userSecrets: NamedSecrets
   readonly gitProviders: GitProviders
+  readonly scriptConsents: ScriptConsents
   readonly #defaultModel: Llm | undefined
 
   constructor(
@@ -29,6 +31,7 @@ export class Accounts {
     this.llmProfiles = new UserLlmProfiles(deps)
     this.userSecrets = new NamedSecrets(userDocument(deps, 'secrets', secretsFormat))
     this.gitProviders = new GitProviders(deps)
+    this.scriptConsents = new ScriptConsents(deps)
     this.#defaultModel = deps.model
   }
 

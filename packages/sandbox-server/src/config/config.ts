@@ -42,6 +42,7 @@ export const environmentSchema = z.object({
   SLIPWAY_SANDBOX_PROCESSES: numberSetting(0, 4_194_304, 1_024),
   SLIPWAY_SANDBOX_CPUS: z.coerce.number().min(0).max(1024).default(0),
   SLIPWAY_SANDBOX_DISK_MB: numberSetting(0, 1_073_741_824, 0),
+  SLIPWAY_REPOSITORY_SCRIPTS: z.enum(['always', 'skip']).default('always'),
   SLIPWAY_SANDBOX_MAX_DISK_MB: numberSetting(0, 1_073_741_824, 10_240),
   SLIPWAY_DISK_RESERVE_MB: numberSetting(0, 1_073_741_824, 1_024),
   SLIPWAY_SANDBOX_IDLE_SECONDS: numberSetting(0, maxSeconds, 1_200),
@@ -108,6 +109,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     startMs: values.SLIPWAY_SANDBOX_START_SECONDS * 1000,
     startWaitMs: values.SLIPWAY_START_WAIT_SECONDS * 1000,
     diskReserveBytes: values.SLIPWAY_DISK_RESERVE_MB * 1024 * 1024,
+    /** Scripts of repositories without a decision of the user. */
+    repositoryScripts: values.SLIPWAY_REPOSITORY_SCRIPTS,
     /** For specs without a limit of disk; 0: none. */
     maxDiskBytes: values.SLIPWAY_SANDBOX_MAX_DISK_MB * 1024 * 1024,
     reconcileMs: values.SLIPWAY_RECONCILE_SECONDS * 1000,

@@ -271,3 +271,53 @@ async function gitServer(root: string, login: string): Promise<AsyncDisposable &
 function toDashedUuid(hex: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
+
+test('scripts of a repository run only after consent to their content, once for each', {
+  timeout: 3 * slowTestTimeoutMs,
+}, async () => {
+  using directory = temporaryDirectory()
+  const bare = makeRepository(directory.path, {
+    '.openhands/setup.sh': 'touch .git/setup-ran\n',
+    '.openhands/pre-commit.sh': 'touch .git/hook-ran\n',
+  })
+  const source = join(directory.path, 'source')
+  await using stage = await openTestServer({ needsScriptConsent: true })
+  let count = 0
+  /** Starts in a sandbox of its own, commits, and tells what ran. */
+  const start = async (more: object = {}) => {
+    const task = await stage.start({ selected_repository: `file://${bare}`, ...more })
+    expect(task.status).toBe('READY')
+    const project = join(stage.sandboxes.getSandbox(`sb-${++count}`).directory, 'project', 'name')
+    const commit = () => git(project, 'commit', '--quiet', '--allow-empty', '-m', 'x')
+    commit()
+    const ran = () => ['setup-ran', 'hook-ran'].filter((name) => existsSync(join(project, '.git', name)))
+    return { task, project, commit, ran }
+  }
+  const unasked = await start()
+  expect(unasked.ran()).toEqual([])
+  expect(unasked.task.detail).toMatch(/need consent and did not run.*\n[0-9a-f]{64} \.openhands\/setup\.sh/)
+  const allowed = await start({ repository_scripts: 'allow' })
+  expect(allowed.ran()).toEqual(['setup-ran', 'hook-ran'])
+  const remembered = await start()
+  expect(remembered.ran()).toEqual(['setup-ran', 'hook-ran'])
+  // What changes afterwards is other content: a hook that is installed already does not run then.
+  writeFileSync(join(remembered.project, '.openhands/pre-commit.sh'), 'touch .git/changed-ran\n')
+  remembered.commit()
+  expect(existsSync(join(remembered.project, '.git/changed-ran'))).toBe(false)
+  writeFileSync(join(source, '.openhands/setup.sh'), 'touch .git/setup-ran # changed\n')
+  git(source, 'commit', '--quiet', '-am', 'third')
+  git(source, 'push', '--quiet', bare, 'main')
+  expect((await start()).ran()).toEqual([])
+})
+
+test('a start may deny the scripts of its repository where no consent is needed', {
+  timeout: slowTestTimeoutMs,
+}, async () => {
+  using directory = temporaryDirectory()
+  const bare = makeRepository(directory.path, { '.openhands/setup.sh': 'touch .git/setup-ran\n' })
+  await using stage = await openTestServer()
+  const task = await stage.start({ selected_repository: `file://${bare}`, repository_scripts: 'deny' })
+  expect([task.status, task.detail]).toEqual(['READY', expect.stringContaining('did not run')])
+  const project = join(stage.sandboxes.getSandbox('sb-1').directory, 'project', 'name')
+  expect(existsSync(join(project, '.git/setup-ran'))).toBe(false)
+})

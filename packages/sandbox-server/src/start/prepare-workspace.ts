@@ -27,6 +27,8 @@ interface PrepareOptions {
   readonly limits: PrepareTimeouts
   readonly fetch: typeof fetch
   readonly signal: AbortSignal
+  /** Decides about the scripts of the repository by their names and digests; without it they run. */
+  readonly mayRunScripts?: ((content: string) => Promise<boolean>) | undefined
   /** Called before each step with its status, and awaited. */
   onStep(status: StartTaskStatus): Promise<void>
   /** For the owner. May contain secrets: the caller redacts them. */
@@ -61,7 +63,8 @@ export async function prepareWorkspace(target: ExecTarget, options: PrepareOptio
       throw new PrepareError(`The workspace could not be created: ${describeOutput(result)}`)
   } else await cloneRepository(target, exec, { ...options, repository, projectDir })
   await onStep('RUNNING_SETUP_SCRIPT')
-  const setup = await exec(setupCommand(projectDir), limits.setupMs)
+  const scripts = await checkScripts(exec, projectDir, options)
+  const setup = scripts.mayRun ? await exec(setupCommand(projectDir), limits.setupMs) : skipped
   if (setup.exitCode !== 0) {
     const reason =
       setup.exitCode === -1
@@ -70,7 +73,11 @@ export async function prepareWorkspace(target: ExecTarget, options: PrepareOptio
     onWarning(`.openhands/setup.sh ${reason}: ${describeOutput(setup)}`)
   }
   await onStep('SETTING_UP_GIT_HOOKS')
-  await warnOnFailure('The git hook could not be installed', commitHookCommand(projectDir))
+  if (scripts.mayRun)
+    await warnOnFailure(
+      'The git hook could not be installed',
+      commitHookCommand(projectDir, scripts.hookDigest),
+    )
   return projectDir
 }
 
@@ -158,6 +165,37 @@ mv -- ${shellQuote(draft)} ${shellQuote(projectDir)}`
   )
 }
 
+const skipped: CommandResult = { exitCode: 0, stdout: '', stderr: '' }
+const hookFile = '.openhands/pre-commit.sh'
+
+/** Whether the scripts may run, and the digest of the hook when it must not change. */
+async function checkScripts(
+  exec: Exec,
+  projectDir: string,
+  { mayRunScripts, limits, onWarning }: PrepareOptions,
+): Promise<{ readonly mayRun: boolean; readonly hookDigest?: string | undefined }> {
+  if (mayRunScripts === undefined) return { mayRun: true }
+  const { exitCode, stdout } = await exec(digestCommand(projectDir), limits.stepMs)
+  const digests = stdout.trim()
+  if (exitCode === 0 && digests === '') return { mayRun: true }
+  if (exitCode === 0 && (await mayRunScripts(digests)))
+    return { mayRun: true, hookDigest: new RegExp(`^([0-9a-f]{64}) ${hookFile}$`, 'm').exec(digests)?.[1] }
+  onWarning(
+    `The scripts of the repository need consent and did not run; repository_scripts of a start decides:\n${digests}`,
+  )
+  return { mayRun: false }
+}
+
+/** Prints `<SHA-256> <file>` for each script that is there. */
+function digestCommand(projectDir: string): string {
+  return `cd -- ${shellQuote(projectDir)} || exit 1
+for file in .openhands/setup.sh ${hookFile}; do
+  [ -f "$file" ] || continue
+  digest=$(sha256sum < "$file") || exit 1
+  printf '%s %s\\n' "\${digest%% *}" "$file"
+done`
+}
+
 /** The script is sourced in the root of the project. */
 function setupCommand(projectDir: string): string {
   return `cd -- ${shellQuote(projectDir)} || exit 1
@@ -168,12 +206,19 @@ function setupCommand(projectDir: string): string {
 const hookMarker = '# made from .openhands/pre-commit.sh'
 
 /** An existing hook runs first. The script does not become executable: that would change the project. */
-function commitHookCommand(projectDir: string): string {
+function commitHookCommand(projectDir: string, digest: string | undefined): string {
+  const check =
+    digest === undefined
+      ? ''
+      : `case "$(sha256sum < ${hookFile})" in ${digest}*) ;; *)
+  echo '${hookFile} has changed since the consent to it, and does not run' >&2; exit 0 ;;
+esac
+`
   const script = `#!/bin/sh
 ${hookMarker}
 own="$(dirname -- "$0")/pre-commit.local"
 if [ -x "$own" ]; then "$own" "$@" || exit $?; fi
-if [ -x .openhands/pre-commit.sh ]; then exec ./.openhands/pre-commit.sh "$@"; fi
+${check}if [ -x .openhands/pre-commit.sh ]; then exec ./.openhands/pre-commit.sh "$@"; fi
 exec bash .openhands/pre-commit.sh "$@"
 `
   return `cd -- ${shellQuote(projectDir)} || exit 1

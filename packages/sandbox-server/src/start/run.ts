@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConnectionError } from '@slipway/client'
@@ -7,6 +8,7 @@ import type { AppConversationRow } from '@slipway/storage/control-plane'
 import type { AccountSecrets, Accounts } from '../accounts/accounts.ts'
 import type { GitProviders, GitToken } from '../accounts/git-providers.ts'
 import { providerTokenName } from '../accounts/lookup-secrets.ts'
+import type { ScriptConsents } from '../accounts/script-consents.ts'
 import type { UserSettingsStore } from '../accounts/settings.ts'
 import type { ConversationContext } from '../conversations/records/conversation-context.ts'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
@@ -40,6 +42,8 @@ export interface StartRunDeps extends ConversationContext {
   /** Limit for a sandbox to become RUNNING. */
   readonly waitMs: number
   readonly limits: PrepareTimeouts
+  /** Scripts of repositories need consent; undefined: they run unless a request denies it. */
+  readonly scriptConsents?: Pick<ScriptConsents, 'find' | 'decide'> | undefined
 }
 
 /** A start whose sandbox is chosen. */
@@ -109,9 +113,12 @@ async function prepareProject(
   }
   const isAlone = !choice.isGrouped && (choice.isNew || !(await job.hasOthers()))
   const { workingDir } = connection
+  const repository = requireRepository(request, token)
+  const directory = isAlone ? workingDir : posix.join(workingDir, toHexId(id))
   return await prepareWorkspace(connection, {
-    directory: isAlone ? workingDir : posix.join(workingDir, toHexId(id)),
-    repository: requireRepository(request, token),
+    directory,
+    repository,
+    mayRunScripts: scriptDecision(deps, job, repository?.url ?? directory),
     branch: request.selected_branch,
     newBranch: `slipway/${toHexId(id).slice(0, 8)}`,
     isFullClone: settings.git_full_clone,
@@ -122,6 +129,21 @@ async function prepareProject(
     onStep: (status) => progress.update({ status }),
     onWarning: (text) => progress.addWarning(redactor.redact(text)),
   })
+}
+
+/** Who decides whether scripts with a content may run; undefined when they may without a question. */
+function scriptDecision(
+  { scriptConsents }: StartRunDeps,
+  { scope, request }: StartJob,
+  repository: string,
+): ((content: string) => Promise<boolean>) | undefined {
+  const { repository_scripts: decision } = request
+  if (scriptConsents === undefined) return decision === 'deny' ? async () => false : undefined
+  return async (content) => {
+    const id = createHash('sha256').update(`${repository}\0${content}`).digest('hex').slice(0, 32)
+    if (decision !== undefined) await scriptConsents.decide(scope.owner, id, decision)
+    return (decision ?? (await scriptConsents.find(scope.owner, id))) === 'allow'
+  }
 }
 
 /** A child in the sandbox of its parent works in the parent's project. */

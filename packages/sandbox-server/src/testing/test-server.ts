@@ -18,13 +18,14 @@ import {
 } from '@slipway/protocol'
 import { type ByteBudgetOptions, KeyedMutex } from '@slipway/shared/async'
 import { Secret } from '@slipway/shared/redaction'
-import { openStorage } from '@slipway/storage'
+import { Cipher, openStorage } from '@slipway/storage'
 import {
   type ControlPlaneStore,
   openControlPlaneStore,
   type SandboxRow,
   type Scope,
 } from '@slipway/storage/control-plane'
+import { ScriptConsents } from '../accounts/script-consents.ts'
 import { StorageQuota } from '../accounts/storage-quota.ts'
 import { AgentCalls } from '../conversations/agent-calls.ts'
 import { Conversations } from '../conversations/conversations.ts'
@@ -274,6 +275,8 @@ export async function openTestServer(
     readonly maxStoredMb?: number
     readonly bodyLimits?: ByteBudgetOptions
     readonly limits?: Partial<PrepareTimeouts>
+    /** Scripts of repositories need consent. */
+    readonly needsScriptConsent?: boolean
     readonly controlPlane?: (controlPlane: ControlPlaneStore) => ControlPlaneStore
   } = {},
 ) {
@@ -287,6 +290,10 @@ export async function openTestServer(
   const sandboxes = new TestSandboxes(directory)
   const accounts = new TestAccounts()
   const quota = new TestQuota()
+  const scriptConsents = new ScriptConsents({
+    documents: openedControlPlane.documents,
+    cipher: await Cipher.open({ directory, secretKey: undefined }),
+  })
   const conversationMutex = new KeyedMutex()
   const removedConversations = new RemovedConversations(controlPlane.documents)
   const now = () => Date.now() * 1000
@@ -315,6 +322,7 @@ export async function openTestServer(
     quota,
     waitMs: options.waitMs ?? 60_000,
     limits: { ...defaultPrepareTimeouts, ...options.limits },
+    ...(options.needsScriptConsent === true ? { scriptConsents } : {}),
     deliver: (id) => pendingMessages.deliver(id),
   })
   const conversations = new Conversations({ ...common, starter, pendingMessages })
