@@ -111,8 +111,8 @@ export async function serve(options: ServeOptions): Promise<void> {
       log,
       ...telemetry,
       keys: () => deferredInit.keys,
-      pageCredential: (url, header) =>
-        deferredInit.state === 'ready' ? deferredInit.services.pass(url, header) : undefined,
+      pageCredential: (url, header, peer) =>
+        deferredInit.state === 'ready' ? deferredInit.services.pass(url, header, peer) : undefined,
       ...(config.isDeferred ? { checkReady: (path: string) => deferredInit.assertReady(path) } : {}),
       allowedHosts: config.allowedHosts,
       allowedOrigins: () => deferredInit.allowedOrigins,

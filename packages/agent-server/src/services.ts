@@ -245,7 +245,7 @@ export async function openServices(options: ServicesOptions) {
     events: eventsSocket({ storage, registry, infoReader, activity, live: new LiveEvents(storage.log), now }),
     bash: bashSocket({ bash, activity, now }),
   } satisfies Record<string, SocketRoute>
-  const pass: AppOptions['pageCredential'] = (url, header) => tickets.authenticate(url, header)
+  const pass: AppOptions['pageCredential'] = (url, header, peer) => tickets.authenticate(url, header, peer)
   const disposables = resources.move()
   return {
     handlers,

@@ -5,6 +5,7 @@ import { ClientDisconnected } from './core/body.ts'
 import type { Reply } from './core/handler.ts'
 import { getHeader } from './core/incoming-request.ts'
 import type { RequestAddress } from './core/parse-input.ts'
+import { peerOf } from './core/peer.ts'
 import { type Exchange, toErrorReply, type WritableReply, writeReply } from './core/reply.ts'
 import type { ObservedRequest, RequestObserver, RouteTraits } from './telemetry/request-observer.ts'
 
@@ -16,6 +17,7 @@ export interface LifecycleOptions {
   pageCredential?(
     url: string,
     header: (name: string) => string | undefined,
+    peer: () => string,
   ): PageCredential | Problem | undefined
   /** How long a client that is answered early is still read before it is cut off; 5 s unless given. */
   readonly lingerMs?: number
@@ -93,7 +95,8 @@ export class RequestLifecycle {
   }
 
   #pageRequest(pages: NonNullable<Route['pages']>, raw: IncomingMessage): PageRequest {
-    const credential = this.#options.pageCredential?.(raw.url ?? '', (name) => getHeader(raw, name))
+    const header = (name: string) => getHeader(raw, name)
+    const credential = this.#options.pageCredential?.(raw.url ?? '', header, () => peerOf(raw.socket))
     return { credential: pages === 'pass' ? credential : undefined }
   }
 

@@ -17,7 +17,7 @@ const pageHours = 2
  * `page` the embeddable ones there.
  */
 export type Grant =
-  | { readonly use: 'session'; readonly origin?: string }
+  | { readonly use: 'session'; readonly origin?: string; readonly peer?: string }
   | { readonly use: 'ticket' | 'page'; readonly conversation: string; readonly path: string }
 
 /** A grant, until when it holds, and the session key that it was made with. */
@@ -57,9 +57,20 @@ export class WorkspaceTickets {
       sessionKeys.length === 0 ? [''] : sessionKeys.map((key) => this.#deriveKeyName(key.reveal()))
   }
 
-  /** Cookie value for a page of this origin that sent this session key. */
-  createSessionToken(providedKey: string | undefined, origin: string | undefined): string {
-    const grant: Grant = { use: 'session', ...(origin === undefined ? {} : { origin: origin.toLowerCase() }) }
+  /**
+   * Cookie value for a page of this origin that sent this session key. Only its peer can use it: browsers send a cookie
+   * to all ports of a host, and so to programs of other users.
+   */
+  createSessionToken(
+    providedKey: string | undefined,
+    origin: string | undefined,
+    peer: string | undefined,
+  ): string {
+    const grant: Grant = {
+      use: 'session',
+      ...(origin === undefined ? {} : { origin: origin.toLowerCase() }),
+      ...(peer === undefined ? {} : { peer }),
+    }
     return this.#sign({ grant, until: this.#nowSeconds() + sessionSeconds, key: this.#keyName(providedKey) })
   }
 
@@ -89,7 +100,11 @@ export class WorkspaceTickets {
   }
 
   /** The ticket in the URL, else the cookie, but not for scripts. A Problem for an invalid ticket. */
-  findToken(url: string, header: (name: string) => string | undefined): PresentedToken | Problem | undefined {
+  findToken(
+    url: string,
+    header: (name: string) => string | undefined,
+    peer: () => string,
+  ): PresentedToken | Problem | undefined {
     const ticket = findTicket(url)
     if (ticket !== undefined) {
       const token = this.#verify(ticket)
@@ -100,7 +115,9 @@ export class WorkspaceTickets {
     if (isExecutableDestination(header('sec-fetch-dest'))) return undefined
     for (const text of readSessionCookies(header('cookie') ?? '')) {
       const token = this.#verify(text)
-      if (token?.grant.use === 'session') return { token, text, isInUrl: false }
+      if (token?.grant.use !== 'session') continue
+      if (token.grant.peer === undefined || token.grant.peer === peer())
+        return { token, text, isInUrl: false }
     }
     return undefined
   }
@@ -109,8 +126,9 @@ export class WorkspaceTickets {
   authenticate(
     url: string,
     header: (name: string) => string | undefined,
+    peer: () => string,
   ): PageCredential | Problem | undefined {
-    const presented = this.findToken(url, header)
+    const presented = this.findToken(url, header, peer)
     if (presented === undefined || presented instanceof Problem) return presented
     const { grant } = presented.token
     return { isInAddress: presented.isInUrl, origin: grant.use === 'session' ? grant.origin : undefined }

@@ -15,6 +15,8 @@ export interface Request<R extends Route> {
    */
   upload(): Promise<Upload>
   header(name: string): string | undefined
+  /** Who sends it: see `peerOf`. */
+  readonly peer: () => string
   /** The raw address with its query. */
   readonly url: string
   /** The result of `identify` (see `FallbackOptions`); undefined on an open route and without `identify`. */

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Route } from '@slipway/protocol'
 import { readStream } from './body.ts'
 import type { Upload } from './handler.ts'
+import { peerOf } from './peer.ts'
 import { readUpload } from './upload.ts'
 
 /** The dependencies of an `IncomingRequest` besides the parsed input. */
@@ -43,6 +44,10 @@ export class IncomingRequest {
     this.body = input.body
     this.caller = source.caller
     this.header = (name) => getHeader(source.raw, name)
+  }
+
+  get peer(): () => string {
+    return () => peerOf(this.#source.raw.socket)
   }
 
   get url(): string {

@@ -68,7 +68,7 @@ async function openServer({ keys = [new Secret(keyText)] }: Options = {}) {
     openapi: agentServerOpenApi,
     log: (...line) => void lines.push(JSON.stringify(line)),
     keys,
-    pageCredential: (url, header) => tickets.authenticate(url, header),
+    pageCredential: (url, header, peer) => tickets.authenticate(url, header, peer),
   })
   const listening = await listen(web, { host: '127.0.0.1', port: 0 })
   const call = (path: string, headers: Record<string, string> = {}, method = 'GET', body?: object) =>
@@ -243,15 +243,20 @@ test('cookie and tickets die with the session key that they were made with', asy
       now: () => clock.ms,
     })
   const ticket = tickets.createTicket(keyText, { conversation: 'c', path: '', seconds: 60 }).text
-  const session = { cookie: `oh_workspace_session_key=${tickets.createSessionToken(keyText, undefined)}` }
-  const sees = (tickets: WorkspaceTickets) => [
-    tickets.authenticate(`/api/conversations/c/workspace?ticket=${ticket}`, () => undefined),
-    tickets.authenticate('/api/conversations/c/workspace', (name) =>
-      name === 'cookie' ? session.cookie : undefined,
+  const session = {
+    cookie: `oh_workspace_session_key=${tickets.createSessionToken(keyText, undefined, 'user:1')}`,
+  }
+  const sees = (tickets: WorkspaceTickets, peer = () => 'user:1') => [
+    tickets.authenticate(`/api/conversations/c/workspace?ticket=${ticket}`, () => undefined, peer),
+    tickets.authenticate(
+      '/api/conversations/c/workspace',
+      (name) => (name === 'cookie' ? session.cookie : undefined),
+      peer,
     ),
   ]
   const problem = expect.objectContaining({ code: 'unauthorized' })
   expect(sees(as('other', keyText))).toEqual([{ isInAddress: true }, { isInAddress: false }])
+  expect(sees(as(keyText), () => 'user:2')).toEqual([{ isInAddress: true }, undefined])
   expect(sees(as('other'))).toEqual([problem, undefined])
   expect(sees(as())).toEqual([problem, undefined])
 })

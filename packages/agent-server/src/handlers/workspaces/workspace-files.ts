@@ -5,7 +5,7 @@ import type { ConversationInfoReader } from '../../conversations/conversation-in
 import { cookieName, sessionSeconds, ticketSegment, type WorkspaceTickets } from '../../workspaces/tickets.ts'
 import { pathSegments, type WorkspaceFile, type WorkspaceFiles } from '../../workspaces/workspace-files.ts'
 
-type FileRequest = Pick<Request<typeof workspaceRoutes.workspaceRoot>, 'params' | 'header' | 'url'>
+type FileRequest = Pick<Request<typeof workspaceRoutes.workspaceRoot>, 'params' | 'header' | 'peer' | 'url'>
 type GetHeader = FileRequest['header']
 
 /**
@@ -21,8 +21,8 @@ export function workspaceHandlers(options: {
   readonly tickets: WorkspaceTickets
 }): Handlers<typeof workspaceRoutes> {
   const { infoReader, files, tickets } = options
-  const serve = async ({ params, header, url }: FileRequest, path: string): Promise<Reply> => {
-    const presented = tickets.findToken(url, header)
+  const serve = async ({ params, header, peer, url }: FileRequest, path: string): Promise<Reply> => {
+    const presented = tickets.findToken(url, header, peer)
     if (presented instanceof Problem) throw presented
     const record = await infoReader.getRecord(params.conversation_id)
     const file = await files.find(record, path.replace(ticketSegment, ''), presented?.token.grant)
@@ -63,8 +63,8 @@ export function workspaceHandlers(options: {
         },
       }
     },
-    startWorkspaceSession({ header }) {
-      const value = tickets.createSessionToken(header('x-session-api-key'), header('origin'))
+    startWorkspaceSession({ header, peer }) {
+      const value = tickets.createSessionToken(header('x-session-api-key'), header('origin'), peer())
       return cookieReply(`${cookieName}=${value}; Max-Age=${sessionSeconds}`, header)
     },
     endWorkspaceSession: ({ header }) => cookieReply(`${cookieName}=; Max-Age=0`, header),
