@@ -42,6 +42,7 @@ globalThis.Date = class extends RealDate {
 export const clocks: Guarantee = {
   promise: 'A wall clock that jumps changes no order: timestamps of a conversation only rise.',
   round: 'moves the clock of a server under load by up to ten years; each tenth time it is also restarted',
+  partRounds: 200,
   async run(rounds) {
     const directory = await mkdtemp(join(tmpdir(), 'slipway-clock-'))
     try {

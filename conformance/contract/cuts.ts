@@ -12,6 +12,7 @@ const followers = 6
 export const cuts: Guarantee = {
   promise: 'A follower that reconnects from its last position receives every event once and in order.',
   round: 'cuts a connection after a random byte, at once, half-open or after a stall',
+  partRounds: 250,
   async run(rounds) {
     await using server = await OwnAgentServer.open()
     await using proxy = await CutProxy.open(server.url)

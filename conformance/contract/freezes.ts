@@ -11,6 +11,7 @@ export const freezes: Guarantee = {
     'A server that was frozen goes on where it was, and no second server opens its directory meanwhile.',
   round:
     'stops the process for up to 300 ms under load; each 20th time a second server is started on its directory',
+  partRounds: 200,
   async run(rounds) {
     await using server = await OwnAgentServer.open()
     const ledger = await MessageLedger.open(server.api)

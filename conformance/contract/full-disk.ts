@@ -15,6 +15,7 @@ export const fullDisk: Guarantee = {
     'A full disk refuses writes and loses nothing; when there is space again the same server writes again.',
   round: 'fills a file system of 24 MB under load until writes are refused, then frees it',
   share: 0.05,
+  partRounds: 10,
   whyUnavailable,
   async run(rounds) {
     const directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-full-')))

@@ -9,6 +9,8 @@ export interface Guarantee {
   readonly round: string
   /** The share of the requested rounds that this guarantee runs, because some rounds take long. */
   readonly share?: number
+  /** Rounds after which a long run can be recorded and ended; without it all rounds belong together. */
+  readonly partRounds?: number
   /** How long a round takes: `--minutes` runs as many as fit. */
   readonly roundSeconds?: number
   /** Why it cannot be shown on this machine; undefined when it can. */

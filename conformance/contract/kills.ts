@@ -15,6 +15,7 @@ export const kills: Guarantee = {
   promise:
     'Nothing acknowledged is lost, doubled or reordered when the agent server is killed, and an import is whole or absent.',
   round: 'kills a server that six writers and an import use, starts it again, and reads everything',
+  partRounds: roundsPerDirectory,
   async run(rounds) {
     const totals = { kills: rounds, acknowledged: 0, imports: 0 }
     const startsMs: number[] = []

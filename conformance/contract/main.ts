@@ -1,27 +1,35 @@
-import { writeFile } from 'node:fs/promises'
-import { cpus, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
-import { roundsOf } from './guarantee.ts'
+import { type Guarantee, roundsOf } from './guarantee.ts'
 import { guarantees } from './guarantees.ts'
+import {
+  addOutcome,
+  keptRounds,
+  machine,
+  type Outcome,
+  readCommit,
+  readOutcomes,
+  resultTable,
+} from './results.ts'
 
 /**
- * `npm run contract [-- NAME ...] [--rounds N] [--minutes N] [--output FILE]`: shows every promise of
- * CONTRACT.md against servers that it starts, and prints what it measured. Exits with 1 when a promise is
- * broken.
+ * `npm run contract [-- NAME ...] [--rounds N] [--minutes N] [--results FILE]`: shows every promise of
+ * CONTRACT.md against servers that it starts, and prints a table of what it measured. With a results file the
+ * rounds that it has are not run again, and what was run is added to it at once, so a run that was ended goes
+ * on. Exits with 1 when a promise is broken.
  */
 const { values, positionals } = parseArgs({
   options: {
     rounds: { type: 'string', default: '20' },
     minutes: { type: 'string' },
-    output: { type: 'string' },
+    results: { type: 'string' },
   },
   allowPositionals: true,
 })
-const rounds = Number(values.rounds)
+const requested = Number(values.rounds)
 const minutes = values.minutes === undefined ? undefined : Number(values.minutes)
 const unknown = positionals.filter((name) => guarantees[name] === undefined)
 const isTimeWrong = minutes !== undefined && !(minutes > 0)
-if (unknown.length > 0 || !Number.isSafeInteger(rounds) || rounds < 1 || isTimeWrong) {
+if (unknown.length > 0 || !Number.isSafeInteger(requested) || requested < 1 || isTimeWrong) {
   console.error(
     unknown.length > 0
       ? `No such promise: ${unknown.join(', ')}. There are ${Object.keys(guarantees).join(', ')}.`
@@ -31,36 +39,52 @@ if (unknown.length > 0 || !Number.isSafeInteger(rounds) || rounds < 1 || isTimeW
 }
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 
-const lines = [
-  `npm run contract -- ${process.argv.slice(2).join(' ')}`,
-  `${cpus().length} x ${cpus()[0]?.model}, ${Math.round(totalmem() / 1e9)} GB, ${process.platform} ${process.arch}, node ${process.version}`,
-  '',
-]
-console.log(lines.join('\n'))
+const commit = readCommit()
+const command = ['npm run contract --', ...process.argv.slice(2)].join(' ')
+const outcomes = values.results === undefined ? [] : readOutcomes(values.results)
 const names = positionals.length > 0 ? positionals : Object.keys(guarantees)
+console.log(`${command}\n${machine}\ncommit ${commit}\n`)
 for (const [index, name] of names.entries()) {
   const guarantee = guarantees[name]
-  if (guarantee === undefined) continue
-  const count = roundsOf(guarantee, rounds, minutes)
-  console.log(`${name} (${index + 1} of ${names.length}), ${count} rounds: ${guarantee.round} ...`)
-  const startedAt = performance.now()
-  const result = await show(name, count)
-  const line = `${name}: ${result} (${count} rounds, ${Math.round((performance.now() - startedAt) / 1000)} s)`
-  lines.push(line, `  ${guarantee.promise}`)
-  console.log(line)
+  if (guarantee !== undefined) await showAll(name, guarantee, `${index + 1} of ${names.length}`)
 }
-if (values.output !== undefined) await writeFile(values.output, `${lines.join('\n')}\n`)
+console.log(`\n${resultTable(guarantees, outcomes)}`)
 console.log(`\n${process.exitCode === 1 ? 'A promise is broken.' : 'All promises are kept.'}`)
 
-async function show(name: string, count: number): Promise<string> {
-  const unavailable = guarantees[name]?.whyUnavailable?.()
-  if (unavailable !== undefined) return `not shown, ${unavailable}`
+/** Runs the rounds of a promise that are not recorded yet, and records each part. */
+async function showAll(name: string, guarantee: Guarantee, at: string): Promise<void> {
+  const count = roundsOf(guarantee, requested, minutes)
+  console.log(`${name} (${at}), ${count} rounds: ${guarantee.round} ...`)
+  const part = values.results === undefined ? count : (guarantee.partRounds ?? count)
+  for (;;) {
+    const left = count - keptRounds(outcomes, name)
+    if (left <= 0) return
+    const outcome = await show(name, guarantee, Math.min(left, part))
+    outcomes.push(outcome)
+    if (values.results !== undefined) addOutcome(values.results, outcome)
+    const figures = Object.entries(outcome.figures).map(([figure, value]) => `${figure} ${value}`)
+    const text = [outcome.reason ?? [], ...figures].flat().join(', ')
+    console.log(
+      `${name}: ${outcome.result.toUpperCase()}: ${text} (${outcome.rounds} rounds, ${outcome.seconds} s)`,
+    )
+    if (outcome.result !== 'kept') return
+  }
+}
+
+async function show(name: string, guarantee: Guarantee, rounds: number): Promise<Outcome> {
+  const startedAt = performance.now()
+  const finish = (result: Pick<Outcome, 'result' | 'rounds' | 'figures' | 'reason'>): Outcome => {
+    const seconds = Math.round((performance.now() - startedAt) / 1000)
+    return { name, ...result, seconds, date: new Date().toISOString(), commit, machine, command }
+  }
+  const reason = guarantee.whyUnavailable?.()
+  if (reason !== undefined) return finish({ result: 'not shown', rounds: 0, figures: {}, reason })
   try {
-    const figures = Object.entries((await guarantees[name]?.run(count)) ?? {})
-    return `KEPT: ${figures.map(([figure, value]) => `${figure} ${value}`).join(', ')}`
+    return finish({ result: 'kept', rounds, figures: await guarantee.run(rounds) })
   } catch (error) {
     console.error(error)
     process.exitCode = 1
-    return `BROKEN: ${error instanceof Error ? error.message.split('\n', 1)[0] : String(error)}`
+    const reason = (error instanceof Error ? error.message : String(error)).split('\n', 1)[0] ?? ''
+    return finish({ result: 'broken', rounds, figures: {}, reason })
   }
 }

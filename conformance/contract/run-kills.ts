@@ -20,6 +20,7 @@ export const runKills: Guarantee = {
   promise: 'After a kill every tool call has exactly one result, and every run can continue to its end.',
   round: 'kills a server with four running agents at a random moment, starts it and verifies all logs',
   share: 0.125,
+  partRounds: roundsPerDirectory,
   async run(rounds) {
     let calls = 0
     let interrupted = 0

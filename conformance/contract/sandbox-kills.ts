@@ -15,6 +15,7 @@ export const sandboxKills: Guarantee = {
   round:
     'kills a server within a start, pause, resume, delete or claim, once more during its start, and compares rows and processes',
   share: 0.3,
+  partRounds: 30,
   async run(rounds) {
     for (const [at, scenario] of [lifecycleScenario, warmPoolScenario, conversationScenario].entries()) {
       if (at >= rounds) break

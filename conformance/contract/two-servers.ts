@@ -11,6 +11,7 @@ export const twoServers: Guarantee = {
   promise: 'One directory is written by one server: every other one is refused and told why.',
   round: 'starts three servers at once on the directory of a running one, by its path and by a symbolic link',
   share: 0.05,
+  partRounds: 25,
   async run(rounds) {
     await using server = await OwnAgentServer.open()
     const ledger = await MessageLedger.open(server.api)
