@@ -1,5 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type Instant, type LogFunction, must } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
 import type { Metric } from '@slipway/shared/metrics'
@@ -22,6 +22,7 @@ import { recoverDatabase, StorageHealth } from './database/storage-health.ts'
 import { SqliteDeliveries } from './deliveries/deliveries.ts'
 import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
 import { EventRows } from './event-log/event-rows.ts'
+import { IndexGuard } from './event-log/index-check.ts'
 import { KindSourceIndex } from './event-log/kind-source-index.ts'
 import { LogHeads } from './event-log/log-heads.ts'
 import { logMigrations } from './event-log/schema.ts'
@@ -66,6 +67,7 @@ export async function openStorage({
       isReclaimable: true,
       migrations: logMigrations,
     })
+    assertTablesAreRight(db)
     const readLogIdentity = () => must(readIdentity(db), 'the identity of the log')
     const identity = readLogIdentity()
     const mark = new HighWaterMark(markPath, identity, db, log)
@@ -74,9 +76,20 @@ export async function openStorage({
     if (known?.generation !== identity.generation) lock.writeIdentity(identity)
     const kindSources = new KindSourceIndex(db)
     const damage = new DamageReport(log)
-    const events = new EventRows(db, kindSources, now, (error) => damage.add(error))
-    const heads = new LogHeads(db, now, { mark, verifyEnd: events.verifyEnd.bind(events) })
     const text = new TextIndex({ logPath: path, indexPath, log })
+    const indexes = new IndexGuard({
+      db,
+      checkElsewhere: (group, ordinal, head) => text.areIndexesRight(group, ordinal, head),
+      onDamage: (error) => damage.add(error),
+    })
+    const events = new EventRows(
+      db,
+      kindSources,
+      now,
+      (error) => damage.add(error),
+      (ordinal) => indexes.trust(ordinal),
+    )
+    const heads = new LogHeads(db, now, { mark, verifyEnd: events.verifyEnd.bind(events) })
     const health = new StorageHealth(directory, log)
     const recover = async () => {
       // Its handles may belong to a device that is gone.
@@ -106,6 +119,7 @@ export async function openStorage({
         writer,
         heads,
         events,
+        indexes,
         kindSources,
         ...components,
         text,
@@ -131,6 +145,21 @@ function assertLogIsThere(path: string, other: string | undefined): void {
   throw new Error(
     `${path} is ${size === undefined ? 'missing' : 'empty'}, but ${other} is there. ${advice(path)} --empty`,
   )
+}
+
+/**
+ * Small tables, whose rows nothing else verifies: an index that hides a conversation would let another one be made in
+ * its place.
+ */
+function assertTablesAreRight(db: Database): void {
+  for (const table of ['conversation', 'facet', 'leftover', 'store', 'delivery']) {
+    const [problem = 'ok'] = db.get<[string]>(`PRAGMA integrity_check(${table})`) ?? []
+    if (problem === 'ok') continue
+    const data = dirname(db.path)
+    throw new Error(
+      `${db.path} is damaged: table ${table}, ${problem}. Repair it: slipway doctor --repair --data ${data}, or restore it from a backup.`,
+    )
+  }
 }
 
 /** Storage on SQLite files of one directory. */

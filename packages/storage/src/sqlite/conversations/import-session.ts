@@ -15,6 +15,9 @@ export async function startImport(
   conversation: string,
 ): Promise<ImportSession> {
   const { db, heads, importLocks, writer } = context
+  const known = heads.find(conversation)
+  // What is stored already is found by its id.
+  if (known !== undefined) await context.indexes.ensure('ids', known)
   let isLocked = false
   try {
     return await writer.write(() => {

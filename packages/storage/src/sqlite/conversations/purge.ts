@@ -29,11 +29,16 @@ export class Purge {
 
   /** Schedules what the last process left behind. */
   resume(): void {
-    const leftovers = this.#context.db.all<[number, number, string]>(
-      `SELECT leftover.ordinal, above, CASE is_visible WHEN 1 THEN id ELSE '' END
+    const leftovers = this.#context.db.all<[number, number, string, number]>(
+      `SELECT leftover.ordinal, above, CASE is_visible WHEN 1 THEN id ELSE '' END, head
        FROM leftover JOIN conversation USING (ordinal) ORDER BY is_visible DESC`,
     )
-    for (const [ordinal, above, conversation] of leftovers) {
+    for (const [ordinal, above, conversation, head] of leftovers) {
+      if (above !== (conversation === '' ? 0 : head)) {
+        const message = 'what an import left behind is not removed: its record is damaged'
+        this.#context.log('error', message, { ordinal, above, head })
+        continue
+      }
       if (conversation !== '') this.#context.importLocks.acquire(conversation)
       this.schedule({ ordinal, above }, () => this.#context.importLocks.release(conversation))
     }

@@ -1,16 +1,34 @@
 import { type LogFunction, Problem } from '@slipway/protocol'
 import { createCounter } from '@slipway/shared/metrics'
 
-/** A stored event is missing or is not what was written. It is never served. */
+/** A stored event, or an index of events, is not what was written. It is never served. */
 export class DamageError extends Problem {
   readonly conversation: string
-  readonly position: number
+  /** Undefined when an index is damaged, and not an event. */
+  readonly position: number | undefined
 
-  constructor(conversation: string, position: number, reason: string) {
-    const event = `Event ${position} of conversation ${conversation} ${reason}`
-    super('unavailable', `${event}: the log is damaged. Restore it from a backup.`)
+  constructor(conversation: string, position: number | undefined, reason: string) {
+    const what =
+      position === undefined
+        ? `The index of conversation ${conversation}`
+        : `Event ${position} of conversation ${conversation}`
+    const next =
+      position === undefined
+        ? 'Stop the server, then "slipway doctor --repair" makes it again.'
+        : 'Restore it from a backup.'
+    super('unavailable', `${what} ${reason}: the log is damaged. ${next}`)
     this.conversation = conversation
     this.position = position
+  }
+}
+
+/** The row of an event that the thread of the text index found damaged. */
+export class DamagedRowError extends Error {
+  readonly row: number
+
+  constructor(row: number) {
+    super(`The event of row ${row} does not match its checksum`)
+    this.row = row
   }
 }
 
@@ -31,6 +49,7 @@ export class DamageReport {
     this.reads.inc()
     if (this.#logged.has(message)) return
     this.#logged.add(message)
-    this.#log('error', 'an event is damaged', { conversation, position, error: message })
+    const what = position === undefined ? 'an index is damaged' : 'an event is damaged'
+    this.#log('error', what, { conversation, position, error: message })
   }
 }

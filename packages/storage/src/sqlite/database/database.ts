@@ -13,6 +13,8 @@ import {
 } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
+import { crc32 } from 'node:zlib'
+import { compareSchema, schemaSql } from './compare-schema.ts'
 import { toStorageProblem } from './storage-failure.ts'
 
 export type Value = SQLInputValue
@@ -39,7 +41,8 @@ const walChunkBytes = 1024 * 1024
 /**
  * One SQLite file in WAL mode. Prepared statements are cached; rows are arrays in column order. A failure of
  * the disk
- * or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite.
+ * or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite. SQL may use
+ * `crc32_of(text)`.
  */
 export class Database {
   readonly path: string
@@ -59,6 +62,9 @@ export class Database {
     }
     if (options.readOnly) return
     this.#migrate(path, options.migrations)
+    const difference = compareSchema(this.all(schemaSql), options.migrations)
+    if (difference !== undefined)
+      throw new Error(`${path} is damaged: ${difference}. Restore it from a backup. See "slipway doctor".`)
     this.#db.exec(`PRAGMA busy_timeout = ${busyMs}`)
   }
 
@@ -198,6 +204,7 @@ export class Database {
     const db = new DatabaseSync(path, { readOnly, timeout: openBusyMs })
     try {
       db.exec(`PRAGMA cache_size = -${Math.ceil(cacheBytes / 1024)}`)
+      db.function('crc32_of', { deterministic: true }, (text) => crc32(String(text)))
       if (readOnly) return db
       closeToOthers(this.path)
       // Has an effect on an empty file only.

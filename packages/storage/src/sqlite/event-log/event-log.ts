@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type EventFilter, type Instant, type LogFunction, Problem } from '@slipway/protocol'
 import { Waiter } from '@slipway/shared/async'
 import type { ImportLocks } from '../../conversations/import-locks.ts'
+import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { pageOfOtherHistory } from '../../event-log/cursor.ts'
 import {
   type AppendOptions,
@@ -20,13 +21,14 @@ import { PageCache } from '../../event-log/page-cache.ts'
 import { decodeEventPageId, encodeEventPageId, isPageIdIn, isPageIdOf } from '../../event-log/page-id.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { CommitQueue, PlannedChange } from '../database/commit-queue.ts'
-import type { DamageReport } from '../database/damage.ts'
+import { DamagedRowError, type DamageReport } from '../database/damage.ts'
 import type { Database } from '../database/database.ts'
 import type { HighWaterMark } from '../database/high-water-mark.ts'
 import type { StorageHealth } from '../database/storage-health.ts'
 import type { SqliteDeliveries } from '../deliveries/deliveries.ts'
 import type { EventRows } from './event-rows.ts'
 import { countRange, rowBounds, type Selection, selectRows } from './event-search.ts'
+import type { IndexGuard } from './index-check.ts'
 import { readJoinedRows } from './joined-rows.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
 import type { LogHead, LogHeads } from './log-heads.ts'
@@ -44,6 +46,7 @@ export interface StorageContext {
   readonly writer: CommitQueue
   readonly heads: LogHeads
   readonly events: EventRows
+  readonly indexes: IndexGuard
   readonly kindSources: KindSourceIndex
   readonly liveTails: LiveTails
   readonly importLocks: ImportLocks
@@ -78,6 +81,23 @@ export class SqliteEventLog implements EventLog {
     events: readonly (EventDraft | ReceivedEvent)[],
     options: AppendOptions = {},
   ): Promise<StoredEvent[]> {
+    // Where an id may be stored already, the index of ids decides.
+    const isChecked = events.some((event) => event.id !== undefined)
+    return isChecked
+      ? this.#appendChecked(conversation, events, options)
+      : this.#append(conversation, events, options)
+  }
+
+  async #appendChecked(...args: Parameters<SqliteEventLog['append']>): Promise<StoredEvent[]> {
+    const head = this.#context.heads.find(args[0])
+    const checking = head && this.#context.indexes.ensure('ids', head)
+    if (checking !== undefined) await checking
+    return await this.#append(...args)
+  }
+
+  #append(
+    ...[conversation, events, options = {}]: Parameters<SqliteEventLog['append']>
+  ): Promise<StoredEvent[]> {
     return this.#context.writer.write(() => this.#planAppend(conversation, events, options))
   }
 
@@ -99,6 +119,11 @@ export class SqliteEventLog implements EventLog {
     const key = this.#cacheKey(conversation, query)
     const cached = this.#pages.get(key, head)
     if (cached !== undefined) return cached
+    const checking = this.#checkIndexes(head, query)
+    if (checking !== undefined) {
+      await checking
+      return await this.search(conversation, query)
+    }
     const selection = this.#selection(head, query)
     let page = body ? undefined : this.#readJoinedPage(head, selection, limit)
     if (page === undefined) {
@@ -153,16 +178,21 @@ export class SqliteEventLog implements EventLog {
   }
 
   async count(conversation: string, filter: EventFilter): Promise<number> {
+    await this.#checkIndexes(this.#context.heads.get(conversation), filter)
     const head = this.#context.heads.get(conversation)
     const { kind, body } = filter
     const selection = this.#selection(head, { ...filter, limit: 0, sort_order: 'TIMESTAMP' })
     const { kindSources } = selection
     if (kindSources?.length === 0 || (body && this.#excludesMessages(kind))) return 0
     if (kindSources === undefined && !body && head.isInOrder) return countRange(this.#context.db, selection)
-    return await this.#context.text.count(selection, body || undefined)
+    const { text } = this.#context
+    return await text
+      .count(selection, body || undefined)
+      .catch((error: unknown) => this.#failSearch(error, head))
   }
 
   async get(conversation: string, ids: readonly string[]): Promise<(StoredEvent | undefined)[]> {
+    await this.#context.indexes.ensure('ids', this.#context.heads.get(conversation))
     const head = this.#context.heads.get(conversation)
     return ids.map((id) => this.#findVisible(head, id))
   }
@@ -237,6 +267,18 @@ export class SqliteEventLog implements EventLog {
     }
   }
 
+  /** Before the first search that uses the indexes of a conversation: rejects with a DamageError when they are wrong. */
+  #checkIndexes(head: LogHead, query: EventFilter & Partial<EventQuery>): Promise<void> | undefined {
+    const { kind, source, key, body, timestamp__gte, timestamp__lt, page_id } = query
+    const { indexes } = this.#context
+    const isFiltered = kind || source || key || body || (timestamp__gte ?? timestamp__lt) !== undefined
+    const isById = page_id && decodeEventPageId(page_id) === undefined
+    return (
+      (isFiltered || !head.isInOrder ? indexes.ensure('order', head) : undefined) ??
+      (isById ? indexes.ensure('ids', head) : undefined)
+    )
+  }
+
   #mustEndAt(head: LogHead, after: number | undefined): void {
     if (after === undefined || after === head.head) return
     throw new Problem('conflict', `The log ends at position ${head.head}, not at ${after}`)
@@ -286,8 +328,18 @@ export class SqliteEventLog implements EventLog {
 
   async #searchText(selection: Selection, body: string, kind: string | undefined): Promise<StoredEvent[]> {
     if (selection.kindSources?.length === 0 || this.#excludesMessages(kind)) return []
-    const positions = await this.#context.text.search(selection, body)
+    const { text } = this.#context
+    const positions = await text
+      .search(selection, body)
+      .catch((error: unknown) => this.#failSearch(error, selection))
     return this.#context.events.getPaged(selection.ordinal, positions)
+  }
+
+  /** Throws the DamageError of an event that a text search found damaged, or the error. */
+  #failSearch(error: unknown, { ordinal }: { readonly ordinal: number }): never {
+    if (error instanceof DamagedRowError)
+      this.#context.events.getPaged(ordinal, [error.row % positionsPerConversation])
+    throw error
   }
 
   #readSelection(selection: Selection): StoredEvent[] {

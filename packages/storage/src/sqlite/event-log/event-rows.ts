@@ -32,7 +32,7 @@ const selectRowSql = `SELECT ${eventColumns} FROM event WHERE row = ?`
 const selectIdAndInstantSql = 'SELECT id, instant FROM event WHERE row = ?'
 const selectRangeSql = `SELECT ${eventColumns} FROM event WHERE row > ? AND row <= ? ORDER BY row`
 
-const selectEndSql = 'SELECT row FROM event WHERE row >= ? AND row < ? ORDER BY row LIMIT 2'
+const selectEndSql = 'SELECT row, instant FROM event WHERE row >= ? AND row < ? ORDER BY row LIMIT 2'
 const selectLeftoverSql = 'SELECT 1 FROM leftover WHERE ordinal = ?'
 const selectConversationSql = 'SELECT id FROM conversation WHERE ordinal = ?'
 
@@ -42,17 +42,20 @@ export class EventRows {
   readonly #kindSources: KindSourceIndex
   readonly #now: () => Instant
   readonly #onDamage: (error: DamageError) => void
+  readonly #onFirstEvent: (ordinal: number) => void
 
   constructor(
     db: Database,
     kindSources: KindSourceIndex,
     now: () => Instant,
     onDamage: (error: DamageError) => void = () => {},
+    onFirstEvent: (ordinal: number) => void = () => {},
   ) {
     this.#db = db
     this.#kindSources = kindSources
     this.#now = now
     this.#onDamage = onDamage
+    this.#onFirstEvent = onFirstEvent
   }
 
   /** Writes nothing. Throws a Problem `conflict` for an id that is stored with other content. */
@@ -63,6 +66,7 @@ export class EventRows {
 
   insert(ordinal: number, newEvents: readonly NewEvent[]): void {
     const base = rowBase(ordinal)
+    if (newEvents[0]?.event.position === 1) this.#onFirstEvent(ordinal)
     const statement = this.#db.prepare(insertSql)
     for (const { event, storedId, kind, source, key } of newEvents) {
       const kindSource = this.#kindSources.getNumber(kind, source, key)
@@ -121,9 +125,12 @@ export class EventRows {
   ): void {
     if (range === undefined) return
     const { low, high } = range
+    const order = isDescending ? -1 : 1
     for (let index = 0; index < Math.min(limit, high - low + 1); index++) {
       const row = isDescending ? high - index : low + index
       if (rows[index]?.[0] !== row) this.#fail(row, 'is missing')
+      const step = (rows[index]?.[2] ?? 0) - (rows[index - 1]?.[2] ?? rows[index]?.[2] ?? 0)
+      if (step * order < 0) this.#fail(row, 'is not in the order of time')
     }
   }
 
@@ -139,18 +146,23 @@ export class EventRows {
     }
   }
 
-  /** Throws a DamageError unless the log of a conversation ends at its head, with the rows of an import above it. */
-  verifyEnd(ordinal: number, head: number): void {
+  /**
+   * Throws a DamageError unless the log of a conversation ends at its head, with the rows of an import above it. The
+   * instant of its last event is passed where it is known.
+   */
+  verifyEnd(ordinal: number, head: number, instant?: Instant): void {
     const base = rowBase(ordinal)
-    const rows = this.#db.all<[number]>(
+    const rows = this.#db.all<[number, Instant]>(
       selectEndSql,
       base + Math.max(head, 1),
       base + positionsPerConversation,
     )
     if (head > 0 && rows[0]?.[0] !== base + head) this.#fail(base + head, 'is missing')
-    if (rows.length <= (head > 0 ? 1 : 0)) return
-    if (this.#db.get(selectLeftoverSql, ordinal) === undefined)
+    const hasMore = rows.length > (head > 0 ? 1 : 0)
+    if (hasMore && this.#db.get(selectLeftoverSql, ordinal) === undefined)
       this.#fail(base + head + 1, 'is behind the end of the log')
+    if (head > 0 && instant !== undefined && rows[0]?.[1] !== instant)
+      this.#fail(base + head, 'is not the one that the log ends with')
   }
 
   #fail(row: number, reason: string): never {

@@ -25,7 +25,7 @@ type Row = readonly [
 interface LogHeadsOptions {
   readonly maxHeads?: number
   /** Throws when the log of a conversation does not end at its head. */
-  verifyEnd?(ordinal: number, head: number): void
+  verifyEnd?(ordinal: number, head: number, lastInstant?: Instant): void
   /** Records the last head of each commit. */
   readonly mark?: { write(ordinal: number, head: number): void }
 }
@@ -104,9 +104,10 @@ export class LogHeads implements TransactionParticipant {
   #load(conversation: string): LogHead | undefined {
     const row = this.#db.get<Row>(selectSql, conversation)
     if (row === undefined) return undefined
-    const [ordinal] = row
+    const [ordinal, headPosition, lastInstant, inOrder] = row
     const unsaved = this.#unsaved.get(ordinal)?.head
-    if (unsaved === undefined) this.#options.verifyEnd?.(ordinal, row[1])
+    if (unsaved === undefined)
+      this.#options.verifyEnd?.(ordinal, headPosition, (inOrder === 1 && lastInstant) || undefined)
     const head = unsaved ?? this.#newHead(conversation, row)
     this.#heads.set(conversation, head)
     return head

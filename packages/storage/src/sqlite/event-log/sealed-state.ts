@@ -1,5 +1,8 @@
+import { crc32 } from 'node:zlib'
 import type { SealedState, Snapshot } from '../../conversations/conversation-records.ts'
 import { type Database, toBuffer } from '../database/database.ts'
+
+const checksumLength = 8
 
 type Row = readonly [sealed: Uint8Array | null, position: number | null, text: string | null]
 
@@ -17,7 +20,7 @@ export function readSealedState(db: Database, conversation: string): SealedState
   const [sealed, position, text] = row
   return {
     sealed: sealed === null ? null : toBuffer(sealed),
-    snapshot: position === null || text === null ? null : { position, text },
+    snapshot: position === null || text === null ? null : openSnapshot(position, text),
   }
 }
 
@@ -28,7 +31,18 @@ export function writeSealed(db: Database, ordinal: number, sealed: Buffer): void
 
 /** To be called in a transaction. */
 export function writeSnapshot(db: Database, ordinal: number, { position, text }: Snapshot): void {
-  db.run(putSnapshotSql, ordinal, position, text)
+  db.run(putSnapshotSql, ordinal, position, `${checksumOf(position, text)} ${text}`)
+}
+
+/** Null for one that is not what was written: the state is read from the log then. Earlier versions wrote no checksum. */
+function openSnapshot(position: number, stored: string): Snapshot | null {
+  if (stored.startsWith('{')) return { position, text: stored }
+  const text = stored.slice(checksumLength + 1)
+  return stored.startsWith(`${checksumOf(position, text)} `) ? { position, text } : null
+}
+
+function checksumOf(position: number, text: string): string {
+  return crc32(text, position).toString(16).padStart(checksumLength, '0')
 }
 
 /** To be called in a transaction. */

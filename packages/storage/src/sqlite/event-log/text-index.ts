@@ -4,7 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { type LogFunction, storageUnavailableProblem } from '@slipway/protocol'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
+import { DamagedRowError } from '../database/damage.ts'
 import type { Selection } from './event-search.ts'
+import type { IndexGroup } from './index-check.ts'
 import type { TextRequest, TextResponse } from './text-worker.ts'
 
 export interface TextIndexOptions {
@@ -57,7 +59,10 @@ export class TextIndex {
     this.#scheduleFlush()
   }
 
-  /** Positions of the messages of a selection that contain the needle. */
+  /**
+   * Positions of the messages of a selection that contain the needle. Rejects with a DamagedRowError for a message that
+   * is not what was written.
+   */
   async search(selection: Selection, needle: string): Promise<number[]> {
     const rows = await this.#request({ kind: 'search', selection, needle })
     return Array.isArray(rows) ? rows.map((row) => Number(row) % positionsPerConversation) : []
@@ -65,6 +70,11 @@ export class TextIndex {
 
   async count(selection: Selection, needle: string | undefined): Promise<number> {
     return Number(await this.#request({ kind: 'count', selection, needle }))
+  }
+
+  /** `areIndexesRight` of index-check.ts, in the thread. */
+  async areIndexesRight(group: IndexGroup, ordinal: number, head: number): Promise<boolean> {
+    return (await this.#request({ kind: 'check', group, ordinal, head })) === true
   }
 
   /** Removes a conversation from the index. */
@@ -147,12 +157,13 @@ export class TextIndex {
     return worker
   }
 
-  #handleResponse(worker: Worker, { id, result, error }: TextResponse): void {
+  #handleResponse(worker: Worker, { id, result, error, damagedRow }: TextResponse): void {
     if (id === 0) this.#options.log('error', 'messages could not be indexed', { error })
     const pending = this.#pendingRequests.get(id)
     this.#pendingRequests.delete(id)
     if (this.#pendingRequests.size === 0) this.#startIdleTimer(worker)
     if (error === undefined) pending?.resolve(result)
+    else if (damagedRow !== undefined) pending?.reject(new DamagedRowError(damagedRow))
     else pending?.reject(unavailable(error))
   }
 

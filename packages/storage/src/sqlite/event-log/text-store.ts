@@ -2,9 +2,12 @@ import { existsSync, rmSync } from 'node:fs'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { encodeParts, indexText, type Needle } from '../../text/needle.ts'
+import { DamagedRowError } from '../database/damage.ts'
 import { Database, toBuffer } from '../database/database.ts'
 import { readIdentity } from '../database/log-identity.ts'
+import { eventChecksum } from './checksum.ts'
 import { compareRows, rowBounds, type Selection } from './event-search.ts'
+import { areIndexesRight, type IndexGroup } from './index-check.ts'
 import { isSealed, removeSeal, writeSeal } from './index-seal.ts'
 import { rowBase } from './schema.ts'
 
@@ -22,8 +25,13 @@ export const indexMigrations = [
 const rowsPerForget = 500
 
 /** Messages of the log after the last indexed position. */
-export const unindexedSql = (order: 'ASC' | 'DESC') => `SELECT row, id, instant, body, facet FROM event
+export const unindexedSql = (
+  order: 'ASC' | 'DESC',
+) => `SELECT row, id, instant, body, facet, checksum FROM event
   INDEXED BY event_message WHERE conversation = ? AND facet & 1 AND row BETWEEN ? AND ? ORDER BY row ${order}`
+/** The same without the index of messages, which nobody has compared with the rows yet. */
+export const newMessagesSql = `SELECT row, id, instant, body, facet, checksum FROM event NOT INDEXED
+  WHERE row BETWEEN ? AND ? AND facet & 1 ORDER BY row`
 /** Candidates by trigrams, verified: a needle is a run of bytes in `parts`. */
 export const matchSql = (order: 'ASC' | 'DESC') =>
   `SELECT row, facet, instant FROM trigram CROSS JOIN message ON row = trigram.rowid
@@ -40,7 +48,14 @@ const scannedMessages = 400
 const sampleSize = 64
 const maxTokensPerMatch = 8
 
-type UnindexedRow = readonly [row: number, id: string, instant: number, body: Uint8Array, facet: number]
+type UnindexedRow = readonly [
+  row: number,
+  id: string,
+  instant: number,
+  body: Uint8Array,
+  facet: number,
+  checksum: number | null,
+]
 type Hit = readonly [row: number, facet: number, instant: number]
 
 interface Range {
@@ -107,12 +122,7 @@ export class TextStore {
     const until = performance.now() + sliceMs
     const base = rowBase(ordinal)
     return this.#index.transaction(() => {
-      for (const row of this.#log.iterate<UnindexedRow>(
-        unindexedSql('ASC'),
-        ordinal,
-        base + upto + 1,
-        base + head,
-      )) {
+      for (const row of this.#log.iterate<UnindexedRow>(newMessagesSql, base + upto + 1, base + head)) {
         this.#add(row)
         if (performance.now() < until) continue
         this.#setIndexedPosition(ordinal, row[0] - base)
@@ -121,6 +131,11 @@ export class TextStore {
       this.#setIndexedPosition(ordinal, head)
       return false
     })
+  }
+
+  /** `areIndexesRight` of index-check.ts. */
+  areIndexesRight(group: IndexGroup, ordinal: number, head: number): boolean {
+    return areIndexesRight(this.#log, group, ordinal, head)
   }
 
   /** Removes some rows of a conversation; returns whether there are more. */
@@ -218,8 +233,9 @@ export class TextStore {
     this.#index.run('INSERT OR REPLACE INTO indexed (ordinal, upto) VALUES (?, ?)', ordinal, upto)
   }
 
-  #add([row, , instant, body, facet]: UnindexedRow): void {
-    const { folded, bytes } = encodeParts(parseMessageTexts(body))
+  #add(event: UnindexedRow): void {
+    const [row, , instant, , facet] = event
+    const { folded, bytes } = encodeParts(parseMessageTexts(event))
     if (folded.length === 0) return
     this.#index.run(
       'INSERT INTO message (row, facet, instant, parts) VALUES (?, ?, ?, ?)',
@@ -304,8 +320,9 @@ export class TextStore {
     { low, high }: Range,
   ): Generator<Hit> {
     const sql = unindexedSql(isDescending ? 'DESC' : 'ASC')
-    for (const [row, , instant, body, facet] of this.#log.iterate<UnindexedRow>(sql, ordinal, low, high)) {
-      if (encodeParts(parseMessageTexts(body)).bytes.includes(needle.bytes)) yield [row, facet, instant]
+    for (const event of this.#log.iterate<UnindexedRow>(sql, ordinal, low, high)) {
+      const [row, , instant, , facet] = event
+      if (encodeParts(parseMessageTexts(event)).bytes.includes(needle.bytes)) yield [row, facet, instant]
     }
   }
 }
@@ -320,7 +337,9 @@ function kindSourceMark(number: number): string {
   return `\u{e000}\u{e001}${String.fromCodePoint(0xf0000 + ((number >> 1) % 0xfffd))}`
 }
 
-function parseMessageTexts(body: Uint8Array): string[] {
+/** Throws when the event is not what was written: nobody would find its text. */
+function parseMessageTexts([row, id, instant, body, , checksum]: UnindexedRow): string[] {
+  if (checksum !== null && checksum !== eventChecksum(row, id, instant, body)) throw new DamagedRowError(row)
   try {
     return messageTexts(JSON.parse(toBuffer(body).toString('utf8')))
   } catch {

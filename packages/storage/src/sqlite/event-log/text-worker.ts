@@ -1,13 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { createNeedle } from '../../text/needle.ts'
+import { DamagedRowError } from '../database/damage.ts'
 import { isDamaged, isDiskFull, isStorageFailure } from '../database/storage-failure.ts'
 import type { Selection } from './event-search.ts'
+import type { IndexGroup } from './index-check.ts'
 import { TextStore } from './text-store.ts'
 
 /** Requests of the main thread. Each but `close` gets a response, in any order. */
 export type TextRequest = { readonly id: number } & (
   | { readonly kind: 'search' | 'count'; readonly selection: Selection; readonly needle: string | undefined }
+  | { readonly kind: 'check'; readonly group: IndexGroup; readonly ordinal: number; readonly head: number }
   | { readonly kind: 'index'; readonly ordinals: readonly number[] }
   | { readonly kind: 'forget'; readonly ordinal: number }
   | { readonly kind: 'settle' }
@@ -17,6 +20,8 @@ export interface TextResponse {
   readonly id: number
   readonly result?: unknown
   readonly error?: string
+  /** Of an event that is damaged. */
+  readonly damagedRow?: number
 }
 
 const sliceMs = 25
@@ -44,6 +49,8 @@ class IndexWorker {
           ? this.#store.count(selection)
           : this.#store.countMatches(selection, createNeedle(needle))
       }
+      case 'check':
+        return this.#store.areIndexesRight(request.group, request.ordinal, request.head)
       case 'index':
         for (const ordinal of request.ordinals) this.#pending.add(ordinal)
         this.#startCatchUp()
@@ -121,6 +128,7 @@ async function respond(request: TextRequest, isRetry: boolean): Promise<TextResp
     return { id, result: await indexWorker.handle(request) }
   } catch (error) {
     endIfUnusable(error)
+    if (error instanceof DamagedRowError) return { id, error: errorText(error), damagedRow: error.row }
     if (!isDamaged(error) || isRetry) return { id, error: errorText(error) }
     indexWorker.rebuild()
     return await respond(request, true)

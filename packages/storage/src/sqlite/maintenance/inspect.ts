@@ -3,6 +3,7 @@ import { messageTexts } from '@slipway/protocol/message-texts'
 import { encodeParts } from '../../text/needle.ts'
 import { bashMigrations } from '../bash-events/bash-events.ts'
 import { controlPlaneMigrations } from '../control-plane/schema.ts'
+import { compareSchema, schemaSql } from '../database/compare-schema.ts'
 import { Database, toBuffer } from '../database/database.ts'
 import { verifyMark } from '../database/high-water-mark.ts'
 import { logMigrations } from '../event-log/schema.ts'
@@ -28,7 +29,10 @@ export interface DatabaseReport {
 export function inspectDatabase(path: string, name: string, isThorough: boolean): DatabaseReport {
   using db = openFile(path, { readOnly: true })
   const [[schema] = [0]] = rowsOf<[number]>(db, 'PRAGMA user_version')
-  return { schema, current: migrations[name]?.length ?? schema, problems: checkFile(db, isThorough) }
+  const own = migrations[name] ?? []
+  const difference = compareSchema(rowsOf(db, schemaSql), own.slice(0, schema))
+  const problems = [...(difference === undefined ? [] : [difference]), ...checkFile(db, isThorough)]
+  return { schema, current: migrations[name]?.length ?? schema, problems }
 }
 
 /** What the log says that the high-water mark contradicts, as a text with the next step. */

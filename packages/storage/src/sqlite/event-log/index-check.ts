@@ -1,0 +1,117 @@
+import { LruMap } from '@slipway/shared/collections'
+import { positionsPerConversation } from '../../event-log/append-planner.ts'
+import { DamageError } from '../database/damage.ts'
+import type { Database } from '../database/database.ts'
+import type { LogHead } from './log-heads.ts'
+import { rowBase } from './schema.ts'
+
+/** The indexes of order, kind and source, or the index of ids. */
+export type IndexGroup = 'order' | 'ids'
+
+/** A prime, so that a changed bit changes every sum below; products of two residues are exact. */
+const prime = 67_108_859
+const mix = (terms: string) => `sum((${terms}) % ${prime} * ((${terms}) % ${prime}) % ${prime})`
+const rowTerm = `row % ${prime} * 8388593`
+const instantTerm = `${rowTerm} + instant % ${prime} * 6700417`
+const facetTerm = `${instantTerm} + facet % ${prime} * 7368787`
+const idTerm = `${rowTerm} + crc32_of(id) % ${prime} * 7368787`
+
+const rangeSql = 'NOT INDEXED WHERE row BETWEEN ?2 AND ?3'
+const indexSql = (index: string) => `INDEXED BY ${index} WHERE conversation = ?1 AND row BETWEEN ?2 AND ?3`
+
+/** Pairs of queries whose answers are the same: of the rows, and of an index of them. */
+const checks: Readonly<Record<IndexGroup, readonly (readonly [rows: string, index: string])[]>> = {
+  order: [
+    [
+      `SELECT count(*), ${mix(facetTerm)} FROM event ${rangeSql}`,
+      `SELECT count(*), ${mix(facetTerm)} FROM event ${indexSql('event_facet')}`,
+    ],
+    [
+      `SELECT count(*), ${mix(instantTerm)} FROM event ${rangeSql}`,
+      `SELECT count(*), ${mix(instantTerm)} FROM event ${indexSql('event_instant')}`,
+    ],
+    [
+      `SELECT count(*), ${mix(rowTerm)} FROM event ${rangeSql} AND facet & 1`,
+      `SELECT count(*), ${mix(rowTerm)} FROM event ${indexSql('event_message')} AND facet & 1`,
+    ],
+  ],
+  ids: [
+    [
+      `SELECT count(*), ${mix(idTerm)} FROM event ${rangeSql}`,
+      `SELECT count(*), ${mix(idTerm)} FROM event ${indexSql('event_id')}`,
+    ],
+  ],
+}
+
+/** Whether the indexes of a conversation have what its rows up to the head say, nothing less and nothing else. */
+export function areIndexesRight(db: Database, group: IndexGroup, ordinal: number, head: number): boolean {
+  const base = rowBase(ordinal)
+  return checks[group].every((pair) => {
+    const [rows, index] = pair.map((sql) => db.get<[number, number]>(sql, ordinal, base + 1, base + head))
+    return rows?.[0] === index?.[0] && rows?.[1] === index?.[1]
+  })
+}
+
+/** Conversations up to this length are checked at once, longer ones by a thread. */
+const maxEventsAtOnce = 2_000
+const maxRemembered = 100_000
+
+interface IndexGuardOptions {
+  readonly db: Database
+  /** `areIndexesRight` in another thread. */
+  checkElsewhere(group: IndexGroup, ordinal: number, head: number): Promise<boolean>
+  onDamage(error: DamageError): void
+}
+
+/**
+ * Compares the indexes of a conversation with its rows before they are first used: a changed bit in an index would
+ * hide events, or show events of another kind. What this process has written itself is not checked.
+ */
+export class IndexGuard {
+  readonly #options: IndexGuardOptions
+  readonly #checked = new LruMap<number, true | DamageError>({ max: maxRemembered })
+  readonly #running = new Map<number, Promise<void>>()
+
+  constructor(options: IndexGuardOptions) {
+    this.#options = options
+  }
+
+  /** All rows of the conversation are written by this process. */
+  trust(ordinal: number): void {
+    for (const group of ['order', 'ids'] as const) this.#checked.set(keyOf(group, ordinal), true)
+  }
+
+  /**
+   * Undefined when the indexes are known to be right; otherwise resolves after the check. Throws, or rejects
+   * with, a DamageError when they are wrong.
+   */
+  ensure(group: IndexGroup, { id, ordinal, head }: LogHead): Promise<void> | undefined {
+    const key = keyOf(group, ordinal)
+    const known = this.#checked.get(key)
+    if (known === true) return undefined
+    if (known !== undefined) throw this.#report(known)
+    const finish = (isRight: boolean) => {
+      const error = isRight ? true : new DamageError(id, undefined, 'does not match its events')
+      this.#checked.set(key, error)
+      if (error !== true) throw this.#report(error)
+    }
+    const { db, checkElsewhere } = this.#options
+    if (head <= maxEventsAtOnce) return void finish(areIndexesRight(db, group, ordinal, head))
+    const running =
+      this.#running.get(key) ??
+      checkElsewhere(group, ordinal, head)
+        .then(finish)
+        .finally(() => this.#running.delete(key))
+    this.#running.set(key, running)
+    return running
+  }
+
+  #report(error: DamageError): DamageError {
+    this.#options.onDamage(error)
+    return error
+  }
+}
+
+function keyOf(group: IndexGroup, ordinal: number): number {
+  return group === 'ids' ? ordinal : ordinal + positionsPerConversation
+}
