@@ -6,25 +6,29 @@ import type { Guarantee } from './guarantee.ts'
 /** Sockets of one round. */
 const socketsPerRound = 10
 
-/** Many idle sockets on one conversation; then one message. */
+/** Sockets of one conversation, below the default limit. */
+const socketsPerConversation = 1000
+
+/** Many idle sockets; then one message to each conversation. */
 export const idleSockets: Guarantee = {
   promise: 'Ten thousand idle sockets are held, and each of them receives the next event.',
   round: `opens ${socketsPerRound} sockets`,
   async run(rounds) {
     await using server = await OwnAgentServer.open()
-    const id = await server.api.import('')
     const before = await residentMegabytes(server.pid)
-    const url = `${server.url.replace(/^http/, 'ws')}/sockets/events/${id}`
+    const url = `${server.url.replace(/^http/, 'ws')}/sockets/events`
+    const ids: string[] = []
     const sockets: WebSocket[] = []
     let received = 0
     const count = rounds * socketsPerRound
     let onAll = () => {}
     const all = new Promise<void>((resolve) => (onAll = resolve))
     try {
-      for (let opened = 0; opened < count; opened += 100)
+      for (let opened = 0; opened < count; opened += 100) {
+        if (opened % socketsPerConversation === 0) ids.push(await server.api.import(''))
         await Promise.all(
           Array.from({ length: Math.min(100, count - opened) }, async () => {
-            const socket = new WebSocket(url, { perMessageDeflate: false })
+            const socket = new WebSocket(`${url}/${ids.at(-1)}`, { perMessageDeflate: false })
             sockets.push(socket)
             socket.on('message', (data) => {
               if (String(data).includes('To all of you') && ++received === count) onAll()
@@ -32,8 +36,10 @@ export const idleSockets: Guarantee = {
             await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
           }),
         )
+      }
       const after = await residentMegabytes(server.pid)
-      await server.api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'To all of you' })
+      for (const id of ids)
+        await server.api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'To all of you' })
       const limit = AbortSignal.timeout(120_000)
       await Promise.race([
         all,
