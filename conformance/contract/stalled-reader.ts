@@ -5,27 +5,39 @@ import { messageLine, toJsonLines } from '../support/agent-server-api.ts'
 import type { Guarantee } from './guarantee.ts'
 import { residentMegabytes } from './idle-sockets.ts'
 
-const eventBytes = 10_000_000
+const exportBytes = 50_000_000
+/** Length of the events of a conversation with few long ones, and of one with many short ones. */
+const eventBytes = [10_000_000, 10_000]
+/** What a reader that stands still may hold above the event that it reads. */
+const bytesAbove = 1024 ** 2
+/** What the server may hold besides: other requests, and memory that is not collected yet. */
+const slackBytes = 64 * 1024 ** 2
 
-/** Readers of a large export that stop reading. */
+/** Readers of large exports and streams that stop reading. */
 export const stalledReaders: Guarantee = {
-  promise: 'Readers that stand still hold little memory and delay no other request.',
-  round: 'a reader of an export of 50 MB that reads nothing',
+  promise:
+    'Readers that stand still hold at most 1 MiB each above the event that they read, and delay no other request.',
+  round: 'four readers of exports and streams of 50 MB, of long and of short events, that read nothing',
   share: 0.01,
   async run(rounds) {
     await using server = await OwnAgentServer.open()
-    const id = await server.api.import(
-      toJsonLines(
-        ...Array.from({ length: 5 }, (_, at) =>
-          messageLine(`e${at}`, '2026-01-01T00:00:00Z', 'x'.repeat(eventBytes)),
-        ),
-      ),
-    )
+    const ids: string[] = []
+    for (const bytes of eventBytes) {
+      const lines = Array.from({ length: exportBytes / bytes }, (_, at) =>
+        messageLine(`e${at}`, '2026-01-01T00:00:00Z', 'x'.repeat(bytes)),
+      )
+      ids.push(await server.api.import(toJsonLines(...lines)))
+    }
     const before = await residentMegabytes(server.pid)
     const readers: Socket[] = []
+    let allowedBytes = slackBytes
     try {
-      for (let n = 0; n < rounds; n++)
-        readers.push(await openStalledReader(server.url, `/api/conversations/${id}/export`))
+      for (let round = 0; round < rounds; round++)
+        for (const [at, id] of ids.entries())
+          for (const path of ['export', 'events/stream']) {
+            readers.push(await openStalledReader(server.url, `/api/conversations/${id}/${path}`))
+            allowedBytes += bytesAbove + (eventBytes[at] ?? 0)
+          }
       const other = await server.api.import('')
       for (let n = 0; n < 50; n++)
         expect(
@@ -33,10 +45,12 @@ export const stalledReaders: Guarantee = {
             .status,
         ).toBe(200)
       const after = await residentMegabytes(server.pid)
+      expect(after - before, `${readers.length} readers hold MB`).toBeLessThan(allowedBytes / 1024 ** 2)
       return {
-        readers: rounds,
+        readers: readers.length,
         'server MB before': before,
         'server MB with stalled readers': after,
+        'allowed MB above': Math.round(allowedBytes / 1024 ** 2),
         'messages refused': 0,
       }
     } finally {
