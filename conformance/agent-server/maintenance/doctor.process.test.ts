@@ -163,7 +163,9 @@ test('a damaged index of the log, a wrong text index and an unpublished import a
   const repaired = await doctor(server.data, ['--repair'])
   expect([repaired.code, repaired.repaired.join('\n')]).toEqual([
     0,
-    expect.stringMatching(/what was damaged is in .*text index/s),
+    expect.stringMatching(
+      /^the indexes and pages of log\.db were made again .*what was damaged is in .*text index/s,
+    ),
   ])
   expect(existsSync(join(server.data, 'index.db'))).toBe(false)
 
@@ -181,6 +183,27 @@ test('a damaged index of the log, a wrong text index and an unpublished import a
   await server.start()
   for (const [index, id] of ids.entries())
     expect((await server.api.export(id)).equals(exports[index] ?? Buffer.alloc(0))).toBe(true)
+})
+
+test('a changed schema is named, and not called repaired', async () => {
+  const { server } = await stoppedServer()
+  await using _ = server
+  await server.stop()
+  {
+    using db = new DatabaseSync(join(server.data, 'log.db'), { defensive: false })
+    db.exec(`PRAGMA writable_schema = ON;
+      UPDATE sqlite_schema SET name = 'event_fadet', sql = replace(sql, 'event_facet', 'event_fadet')
+      WHERE name = 'event_facet'`)
+  }
+  const problem = 'its index event_facet is missing'
+  const found = await doctor(server.data)
+  expect([found.code, found.findings]).toEqual([
+    1,
+    expect.arrayContaining([expect.objectContaining({ area: 'log.db', level: 'error', message: problem })]),
+  ])
+  const { code, repaired } = await doctor(server.data, ['--repair'])
+  expect([code, repaired.join()]).toEqual([1, expect.stringContaining(`cannot be repaired: ${problem}`)])
+  await expect(server.start()).rejects.toThrow(`log.db is damaged: ${problem}. Restore it from a backup`)
 })
 
 test('what is no data directory, and a newer one, is said with the next step', async () => {

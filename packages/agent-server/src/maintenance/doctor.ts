@@ -55,7 +55,9 @@ export async function repair(data: string): Promise<string[]> {
   const done: string[] = []
   const logPath = join(directory, logName)
   const aside = join(directory, 'damaged', new Date().toISOString().replaceAll(/[:.]/g, '-'))
-  const { damaged, extended, dropped, problems } = repairLog(logPath, aside)
+  const { damaged, extended, dropped, rebuilt, problems } = repairLog(logPath, aside)
+  if (rebuilt.length > 0 && problems.length === 0)
+    done.push(`the indexes and pages of ${logName} were made again from its tables: ${rebuilt.join('; ')}`)
   for (const problem of problems) done.push(`${logName} cannot be repaired: ${problem}. ${restoreAdvice}`)
   for (const { conversation, position, reason } of damaged)
     done.push(`event ${position} of conversation ${conversation} ${reason}: it was replaced`)

@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { serializeEvent } from '../../event-log/serialize-event.ts'
+import { compareSchema, schemaSql } from '../database/compare-schema.ts'
 import { eventChecksum } from '../event-log/checksum.ts'
+import { logMigrations } from '../event-log/schema.ts'
 import { openFile, rowsOf, syncFile } from './open-file.ts'
 import { dropUnpublished } from './unpublished.ts'
 import { checkFile, type DamagedEvent, maxFindings, surplusReason, verifyOpenLog } from './verify-log.ts'
@@ -16,6 +18,8 @@ export interface RepairResult {
   readonly extended: readonly string[]
   /** Events of unpublished imports and removed conversations that were dropped. */
   readonly dropped: number
+  /** What SQLite found wrong in the file before its indexes and pages were made again. */
+  readonly rebuilt: readonly string[]
   /** What could not be repaired. */
   readonly problems: readonly string[]
 }
@@ -35,9 +39,14 @@ const plausibleId = /^[\w.:-]{1,200}$/
  */
 export function repairLog(path: string, directory: string): RepairResult {
   using db = openFile(path, { readOnly: false })
-  if (checkFile(db, true).length > 0) rebuild(db, path, directory)
-  const problems = checkFile(db, true)
-  if (problems.length > 0) return { damaged: [], extended: [], dropped: 0, problems }
+  const [[version] = [0]] = rowsOf<[number]>(db, 'PRAGMA user_version')
+  const difference = compareSchema(rowsOf(db, schemaSql), logMigrations.slice(0, version))
+  if (difference !== undefined)
+    return { damaged: [], extended: [], dropped: 0, rebuilt: [], problems: [difference] }
+  const rebuilt = checkFile(db, true)
+  if (rebuilt.length > 0) rebuild(db, path, directory)
+  const problems = rebuilt.length > 0 ? checkFile(db, true) : []
+  if (problems.length > 0) return { damaged: [], extended: [], dropped: 0, rebuilt, problems }
   db.exec('BEGIN IMMEDIATE')
   const dropped = dropUnpublished(db)
   const surplus = verifyOpenLog(db).damaged.filter(isSurplus)
@@ -47,11 +56,11 @@ export function repairLog(path: string, directory: string): RepairResult {
   if (damaged.length >= maxFindings || damaged.some(isSurplus)) {
     db.exec('ROLLBACK')
     const problem = 'more events are damaged than can be set aside'
-    return { damaged: [], extended: [], dropped: 0, problems: [problem] }
+    return { damaged: [], extended: [], dropped: 0, rebuilt, problems: [problem] }
   }
   for (const event of damaged) replaceEvent(db, directory, event)
   db.exec('COMMIT; PRAGMA wal_checkpoint(TRUNCATE)')
-  return { damaged, extended, dropped, problems }
+  return { damaged, extended, dropped, rebuilt, problems }
 }
 
 function isSurplus({ reason }: DamagedEvent): boolean {
