@@ -102,6 +102,7 @@ export async function openStorage({
         db.reopen()
         mark.reopen(readLogIdentity(), db)
       })
+      indexes.forget()
       writer.reload()
       components.deliveries.reload()
       components.liveTails.notifyAll()

@@ -1,4 +1,3 @@
-import { LruMap } from '@slipway/shared/collections'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { DamageError } from '../database/damage.ts'
 import type { Database } from '../database/database.ts'
@@ -69,7 +68,7 @@ interface IndexGuardOptions {
  */
 export class IndexGuard {
   readonly #options: IndexGuardOptions
-  readonly #checked = new LruMap<number, true | DamageError>({ max: maxRemembered })
+  readonly #checked = new Map<number, true | DamageError>()
   readonly #running = new Map<number, Promise<void>>()
 
   constructor(options: IndexGuardOptions) {
@@ -78,7 +77,7 @@ export class IndexGuard {
 
   /** All rows of the conversation are written by this process. */
   trust(ordinal: number): void {
-    for (const group of ['order', 'ids'] as const) this.#checked.set(keyOf(group, ordinal), true)
+    for (const group of ['order', 'ids'] as const) this.#remember(keyOf(group, ordinal), true)
   }
 
   /**
@@ -92,7 +91,7 @@ export class IndexGuard {
     if (known !== undefined) throw this.#report(known)
     const finish = (isRight: boolean) => {
       const error = isRight ? true : new DamageError(id, undefined, 'does not match its events')
-      this.#checked.set(key, error)
+      this.#remember(key, error)
       if (error !== true) throw this.#report(error)
     }
     const { db, checkElsewhere } = this.#options
@@ -104,6 +103,16 @@ export class IndexGuard {
         .finally(() => this.#running.delete(key))
     this.#running.set(key, running)
     return running
+  }
+
+  /** Another file may be at the path of the log now. */
+  forget(): void {
+    this.#checked.clear()
+  }
+
+  #remember(key: number, result: true | DamageError): void {
+    if (this.#checked.size >= maxRemembered) this.#checked.clear()
+    this.#checked.set(key, result)
   }
 
   #report(error: DamageError): DamageError {
