@@ -59,6 +59,12 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   pg: ['storage/src/postgres/'],
   'node:worker_threads': ['shared/src/tool-files/', 'storage/src/sqlite/'],
   'node:child_process': ['agent/src/workspace/workspace.ts', 'sandbox-server/src/backends/process/'],
+  'node:worker_threads': ['storage/src/sqlite/'],
+  'node:child_process': [
+    'agent/src/workspace/workspace.ts',
+    'sandbox-server/src/backends/process/',
+    'cli/src/console/',
+  ],
   dockerode: ['sandbox-server/src/backends/docker/'],
   'client-zip': ['storage/src/conversations/zip.ts'],
   sharp: ['agent/src/images/fit-images.ts'],

@@ -1,6 +1,7 @@
 import { chmod, cp, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { dirname, join, posix } from 'node:path'
+import { buildConsole } from '../../packages/cli/src/console/console-build.ts'
 import { frontDoors, isReleased, listFiles, packageFolders, readPackage, root, writeJson } from './files.ts'
 
 const bin = 'packages/cli/src/main.js'
@@ -11,7 +12,10 @@ const bin = 'packages/cli/src/main.js'
  * they read. Libraries stay dependencies, with the ranges of our packages.
  */
 export async function createCommandPackage(directory: string, version: string): Promise<void> {
-  for (const folder of packageFolders) await copyPackage(directory, folder)
+  for (const folder of packageFolders) {
+    if (folder !== 'packages/console') await copyPackage(directory, folder)
+    else await buildConsole(join(root, folder), join(directory, folder, 'dist'))
+  }
   await writeJson(join(directory, 'package.json'), {
     name: 'slipway',
     version,

@@ -1,7 +1,17 @@
 import { once } from 'node:events'
 import { resolve } from 'node:path'
-import { createApp, createLogger, isLoopback, listen, openTelemetry } from '@slipway/http'
+import {
+  ConsoleSite,
+  ConsoleTokens,
+  consoleHandlers,
+  createApp,
+  createLogger,
+  isLoopback,
+  listen,
+  openTelemetry,
+} from '@slipway/http'
 import { agentServerOpenApi, agentServerRoutes, type LogFunction } from '@slipway/protocol'
+import { definedMembers } from '@slipway/shared/json'
 import { hideFromDebuggers } from '@slipway/shared/process'
 import { Cipher, openServerStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
@@ -12,6 +22,7 @@ import { initHandlers } from './handlers/server/init.ts'
 import { DeferredInit } from './init/deferred-init.ts'
 import { WorkMetrics } from './metrics/work-metrics.ts'
 import { Activity } from './server/activity.ts'
+import { ConsoleSessions } from './server/console-sessions.ts'
 import { collectGarbage, relaxHeapGrowth, shrinkHeapWhenIdle } from './server/heap.ts'
 import { lazyHandlers, lazySocketRoute } from './server/lazy-handlers.ts'
 import { startToolUser } from './server/tool-user.ts'
@@ -27,6 +38,8 @@ export interface ServeOptions {
   readonly data: string
   /** Directory of a web client that is served at `/`; `SLIPWAY_WEB` unless passed. */
   readonly web?: string | undefined
+  /** Directory of the built console, or a promise of it, which is served at `/` unless there is a web client. */
+  readonly console?: string | Promise<string | undefined> | undefined
   /** Makes no session key, like `SLIPWAY_NO_KEY`: without configured keys every local user may call. */
   readonly noKey?: boolean | undefined
   /** The environment: settings named `SLIPWAY_*`. */
@@ -34,9 +47,10 @@ export interface ServeOptions {
   /** Aborting it stops the server gracefully. */
   readonly signal: AbortSignal
   /**
-   * `sessionKey` is the one of the data directory; undefined where keys are configured, or none is needed.
+   * `sessionKey` is the one of the data directory; undefined where keys are configured, or none is needed. `consoleUrl`
+   * is the address of the console, with a token that signs in once where a key is needed; undefined without a console.
    */
-  ready?(url: string, sessionKey?: StoredSessionKey): void
+  ready?(url: string, sessionKey?: StoredSessionKey, consoleUrl?: string): void
 }
 
 /** Runs the server. Resolves after a graceful stop; rejects when it cannot start. */
@@ -52,6 +66,10 @@ export async function serve(options: ServeOptions): Promise<void> {
   const isKeyNeeded = () => deferredInit.keys?.length !== 0
   const webClient =
     webDirectory === undefined ? undefined : await openWebClient(resolve(webDirectory), isKeyNeeded)
+  const consoleSite =
+    options.console === undefined || webClient !== undefined || !settings.hasConsole
+      ? undefined
+      : new ConsoleSite(options.console)
   await using storage = await openServerStorage({
     ...{ directory, log, limits: settings.storageLimits },
     database: settings.databaseUrl && {
@@ -86,13 +104,18 @@ export async function serve(options: ServeOptions): Promise<void> {
     () => workMetrics.all,
     () => (deferredInit.state === 'ready' ? deferredInit.services.metrics : []),
   )
+  const tokens = new ConsoleTokens()
+  const consoleSessions = await ConsoleSessions.open(directory, () => deferredInit.keys)
   const ownHandlers = {
+    ...consoleHandlers({
+      ...{ server: 'agent', version: ownPackage.version, accounts: consoleSessions, tokens },
+    }),
     ...healthHandlers({
       version: ownPackage.version,
       getLastActivityMs: () => activity.lastMs,
       getInitState: () => deferredInit.state,
       checkStorage: () => storage.health.check(),
-      webClient,
+      webClient: webClient ?? consoleSite,
     }),
     ...initHandlers({ deferredInit, isDeferred: config.isDeferred, key: config.initKey }),
   }
@@ -107,10 +130,11 @@ export async function serve(options: ServeOptions): Promise<void> {
         lazySocketRoute('/sockets/events/{conversation_id}', () => deferredInit.services.sockets.events),
         lazySocketRoute('/sockets/bash-events', () => deferredInit.services.sockets.bash),
       ],
-      ...(webClient === undefined ? {} : { site: webClient.site }),
+      ...definedMembers({ site: webClient?.site ?? consoleSite }),
       log,
       ...telemetry,
       keys: () => deferredInit.keys,
+      isSessionKey: (key) => consoleSessions.isSessionKey(key),
       pageCredential: (url, header, peer) =>
         deferredInit.state === 'ready' ? deferredInit.services.pass(url, header, peer) : undefined,
       ...(config.isDeferred ? { checkReady: (path: string) => deferredInit.assertReady(path) } : {}),
@@ -128,7 +152,9 @@ export async function serve(options: ServeOptions): Promise<void> {
   ownPort = socket === undefined ? Number(new URL(listening.url).port) : undefined
   log('debug', 'listening', { url: listening.url })
   await hideFromDebuggers()
-  options.ready?.(listening.url, storedKey)
+  const [key] = deferredInit.keys ?? []
+  const link = key === undefined ? '' : `#token=${tokens.create(key.reveal()).token}`
+  options.ready?.(listening.url, storedKey, consoleSite && `${listening.url}/${link}`)
   using _ = config.isDeferred ? undefined : shrinkHeapWhenIdle()
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()

@@ -75,7 +75,7 @@ async function importSample(...flags: string[]): Promise<string> {
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-cli-test-'))
   const serve = ['serve', '--port', '0', '--data', 'data', '--json', '--no-key']
-  server = spawnCli(serve, { SLIPWAY_LOG_LEVEL: 'error' })
+  server = spawnCli(serve, { SLIPWAY_LOG_LEVEL: 'error', SLIPWAY_CONSOLE: 'false' })
   const [line] = await firstLines(server, 1)
   url = JSON.parse(line ?? '').url
 })
@@ -273,7 +273,15 @@ test('conversations are listed as a table and as JSON', async () => {
 })
 
 test('the server prints where it and its key are, and nothing else as JSON, and stops at Ctrl-C', async () => {
-  const child = spawnCli(['serve', '--json', '--port', '0', '--data', join(directory, 'other')])
+  const child = spawnCli([
+    'serve',
+    '--json',
+    '--no-console',
+    '--port',
+    '0',
+    '--data',
+    join(directory, 'other'),
+  ])
   const end = exitCode(child)
   const printed = text(must(child.stdout, 'stdout').on('data', stopOnce))
   function stopOnce() {

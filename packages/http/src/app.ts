@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type LogFunction, Problem, type Route, type RouteTable } from '@slipway/protocol'
 import { LruMap } from '@slipway/shared/collections'
 import { Guard, type GuardOptions } from './auth/guard.ts'
+import { acceptConsoleSession } from './console/console-credential.ts'
 import { BasePath } from './core/base-path.ts'
 import { ClientDisconnected, hasUnreadBody, readBody } from './core/body.ts'
 import type { Handlers, Reply, SocketRoute } from './core/handler.ts'
@@ -114,6 +115,7 @@ export class App {
       request: (raw, res) => this.#serve(raw, res),
       upgrade: (raw, net, head) => {
         this.#basePath.rewrite?.(raw)
+        acceptConsoleSession(raw, true)
         if (!this.#proxy.upgrade(raw, net, head)) this.#sockets.upgrade(raw, net, head)
       },
     })
@@ -230,6 +232,7 @@ export class App {
 
   #serve(raw: IncomingMessage, res: ServerResponse): void {
     this.#basePath.rewrite?.(raw)
+    acceptConsoleSession(raw, false)
     if (this.#lifecycle.isStopping) res.setHeader('connection', 'close')
     const { method = '', url = '' } = raw
     const recent = method === 'GET' ? this.#recentRequests.get(url) : undefined

@@ -1,6 +1,15 @@
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
-import { createApp, createLogger, listen, openTelemetry, tracedFetch } from '@slipway/http'
+import {
+  ConsoleSite,
+  ConsoleTokens,
+  consoleHandlers,
+  createApp,
+  createLogger,
+  listen,
+  openTelemetry,
+  tracedFetch,
+} from '@slipway/http'
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
 import { hideFromDebuggers } from '@slipway/shared/process'
@@ -13,6 +22,7 @@ import { Quota } from './accounts/quota.ts'
 import { StorageQuota } from './accounts/storage-quota.ts'
 import { bootstrapKey } from './auth/api-keys.ts'
 import { Authenticator, auditCaller } from './auth/authenticator.ts'
+import { consoleAccounts } from './auth/console-accounts.ts'
 import type { Backend } from './backends/backend.ts'
 import { type Config, readConfig } from './config/config.ts'
 import { AgentCalls } from './conversations/agent-calls.ts'
@@ -53,13 +63,19 @@ export interface ServeOptions {
   readonly agent: { readonly command: readonly string[]; readonly readable: readonly string[] }
   /** Create another API key of the administrator. */
   readonly isKeyWanted: boolean
+  /** Directory of the built console, or a promise of it, which is served at `/`. */
+  readonly console?: string | Promise<string | undefined> | undefined
   /** Abort it to stop gracefully. Sandboxes stay as they are. */
   readonly signal: AbortSignal
   /** Called before and after each step of the life of a sandbox; for tests. */
   readonly onStep?: (name: string) => void
-  /** Called once the server answers. `key` is a new API key, available only here. */
+  /**
+   * Called once the server answers. `key` is a new API key, available only here; `consoleUrl` is the address of the
+   * console, with a token that signs in once where there is such a key.
+   */
   ready?(about: {
     readonly url: string
+    readonly consoleUrl: string | undefined
     readonly key: string | undefined
     readonly notes: readonly string[]
   }): void
@@ -183,10 +199,21 @@ export async function serve(options: ServeOptions): Promise<void> {
     }),
     ...settingsHandlers({ accounts, users: controlPlane.users, sandboxes }),
   }
+  const tokens = new ConsoleTokens()
+  const basePath = config.publicUrl === undefined ? '/' : new URL(config.publicUrl).pathname
+  const publicHandlers = {
+    ...handlers,
+    ...consoleHandlers({
+      ...{ server: 'sandbox', version: ownPackage.version, tokens, basePath },
+      accounts: consoleAccounts({ users: controlPlane.users, authenticator, now }),
+    }),
+  }
+  const site =
+    options.console === undefined || !config.hasConsole ? undefined : new ConsoleSite(options.console)
   const identify = authenticator.authenticate.bind(authenticator)
   const authenticateCaller = authenticator.authenticateCaller.bind(authenticator)
-  const basePath = config.publicUrl === undefined ? '/' : new URL(config.publicUrl).pathname
-  const httpApp = createApp(sandboxServerRoutes, handlers, {
+  const httpApp = createApp(sandboxServerRoutes, publicHandlers, {
+    ...(site === undefined ? {} : { site }),
     openapi: sandboxServerOpenApi,
     openDocs: true,
     proxyRoutes: [sandboxProxyRoute({ sandboxes, authenticateCaller })],
@@ -230,8 +257,11 @@ export async function serve(options: ServeOptions): Promise<void> {
   await sandboxes.startReconciling()
   log('debug', 'listening', { url: listening.url })
   void hideFromDebuggers()
+  const url = config.publicUrl ?? listening.url
+  const link = key === undefined ? '' : `#token=${tokens.create(key).token}`
   options.ready?.({
-    url: config.publicUrl ?? listening.url,
+    url,
+    consoleUrl: site && `${url}/${link}`,
     key,
     notes: [...(await isolationNotes(backends)), ...unlimitedNotes(config.specs, config.maxDiskBytes)],
   })

@@ -57,6 +57,7 @@ export const environmentSchema = z.object({
   SLIPWAY_DATABASE_URL: databaseUrl,
   SLIPWAY_DATABASE_DIRECT_URL: databaseUrl,
   SLIPWAY_WEB: z.string().min(1).optional(),
+  SLIPWAY_CONSOLE: z.stringbool().default(true),
   ...telemetrySettings,
 })
 
@@ -125,6 +126,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Wire version of the events of new conversations. */
     wire: values.SLIPWAY_WIRE,
     webDirectory: values.SLIPWAY_WEB,
+    /** The console is served at `/`, where there is one. */
+    hasConsole: values.SLIPWAY_CONSOLE,
     /** Where conversations are stored instead of the data directory. */
     databaseUrl: databaseUrls[0],
     /** The way to the database past a pooler. */

@@ -148,7 +148,11 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-cli-test-'))
   baseUrl = await provider.listen()
   const serve = ['serve', '--port', '0', '--data', 'data', '--json', '--no-key']
-  server = spawnCli(serve, { SLIPWAY_LOG_LEVEL: 'error', SLIPWAY_CHECKPOINTS: 'true' })
+  server = spawnCli(serve, {
+    SLIPWAY_LOG_LEVEL: 'error',
+    SLIPWAY_CONSOLE: 'false',
+    SLIPWAY_CHECKPOINTS: 'true',
+  })
   for await (const chunk of must(server.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
     url = JSON.parse(String(chunk)).url
     break

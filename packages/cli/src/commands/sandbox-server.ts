@@ -1,7 +1,9 @@
 import { basename, dirname, resolve } from 'node:path'
-import { serveSandboxes } from '@slipway/sandbox-server'
+import { type ServeOptions, serveSandboxes } from '@slipway/sandbox-server'
+import { startConsole } from '../console/console-start.ts'
+import { openBrowser } from '../console/open-browser.ts'
 import type { Config } from '../context/config.ts'
-import { paint } from '../output/terminal.ts'
+import { paint, printNote } from '../output/terminal.ts'
 
 /** Starts the sandbox server; resolves when the signal has stopped it. */
 export async function sandboxServerCommand(options: {
@@ -9,18 +11,29 @@ export async function sandboxServerCommand(options: {
   readonly port: number
   readonly data: string
   readonly isKeyWanted: boolean
+  /** Serves the console at `/`. */
+  readonly hasConsole: boolean
+  /** Opens it in a browser. */
+  readonly isOpened: boolean
   readonly env: Config['env']
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
-  const { isJson, ...server } = options
-  const ready = ({ url, key, notes }: { url: string; key: string | undefined; notes: readonly string[] }) => {
+  const { isJson, hasConsole, isOpened, ...server } = options
+  const console = hasConsole ? startConsole({ isJson, signal: options.signal }) : undefined
+  const ready: ServeOptions['ready'] = ({ url, key, consoleUrl, notes }) => {
+    if (consoleUrl !== undefined) console?.begin()
+    if (consoleUrl !== undefined && isOpened)
+      void openBrowser(consoleUrl, options.data).then((isStarted) => {
+        if (!isStarted) printNote('No browser could be started: open the address yourself.')
+      })
     if (isJson) {
       process.stdout.write(`${JSON.stringify({ url, ...(key === undefined ? {} : { key }) })}\n`)
       return
     }
     const lines = [
       `Slipway's sandbox server is ready: ${paint('bold', url)}`,
+      ...(consoleUrl === undefined ? [] : [`  console   ${process.stdout.isTTY ? consoleUrl : `${url}/`}`]),
       `  API page  ${url}/docs`,
       `  data in   ${resolve(options.data)}`,
       ...(key === undefined ? [] : [`  API key   ${paint('bold', key)}  (shown this once: keep it)`]),
@@ -29,7 +42,7 @@ export async function sandboxServerCommand(options: {
     ]
     process.stdout.write(`${lines.join('\n')}\n`)
   }
-  await serveSandboxes({ ...server, agent: agentServerCommand(), ready })
+  await serveSandboxes({ ...server, console: console?.directory, agent: agentServerCommand(), ready })
 }
 
 /** The agent server that sandboxes run: this very program, and what it has to read. */

@@ -1,8 +1,10 @@
 import { resolve } from 'node:path'
 import { type ServeOptions, serve } from '@slipway/agent-server'
 import { takeEnvironment } from '@slipway/shared/process'
+import { startConsole } from '../console/console-start.ts'
+import { openBrowser } from '../console/open-browser.ts'
 import type { Config } from '../context/config.ts'
-import { paint } from '../output/terminal.ts'
+import { paint, printNote } from '../output/terminal.ts'
 
 /** Starts the agent server; resolves when the signal has stopped it. */
 export async function serveCommand(options: {
@@ -14,18 +16,31 @@ export async function serveCommand(options: {
   /** URL of a PostgreSQL database. */
   readonly database?: string
   readonly noKey: boolean
+  /** Serves the console at `/`. */
+  readonly hasConsole: boolean
+  /** Opens it in a browser. */
+  readonly isOpened: boolean
   /** Of this process: the secrets of the server are taken from it. */
   readonly env: Config['env']
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
-  const { isJson, database, ...server } = options
+  const { isJson, database, hasConsole, isOpened, ...server } = options
   const env = {
     ...takeEnvironment(options.env),
     ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }),
   }
   const hasWeb = (options.web ?? options.env.SLIPWAY_WEB) !== undefined
-  const ready: ServeOptions['ready'] = (url, sessionKey) => {
+  const console =
+    hasConsole && !hasWeb && options.socket === undefined
+      ? startConsole({ isJson, signal: options.signal })
+      : undefined
+  const ready: ServeOptions['ready'] = (url, sessionKey, consoleUrl) => {
+    if (consoleUrl !== undefined) console?.begin()
+    if (consoleUrl !== undefined && isOpened)
+      void openBrowser(consoleUrl, options.data).then((isStarted) => {
+        if (!isStarted) printNote('No browser could be started: slipway open prints a link.')
+      })
     if (isJson) {
       const key = sessionKey === undefined ? {} : { session_key_file: sessionKey.path }
       process.stdout.write(`${JSON.stringify({ url, ...key })}\n`)
@@ -35,6 +50,7 @@ export async function serveCommand(options: {
     const isShown = sessionKey?.isNew === true && process.stdout.isTTY
     const lines = [
       `Slipway is ready: ${paint('bold', url)}`,
+      ...(consoleUrl === undefined ? [] : [`  console   ${process.stdout.isTTY ? consoleUrl : `${url}/`}`]),
       ...(hasWeb && options.socket === undefined ? [`  web       ${url}/`] : []),
       ...(options.socket === undefined ? [`  API page  ${url}/docs`] : []),
       `  logs in   ${env.SLIPWAY_DATABASE_URL ? 'the database' : resolve(options.data)}`,
@@ -44,5 +60,5 @@ export async function serveCommand(options: {
     ]
     process.stdout.write(`${lines.join('\n')}\n`)
   }
-  await serve({ ...server, env, ready })
+  await serve({ ...server, console: console?.directory, env, ready })
 }

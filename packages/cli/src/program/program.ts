@@ -64,6 +64,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
   addLogCommands(slipway, context)
   addReadCommands(slipway, context)
   addPruneCommand(slipway, context)
+  addOpenCommand(slipway, context)
   for (const command of slipway.commands.slice(otherCommands)) {
     command
       .option(
@@ -94,10 +95,13 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     .option('--web <directory>', 'serve an unpacked web client (or SLIPWAY_WEB)')
     .option('--database <url>', 'store conversations in PostgreSQL (or SLIPWAY_DATABASE_URL)')
     .option('--no-key', 'require no session key: every user and program of this machine may use the server')
-    .action(async ({ key, ...options }: ServeFlags) => {
+    .option('--no-console', 'serve no console (or SLIPWAY_CONSOLE=false)')
+    .option('--open', 'open the console in a browser', false)
+    .action(async ({ key, console: hasConsole, open: isOpened, ...options }: ServeFlags) => {
       const { serveCommand } = await import('../commands/serve.ts')
       const { json } = slipway.opts<{ json: boolean }>()
-      await serveCommand({ ...options, noKey: !key, env: config.env, isJson: json, signal })
+      const server = { ...options, noKey: !key, hasConsole, isOpened }
+      await serveCommand({ ...server, env: config.env, isJson: json, signal })
     })
   slipway
     .command('accept-log')
@@ -123,6 +127,19 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     })
 }
 
+function addOpenCommand(slipway: Command, context: () => CommandContext): void {
+  slipway
+    .command('open')
+    .description('open the console of a running server; the link signs in once')
+    .option('--no-browser', 'only print the link')
+    .action(async ({ browser, data }: { browser: boolean; data: string }) => {
+      const { openCommand } = await import('../console/open-command.ts')
+      const { client, isJson, signal } = context()
+      const createToken = () => client.call('createConsoleToken', { signal })
+      await openCommand({ url: client.url, createToken, isJson }, { data, isOpened: browser })
+    })
+}
+
 interface ServeFlags {
   readonly host: string
   readonly port: number
@@ -131,6 +148,8 @@ interface ServeFlags {
   readonly web?: string
   readonly database?: string
   readonly key: boolean
+  readonly console: boolean
+  readonly open: boolean
 }
 
 interface ImportOptions {

@@ -33,8 +33,17 @@ export function addSandboxServerCommands(
     outcome.code = typeof code === 'number' ? code : 0
   }
   addServerCommand(slipway, config, signal)
-  addSandboxCommands(slipway, run)
+  addSandboxCommands(slipway, run, config)
   addAppCommands(slipway, run)
+}
+
+interface SandboxServerFlags {
+  readonly host: string
+  readonly port: number
+  readonly data: string
+  readonly newKey: boolean
+  readonly console: boolean
+  readonly open: boolean
 }
 
 function addServerCommand(slipway: Command, config: Config, signal: AbortSignal): void {
@@ -45,11 +54,14 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
     .option('--port <port>', 'port to listen on; 0 is any free one', integerFlag(0, 65_535), 3000)
     .option('--data <directory>', 'data directory', '.slipway-sandboxes')
     .option('--new-key', 'create and print another API key of the administrator', false)
-    .action(async (options: { host: string; port: number; data: string; newKey: boolean }) => {
+    .option('--no-console', 'serve no console (or SLIPWAY_CONSOLE=false)')
+    .option('--open', 'open the console in a browser', false)
+    .action(async (options: SandboxServerFlags) => {
       const { sandboxServerCommand } = await import('../commands/sandbox-server.ts')
-      const { newKey: isKeyWanted, ...server } = options
+      const { newKey: isKeyWanted, console: hasConsole, open: isOpened, ...flags } = options
+      const server = { ...flags, isKeyWanted, hasConsole, isOpened }
       const { json: isJson } = slipway.opts<{ json: boolean }>()
-      await sandboxServerCommand({ ...server, isKeyWanted, env: config.env, isJson, signal })
+      await sandboxServerCommand({ ...server, env: config.env, isJson, signal })
     })
   slipway
     .command('demo-sandbox')
@@ -61,7 +73,7 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
     })
 }
 
-function addSandboxCommands(slipway: Command, run: RunWithClient): void {
+function addSandboxCommands(slipway: Command, run: RunWithClient, config: Config): void {
   slipway
     .command('sandboxes')
     .description('list sandboxes, newest first')
@@ -70,6 +82,18 @@ function addSandboxCommands(slipway: Command, run: RunWithClient): void {
     .action(async (options: { limit: string; all: boolean }) => {
       const { sandboxesCommand } = await import('../commands/sandboxes.ts')
       await run((context) => sandboxesCommand(context, options))
+    })
+  slipway
+    .command('open-sandboxes')
+    .description('open the console of a running sandbox server; the link signs in once')
+    .option('--data <directory>', 'where the browser finds the link', config.dataDirectory)
+    .option('--no-browser', 'only print the link')
+    .action(async ({ browser, data }: { browser: boolean; data: string }) => {
+      const { openCommand } = await import('../console/open-command.ts')
+      await run(({ client, isJson, signal }) => {
+        const createToken = () => client.call('createConsoleToken', { signal })
+        return openCommand({ url: client.url, createToken, isJson }, { data, isOpened: browser })
+      })
     })
   const sandbox = slipway.command('sandbox').description('start, pause, resume and delete sandboxes')
   sandbox

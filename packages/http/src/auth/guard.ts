@@ -9,6 +9,8 @@ export interface GuardOptions {
    * same array while they are unchanged, undefined while they are unknown (then no key is valid).
    */
   readonly keys?: readonly Secret[] | (() => readonly Secret[] | undefined)
+  /** Whether a key is one of the server's own sessions, besides `keys`. */
+  isSessionKey?(key: string): boolean
   /**
    * Called first for every request and upgrade except preflights, with the path (without base path and
    * query). Throws a Problem to refuse, `unavailable` while the server is not ready for this path.
@@ -154,12 +156,13 @@ export class Guard {
     return isWeb || (origin === 'null' && /^(script|style|font)$/.test(String(headers['sec-fetch-dest'])))
   }
 
-  /** Compares with all keys in constant time. */
+  /** A key, compared with all in constant time, or the key of a session. */
   isValidKey(candidate: string | string[] | undefined): boolean {
     if (typeof candidate !== 'string') return false
     const candidateDigest = digest(candidate)
     const digests = this.#digests(this.#keys() ?? noKeys)
-    return digests.reduce((isMatch, key) => timingSafeEqual(key, candidateDigest) || isMatch, false)
+    const isKey = digests.reduce((isMatch, key) => timingSafeEqual(key, candidateDigest) || isMatch, false)
+    return isKey || this.#options.isSessionKey?.(candidate) === true
   }
 
   /** Whether a page of this origin may call: one of the server that was requested, or one of the list. */

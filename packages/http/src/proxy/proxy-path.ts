@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { Problem } from '@slipway/protocol'
 import { decodePercent } from '@slipway/shared/url'
 import { isSameOrigin } from '../auth/guard.ts'
+import { withoutConsoleSession } from '../console/console-credential.ts'
 import { getHeader } from '../core/incoming-request.ts'
 import { unixSocketPath } from '../core/unix-socket.ts'
 
@@ -119,7 +120,7 @@ export async function buildForwardedRequest(
   const address = new URL(url)
   const target = parseTarget(address)
   const headers: IncomingHttpHeaders = {
-    ...endToEndHeaders(raw.headers),
+    ...withoutConsoleSession(endToEndHeaders(raw.headers)),
     ...forwardedHeaders(raw, base + prefix),
     ...(isUpgrade ? { connection: 'Upgrade', upgrade: 'websocket' } : {}),
     host: target.socketPath === undefined ? address.host : 'localhost',

@@ -11,14 +11,15 @@ import { fileReply } from './file-reply.ts'
 type Header = (name: string) => string | undefined
 
 export interface SiteOptions {
-  /** Returns HTML for the start of the page's `<head>`; called for each request. */
-  readonly head?: () => string
+  /** Returns HTML for the start of the page's `<head>`, by the path of the request; called for each request. */
+  readonly head?: (path: string) => string
+  /** Of the page and its files; unless given, only pages of this server may embed them. */
+  readonly contentSecurityPolicy?: string
 }
 
-/** Only pages of this server may embed the page, and it sends no referrer to other origins. */
+/** The page sends no referrer to other origins. */
 const pageHeaders = {
   'cache-control': 'no-cache',
-  'content-security-policy': "frame-ancestors 'self'",
   'referrer-policy': 'same-origin',
   'x-content-type-options': 'nosniff',
 }
@@ -33,11 +34,13 @@ const yearSeconds = 31_536_000
  */
 export class Site {
   readonly #root: string
-  readonly #head: () => string
+  readonly #head: (path: string) => string
+  readonly #policy: string
 
-  private constructor(root: string, { head = () => '' }: SiteOptions) {
+  private constructor(root: string, { head, contentSecurityPolicy }: SiteOptions) {
     this.#root = root
-    this.#head = head
+    this.#head = head ?? (() => '')
+    this.#policy = contentSecurityPolicy ?? "frame-ancestors 'self'"
   }
 
   /**
@@ -61,17 +64,22 @@ export class Site {
     const isHidden = path === undefined || /\/\.(?!well-known\/)/.test(path)
     const isIndex = path === '/' || path === '/index.html'
     const reply = isHidden || isIndex ? undefined : await this.#file(path, header)
-    return reply ?? (isIndex || acceptsHtml(header) ? await this.page(header) : undefined)
+    return reply ?? (isIndex || acceptsHtml(header) ? await this.page(header, path) : undefined)
   }
 
   /** The application's page. */
-  async page(header: Header): Promise<Reply> {
+  async page(header: Header, path = '/'): Promise<Reply> {
     const html = await readFile(join(this.#root, 'index.html'), 'utf8').catch(() => {
       throw new Problem('not_found', 'The page is gone')
     })
-    const bytes = Buffer.from(insertHead(html, this.#head()))
+    const bytes = Buffer.from(insertHead(html, this.#head(path)))
     const etag = `"${hash('sha256', bytes).slice(0, 32)}"`
-    const headers = { ...pageHeaders, etag, vary: 'Origin, Accept' }
+    const headers = {
+      ...pageHeaders,
+      'content-security-policy': this.#policy,
+      etag,
+      vary: 'Origin, Accept',
+    }
     const isKnown = header('if-none-match')?.replace(/^W\//, '') === etag
     if (isKnown) return { status: 304, bytes: Buffer.alloc(0), headers }
     return { bytes, contentType: 'text/html; charset=utf-8', headers }
@@ -84,7 +92,8 @@ export class Site {
     const isImmutable = /^\/assets\/.*[-.](?=[\w-]*\d|[\w-]+[A-Z])[\w-]{8,}\.\w+$/.test(path)
     const headers = {
       'cache-control': isImmutable ? `public, max-age=${yearSeconds}, immutable` : 'no-cache',
-      'content-security-policy': "frame-ancestors 'self'",
+      'content-security-policy': this.#policy,
+      'x-content-type-options': 'nosniff',
       vary: 'Origin, Accept-Encoding',
     }
     for (const [encoding, ending] of encodings) {

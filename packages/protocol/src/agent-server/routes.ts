@@ -1,3 +1,4 @@
+import { consoleRoutes } from '../console/console-routes.ts'
 import type { RouteTable } from '../core/route.ts'
 import { subAgentRoutes } from './agents/sub-agent-routes.ts'
 import { toolRoutes } from './agents/tool-routes.ts'
@@ -50,4 +51,5 @@ export const agentServerRoutes = {
   ...repositoryConsentRoutes,
   ...checkpointRoutes,
   ...runtimeRoutes,
+  ...consoleRoutes,
 } satisfies RouteTable

@@ -1,3 +1,4 @@
+import { consoleRoutes } from '../console/console-routes.ts'
 import type { RouteTable } from '../core/route.ts'
 import { accountRoutes } from './account-routes.ts'
 import { appConversationRoutes } from './app-conversation-routes.ts'
@@ -10,4 +11,5 @@ export const sandboxServerRoutes = {
   ...appConversationRoutes,
   ...webhookRoutes,
   ...accountRoutes,
+  ...consoleRoutes,
 } satisfies RouteTable

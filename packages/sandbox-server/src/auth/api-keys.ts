@@ -26,7 +26,10 @@ export async function issueApiKey(
   now: Instant,
   creator = server,
 ): Promise<{ readonly key: string; readonly row: ApiKeyRow }> {
-  if ((await users.listKeys(user)).length >= maxKeysPerUser) {
+  if (request.name === consoleKeyName)
+    throw new Problem('bad_request', `${consoleKeyName} is a reserved name`)
+  const keys = (await users.listKeys(user)).filter(({ name }) => name !== consoleKeyName)
+  if (keys.length >= maxKeysPerUser) {
     throw new Problem('conflict', `There are ${maxKeysPerUser} keys already; revoke some first`)
   }
   const { org_id, not_before, expires_at } = request
@@ -49,6 +52,37 @@ export async function issueApiKey(
   }
   await users.addKey(row)
   return { key, row }
+}
+
+/** The name of keys of console sessions in the list of keys. */
+export const consoleKeyName = 'console session'
+const maxSessionsPerUser = 50
+
+/** Stores the hash of the key of a console session, with the rights of the caller; of many the oldest is removed. */
+export async function issueSessionKey(
+  users: UserRows,
+  { owner, boundOrg, scopes, keyId }: Caller,
+  { key, expiresAt, now }: { readonly key: string; readonly expiresAt: Instant; readonly now: Instant },
+): Promise<void> {
+  if (owner === null) throw new Problem('forbidden', 'This key has no user')
+  const sessions = (await users.listKeys(owner)).filter(({ name }) => name === consoleKeyName)
+  const ended = sessions.filter(
+    ({ expires_at }, index) => index >= maxSessionsPerUser - 1 || (expires_at !== null && expires_at <= now),
+  )
+  for (const { id } of ended) await users.removeKey(owner, id)
+  await users.addKey({
+    id: randomUUID(),
+    hash: hashKey(key),
+    user: owner,
+    org: boundOrg,
+    name: consoleKeyName,
+    scopes,
+    not_before: null,
+    expires_at: expiresAt,
+    created_at: now,
+    used_at: null,
+    created_by: keyId,
+  })
 }
 
 /** Creates the first user if missing. Returns a new key of theirs on request, or when there is none. */

@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import type { AuditCaller } from '@slipway/http'
+import { type AuditCaller, isConsoleKey } from '@slipway/http'
 import { type Instant, Problem, type Route, type Scope } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import type { ApiKeyRow, SandboxRow, UserRows } from '@slipway/storage/control-plane'
@@ -46,7 +46,10 @@ interface AuthenticatorDeps {
   readonly now: () => Instant
 }
 
-/** Headers in the order of the wire (4.1). No cookies: a browser sends them from pages of agents too. */
+/**
+ * Headers in the order of the wire (4.1). No cookies: a browser sends them from pages of agents too. A page of the
+ * console has a proof besides, and `http` makes both a header.
+ */
 export class Authenticator {
   readonly #deps: AuthenticatorDeps
   readonly #configured: readonly Buffer[]
@@ -86,8 +89,14 @@ export class Authenticator {
     if (row !== undefined && now() - (row.used_at ?? 0) > touchIntervalMicros)
       await users.markKeyUsed(row.id, now())
     const scopes = row === undefined ? allScopes : allScopes.filter((scope) => row.scopes.includes(scope))
-    const { id: keyId = null, expires_at: expiresAt = null } = row ?? {}
+    // What a console session makes belongs to the key that it was made with, and outlives the session.
+    const { id: keyId = null, expires_at: expiresAt = null } =
+      (row !== undefined && isConsoleKey(key) ? await this.#findCreator(row) : row) ?? {}
     return { owner: user.id, org, scopes, keyId, expiresAt, boundOrg, isAdmin: user.is_admin }
+  }
+
+  async #findCreator({ user, created_by }: ApiKeyRow): Promise<ApiKeyRow | undefined> {
+    return (await this.#deps.users.listKeys(user)).find(({ id }) => id === created_by)
   }
 
   /** Wire 4.4: the key's organisation, then the header's, then the user's. */

@@ -58,6 +58,7 @@ export const environmentSchema = z.object({
   SLIPWAY_MAX_CONVERSATIONS_PER_USER: numberSetting(0, 1_000_000_000, 0),
   SLIPWAY_MAX_STORED_MB_PER_USER: numberSetting(0, 1_073_741_824, 0),
   SLIPWAY_MAX_PROFILES_PER_USER: numberSetting(1, 100_000, 50),
+  SLIPWAY_CONSOLE: z.stringbool().default(true),
   LLM_MODEL: z.string().optional(),
   LLM_API_KEY: z.string().optional(),
   LLM_BASE_URL: z.string().optional(),
@@ -123,6 +124,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     maxConversations: values.SLIPWAY_MAX_CONVERSATIONS_PER_USER,
     maxStoredMb: values.SLIPWAY_MAX_STORED_MB_PER_USER,
     maxProfiles: values.SLIPWAY_MAX_PROFILES_PER_USER,
+    /** The console is served at `/`, where there is one. */
+    hasConsole: values.SLIPWAY_CONSOLE,
     model: defaultModel(values),
     telemetry: parseTelemetry(values),
   }

@@ -1,7 +1,6 @@
 import { availableToolNames } from '@slipway/agent'
-import type { Handlers } from '@slipway/http'
+import type { Handlers, Reply } from '@slipway/http'
 import type { agentServerRoutes, InitState, Problem } from '@slipway/protocol'
-import type { WebClient } from '../../server/web-client.ts'
 
 /** The version of the contract that clients look for in `/server_info` (not our own). */
 const contractVersion = '1.44.0'
@@ -18,8 +17,10 @@ export function healthHandlers(options: {
   readonly getInitState: () => InitState
   /** Why nothing can be written at the moment. */
   readonly checkStorage: () => Promise<Problem | undefined>
-  /** Page of the web client, for requests of HTML at `/`. */
-  readonly webClient?: Pick<WebClient, 'root'> | undefined
+  /** Page of the console or web client, for requests of HTML at `/`. */
+  readonly webClient?:
+    | { root(header: (name: string) => string | undefined): Promise<Reply | undefined> | undefined }
+    | undefined
 }) {
   const startedAt = Date.now()
   const okReply = { bytes: Buffer.from('{"status":"ok"}') }
@@ -56,7 +57,7 @@ export function healthHandlers(options: {
       return { status: 503, json: { status: 'unavailable', message: problem.message } }
     },
     serverInfo: serverInfoReply,
-    root: ({ header }) => options.webClient?.root(header) ?? serverInfoReply(),
+    root: async ({ header }) => (await options.webClient?.root(header)) ?? (await serverInfoReply()),
   } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }
 

@@ -1,0 +1,113 @@
+import { type ConsoleSession, consoleProofHeader, type consoleRoutes, Problem } from '@slipway/protocol'
+import type { Handlers, Request } from '../core/handler.ts'
+import { consoleCookieName, createConsoleCredential, isConsoleKey } from './console-credential.ts'
+import type { ConsoleTokens } from './console-tokens.ts'
+
+const sessionSeconds = 86_400
+
+/** What a key, or the key of a session, may do. */
+export type ConsoleUser = Pick<ConsoleSession, 'user_id' | 'org_id' | 'scopes' | 'is_admin'> & {
+  readonly expiresAtMs: number | null
+}
+
+/** The keys and sessions of a server. */
+export interface ConsoleAccounts {
+  /** False where calls need no key. */
+  readonly isKeyRequired: boolean
+  /** Undefined for an invalid key. */
+  findUser(key: string): Promise<ConsoleUser | undefined>
+  /** Makes another key valid, with the rights of the first, until it is removed or the first is not valid any more. */
+  addSession(key: string, sessionKey: string, expiresAtMs: number): Promise<void>
+  /** False when there is no such session. */
+  removeSession(sessionKey: string): Promise<boolean>
+}
+
+/** Signing in and out, of both servers. */
+export function consoleHandlers(options: {
+  readonly server: ConsoleSession['server']
+  readonly version: string
+  readonly accounts: ConsoleAccounts
+  readonly tokens: ConsoleTokens
+  /** The path below which browsers see the server, `/` or `/slipway`. */
+  readonly basePath?: string
+}) {
+  const { server, version, accounts, tokens, basePath = '/' } = options
+  const cookiePath = `${basePath.replace(/\/+$/, '')}/`
+
+  const describe = (user: ConsoleUser | undefined): ConsoleSession => ({
+    server,
+    version,
+    auth_required: accounts.isKeyRequired,
+    signed_in: user !== undefined,
+    expires_at: user?.expiresAtMs == null ? null : new Date(user.expiresAtMs).toISOString(),
+    user_id: user?.user_id ?? null,
+    org_id: user?.org_id ?? null,
+    scopes: user?.scopes ?? [],
+    is_admin: user?.is_admin ?? false,
+  })
+  const cookieHeader = (name: string, value: string, seconds: number, header: Request<never>['header']) => {
+    const secure = /^https:/i.test(header('origin') ?? '') ? '; Secure' : ''
+    return `${name}=${value}; Path=${cookiePath}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
+  }
+
+  return {
+    async getConsoleSession({ header }) {
+      const key = header('x-session-api-key')
+      return {
+        json: describe(key === undefined ? undefined : await accounts.findUser(key)),
+        headers: noStore,
+      }
+    },
+    async startConsoleSession({ body, header }) {
+      assertOwnPage(header)
+      tokens.assertMayTry()
+      const offered = body.token === undefined ? body.key : tokens.take(body.token)
+      const user = offered === undefined ? undefined : await accounts.findUser(offered)
+      // A session makes no other by itself, or it would never end; its tokens do, for another browser.
+      const isSessionKey = body.token === undefined && isConsoleKey(offered ?? '')
+      if (offered === undefined || user === undefined || isSessionKey) {
+        tokens.countFailure()
+        throw new Problem(
+          'unauthorized',
+          body.token === undefined ? 'Wrong key' : 'The link is used or too old',
+        )
+      }
+      const { cookieName, cookie, proof, key } = createConsoleCredential()
+      const expiresAtMs = Math.min(
+        Date.now() + sessionSeconds * 1000,
+        user.expiresAtMs ?? Number.POSITIVE_INFINITY,
+      )
+      await accounts.addSession(offered, key, expiresAtMs)
+      const seconds = Math.max(0, Math.floor((expiresAtMs - Date.now()) / 1000))
+      return {
+        json: { ...describe({ ...user, expiresAtMs }), proof },
+        headers: { ...noStore, 'set-cookie': cookieHeader(cookieName, cookie, seconds, header) },
+      }
+    },
+    async endConsoleSession({ header }) {
+      const key = header('x-session-api-key')
+      const proof = header(consoleProofHeader) ?? ''
+      if (key === undefined || !isConsoleKey(key) || !(await accounts.removeSession(key)))
+        throw new Problem('unauthorized', 'No session: send its cookie and X-Console-Proof')
+      const name = consoleCookieName(proof)
+      const removal = name === undefined ? {} : { 'set-cookie': cookieHeader(name, '', 0, header) }
+      return { json: { success: true }, headers: { ...noStore, ...removal } }
+    },
+    async createConsoleToken({ header }) {
+      const key = header('x-session-api-key') ?? /^Bearer +(\S+) *$/i.exec(header('authorization') ?? '')?.[1]
+      if (key === undefined || (await accounts.findUser(key)) === undefined)
+        throw new Problem('conflict', 'This server is open without a key: its address is enough')
+      const { token, expiresAtMs } = tokens.create(key)
+      const expires_at = new Date(expiresAtMs).toISOString()
+      return { status: 201, json: { token, expires_at }, headers: noStore }
+    },
+  } satisfies Handlers<typeof consoleRoutes>
+}
+
+const noStore = { 'cache-control': 'no-store' }
+
+/** Signing another page's user in as oneself would show that user's input to others. */
+function assertOwnPage(header: (name: string) => string | undefined): void {
+  if (/^(cross|same)-site$/.test(header('sec-fetch-site') ?? ''))
+    throw new Problem('forbidden', 'Pages of other origins may not sign in')
+}

@@ -1,0 +1,53 @@
+import { hash, randomBytes } from 'node:crypto'
+import { Problem } from '@slipway/protocol'
+import { Secret } from '@slipway/shared/redaction'
+
+const lifetimeMs = 600_000
+const maxTokens = 100
+const maxFailures = 10
+const failureWindowMs = 60_000
+
+/** One-time tokens for signing in, in memory only, and the limit of wrong ones. */
+export class ConsoleTokens {
+  /** By digest, so that a look-up tells nothing about other tokens. */
+  readonly #tokens = new Map<string, { readonly key: Secret; readonly expiresAtMs: number }>()
+  readonly #now: () => number
+  #failures: number[] = []
+
+  constructor(now: () => number = Date.now) {
+    this.#now = now
+  }
+
+  /** A token that signs in once, with the rights of the key; of many the oldest is forgotten. */
+  create(key: string): { readonly token: string; readonly expiresAtMs: number } {
+    const token = randomBytes(24).toString('base64url')
+    const expiresAtMs = this.#now() + lifetimeMs
+    const [oldest] = this.#tokens.keys()
+    if (this.#tokens.size >= maxTokens && oldest !== undefined) this.#tokens.delete(oldest)
+    this.#tokens.set(hash('sha256', token), { key: new Secret(key), expiresAtMs })
+    return { token, expiresAtMs }
+  }
+
+  /** The key of a token, which is used up; undefined for any other text. */
+  take(token: string): string | undefined {
+    const digest = hash('sha256', token)
+    const entry = this.#tokens.get(digest)
+    this.#tokens.delete(digest)
+    return entry !== undefined && this.#now() < entry.expiresAtMs ? entry.key.reveal() : undefined
+  }
+
+  /** Throws a Problem `too_many` after ten failures in a minute, whoever caused them. */
+  assertMayTry(): void {
+    const now = this.#now()
+    this.#failures = this.#failures.filter((at) => now - at < failureWindowMs)
+    const [first] = this.#failures
+    if (this.#failures.length < maxFailures || first === undefined) return
+    const problem = new Problem('too_many', 'Too many wrong keys; wait a minute')
+    problem.retryAfterSeconds = Math.ceil((first + failureWindowMs - now) / 1000)
+    throw problem
+  }
+
+  countFailure(): void {
+    this.#failures.push(this.#now())
+  }
+}
