@@ -21,6 +21,7 @@ import { conversationCommandHandlers } from './handlers/conversations/commands.t
 import { conversationHandlers } from './handlers/conversations/conversations.ts'
 import { eventHandlers } from './handlers/conversations/events.ts'
 import { gatewayHandlers } from './handlers/conversations/gateway.ts'
+import { timelineHandlers } from './handlers/conversations/timeline.ts'
 import { subAgentHandlers } from './handlers/extensions/sub-agents.ts'
 import { agentProfileHandlers } from './handlers/profiles/agent-profiles.ts'
 import { llmCatalogueHandlers } from './handlers/profiles/llm-catalogue.ts'
@@ -212,6 +213,7 @@ export async function openServices(options: ServicesOptions) {
     ...llmCatalogueHandlers(),
     ...mcpHandlers({ cipher, environment }),
     ...subAgentHandlers({ homeDirectory: environment.HOME, log }),
+    ...timelineHandlers({ storage }),
     ...checkpointHandlers({ registry }),
     ...repositoryConsentHandlers({ consents: repositoryConsents, registry }),
     ...editorHandlers(),

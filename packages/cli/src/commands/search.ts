@@ -1,8 +1,9 @@
-import type { CallInput } from '@slipway/client'
+import type { CallInput, CallOutput } from '@slipway/client'
 import type { CommandContext } from '../context/command-context.ts'
 import { summarizeEvent } from '../output/event-line.ts'
 import { listPages } from '../output/list-pages.ts'
-import { eventColumns, eventWidths, print, table } from '../output/terminal.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
+import { eventColumns, eventWidths, paint, print, printNote, table } from '../output/terminal.ts'
 
 export type SearchQuery = NonNullable<CallInput<'searchEvents'>['query']>
 
@@ -34,4 +35,38 @@ export async function searchCommand(
 export function eventTable(items: readonly string[], hasHead: boolean): string {
   const rows = items.map((item) => eventColumns(summarizeEvent(JSON.parse(item))))
   return table(rows, eventWidths(), hasHead ? ['TIME', 'KIND', 'SOURCE', 'SUMMARY'] : undefined)
+}
+
+/** Prints conversations whose messages contain a text, as they are found, until the limit or Ctrl-C. */
+export async function searchTextsCommand(
+  { client, isJson, signal }: CommandContext,
+  query: { readonly body: string; readonly status?: string; readonly tag?: string[] },
+  { limit }: { readonly limit: number },
+): Promise<void> {
+  let found = 0
+  let page_id: string | undefined
+  do {
+    const search = { ...query, limit: String(Math.min(100, limit - found)), page_id }
+    const page = await client.call('searchConversationTexts', { query: search, signal })
+    for (const item of page.items) {
+      if (isJson) await print(`${JSON.stringify(item)}\n`)
+      else await print(hitLines(item))
+    }
+    found += page.items.length
+    page_id = page.next_page_id ?? undefined
+  } while (page_id !== undefined && found < limit)
+  if (page_id !== undefined) printNote('There may be more: --limit')
+  else if (found === 0 && !isJson) printNote('No message contains this.')
+}
+
+type TextHits = CallOutput<'searchConversationTexts'>['items'][number]
+
+function hitLines({ conversation_id, title, hits }: TextHits): string {
+  const lines = hits.map(({ position, text, match: [from = 0, to = 0] }) => {
+    const [before, hit, after] = [text.slice(0, from), text.slice(from, to), text.slice(to)].map((part) =>
+      sanitizeLine(part),
+    )
+    return `  ${position}  ${before}${paint('bold', hit ?? '')}${after}`
+  })
+  return [`${conversation_id}  ${sanitizeLine(title ?? '')}`, ...lines, ''].join('\n')
 }

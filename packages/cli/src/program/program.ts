@@ -203,6 +203,12 @@ interface SearchOptions {
   readonly count: boolean
 }
 
+interface GrepOptions {
+  readonly status?: string
+  readonly tag?: Record<string, string>
+  readonly limit: number
+}
+
 function addReadCommands(slipway: Command, context: () => CommandContext): void {
   slipway
     .command('search')
@@ -228,6 +234,18 @@ function addReadCommands(slipway: Command, context: () => CommandContext): void 
         sort_order: desc ? ('TIMESTAMP_DESC' as const) : undefined,
       }
       await searchCommand(context(), id, query, { all, count })
+    })
+  slipway
+    .command('grep')
+    .description('find a text in the messages of all conversations')
+    .argument('<text>', 'the text, in any case')
+    .option('--status <status>', 'only conversations with this status, for example idle')
+    .option('--tag <key=value>', 'only conversations with this tag; may be repeated', tagFlag)
+    .option('--limit <number>', 'most conversations', integerFlag(1, 100_000), 20)
+    .action(async (body: string, { limit, tag = {}, ...query }: GrepOptions) => {
+      const { searchTextsCommand } = await import('../commands/search.ts')
+      const tags = Object.entries(tag).map(([name, value]) => `${name}:${value}`)
+      await searchTextsCommand(context(), { ...query, body, tag: tags }, { limit })
     })
   slipway
     .command('tail')

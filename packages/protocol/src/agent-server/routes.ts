@@ -7,6 +7,7 @@ import { checkpointRoutes } from './conversations/checkpoint-routes.ts'
 import { eventRoutes } from './conversations/event-routes.ts'
 import { conversationRoutes } from './conversations/routes.ts'
 import { runtimeRoutes } from './conversations/runtime-routes.ts'
+import { timelineRoutes } from './conversations/timeline-routes.ts'
 import { editorRoutes } from './editor/routes.ts'
 import { fileRoutes } from './files/routes.ts'
 import { gatewayRoutes } from './gateway/routes.ts'
@@ -52,4 +53,5 @@ export const agentServerRoutes = {
   ...checkpointRoutes,
   ...runtimeRoutes,
   ...consoleRoutes,
+  ...timelineRoutes,
 } satisfies RouteTable

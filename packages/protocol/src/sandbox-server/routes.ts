@@ -3,6 +3,7 @@ import type { RouteTable } from '../core/route.ts'
 import { accountRoutes } from './account-routes.ts'
 import { appConversationRoutes } from './app-conversation-routes.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
+import { appTimelineRoutes } from './timeline-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
 
 /** Every operation of the sandbox server. */
@@ -12,4 +13,5 @@ export const sandboxServerRoutes = {
   ...webhookRoutes,
   ...accountRoutes,
   ...consoleRoutes,
+  ...appTimelineRoutes,
 } satisfies RouteTable

@@ -64,8 +64,13 @@ export class Conversations {
     return rows.map((row) => (includes(row) ? row : undefined))
   }
 
+  /** The rows of a page, without the state of their sandboxes. */
+  async list(scope: Scope, query: AppConversationQuery): Promise<RowPage<AppConversationRow>> {
+    return await this.#deps.controlPlane.conversations.search(scope, query)
+  }
+
   async search(scope: Scope, query: AppConversationQuery): Promise<RowPage<AppConversation>> {
-    const { items, next_page_id } = await this.#deps.controlPlane.conversations.search(scope, query)
+    const { items, next_page_id } = await this.list(scope, query)
     return { items: await this.toInfos(items), next_page_id }
   }
 

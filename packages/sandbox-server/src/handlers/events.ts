@@ -7,7 +7,10 @@ import {
   exportEvents,
   gzipStream,
   pageBytes,
+  readRange,
   type Storage,
+  searchTexts,
+  Timelines,
 } from '@slipway/storage'
 import type { AppConversationRow } from '@slipway/storage/control-plane'
 import { getCaller } from '../auth/authenticator.ts'
@@ -28,11 +31,12 @@ type Filters = EventFilter & {
 
 /** Stored events, also without a sandbox. Conversations of others are empty (wire 1.4). */
 export function eventHandlers(deps: {
-  readonly conversations: Pick<Conversations, 'findOwned'>
+  readonly conversations: Pick<Conversations, 'findOwned' | 'list'>
   readonly storage: Pick<Storage, 'log' | 'conversations'>
 }) {
   const { storage, conversations } = deps
   const { log } = storage
+  const timelines = new Timelines(log)
 
   /** The result of `read`, or `fallback` for a conversation that is foreign, empty or just deleted. */
   async function readOwned<T>(
@@ -77,6 +81,31 @@ export function eventHandlers(deps: {
       const ids = request.query.id
       const none = ids.map(() => undefined)
       return { bytes: eventListBytes(await readOwned(request, none, ({ id }) => log.get(id, ids))) }
+    },
+    async readHomeEventRange(request): Promise<Reply> {
+      const { query } = request
+      const none = async () =>
+        await readRange(log, { id: '', head: 0 }, { first: query.first, limit: query.limit })
+      const bytes = await readOwned(request, undefined, (record) => readRange(log, record, query))
+      return { bytes: bytes ?? (await none()) }
+    },
+    async homeEventsOverview(request): Promise<Reply> {
+      const { buckets } = request.query
+      const none = { head: 0, covered: 0, bucket_size: 1, buckets: [] }
+      return { json: await readOwned(request, none, (record) => timelines.overview(record, buckets)) }
+    },
+    async findHomeEvents(request): Promise<Reply> {
+      const none: Awaited<ReturnType<typeof timelines.find>> = { positions: [], next_from: null }
+      return { json: await readOwned(request, none, (record) => timelines.find(record, request.query)) }
+    },
+    async searchAppConversationTexts(request): Promise<Reply> {
+      const caller = getCaller(request)
+      const { body, timestamp__gte, timestamp__lt, page_id, limit, ...filter } = request.query
+      const list = (page: { readonly page_id: string | undefined; readonly limit: number }) =>
+        conversations.list(caller, { ...filter, ...page })
+      const found = await searchTexts(log, list, { body, timestamp__gte, timestamp__lt, page_id, limit })
+      const items = found.items.map((item) => ({ ...item, conversation_id: toHexId(item.conversation_id) }))
+      return { json: { ...found, items } }
     },
     async exportHomeEvents(request): Promise<Reply> {
       const { meta, gzip } = request.query

@@ -32,6 +32,11 @@ export function eventListBytes(events: readonly (PagedEvent | undefined)[]): Buf
   return spliceEvents('[', events, ']')
 }
 
+/** EventRange as JSON: events of consecutive positions. */
+export function rangeBytes(first: number, head: number, events: readonly PagedEvent[]): Buffer {
+  return spliceEvents(`{"first":${first},"head":${head},"items":[`, events, ']}')
+}
+
 /** The events, separated by commas, between two ASCII texts. Copies once. */
 function spliceEvents(open: string, events: readonly (PagedEvent | undefined)[], close: string): Buffer {
   let sizeBytes = open.length + close.length + Math.max(0, events.length - 1)
