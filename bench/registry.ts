@@ -1,5 +1,6 @@
 import { agentCost } from './benchmarks/agent-cost.ts'
 import { append } from './benchmarks/append.ts'
+import { consoleApi } from './benchmarks/console-api.ts'
 import { crowd } from './benchmarks/crowd.ts'
 import { depth } from './benchmarks/depth.ts'
 import { exports } from './benchmarks/exports.ts'
@@ -22,6 +23,7 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   'http-core': { run: httpCore },
   pages: { run: pages },
   depth: { run: depth },
+  'console-api': { run: consoleApi },
   append: { run: append },
   postgres,
   'fan-out': { run: fanOut },

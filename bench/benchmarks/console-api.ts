@@ -1,0 +1,78 @@
+import {
+  type BenchContext,
+  conversationId,
+  getJson,
+  importLog,
+  startAgentServer,
+  withStorage,
+} from '../support/fixtures.ts'
+import { generateLog, needles } from '../support/generate-log.ts'
+import { atMost, information, median, percentile, type ResultRow } from '../support/result-table.ts'
+import { SeededRandom } from '../support/seeded-random.ts'
+
+const events = `/api/conversations/${conversationId}/events`
+const goalMs = 100
+
+/**
+ * What a page asks of a conversation of 1,000,000 events, one request at a time: p95 is at most 100 ms for each,
+ * also while the log is read for the first time, which takes many such requests.
+ */
+export async function consoleApi(bench: BenchContext): Promise<ResultRow[]> {
+  const count = bench.isQuick ? 20_000 : 1_000_000
+  const samples = bench.isQuick ? 20 : 300
+  const data = await bench.directory()
+  await withStorage(
+    data,
+    async (storage) => void (await importLog(storage, generateLog({ count, words: 60 }))),
+  )
+  await using server = await startAgentServer(bench, data)
+  const random = new SeededRandom(3)
+  const time = async (path: string) => {
+    const startedAt = performance.now()
+    await getJson(server, path)
+    return performance.now() - startedAt
+  }
+  const position = () => 1 + Math.floor(random.next() * count)
+  const rows: ResultRow[] = []
+
+  const filling: number[] = []
+  const startedAt = performance.now()
+  for (let covered = 0; covered < count; ) {
+    const askedAt = performance.now()
+    ;({ covered } = await getJson<{ covered: number }>(server, `${events}/overview?buckets=200`))
+    filling.push(performance.now() - askedAt)
+  }
+  rows.push(
+    atMost(`${count} events: overview while it is counted, p95`, 'ms', percentile(filling, 95), goalMs),
+  )
+  rows.push(
+    information(`${count} events: overview counted at all`, 's', (performance.now() - startedAt) / 1000),
+  )
+
+  const requests: readonly (readonly [string, () => string])[] = [
+    ['overview', () => `${events}/overview?buckets=200`],
+    ['range at a position', () => `${events}/range?first=${position()}&limit=100`],
+    ['next of a kind', () => `${events}/find?from=${position()}&kind=ObservationEvent&limit=10`],
+    ['previous failure', () => `${events}/find?from=${position()}&direction=previous&failed=true&limit=10`],
+    ['tool that is nowhere', () => `${events}/find?tool=nowhere`],
+    [
+      'next hit of a rare text',
+      () => `${events}/find?from=${position()}&body=${encodeURIComponent(needles.rare)}`,
+    ],
+    [
+      'next hit of a common text',
+      () => `${events}/find?from=${position()}&body=${encodeURIComponent(needles.common)}`,
+    ],
+    [
+      'text of all conversations',
+      () => `/api/conversations/search_text?body=${encodeURIComponent(needles.rare)}`,
+    ],
+  ]
+  for (const [name, path] of requests) {
+    const times: number[] = []
+    for (let i = 0; i < samples; i++) times.push(await time(path()))
+    rows.push(information(`${name}: p50`, 'ms', median(times)))
+    rows.push(atMost(`${name}: p95`, 'ms', percentile(times, 95), goalMs))
+  }
+  return rows
+}
