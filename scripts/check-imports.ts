@@ -149,7 +149,7 @@ export function readSources(): Source[] {
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
   )
   return paths
-    .filter((path) => /\.[jt]s$/.test(path) && !path.includes('node_modules'))
+    .filter((path) => /\.[jt]sx?$/.test(path) && !/\/(?:node_modules|dist)\//.test(path))
     .map((path) => {
       const text = readFileSync(join(root, path), 'utf8')
       return { file: path.replace(/^packages\//, ''), text, imports: parseImports(text) }

@@ -24,10 +24,10 @@ export class Client extends RouteCaller<typeof agentServerRoutes> {
   /**
    * Imports events, one JSON object a line. All of them are stored or none. `unknown: 'keep'` also takes
    * kinds and members of other versions. A `CallError` with issues names the line in `loc`: `["body", line,
-   * ...place]`.
+   * ...place]`. Browsers send a Blob; they stream request bodies over HTTP/2 alone.
    */
   async importEvents(
-    stream: ReadableStream<Uint8Array>,
+    stream: ReadableStream<Uint8Array> | Blob,
     options: { readonly unknown?: 'keep' | undefined; readonly signal?: AbortSignal | undefined } = {},
   ): Promise<CallOutput<'importConversation'>> {
     const route: Route = agentServerRoutes.importConversation

@@ -1,0 +1,112 @@
+import type { CallOutput } from '@slipway/client'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useEffect, useState } from 'react'
+import type { WireEvent } from '../api/log.ts'
+import { agentServer } from '../api/session.ts'
+import { eventTime, recordOf, textOf } from '../log/event-facts.ts'
+import { formatDuration } from '../ui/format.ts'
+import { Icon } from '../ui/icon.tsx'
+import { CallBody } from './call-body.tsx'
+
+/**
+ * What waits for an answer, with its risk and how long there is to answer. The buttons stay in reach whatever
+ * the length of the command.
+ */
+export function ConfirmationBar({
+  id,
+  info,
+}: {
+  readonly id: string
+  readonly info: CallOutput<'getConversation'> | undefined
+}) {
+  const isWaiting = info?.execution_status === 'waiting_for_confirmation'
+  const pending = useQuery({
+    queryKey: ['conversation', id, 'pending', info?.updated_at],
+    enabled: isWaiting,
+    queryFn: ({ signal }) => readPending(id, signal),
+  })
+  const [reason, setReason] = useState('')
+  const cache = useQueryClient()
+  const answer = useMutation({
+    mutationFn: (accept: boolean) =>
+      agentServer.call('respondToConfirmation', {
+        params: { conversation_id: id },
+        body: { accept, ...(accept || reason.trim() === '' ? {} : { reason }) },
+      }),
+    onSuccess: () => setReason(''),
+    onSettled: () => cache.invalidateQueries({ queryKey: ['conversation', id] }),
+  })
+  if (!isWaiting || info === undefined) return null
+  const actions = pending.data ?? []
+  const seconds = recordOf(info.confirmation_policy).deadline_seconds
+  const first = actions[0]
+  return (
+    <section className="confirmation" aria-label="Waits for your answer">
+      <h2>
+        <Icon name="warn" /> The agent asks before it acts
+        {typeof seconds === 'number' && first !== undefined && (
+          <Deadline until={eventTime(first) + seconds * 1_000} />
+        )}
+      </h2>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scroller must be reachable by keyboard */}
+      <section className="confirmation-calls" tabIndex={0} aria-label="Calls that wait">
+        {actions.map((event) => {
+          const risk = textOf(event.security_risk) ?? 'UNKNOWN'
+          return (
+            <div key={String(event.id)} className="confirmation-call">
+              <p>
+                <strong>{String(event.tool_name)}</strong>{' '}
+                <span className={`risk ${risk.toLowerCase()}`}>
+                  {risk === 'UNKNOWN' ? 'risk unknown' : `${risk.toLowerCase()} risk`}
+                </span>
+              </p>
+              <CallBody event={event} hasResult={false} />
+            </div>
+          )
+        })}
+      </section>
+      <input
+        aria-label="Reason for a rejection"
+        placeholder="Reason, if you reject (the agent reads it)"
+        value={reason}
+        onChange={(event) => setReason(event.target.value)}
+      />
+      <div className="confirmation-buttons">
+        <button type="button" onClick={() => answer.mutate(false)} disabled={answer.isPending}>
+          <Icon name="close" /> Reject
+        </button>
+        <button
+          type="button"
+          className="primary"
+          onClick={() => answer.mutate(true)}
+          disabled={answer.isPending}
+        >
+          <Icon name="check" /> Approve
+        </button>
+      </div>
+    </section>
+  )
+}
+
+function Deadline({ until }: { readonly until: number }) {
+  const [now, setNow] = useState(Date.now())
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1_000)
+    return () => clearInterval(timer)
+  }, [])
+  return <span className="deadline">rejected by itself in {formatDuration(Math.max(0, until - now))}</span>
+}
+
+/** The calls at the end of the log that have no result. */
+async function readPending(id: string, signal: AbortSignal): Promise<WireEvent[]> {
+  const page = await agentServer.call('searchEvents', {
+    params: { conversation_id: id },
+    query: { sort_order: 'TIMESTAMP_DESC', limit: '100' },
+    signal,
+  })
+  const events = page.items as unknown as WireEvent[]
+  const answered = new Set(
+    events.filter(({ kind }) => kind !== 'ActionEvent').map((event) => event.tool_call_id),
+  )
+  return events.filter((event) => event.kind === 'ActionEvent' && !answered.has(event.tool_call_id)).reverse()
+}

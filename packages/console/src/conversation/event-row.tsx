@@ -1,0 +1,146 @@
+import { memo } from 'react'
+import type { LogEvent } from '../api/log.ts'
+import { contentImages, contentText, kindName, recordOf, textOf } from '../log/event-facts.ts'
+import { formatNumber } from '../ui/format.ts'
+import { LongText } from '../ui/long-text.tsx'
+import { Picture } from '../ui/picture.tsx'
+import { RichText } from '../ui/rich-text.tsx'
+import { Members } from './call-body.tsx'
+import { Fold } from './fold.tsx'
+import { ResultBody } from './result-body.tsx'
+import { EntryHead } from './step-row.tsx'
+
+/** One event that is no tool call. */
+export const EventRow = memo(function EventRow(props: {
+  readonly item: LogEvent
+  readonly isExpanded: boolean
+}) {
+  const { item, isExpanded } = props
+  const { event } = item
+  switch (event.kind) {
+    case 'MessageEvent':
+      return <MessageRow item={item} isExpanded={isExpanded} />
+    case 'SystemPromptEvent': {
+      const tools = Array.isArray(event.tools) ? event.tools.length : 0
+      const text = contentText([event.system_prompt, event.dynamic_context])
+      return (
+        <Fold
+          className="fold"
+          isOpen={isExpanded}
+          summary={<Line item={item} text={`${formatNumber(text.length)} characters, ${tools} tools`} />}
+        >
+          <LongText text={text} render={(part) => <div className="plain">{part}</div>} />
+        </Fold>
+      )
+    }
+    case 'Condensation':
+    case 'CondensationSummaryEvent': {
+      const forgotten = Array.isArray(event.forgotten_event_ids) ? event.forgotten_event_ids.length : 0
+      const summary = textOf(event.summary) ?? ''
+      return (
+        <Fold
+          className="fold condensation"
+          isOpen={isExpanded}
+          summary={
+            <Line
+              item={item}
+              text={`The model no longer sees ${formatNumber(forgotten)} events${summary === '' ? '' : ', and sees a summary instead'}`}
+            />
+          }
+        >
+          {summary === '' ? <p className="quiet">Without a summary.</p> : <RichText text={summary} />}
+        </Fold>
+      )
+    }
+    case 'ConversationErrorEvent':
+      return (
+        <div className="call failed solid">
+          <EntryHead item={item} icon="warn" label="Error">
+            <span className="mono">{textOf(event.code)?.slice(0, 200)}</span>
+          </EntryHead>
+          <LongText
+            text={textOf(event.detail) ?? ''}
+            render={(part) => <div className="plain">{part}</div>}
+          />
+        </div>
+      )
+    case 'ObservationEvent':
+    case 'AgentErrorEvent':
+    case 'UserRejectObservation':
+      return (
+        <Fold
+          className="fold"
+          isOpen={isExpanded}
+          summary={<Line item={item} text={String(event.tool_name ?? '')} />}
+        >
+          <ResultBody event={event} />
+        </Fold>
+      )
+    case 'ConversationStateUpdateEvent': {
+      const key = textOf(event.key) ?? ''
+      const isBranch = key === 'leaf_event_id'
+      const value = typeof event.value === 'string' ? event.value : JSON.stringify(event.value)
+      const text = isBranch
+        ? 'The log goes on from an earlier event; what lies between is another branch'
+        : `${key} ${(value ?? '').slice(0, 120)}`
+      return (
+        <Fold
+          className={isBranch ? 'fold condensation' : 'fold'}
+          isOpen={isExpanded}
+          summary={<Line item={item} text={text} />}
+        >
+          <Members value={{ key, value: event.value }} />
+        </Fold>
+      )
+    }
+    default: {
+      const { kind: _, id: __, timestamp: ___, source: ____, ...rest } = event
+      return (
+        <Fold className="fold" isOpen={isExpanded} summary={<Line item={item} text="" />}>
+          <Members value={rest} />
+        </Fold>
+      )
+    }
+  }
+})
+
+function MessageRow({ item, isExpanded }: { readonly item: LogEvent; readonly isExpanded: boolean }) {
+  const { event } = item
+  const message = recordOf(event.llm_message)
+  const isUser = event.source === 'user'
+  const sender = textOf(event.sender)
+  const reasoning = textOf(message.reasoning_content) ?? ''
+  return (
+    <div className={isUser ? 'message user' : 'message'}>
+      <EntryHead
+        item={item}
+        icon={isUser ? 'user' : 'spark'}
+        label={isUser ? 'You' : event.source === 'agent' ? 'Agent' : String(event.source)}
+      >
+        {sender && <span className="quiet">{sender.slice(0, 100)}</span>}
+      </EntryHead>
+      {reasoning !== '' && (
+        <Fold summary="Reasoning" isOpen={isExpanded}>
+          <LongText text={reasoning} render={(part) => <div className="plain reasoning">{part}</div>} />
+        </Fold>
+      )}
+      <RichText text={contentText(message.content)} />
+      {contentImages(message.content).map((url) => (
+        <Picture key={url.slice(0, 80) + url.length} url={url} label="Picture of the message" />
+      ))}
+    </div>
+  )
+}
+
+/** The one line of an event that is closed. */
+function Line({ item, text }: { readonly item: LogEvent; readonly text: string }) {
+  return (
+    <span className="line">
+      <strong>{kindName(item.event.kind).slice(0, 100)}</strong>
+      <span className="call-summary" dir="auto">
+        {text}
+      </span>
+      <span className="position quiet">#{item.position}</span>
+    </span>
+  )
+}

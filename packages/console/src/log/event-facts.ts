@@ -1,0 +1,110 @@
+import type { LogEvent, WireEvent } from '../api/log.ts'
+
+/** The members of an event that may hold anything: a record, or an empty one. */
+export function recordOf(value: unknown): Readonly<Record<string, unknown>> {
+  const isRecord = typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isRecord ? (value as Record<string, unknown>) : {}
+}
+
+/** A text, or undefined for any other value. */
+export function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
+
+/** The texts of a list of content parts, joined by empty lines. */
+export function contentText(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content
+    .map((part) => textOf(recordOf(part).text))
+    .filter((text) => text !== undefined)
+    .join('\n\n')
+}
+
+/** The addresses of the images in a list of content parts. */
+export function contentImages(content: unknown): string[] {
+  if (!Array.isArray(content)) return []
+  return content.flatMap((part) => {
+    const urls = recordOf(part).image_urls
+    return Array.isArray(urls) ? urls.filter((url) => typeof url === 'string') : []
+  })
+}
+
+/** Whether an event says that something went wrong. */
+export function isFailure(event: WireEvent): boolean {
+  if (event.kind === 'AgentErrorEvent' || event.kind === 'ConversationErrorEvent') return true
+  if (event.kind === 'UserRejectObservation') return true
+  if (event.kind !== 'ObservationEvent') return false
+  const observation = recordOf(event.observation)
+  if (observation.is_error === true || observation.error === true) return true
+  const code = observation.exit_code ?? recordOf(observation.metadata).exit_code
+  return typeof code === 'number' && code !== 0 && code !== -1
+}
+
+/** The exit code of a command, where the observation has one. */
+export function exitCode(event: WireEvent): number | undefined {
+  const observation = recordOf(event.observation)
+  const code = observation.exit_code ?? recordOf(observation.metadata).exit_code
+  return typeof code === 'number' && code !== -1 ? code : undefined
+}
+
+/** What a call does, in one line. */
+export function callSummary(event: WireEvent): string {
+  const action = recordOf(event.action)
+  const summary = textOf(event.summary)
+  for (const name of ['command', 'path', 'file_path', 'url', 'pattern', 'query', 'dir_path', 'message']) {
+    const value = textOf(action[name])
+    if (value === undefined) continue
+    const path = name === 'command' ? textOf(action.path) : undefined
+    return firstLine(path === undefined ? value : `${value} ${path}`)
+  }
+  return firstLine(summary ?? '')
+}
+
+/** The first line of a text, at most 200 characters. */
+export function firstLine(text: string): string {
+  const line = text.slice(0, 201).trimStart().split('\n', 1)[0] ?? ''
+  return line.length > 200 || line.length < text.trim().length ? `${line.slice(0, 200)} …` : line
+}
+
+/** Milliseconds since 1970; NaN when the event has no time. An instant without a zone is UTC. */
+export function eventTime(event: WireEvent): number {
+  const text = event.timestamp
+  if (typeof text !== 'string') return Number.NaN
+  return Date.parse(/(?:Z|[+-]\d\d:?\d\d)$/i.test(text) ? text : `${text}Z`)
+}
+
+/** Words for the kinds of the specification; an unknown kind is its own word. */
+const kindNames: Readonly<Record<string, string>> = {
+  ActionEvent: 'Tool call',
+  ObservationEvent: 'Result',
+  MessageEvent: 'Message',
+  AgentErrorEvent: 'Failed call',
+  ConversationErrorEvent: 'Error',
+  UserRejectObservation: 'Rejected',
+  SystemPromptEvent: 'System prompt',
+  ConversationStateUpdateEvent: 'State',
+  Condensation: 'Condensed',
+  CondensationRequest: 'Condensation requested',
+  CondensationSummaryEvent: 'Summary',
+  LLMCompletionLogEvent: 'Model log',
+  TokenEvent: 'Tokens',
+  PauseEvent: 'Paused',
+}
+export const knownKinds = Object.keys(kindNames)
+
+export function kindName(kind: string): string {
+  return Object.hasOwn(kindNames, kind) ? String(kindNames[kind]) : kind
+}
+
+/** All texts of an event in one, for searching; built when asked for. */
+export function searchText({ event }: LogEvent): string {
+  const parts: string[] = []
+  const visit = (value: unknown, depth: number): void => {
+    if (typeof value === 'string') parts.push(value)
+    else if (depth < 12 && typeof value === 'object' && value !== null)
+      for (const inner of Object.values(value)) visit(inner, depth + 1)
+  }
+  visit(event, 0)
+  return parts.join('\n')
+}

@@ -1,0 +1,300 @@
+import { follow, type TransientUpdate } from '@slipway/client'
+import { useSyncExternalStore } from 'react'
+import { type LogEvent, readEvents, readHead, toLogEvent } from '../api/log.ts'
+import { agentServer, noteError } from '../api/session.ts'
+import { Store } from '../api/store.ts'
+
+/** Most events that a window holds, whatever the length of the log. */
+const capacity = 240
+const pageSize = 60
+/** Most events that one search for matches reads before it asks whether to go on. */
+const scanLimit = 20_000
+
+export interface WindowState {
+  /** The matching events of the scanned range, in order. */
+  readonly events: readonly LogEvent[]
+  /** First and last position that were read; empty while `to < from`. */
+  readonly from: number
+  readonly to: number
+  /** The position of the last event of the log. */
+  readonly head: number
+  readonly loading: 'jump' | 'before' | 'after' | undefined
+  readonly error: unknown
+  /** Counts jumps: a view that shows another one scrolls to `target`. */
+  readonly jumps: number
+  readonly target: number
+  /** The pieces of the answer that the model is writing. */
+  readonly draft: { readonly text: string; readonly reasoning: string }
+}
+
+const emptyDraft = { text: '', reasoning: '' }
+const initialState: WindowState = {
+  events: [],
+  from: 1,
+  to: 0,
+  head: 0,
+  loading: 'jump',
+  error: undefined,
+  jumps: 0,
+  target: 0,
+  draft: emptyDraft,
+}
+
+export interface WindowOptions {
+  readonly conversationId: string
+  readonly matches: (event: LogEvent) => boolean
+  /** Called after new events arrived, with them. */
+  readonly onLive: (events: readonly LogEvent[]) => void
+}
+
+/**
+ * A bounded part of the log of a conversation: pages around a position, and new events while the reader is at
+ * the end. What it holds does not grow with the log.
+ */
+export class EventWindow {
+  readonly store = new Store<WindowState>(initialState)
+  readonly #options: WindowOptions
+  readonly #abort = new AbortController()
+  #loadAbort = new AbortController()
+  #isPinned = true
+  #queue: LogEvent[] = []
+  #isFlushPlanned = false
+  #pendingDraft: { text: string; reasoning: string } | undefined
+
+  constructor(options: WindowOptions) {
+    this.#options = options
+  }
+
+  /** Shows a position, or the end, and follows the log. */
+  async open(position: number | undefined): Promise<void> {
+    try {
+      const head = await readHead(this.#options.conversationId, this.#abort.signal)
+      this.#update({ head })
+      void this.#follow(head)
+      await this.jump(position ?? head)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  close(): void {
+    this.#abort.abort()
+    this.#loadAbort.abort()
+  }
+
+  /** Whether the reader is at the end: then new events are appended. */
+  setPinned(isPinned: boolean): void {
+    this.#isPinned = isPinned
+  }
+
+  get isAtEnd(): boolean {
+    const { to, head } = this.store.get()
+    return to >= head
+  }
+
+  /** Shows the events around a position. */
+  async jump(position: number): Promise<void> {
+    const { head, jumps } = this.store.get()
+    const target = Math.min(Math.max(1, position), Math.max(1, head))
+    const isEnd = target >= head
+    const signal = this.#restartLoad()
+    this.#update({ loading: 'jump', error: undefined })
+    try {
+      const start = isEnd ? head + 1 : target
+      const after = isEnd
+        ? { events: [], edge: head }
+        : await this.#scan('after', start - 1, pageSize, signal)
+      const before = await this.#scan('before', start, isEnd ? pageSize : pageSize / 3, signal)
+      this.#update({
+        events: [...before.events, ...after.events],
+        from: before.edge,
+        to: after.edge,
+        loading: undefined,
+        jumps: jumps + 1,
+        target: isEnd ? head : target,
+      })
+      if (isEnd) this.#planFlush()
+    } catch (error) {
+      if (!signal.aborted) this.#fail(error)
+    }
+  }
+
+  /** Reads the next page in a direction; events at the other end leave when there are too many. */
+  async more(direction: 'before' | 'after'): Promise<void> {
+    const { loading, from, to, head } = this.store.get()
+    const isDone = direction === 'before' ? from <= 1 : to >= head
+    if (loading !== undefined || isDone) return
+    const signal = this.#restartLoad()
+    this.#update({ loading: direction, error: undefined })
+    try {
+      const page = await this.#scan(direction, direction === 'before' ? from : to, pageSize, signal)
+      const { events } = this.store.get()
+      if (direction === 'before') {
+        const all = [...page.events, ...events]
+        const kept = all.slice(0, capacity)
+        const last = kept.at(-1)
+        const isCut = kept.length < all.length && last !== undefined
+        this.#update({
+          events: kept,
+          from: page.edge,
+          loading: undefined,
+          ...(isCut && { to: last.position }),
+        })
+      } else {
+        this.#update({ ...this.#appended(page.events), to: page.edge, loading: undefined })
+        if (this.isAtEnd) this.#planFlush()
+      }
+    } catch (error) {
+      if (!signal.aborted) this.#fail(error)
+    }
+  }
+
+  /** Events after the last one, with the oldest left out when there are too many. */
+  #appended(added: readonly LogEvent[]): Pick<WindowState, 'events' | 'from'> {
+    const { events, from } = this.store.get()
+    const all = [...events, ...added]
+    const kept = all.slice(-capacity)
+    const first = kept[0]
+    return { events: kept, from: kept.length < all.length && first !== undefined ? first.position : from }
+  }
+
+  /** Reads on from `edge` until `count` events match; `edge` of the answer is the last position read. */
+  async #scan(
+    direction: 'before' | 'after',
+    edge: number,
+    count: number,
+    signal: AbortSignal,
+  ): Promise<{ events: LogEvent[]; edge: number }> {
+    const { conversationId, matches } = this.#options
+    const { head } = this.store.get()
+    let found: LogEvent[] = []
+    let limit = count
+    let position = edge
+    for (let scanned = 0; found.length < count && scanned < scanLimit; scanned += limit, limit *= 2) {
+      const isDone = direction === 'before' ? position <= 1 : position >= head
+      if (isDone) break
+      limit = Math.min(limit, 2_000)
+      const after = direction === 'before' ? Math.max(0, position - 1 - limit) : position
+      const size = direction === 'before' ? position - 1 - after : limit
+      const page = await readAll(conversationId, { after, limit: size, head }, signal)
+      const matching = page.filter(matches)
+      if (direction === 'before') {
+        found = [...matching, ...found]
+        position = after + 1
+      } else {
+        found.push(...matching)
+        position = page.at(-1)?.position ?? head
+      }
+    }
+    // A page with many matches is cut, so that the window stays within its capacity.
+    if (found.length <= capacity) return { events: found, edge: position }
+    const kept = direction === 'before' ? found.slice(-capacity) : found.slice(0, capacity)
+    const cut = direction === 'before' ? kept[0] : kept.at(-1)
+    return { events: kept, edge: cut?.position ?? position }
+  }
+
+  async #follow(after: number): Promise<void> {
+    const { conversationId } = this.#options
+    try {
+      const events = follow(agentServer, conversationId, {
+        after,
+        signal: this.#abort.signal,
+        onTransientUpdate: (update) => this.#noteTransient(update),
+        onResync: () => void this.#startAgain(),
+      })
+      for await (const item of events) {
+        this.#queue.push(toLogEvent(item))
+        this.#planFlush()
+      }
+    } catch (error) {
+      if (!this.#abort.signal.aborted) this.#fail(error)
+    }
+  }
+
+  /** The log has another history than before: everything is read again. */
+  async #startAgain(): Promise<void> {
+    this.#queue = []
+    const head = await readHead(this.#options.conversationId, this.#abort.signal).catch(() => 0)
+    this.#update({ head, events: [], from: 1, to: 0 })
+    await this.jump(head)
+  }
+
+  #planFlush(): void {
+    if (this.#isFlushPlanned) return
+    this.#isFlushPlanned = true
+    const flush = () => {
+      this.#isFlushPlanned = false
+      if (!this.#abort.signal.aborted) this.#flush()
+    }
+    // A hidden page paints no frames, and its title still shows what waits.
+    if (document.hidden) setTimeout(flush, 250)
+    else requestAnimationFrame(flush)
+  }
+
+  #flush(): void {
+    const { to, head, loading, draft } = this.store.get()
+    const arrived = this.#queue
+    this.#queue = []
+    const last = arrived.at(-1)
+    const newHead = Math.max(head, last?.position ?? 0)
+    const first = arrived[0]
+    const isNext = first !== undefined && first.position === to + 1
+    const nextDraft = this.#pendingDraft ?? (last === undefined ? draft : emptyDraft)
+    this.#pendingDraft = undefined
+    if (isNext && this.#isPinned && loading === undefined) {
+      const added = arrived.filter(this.#options.matches)
+      this.#update({ ...this.#appended(added), to: newHead, head: newHead, draft: nextDraft })
+    } else {
+      this.#update({ head: newHead, draft: nextDraft })
+      if (this.#isPinned && loading === undefined && newHead > to) void this.more('after')
+    }
+    if (arrived.length > 0) this.#options.onLive(arrived)
+  }
+
+  #noteTransient(update: TransientUpdate): void {
+    if (update.kind === 'ConversationStateUpdateEvent') return
+    const { text, reasoning } = this.#pendingDraft ?? this.store.get().draft
+    this.#pendingDraft =
+      update.kind === 'StreamingResetEvent'
+        ? emptyDraft
+        : { text: text + (update.content ?? ''), reasoning: reasoning + (update.reasoning_content ?? '') }
+    this.#planFlush()
+  }
+
+  #restartLoad(): AbortSignal {
+    this.#loadAbort.abort()
+    this.#loadAbort = new AbortController()
+    return this.#loadAbort.signal
+  }
+
+  #fail(error: unknown): void {
+    if (this.#abort.signal.aborted) return
+    noteError(error)
+    this.#update({ error, loading: undefined })
+  }
+
+  #update(change: Partial<WindowState>): void {
+    this.store.set({ ...this.store.get(), ...change })
+  }
+}
+
+/** Reads a range to its end, also where a page has fewer events because they are large. */
+async function readAll(
+  id: string,
+  { after, limit, head }: { readonly after: number; readonly limit: number; readonly head: number },
+  signal: AbortSignal,
+): Promise<LogEvent[]> {
+  const last = Math.min(after + limit, head)
+  const events: LogEvent[] = []
+  while (after + events.length < last) {
+    const rest = { after: after + events.length, limit: last - after - events.length, head }
+    const page = await readEvents(id, rest, signal)
+    if (page.length === 0) break
+    events.push(...page)
+  }
+  return events
+}
+
+export function useWindowState(window: EventWindow): WindowState {
+  return useSyncExternalStore(window.store.subscribe, window.store.get)
+}

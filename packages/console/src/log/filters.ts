@@ -1,0 +1,82 @@
+import type { LogEvent, WireEvent } from '../api/log.ts'
+import { eventTime, isFailure, searchText } from './event-facts.ts'
+
+/** What the timeline shows; every member is part of the page's address. */
+export interface LogFilter {
+  /** A preset that hides noise. */
+  readonly view?: ViewName | undefined
+  readonly kind?: string | undefined
+  readonly source?: string | undefined
+  readonly tool?: string | undefined
+  readonly failed?: boolean | undefined
+  readonly q?: string | undefined
+  /** Instants, ISO 8601: from this one on, and before that one. */
+  readonly from?: string | undefined
+  readonly until?: string | undefined
+}
+
+export const viewNames = ['work', 'talk', 'all'] as const
+export type ViewName = (typeof viewNames)[number]
+export const viewLabels: Readonly<Record<ViewName, string>> = {
+  work: 'Without noise',
+  talk: 'Messages only',
+  all: 'Everything',
+}
+
+const noise = new Set(['ConversationStateUpdateEvent', 'TokenEvent', 'LLMCompletionLogEvent'])
+const quietTools = new Set(['finish'])
+
+function isInView(view: ViewName, event: WireEvent): boolean {
+  if (view === 'all') return true
+  if (view === 'work') return !noise.has(event.kind)
+  const isFinish = event.kind === 'ActionEvent' && quietTools.has(String(event.tool_name))
+  return isFinish || event.kind === 'MessageEvent' || event.kind === 'ConversationErrorEvent'
+}
+
+/** Whether anything but a preset is chosen. */
+export function isFiltered({ view: _, ...filter }: LogFilter): boolean {
+  return Object.values(filter).some((value) => value !== undefined && value !== '' && value !== false)
+}
+
+/** A function that says whether an event is shown. */
+export function compileFilter(filter: LogFilter): (event: LogEvent) => boolean {
+  const { view = 'work', kind, source, tool, failed, q, from, until } = filter
+  const needle = q?.toLowerCase()
+  const fromTime = from === undefined ? undefined : Date.parse(from)
+  const untilTime = until === undefined ? undefined : Date.parse(until)
+  return (item) => {
+    const { event } = item
+    if (kind === undefined && !isInView(view, event)) return false
+    if (kind !== undefined && event.kind !== kind) return false
+    if (source !== undefined && event.source !== source) return false
+    if (tool !== undefined && event.tool_name !== tool) return false
+    if (failed && !isFailure(event)) return false
+    if (fromTime !== undefined && !(eventTime(event) >= fromTime)) return false
+    if (untilTime !== undefined && !(eventTime(event) < untilTime)) return false
+    return needle === undefined || needle === '' || searchText(item).toLowerCase().includes(needle)
+  }
+}
+
+/** The filter in the search of an address; what is not understood is left out. */
+export function parseFilter(search: Readonly<Record<string, unknown>>): LogFilter {
+  const text = (name: string) => {
+    const value = search[name]
+    return typeof value === 'string' || typeof value === 'number' ? String(value) || undefined : undefined
+  }
+  const instant = (name: string) => {
+    const value = text(name)
+    return value !== undefined && !Number.isNaN(Date.parse(value)) ? value : undefined
+  }
+  const view = viewNames.find((name) => name === search.view)
+  const filter: LogFilter = {
+    view: view === 'work' ? undefined : view,
+    kind: text('kind'),
+    source: text('source'),
+    tool: text('tool'),
+    failed: search.failed === true || search.failed === 'true' || undefined,
+    q: text('q'),
+    from: instant('from'),
+    until: instant('until'),
+  }
+  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined))
+}

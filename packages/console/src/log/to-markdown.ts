@@ -1,0 +1,67 @@
+import type { LogEvent } from '../api/log.ts'
+import { callSummary, contentText, exitCode, kindName, recordOf, textOf } from './event-facts.ts'
+
+/** Events as Markdown, for a ticket or a chat. Outputs are fenced so that nothing in them is markup. */
+export function toMarkdown(events: readonly LogEvent[]): string {
+  return `${events.map(eventMarkdown).join('\n\n')}\n`
+}
+
+function eventMarkdown({ position, event }: LogEvent): string {
+  const head = `### #${position} ${kindName(event.kind)}${event.timestamp === undefined ? '' : ` · ${event.timestamp}`}`
+  const body = eventBody(event)
+  return body === '' ? head : `${head}\n\n${body}`
+}
+
+function eventBody(event: LogEvent['event']): string {
+  switch (event.kind) {
+    case 'MessageEvent':
+      return `**${event.source ?? 'unknown'}:** ${contentText(recordOf(event.llm_message).content)}`
+    case 'ActionEvent': {
+      const thought = contentText(event.thought)
+      const call = fence(
+        JSON.stringify(event.action ?? recordOf(event.tool_call).arguments, undefined, 2),
+        'json',
+      )
+      return [thought, `\`${event.tool_name}\` ${callSummary(event)}`, call]
+        .filter((part) => part !== '')
+        .join('\n\n')
+    }
+    case 'ObservationEvent': {
+      const code = exitCode(event)
+      const text = observationText(event)
+      return `${code === undefined ? '' : `exit code ${code}\n\n`}${fence(text)}`
+    }
+    case 'AgentErrorEvent':
+      return fence(textOf(event.error) ?? '')
+    case 'ConversationErrorEvent':
+      return `${event.code}\n\n${fence(textOf(event.detail) ?? '')}`
+    case 'UserRejectObservation':
+      return textOf(event.rejection_reason) ?? ''
+    case 'Condensation':
+    case 'CondensationSummaryEvent':
+      return textOf(event.summary) ?? ''
+    case 'SystemPromptEvent':
+      return fence(contentText([event.system_prompt]))
+    default:
+      return fence(JSON.stringify(event, undefined, 2), 'json')
+  }
+}
+
+/** The text of an observation: its content, or the member that older logs keep it in. */
+export function observationText(event: LogEvent['event']): string {
+  const observation = recordOf(event.observation)
+  const text = contentText(observation.content)
+  if (text !== '') return text
+  for (const name of ['output', 'file_content', 'result', 'text']) {
+    const value = textOf(observation[name])
+    if (value !== undefined && value !== '') return value
+  }
+  return ''
+}
+
+/** A code block whose fence is longer than any run of backticks within it. */
+function fence(text: string, language = ''): string {
+  const longest = Math.max(2, ...(text.match(/`+/g) ?? []).map((run) => run.length))
+  const marks = '`'.repeat(longest + 1)
+  return `${marks}${language}\n${text}\n${marks}`
+}

@@ -1,0 +1,42 @@
+import { recordOf, textOf } from '../log/event-facts.ts'
+import { formatDateTime } from '../ui/format.ts'
+import type { PanelProps } from './panel-props.ts'
+
+/** Where the conversation works, with what, and under which rules. Secrets are names alone. */
+export function DetailsPanel({ info }: PanelProps) {
+  const secrets = Object.keys(recordOf(recordOf(info.secret_registry).secret_sources))
+  const hooks = Object.entries(recordOf(info.hook_config)).filter(
+    ([, list]) => Array.isArray(list) && list.length > 0,
+  )
+  const tools = Array.isArray(info.agent.tools)
+    ? info.agent.tools.map((tool) => String(recordOf(tool).name ?? tool))
+    : []
+  const rows: readonly (readonly [string, string])[] = [
+    ['Id', info.id],
+    ['Workspace', info.workspace.working_dir],
+    ['Created', formatDateTime(Date.parse(info.created_at))],
+    ['Last activity', formatDateTime(Date.parse(info.updated_at))],
+    ['Asks before acting', textOf(info.confirmation_policy.kind) ?? ''],
+    ['Most steps of a run', String(info.max_iterations)],
+    ['Tools', tools.join(', ')],
+    ['Secrets', secrets.join(', ') || 'none'],
+    ['Hooks', hooks.map(([name, list]) => `${name} (${(list as unknown[]).length})`).join(', ') || 'none'],
+    ['Skills used', [...info.activated_knowledge_skills, ...info.invoked_skills].join(', ') || 'none'],
+    [
+      'Tags',
+      Object.entries(info.tags)
+        .map(([name, value]) => `${name}: ${value}`)
+        .join(', ') || 'none',
+    ],
+  ]
+  return (
+    <dl className="members">
+      {rows.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd className="wrap">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

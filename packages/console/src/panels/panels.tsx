@@ -1,0 +1,59 @@
+import type { CallOutput } from '@slipway/client'
+import { type ComponentType, lazy, Suspense, useState } from 'react'
+import { Icon } from '../ui/icon.tsx'
+import { Loading } from '../ui/states.tsx'
+import { ChangesPanel } from './changes.tsx'
+import { DetailsPanel } from './details.tsx'
+import type { PanelProps } from './panel-props.ts'
+import { TasksPanel } from './tasks.tsx'
+import { TerminalPanel } from './terminal.tsx'
+
+const UsagePanel = lazy(async () => ({ default: (await import('./usage.tsx')).UsagePanel }))
+
+const panels: readonly (readonly [string, ComponentType<PanelProps>])[] = [
+  ['Changes', ChangesPanel],
+  ['Terminal', TerminalPanel],
+  ['Tasks', TasksPanel],
+  ['Usage', UsagePanel],
+  ['Details', DetailsPanel],
+]
+
+/** What stands beside the log, one at a time. */
+export function Panels(props: {
+  readonly id: string
+  readonly info: CallOutput<'getConversation'> | undefined
+  readonly close: () => void
+}) {
+  const { id, info, close } = props
+  const [name, setName] = useState('Changes')
+  const Panel = panels.find(([one]) => one === name)?.[1]
+  return (
+    <aside className="panels" aria-label="Panels">
+      <div className="tabs" role="tablist" aria-label="Panels">
+        {panels.map(([one]) => (
+          <button
+            key={one}
+            type="button"
+            role="tab"
+            id={`tab-${one}`}
+            aria-selected={one === name}
+            aria-controls="panel"
+            onClick={() => setName(one)}
+          >
+            {one}
+          </button>
+        ))}
+        <span className="spacer" />
+        <button type="button" className="ghost" aria-label="Close the panel" onClick={close}>
+          <Icon name="close" />
+        </button>
+      </div>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scroller must be reachable by keyboard */}
+      <div className="panel" id="panel" role="tabpanel" aria-labelledby={`tab-${name}`} tabIndex={0}>
+        <Suspense fallback={<Loading />}>
+          {info === undefined || Panel === undefined ? <Loading /> : <Panel id={id} info={info} />}
+        </Suspense>
+      </div>
+    </aside>
+  )
+}

@@ -1,0 +1,137 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link, useParams } from '@tanstack/react-router'
+import { type FormEvent, useState } from 'react'
+import { profilesQuery } from '../api/queries.ts'
+import { agentServer } from '../api/session.ts'
+import { showToast } from '../api/toasts.ts'
+import { ErrorState, Loading } from '../ui/states.tsx'
+import { McpServers } from './mcp-servers.tsx'
+import { ProfileForm } from './profile-form.tsx'
+import { SchemaForm } from './schema-form.tsx'
+import { Secrets } from './secrets.tsx'
+
+const sections = {
+  models: 'Models',
+  agent: 'Agent',
+  conversation: 'Conversations',
+  secrets: 'Secrets',
+  mcp: 'MCP servers',
+} as const
+type Section = keyof typeof sections
+
+/** The settings of the server, for all new conversations. */
+export function SettingsPage() {
+  const { section = 'models' } = useParams({ strict: false })
+  return (
+    <div className="page with-nav">
+      <nav aria-label="Settings" className="side-nav">
+        {Object.entries(sections).map(([name, label]) => (
+          <Link
+            key={name}
+            to="/settings/$section"
+            params={{ section: name }}
+            aria-current={name === section ? 'page' : undefined}
+          >
+            {label}
+          </Link>
+        ))}
+      </nav>
+      <div className="page-body">
+        <h1>{sections[section as Section] ?? 'Settings'}</h1>
+        {section === 'models' && <Models />}
+        {section === 'agent' && <SchemaForm part="agent" />}
+        {section === 'conversation' && <SchemaForm part="conversation" />}
+        {section === 'secrets' && <Secrets />}
+        {section === 'mcp' && <McpServers />}
+        {section === 'models' && <Notifications />}
+      </div>
+    </div>
+  )
+}
+
+function Models() {
+  const profiles = useQuery(profilesQuery)
+  const cache = useQueryClient()
+  const [isAdding, setAdding] = useState(false)
+  const refresh = () => cache.invalidateQueries({ queryKey: profilesQuery.queryKey })
+  const activate = useMutation({
+    mutationFn: (name: string) => agentServer.call('activateProfile', { params: { name } }),
+    onSuccess: refresh,
+  })
+  const remove = useMutation({
+    mutationFn: (name: string) => agentServer.call('deleteProfile', { params: { name } }),
+    onSuccess: refresh,
+  })
+  const check = useMutation({
+    mutationFn: (name: string) => agentServer.call('validateProfile', { params: { name } }),
+    onSuccess: ({ valid, error }, name) =>
+      showToast(
+        valid
+          ? { text: `${name} answers` }
+          : { text: `${name}: ${error?.message ?? 'no answer'}`, tone: 'error' },
+      ),
+  })
+  if (profiles.isPending) return <Loading />
+  if (profiles.isError) return <ErrorState error={profiles.error} retry={() => void profiles.refetch()} />
+  const { profiles: list, active_profile } = profiles.data
+  return (
+    <>
+      <ul className="cards">
+        {list.map(({ name, model, api_key_set }) => (
+          <li key={name} className="card">
+            <div>
+              <strong>{name}</strong> {name === active_profile && <span className="chip">in use</span>}
+              <p className="quiet mono wrap">
+                {model} · {api_key_set ? 'with a key' : 'without a key'}
+              </p>
+            </div>
+            <div className="buttons">
+              <button type="button" onClick={() => check.mutate(name)} disabled={check.isPending}>
+                Test
+              </button>
+              {name !== active_profile && (
+                <button type="button" onClick={() => activate.mutate(name)}>
+                  Use
+                </button>
+              )}
+              <button
+                type="button"
+                className="danger"
+                onClick={() => remove.mutate(name)}
+                aria-label={`Delete ${name}`}
+              >
+                Delete
+              </button>
+            </div>
+          </li>
+        ))}
+      </ul>
+      {isAdding || list.length === 0 ? (
+        <ProfileForm onSaved={() => setAdding(false)} />
+      ) : (
+        <button type="button" onClick={() => setAdding(true)}>
+          Add a model
+        </button>
+      )}
+    </>
+  )
+}
+
+/** Notifications are asked for by a button, never by themselves. */
+function Notifications() {
+  const [permission, setPermission] = useState('Notification' in window ? Notification.permission : 'denied')
+  if (permission !== 'default') return null
+  const ask = async (event: FormEvent) => {
+    event.preventDefault()
+    setPermission(await Notification.requestPermission())
+  }
+  return (
+    <form onSubmit={(event) => void ask(event)} className="stack">
+      <h2>Notifications</h2>
+      <p>This browser can tell you when an agent waits for your answer.</p>
+      <div className="buttons">
+        <button type="submit">Allow notifications</button>
+      </div>
+    </form>
+  )
+}

@@ -1,0 +1,69 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type { FormEvent } from 'react'
+import { agentServer } from '../api/session.ts'
+import { ErrorState, Loading } from '../ui/states.tsx'
+
+/** The secrets of the server: names and descriptions. A value is sent once and never shown. */
+export function Secrets() {
+  const secrets = useQuery({
+    queryKey: ['secrets'],
+    queryFn: ({ signal }) => agentServer.call('listSecrets', { signal }),
+  })
+  const cache = useQueryClient()
+  const refresh = () => cache.invalidateQueries({ queryKey: ['secrets'] })
+  const save = useMutation({
+    mutationFn: (body: { name: string; value: string; description: string | null }) =>
+      agentServer.call('saveSecret', { body }),
+    onSuccess: refresh,
+  })
+  const remove = useMutation({
+    mutationFn: (name: string) => agentServer.call('deleteSecret', { params: { name } }),
+    onSuccess: refresh,
+  })
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const form = event.currentTarget
+    const data = new FormData(form)
+    const text = (name: string) => String(data.get(name) ?? '')
+    save.mutate({ name: text('name'), value: text('value'), description: text('description') || null })
+    form.reset()
+  }
+  if (secrets.isPending) return <Loading />
+  if (secrets.isError) return <ErrorState error={secrets.error} />
+  return (
+    <>
+      <p>Commands of agents see these as environment variables. Logs and answers never have their values.</p>
+      <ul className="cards">
+        {secrets.data.secrets.map(({ name, description }) => (
+          <li key={name} className="card">
+            <div>
+              <strong className="mono">{name}</strong>
+              <p className="quiet wrap">{description}</p>
+            </div>
+            <button
+              type="button"
+              className="danger"
+              aria-label={`Delete ${name}`}
+              onClick={() => remove.mutate(name)}
+            >
+              Delete
+            </button>
+          </li>
+        ))}
+      </ul>
+      <form className="stack" onSubmit={submit}>
+        <label htmlFor="secret-name">Name</label>
+        <input id="secret-name" name="name" required className="mono" autoComplete="off" />
+        <label htmlFor="secret-value">Value</label>
+        <input id="secret-value" name="value" type="password" required autoComplete="off" />
+        <label htmlFor="secret-description">Description</label>
+        <input id="secret-description" name="description" />
+        <div className="buttons">
+          <button type="submit" className="primary" disabled={save.isPending}>
+            Save
+          </button>
+        </div>
+      </form>
+    </>
+  )
+}

@@ -1,0 +1,32 @@
+import { type ReactNode, useState } from 'react'
+import { formatBytes } from './format.ts'
+
+const firstPart = 4_000
+const growth = 8
+
+/** Shows the first part of a text, and more of it on request, so that a huge text costs no more than a small one. */
+export function LongText(props: {
+  readonly text: string
+  /** Renders the part; a plain block by default. */
+  readonly render?: (part: string) => ReactNode
+}) {
+  const { text, render = (part) => <pre className="output">{part}</pre> } = props
+  const [shown, setShown] = useState(firstPart)
+  const isCut = text.length > shown * 1.25
+  return (
+    <>
+      {render(isCut ? cutText(text, shown) : text)}
+      {isCut && (
+        <button type="button" className="link" onClick={() => setShown(shown * growth)}>
+          Show more ({formatBytes(text.length - shown)} hidden)
+        </button>
+      )}
+    </>
+  )
+}
+
+/** The first characters of a text, without half a character at the end. */
+export function cutText(text: string, length: number): string {
+  const part = text.slice(0, length)
+  return /[\uD800-\uDBFF]$/.test(part) ? part.slice(0, -1) : part
+}
