@@ -34,6 +34,8 @@ export async function getFromServer(path: string, signal?: AbortSignal): Promise
 
 /** A typed key, when the server has no sessions for browsers: in memory, gone with the page. */
 let typedKey: string | undefined
+/** Whether the server has sessions for browsers; otherwise a key is sent with every request. */
+let hasSessions = false
 /**
  * Where the proof is kept that goes beside the cookie of the session. It is no key: without the cookie, which
  * no script can read, it is worth nothing.
@@ -67,10 +69,13 @@ export async function startSession(): Promise<void> {
   const token = takeToken()
   let message: string | undefined
   try {
-    if (token !== undefined && !(await postSession({ token })))
-      message = 'The sign-in link was used already, or is too old. Make another with: slipway open'
-    const info = await readServerInfo()
+    let info = await readServerInfo()
     if (info === undefined) return session.set({ status: 'unknown-server' })
+    if (token !== undefined && hasSessions) {
+      if (!(await postSession({ token })))
+        message = 'The sign-in link was used already, or is too old. Make another with: slipway open'
+      info = (await readServerInfo()) ?? info
+    }
     const { kind, version } = info
     const isReady = info.isReady ?? (await probe(kind))
     const canSignOut = info.canSignOut ?? typedKey !== undefined
@@ -84,12 +89,8 @@ export async function startSession(): Promise<void> {
 
 /** Signs in with a key; resolves to whether it was right. */
 export async function signIn(key: string): Promise<boolean> {
-  const isSession = await postSession({ key })
-  if (isSession === undefined) {
-    setKey(key)
-  } else if (!isSession) {
-    return false
-  }
+  if (!hasSessions) setKey(key)
+  else if (!(await postSession({ key }))) return false
   await startSession()
   return session.get().status === 'ready'
 }
@@ -132,14 +133,13 @@ function takeToken(): string | undefined {
   return token
 }
 
-/** Whether the credential was accepted; undefined when the server has no sessions for browsers. */
-async function postSession(credential: { token: string } | { key: string }): Promise<boolean | undefined> {
+/** Whether the credential was accepted. */
+async function postSession(credential: { token: string } | { key: string }): Promise<boolean> {
   const response = await watchedFetch(sessionUrl, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(credential),
   })
-  if (response.status === 404 || response.status === 405) return undefined
   if (!response.ok) return false
   const { proof }: { proof?: unknown } = await response.json()
   if (typeof proof === 'string') localStorage.setItem(proofName, proof)
@@ -157,7 +157,8 @@ interface ServerInfo {
 /** Undefined when it is no server of ours. */
 async function readServerInfo(): Promise<ServerInfo | undefined> {
   const known = await readJson(sessionUrl)
-  if (known !== undefined && 'server' in known) {
+  hasSessions = known !== undefined && 'server' in known
+  if (known !== undefined && hasSessions) {
     const isSignedIn = known.signed_in === true
     return {
       kind: known.server === 'sandbox' ? 'sandbox' : 'agent',

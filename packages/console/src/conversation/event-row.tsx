@@ -1,6 +1,14 @@
 import { memo } from 'react'
 import type { LogEvent } from '../api/log.ts'
-import { contentImages, contentText, kindName, recordOf, textOf } from '../log/event-facts.ts'
+import {
+  contentImages,
+  contentText,
+  exitCode,
+  firstLine,
+  kindName,
+  recordOf,
+  textOf,
+} from '../log/event-facts.ts'
 import { formatNumber } from '../ui/format.ts'
 import { LongText } from '../ui/long-text.tsx'
 import { Picture } from '../ui/picture.tsx'
@@ -68,11 +76,7 @@ export const EventRow = memo(function EventRow(props: {
     case 'AgentErrorEvent':
     case 'UserRejectObservation':
       return (
-        <Fold
-          className="fold"
-          isOpen={isExpanded}
-          summary={<Line item={item} text={String(event.tool_name ?? '')} />}
-        >
+        <Fold className="fold" isOpen={isExpanded} summary={<Line item={item} text={resultSummary(event)} />}>
           <ResultBody event={event} />
         </Fold>
       )
@@ -130,6 +134,18 @@ function MessageRow({ item, isExpanded }: { readonly item: LogEvent; readonly is
       ))}
     </div>
   )
+}
+
+/** The tool of a result whose call is not on the page, its command and how it ended. */
+function resultSummary(event: LogEvent['event']): string {
+  const command = textOf(recordOf(event.observation).command)
+  const code = exitCode(event)
+  const parts = [
+    event.tool_name,
+    command === undefined ? undefined : firstLine(command),
+    code ? `exit ${code}` : undefined,
+  ]
+  return parts.filter((part) => part !== undefined).join(' · ')
 }
 
 /** The one line of an event that is closed. */

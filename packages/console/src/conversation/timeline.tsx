@@ -1,5 +1,5 @@
 import type { CallOutput } from '@slipway/client'
-import { memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
+import { memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'react'
 import { isTyping } from '../app/shortcuts.tsx'
 import { type ModelCall, modelCalls } from '../list/conversation-facts.ts'
 import { type EventWindow, useWindowState } from '../log/event-window.ts'
@@ -36,7 +36,7 @@ export function Timeline(props: {
     [info],
   )
   const scroller = useRef<HTMLDivElement>(null)
-  const [isPinned, setPinned] = useState(true)
+  const { isPinned } = state
   useKeptPlace(scroller, state, isPinned)
 
   const check = useCallback(() => {
@@ -44,10 +44,9 @@ export function Timeline(props: {
     if (element === null) return
     const { scrollTop, scrollHeight, clientHeight } = element
     const below = scrollHeight - scrollTop - clientHeight
-    const isAtBottom = below < nearEnd && log.isAtEnd
-    setPinned(isAtBottom)
-    log.setPinned(isAtBottom)
-    if (scrollTop < clientHeight * readAhead) void log.more('before')
+    const { isPinned: wasPinned, from } = log.store.get()
+    log.setPinned(below < nearEnd && (wasPinned || log.isAtEnd))
+    if (scrollTop < clientHeight * readAhead && from > 1) void log.more('before')
     else if (below < clientHeight * readAhead) void log.more('after')
   }, [log])
   // A short page does not scroll, so it asks by itself for what is missing.
@@ -60,7 +59,7 @@ export function Timeline(props: {
   }, [query])
   useStepKeys(scroller)
 
-  const unseen = isPinned ? 0 : Math.max(0, state.head - state.to)
+  const unseen = isPinned ? 0 : Math.max(0, state.head - state.seen)
   const isEmpty = rows.length === 0 && state.loading === undefined
   return (
     <div className="timeline">
@@ -140,6 +139,9 @@ const TimelineRow = memo(
       <article
         className={isTarget ? 'entry target' : 'entry'}
         data-position={row.position}
+        data-positions={rowEvents(row)
+          .map(({ position }) => position)
+          .join(' ')}
         aria-label={`Event ${row.position}`}
         tabIndex={-1}
       >

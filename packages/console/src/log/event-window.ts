@@ -3,6 +3,7 @@ import { useSyncExternalStore } from 'react'
 import { type LogEvent, readEvents, readHead, toLogEvent } from '../api/log.ts'
 import { agentServer, noteError } from '../api/session.ts'
 import { Store } from '../api/store.ts'
+import { textOf } from './event-facts.ts'
 
 /** Most events that a window holds, whatever the length of the log. */
 const capacity = 240
@@ -18,6 +19,10 @@ export interface WindowState {
   readonly to: number
   /** The position of the last event of the log. */
   readonly head: number
+  /** The head when the reader was at the end last, or when the window was opened. */
+  readonly seen: number
+  /** Whether the reader is at the end: then new events are appended. */
+  readonly isPinned: boolean
   readonly loading: 'jump' | 'before' | 'after' | undefined
   readonly error: unknown
   /** Counts jumps: a view that shows another one scrolls to `target`. */
@@ -33,6 +38,8 @@ const initialState: WindowState = {
   from: 1,
   to: 0,
   head: 0,
+  seen: 0,
+  isPinned: true,
   loading: 'jump',
   error: undefined,
   jumps: 0,
@@ -56,7 +63,6 @@ export class EventWindow {
   readonly #options: WindowOptions
   readonly #abort = new AbortController()
   #loadAbort = new AbortController()
-  #isPinned = true
   #queue: LogEvent[] = []
   #isFlushPlanned = false
   #pendingDraft: { text: string; reasoning: string } | undefined
@@ -69,7 +75,7 @@ export class EventWindow {
   async open(position: number | undefined): Promise<void> {
     try {
       const head = await readHead(this.#options.conversationId, this.#abort.signal)
-      this.#update({ head })
+      this.#update({ head, seen: head })
       void this.#follow(head)
       await this.jump(position ?? head)
     } catch (error) {
@@ -82,9 +88,9 @@ export class EventWindow {
     this.#loadAbort.abort()
   }
 
-  /** Whether the reader is at the end: then new events are appended. */
+  /** Says whether the reader is at the end of what is shown. */
   setPinned(isPinned: boolean): void {
-    this.#isPinned = isPinned
+    if (isPinned !== this.store.get().isPinned) this.#update({ isPinned })
   }
 
   get isAtEnd(): boolean {
@@ -98,7 +104,7 @@ export class EventWindow {
     const target = Math.min(Math.max(1, position), Math.max(1, head))
     const isEnd = target >= head
     const signal = this.#restartLoad()
-    this.#update({ loading: 'jump', error: undefined })
+    this.#update({ loading: 'jump', error: undefined, isPinned: isEnd })
     try {
       const start = isEnd ? head + 1 : target
       const after = isEnd
@@ -142,7 +148,7 @@ export class EventWindow {
         })
       } else {
         this.#update({ ...this.#appended(page.events), to: page.edge, loading: undefined })
-        if (this.isAtEnd) this.#planFlush()
+        this.#planFlush()
       }
     } catch (error) {
       if (!signal.aborted) this.#fail(error)
@@ -177,7 +183,7 @@ export class EventWindow {
       const after = direction === 'before' ? Math.max(0, position - 1 - limit) : position
       const size = direction === 'before' ? position - 1 - after : limit
       const page = await readAll(conversationId, { after, limit: size, head }, signal)
-      const matching = page.filter(matches)
+      const matching = selectMatches(page, matches)
       if (direction === 'before') {
         found = [...matching, ...found]
         position = after + 1
@@ -232,7 +238,7 @@ export class EventWindow {
   }
 
   #flush(): void {
-    const { to, head, loading, draft } = this.store.get()
+    const { to, head, loading, draft, isPinned } = this.store.get()
     const arrived = this.#queue
     this.#queue = []
     const last = arrived.at(-1)
@@ -241,12 +247,12 @@ export class EventWindow {
     const isNext = first !== undefined && first.position === to + 1
     const nextDraft = this.#pendingDraft ?? (last === undefined ? draft : emptyDraft)
     this.#pendingDraft = undefined
-    if (isNext && this.#isPinned && loading === undefined) {
-      const added = arrived.filter(this.#options.matches)
+    if (isNext && isPinned && loading === undefined) {
+      const added = selectMatches(arrived, this.#options.matches)
       this.#update({ ...this.#appended(added), to: newHead, head: newHead, draft: nextDraft })
     } else {
       this.#update({ head: newHead, draft: nextDraft })
-      if (this.#isPinned && loading === undefined && newHead > to) void this.more('after')
+      if (isPinned && loading === undefined && newHead > to) void this.more('after')
     }
     if (arrived.length > 0) this.#options.onLive(arrived)
   }
@@ -274,8 +280,20 @@ export class EventWindow {
   }
 
   #update(change: Partial<WindowState>): void {
-    this.store.set({ ...this.store.get(), ...change })
+    const next = { ...this.store.get(), ...change }
+    this.store.set(next.to >= next.head ? { ...next, seen: next.head } : next)
   }
+}
+
+/** The events that match, and of a call that matches by one half the other half too. */
+function selectMatches(
+  events: readonly LogEvent[],
+  matches: (event: LogEvent) => boolean,
+): readonly LogEvent[] {
+  const callOf = ({ event }: LogEvent) => textOf(event.tool_call_id)
+  const matching = new Set(events.filter(matches))
+  const calls = new Set([...matching].map(callOf).filter((id) => id !== undefined))
+  return events.filter((item) => matching.has(item) || calls.has(callOf(item) ?? ''))
 }
 
 /** Reads a range to its end, also where a page has fewer events because they are large. */

@@ -2,10 +2,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { extname, join, resolve } from 'node:path'
-
-/** Where the bundle is; `npm run build -w packages/console` makes it. */
-export const bundleDirectory = resolve(import.meta.dirname, '../../dist')
+import { extname, join } from 'node:path'
 
 /** What the servers send with the page: nothing inline runs, and nothing leaves the origin. */
 export const contentSecurityPolicy = [
@@ -34,7 +31,7 @@ export interface ConsoleServer extends AsyncDisposable {
 }
 
 /** Serves the bundle below a path, and forwards everything else to a server, as the servers do themselves. */
-export async function serveConsole(target: string, path = ''): Promise<ConsoleServer> {
+export async function serveConsole(bundle: string, target: string, path = ''): Promise<ConsoleServer> {
   const server = createServer(async (incoming, outgoing) => {
     const url = incoming.url ?? '/'
     if (!url.startsWith(`${path}/`)) return void outgoing.writeHead(404).end()
@@ -43,12 +40,12 @@ export async function serveConsole(target: string, path = ''): Promise<ConsoleSe
     const isAsset = /^\/(?:assets\/[\w.-]+|icon\.svg)$/.test(name)
     const isPage = incoming.method === 'GET' && (incoming.headers.accept ?? '').includes('text/html')
     if (isAsset) {
-      const bytes = await readFile(join(bundleDirectory, name)).catch(() => undefined)
+      const bytes = await readFile(join(bundle, name)).catch(() => undefined)
       const type = types[extname(name)] ?? 'application/octet-stream'
       return void outgoing.writeHead(bytes ? 200 : 404, { 'content-type': type }).end(bytes)
     }
     if (isPage) {
-      const html = await readFile(join(bundleDirectory, 'index.html'), 'utf8')
+      const html = await readFile(join(bundle, 'index.html'), 'utf8')
       const base = '../'.repeat(name.split('/').length - 2) || './'
       const headers = { 'content-type': 'text/html', 'content-security-policy': contentSecurityPolicy }
       return void outgoing.writeHead(200, headers).end(html.replace('<head>', `<head><base href="${base}">`))

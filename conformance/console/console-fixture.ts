@@ -1,0 +1,138 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { AgentDriver } from '../support/agent-driver.ts'
+import { startAgentServer } from '../support/agent-server.ts'
+import { AgentServerApi } from '../support/agent-server-api.ts'
+import { type ConsoleServer, serveConsole } from './console-server.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+const waitMs = 60_000
+
+export interface ConsoleOptions {
+  /** The session key of the server; without it none is needed. */
+  readonly key?: string
+  /** The path below which the console is served: `/behind/a/proxy`. */
+  readonly path?: string
+}
+
+/** A page, and everything that went wrong in it. */
+export interface WatchedPage {
+  readonly page: Page
+  /** Uncaught errors, errors on the browser's console and violations of the content security policy. */
+  readonly problems: string[]
+  /** Requests that left the console's own origin. */
+  readonly foreignRequests: string[]
+}
+
+/** The console of the working tree, before a real agent server, in a real browser. */
+export class ConsoleFixture implements AsyncDisposable {
+  readonly #directory: string
+  readonly #browser: Browser
+  readonly #options: ConsoleOptions
+  #server: Awaited<ReturnType<typeof startAgentServer>>
+  readonly site: ConsoleServer
+
+  private constructor(
+    directory: string,
+    browser: Browser,
+    server: Awaited<ReturnType<typeof startAgentServer>>,
+    site: ConsoleServer,
+    options: ConsoleOptions,
+  ) {
+    this.#directory = directory
+    this.#browser = browser
+    this.#server = server
+    this.site = site
+    this.#options = options
+  }
+
+  static async open(chromiumPath: string, options: ConsoleOptions = {}): Promise<ConsoleFixture> {
+    const directory = await mkdtemp(join(tmpdir(), 'slipway-console-'))
+    const bundle = join(directory, 'bundle')
+    await buildConsole(bundle)
+    const server = await startServer(directory, options)
+    const site = await serveConsole(bundle, server.url, options.path)
+    const browser = await chromium.launch({
+      executablePath: chromiumPath,
+      args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1'],
+    })
+    return new ConsoleFixture(directory, browser, server, site, options)
+  }
+
+  get api(): AgentServerApi {
+    const { key } = this.#options
+    return new AgentServerApi({ url: this.#server.url, headers: key ? { 'x-session-api-key': key } : {} })
+  }
+
+  get driver(): AgentDriver {
+    return new AgentDriver({ api: this.api, directory: this.#directory })
+  }
+
+  /** Kills the server without warning and starts another on its data. */
+  async killAndRestart(): Promise<void> {
+    await this.#server.stop('SIGKILL')
+    this.#server = await startServer(this.#directory, this.#options)
+    this.site.target = this.#server.url
+  }
+
+  /** A page of a browser profile of its own. */
+  async newPage(options: BrowserContextOptions = {}): Promise<WatchedPage> {
+    const context = await this.#browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })
+    const page = await context.newPage()
+    page.setDefaultTimeout(waitMs)
+    const problems: string[] = []
+    const foreignRequests: string[] = []
+    page.on('pageerror', (error) => problems.push(error.message))
+    page.on('console', (message) => {
+      // A request that fails is an answer; the page shows what it means.
+      const isFailedRequest = message.text().startsWith('Failed to load resource')
+      if (message.type() === 'error' && !isFailedRequest) problems.push(message.text())
+    })
+    page.on('request', (request) => {
+      const isOwn = request.url().startsWith(this.site.url) || /^(?:data|blob):/.test(request.url())
+      if (!isOwn) foreignRequests.push(request.url())
+    })
+    return { page, problems, foreignRequests }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#browser.close()
+    await this.site[Symbol.asyncDispose]()
+    await this.#server.stop()
+    await rm(this.#directory, { recursive: true, force: true })
+  }
+}
+
+/** The positions of all events that the timeline shows, in its order. */
+export async function shownPositions(page: Page): Promise<number[]> {
+  const texts = await page
+    .locator('.entry[data-positions]')
+    .evaluateAll((entries) => entries.map((entry) => entry.getAttribute('data-positions') ?? ''))
+  return texts.flatMap((text) => text.split(' ').map(Number))
+}
+
+/** Waits until a condition of the page or the server holds. */
+export async function waitUntil(isTrue: () => Promise<boolean>, what: string): Promise<void> {
+  for (const end = Date.now() + waitMs; Date.now() < end; ) {
+    if (await isTrue()) return
+    await new Promise((done) => setTimeout(done, 50))
+  }
+  throw new Error(`It did not come to pass: ${what}`)
+}
+
+function startServer(directory: string, { key }: ConsoleOptions) {
+  const data = join(directory, 'data')
+  return startAgentServer(data, key === undefined ? {} : { SLIPWAY_NO_KEY: '', SLIPWAY_SESSION_API_KEY: key })
+}
+
+async function buildConsole(bundle: string): Promise<void> {
+  const vite = join(root, 'node_modules/vite/bin/vite.js')
+  await promisify(execFile)(process.execPath, [vite, 'build', '--outDir', bundle, '--logLevel', 'error'], {
+    cwd: join(root, 'packages/console'),
+    env: { ...process.env, NODE_ENV: 'production' },
+  })
+}

@@ -1,0 +1,195 @@
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
+import { findChromium } from '../support/browser-user.ts'
+import { ConsoleFixture, shownPositions, waitUntil } from './console-fixture.ts'
+
+const chromiumPath = await findChromium()
+
+/** A script of many small steps, so that there is something to follow for a while. */
+const longScript = [
+  ...Array.from({ length: 30 }, (_, n) => bashStep(`echo step-${n}; sleep 0.1`)),
+  finishStep('All done.'),
+]
+
+describe.runIf(chromiumPath !== undefined)('a conversation in the console', { timeout: 180_000 }, () => {
+  let fixture: ConsoleFixture
+  beforeAll(async () => {
+    fixture = await ConsoleFixture.open(chromiumPath ?? '')
+  }, 180_000)
+  afterAll(() => fixture?.[Symbol.asyncDispose](), 60_000)
+
+  const visit = (page: Page, id: string, rest = '') => page.goto(`${fixture.site.url}/c/${id}${rest}`)
+  const count = async (id: string) => (await fixture.driver.getEvents(id)).length
+  const isComplete = async (page: Page, id: string) => {
+    const positions = await shownPositions(page)
+    return (
+      positions.length === (await count(id)) &&
+      (await fixture.driver.getInfo(id)).execution_status === 'finished'
+    )
+  }
+
+  test('shows the steps of a run with their results', async () => {
+    const script = [bashStep('echo first; echo second'), bashStep('exit 3'), finishStep('It is **done**.')]
+    const { id } = await fixture.driver.createScripted(script)
+    await fixture.driver.waitUntilIdle(id)
+    const { page, problems } = await fixture.newPage()
+    await visit(page, id)
+    await page.getByText('Begin.').waitFor()
+    await page.locator('.markdown strong', { hasText: 'done' }).waitFor()
+    const calls = page.locator('details.call')
+    expect(await calls.count()).toBe(2)
+    await calls.first().locator('summary').click()
+    await calls
+      .first()
+      .locator('.terminal', { hasText: /first\s+second/ })
+      .waitFor()
+    await page.locator('details.call.failed[open]', { hasText: 'exit 3' }).waitFor()
+    await page.getByRole('button', { name: 'Failed only' }).click()
+    await waitUntil(async () => (await page.locator('.entry').count()) === 1, 'one failed step')
+    expect(page.url()).toContain('failed=true')
+    await page.reload()
+    await page.locator('details.call.failed').waitFor()
+    expect(await page.locator('.entry').count()).toBe(1)
+    expect(problems).toEqual([])
+    await page.context().close()
+  })
+
+  test('follows a run over a reload, in two browsers', async () => {
+    const { id } = await fixture.driver.createScripted(longScript)
+    const [one, two] = [await fixture.newPage(), await fixture.newPage()]
+    for (const { page } of [one, two]) await visit(page, id, '?view=all')
+    await one.page.getByText('step-3', { exact: false }).first().waitFor()
+    await one.page.reload()
+    for (const { page, problems } of [one, two]) {
+      await waitUntil(() => isComplete(page, id), 'all events are shown')
+      await checkOrder(page, await count(id))
+      expect(problems).toEqual([])
+      await page.context().close()
+    }
+  })
+
+  test('catches up after the server was killed and started again', async () => {
+    const { id } = await fixture.driver.createScripted(longScript)
+    const { page, problems } = await fixture.newPage()
+    await visit(page, id, '?view=all')
+    await page.getByText('step-3', { exact: false }).first().waitFor()
+    await fixture.killAndRestart()
+    await waitUntil(
+      async () => (await fixture.driver.getInfo(id)).execution_status !== 'running',
+      'the run ended',
+    )
+    await page.getByRole('button', { name: 'Run', exact: true }).click()
+    await waitUntil(() => isComplete(page, id), 'all events are shown')
+    await checkOrder(page, await count(id))
+    expect(problems).toEqual([])
+    await page.context().close()
+  })
+
+  test('sends a message, and pauses and interrupts a run', async () => {
+    const llm = scriptedModel([bashStep('sleep 600'), finishStep('First.'), finishStep('Second.')])
+    const { id } = await fixture.driver.create({ llm })
+    const { page } = await fixture.newPage()
+    await visit(page, id)
+    await page.getByLabel('Message', { exact: true }).fill('Please sleep.')
+    await page.keyboard.press('Control+Enter')
+    await page.locator('.message.user', { hasText: 'Please sleep.' }).waitFor()
+    await page.locator('details.call', { hasText: 'sleep 600' }).waitFor()
+    await page.getByRole('button', { name: 'Interrupt' }).click()
+    await page.locator('.status', { hasText: 'Paused' }).waitFor()
+    await page.getByLabel('Message', { exact: true }).fill('Go on.')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByText('First.').waitFor()
+    await page.context().close()
+  })
+
+  test('approves and rejects with one thumb', async () => {
+    const long = `echo ${'very-long-command '.repeat(400)}`
+    const llm = scriptedModel([bashStep(long), bashStep('echo never'), finishStep('Understood.')])
+    const { id } = await fixture.driver.create(
+      { llm },
+      {
+        initial_message: { content: 'Begin.' },
+        confirmation_policy: { kind: 'AlwaysConfirm', deadline_seconds: 3_000 },
+      },
+    )
+    const { page } = await fixture.newPage({
+      viewport: { width: 390, height: 844 },
+      hasTouch: true,
+      isMobile: true,
+    })
+    await visit(page, id)
+    const approve = page.getByRole('button', { name: 'Approve' })
+    await approve.waitFor()
+    await page.getByText('rejected by itself in').waitFor()
+    await waitUntil(async () => (await page.title()).startsWith('(!)'), 'the title says that it waits')
+    const box = await approve.boundingBox()
+    expect((box?.y ?? 0) + (box?.height ?? 0)).toBeLessThanOrEqual(844)
+    expect(box?.height).toBeGreaterThanOrEqual(44)
+    await approve.tap()
+    await page.locator('.confirmation', { hasText: 'echo never' }).waitFor()
+    await page.getByLabel('Reason for a rejection').fill('Not on this machine.')
+    await page.getByRole('button', { name: 'Reject' }).tap()
+    // The agent goes on when it is told to.
+    await page.getByRole('button', { name: 'Run', exact: true }).tap()
+    await page.getByText('Understood.').waitFor()
+    const events = await fixture.driver.getEvents(id)
+    expect(events.find(({ kind }) => kind === 'UserRejectObservation')).toMatchObject({
+      rejection_reason: 'Not on this machine.',
+    })
+    const { width } = await page.evaluate(() => ({ width: document.documentElement.scrollWidth }))
+    expect(width).toBeLessThanOrEqual(390)
+    await page.context().close()
+  })
+
+  test('holds few rows of a long log, and goes to any position', async () => {
+    const size = 20_000
+    const event = (n: number) =>
+      JSON.stringify({
+        kind: 'MessageEvent',
+        source: n % 2 === 0 ? 'agent' : 'user',
+        timestamp: new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString(),
+        llm_message: { role: 'user', content: [{ type: 'text', text: `message number ${n}` }] },
+      })
+    const id = await fixture.api.import(Array.from({ length: size }, (_, n) => event(n + 1)).join('\n'))
+    const { page, problems } = await fixture.newPage()
+    await visit(page, id, '#12345')
+    await page.getByText('message number 12345', { exact: true }).waitFor()
+    await page.locator('.entry.target[data-position="12345"]').waitFor()
+    const rows = () => page.locator('.entry').count()
+    expect(await rows()).toBeLessThanOrEqual(400)
+    // Scrolling up and down leaves what is read in its place, and the number of rows bounded.
+    for (const direction of [-1, 1, 1, 1, -1]) {
+      for (let n = 0; n < 25; n++) await page.mouse.wheel(0, direction * 900)
+      expect(await rows()).toBeLessThanOrEqual(400)
+      const positions = await shownPositions(page)
+      expect(positions).toEqual(positions.map((_, at) => (positions[0] ?? 0) + at))
+    }
+    await page.keyboard.press('Shift+G')
+    await page.getByText(`message number ${size}`, { exact: true }).waitFor()
+    await page.evaluate(() => {
+      location.hash = '#7'
+    })
+    await page.locator('.entry.target[data-position="7"]').waitFor()
+    expect(await rows()).toBeLessThanOrEqual(400)
+    // New events do not move what is being read.
+    const before = await page.locator('.entry.target').boundingBox()
+    await fixture.api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'one more', run: false })
+    await page.getByRole('button', { name: '1 new' }).waitFor()
+    expect((await page.locator('.entry.target').boundingBox())?.y).toBe(before?.y)
+    await page.getByRole('button', { name: '1 new' }).click()
+    await page.getByText('one more').waitFor()
+    expect(problems).toEqual([])
+    await page.context().close()
+  })
+})
+
+/** The timeline shows each position of the log once; a result stands beside its call. */
+async function checkOrder(page: Page, size: number): Promise<void> {
+  const positions = await shownPositions(page)
+  expect([...positions].sort((a, b) => a - b)).toEqual(Array.from({ length: size }, (_, n) => n + 1))
+  const firsts = await page
+    .locator('.entry[data-position]')
+    .evaluateAll((entries) => entries.map((entry) => Number(entry.getAttribute('data-position'))))
+  expect(firsts).toEqual([...firsts].sort((a, b) => a - b))
+}
