@@ -35,6 +35,8 @@ export class ConsoleFixture implements AsyncDisposable {
   readonly #options: ConsoleOptions
   #server: Awaited<ReturnType<typeof startAgentServer>>
   readonly site: ConsoleServer
+  /** The directory of the built pages. */
+  readonly bundle: string
 
   private constructor(
     directory: string,
@@ -44,6 +46,7 @@ export class ConsoleFixture implements AsyncDisposable {
     options: ConsoleOptions,
   ) {
     this.#directory = directory
+    this.bundle = join(directory, 'bundle')
     this.#browser = browser
     this.#server = server
     this.site = site

@@ -12,7 +12,7 @@ const longScript = [
   finishStep('All done.'),
 ]
 
-describe.runIf(chromiumPath !== undefined)('a conversation in the console', { timeout: 180_000 }, () => {
+describe.runIf(chromiumPath !== undefined)('a conversation in the console', { timeout: 300_000 }, () => {
   let fixture: ConsoleFixture
   beforeAll(async () => {
     fixture = await ConsoleFixture.open(chromiumPath ?? '')

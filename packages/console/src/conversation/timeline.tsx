@@ -180,7 +180,7 @@ function useKeptPlace(
   state: { readonly events: unknown; readonly jumps: number; readonly target: number; readonly head: number },
   isPinned: boolean,
 ): void {
-  const place = useRef<{ position: string; top: number } | undefined>(undefined)
+  const place = useRef<Place | undefined>(undefined)
   const lastJump = useRef(0)
   useLayoutEffect(() => {
     const element = scroller.current
@@ -194,9 +194,8 @@ function useKeptPlace(
       else element.scrollTop += target.getBoundingClientRect().top - element.getBoundingClientRect().top - 8
     } else if (isPinned) {
       element.scrollTop = element.scrollHeight
-    } else if (place.current !== undefined) {
-      const entry = element.querySelector<HTMLElement>(`.entry[data-position="${place.current.position}"]`)
-      if (entry !== null) element.scrollTop += entry.getBoundingClientRect().top - place.current.top
+    } else {
+      keepPlace(element, place.current)
     }
   })
   // What is on the screen before the next change: the first entry whose end is visible.
@@ -217,17 +216,31 @@ function useKeptPlace(
     element.addEventListener('scroll', remember, { passive: true })
     return () => element.removeEventListener('scroll', remember)
   })
-  // Pictures, code and opened details change heights without a render of the list.
+  // Markdown that loads late, pictures and opened parts change heights without a render of the list.
   useEffect(() => {
     const element = scroller.current
-    if (element === null || !isPinned) return
+    if (element === null) return
     const observer = new ResizeObserver(() => {
-      element.scrollTop = element.scrollHeight
+      if (isPinned) element.scrollTop = element.scrollHeight
+      else keepPlace(element, place.current)
     })
-    for (const entry of [...element.children].slice(-3)) observer.observe(entry)
+    for (const entry of isPinned ? [...element.children].slice(-3) : element.children) observer.observe(entry)
     observer.observe(element)
     return () => observer.disconnect()
   })
+}
+
+interface Place {
+  readonly position: string
+  readonly top: number
+}
+
+/** Scrolls so that an entry is where it was on the screen. */
+function keepPlace(element: HTMLElement, place: Place | undefined): void {
+  if (place === undefined) return
+  const entry = element.querySelector<HTMLElement>(`.entry[data-position="${place.position}"]`)
+  const moved = entry === null ? 0 : entry.getBoundingClientRect().top - place.top
+  if (moved !== 0) element.scrollTop += moved
 }
 
 /** `j` and `k` move the focus from step to step. */

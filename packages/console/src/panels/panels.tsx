@@ -29,21 +29,22 @@ export function Panels(props: {
   const Panel = panels.find(([one]) => one === name)?.[1]
   return (
     <aside className="panels" aria-label="Panels">
-      <div className="tabs" role="tablist" aria-label="Panels">
-        {panels.map(([one]) => (
-          <button
-            key={one}
-            type="button"
-            role="tab"
-            id={`tab-${one}`}
-            aria-selected={one === name}
-            aria-controls="panel"
-            onClick={() => setName(one)}
-          >
-            {one}
-          </button>
-        ))}
-        <span className="spacer" />
+      <div className="panel-head">
+        <div className="tabs" role="tablist" aria-label="Panels">
+          {panels.map(([one]) => (
+            <button
+              key={one}
+              type="button"
+              role="tab"
+              id={`tab-${one}`}
+              aria-selected={one === name}
+              aria-controls="panel"
+              onClick={() => setName(one)}
+            >
+              {one}
+            </button>
+          ))}
+        </div>
         <button type="button" className="ghost" aria-label="Close the panel" onClick={close}>
           <Icon name="close" />
         </button>
