@@ -57,6 +57,40 @@ export async function readEvents(
   return events
 }
 
+/** A filter that the server can search a log by. */
+export type ServerFilter = Readonly<Record<string, string>>
+
+let hasFind: boolean | undefined
+
+/**
+ * The positions of events that match, at most `limit`, the nearest first, from a position on in a direction.
+ * `next` is where to go on: undefined at the end. Undefined when the server cannot search by position.
+ */
+export async function findPositions(
+  id: string,
+  search: {
+    readonly from: number
+    readonly direction: 'next' | 'previous'
+    readonly limit: number
+    readonly filter: ServerFilter
+  },
+  signal: AbortSignal,
+): Promise<{ readonly positions: readonly number[]; readonly next: number | undefined } | undefined> {
+  if (hasFind === false) return undefined
+  const { from, direction, limit, filter } = search
+  const query = new URLSearchParams({
+    ...filter,
+    from: String(from),
+    direction,
+    limit: String(Math.min(100, limit)),
+  })
+  const response = await getFromServer(`api/conversations/${id}/events/find?${query}`, signal)
+  hasFind ??= response.ok
+  if (!response.ok) return undefined
+  const page: { positions: number[]; next_from: number | null } = await response.json()
+  return { positions: page.positions, next: page.next_from ?? undefined }
+}
+
 /** The position of the first event at or after an instant (ISO 8601); the head plus 1 when there is none. */
 export async function positionAtTime(id: string, instant: string, signal?: AbortSignal): Promise<number> {
   const query = { timestamp__lt: instant }

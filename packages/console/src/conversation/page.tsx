@@ -5,7 +5,7 @@ import type { LogEvent } from '../api/log.ts'
 import { conversationQuery } from '../api/queries.ts'
 import { isTyping } from '../app/shortcuts.tsx'
 import { EventWindow } from '../log/event-window.ts'
-import { compileFilter, type LogFilter } from '../log/filters.ts'
+import { compileFilter, type LogFilter, serverFilter } from '../log/filters.ts'
 import { Panels } from '../panels/panels.tsx'
 import { ErrorState } from '../ui/states.tsx'
 import { Composer } from './composer.tsx'
@@ -123,7 +123,13 @@ function useEventWindow(
   onLive: (events: readonly LogEvent[]) => void,
 ): EventWindow {
   const key = JSON.stringify(filter)
-  const create = () => new EventWindow({ conversationId, matches: compileFilter(filter), onLive })
+  const create = () =>
+    new EventWindow({
+      conversationId,
+      matches: compileFilter(filter),
+      serverFilter: serverFilter(filter),
+      onLive,
+    })
   const [current, setCurrent] = useState(() => ({ key, log: create() }))
   if (current.key !== key) setCurrent({ key, log: create() })
   const { log } = current

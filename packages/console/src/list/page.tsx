@@ -10,6 +10,7 @@ import { useConversationActions } from './actions.ts'
 import { type ListSearch, statuses, statusLabels } from './list-search.ts'
 import { RenameDialog } from './rename-dialog.tsx'
 import { ConversationRow } from './row.tsx'
+import { TextHits } from './text-hits.tsx'
 
 /** All conversations, the newest first, with search in titles, filters, and what can be done to one. */
 export function ListPage() {
@@ -63,6 +64,12 @@ export function ListPage() {
     if (last >= rows.length - 20 && query.hasNextPage && !query.isFetching) void query.fetchNextPage()
   }, [last, rows.length, query])
 
+  // Messages are searched when the typing has paused.
+  const [settledText, setSettledText] = useState(q)
+  useEffect(() => {
+    const timer = setTimeout(() => setSettledText(q), 350)
+    return () => clearTimeout(timer)
+  }, [q])
   const [selected, setSelected] = useState(0)
   const [renaming, setRenaming] = useState<{ id: string; title: string }>()
   const searchField = useRef<HTMLInputElement>(null)
@@ -129,8 +136,8 @@ export function ListPage() {
         <input
           ref={searchField}
           type="search"
-          aria-label="Search in titles"
-          placeholder="Search in titles"
+          aria-label="Search in titles and messages"
+          placeholder="Search in titles and messages"
           value={q}
           onChange={(event) => setSearch({ q: event.target.value || undefined })}
         />
@@ -185,6 +192,7 @@ export function ListPage() {
           })}
         </ul>
       </section>
+      {settledText.length > 2 && <TextHits text={settledText} />}
       {renaming && <RenameDialog {...renaming} onClose={() => setRenaming(undefined)} />}
       {isDragging && <div className="drop-hint">Drop exported conversations (.jsonl) to import them</div>}
     </div>

@@ -1,6 +1,13 @@
 import { follow, type TransientUpdate } from '@slipway/client'
 import { useSyncExternalStore } from 'react'
-import { type LogEvent, readEvents, readHead, toLogEvent } from '../api/log.ts'
+import {
+  findPositions,
+  type LogEvent,
+  readEvents,
+  readHead,
+  type ServerFilter,
+  toLogEvent,
+} from '../api/log.ts'
 import { agentServer, noteError } from '../api/session.ts'
 import { Store } from '../api/store.ts'
 import { textOf } from './event-facts.ts'
@@ -50,6 +57,8 @@ const initialState: WindowState = {
 export interface WindowOptions {
   readonly conversationId: string
   readonly matches: (event: LogEvent) => boolean
+  /** What the server can search by; events between its matches are not read. */
+  readonly serverFilter?: ServerFilter | undefined
   /** Called after new events arrived, with them. */
   readonly onLive: (events: readonly LogEvent[]) => void
 }
@@ -170,9 +179,13 @@ export class EventWindow {
     edge: number,
     count: number,
     signal: AbortSignal,
-  ): Promise<{ events: LogEvent[]; edge: number }> {
-    const { conversationId, matches } = this.#options
+  ): Promise<{ events: readonly LogEvent[]; edge: number }> {
+    const { conversationId, matches, serverFilter } = this.#options
     const { head } = this.store.get()
+    if (serverFilter !== undefined) {
+      const page = await this.#find({ direction, edge, count }, serverFilter, signal)
+      if (page !== undefined) return page
+    }
     let found: LogEvent[] = []
     let limit = count
     let position = edge
@@ -197,6 +210,37 @@ export class EventWindow {
     const kept = direction === 'before' ? found.slice(-capacity) : found.slice(0, capacity)
     const cut = direction === 'before' ? kept[0] : kept.at(-1)
     return { events: kept, edge: cut?.position ?? position }
+  }
+
+  /** Like a scan, by the server's own search; undefined when it has none. */
+  async #find(
+    scan: { readonly direction: 'before' | 'after'; readonly edge: number; readonly count: number },
+    filter: ServerFilter,
+    signal: AbortSignal,
+  ): Promise<{ events: readonly LogEvent[]; edge: number } | undefined> {
+    const { conversationId, matches } = this.#options
+    const { head } = this.store.get()
+    const isBefore = scan.direction === 'before'
+    const end = isBefore ? 1 : head
+    const from = isBefore ? scan.edge - 1 : scan.edge + 1
+    if (isBefore ? from < 1 : from > head) return { events: [], edge: end }
+    const search = {
+      from,
+      direction: isBefore ? ('previous' as const) : ('next' as const),
+      limit: scan.count,
+      filter,
+    }
+    const page = await findPositions(conversationId, search, signal)
+    if (page === undefined) return undefined
+    const positions = [...page.positions].filter((position) => position <= head).sort((a, b) => a - b)
+    const read = await Promise.all(
+      toRuns(positions).map(({ first, last }) =>
+        readAll(conversationId, { after: first - 1, limit: last - first + 1, head }, signal),
+      ),
+    )
+    const edge = page.next === undefined ? end : isBefore ? page.next + 1 : page.next - 1
+    const isNew = ({ position }: LogEvent) => (isBefore ? position < scan.edge : position > scan.edge)
+    return { events: selectMatches(read.flat().filter(isNew), matches), edge }
   }
 
   async #follow(after: number): Promise<void> {
@@ -283,6 +327,17 @@ export class EventWindow {
     const next = { ...this.store.get(), ...change }
     this.store.set(next.to >= next.head ? { ...next, seen: next.head } : next)
   }
+}
+
+/** Ranges that cover positions with the event before each, which is mostly its call; near ones are joined. */
+function toRuns(positions: readonly number[]): { first: number; last: number }[] {
+  const runs: { first: number; last: number }[] = []
+  for (const position of positions) {
+    const run = runs.at(-1)
+    if (run !== undefined && position - run.last < 20) run.last = position
+    else runs.push({ first: Math.max(1, position - 1), last: position })
+  }
+  return runs
 }
 
 /** The events that match, and of a call that matches by one half the other half too. */

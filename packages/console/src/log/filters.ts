@@ -1,4 +1,4 @@
-import type { LogEvent, WireEvent } from '../api/log.ts'
+import type { LogEvent, ServerFilter, WireEvent } from '../api/log.ts'
 import { eventTime, isFailure, searchText } from './event-facts.ts'
 
 /** What the timeline shows; every member is part of the page's address. */
@@ -54,6 +54,29 @@ export function compileFilter(filter: LogFilter): (event: LogEvent) => boolean {
     if (fromTime !== undefined && !(eventTime(event) >= fromTime)) return false
     if (untilTime !== undefined && !(eventTime(event) < untilTime)) return false
     return needle === undefined || needle === '' || searchText(item).toLowerCase().includes(needle)
+  }
+}
+
+/**
+ * What of a filter the server can search by; every event that matches the filter matches it. Undefined when
+ * that leaves too much.
+ */
+export function serverFilter({
+  kind,
+  source,
+  tool,
+  failed,
+  from,
+  until,
+}: LogFilter): ServerFilter | undefined {
+  if (kind === undefined && tool === undefined && !failed && source === undefined) return undefined
+  return {
+    ...(kind !== undefined && { kind }),
+    ...(source !== undefined && { source }),
+    ...(tool !== undefined && { tool }),
+    ...(failed && { failed: 'true' }),
+    ...(from !== undefined && { timestamp__gte: from }),
+    ...(until !== undefined && { timestamp__lt: until }),
   }
 }
 
