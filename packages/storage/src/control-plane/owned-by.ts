@@ -8,15 +8,15 @@ interface OwnedRow {
 /** Who may see a row: SQL conditions with their values, and the same rule for a row in memory. */
 export interface Ownership {
   readonly where: string[]
-  readonly values: (string | null)[]
+  readonly values: string[]
   includes<R extends OwnedRow>(row: R | undefined): row is R
 }
 
 /** Row ownership: the same owner and, if the scope has an organisation, the same organisation. */
 export function ownedBy({ owner, org }: Scope): Ownership {
   return {
-    where: org === undefined ? ['owner IS ?'] : ['owner IS ?', 'org = ?'],
-    values: org === undefined ? [owner] : [owner, org],
+    where: [owner === null ? 'owner IS NULL' : 'owner = ?', ...(org === undefined ? [] : ['org = ?'])],
+    values: [owner, org].filter((value) => value != null),
     includes: <R extends OwnedRow>(row: R | undefined): row is R =>
       row !== undefined && row.owner === owner && (org === undefined || row.org === org),
   }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { encodeRowPageId } from '../control-plane/row-page-id.ts'
 import { encodeEventPageId, isPageIdOf } from '../event-log/page-id.ts'
-import { encodeRowPageId } from '../sqlite/control-plane/page-id.ts'
 import { createPageIdCodec, unknownPageId } from './page-id-codec.ts'
 
 const codec = createPageIdCodec<string>('t1_', (text) => text, String)

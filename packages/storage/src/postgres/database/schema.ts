@@ -1,3 +1,5 @@
+import { controlPlaneTables } from './control-plane-tables.ts'
+
 /**
  * The tables. Texts of users are bytes, because PostgreSQL's texts have no NUL. `facet` is a number of
  * KindSourceNumbers. A leftover is what to remove of a conversation: the events above a position, of an
@@ -66,4 +68,5 @@ export const migrations: readonly string[] = [
      updated_at bigint,
      PRIMARY KEY (receiver, conversation)
    )`,
+  controlPlaneTables,
 ]

@@ -5,17 +5,14 @@ import type {
   AppConversationRow,
   AppConversationRows,
 } from '../../control-plane/app-conversations.ts'
-import { ownedBy } from '../../control-plane/owned-by.ts'
+import { conversationConditions, conversationListing, titleKeys } from '../../control-plane/listings.ts'
 import type { RowChange, RowPage, Scope } from '../../control-plane/rows.ts'
-import { foldCase } from '../../text/case-folding.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
-import { addConditions, type Conditions, timestampListing } from './conditions.ts'
 import { SqliteRows } from './rows.ts'
-import { type Listing, Table } from './table.ts'
+import { Table } from './table.ts'
 
-/** Titles are ordered by this many characters of their folded text; a page id contains them. */
-const titleKeyLength = 100
+export const titleSearch = { condition: 'instr(folded_title, ?) > 0', toValue: (folded: string) => folded }
 export const sandboxClause = `INDEXED BY app_conversation_sandbox WHERE sandbox = ? ORDER BY created_at, id`
 export const idsOfOwnerSql =
   'SELECT id FROM app_conversation INDEXED BY app_conversation_created WHERE owner IS ?'
@@ -65,11 +62,12 @@ export class SqliteAppConversationRows extends SqliteRows<AppConversationRow> im
   }
 
   async search(scope: Scope, query: AppConversationQuery): Promise<RowPage<AppConversationRow>> {
-    return this.table.page(conversationListing(scope, query), query)
+    return this.table.page(conversationListing(scope, query, titleSearch), query)
   }
 
   async count(scope: Scope, filter: AppConversationFilter): Promise<number> {
-    return this.table.count({ index: 'app_conversation_created', ...filterConditions(scope, filter) })
+    const conditions = conversationConditions(scope, filter, titleSearch)
+    return this.table.count({ index: 'app_conversation_created', ...conditions })
   }
 
   async listBySandbox(sandbox: string): Promise<readonly AppConversationRow[]> {
@@ -83,36 +81,4 @@ export class SqliteAppConversationRows extends SqliteRows<AppConversationRow> im
   #countAll(owner: string | null): number {
     return this.db.get<[number]>(countOfOwnerSql, owner)?.[0] ?? 0
   }
-}
-
-/** The rows that a query selects, in its order. */
-export function conversationListing(
-  scope: Scope,
-  { sort_order, ...filter }: Omit<AppConversationQuery, 'limit'>,
-): Listing {
-  const conditions = filterConditions(scope, filter)
-  if (sort_order !== 'TITLE' && sort_order !== 'TITLE_DESC')
-    return timestampListing('app_conversation', sort_order, conditions)
-  const isDescending = sort_order === 'TITLE_DESC'
-  return { ...conditions, index: 'app_conversation_title', by: 'title_key', isDescending }
-}
-
-function filterConditions(scope: Scope, filter: AppConversationFilter): Conditions {
-  const conditions: Conditions = ownedBy(scope)
-  addConditions(conditions, {
-    'instr(folded_title, ?) > 0': filter.title__contains ? foldCase(filter.title__contains) : undefined,
-    'created_at >= ?': filter.created_at__gte,
-    'created_at < ?': filter.created_at__lt,
-    'updated_at >= ?': filter.updated_at__gte,
-    'updated_at < ?': filter.updated_at__lt,
-    'sandbox = ?': filter.sandbox_id__eq,
-  })
-  if (filter.include_sub_conversations !== true) conditions.where.push('parent IS NULL')
-  return conditions
-}
-
-/** A missing title is ordered as an empty one. */
-function titleKeys(title: string | null) {
-  const folded_title = foldCase(title ?? '').toWellFormed()
-  return { folded_title, title_key: Array.from(folded_title).slice(0, titleKeyLength).join('') }
 }

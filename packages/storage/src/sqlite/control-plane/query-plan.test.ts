@@ -1,31 +1,31 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { AppConversationFilter } from '../../control-plane/app-conversations.ts'
+import {
+  conversationListing,
+  type Listing,
+  newestFirst,
+  sandboxListing,
+  taskListing,
+} from '../../control-plane/listings.ts'
 import type { Scope } from '../../control-plane/rows.ts'
 import { temporaryDirectory } from '../../testing/temporary-directory.ts'
 import { Database } from '../database/database.ts'
 import {
   childrenClause,
-  conversationListing,
   countOfOwnerSql,
   idsOfOwnerSql,
   sandboxClause,
+  titleSearch,
 } from './app-conversations.ts'
 import { documentSql } from './documents.ts'
 import { countSql, positionSql, targetClause } from './pending-messages.ts'
 import { usedSql } from './quota.ts'
-import {
-  batchClause,
-  grantedSql,
-  keyClause,
-  pooledClause,
-  runningClause,
-  sandboxListing,
-} from './sandboxes.ts'
+import { batchClause, grantedSql, keyClause, pooledClause, runningClause } from './sandboxes.ts'
 import { controlPlaneMigrations } from './schema.ts'
-import { removeByConversationSql, taskListing, unfinishedClause } from './start-tasks.ts'
-import { type Listing, pageSql } from './table.ts'
-import { hashClause, keysClause, limitsSql, newestFirst, orgsOfUserClause } from './users.ts'
+import { removeByConversationSql, unfinishedClause } from './start-tasks.ts'
+import { pageSql } from './table.ts'
+import { hashClause, keysClause, limitsSql, orgsOfUserClause } from './users.ts'
 
 const scopes: readonly Scope[] = [{ owner: null }, { owner: 'a', org: 'o' }]
 const starts = [undefined, { value: 1, id: 'x' }]
@@ -59,7 +59,7 @@ test('pages are read in the order of an index without sorting', () => {
   const orders = [...moments, 'TITLE', 'TITLE_DESC'] as const
   const conversations = scopes.flatMap((scope) =>
     filters.flatMap((filter) =>
-      orders.map((sort_order) => conversationListing(scope, { ...filter, sort_order })),
+      orders.map((sort_order) => conversationListing(scope, { ...filter, sort_order }, titleSearch)),
     ),
   )
   const tasks = scopes.flatMap((scope) =>

@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Instant } from '@slipway/protocol'
-import { ownedBy } from '../../control-plane/owned-by.ts'
+import { sandboxListing } from '../../control-plane/listings.ts'
 import type { PageQuery, RowPage, Scope } from '../../control-plane/rows.ts'
 import type { SandboxRow, SandboxRows } from '../../control-plane/sandboxes.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
 import { SqliteRows } from './rows.ts'
-import { type Listing, Table } from './table.ts'
+import { Table } from './table.ts'
 
 type Change = Parameters<SandboxRows['update']>
 type Members = Change[1]
@@ -94,13 +94,6 @@ export class SqliteSandboxRows extends SqliteRows<SandboxRow> implements Sandbox
     const changed_at = isStatusChanged ? this.#now() : row.changed_at
     return this.table.update(row.id, { ...members, changed_at })
   }
-}
-
-/** The visible sandboxes, newest first. */
-export function sandboxListing(scope: Scope): Listing {
-  const { where, values } = ownedBy(scope)
-  const visible = [...where, `wanted <> 'gone'`]
-  return { index: 'sandbox_created', by: 'created_at', isDescending: true, where: visible, values }
 }
 
 function matchesMembers(row: SandboxRow, where: Partial<SandboxRow>): boolean {

@@ -1,4 +1,4 @@
-import { ownedBy } from '../../control-plane/owned-by.ts'
+import { taskConditions, taskListing } from '../../control-plane/listings.ts'
 import type { RowPage, Scope } from '../../control-plane/rows.ts'
 import type {
   StartTaskFilter,
@@ -8,9 +8,8 @@ import type {
 } from '../../control-plane/start-tasks.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
-import { addConditions, type Conditions, timestampListing } from './conditions.ts'
 import { SqliteRows } from './rows.ts'
-import { type Listing, Table } from './table.ts'
+import { Table } from './table.ts'
 
 export const unfinishedClause = `INDEXED BY start_task_unfinished WHERE status NOT IN ('READY', 'ERROR')
   ORDER BY created_at, id`
@@ -34,7 +33,7 @@ export class SqliteStartTaskRows extends SqliteRows<StartTaskRow> implements Sta
   }
 
   async count(scope: Scope, filter: StartTaskFilter): Promise<number> {
-    return this.table.count({ index: 'start_task_created', ...filterConditions(scope, filter) })
+    return this.table.count({ index: 'start_task_created', ...taskConditions(scope, filter) })
   }
 
   async listUnfinished(): Promise<readonly StartTaskRow[]> {
@@ -44,18 +43,4 @@ export class SqliteStartTaskRows extends SqliteRows<StartTaskRow> implements Sta
   removeByConversation(conversation: string): Promise<void> {
     return this.changes.write(() => this.db.run(removeByConversationSql, conversation))
   }
-}
-
-/** The rows that a query selects, in its order. */
-export function taskListing(scope: Scope, { sort_order, ...filter }: Omit<StartTaskQuery, 'limit'>): Listing {
-  return timestampListing('start_task', sort_order, filterConditions(scope, filter))
-}
-
-function filterConditions(scope: Scope, filter: StartTaskFilter): Conditions {
-  const conditions: Conditions = ownedBy(scope)
-  addConditions(conditions, {
-    'conversation = ?': filter.conversation_id__eq,
-    'created_at >= ?': filter.created_at__gte,
-  })
-  return conditions
 }

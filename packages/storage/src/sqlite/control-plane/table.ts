@@ -1,21 +1,10 @@
+import { joinConditions, type Listing } from '../../control-plane/listings.ts'
+import { decodeRowPageId, encodeRowPageId, type PagePosition } from '../../control-plane/row-page-id.ts'
 import type { PageQuery, RowChange, RowPage } from '../../control-plane/rows.ts'
 import { type Database, toBuffer, type Value } from '../database/database.ts'
-import { decodeRowPageId, encodeRowPageId, type PagePosition } from './page-id.ts'
 
 /** Columns with another form than their value: 0 or 1, a JSON text, or not a member of rows. */
 type ColumnForms = Readonly<Record<string, 'flag' | 'json' | 'hidden'>>
-
-/** One order of a table, and a selection of its rows. */
-export interface Listing {
-  /** The index that has the order. */
-  readonly index: string
-  /** The column that orders rows; equal ones are in order of their ids. */
-  readonly by: string
-  readonly isDescending: boolean
-  /** Conditions in SQL, all of which hold, and their values. */
-  readonly where: readonly string[]
-  readonly values: readonly Value[]
-}
 
 /**
  * Rows of one table, each with an id. Columns have the names of the members of rows. Write only in a
@@ -112,10 +101,6 @@ export function pageSql(
   const start = after === undefined ? [] : [`(${by}, id) ${sign} (?, ?)`]
   const clause = `INDEXED BY ${index} WHERE ${joinConditions([...where, ...start])} ORDER BY ${by} ${order}, id ${order} LIMIT ?`
   return { clause, values: after === undefined ? values : [...values, after.value, after.id] }
-}
-
-function joinConditions(conditions: readonly string[]): string {
-  return conditions.length === 0 ? '1' : conditions.join(' AND ')
 }
 
 function toColumnValue(value: unknown): Value {

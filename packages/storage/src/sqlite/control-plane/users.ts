@@ -1,9 +1,10 @@
 import { type Instant, Problem } from '@slipway/protocol'
+import { newestFirst } from '../../control-plane/listings.ts'
 import type { PageQuery, RowChange, RowPage } from '../../control-plane/rows.ts'
 import type { ApiKeyRow, OrgRow, UserLimits, UserRow, UserRows } from '../../control-plane/users.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
-import { type Listing, Table } from './table.ts'
+import { Table } from './table.ts'
 
 export const orgsOfUserClause = `JOIN member ON member.org = org.id WHERE member.user = ? ORDER BY org.created_at, org.id`
 export const keysClause = 'INDEXED BY api_key_user WHERE user = ? ORDER BY created_at DESC, id DESC'
@@ -145,9 +146,4 @@ export class SqliteUserRows implements UserRows {
   #assertUserExists(user: string): void {
     if (this.#users.get(user) === undefined) throw new Problem('not_found', 'User not found')
   }
-}
-
-/** All rows of a table, newest first. */
-export function newestFirst(index: string): Listing {
-  return { index, by: 'created_at', isDescending: true, where: [], values: [] }
 }

@@ -1,4 +1,4 @@
-import { createPageIdCodec, unknownPageId } from '../../paging/page-id-codec.ts'
+import { createPageIdCodec, unknownPageId } from '../paging/page-id-codec.ts'
 
 /** The last row of a page: its value in the order, and its id. */
 export interface PagePosition {

@@ -1,0 +1,39 @@
+import { afterAll, vi } from 'vitest'
+import { controlPlaneStoreContract } from '../../control-plane/control-plane-store.contract.ts'
+import type { OpenStore } from '../../control-plane/testing/sample-rows.ts'
+import { controlPlaneTables } from '../database/control-plane-tables.ts'
+import { createTestSchema, describePostgres, runSql, type TestSchema } from '../testing/test-database.ts'
+import { openPostgresControlPlaneStore } from './control-plane-store.ts'
+
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 60_000 })
+
+const tables = [...controlPlaneTables.matchAll(/CREATE TABLE (\w+)/g)].map(([, name]) => name)
+/** Schemas whose tables are empty: the examples of a property would create hundreds. */
+const empty: TestSchema[] = []
+
+const open: OpenStore = async (options = {}) => {
+  const schema = empty.pop() ?? (await createTestSchema())
+  let store = await openPostgresControlPlaneStore({ ...options, url: schema.url })
+  return {
+    get store() {
+      return store
+    },
+    async reopen() {
+      await store[Symbol.asyncDispose]()
+      store = await openPostgresControlPlaneStore({ ...options, url: schema.url })
+      return store
+    },
+    async [Symbol.asyncDispose]() {
+      await store[Symbol.asyncDispose]()
+      await runSql(tables.map((table) => `DELETE FROM ${table}`).join('; '), schema.url)
+      empty.push(schema)
+    },
+  }
+}
+
+describePostgres('control plane on PostgreSQL', () => {
+  afterAll(async () => {
+    for (const schema of empty) await schema[Symbol.asyncDispose]()
+  })
+  controlPlaneStoreContract(open)
+})

@@ -1,0 +1,63 @@
+import { randomBytes } from 'node:crypto'
+import { type Instant, type LogFunction, must, type Problem } from '@slipway/protocol'
+import type { ControlPlaneStore } from '../../control-plane/control-plane-store.ts'
+import { PostgresDatabase } from '../database/database.ts'
+import { prepareDatabase } from '../database/prepare-database.ts'
+import { PostgresAppConversationRows } from './app-conversations.ts'
+import { ChangeQueue } from './change-queue.ts'
+import { PostgresDocumentStore } from './documents.ts'
+import { PostgresPendingMessageRows } from './pending-messages.ts'
+import { PostgresQuotaRows } from './quota.ts'
+import { PostgresSandboxRows } from './sandboxes.ts'
+import { PostgresStartTaskRows } from './start-tasks.ts'
+import { PostgresUserRows } from './users.ts'
+
+const insertIdSql = 'INSERT INTO ledger SELECT $1 WHERE NOT EXISTS (SELECT 1 FROM ledger)'
+
+interface PostgresControlPlaneOptions {
+  /** `postgres://user:password@host/database?sslmode=verify-full`. */
+  readonly url: string
+  readonly log?: LogFunction
+  /** The clock, in microseconds. */
+  readonly now?: () => Instant
+}
+
+export interface PostgresControlPlaneStore extends ControlPlaneStore {
+  /** Why the database cannot be used at the moment. */
+  readonly problem: Problem | undefined
+}
+
+/** Opens the control plane of a database, and creates or migrates its tables. Any number of servers may. */
+export async function openPostgresControlPlaneStore({
+  url,
+  log = () => {},
+  now = () => Date.now() * 1000,
+}: PostgresControlPlaneOptions): Promise<PostgresControlPlaneStore> {
+  const db = new PostgresDatabase(url, log)
+  try {
+    await prepareDatabase(db, log)
+    const changes = new ChangeQueue(db, () => [])
+    await changes.write((session) => session.run(insertIdSql, [randomBytes(16).toString('hex')]))
+    const [ledger] = await db.query<[string]>('SELECT id FROM ledger')
+    return {
+      id: must(ledger, 'the id of the store')[0],
+      sandboxes: new PostgresSandboxRows(db, changes, now),
+      conversations: new PostgresAppConversationRows(db, changes),
+      startTasks: new PostgresStartTaskRows(db, changes),
+      users: new PostgresUserRows(db, changes),
+      quota: new PostgresQuotaRows(db, changes),
+      pendingMessages: new PostgresPendingMessageRows(db, changes),
+      documents: new PostgresDocumentStore(db, changes),
+      get problem() {
+        return db.problem
+      },
+      async [Symbol.asyncDispose]() {
+        await changes.close()
+        await db.close()
+      },
+    }
+  } catch (error) {
+    await db.close()
+    throw error
+  }
+}
