@@ -6,9 +6,11 @@ export type {
   AppConversationRows,
 } from './control-plane/app-conversations.ts'
 export type { ControlPlaneStore, PendingMessageRow, QuotaRows } from './control-plane/control-plane-store.ts'
+export { type Lease, type Leases, LocalLeases } from './control-plane/leases.ts'
 export { ownedBy } from './control-plane/owned-by.ts'
 export type { PageQuery, RowPage, Scope } from './control-plane/rows.ts'
 export type { SandboxRow, SandboxRows } from './control-plane/sandboxes.ts'
 export type { StartTaskRow, StartTaskRows } from './control-plane/start-tasks.ts'
 export type { ApiKeyRow, OrgRow, UserLimits, UserRow, UserRows } from './control-plane/users.ts'
+export { type ControlPlaneStorage, openControlPlane } from './open-control-plane.ts'
 export { openControlPlaneStore } from './sqlite/control-plane/control-plane-store.ts'

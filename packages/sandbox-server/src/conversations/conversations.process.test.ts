@@ -172,6 +172,7 @@ test('a deletion that fails at any step is completed by a repeated one', async (
         sandboxes: controlPlane.sandboxes,
         users: controlPlane.users,
         quota: controlPlane.quota,
+        leases: controlPlane.leases,
         conversations: breaking(controlPlane.conversations),
         startTasks: breaking(controlPlane.startTasks),
         pendingMessages: breaking(controlPlane.pendingMessages),

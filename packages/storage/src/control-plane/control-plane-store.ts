@@ -1,6 +1,7 @@
 import type { Instant } from '@slipway/protocol'
 import type { DocumentStore } from '../documents/document-store.ts'
 import type { AppConversationRows } from './app-conversations.ts'
+import type { Leases } from './leases.ts'
 import type { SandboxRows } from './sandboxes.ts'
 import type { StartTaskRows } from './start-tasks.ts'
 import type { UserRows } from './users.ts'
@@ -38,8 +39,8 @@ export interface PendingMessageRows {
 }
 
 /**
- * The rows of the control plane. A change is durable when its promise resolves (WAL, synchronous FULL) and
- * atomic; changes take effect in the order of their calls. A change rejects with a Problem `storage_full` on
+ * The rows of the control plane. A change is durable when its promise resolves, and atomic; the changes of a
+ * server take effect in the order of their calls. A change rejects with a Problem `storage_full` on
  * a full disk, and `unavailable` while the disk fails and after closing.
  */
 export interface ControlPlaneStore extends AsyncDisposable {
@@ -52,4 +53,5 @@ export interface ControlPlaneStore extends AsyncDisposable {
   readonly quota: QuotaRows
   readonly pendingMessages: PendingMessageRows
   readonly documents: DocumentStore
+  readonly leases: Leases
 }

@@ -33,10 +33,7 @@ export class JsonDocument<T> {
   async read(owner = ''): Promise<T> {
     const { store, name, empty } = this.#options
     const bytes = await store.get(owner, name)
-    if (bytes === undefined) return empty
-    const known = this.#values.get(bytes) ?? { value: this.#decode(bytes) }
-    this.#values.set(bytes, known)
-    return known.value
+    return bytes === undefined ? empty : this.#parse(bytes)
   }
 
   /**
@@ -44,16 +41,31 @@ export class JsonDocument<T> {
    * unchanged value is not written, and an update that throws changes nothing.
    */
   async update(transform: (value: T) => T | Promise<T>, owner = ''): Promise<T> {
-    const { store, name } = this.#options
+    const { store, name, empty } = this.#options
     return await this.#mutex.runExclusive(owner, async () => {
-      const before = await this.read(owner)
-      const after = await transform(before)
-      if (after === before) return after
-      const bytes = this.#encode(after)
-      await store.update(owner, name, () => bytes)
-      this.#values.set(bytes, { value: after })
-      return after
+      for (;;) {
+        const stored = await store.get(owner, name)
+        const before = stored === undefined ? empty : this.#parse(stored)
+        const after = await transform(before)
+        if (after === before) return after
+        const bytes = this.#encode(after)
+        let isCurrent = true
+        await store.update(owner, name, (old) => {
+          // Another server may have changed it.
+          isCurrent = stored === undefined ? old === undefined : old?.equals(stored) === true
+          return isCurrent ? bytes : old
+        })
+        if (!isCurrent) continue
+        this.#values.set(bytes, { value: after })
+        return after
+      }
     })
+  }
+
+  #parse(bytes: Buffer): T {
+    const known = this.#values.get(bytes) ?? { value: this.#decode(bytes) }
+    this.#values.set(bytes, known)
+    return known.value
   }
 
   #encode(value: T): Buffer {

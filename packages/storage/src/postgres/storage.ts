@@ -26,6 +26,8 @@ interface PostgresStorageOptions {
   readonly log?: LogFunction
   /** Called with the number of changes that were refused because the database could not be used. */
   readonly onRefused?: (changes: number) => void
+  /** Several servers of a control plane share the data: `SharedPostgresStorage` orders their writes. */
+  readonly isControlPlane?: boolean
   /** The clock, in microseconds. */
   readonly now?: () => Instant
 }
@@ -41,10 +43,19 @@ export async function openPostgresStorage(options: PostgresStorageOptions): Prom
   let ownership: Ownership | undefined
   try {
     await prepareDatabase(db, log)
-    ownership = await Ownership.acquire(db, directUrl, log)
+    const used = await findUse(db)
+    assertUse(used, options.isControlPlane === true)
+    if (options.isControlPlane !== true) ownership = await Ownership.acquire(db, directUrl, log)
     const heads = new LogHeads(db)
     const kindSources = new KindSourceNumbers()
-    const writer = new GroupCommit({ db, heads, kindSources, now, epoch: ownership.epoch, onRefused })
+    const writer = new GroupCommit({
+      db,
+      heads,
+      kindSources,
+      now,
+      epoch: ownership?.epoch ?? used.epoch,
+      onRefused,
+    })
     await writer.load()
     const context: StorageContext = {
       ...{ db, writer, heads, kindSources, now, log },
@@ -67,6 +78,25 @@ export async function openPostgresStorage(options: PostgresStorageOptions): Prom
   }
 }
 
+interface Use {
+  readonly epoch: number
+  readonly isControlPlane: boolean
+}
+
+async function findUse(db: PostgresDatabase): Promise<Use> {
+  const sql = 'SELECT epoch, EXISTS (SELECT 1 FROM ledger) FROM owner'
+  const [row] = await db.query<[number, boolean]>(sql)
+  return { epoch: row?.[0] ?? 0, isControlPlane: row?.[1] ?? false }
+}
+
+/** The logs of an agent server and those of a control plane have tables of the same names. */
+function assertUse(used: Use, isControlPlane: boolean): void {
+  if (used.isControlPlane && !isControlPlane)
+    throw new Error('The database belongs to a sandbox server: use another database, or another schema')
+  if (isControlPlane && used.epoch > 0)
+    throw new Error('The database belongs to an agent server: use another database, or another schema')
+}
+
 /** Storage on a PostgreSQL database. */
 export class PostgresStorage implements Storage {
   readonly log: PostgresEventLog
@@ -74,9 +104,9 @@ export class PostgresStorage implements Storage {
   readonly deliveries: Deliveries
   readonly #context: StorageContext
   readonly #purge: Purge
-  readonly #ownership: Ownership
+  readonly #ownership: Ownership | undefined
 
-  constructor(context: StorageContext, ownership: Ownership) {
+  constructor(context: StorageContext, ownership: Ownership | undefined) {
     this.#context = context
     this.#ownership = ownership
     this.#purge = new Purge(context)
@@ -88,6 +118,12 @@ export class PostgresStorage implements Storage {
   /** Why the database cannot be used at the moment. */
   get problem(): Problem | undefined {
     return this.#context.db.problem
+  }
+
+  /** Forgets what memory has of the tables. `withKinds`: reads the numbers of kinds and sources again. */
+  async refresh({ withKinds }: { readonly withKinds: boolean }): Promise<void> {
+    this.#context.heads.clear()
+    if (withKinds) await this.#context.writer.load()
   }
 
   /** Continues what the last server left unfinished. */
@@ -111,7 +147,7 @@ export class PostgresStorage implements Storage {
     const purged = this.#purge.close()
     await this.#context.writer.close()
     await purged
-    await this.#ownership[Symbol.asyncDispose]()
+    await this.#ownership?.[Symbol.asyncDispose]()
     await this.#context.db.close()
   }
 }

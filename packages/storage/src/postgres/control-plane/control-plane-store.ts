@@ -4,8 +4,8 @@ import type { ControlPlaneStore } from '../../control-plane/control-plane-store.
 import { PostgresDatabase } from '../database/database.ts'
 import { prepareDatabase } from '../database/prepare-database.ts'
 import { PostgresAppConversationRows } from './app-conversations.ts'
-import { ChangeQueue } from './change-queue.ts'
 import { PostgresDocumentStore } from './documents.ts'
+import { type LeaseTimes, PostgresLeases } from './leases.ts'
 import { PostgresPendingMessageRows } from './pending-messages.ts'
 import { PostgresQuotaRows } from './quota.ts'
 import { PostgresSandboxRows } from './sandboxes.ts'
@@ -20,6 +20,7 @@ interface PostgresControlPlaneOptions {
   readonly log?: LogFunction
   /** The clock, in microseconds. */
   readonly now?: () => Instant
+  readonly leaseTimes?: LeaseTimes
 }
 
 export interface PostgresControlPlaneStore extends ControlPlaneStore {
@@ -32,11 +33,13 @@ export async function openPostgresControlPlaneStore({
   url,
   log = () => {},
   now = () => Date.now() * 1000,
+  leaseTimes,
 }: PostgresControlPlaneOptions): Promise<PostgresControlPlaneStore> {
   const db = new PostgresDatabase(url, log)
   try {
     await prepareDatabase(db, log)
-    const changes = new ChangeQueue(db, () => [])
+    const leases = await PostgresLeases.open(db, log, leaseTimes)
+    const { changes } = leases
     await changes.write((session) => session.run(insertIdSql, [randomBytes(16).toString('hex')]))
     const [ledger] = await db.query<[string]>('SELECT id FROM ledger')
     return {
@@ -48,11 +51,12 @@ export async function openPostgresControlPlaneStore({
       quota: new PostgresQuotaRows(db, changes),
       pendingMessages: new PostgresPendingMessageRows(db, changes),
       documents: new PostgresDocumentStore(db, changes),
+      leases,
       get problem() {
         return db.problem
       },
       async [Symbol.asyncDispose]() {
-        await changes.close()
+        await leases[Symbol.asyncDispose]()
         await db.close()
       },
     }

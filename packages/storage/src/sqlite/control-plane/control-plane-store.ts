@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { type Instant, type LogFunction, must } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
 import type { ControlPlaneStore } from '../../control-plane/control-plane-store.ts'
+import { LocalLeases } from '../../control-plane/leases.ts'
 import { Database } from '../database/database.ts'
 import { DirectoryLock } from '../database/directory-lock.ts'
 import { recoverDatabase, StorageHealth } from '../database/storage-health.ts'
@@ -61,6 +62,7 @@ export async function openControlPlaneStore({
       quota: new SqliteQuotaRows(db, changes),
       pendingMessages: new SqlitePendingMessageRows(db, changes),
       documents: new SqliteDocumentStore(db, changes),
+      leases: new LocalLeases(),
       async [Symbol.asyncDispose]() {
         await databaseHealth.close()
         changes.close()
