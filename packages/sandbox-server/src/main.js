@@ -2,7 +2,7 @@ import { enableCompileCache } from 'node:module'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
-/** The sandbox server alone: `node main.js --host --port --data --agent-server <its main.js>`. */
+/** The sandbox server alone: `node main.js --host --port --data --database --agent-server <its main.js>`. */
 enableCompileCache()
 const { serve } = await import('./serve.ts')
 const { values } = parseArgs({
@@ -12,6 +12,7 @@ const { values } = parseArgs({
     data: { type: 'string', default: '.slipway-sandboxes' },
     'agent-server': { type: 'string' },
     'new-key': { type: 'boolean', default: false },
+    database: { type: 'string' },
   },
 })
 const stop = new AbortController()
@@ -22,7 +23,8 @@ await serve({
   host: values.host,
   port: Number(values.port),
   data: values.data,
-  env: process.env,
+  env:
+    values.database === undefined ? process.env : { ...process.env, SLIPWAY_DATABASE_URL: values.database },
   agent: { command: [process.execPath, agentServer], readable: programFiles(root) },
   isKeyWanted: values['new-key'],
   signal: stop.signal,

@@ -11,10 +11,8 @@ import {
   tracedFetch,
 } from '@slipway/http'
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
-import { KeyedMutex } from '@slipway/shared/async'
 import { hideFromDebuggers } from '@slipway/shared/process'
-import { Cipher, openStorage } from '@slipway/storage'
-import { openControlPlaneStore } from '@slipway/storage/control-plane'
+import { openControlPlane } from '@slipway/storage/control-plane'
 import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
 import { LookupSecrets } from './accounts/lookup-secrets.ts'
@@ -29,6 +27,7 @@ import { AgentCalls } from './conversations/agent-calls.ts'
 import { Conversations } from './conversations/conversations.ts'
 import { ConversationDownloads } from './conversations/download.ts'
 import { PendingMessages } from './conversations/pending-messages.ts'
+import type { ConversationContext } from './conversations/records/conversation-context.ts'
 import { RemovedConversations } from './conversations/records/removed-conversations.ts'
 import { appConversationHandlers } from './handlers/app-conversations.ts'
 import { eventHandlers } from './handlers/events.ts'
@@ -46,6 +45,7 @@ import { sandboxProxyRoute } from './network/sandbox-proxy.ts'
 import { Sandboxes } from './sandboxes/sandboxes.ts'
 import { SandboxSpecs } from './sandboxes/state/specs.ts'
 import { openBackends } from './server/open-backends.ts'
+import { openCipher } from './server/open-cipher.ts'
 import { createStateMetrics } from './server/state-metrics.ts'
 import { unlimitedNotes } from './server/unlimited-notes.ts'
 import { ConversationStarter } from './start/conversation-starter.ts'
@@ -92,20 +92,30 @@ export async function serve(options: ServeOptions): Promise<void> {
   await using telemetry = await openTelemetry(config.telemetry, serviceInfo)
   const fetch = tracedFetch(sandboxFetch, telemetry.traces)
   const now = () => Date.now() * 1000
-  await using storage = await openStorage({ directory, log })
-  await using controlPlane = await openControlPlaneStore({ directory, log, health: storage.health })
-  const cipher = await Cipher.open({ directory, secretKey: config.secretKey, log })
-  const key = await bootstrapKey(controlPlane.users, {
-    isRequested: options.isKeyWanted,
-    isConfigured: config.keys.length > 0,
-    now: now(),
+  await using opened = await openControlPlane({
+    directory,
+    url: config.databaseUrl?.reveal(),
+    leaseMs: config.leaseMs,
+    log,
   })
+  const { storage, controlPlane } = opened
+  const { leases } = controlPlane
+  const { isShared } = leases
+  const cipher = await leases.runExclusive('start', () => openCipher(config, directory, controlPlane, log))
+  const key = await leases.runExclusive('start', () =>
+    bootstrapKey(controlPlane.users, {
+      isRequested: options.isKeyWanted,
+      isConfigured: config.keys.length > 0,
+      now: now(),
+    }),
+  )
   const socketDirectory = join(directory, 'door')
   const backends = await openBackends(config, {
     ...options,
     directory,
     socketDirectory,
     ledgerId: controlPlane.id,
+    isShared,
     log,
   })
   const specs = new SandboxSpecs(config.specs, now())
@@ -139,10 +149,13 @@ export async function serve(options: ServeOptions): Promise<void> {
     users: controlPlane.users,
     conversations: controlPlane.conversations,
     records: storage.conversations,
+    isShared,
   })
   const authenticator = new Authenticator({ users: controlPlane.users, sandboxes, keys: config.keys, now })
-  const removedConversations = new RemovedConversations(controlPlane.documents)
-  const conversationMutex = new KeyedMutex()
+  const removedConversations = new RemovedConversations(controlPlane.documents, leases)
+  const conversationMutex: ConversationContext['conversationMutex'] = {
+    runExclusive: (key, work) => leases.runExclusive(`conversation ${key}`, work),
+  }
   const common = {
     controlPlane,
     storage,
@@ -251,6 +264,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     port: listening.port,
     host: options.host,
     socketDirectory,
+    leases,
     telemetry,
     log,
   })

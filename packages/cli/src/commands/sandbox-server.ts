@@ -10,6 +10,8 @@ export async function sandboxServerCommand(options: {
   readonly host: string
   readonly port: number
   readonly data: string
+  /** URL of a PostgreSQL database. */
+  readonly database?: string
   readonly isKeyWanted: boolean
   /** Serves the console at `/`. */
   readonly hasConsole: boolean
@@ -19,7 +21,8 @@ export async function sandboxServerCommand(options: {
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
-  const { isJson, hasConsole, isOpened, ...server } = options
+  const { isJson, hasConsole, isOpened, database, ...server } = options
+  const env = { ...options.env, ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }) }
   const console = hasConsole ? startConsole({ isJson, signal: options.signal }) : undefined
   const ready: ServeOptions['ready'] = ({ url, key, consoleUrl, notes }) => {
     if (consoleUrl !== undefined) console?.begin()
@@ -35,14 +38,14 @@ export async function sandboxServerCommand(options: {
       `Slipway's sandbox server is ready: ${paint('bold', url)}`,
       ...(consoleUrl === undefined ? [] : [`  console   ${process.stdout.isTTY ? consoleUrl : `${url}/`}`]),
       `  API page  ${url}/docs`,
-      `  data in   ${resolve(options.data)}`,
+      `  data in   ${env.SLIPWAY_DATABASE_URL ? 'the database' : resolve(options.data)}`,
       ...(key === undefined ? [] : [`  API key   ${paint('bold', key)}  (shown this once: keep it)`]),
       ...notes.map((note) => `  note      ${note}`),
       'Ctrl-C stops it; its sandboxes stay as they are.',
     ]
     process.stdout.write(`${lines.join('\n')}\n`)
   }
-  await serveSandboxes({ ...server, console: console?.directory, agent: agentServerCommand(), ready })
+  await serveSandboxes({ ...server, env, console: console?.directory, agent: agentServerCommand(), ready })
 }
 
 /** The agent server that sandboxes run: this very program, and what it has to read. */

@@ -41,6 +41,7 @@ interface SandboxServerFlags {
   readonly host: string
   readonly port: number
   readonly data: string
+  readonly database?: string
   readonly newKey: boolean
   readonly console: boolean
   readonly open: boolean
@@ -53,6 +54,7 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
     .option('--host <host>', 'address to listen on', '127.0.0.1')
     .option('--port <port>', 'port to listen on; 0 is any free one', integerFlag(0, 65_535), 3000)
     .option('--data <directory>', 'data directory', '.slipway-sandboxes')
+    .option('--database <url>', 'store everything in PostgreSQL (or SLIPWAY_DATABASE_URL)')
     .option('--new-key', 'create and print another API key of the administrator', false)
     .option('--no-console', 'serve no console (or SLIPWAY_CONSOLE=false)')
     .option('--open', 'open the console in a browser', false)

@@ -13,6 +13,8 @@ interface StorageQuotaDeps {
   /** Of the server; 0: unlimited. */
   readonly maxConversations: number
   readonly maxStoredMb: number
+  /** Other servers store events too: bytes are counted at each use. */
+  readonly isShared?: boolean
 }
 
 interface StoredBytes {
@@ -113,6 +115,7 @@ export class StorageQuota {
     const known = this.#stored.get(owner)
     if (known !== undefined) return known
     const loading = this.#sum(owner)
+    if (this.#deps.isShared === true) return loading
     this.#stored.set(owner, loading)
     loading.catch(() => this.#stored.delete(owner))
     return loading

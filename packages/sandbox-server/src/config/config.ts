@@ -19,6 +19,10 @@ const baseUrl = z
   .transform((text) => text.replace(/\/+$/, ''))
   .optional()
 
+const databaseUrl = z
+  .url({ protocol: /^postgres(ql)?$/, hostname: /.*/, error: 'Should be a URL postgres://...' })
+  .optional()
+
 const maxSeconds = 2_000_000_000
 
 /** The environment variables; docs/sandboxes.md explains each. Limits and lifetimes of 0 do not apply. */
@@ -30,6 +34,8 @@ export const environmentSchema = z.object({
   SLIPWAY_ALLOWED_ORIGINS: listSetting,
   SLIPWAY_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
   SLIPWAY_SECRET_KEY: z.string().min(16).optional(),
+  SLIPWAY_DATABASE_URL: databaseUrl,
+  SLIPWAY_LEASE_SECONDS: numberSetting(2, 300, 8),
   SLIPWAY_BACKEND: z.enum(['process', 'docker']).default('process'),
   SLIPWAY_ISOLATION: z.enum(['auto', 'bubblewrap', 'none']).default('auto'),
   SLIPWAY_SANDBOX_NETWORK: z.enum(['auto', 'private', 'shared', 'none']).default('auto'),
@@ -96,6 +102,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     allowedOrigins: values.SLIPWAY_ALLOWED_ORIGINS,
     logLevel: values.SLIPWAY_LOG_LEVEL,
     secretKey: values.SLIPWAY_SECRET_KEY === undefined ? undefined : new Secret(values.SLIPWAY_SECRET_KEY),
+    /** Where rows and logs are stored instead of the data directory. */
+    databaseUrl:
+      values.SLIPWAY_DATABASE_URL === undefined ? undefined : new Secret(values.SLIPWAY_DATABASE_URL),
+    leaseMs: values.SLIPWAY_LEASE_SECONDS * 1000,
     backend: values.SLIPWAY_BACKEND,
     isolation: values.SLIPWAY_ISOLATION,
     /** Of specs that name none; `auto` is private. */

@@ -3,7 +3,7 @@ import type { sandboxServerRoutes } from '@slipway/protocol'
 import { ownedBy, type StartTaskRows } from '@slipway/storage/control-plane'
 import { getCaller } from '../auth/authenticator.ts'
 import type { ConversationStarter } from '../start/conversation-starter.ts'
-import { type StartProgress, toStartTask } from '../start/progress.ts'
+import { type StartStates, toStartTask } from '../start/progress.ts'
 
 export function startTaskHandlers(deps: {
   readonly starter: ConversationStarter
@@ -36,7 +36,7 @@ export function startTaskHandlers(deps: {
 }
 
 /** A JSON array with an element for each change. A client that disconnects does not stop the start. */
-async function* taskStream(progress: StartProgress): AsyncGenerator<string> {
+async function* taskStream(progress: StartStates): AsyncGenerator<string> {
   let separator = '[\n'
   for await (const row of progress.states()) {
     yield separator + JSON.stringify(toStartTask(row))

@@ -1,8 +1,10 @@
-import { chmod } from 'node:fs/promises'
+import { chmod, rm } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { type AppOptions, createApp, type Handlers, type Listening, listen } from '@slipway/http'
 import { type LogFunction, sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
 import { makeDirectory } from '@slipway/shared/fs'
+import type { Leases } from '@slipway/storage/control-plane'
 import { auditCaller } from '../auth/authenticator.ts'
 import type { Backend } from '../backends/backend.ts'
 
@@ -26,6 +28,8 @@ export function allowedHostNames(
   return [...new Set([...configured, ...names])]
 }
 
+const socketRetryMs = 1_000
+
 interface InternalListenersOptions {
   readonly handlers: Handlers<typeof sandboxRoutes>
   readonly identify: NonNullable<AppOptions['identify']>
@@ -34,6 +38,8 @@ interface InternalListenersOptions {
   readonly host: string
   readonly port: number
   readonly socketDirectory: string
+  /** Of several servers of a machine one has the socket. */
+  readonly leases?: Leases | undefined
   readonly log: LogFunction
   readonly telemetry?: Pick<AppOptions, 'audit' | 'traces'>
   /** Milliseconds between checks for an address, without and with one; 2 and 5 s by default. */
@@ -46,6 +52,7 @@ export class InternalListeners implements AsyncDisposable {
   #socket: Listening | undefined
   #gateway: { readonly address: string; readonly listening: Listening } | undefined
   #timer: NodeJS.Timeout | undefined
+  #socketTimer: NodeJS.Timeout | undefined
   #opening: Promise<void>
   #isClosed = false
   #lastError: string | undefined
@@ -63,6 +70,7 @@ export class InternalListeners implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#timer)
+    clearTimeout(this.#socketTimer)
     await this.#opening
     await Promise.all([this.#socket?.close(), this.#gateway?.listening.close()])
   }
@@ -81,12 +89,29 @@ export class InternalListeners implements AsyncDisposable {
     try {
       await makeDirectory(directory, 0o700)
       const socketPath = hostSocketPath(directory)
+      const { leases } = this.#options
+      if (leases?.isShared === true) {
+        if ((await leases.tryAcquire(`socket ${hostname()} ${socketPath}`)) === undefined) {
+          this.#retrySocket(directory)
+          return
+        }
+        // Of a server that ended, or does not answer.
+        await rm(socketPath, { force: true })
+      }
       this.#socket = await listen(this.#app(), { socketPath })
       // For the users of sandboxes. The folder limits the access, and requests need a key.
       await chmod(socketPath, 0o666)
     } catch (error) {
       log('warn', 'sandboxes without a network cannot reach this server', { error: errorText(error) })
+      if (this.#options.leases?.isShared === true) this.#retrySocket(directory)
     }
+  }
+
+  #retrySocket(directory: string): void {
+    if (this.#isClosed) return
+    this.#socketTimer = setTimeout(() => {
+      this.#opening = this.#opening.then(() => this.#openSocket(directory))
+    }, socketRetryMs).unref()
   }
 
   /** Checks again and again: a network may not exist yet, or be created again with another address. */

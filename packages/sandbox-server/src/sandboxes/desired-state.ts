@@ -66,7 +66,7 @@ export class DesiredStateWriter {
       return undefined
     }
     try {
-      await repository.changes.until(id, read, AbortSignal.any([limit, signal]))
+      await repository.until(id, read, AbortSignal.any([limit, signal]))
     } catch (error) {
       throw limit.aborted && error === limit.reason ? unavailableProblem('it takes long') : error
     }
@@ -80,7 +80,7 @@ export class DesiredStateWriter {
       const desired = row.wanted === 'running' ? 'RUNNING' : 'PAUSED'
       return [desired, 'ERROR', 'MISSING'].includes(row.status) ? row : undefined
     }
-    return await repository.changes.until(id, read, AbortSignal.any([signal, stopping]))
+    return await repository.until(id, read, AbortSignal.any([signal, stopping]))
   }
 }
 

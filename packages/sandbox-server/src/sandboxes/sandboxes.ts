@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { invalidInput, must, Problem, type SandboxInfo } from '@slipway/protocol'
-import { KeyedMutex } from '@slipway/shared/async'
 import {
   ownedBy,
   type PageQuery,
@@ -43,7 +42,6 @@ const idPattern = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 /** Makes the desired state of sandboxes durable; then a worker for each makes it true, also after a crash. */
 export class Sandboxes implements AsyncDisposable {
   readonly #parts: ReturnType<typeof assemble>
-  readonly #ownerMutex = new KeyedMutex()
 
   constructor(options: SandboxesOptions) {
     this.#parts = assemble(options)
@@ -54,7 +52,7 @@ export class Sandboxes implements AsyncDisposable {
     const owner = must(scope.owner, 'the owner of a sandbox')
     const spec = this.#parts.specs.resolve(options.spec, options.specPath)
     const id = requestedId(scope, options)
-    return await this.#ownerMutex.runExclusive(owner, async () => {
+    return await this.#forOwner(owner, async () => {
       const existing = id === undefined ? undefined : await this.#parts.repository.get(id)
       if (existing !== undefined) return requireSameSandbox(existing, scope, spec)
       await ensureCapacity(this.#parts, owner)
@@ -91,7 +89,7 @@ export class Sandboxes implements AsyncDisposable {
 
   /** Resolves when it is on its way. A Problem `conflict` without a rest of it, `too_many` at the limit. */
   async resume({ id, owner }: SandboxRow): Promise<void> {
-    await this.#ownerMutex.runExclusive(owner ?? '', async () => {
+    await this.#forOwner(owner ?? '', async () => {
       if (!needsResume(await this.#parts.desired.get(id))) return
       await ensureCapacity(this.#parts, owner, id)
       await this.#parts.desired.update(id, (row) => {
@@ -169,6 +167,10 @@ export class Sandboxes implements AsyncDisposable {
     await this.#parts.diskGuard[Symbol.asyncDispose]()
     await this.#parts.loop[Symbol.asyncDispose]()
     await this.#parts.lastUse[Symbol.asyncDispose]()
+  }
+
+  #forOwner<T>(owner: string, work: () => Promise<T>): Promise<T> {
+    return this.#parts.leases.runExclusive(`owner ${owner}`, work)
   }
 
   async #createSandbox(id: string, scope: Scope, spec: ResolvedSpec): Promise<SandboxRow> {

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import type { Instant } from '@slipway/protocol'
-import { Mutex } from '@slipway/shared/async'
 import type { SandboxRow } from '@slipway/storage/control-plane'
 import { backoffDelay } from './reconcile/backoff-delay.ts'
 import type { Reconciler } from './reconcile/reconciler.ts'
@@ -17,7 +16,6 @@ const retryMs = [5_000, 600_000] as const
 /** Running sandboxes without owner, session key and webhook, invisible until they are claimed. */
 export class WarmPool {
   readonly #deps: WarmPoolDeps
-  readonly #mutex = new Mutex()
   /** By spec: number of consecutive failures, and when to create again. */
   readonly #failures = new Map<string, { readonly count: number; readonly until: number }>()
 
@@ -40,7 +38,7 @@ export class WarmPool {
 
   /** Creates what is missing; removes surplus, failed and outdated sandboxes. */
   fill(): Promise<void> {
-    return this.#mutex.runExclusive(() => this.#fill())
+    return this.#deps.leases.runExclusive('warm pool', () => this.#fill())
   }
 
   async #fill(): Promise<void> {

@@ -10,6 +10,8 @@ interface BackendDeps {
   readonly directory: string
   readonly socketDirectory: string
   readonly ledgerId: string
+  /** Other servers use the data directory too. */
+  readonly isShared?: boolean
   readonly agent: { readonly command: readonly string[]; readonly readable: readonly string[] }
   readonly log: LogFunction
   /** Accept sandboxes that are ordinary processes, without `SLIPWAY_ISOLATION=none`. */
@@ -34,6 +36,7 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
       agentCommand: agent.command,
       readable: agent.readable,
       inaccessible: [directory],
+      isDirectoryShared: deps.isShared === true,
       log,
       isolate: config.isolation,
       mayShareNetwork: isNetworkOptional(config, deps),

@@ -2,12 +2,12 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { type AppConversationStartRequest, Problem, type UserSettings } from '@slipway/protocol'
 import { createHistogram } from '@slipway/shared/metrics'
 import type { Redactor } from '@slipway/shared/redaction'
-import { ownedBy, type Scope, type StartTaskRow } from '@slipway/storage/control-plane'
+import { type Lease, ownedBy, type Scope, type StartTaskRow } from '@slipway/storage/control-plane'
 import type { Quota } from '../accounts/quota.ts'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
 import { type AdmittedStart, admitStart, createRedactor, idTakenProblem, redactRequest } from './admission.ts'
 import { conversationDeletedError, explainError, interruptedError, StartError } from './failures.ts'
-import { isFinished, StartProgress } from './progress.ts'
+import { isFinished, RemoteStart, StartProgress, type StartStates } from './progress.ts'
 import { runStart, type StartJob, type StartRunDeps } from './run.ts'
 import { type SandboxChoice, selectSandbox } from './select-sandbox.ts'
 
@@ -21,10 +21,14 @@ interface ActiveStart {
   readonly progress: StartProgress
   readonly redactor: Redactor
   readonly controller: AbortController
+  readonly lease: Lease
   /** Never rejects. */
   done: Promise<void>
   sandbox: string | undefined
 }
+
+/** Between two looks for starts whose server has ended. */
+const recoverMs = 3_000
 
 /**
  * Starts conversations (wire 3.1), in the background once the task is durable and its sandbox is chosen. A change
@@ -41,28 +45,39 @@ export class ConversationStarter implements AsyncDisposable {
     'outcome',
   )
   #isClosing = false
+  #timer: NodeJS.Timeout | undefined
+  #recovering: Promise<void> = Promise.resolve()
 
   constructor(deps: ConversationStarterDeps) {
     this.#deps = deps
   }
 
-  /** Call it before serving requests: starts that the end of the process interrupted become ERROR. */
+  /**
+   * Call it before serving requests: starts that the end of a process interrupted become ERROR. Among several
+   * servers it goes on looking for them.
+   */
   async recover(): Promise<void> {
-    for (const row of await this.#deps.controlPlane.startTasks.listUnfinished()) {
-      const progress = new StartProgress(this.#deps.controlPlane.startTasks, row, this.#deps.now)
-      await this.#markFailed(progress, interruptedError(row).message)
-    }
+    const { startTasks, leases } = this.#deps.controlPlane
+    for (const row of await startTasks.listUnfinished()) await this.#endInterrupted(row)
+    if (!leases.isShared || this.#isClosing) return
+    this.#timer = setTimeout(() => {
+      this.#recovering = this.recover().catch((error: unknown) => {
+        this.#deps.log('warn', 'interrupted starts were not looked for', { error: String(error) })
+        this.#timer = setTimeout(() => void this.recover().catch(() => {}), recoverMs).unref()
+      })
+    }, recoverMs).unref()
   }
 
   /** Returns a start in progress too. Problems: `invalid`, `conflict` (id of another owner), `too_many`. */
-  async start(scope: Scope, request: AppConversationStartRequest): Promise<StartProgress> {
+  async start(scope: Scope, request: AppConversationStartRequest): Promise<StartStates> {
     if (this.#isClosing) throw new Problem('unavailable', 'The server is stopping')
     const id = request.conversation_id ?? randomUUID()
     return await this.#deps.conversationMutex.runExclusive(id, async () => {
       const current = this.#active.get(id)
-      if (current === undefined) return await this.#begin(await admitStart(this.#deps, scope, id, request))
-      if (!ownedBy(scope).includes(current.progress.row)) throw idTakenProblem()
-      return current.progress
+      const progress = current?.progress ?? (await this.#findRemote(id))
+      if (progress === undefined) return await this.#begin(await admitStart(this.#deps, scope, id, request))
+      if (!ownedBy(scope).includes(progress.row)) throw idTakenProblem()
+      return progress
     })
   }
 
@@ -71,14 +86,19 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   /** Ids of the conversations that are starting in a sandbox. */
-  startingIn(sandbox: string): readonly string[] {
+  async startingIn(sandbox: string): Promise<readonly string[]> {
+    const { startTasks, leases } = this.#deps.controlPlane
+    if (leases.isShared) {
+      const unfinished = (await startTasks.listUnfinished()).filter((row) => row.sandbox === sandbox)
+      return unfinished.map(({ conversation }) => conversation).filter((id) => id !== null)
+    }
     return [...this.#active].filter(([, start]) => start.sandbox === sandbox).map(([id]) => id)
   }
 
   /** Whether other conversations are in a sandbox or starting in it. */
   async hasOthers(sandbox: string, conversation: string): Promise<boolean> {
     const rows = await this.#deps.controlPlane.conversations.listBySandbox(sandbox)
-    const ids = [...rows.map(({ id }) => id), ...this.startingIn(sandbox)]
+    const ids = [...rows.map(({ id }) => id), ...(await this.startingIn(sandbox))]
     return ids.some((id) => id !== conversation)
   }
 
@@ -87,17 +107,56 @@ export class ConversationStarter implements AsyncDisposable {
     const start = this.#active.get(conversation)
     start?.controller.abort(conversationDeletedError)
     await start?.done
+    if (start !== undefined || !this.#deps.controlPlane.leases.isShared) return
+    for (const row of await this.#listUnfinished(conversation)) {
+      // The other server cannot write any more.
+      const lease = await this.#deps.controlPlane.leases.take(leaseName(row))
+      await this.#endRow(row, conversationDeletedError.message)
+      await lease.release()
+    }
   }
 
   /** Ends the starts in progress as a restart would. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosing = true
+    clearTimeout(this.#timer)
+    await this.#recovering
     const all = [...this.#active.values()]
     for (const { controller, progress } of all) controller.abort(interruptedError(progress.row))
     await Promise.all(all.map(({ done }) => done))
   }
 
-  async #begin(admitted: AdmittedStart): Promise<StartProgress> {
+  /** A start of a conversation that another server does; one whose server has ended is ended. */
+  async #findRemote(conversation: string): Promise<StartStates | undefined> {
+    const { startTasks, leases } = this.#deps.controlPlane
+    if (!leases.isShared) return undefined
+    for (const row of await this.#listUnfinished(conversation))
+      if (!(await this.#endInterrupted(row))) return new RemoteStart(startTasks, row)
+    return undefined
+  }
+
+  async #listUnfinished(conversation: string): Promise<readonly StartTaskRow[]> {
+    const rows = await this.#deps.controlPlane.startTasks.listUnfinished()
+    return rows.filter((row) => row.conversation === conversation)
+  }
+
+  /** False while a server does it. */
+  async #endInterrupted(row: StartTaskRow): Promise<boolean> {
+    const { startTasks, leases } = this.#deps.controlPlane
+    const lease = await leases.tryAcquire(leaseName(row))
+    if (lease === undefined) return false
+    const [current] = await startTasks.get([row.id])
+    if (current !== undefined) await this.#endRow(current, interruptedError(current).message)
+    await lease.release()
+    return true
+  }
+
+  #endRow(row: StartTaskRow, detail: string): Promise<void> {
+    const progress = new StartProgress(this.#deps.controlPlane.startTasks, row, this.#deps.now)
+    return this.#markFailed(progress, detail)
+  }
+
+  async #begin(admitted: AdmittedStart): Promise<StartStates> {
     const { controlPlane, quota, storageQuota, now } = this.#deps
     const { id, scope, existing } = admitted
     if (existing === undefined) await storageQuota.requireRoom(scope.owner)
@@ -118,13 +177,17 @@ export class ConversationStarter implements AsyncDisposable {
       created_at: at,
       updated_at: at,
     }
+    let lease: Lease | undefined
     try {
+      lease = await controlPlane.leases.take(leaseName(row))
       await controlPlane.startTasks.add(row)
     } catch (error) {
+      await lease?.release()
       if (day !== null) await quota.release(scope.owner, day)
       throw error
     }
     const start: ActiveStart = {
+      lease,
       progress: new StartProgress(controlPlane.startTasks, row, now),
       redactor: createRedactor(admitted),
       controller: new AbortController(),
@@ -136,7 +199,7 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   /** A Problem with the sandbox of the request is thrown, and ends the task too. */
-  async #launch(admitted: AdmittedStart, start: ActiveStart): Promise<StartProgress> {
+  async #launch(admitted: AdmittedStart, start: ActiveStart): Promise<StartStates> {
     const { id, scope } = admitted
     const { progress, redactor, controller } = start
     try {
@@ -144,10 +207,10 @@ export class ConversationStarter implements AsyncDisposable {
       const choice = await this.#selectSandbox(admitted, start, settings)
       const hasOthers = () => this.hasOthers(choice.row.id, id)
       const job = { ...admitted, settings, choice, progress, redactor, signal: controller.signal, hasOthers }
-      start.done = this.#runStart(job, start)
+      start.done = start.lease.run(() => this.#runStart(job, start))
     } catch (error) {
       await this.#handleFailure(start, error)
-      this.#active.delete(id)
+      await this.#end(id, start)
       if (error instanceof Problem && error.code !== 'not_found') throw error
     }
     return progress
@@ -185,6 +248,9 @@ export class ConversationStarter implements AsyncDisposable {
         strategy: settings.sandbox_grouping_strategy,
       })
       start.sandbox = choice.row.id
+      // Before other servers choose.
+      if (controlPlane.leases.isShared)
+        await controlPlane.startTasks.update(start.progress.row.id, { sandbox: choice.row.id })
       return choice
     })
   }
@@ -197,8 +263,13 @@ export class ConversationStarter implements AsyncDisposable {
     } catch (error) {
       await this.#handleFailure(start, error)
     } finally {
-      this.#active.delete(job.id)
+      await this.#end(job.id, start)
     }
+  }
+
+  async #end(conversation: string, { lease }: ActiveStart): Promise<void> {
+    this.#active.delete(conversation)
+    await lease.release()
   }
 
   #recordDuration({ progress }: ActiveStart, outcome: 'ready' | 'failed'): void {
@@ -225,6 +296,7 @@ export class ConversationStarter implements AsyncDisposable {
         task: progress.row.id,
         error: redactor.redact(String(failure)),
       })
+      progress.endUnwritten('The start was interrupted. Start it again with the same conversation_id.')
     }
   }
 
@@ -235,4 +307,8 @@ export class ConversationStarter implements AsyncDisposable {
     await progress.update({ status: 'ERROR', detail, quota_day: null })
     if (quota_day !== null) await this.#deps.quota.release(owner, quota_day)
   }
+}
+
+function leaseName({ id }: Pick<StartTaskRow, 'id'>): string {
+  return `start ${id}`
 }

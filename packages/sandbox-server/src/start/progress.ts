@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type AppConversationStartTask,
   formatInstant,
@@ -7,8 +8,16 @@ import {
 import type { StartTaskRow, StartTaskRows } from '@slipway/storage/control-plane'
 import { toHexId } from '../conversations/records/conversation-ids.ts'
 
+const pollMs = 250
+
+/** A start in progress: its task, and its states from now on until it is READY or ERROR. */
+export interface StartStates {
+  readonly row: StartTaskRow
+  states(): AsyncIterable<StartTaskRow>
+}
+
 /** A start in progress: its task, and all states of the task so far. */
-export class StartProgress {
+export class StartProgress implements StartStates {
   readonly #rows: Pick<StartTaskRows, 'update'>
   readonly #now: () => Instant
   readonly #states: StartTaskRow[]
@@ -42,8 +51,17 @@ export class StartProgress {
     const change = { detail, ...members, updated_at }
     const row = await this.#rows.update(this.#row.id, change)
     // Deleting the conversation removes the row; watchers still see the end.
-    this.#row = row ?? { ...this.#row, ...change }
-    this.#states.push(this.#row)
+    this.#push(row ?? { ...this.#row, ...change })
+  }
+
+  /** Shows an end that could not be written. */
+  endUnwritten(detail: string): void {
+    this.#push({ ...this.#row, status: 'ERROR', detail })
+  }
+
+  #push(row: StartTaskRow): void {
+    this.#row = row
+    this.#states.push(row)
     const { resolve } = this.#changed
     this.#changed = Promise.withResolvers<void>()
     resolve()
@@ -57,6 +75,28 @@ export class StartProgress {
       if (row === undefined) return
       yield row
       if (isFinished(row)) return
+    }
+  }
+}
+
+/** A start that another server does, as its task shows it. */
+export class RemoteStart implements StartStates {
+  readonly #rows: Pick<StartTaskRows, 'get'>
+  readonly row: StartTaskRow
+
+  constructor(rows: Pick<StartTaskRows, 'get'>, row: StartTaskRow) {
+    this.#rows = rows
+    this.row = row
+  }
+
+  /** The states that a look finds; ends when the task is deleted. */
+  async *states(): AsyncGenerator<StartTaskRow> {
+    yield this.row
+    for (let row: StartTaskRow | undefined = this.row; row !== undefined && !isFinished(row); ) {
+      await sleep(pollMs)
+      const { updated_at } = row
+      row = (await this.#rows.get([row.id]))[0]
+      if (row !== undefined && row.updated_at !== updated_at) yield row
     }
   }
 }

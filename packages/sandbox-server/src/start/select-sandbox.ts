@@ -29,7 +29,7 @@ interface SelectionContext {
   readonly scope: Scope
   readonly conversations: AppConversationRows
   readonly sandboxes: StartSandboxes
-  startingIn(sandbox: string): readonly string[]
+  startingIn(sandbox: string): Promise<readonly string[]>
 }
 
 /** The requested sandbox, else a preferred one, else one by the grouping strategy, else a new one. */
@@ -67,7 +67,8 @@ async function listCandidates(
       if (row.status !== 'RUNNING' || row.wanted !== 'running') continue
       if (spec !== undefined && row.spec !== spec) continue
       const current = (await conversations.listBySandbox(row.id)).map(({ id }) => id)
-      candidates.push({ row, conversations: new Set([...current, ...startingIn(row.id)]).size })
+      const starting = await startingIn(row.id)
+      candidates.push({ row, conversations: new Set([...current, ...starting]).size })
     }
     if (page.next_page_id === null) return candidates
     page_id = page.next_page_id

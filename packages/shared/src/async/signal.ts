@@ -83,13 +83,19 @@ export class KeyedSignal {
 
   /**
    * The first value of `read` that is not undefined. Calls it at once and after each notification of the key.
-   * Rejects with the reason of `signal` when that aborts first.
+   * Rejects with the reason of `signal` when that aborts first. `pollMs`: calls it so often besides.
    */
-  async until<T>(key: string, read: () => Promise<T | undefined>, signal: AbortSignal): Promise<T> {
+  async until<T>(
+    key: string,
+    read: () => Promise<T | undefined>,
+    signal: AbortSignal,
+    pollMs?: number,
+  ): Promise<T> {
     const entry = this.#entries.get(key) ?? { signal: new Signal(), users: 0 }
     this.#entries.set(key, entry)
     entry.users += 1
     using waiter = new Waiter(signal)
+    const timer = pollMs === undefined ? undefined : setInterval(waiter.wake, pollMs)
     try {
       for (;;) {
         signal.throwIfAborted()
@@ -99,6 +105,7 @@ export class KeyedSignal {
         await entry.signal.wait(version, waiter)
       }
     } finally {
+      clearInterval(timer)
       entry.users -= 1
       if (entry.users === 0) this.#entries.delete(key)
     }

@@ -45,9 +45,14 @@ export interface ProcessBackendOptions {
   readonly limit?: 'auto' | 'none'
   /** Absolute, alone in its folder, which sandboxes see; its listener lets all users connect (mode 0666). */
   readonly hostSocket?: string
+  /** Other servers use the directory too. */
+  readonly isDirectoryShared?: boolean
   /** Folder for the compiled code of our own agent server, absolute; without it each start compiles it. */
   readonly codeDirectory?: string
 }
+
+/** Leftovers that are younger may be in use by another server. */
+const leftoverMs = 600_000
 
 /** Sandboxes as processes, isolated where the host can, each with a supervisor that outlives the server. */
 export class ProcessBackend implements Backend {
@@ -202,7 +207,7 @@ export class ProcessBackend implements Backend {
   }
 
   async #detectCapabilities(): Promise<HostCapabilities> {
-    await this.#records.removeLeftovers()
+    await this.#records.removeLeftovers(this.#options.isDirectoryShared === true ? leftoverMs : 0)
     const { isolate = 'auto', limit = 'auto' } = this.#options
     const capabilities = await detectHostCapabilities(this.#records.probePrefix, isolate, limit === 'auto')
     this.#isNetworkShared = capabilities.jail?.network === undefined

@@ -1,4 +1,4 @@
-import { mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeDirectory, syncDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
@@ -96,11 +96,15 @@ export class SandboxRecords {
     await syncDirectory(this.directory)
   }
 
-  /** Removes what an interrupted `getOrCreate`, `remove` or probe left. Not while one runs. */
-  async removeLeftovers(): Promise<void> {
+  /**
+   * Removes what an interrupted `getOrCreate`, `remove` or probe left: all of it, while none runs, or what has
+   * this age.
+   */
+  async removeLeftovers(minAgeMs = 0): Promise<void> {
     const prefixes = ['.new-', '.gone-', '.trial-'].map((prefix) => `${prefix}${this.#ledger}-`)
     for (const name of await this.#names()) {
       if (!prefixes.some((prefix) => name.startsWith(prefix))) continue
+      if (minAgeMs > 0 && (await ageMs(join(this.directory, name))) < minAgeMs) continue
       await unmountAllBelow(join(this.directory, name))
       await rm(join(this.directory, name), { recursive: true, force: true })
     }
@@ -109,6 +113,12 @@ export class SandboxRecords {
   async #names(): Promise<readonly string[]> {
     return (await ignoreErrors(['ENOENT'], readdir(this.directory))) ?? []
   }
+}
+
+/** 0 when it is gone. */
+async function ageMs(path: string): Promise<number> {
+  const found = await ignoreErrors(['ENOENT'], stat(path))
+  return found === undefined ? 0 : Date.now() - found.mtimeMs
 }
 
 /** Only this class writes the file, always as a whole: the version implies the members. */

@@ -11,8 +11,8 @@ export interface ConversationContext {
   readonly storage: Storage
   readonly storageQuota: StorageQuota
   readonly removedConversations: RemovedConversations
-  /** Held while the records of a conversation change. */
-  readonly conversationMutex: KeyedMutex
+  /** Held while the records of a conversation change, among all servers. */
+  readonly conversationMutex: Pick<KeyedMutex, 'runExclusive'>
   readonly fetch: typeof fetch
   readonly log: LogFunction
   readonly now: () => Instant

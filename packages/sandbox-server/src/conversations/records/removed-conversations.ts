@@ -6,14 +6,17 @@ const documentName = (sandbox: string) => `removed-conversations:${sandbox}`
 /** Deleted conversations: late events do not restore them. Durable only for sandboxes that still exist. */
 export class RemovedConversations {
   readonly #documents: DocumentStore
+  readonly #isShared: boolean
   readonly #recent = new Set<string>()
 
-  constructor(documents: DocumentStore) {
+  /** `isShared`: other servers remove conversations too, so that memory knows nothing. */
+  constructor(documents: DocumentStore, { isShared }: { readonly isShared: boolean } = { isShared: false }) {
     this.#documents = documents
+    this.#isShared = isShared
   }
 
   async add(conversation: string, sandbox: string, options: { readonly isDurable: boolean }): Promise<void> {
-    this.#recent.add(conversation)
+    if (!this.#isShared) this.#recent.add(conversation)
     for (const oldest of this.#recent) {
       if (this.#recent.size <= maxRecent) break
       this.#recent.delete(oldest)

@@ -129,7 +129,7 @@ export class DiskGuard implements AsyncDisposable {
     const hasStopped = async () =>
       (await repository.get(row.id))?.status === 'RUNNING' ? undefined : ('stopped' as const)
     const limit = AbortSignal.any([signal, AbortSignal.timeout(pauseTimeoutMs)])
-    await repository.changes.until(row.id, hasStopped, limit)
+    await repository.until(row.id, hasStopped, limit)
   }
 
   async #findLargest(): Promise<{ readonly row: SandboxRow; readonly bytes: number } | undefined> {

@@ -1,4 +1,4 @@
-import type { ControlPlaneStore, SandboxRow, SandboxRows } from '@slipway/storage/control-plane'
+import type { SandboxRow, SandboxRows } from '@slipway/storage/control-plane'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Backend } from '../../backends/backend.ts'
@@ -43,7 +43,7 @@ function crashingControlPlane(at: SandboxesFixture, endAt: number) {
     list: (id) => while_(() => backend.list(id)),
   }
   const options: Partial<SandboxesOptions> = {
-    controlPlane: { sandboxes: guarded } satisfies Pick<ControlPlaneStore, 'sandboxes'>,
+    controlPlane: { sandboxes: guarded, leases: at.controlPlane.leases },
     backends: [reached],
     onStep(name) {
       if (isEnded) throw new Error('it goes on after its end')

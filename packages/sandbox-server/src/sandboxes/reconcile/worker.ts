@@ -1,4 +1,5 @@
-import type { SandboxRow } from '@slipway/storage/control-plane'
+import { Problem } from '@slipway/protocol'
+import type { Lease, SandboxRow } from '@slipway/storage/control-plane'
 import type { Backend, ObservedSandbox } from '../../backends/backend.ts'
 import type { SandboxContext } from '../state/context.ts'
 import { parseSandboxStatus } from '../state/sandbox-repository.ts'
@@ -7,6 +8,11 @@ import { redactDetail } from '../state/status-detail.ts'
 import { backoffDelay } from './backoff-delay.ts'
 import { plan } from './plan.ts'
 import { StepRunner } from './step-runner.ts'
+
+/** Until the next look at a sandbox of which another server does the work. */
+const busyMs = 300
+/** A lease is kept during shorter delays. */
+const keepMs = 1_000
 
 /** Brings one sandbox to its desired state, one step at a time, until nothing is left to do. */
 export class Worker {
@@ -18,6 +24,7 @@ export class Worker {
   /** Resolves when all steps that need no waiting are done. */
   running: Promise<void> | undefined
   #isNotified = false
+  #lease: Lease | undefined
   #timer: NodeJS.Timeout | undefined
   #lastStep: string | undefined
   #repeats = 0
@@ -50,6 +57,7 @@ export class Worker {
     clearTimeout(this.#timer)
     await this.running
     this.#watch?.[Symbol.dispose]()
+    await this.#release()
   }
 
   async #run(): Promise<void> {
@@ -59,6 +67,8 @@ export class Worker {
       delayMs = await this.#attempt()
       if (delayMs === 0) this.#isNotified = true
     }
+    if (delayMs === undefined || delayMs === busyMs || delayMs > keepMs) await this.#release()
+    if (this.#isNotified && !this.#context.signal.aborted) return await this.#run()
     this.running = undefined
     if (this.#context.signal.aborted) return
     if (delayMs === undefined) {
@@ -71,13 +81,27 @@ export class Worker {
   /** Milliseconds until the next look; undefined when nothing is left to do. */
   async #attempt(): Promise<number | undefined> {
     try {
-      const delayMs = await this.#reconcileOnce()
+      this.#lease ??= await this.#context.leases.tryAcquire(`sandbox ${this.id}`)
+      if (this.#lease === undefined) return busyMs
+      const delayMs = await this.#lease.run(() => this.#reconcileOnce())
       this.#failures = 0
       this.failure = undefined
       return delayMs
     } catch (error) {
-      return this.#context.signal.aborted ? undefined : await this.#handleFailure(error)
+      if (this.#context.signal.aborted) return undefined
+      return this.#isTakenOver(error) ? busyMs : await this.#handleFailure(error)
     }
+  }
+
+  /** Among several servers the database may have refused a write, or another server goes on. */
+  #isTakenOver(error: unknown): boolean {
+    return this.#context.leases.isShared && error instanceof Problem && error.code === 'unavailable'
+  }
+
+  async #release(): Promise<void> {
+    const lease = this.#lease
+    this.#lease = undefined
+    await lease?.release()
   }
 
   async #reconcileOnce(): Promise<number | undefined> {
@@ -136,6 +160,8 @@ export class Worker {
 
   async #handleFailure(error: unknown): Promise<number> {
     const { repository, cipher, log, retryMs } = this.#context
+    // It may have been lost.
+    await this.#release()
     const delay_ms = backoffDelay(retryMs, 2, this.#failures)
     this.#failures += 1
     this.#epoch = undefined

@@ -12,7 +12,7 @@ import type { SandboxSpecs } from './specs.ts'
 
 /** Lifetimes are for specs that set none. */
 export interface SandboxesOptions extends Lifetimes {
-  readonly controlPlane: Pick<ControlPlaneStore, 'sandboxes'>
+  readonly controlPlane: Pick<ControlPlaneStore, 'sandboxes' | 'leases'>
   readonly cipher: Pick<Cipher, 'seal' | 'open'>
   readonly backends: readonly Backend[]
   readonly specs: SandboxSpecs
@@ -77,7 +77,8 @@ export function createContext(options: SandboxesOptions) {
     ...options,
     backends,
     rows: controlPlane.sandboxes,
-    repository: new SandboxRepository(controlPlane.sandboxes, options.onStep, options.onRunning),
+    leases: controlPlane.leases,
+    repository: new SandboxRepository(controlPlane, options.onStep, options.onRunning),
     /** Starts may take minutes: the other calls do not wait for them. */
     semaphores: { start: new Semaphore(8), change: new Semaphore(8), look: new Semaphore(16) },
     stopping,

@@ -1,7 +1,7 @@
 import { type SandboxStatus, sandboxStatus } from '@slipway/protocol'
 import { KeyedSignal } from '@slipway/shared/async'
 import { createCounter, createHistogram } from '@slipway/shared/metrics'
-import type { SandboxRow, SandboxRows } from '@slipway/storage/control-plane'
+import type { ControlPlaneStore, Leases, SandboxRow, SandboxRows } from '@slipway/storage/control-plane'
 
 export type SandboxRowUpdate = Partial<Omit<SandboxRow, 'id' | 'created_at' | 'changed_at' | 'status'>> & {
   readonly status?: SandboxStatus
@@ -18,6 +18,9 @@ export const statusTransitions: Readonly<Record<SandboxStatus, readonly SandboxS
 
 /** Called before and after each durable write and each call of a backend: tests end the process there. */
 export type OnStep = (name: string) => void
+
+/** Changes by other servers are not notified. */
+const sharedPollMs = 250
 
 /** Calls of a backend; the other steps are writes of rows. */
 const measuredSteps: ReadonlySet<string> = new Set(['start', 'resume', 'pause', 'remove', 'init'])
@@ -48,12 +51,18 @@ export class SandboxRepository {
   readonly changes = new KeyedSignal()
   readonly metrics = new StepMetrics()
   readonly #rows: SandboxRows
+  readonly #leases: Leases
   readonly #onStep: OnStep
   readonly #onRunning: (id: string) => void
 
   /** `onRunning` is called for each sandbox that has become RUNNING. */
-  constructor(rows: SandboxRows, onStep: OnStep = () => {}, onRunning: (id: string) => void = () => {}) {
-    this.#rows = rows
+  constructor(
+    { sandboxes, leases }: Pick<ControlPlaneStore, 'sandboxes' | 'leases'>,
+    onStep: OnStep = () => {},
+    onRunning: (id: string) => void = () => {},
+  ) {
+    this.#rows = sandboxes
+    this.#leases = leases
     this.#onStep = onStep
     this.#onRunning = onRunning
   }
@@ -95,7 +104,14 @@ export class SandboxRepository {
     this.changes.notify(id)
   }
 
+  /** The first value of `read` that is not undefined; reads after each change of the sandbox. */
+  until<T>(id: string, read: () => Promise<T | undefined>, signal: AbortSignal): Promise<T> {
+    return this.changes.until(id, read, signal, this.#leases.isShared ? sharedPollMs : undefined)
+  }
+
+  /** Rejects with a Problem `unavailable` when another server may do this work now. */
   async runStep<T>(name: string, work: () => Promise<T>): Promise<T> {
+    this.#leases.assertHeld()
     this.#onStep(`before ${name}`)
     const startedMs = performance.now()
     let outcome: 'ok' | 'failed' = 'failed'
