@@ -53,7 +53,7 @@ export async function startAgentServer(
  * With `SLIPWAY_TEST_STORAGE=postgres` each data directory has a schema of the server that `.ci/postgres`
  * started, instead of the files of its log.
  */
-async function databaseSettings(data: string): Promise<Readonly<Record<string, string>>> {
+export async function databaseSettings(data: string): Promise<Readonly<Record<string, string>>> {
   const { SLIPWAY_TEST_STORAGE, SLIPWAY_TEST_DATABASE_URL } = process.env
   if (SLIPWAY_TEST_STORAGE !== 'postgres') return {}
   if (SLIPWAY_TEST_DATABASE_URL === undefined) throw new Error('SLIPWAY_TEST_DATABASE_URL is not set')

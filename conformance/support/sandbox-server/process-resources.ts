@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
 import { readdir, readFile, readlink, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -142,9 +143,14 @@ async function findCgroups(data: string, id: string): Promise<string[]> {
     .map((name) => join('/sys/fs/cgroup', name))
 }
 
+/** Where tests note the id of a control plane that is in a database. */
+export const ledgerFile = 'ledger-of-the-test'
+
 /** Undefined before the first start. */
 export function readControlPlaneId(data: string): string | undefined {
   try {
+    const ledger = join(data, ledgerFile)
+    if (existsSync(ledger)) return readFileSync(ledger, 'utf8')
     using database = new DatabaseSync(join(data, 'control.db'), { readOnly: true })
     const row = database.prepare('SELECT id FROM ledger').get()
     return typeof row?.id === 'string' ? row.id : undefined

@@ -1,15 +1,18 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { chown, mkdtemp, realpath, rm } from 'node:fs/promises'
+import { chown, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { databaseSettings } from '../agent-server.ts'
+import { runSql } from '../test-database.ts'
 import { listEngineResources, removeEngineResources, type TestEngine } from './container-engine.ts'
 import { DirectAddress } from './direct-address.ts'
 import {
   cleanUpProcesses,
+  ledgerFile,
   listProcessResources,
   markAllForDeletion,
   readControlPlaneId,
@@ -128,7 +131,8 @@ export class SandboxServer implements AsyncDisposable {
     options: { readonly env?: Readonly<Record<string, string>>; readonly program?: ServerProgram } = {},
   ): Promise<void> {
     if (this.isRunning) throw new Error('it is running already')
-    const child = this.#spawn(options)
+    const database = await databaseSettings(this.data)
+    const child = this.#spawn(options, database)
     this.#child = child
     let printed = ''
     const ready = new Promise<void>((resolve) => {
@@ -146,6 +150,11 @@ export class SandboxServer implements AsyncDisposable {
       throw new Error(`the sandbox server does not answer: ${this.output().slice(-4_000)}`)
     })
     await Promise.race([ready, exited, timeout])
+    const { SLIPWAY_DATABASE_URL: url } = database
+    if (url !== undefined) {
+      const [row] = await runSql(url, 'SELECT id FROM ledger')
+      await writeFile(join(this.data, ledgerFile), String(row?.id))
+    }
     timeout.catch(() => {})
     exited.catch(() => {})
   }
@@ -308,7 +317,9 @@ export class SandboxServer implements AsyncDisposable {
     if (this.isRunning) this.signal('SIGCONT')
     await this.stop()
     // Those of all users, and of the warm pool.
-    markAllForDeletion(this.data)
+    const { SLIPWAY_DATABASE_URL: url } = await databaseSettings(this.data)
+    if (url === undefined) markAllForDeletion(this.data)
+    else await runSql(url, "UPDATE sandbox SET wanted = 'gone'")
     await this.start({ env: { SLIPWAY_WARM_POOL: '0', SLIPWAY_RECONCILE_SECONDS: '1' } })
     await this.waitUntilGone()
   }
@@ -321,7 +332,10 @@ export class SandboxServer implements AsyncDisposable {
     if (engine !== undefined && controlPlane !== undefined) await removeEngineResources(engine, controlPlane)
   }
 
-  #spawn({ env = {}, program: replacement }: Parameters<SandboxServer['start']>[0] & object): ChildProcess {
+  #spawn(
+    { env = {}, program: replacement }: Parameters<SandboxServer['start']>[0] & object,
+    database: Readonly<Record<string, string>>,
+  ): ChildProcess {
     const listenArgs = [
       '--host',
       this.#options.host ?? '127.0.0.1',
@@ -344,6 +358,7 @@ export class SandboxServer implements AsyncDisposable {
         SLIPWAY_LOG_LEVEL: 'info',
         // Without pasta sandboxes have no network of their own, and the server refuses to start.
         ...(existsSync('/usr/bin/pasta') ? {} : { SLIPWAY_SANDBOX_NETWORK: 'shared' }),
+        ...(database.SLIPWAY_DATABASE_URL === undefined ? {} : { ...database, SLIPWAY_LEASE_SECONDS: '2' }),
         ...engineEnv(this.#options.engine),
         ...this.#options.env,
         ...env,
