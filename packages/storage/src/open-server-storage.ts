@@ -21,6 +21,8 @@ export interface DatabaseLocation {
   readonly url: string
   /** Where `url` leads to a pooler in transaction mode: the way to PostgreSQL itself. */
   readonly directUrl?: string | undefined
+  /** Other servers use the database too; a server that does not renew its leases for so long is replaced. */
+  readonly leaseMs?: number | undefined
 }
 
 /**
@@ -56,6 +58,7 @@ export async function openServerStorage(options: {
     return {
       health,
       ...{ log: storage.log, conversations: storage.conversations, deliveries: storage.deliveries },
+      leases: storage.leases,
       startImport: (conversation) => storage.startImport(conversation),
       waitUntilIndexed: () => storage.waitUntilIndexed(),
       metrics: [...storage.metrics, ...health.metrics],

@@ -2,12 +2,15 @@ import type { Deliveries } from '../deliveries/deliveries.ts'
 import type { EventLog } from '../event-log/event-log.ts'
 import type { ConversationRecords } from './conversation-records.ts'
 import type { ImportSession } from './import-session.ts'
+import type { ConversationLeases } from './leases.ts'
 
 /** The durable state of a server. */
 export interface Storage extends AsyncDisposable {
   readonly log: EventLog
   readonly conversations: ConversationRecords
   readonly deliveries: Deliveries
+  /** Where several servers share the data. */
+  readonly leases?: ConversationLeases | undefined
   /** Starts an import into a conversation; `publish` creates it when it is missing. */
   startImport(conversation: string): Promise<ImportSession>
   /** Resolves when the text index has every durable event. For tests, benches and a quiet stop. */

@@ -17,6 +17,12 @@ export class KindSourceNumbers {
   readonly #bySource = new Map<string, number[]>()
   #leafUpdates: number[] = []
   #next = 1
+  readonly #chooseNumber: () => number
+
+  /** `chooseNumber` returns a number below 2^30 that is not in use; by default the next one. */
+  constructor(chooseNumber?: () => number) {
+    this.#chooseNumber = chooseNumber ?? (() => this.#next)
+  }
 
   /** Forgets all pairs and adds these. */
   load(rows: readonly KindSource[]): void {
@@ -30,7 +36,7 @@ export class KindSourceNumbers {
     const kind = key === leafEventIdKey && eventKind === stateUpdateKind ? leafUpdateKind : eventKind
     const existing = this.#numbers.get(pairKey(kind, source))
     if (existing !== undefined) return existing
-    const number = this.#next * 2 + (kind === 'MessageEvent' ? 1 : 0)
+    const number = this.#chooseNumber() * 2 + (kind === 'MessageEvent' ? 1 : 0)
     insert([number, kind, source])
     this.#add(number, kind, source)
     return number

@@ -85,6 +85,11 @@ export class LiveTails {
     if (entry.readerCount === 0) this.#tails.delete(ordinal)
   }
 
+  /** The conversations that have tails. */
+  get ordinals(): readonly number[] {
+    return [...this.#tails.keys()]
+  }
+
   /** Wakes every tail. */
   notifyAll(): void {
     for (const { live } of this.#tails.values()) live.signal.notify()

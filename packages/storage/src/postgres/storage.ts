@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import type { Instant, LogFunction, Problem } from '@slipway/protocol'
 import type { Metric } from '@slipway/shared/metrics'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
@@ -17,12 +18,16 @@ import { PostgresDeliveries } from './deliveries/deliveries.ts'
 import { PostgresEventLog, type StorageContext } from './event-log/event-log.ts'
 import { GroupCommit } from './group-commit/group-commit.ts'
 import { LogHeads } from './group-commit/log-heads.ts'
+import type { PostgresConversationLeases } from './leases/conversation-leases.ts'
+import { Sharing } from './sharing.ts'
 
 interface PostgresStorageOptions {
   /** `postgres://user:password@host/database?sslmode=verify-full`. Tables are created in its first schema. */
   readonly url: string
   /** Where `url` leads to a pooler in transaction mode: the way to PostgreSQL itself, for one lock. */
   readonly directUrl?: string | undefined
+  /** Other servers use the database too; a server that does not renew its leases for so long is replaced. */
+  readonly leaseMs?: number | undefined
   readonly log?: LogFunction
   /** Called with the number of changes that were refused because the database could not be used. */
   readonly onRefused?: (changes: number) => void
@@ -33,49 +38,63 @@ interface PostgresStorageOptions {
 }
 
 /**
- * Opens the storage of a database, and creates or migrates its tables. One server owns a database: rejects
- * with a plain Error when another is running, when the version is newer, or when the settings are unsafe.
+ * Opens the storage of a database, and creates or migrates its tables. One server owns a database, or servers
+ * with `leaseMs` share it: rejects with a plain Error when others are running that do otherwise, when the
+ * version is newer, or when the settings are unsafe.
  */
 export async function openPostgresStorage(options: PostgresStorageOptions): Promise<PostgresStorage> {
-  const { url, directUrl = url, log = () => {}, now = () => Date.now() * 1000 } = options
-  const { onRefused = () => {} } = options
+  const { url, directUrl = url, leaseMs, log = () => {}, isControlPlane = false } = options
+  await using resources = new AsyncDisposableStack()
   const db = new PostgresDatabase(url, log)
-  let ownership: Ownership | undefined
-  try {
-    await prepareDatabase(db, log)
-    const used = await findUse(db)
-    assertUse(used, options.isControlPlane === true)
-    if (options.isControlPlane !== true) ownership = await Ownership.acquire(db, directUrl, log)
-    const heads = new LogHeads(db)
-    const kindSources = new KindSourceNumbers()
-    const writer = new GroupCommit({
-      db,
-      heads,
-      kindSources,
-      now,
-      epoch: ownership?.epoch ?? used.epoch,
-      onRefused,
-    })
-    await writer.load()
-    const context: StorageContext = {
-      ...{ db, writer, heads, kindSources, now, log },
-      liveTails: new LiveTails(),
-      importLocks: new ImportLocks(),
-      deliveries: new PostgresDeliveries(db, writer),
-    }
-    db.onRecovery(async () => {
-      await writer.settle()
-      context.deliveries.reload()
-      context.liveTails.notifyAll()
-    })
-    const storage = new PostgresStorage(context, ownership)
+  resources.defer(() => db.close())
+  await prepareDatabase(db, log)
+  const used = await findUse(db)
+  assertUse(used, isControlPlane)
+  if (isControlPlane || leaseMs === undefined) {
+    const { epoch } = isControlPlane
+      ? used
+      : resources.use(await Ownership.acquire(db, directUrl, log))
+    const storage = new PostgresStorage(await openContext(options, { db, epoch }), resources.move())
     await storage.resume()
     return storage
-  } catch (error) {
-    await ownership?.[Symbol.asyncDispose]()
-    await db.close()
-    throw error
   }
+  const sharing = resources.use(await Sharing.open({ db, url, directUrl, leaseMs, log }))
+  const context = await openContext(options, { db, epoch: sharing.epoch, sharing })
+  const storage = new PostgresStorage(context, resources.move())
+  await sharing.start(context, storage)
+  await storage.resume()
+  return storage
+}
+
+async function openContext(
+  { log = () => {}, onRefused = () => {}, now = () => Date.now() * 1000 }: PostgresStorageOptions,
+  { db, epoch, sharing }: { db: PostgresDatabase; epoch: number; sharing?: Sharing },
+): Promise<StorageContext> {
+  const shared = sharing?.sharedData
+  const heads = new LogHeads(db, shared, async (count) => {
+    if (count !== writer.kindSourceCount) await writer.load()
+  })
+  const kindSources = new KindSourceNumbers(shared && randomKindSource)
+  const writer = new GroupCommit({ db, heads, kindSources, now, epoch, onRefused, shared })
+  await writer.load()
+  const context: StorageContext = {
+    ...{ db, writer, heads, kindSources, now, log },
+    liveTails: new LiveTails(),
+    importLocks: new ImportLocks(),
+    deliveries: new PostgresDeliveries(db, writer, sharing?.leases),
+    leases: sharing?.leases,
+  }
+  db.onRecovery(async () => {
+    await writer.settle()
+    context.deliveries.reload()
+    context.liveTails.notifyAll()
+  })
+  return context
+}
+
+/** Servers that share the data choose numbers without asking each other; a pair may have several. */
+function randomKindSource(): number {
+  return randomInt(1, 2 ** 30)
 }
 
 interface Use {
@@ -104,11 +123,12 @@ export class PostgresStorage implements Storage {
   readonly deliveries: Deliveries
   readonly #context: StorageContext
   readonly #purge: Purge
-  readonly #ownership: Ownership | undefined
+  /** The connections, and what says that this server may use the data. */
+  readonly #resources: AsyncDisposableStack
 
-  constructor(context: StorageContext, ownership: Ownership | undefined) {
+  constructor(context: StorageContext, resources: AsyncDisposableStack) {
     this.#context = context
-    this.#ownership = ownership
+    this.#resources = resources
     this.#purge = new Purge(context)
     this.log = new PostgresEventLog(context)
     this.conversations = new PostgresConversationRecords(context, this.#purge)
@@ -126,7 +146,20 @@ export class PostgresStorage implements Storage {
     if (withKinds) await this.#context.writer.load()
   }
 
-  /** Continues what the last server left unfinished. */
+  get leases(): PostgresConversationLeases | undefined {
+    return this.#context.leases
+  }
+
+  /** Removes what an import has left above the head of a conversation. */
+  async removeLeftover(leftover: {
+    readonly ordinal: number
+    readonly above: number
+    readonly epoch: number
+  }): Promise<void> {
+    await this.#purge.run(leftover)
+  }
+
+  /** Continues what servers that are gone left unfinished. */
   async resume(): Promise<void> {
     await this.#purge.resume()
   }
@@ -147,7 +180,6 @@ export class PostgresStorage implements Storage {
     const purged = this.#purge.close()
     await this.#context.writer.close()
     await purged
-    await this.#ownership?.[Symbol.asyncDispose]()
-    await this.#context.db.close()
+    await this.#resources.disposeAsync()
   }
 }

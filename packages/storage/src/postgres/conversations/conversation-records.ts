@@ -29,8 +29,8 @@ type Row = readonly [
 
 const columns = 'ordinal, id, title, tags, status, request, created_at, updated_at, head, stats'
 const insertSql = `INSERT INTO conversation
-  (ordinal, id, title, tags, tag_keys, status, request, parent, created_at, updated_at, is_visible)
-  VALUES ($1, $2, $3, $4, $5::text[], $6, $7, $8, $9, $9, true)`
+  (ordinal, id, title, tags, tag_keys, status, request, parent, created_at, updated_at, is_visible, server)
+  VALUES ($1, $2, $3, $4, $5::text[], $6, $7, $8, $9, $9, true, $10)`
 const putSealedSql = 'INSERT INTO vault (ordinal, sealed) VALUES ($1, $2)'
 const putSnapshotSql = `INSERT INTO vault (ordinal, snapshot_position, snapshot) VALUES ($1, $2, $3)
   ON CONFLICT (ordinal) DO UPDATE SET snapshot_position = excluded.snapshot_position, snapshot = excluded.snapshot`
@@ -57,8 +57,7 @@ export class PostgresConversationRecords implements ConversationRecords {
       conversations: [id],
       needsOrdinal: true,
       plan: (group) => {
-        if (group.find(id) !== undefined)
-          return { done: async () => ({ record: await this.#mustFind(id), created: false }) }
+        if (group.has(id)) return { done: async () => ({ record: await this.#mustFind(id), created: false }) }
         importLocks.assertFree(id)
         const moment = now()
         return {
@@ -159,7 +158,12 @@ export class PostgresConversationRecords implements ConversationRecords {
       plan: (group) => {
         const head = group.find(id)
         if (head === undefined || position > head.head) return {}
-        return { apply: () => void group.run(putSnapshotSql, [head.ordinal, position, Buffer.from(text)]) }
+        return {
+          apply: () => {
+            group.fence(head)
+            group.run(putSnapshotSql, [head.ordinal, position, Buffer.from(text)])
+          },
+        }
       },
     })
   }
@@ -175,10 +179,12 @@ export class PostgresConversationRecords implements ConversationRecords {
         const { ordinal } = head
         return {
           apply: () => {
+            group.fence(head)
             group.run('UPDATE conversation SET is_visible = false WHERE ordinal = $1', [ordinal])
             group.run(
-              'INSERT INTO leftover VALUES ($1, 0) ON CONFLICT (ordinal) DO UPDATE SET above = excluded.above',
-              [ordinal],
+              `INSERT INTO leftover VALUES ($1, 0, $2)
+               ON CONFLICT (ordinal) DO UPDATE SET above = excluded.above, server = excluded.server`,
+              [ordinal, group.server],
             )
             group.run('DELETE FROM vault WHERE ordinal = $1', [ordinal])
             group.remove(head)
@@ -240,7 +246,7 @@ function insertRecord(group: GroupPlan, record: NewRecord, moment: Instant): voi
   const { id, title = null, tags = {}, status = 'idle', request = null, sealed, parent = null } = record
   const ordinal = group.takeOrdinal()
   const texts = [toBytes(title), JSON.stringify(tags), tagKeys(tags), toBytes(status), toBytes(request)]
-  group.run(insertSql, [ordinal, id, ...texts, parent, moment])
+  group.run(insertSql, [ordinal, id, ...texts, parent, moment, group.server])
   if (sealed !== undefined) group.run(putSealedSql, [ordinal, sealed])
   group.add(id, ordinal, { head: 0, lastInstant: undefined, isInOrder: true, bytes: 0 })
 }

@@ -1,18 +1,20 @@
 import { Problem } from '@slipway/protocol'
 import type { ImportSession } from '../../conversations/import-session.ts'
+import { HeldElsewhere } from '../../conversations/leases.ts'
 import type { Extent } from '../../event-log/append-planner.ts'
 import type { ReceivedEvent, RecordUpdate } from '../../event-log/event-log.ts'
 import { isDatabaseFailure } from '../database/database-failure.ts'
 import { lookedUpIds, type StorageContext } from '../event-log/event-log.ts'
 import type { GroupPlan } from '../group-commit/group-plan.ts'
+import type { LogHead } from '../group-commit/log-heads.ts'
 import { updateTexts } from './conversation-records.ts'
 import type { Purge } from './purge.ts'
 
 const empty: Extent = { head: 0, lastInstant: undefined, isInOrder: true, bytes: 0 }
-const insertInvisibleSql = `INSERT INTO conversation (ordinal, id, tags, tag_keys, status, created_at, updated_at, is_visible)
-  VALUES ($1, $2, '{}', '{}', 'idle', $3, $3, false)`
-const putLeftoverSql = `INSERT INTO leftover (ordinal, above) VALUES ($1, $2)
-  ON CONFLICT (ordinal) DO UPDATE SET above = excluded.above`
+const insertInvisibleSql = `INSERT INTO conversation (ordinal, id, tags, tag_keys, status, created_at, updated_at, is_visible, server)
+  VALUES ($1, $2, '{}', '{}', 'idle', $3, $3, false, $4)`
+const putLeftoverSql = `INSERT INTO leftover (ordinal, above, server) VALUES ($1, $2, $3)
+  ON CONFLICT (ordinal) DO UPDATE SET above = excluded.above, server = excluded.server`
 const instantSql = 'SELECT instant FROM event WHERE conversation = $1 AND position = $2'
 
 /** Locks the conversation for appends, and records its head, so that a crash can be cleaned up. */
@@ -21,21 +23,26 @@ export async function startImport(
   purge: Purge,
   conversation: string,
 ): Promise<ImportSession> {
-  const { db, importLocks, writer, now } = context
+  const { db, importLocks, writer, leases, now } = context
+  const holder = await leases?.acquire(conversation)
+  if (holder?.isOwn === false) throw new HeldElsewhere()
   let isLocked = false
   try {
     const { ordinal, start } = await writer.write({
       conversations: [conversation],
       needsOrdinal: true,
       plan: (group) => {
-        importLocks.acquire(conversation)
+        // A group may be planned twice.
+        if (!isLocked) importLocks.acquire(conversation)
         isLocked = true
         const head = group.find(conversation)
         const ordinal = head?.ordinal ?? group.takeOrdinal()
         return {
           apply: () => {
-            if (head === undefined) group.run(insertInvisibleSql, [ordinal, conversation, now()])
-            group.run(putLeftoverSql, [ordinal, head?.head ?? 0])
+            if (head === undefined)
+              group.run(insertInvisibleSql, [ordinal, conversation, now(), group.server])
+            else group.fence(head)
+            group.run(putLeftoverSql, [ordinal, head?.head ?? 0, group.server])
           },
           done: () => ({ ordinal, start: head }),
         }
@@ -55,7 +62,7 @@ interface ImportOptions {
   readonly conversation: string
   readonly ordinal: number
   /** Where the visible log ends; undefined for a new conversation. */
-  readonly start: Extent | undefined
+  readonly start: LogHead | undefined
 }
 
 class PostgresImportSession implements ImportSession {
@@ -79,7 +86,7 @@ class PostgresImportSession implements ImportSession {
   }
 
   async add(events: readonly ReceivedEvent[]): Promise<void> {
-    const { context, ordinal } = this.#options
+    const { context, ordinal, start } = this.#options
     await context.writer.write({
       ordinal,
       ids: lookedUpIds(events),
@@ -87,7 +94,10 @@ class PostgresImportSession implements ImportSession {
         this.#assertOpen()
         const { newEvents, extent } = group.planAppend(ordinal, this.#extent, events)
         return {
-          apply: () => group.insert(ordinal, newEvents),
+          apply: () => {
+            group.fence({ ordinal, epoch: start?.epoch ?? 0 })
+            group.insert(ordinal, newEvents)
+          },
           done: () => {
             this.#extent = extent
             this.#lastInstant = newEvents.at(-1)?.event.instant ?? this.#lastInstant
@@ -103,6 +113,9 @@ class PostgresImportSession implements ImportSession {
       conversations: [conversation],
       plan: (group) => {
         this.#assertOpen()
+        const existing = group.find(conversation)
+        if (existing !== undefined && existing.ordinal !== ordinal)
+          throw new Problem('conflict', `There is a conversation with this id already: ${conversation}`)
         return {
           apply: () => this.#publish(group, update),
           done: () => {
@@ -128,7 +141,7 @@ class PostgresImportSession implements ImportSession {
       importLocks.release(conversation)
       return
     }
-    const leftover = { ordinal, above: start.head }
+    const leftover = { ordinal, above: start.head, epoch: start.epoch }
     try {
       await purge.run(leftover)
       importLocks.release(conversation)

@@ -1,6 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { HeldElsewhere } from '../../conversations/leases.ts'
 import { isDatabaseFailure } from '../database/database-failure.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
+import type { GroupPlan } from '../group-commit/group-plan.ts'
 
 const rowsPerTransaction = 1_000
 /** Between attempts while the database is away. */
@@ -10,10 +12,22 @@ interface Leftover {
   readonly ordinal: number
   /** Events after this position are deleted; 0 deletes the conversation too. */
   readonly above: number
+  /** The lease of a conversation that is visible. */
+  readonly epoch?: number
 }
 
 const selectSql = `SELECT leftover.ordinal, above, CASE WHEN is_visible THEN id END
   FROM leftover JOIN conversation USING (ordinal) ORDER BY is_visible DESC`
+/** Where servers share the data: invisible conversations whose server is gone become those of this server. */
+const adoptSql = `WITH adopted AS (
+    UPDATE leftover SET server = $1 FROM conversation
+    WHERE conversation.ordinal = leftover.ordinal AND NOT is_visible
+      AND NOT EXISTS (SELECT 1 FROM agent_server WHERE agent_server.id = leftover.server)
+    RETURNING leftover.ordinal
+  ), fenced AS (
+    UPDATE conversation SET epoch = epoch + 1 FROM adopted WHERE conversation.ordinal = adopted.ordinal
+  )
+  SELECT ordinal FROM adopted`
 const deleteEventsSql = `DELETE FROM event WHERE conversation = $1 AND position > $2 AND position <= (
   SELECT max(position) FROM (
     SELECT position FROM event WHERE conversation = $1 AND position > $2 ORDER BY position LIMIT ${rowsPerTransaction}
@@ -31,7 +45,12 @@ export class Purge {
 
   /** Schedules what the last process left behind. */
   async resume(): Promise<void> {
-    const { db, importLocks } = this.#context
+    const { db, importLocks, leases } = this.#context
+    if (leases !== undefined) {
+      for (const [ordinal] of await db.query<[number]>(adoptSql, [leases.server]))
+        this.schedule({ ordinal, above: 0 })
+      return
+    }
     for (const [ordinal, above, conversation] of await db.query<[number, number, string | null]>(selectSql)) {
       if (conversation !== null) importLocks.acquire(conversation)
       this.schedule({ ordinal, above }, () => {
@@ -54,11 +73,15 @@ export class Purge {
   }
 
   /** Runs now. */
-  async run({ ordinal, above }: Leftover): Promise<void> {
+  async run({ ordinal, above, epoch }: Leftover): Promise<void> {
     const { writer } = this.#context
+    const fence = (group: GroupPlan) => {
+      if (epoch !== undefined) group.fence({ ordinal, epoch })
+    }
     for (let isMore = true; isMore && !this.#closing.signal.aborted; )
       isMore = await writer.write({
         plan: (group) => {
+          fence(group)
           const deleted = group.run(deleteEventsSql, [ordinal, above])
           return { done: () => deleted.rowCount >= rowsPerTransaction }
         },
@@ -66,6 +89,7 @@ export class Purge {
     if (this.#closing.signal.aborted) return
     await writer.write({
       plan: (group) => {
+        fence(group)
         group.run('DELETE FROM message WHERE conversation = $1 AND position > $2', [ordinal, above])
         group.run('DELETE FROM conversation WHERE ordinal = $1 AND NOT is_visible', [ordinal])
         group.run('DELETE FROM leftover WHERE ordinal = $1 AND above = $2', [ordinal, above])
@@ -84,6 +108,8 @@ export class Purge {
       try {
         return await this.run(leftover)
       } catch (error) {
+        // The server that has the lease removes it.
+        if (error instanceof HeldElsewhere) return
         if (!isDatabaseFailure(error)) throw error
         await pause(retryMs, undefined, { ref: false, signal: this.#closing.signal })
       }

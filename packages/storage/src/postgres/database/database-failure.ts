@@ -31,6 +31,11 @@ export function isConnectionFailure(error: unknown): boolean {
   return cause instanceof DatabaseError ? !connected.test(cause.code ?? '') : cause instanceof Error
 }
 
+/** A row with the same key exists. */
+export function isUniqueViolation(error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === '23505'
+}
+
 /** A Problem of this module: later attempts may succeed. */
 export function isDatabaseFailure(error: unknown): error is Problem {
   return error instanceof Problem && error.retryAfterSeconds !== undefined

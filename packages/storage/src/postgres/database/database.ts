@@ -44,11 +44,11 @@ export class PostgresDatabase {
   #problem: Problem | undefined
   #probing: Promise<void> | undefined
 
-  constructor(url: string, log: LogFunction) {
+  constructor(url: string, log: LogFunction, connections = maxConnections) {
     this.#log = log
     this.#pool = new pg.Pool({
       ...connectionOptions(url),
-      max: maxConnections,
+      max: connections,
       query_timeout: statementMs + graceMs,
       onConnect: async (client) => {
         // A connection that is lost between two statements fails the second of them.

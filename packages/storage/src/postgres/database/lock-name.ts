@@ -1,12 +1,18 @@
 /**
- * `owner` is held by the server that owns the data, `write` by its transactions, `schema` by migrations,
+ * `owner` is held by the server that owns the data alone, `write` by transactions, `schema` by migrations,
  * `ledger` and `log` by the changes of a control plane.
  */
 const locks = { owner: 1, write: 2, schema: 3, ledger: 20, log: 21 } as const
 /** A number of our own among the advisory locks of the database. */
 const space = 0x5117_0a00
+const serverSpace = space + 4
 
 /** The two numbers of an advisory lock, as SQL. Each schema of a database has locks of its own. */
 export function lockName(lock: keyof typeof locks): string {
   return `${space + locks[lock]}, hashtext(current_schema())`
+}
+
+/** The lock of the transactions of one server. `server` is a UUID. */
+export function serverLockName(server: string): string {
+  return `${serverSpace}, hashtext('${server}')`
 }

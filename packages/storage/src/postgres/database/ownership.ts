@@ -38,6 +38,10 @@ export class Ownership implements AsyncDisposable {
       const epoch = await db.transaction(
         `SELECT pg_advisory_xact_lock(${lockName('write')})`,
         async (session) => {
+          const { rows: others } = await session.run(
+            'SELECT 1 FROM agent_server WHERE expires_at >= clock_timestamp()',
+          )
+          if (others.length > 0) throw new Error('The database is in use by servers that share it')
           const { rows } = await session.run<[number]>('UPDATE owner SET epoch = epoch + 1 RETURNING epoch')
           return rows[0]?.[0] ?? 0
         },

@@ -3,7 +3,9 @@ import { controlPlaneTables } from './control-plane-tables.ts'
 /**
  * The tables. Texts of users are bytes, because PostgreSQL's texts have no NUL. `facet` is a number of
  * KindSourceNumbers. A leftover is what to remove of a conversation: the events above a position, of an
- * unpublished import, or all of a removed conversation. `epoch` counts the servers that have owned the data.
+ * unpublished import, or all of a removed conversation. `owner.epoch` counts the servers that have owned the
+ * data alone. Where servers share the data, each has a row of `agent_server` as long as it renews it; a
+ * conversation belongs to `server`, and `epoch` counts its leases. A server without a row is gone.
  */
 export const migrations: readonly string[] = [
   `CREATE TABLE owner (id integer PRIMARY KEY CHECK (id = 1), epoch bigint NOT NULL);
@@ -69,4 +71,13 @@ export const migrations: readonly string[] = [
      PRIMARY KEY (receiver, conversation)
    )`,
   controlPlaneTables,
+  `CREATE TABLE agent_server (
+     id text COLLATE "C" PRIMARY KEY,
+     url text NOT NULL,
+     expires_at timestamptz NOT NULL
+   );
+   CREATE TABLE duty (name text COLLATE "C" PRIMARY KEY, server text COLLATE "C" NOT NULL);
+   ALTER TABLE conversation ADD COLUMN server text COLLATE "C", ADD COLUMN epoch integer NOT NULL DEFAULT 0;
+   CREATE INDEX conversation_server ON conversation (server) WHERE server IS NOT NULL AND is_visible;
+   ALTER TABLE leftover ADD COLUMN server text COLLATE "C"`,
 ]

@@ -45,21 +45,33 @@ const changedSql = `SELECT conversation.id FROM conversation
 /** Conversations that may be pending, the longest waiting first, with the number of the last change. */
 type Candidates = Map<string, number>
 
+/** What one server at a time does, where several share the data. */
+interface Duties {
+  holdsDuty(name: string): Promise<boolean>
+}
+
+/** Between two looks at a receiver that another server delivers to. */
+const dutyMs = 1_000
+
 /**
  * Deliveries on PostgreSQL: the tables say what is pending, memory says where to look, as with SQLite. A row
- * is a receiver's cursor in the conversation of one ordinal.
+ * is a receiver's cursor in the conversation of one ordinal. Where servers share the data, one of them
+ * delivers to a receiver: the others have nothing pending.
  */
 export class PostgresDeliveries implements Deliveries {
   readonly #db: PostgresDatabase
   readonly #writer: GroupCommit
+  readonly #duties: Duties | undefined
   readonly #candidates = new Map<string, Candidates>()
   readonly #loading = new Map<string, Promise<Candidates>>()
   #changes = 0
+  #standingBy: NodeJS.Timeout | undefined
   readonly changeSignal = new Signal()
 
-  constructor(db: PostgresDatabase, writer: GroupCommit) {
+  constructor(db: PostgresDatabase, writer: GroupCommit, duties?: Duties) {
     this.#db = db
     this.#writer = writer
+    this.#duties = duties
   }
 
   /** Reads what is pending from the tables again. */
@@ -81,6 +93,10 @@ export class PostgresDeliveries implements Deliveries {
     limit: number,
     except: ReadonlySet<string> = new Set(),
   ): Promise<readonly PendingDelivery[]> {
+    if ((await this.#duties?.holdsDuty(`webhooks ${receiver}`)) === false) {
+      this.#standBy(receiver)
+      return []
+    }
     const candidates = await this.#candidatesFor(receiver)
     const pending: PendingDelivery[] = []
     const newCursors: (readonly [conversation: string, ordinal: number])[] = []
@@ -140,6 +156,17 @@ export class PostgresDeliveries implements Deliveries {
     await this.#writer.write({
       plan: (group) => ({ apply: () => void group.run(insertCursorsSql, [receiver, ids, ordinals]) }),
     })
+  }
+
+  /** Another server delivers: what memory has of the receiver gets old. */
+  #standBy(receiver: string): void {
+    this.#candidates.delete(receiver)
+    this.#loading.delete(receiver)
+    if (this.#standingBy !== undefined) return
+    this.#standingBy = setTimeout(() => {
+      this.#standingBy = undefined
+      this.changeSignal.notify()
+    }, dutyMs).unref()
   }
 
   async #candidatesFor(receiver: string): Promise<Candidates> {

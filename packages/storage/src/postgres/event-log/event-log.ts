@@ -25,6 +25,7 @@ import type { PostgresDeliveries } from '../deliveries/deliveries.ts'
 import { type GroupCommit, idDigest } from '../group-commit/group-commit.ts'
 import { type EventRow, eventColumns, type GroupPlan, toStoredEvent } from '../group-commit/group-plan.ts'
 import { conversationNotFound, type LogHead, type LogHeads } from '../group-commit/log-heads.ts'
+import type { PostgresConversationLeases } from '../leases/conversation-leases.ts'
 import { countEvents, type Selection, selectEvents } from './event-search.ts'
 
 const cacheBytes = 16 * 1024 * 1024
@@ -43,6 +44,8 @@ export interface StorageContext {
   readonly liveTails: LiveTails
   readonly importLocks: ImportLocks
   readonly deliveries: PostgresDeliveries
+  /** Where servers share the data. */
+  readonly leases: PostgresConversationLeases | undefined
   readonly now: () => Instant
   readonly log: LogFunction
 }

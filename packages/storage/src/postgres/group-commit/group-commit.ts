@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
 import { type Instant, Problem, storageUnavailableProblem } from '@slipway/protocol'
+import { HeldElsewhere } from '../../conversations/leases.ts'
 import { CommitMetrics } from '../../event-log/commit-metrics.ts'
 import type { StoredEvent } from '../../event-log/event-log.ts'
 import type { KindSource, KindSourceNumbers } from '../../event-log/kind-source-numbers.ts'
 import type { PostgresDatabase } from '../database/database.ts'
-import { isDatabaseFailure } from '../database/database-failure.ts'
-import { lockName } from '../database/lock-name.ts'
-import { type EventRow, eventColumns, eventKey, GroupPlan, toStoredEvent } from './group-plan.ts'
-import type { LogHead, LogHeads } from './log-heads.ts'
+import { isDatabaseFailure, isUniqueViolation } from '../database/database-failure.ts'
+import { lockName, serverLockName } from '../database/lock-name.ts'
+import { type EventRow, eventColumns, eventKey, GroupPlan, StaleGroup, toStoredEvent } from './group-plan.ts'
+import type { LogHead, LogHeads, SharedData } from './log-heads.ts'
 
 /** `apply` adds the change to the group; `done` runs after the commit and returns the result. */
 export interface PlannedChange<T> {
@@ -35,6 +36,8 @@ interface Job {
 }
 
 const maxChangesPerTransaction = 1_000
+/** How often a change is planned again because another server was first. */
+const maxReplans = 5
 const selectFacetsSql = 'SELECT number, kind, source FROM facet'
 const selectByIdsSql = `SELECT conversation, ${eventColumns}
   FROM unnest($1::bigint[], $2::bytea[]) AS wanted (ordinal, digest)
@@ -44,7 +47,8 @@ const ordinalsSql = `SELECT nextval(pg_get_serial_sequence('conversation', 'ordi
 /**
  * Group commit: the changes that wait share a transaction; one transaction is under way at a time. A plan
  * that throws rejects its own change only; a failure of the transaction rejects the group. Each transaction
- * checks that no other server has taken the data over since.
+ * checks that no other server has taken the data over since, and, where servers share the data, the leases of
+ * the conversations that it changes.
  */
 export class GroupCommit {
   readonly metrics = new CommitMetrics()
@@ -54,6 +58,7 @@ export class GroupCommit {
   readonly #now: () => Instant
   readonly #epoch: number
   readonly #onRefused: (changes: number) => void
+  readonly #shared: SharedData | undefined
   #committedKindSources: KindSource[] = []
   #queue: Job[] = []
   #queuedSinceMs = 0
@@ -69,6 +74,7 @@ export class GroupCommit {
     now: () => Instant
     epoch: number
     onRefused: (changes: number) => void
+    shared?: SharedData | undefined
   }) {
     this.#db = options.db
     this.#heads = options.heads
@@ -76,6 +82,12 @@ export class GroupCommit {
     this.#now = options.now
     this.#epoch = options.epoch
     this.#onRefused = options.onRefused
+    this.#shared = options.shared
+  }
+
+  /** How many kinds and sources memory has. */
+  get kindSourceCount(): number {
+    return this.#committedKindSources.length
   }
 
   /** Reads what memory has of the tables. */
@@ -104,7 +116,9 @@ export class GroupCommit {
   /** Waits for the end of transactions on lost connections, and reads the database again. */
   async settle(): Promise<void> {
     if (!this.#isUnsettled) return
-    await this.#db.transaction(`SELECT pg_advisory_xact_lock(${lockName('write')})`, async () => {})
+    const server = this.#shared?.server
+    const lock = server === undefined ? lockName('write') : serverLockName(server)
+    await this.#db.transaction(`SELECT pg_advisory_xact_lock(${lock})`, async () => {})
     await this.load()
     this.#heads.clear()
     this.#isUnsettled = false
@@ -123,12 +137,16 @@ export class GroupCommit {
       const sinceMs = this.#queuedSinceMs
       const group = this.#queue.splice(0, maxChangesPerTransaction)
       if (this.#queue.length === 0) this.#queuedSinceMs = performance.now()
-      await this.#flush(group, sinceMs)
+      if (await this.#flush(group, sinceMs, true)) continue
+      // One by one, so that a change whose lease is over takes no others with it.
+      for (const job of group)
+        for (let replans = 1; !(await this.#flush([job], sinceMs, replans < maxReplans)); replans++);
     }
     this.#flushing = undefined
   }
 
-  async #flush(group: readonly Job[], sinceMs: number): Promise<void> {
+  /** False when the group has to be planned again. */
+  async #flush(group: readonly Job[], sinceMs: number, mayReplan: boolean): Promise<boolean> {
     const outcomes: (readonly [job: Job, change: PlannedChange<unknown> | undefined, error?: unknown])[] = []
     let plan: GroupPlan | undefined
     try {
@@ -142,15 +160,31 @@ export class GroupCommit {
       }
       if (!plan.isEmpty) await this.#commit(plan, sinceMs, outcomes.length)
     } catch (error) {
-      this.#fail(group, plan, error)
-      return
+      if (mayReplan && this.#shared !== undefined && isStale(error)) {
+        await this.#forget(group)
+        return false
+      }
+      this.#fail(group, plan, this.#shared !== undefined && isStale(error) ? new HeldElsewhere() : error)
+      return true
     }
     for (const [job, change, error] of outcomes) settleJob(job, change, error)
+    if (plan.changedHeads.size > 0) this.#shared?.notify([...plan.changedHeads.keys()])
+    return true
+  }
+
+  async #forget(group: readonly Job[]): Promise<void> {
+    const conversations = group.flatMap(({ change }) => change.conversations ?? [])
+    this.#shared?.forget(conversations)
+    for (const id of conversations) this.#heads.forget(id)
+    // What cannot be read now is read for the next plan, which fails for the same reason.
+    await this.load().catch(() => {})
   }
 
   async #commit(plan: GroupPlan, sinceMs: number, changes: number): Promise<void> {
     const beganMs = performance.now()
-    await this.#db.transaction<void, [number]>(beginSql, async (session, [owner]) => {
+    const server = this.#shared?.server
+    const begin = server === undefined ? beginSql : `${lockShared(serverLockName(server))}; ${beginSql}`
+    await this.#db.transaction<void, [number]>(begin, async (session, [owner]) => {
       if (owner?.[0] !== this.#epoch) {
         const problem = storageUnavailableProblem('Another server has taken over the database')
         this.#db.fence(problem)
@@ -159,6 +193,9 @@ export class GroupCommit {
       await plan.execute(session)
     })
     this.#committedKindSources.push(...plan.newKindSources)
+    // Memory may have been read again since the numbers were made.
+    if (plan.newKindSources.length > 0 && server !== undefined)
+      this.#kindSources.load(this.#committedKindSources)
     this.#heads.committed(plan.changedHeads)
     const nowMs = performance.now()
     this.metrics.wait.observe((nowMs - sinceMs) / 1000)
@@ -174,6 +211,7 @@ export class GroupCommit {
     const ordinals = count === 0 ? [] : await this.#db.query<[number]>(ordinalsSql, [count])
     return new GroupPlan({
       ...{ heads: this.#heads, kindSources: this.#kindSources, now: this.#now, visible, stored },
+      server: this.#shared?.server,
       ordinals: ordinals.map(([ordinal]) => ordinal).reverse(),
     })
   }
@@ -210,7 +248,16 @@ export class GroupCommit {
 
 /** The epoch is read with the lock held, which a server that takes over has to wait for. */
 const beginSql = `SET LOCAL idle_in_transaction_session_timeout = '10s';
-  SELECT pg_advisory_xact_lock_shared(${lockName('write')}); SELECT epoch FROM owner`
+  ${lockShared(lockName('write'))}; SELECT epoch FROM owner`
+
+function lockShared(lock: string): string {
+  return `SELECT pg_advisory_xact_lock_shared(${lock})`
+}
+
+/** Another server has changed what the plan depends on, or has made the same conversation. */
+function isStale(error: unknown): boolean {
+  return error instanceof StaleGroup || isUniqueViolation(error)
+}
 
 /** What the index of ids has of a stored id. */
 export function idDigest(storedId: string): Buffer {

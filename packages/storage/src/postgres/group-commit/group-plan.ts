@@ -1,4 +1,5 @@
 import type { Instant } from '@slipway/protocol'
+import { HeldElsewhere } from '../../conversations/leases.ts'
 import { type AppendPlan, AppendPlanner, type Extent, originalId } from '../../event-log/append-planner.ts'
 import type { EventDraft, ReceivedEvent, RecordUpdate, StoredEvent } from '../../event-log/event-log.ts'
 import type { KindSource, KindSourceNumbers } from '../../event-log/kind-source-numbers.ts'
@@ -17,8 +18,9 @@ interface Statement {
 
 interface HeadUpdate {
   readonly ordinal: number
-  /** The head in the table: another value there means that another server has written. */
+  /** The head and the lease in the table: other values there mean that another server has written. */
   readonly expected: number
+  readonly epoch: number
   extent: Extent
   update: StateUpdate
 }
@@ -27,12 +29,17 @@ export interface GroupContext {
   readonly heads: LogHeads
   readonly kindSources: KindSourceNumbers
   readonly now: () => Instant
+  /** The id of this server, where several share the data. */
+  readonly server: string | undefined
   /** Visible conversations, by id; absent ones do not exist. */
   readonly visible: ReadonlyMap<string, LogHead>
   /** Stored events, by `eventKey`. */
   readonly stored: ReadonlyMap<string, StoredEvent>
   readonly ordinals: number[]
 }
+
+/** The table is not as memory has it: the group is planned again with what the table has now. */
+export class StaleGroup extends Error {}
 
 /** Names an event of a conversation by its stored id. */
 export function eventKey(ordinal: number, storedId: string): string {
@@ -48,6 +55,7 @@ export class GroupPlan {
   readonly #newEvents = new Map<string, StoredEvent>()
   readonly #updates = new Map<number, HeadUpdate>()
   readonly #sealed = new Map<number, Buffer>()
+  readonly #fences = new Map<number, number>()
   readonly #statements: Statement[] = []
   readonly #events = new EventColumns()
 
@@ -59,10 +67,32 @@ export class GroupPlan {
     return this.#statements.length === 0 && this.#updates.size === 0 && this.#events.isEmpty
   }
 
+  /** The head of a conversation that is changed. Throws HeldElsewhere for one without a lease. */
   find(conversation: string): LogHead | undefined {
-    return this.changedHeads.has(conversation)
+    const head = this.changedHeads.has(conversation)
       ? this.changedHeads.get(conversation)
       : this.#context.visible.get(conversation)
+    const { server } = this.#context
+    if (head !== undefined && server !== undefined && head.server !== server) throw new HeldElsewhere()
+    return head
+  }
+
+  /** Whether a conversation exists, whoever has its lease. */
+  has(conversation: string): boolean {
+    const { visible } = this.#context
+    return this.changedHeads.has(conversation)
+      ? this.changedHeads.get(conversation) !== undefined
+      : visible.has(conversation)
+  }
+
+  /** The id of this server for a new row, where several share the data. */
+  get server(): string | null {
+    return this.#context.server ?? null
+  }
+
+  /** Refuses the group unless the conversation still has this epoch. `update` does it by itself. */
+  fence({ ordinal, epoch }: Pick<LogHead, 'ordinal' | 'epoch'>): void {
+    if (this.#context.server !== undefined) this.#fences.set(ordinal, epoch)
   }
 
   /** An ordinal for a new conversation. */
@@ -94,7 +124,13 @@ export class GroupPlan {
   update(head: LogHead, extent: Extent, { sealed, ...update }: StateUpdate = {}): void {
     const existing = this.#updates.get(head.ordinal)
     if (existing === undefined) {
-      this.#updates.set(head.ordinal, { ordinal: head.ordinal, expected: head.head, extent, update })
+      this.#updates.set(head.ordinal, {
+        ordinal: head.ordinal,
+        expected: head.head,
+        epoch: head.epoch,
+        extent,
+        update,
+      })
     } else {
       existing.extent = extent
       existing.update = { ...existing.update, ...definedMembers(update) }
@@ -128,6 +164,7 @@ export class GroupPlan {
   }
 
   async execute(session: Session): Promise<void> {
+    if (this.#fences.size > 0) await this.#assertFences(session)
     for (const [number, kind, source] of this.newKindSources)
       await session.run(insertFacetSql, [number, Buffer.from(kind), Buffer.from(source)])
     for (const statement of this.#statements)
@@ -135,7 +172,13 @@ export class GroupPlan {
     for (const [ordinal, sealed] of this.#sealed) await session.run(putSealedSql, [ordinal, sealed])
     if (this.#updates.size === 0 && this.#events.isEmpty) return
     const { rows } = await session.run<[number]>(writeSql, [...this.#events.values(), ...this.#headColumns()])
-    if (rows[0]?.[0] !== this.#updates.size) throw new Error('The end of a log is not where it was left')
+    if (rows[0]?.[0] !== this.#updates.size) throw new StaleGroup('The end of a log is not where it was left')
+  }
+
+  async #assertFences(session: Session): Promise<void> {
+    const values = [[...this.#fences.keys()], [...this.#fences.values()]]
+    const { rows } = await session.run<[number]>(fenceSql, values)
+    if (rows[0]?.[0] !== this.#fences.size) throw new StaleGroup('A lease is over')
   }
 
   #headColumns(): Value[] {
@@ -153,11 +196,16 @@ export class GroupPlan {
       text('stats'),
       text('request'),
       this.#context.now(),
+      all.map(({ epoch }) => epoch),
     ]
   }
 }
 
 const insertFacetSql = 'INSERT INTO facet (number, kind, source) VALUES ($1, $2, $3)'
+const fenceSql = `SELECT count(*) FROM (SELECT 1 FROM conversation
+    JOIN unnest($1::bigint[], $2::integer[]) AS held (ordinal, epoch)
+    ON conversation.ordinal = held.ordinal AND conversation.epoch = held.epoch
+  FOR NO KEY UPDATE OF conversation) AS locked`
 const putSealedSql = `INSERT INTO vault (ordinal, sealed) VALUES ($1, $2)
   ON CONFLICT (ordinal) DO UPDATE SET sealed = excluded.sealed`
 
@@ -176,9 +224,10 @@ const writeSql = `WITH events AS (
       bytes = new.bytes, status = coalesce(new.status, conversation.status),
       stats = coalesce(new.stats, conversation.stats), request = coalesce(new.request, conversation.request),
       updated_at = greatest(conversation.updated_at + 1, $25::bigint)
-    FROM unnest($16::bigint[], $17::integer[], $18::integer[], $19::bigint[], $20::boolean[], $21::bigint[], $22::bytea[], $23::bytea[], $24::bytea[])
-      AS new (ordinal, expected, head, last_instant, in_order, bytes, status, stats, request)
-    WHERE conversation.ordinal = new.ordinal AND conversation.head = new.expected
+    FROM unnest($16::bigint[], $17::integer[], $18::integer[], $19::bigint[], $20::boolean[], $21::bigint[], $22::bytea[], $23::bytea[], $24::bytea[],
+        $26::integer[])
+      AS new (ordinal, expected, head, last_instant, in_order, bytes, status, stats, request, epoch)
+    WHERE conversation.ordinal = new.ordinal AND conversation.head = new.expected AND conversation.epoch = new.epoch
     RETURNING 1
   )
   SELECT count(*) FROM heads`

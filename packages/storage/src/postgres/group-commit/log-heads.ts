@@ -9,6 +9,21 @@ export interface LogHead extends Extent {
   readonly ordinal: number
   readonly version: number
   readonly generation: number
+  /** The server that has the lease, and how many leases there were. */
+  readonly server: string | null
+  readonly epoch: number
+}
+
+/** What the data of several servers asks for. */
+export interface SharedData {
+  /** The id of this server. */
+  readonly server: string
+  /** This server has the lease: memory is as new as the table. */
+  isHeld(conversation: string): boolean
+  /** Memory may be wrong about these. */
+  forget(conversations: readonly string[]): void
+  /** The events of conversations have changed; called after a commit. */
+  notify(conversations: readonly string[]): void
 }
 
 type Row = readonly [
@@ -18,29 +33,43 @@ type Row = readonly [
   lastInstant: number | null,
   isInOrder: boolean,
   bytes: number,
+  server: string | null,
+  epoch: number,
+  kindSources: number,
 ]
 
-const selectSql = `SELECT id, ordinal, head, last_instant, in_order, bytes FROM conversation
+const selectSql = `SELECT id, ordinal, head, last_instant, in_order, bytes, server, epoch,
+    (SELECT count(*) FROM facet) FROM conversation
   WHERE id = ANY($1::text[]) AND is_visible`
 const maxHeads = 5_000
 
 /**
  * Extents of conversations, read on demand; the most recently used ones stay in memory. Memory follows each
- * commit, because one server owns the data.
+ * commit, because one server owns the data. Where servers share it, this is true of the conversations whose
+ * lease this server has; others are read each time.
  */
 export class LogHeads {
   readonly #db: PostgresDatabase
+  readonly #shared: SharedData | undefined
+  /** Called with the number of kinds and sources in the table, which a read must know all of. */
+  readonly #onKindSources: (count: number) => Promise<void>
   readonly #heads = new LruMap<string, LogHead>({ max: maxHeads })
   /** Counts changes of memory: what was read before a change may be older than it. */
   #changes = 0
   #lastVersion = 0
 
-  constructor(db: PostgresDatabase) {
+  constructor(
+    db: PostgresDatabase,
+    shared?: SharedData,
+    onKindSources: (count: number) => Promise<void> = async () => {},
+  ) {
     this.#db = db
+    this.#shared = shared
+    this.#onKindSources = onKindSources
   }
 
   async find(conversation: string): Promise<LogHead | undefined> {
-    return this.#heads.get(conversation) ?? (await this.findAll([conversation])).get(conversation)
+    return this.#cached(conversation) ?? (await this.findAll([conversation])).get(conversation)
   }
 
   /** The head, or a Problem `not_found`. */
@@ -55,17 +84,17 @@ export class LogHeads {
     const found = new Map<string, LogHead>()
     const missing: string[] = []
     for (const id of new Set(conversations)) {
-      const head = this.#heads.get(id)
+      const head = this.#cached(id)
       if (head !== undefined) found.set(id, head)
       else if (!id.includes('\0')) missing.push(id)
     }
     if (missing.length === 0) return found
     const changes = this.#changes
     for (const row of await this.#db.query<Row>(selectSql, [missing])) {
-      const [id, ordinal, head, lastInstant, isInOrder, bytes] = row
-      const version = ++this.#lastVersion
-      const loaded = { id, ordinal, head, lastInstant: lastInstant ?? undefined, isInOrder, bytes }
-      const newest = this.#heads.get(id) ?? { ...loaded, version, generation: version }
+      const [id, ordinal, head, lastInstant, isInOrder, bytes, server, epoch, kindSources] = row
+      if (this.#shared !== undefined) await this.#onKindSources(kindSources)
+      const extent = { head, lastInstant: lastInstant ?? undefined, isInOrder, bytes }
+      const newest = this.#cached(id) ?? this.#loaded({ id, ordinal, server, epoch }, extent)
       if (changes === this.#changes) this.#heads.set(id, newest)
       found.set(id, newest)
     }
@@ -84,7 +113,8 @@ export class LogHeads {
   /** The head of a conversation that memory has not known. */
   create(id: string, ordinal: number, extent: Extent): LogHead {
     const version = ++this.#lastVersion
-    return { ...extent, id, ordinal, version, generation: version }
+    const server = this.#shared?.server ?? null
+    return { ...extent, id, ordinal, version, generation: version, server, epoch: 0 }
   }
 
   /** To be called after a commit; undefined for a removed conversation. */
@@ -96,10 +126,35 @@ export class LogHeads {
     }
   }
 
+  /** Where memory has it. */
+  ordinalOf(conversation: string): number | undefined {
+    return this.#heads.get(conversation)?.ordinal
+  }
+
+  forget(conversation: string): void {
+    this.#changes += 1
+    this.#heads.delete(conversation)
+  }
+
   /** Forgets everything: the database is read again. */
   clear(): void {
     this.#changes += 1
     this.#heads.clear()
+  }
+
+  #cached(conversation: string): LogHead | undefined {
+    return this.#shared?.isHeld(conversation) === false ? undefined : this.#heads.get(conversation)
+  }
+
+  /** The head of a row; with the versions of the last one, as far as nothing that they stand for has changed. */
+  #loaded(row: Pick<LogHead, 'id' | 'ordinal' | 'server' | 'epoch'>, extent: Extent): LogHead {
+    const last = this.#heads.get(row.id)
+    if (last?.ordinal !== row.ordinal || extent.head < last.head) {
+      const version = ++this.#lastVersion
+      return { ...row, ...extent, version, generation: version }
+    }
+    const isSame = last.head === extent.head && last.bytes === extent.bytes
+    return { ...(isSame ? last : this.next(last, extent)), ...row }
   }
 }
 

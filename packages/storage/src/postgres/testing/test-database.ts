@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { describe } from 'vitest'
 import type { OpenStorage } from '../../testing/fixtures.ts'
-import { openPostgresStorage } from '../storage.ts'
+import { openPostgresStorage, type PostgresStorage } from '../storage.ts'
 
 /** The server of the tests; `.ci/postgres <command>` starts one. */
 export const testDatabaseUrl = process.env.SLIPWAY_TEST_DATABASE_URL ?? ''
@@ -56,6 +56,53 @@ export async function runSql(
 /** Ends all connections to a schema. */
 export async function endConnections({ name }: TestSchema): Promise<void> {
   await runSql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '${name}'`)
+}
+
+/** The same, which shares the schema: what changes a conversation takes its lease first. */
+export const openSharedTestStorage: OpenStorage = async (options = {}) => {
+  const schema = await createTestSchema()
+  const open = async () => {
+    const storage = await openPostgresStorage({ ...options, url: schema.url, leaseMs: 10_000 })
+    return {
+      log: withLease(storage, storage.log, ['append']),
+      conversations: withLease(storage, storage.conversations, ['patch', 'remove', 'saveSnapshot']),
+      deliveries: storage.deliveries,
+      startImport: (conversation: string) => storage.startImport(conversation),
+      waitUntilIndexed: () => storage.waitUntilIndexed(),
+      [Symbol.asyncDispose]: () => storage[Symbol.asyncDispose](),
+    }
+  }
+  let storage = await open()
+  return {
+    get storage() {
+      return storage
+    },
+    async reopen() {
+      await storage[Symbol.asyncDispose]()
+      storage = await open()
+      return storage
+    },
+    async [Symbol.asyncDispose]() {
+      await storage[Symbol.asyncDispose]()
+      await schema[Symbol.asyncDispose]()
+    },
+  }
+}
+
+function withLease<T extends object>(storage: PostgresStorage, target: T, names: readonly string[]): T {
+  return new Proxy(target, {
+    get(_, name) {
+      const method: unknown = Reflect.get(target, name)
+      if (typeof method !== 'function') return method
+      if (!names.includes(String(name))) return method.bind(target)
+      return (conversation: string, ...rest: unknown[]) => {
+        const call = () => method.call(target, conversation, ...rest)
+        return storage.leases?.isHeld(conversation)
+          ? call()
+          : storage.leases?.acquire(conversation).then(call)
+      }
+    },
+  })
 }
 
 /** A storage in a schema of its own. */

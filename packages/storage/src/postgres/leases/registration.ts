@@ -1,0 +1,168 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { LogFunction } from '@slipway/protocol'
+import type { PostgresDatabase } from '../database/database.ts'
+import { lockName } from '../database/lock-name.ts'
+
+const maxSweepMs = 500
+
+const insertSql = `INSERT INTO agent_server (id, url, expires_at)
+  VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3))`
+const renewSql = `UPDATE agent_server SET expires_at = clock_timestamp() + make_interval(secs => $2) WHERE id = $1`
+const removeExpiredSql = 'DELETE FROM agent_server WHERE expires_at < clock_timestamp() RETURNING id'
+
+interface RegistrationOptions {
+  /** Connections of its own, so that no other statement delays a renewal. */
+  readonly db: PostgresDatabase
+  readonly log: LogFunction
+  readonly leaseMs: number
+  /** The registration is over: nothing may be done by its id any more. */
+  readonly onLost: () => Promise<void>
+  /** Called at least twice a second while registered. */
+  readonly onSweep: () => Promise<void>
+}
+
+/**
+ * The row of a server among those that share the data. It is renewed three times in its life. A row that has
+ * expired by the clock of the database is deleted by any server: the deletion, and nothing else, ends a
+ * registration, so a renewal that comes in time cannot be overtaken. A server whose row is gone, or that
+ * could not renew it for its whole life by its own clock, drops what it has and registers under a new id.
+ */
+export class Registration implements AsyncDisposable {
+  /** The epoch of the data; a server that owns the data alone begins another. */
+  readonly epoch: number
+  readonly #options: RegistrationOptions
+  readonly #closing = new AbortController()
+  #id: string
+  #url = ''
+  /** By the clock of this process. */
+  #expiresMs: number
+  /** Set from the loss of a registration to the next one. */
+  #loss: Promise<void> | undefined
+  #watch: NodeJS.Timeout | undefined
+  #loops: readonly Promise<void>[] = []
+
+  private constructor(options: RegistrationOptions, state: { id: string; epoch: number; expiresMs: number }) {
+    this.#options = options
+    this.#id = state.id
+    this.epoch = state.epoch
+    this.#expiresMs = state.expiresMs
+  }
+
+  /** Rejects with a plain Error while a server owns the data alone. */
+  static async open(options: RegistrationOptions): Promise<Registration> {
+    const { db, leaseMs } = options
+    const id = randomUUID()
+    const expiresMs = performance.now() + leaseMs
+    const epoch = await db.transaction<number, [boolean]>(beginSql, async (session, [row]) => {
+      assertShared(row)
+      await session.run(insertSql, [id, '', leaseMs / 1000])
+      const { rows } = await session.run<[number]>('SELECT epoch FROM owner')
+      return rows[0]?.[0] ?? 0
+    })
+    return new Registration(options, { id, epoch, expiresMs })
+  }
+
+  /** The id of this server; another one after each loss. */
+  get id(): string {
+    return this.#id
+  }
+
+  /** False while the registration has been lost and there is no new one. */
+  get isValid(): boolean {
+    return this.#loss === undefined && performance.now() < this.#expiresMs
+  }
+
+  start(): void {
+    const { leaseMs } = this.#options
+    const sweepMs = Math.min(maxSweepMs, leaseMs / 6)
+    // By itself, so that no statement that hangs delays it.
+    this.#watch = setInterval(() => {
+      if (!this.isValid) void this.#lose()
+    }, sweepMs).unref()
+    this.#loops = [this.#repeat(leaseMs / 3, () => this.#renew()), this.#repeat(sweepMs, () => this.#sweep())]
+  }
+
+  async announce(url: string): Promise<void> {
+    this.#url = url
+    await this.#options.db.query('UPDATE agent_server SET url = $2 WHERE id = $1', [this.#id, url])
+  }
+
+  /** Deletes the rows of servers that have not renewed theirs. */
+  async removeExpired(): Promise<void> {
+    const { db, log } = this.#options
+    for (const [server] of await db.query<[string]>(removeExpiredSql))
+      if (server !== this.#id) log('warn', 'a server that shares the database is gone', { server })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort()
+    clearInterval(this.#watch)
+    await Promise.all(this.#loops)
+    await this.#options.db.query('DELETE FROM agent_server WHERE id = $1', [this.#id]).catch(() => {})
+  }
+
+  async #repeat(intervalMs: number, work: () => Promise<void>): Promise<void> {
+    const { signal } = this.#closing
+    for (;;) {
+      // While there is no registration, attempts to get one follow each other quickly.
+      const delayMs = this.#loss === undefined ? intervalMs : Math.min(intervalMs, maxSweepMs)
+      await pause(delayMs, undefined, { signal, ref: false }).catch(() => {})
+      if (signal.aborted) return
+      await work().catch((error: unknown) => {
+        this.#options.log('debug', 'the leases of this server are not tended', { error: String(error) })
+      })
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const { db, leaseMs } = this.#options
+    if (this.#loss !== undefined) {
+      await this.#loss
+      return await this.#registerAgain()
+    }
+    const startedMs = performance.now()
+    const renewed = await db.transaction('SELECT 1', (session) =>
+      session.run(renewSql, [this.#id, leaseMs / 1000]),
+    )
+    if (this.#loss !== undefined) return
+    if (renewed.rowCount === 1) this.#expiresMs = startedMs + leaseMs
+    else await this.#lose()
+  }
+
+  async #sweep(): Promise<void> {
+    if (!this.isValid) return
+    await this.removeExpired()
+    await this.#options.onSweep()
+  }
+
+  async #lose(): Promise<void> {
+    if (this.#loss !== undefined || this.#closing.signal.aborted) return await this.#loss
+    this.#options.log('error', 'this server has lost its leases: it could not renew them in time', {})
+    this.#loss = this.#options.onLost()
+    await this.#loss
+  }
+
+  /** The old row is deleted, so that others need not wait for what this server has dropped. */
+  async #registerAgain(): Promise<void> {
+    const { db, leaseMs, log } = this.#options
+    const id = randomUUID()
+    const startedMs = performance.now()
+    await db.transaction<void, [boolean]>(beginSql, async (session, [row]) => {
+      assertShared(row)
+      await session.run('DELETE FROM agent_server WHERE id = $1', [this.#id])
+      await session.run(insertSql, [id, this.#url, leaseMs / 1000])
+    })
+    this.#id = id
+    this.#expiresMs = startedMs + leaseMs
+    this.#loss = undefined
+    log('info', 'this server takes leases again', {})
+  }
+}
+
+/** Fails while a server owns the data alone. */
+const beginSql = `SELECT pg_try_advisory_xact_lock_shared(${lockName('owner')})`
+
+function assertShared(row: readonly [boolean] | undefined): void {
+  if (row?.[0] !== true) throw new Error('The database is in use by a server that does not share it')
+}

@@ -1,0 +1,12 @@
+import { vi } from 'vitest'
+import { recordsContract } from '../conversations/conversation-records.contract.ts'
+import { eventLogContract } from '../event-log/event-log.contract.ts'
+import { describePostgres, openSharedTestStorage } from './testing/test-database.ts'
+
+/** Each example of a property opens a database of its own. */
+vi.setConfig({ testTimeout: 300_000 })
+
+describePostgres('storage on PostgreSQL that servers share', () => {
+  eventLogContract(openSharedTestStorage)
+  recordsContract(openSharedTestStorage)
+})
