@@ -21,6 +21,7 @@ import { healthHandlers } from './handlers/server/health.ts'
 import { initHandlers } from './handlers/server/init.ts'
 import { DeferredInit } from './init/deferred-init.ts'
 import { WorkMetrics } from './metrics/work-metrics.ts'
+import { derivePeerKey, withPeerKey } from './peers/peer-key.ts'
 import { Activity } from './server/activity.ts'
 import { ConsoleSessions } from './server/console-sessions.ts'
 import { collectGarbage, relaxHeapGrowth, shrinkHeapWhenIdle } from './server/heap.ts'
@@ -75,6 +76,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     database: settings.databaseUrl && {
       url: settings.databaseUrl.reveal(),
       directUrl: settings.databaseDirectUrl?.reveal(),
+      leaseMs: settings.sharing?.leaseMs,
     },
   })
   await startToolUser(settings.toolUser, directory)
@@ -82,6 +84,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const config = storedKey === undefined ? settings : withSessionKey(settings, storedKey)
   if (config.sessionKeys.some((key) => key.reveal().length < minKeyLength))
     log('warn', `a session key has fewer than ${minKeyLength} characters`)
+  const peerKey = settings.sharing && settings.secretKey && derivePeerKey(settings.secretKey)
   const activity = new Activity()
   // The lock of the storage is held: no other server uses the directory.
   const leftoversKilled = killLeftovers(directory)
@@ -93,7 +96,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     log,
     openServices: (config) =>
       openServices({
-        ...{ config, directory, storage, log, activity, workMetrics, leftoversKilled },
+        ...{ config, directory, storage, log, activity, workMetrics, leftoversKilled, peerKey },
         port: () => ownPort,
       }),
   })
@@ -133,7 +136,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       ...definedMembers({ site: webClient?.site ?? consoleSite }),
       log,
       ...telemetry,
-      keys: () => deferredInit.keys,
+      keys: peerKey === undefined ? () => deferredInit.keys : withPeerKey(() => deferredInit.keys, peerKey),
       isSessionKey: (key) => consoleSessions.isSessionKey(key),
       pageCredential: (url, header, peer) =>
         deferredInit.state === 'ready' ? deferredInit.services.pass(url, header, peer) : undefined,
@@ -150,6 +153,8 @@ export async function serve(options: ServeOptions): Promise<void> {
     socket === undefined ? { host, port } : { socketPath: resolve(socket) },
   )
   ownPort = socket === undefined ? Number(new URL(listening.url).port) : undefined
+  if (settings.sharing !== undefined)
+    await storage.leases?.announce(settings.sharing.peerUrl ?? ownPeerUrl(listening.url))
   log('debug', 'listening', { url: listening.url })
   await hideFromDebuggers()
   const [key] = deferredInit.keys ?? []
@@ -158,6 +163,13 @@ export async function serve(options: ServeOptions): Promise<void> {
   using _ = config.isDeferred ? undefined : shrinkHeapWhenIdle()
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()
+}
+
+/** The address by which other servers on the database reach this one, when the settings do not say. */
+function ownPeerUrl(url: string): string {
+  const { hostname } = new URL(url)
+  if (hostname !== '0.0.0.0' && hostname !== '[::]') return url
+  throw new Error('SLIPWAY_PEER_URL is missing: the address by which other servers reach this one')
 }
 
 /** Shorter keys are accepted with a warning. */

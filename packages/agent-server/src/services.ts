@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { toolNames, Workspace } from '@slipway/agent'
 import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
+import type { Secret } from '@slipway/shared/redaction'
 import { toolUser } from '@slipway/shared/tool-files'
 import { Cipher, type ServerStorage } from '@slipway/storage'
 import { BashService } from './bash/bash-service.ts'
@@ -38,6 +39,7 @@ import { workspaceHandlers } from './handlers/workspaces/workspace-files.ts'
 import { workspacesListHandlers } from './handlers/workspaces/workspaces-list.ts'
 import { createStateMetrics } from './metrics/state-metrics.ts'
 import type { WorkMetrics } from './metrics/work-metrics.ts'
+import { Peers } from './peers/peers.ts'
 import { AgentProfiles } from './profiles/agent-profiles.ts'
 import { LlmProfiles } from './profiles/llm-profiles.ts'
 import { isConnectionUsed, ProviderConnections } from './profiles/provider-connections.ts'
@@ -63,6 +65,8 @@ interface ServicesOptions {
   readonly workMetrics: WorkMetrics
   /** See `killLeftovers`. */
   readonly leftoversKilled: Promise<void>
+  /** The key of other servers, where several share the database. */
+  readonly peerKey?: Secret | undefined
   /** Its port, once it listens on one. */
   readonly port: () => number | undefined
 }
@@ -145,8 +149,15 @@ export async function openServices(options: ServicesOptions) {
     cipher,
     trust: config.repositoryTrust,
   })
+  const { leases } = storage
+  const { peerKey } = options
+  const peers =
+    leases === undefined || peerKey === undefined
+      ? undefined
+      : new Peers({ leases, key: peerKey, fetch: unixFetch, log })
   const registry = resources.use(
     new ConversationRegistry({
+      isInUse: (id) => peers?.isInUse(id) ?? false,
       extensions: extensionServices.extensions,
       repositoryConsents,
       server: { directories: [...new Set([dataDirectory, await realpath(dataDirectory)])], port },
@@ -244,16 +255,27 @@ export async function openServices(options: ServicesOptions) {
     }),
   }
   const sockets = {
-    events: eventsSocket({ storage, registry, infoReader, activity, live: new LiveEvents(storage.log), now }),
+    events: eventsSocket({
+      storage,
+      registry,
+      infoReader,
+      activity,
+      live: new LiveEvents(storage.log),
+      peers,
+      now,
+    }),
     bash: bashSocket({ bash, activity, now }),
   } satisfies Record<string, SocketRoute>
   const pass: AppOptions['pageCredential'] = (url, header, peer) => tickets.authenticate(url, header, peer)
   const disposables = resources.move()
   return {
-    handlers,
+    handlers: peers?.wrap(handlers) ?? handlers,
     sockets,
     pass,
-    metrics: createStateMetrics({ records: storage.conversations, registry, bash, webhooks }),
+    metrics: [
+      ...createStateMetrics({ records: storage.conversations, registry, bash, webhooks }),
+      ...(peers === undefined ? [] : [peers.requests, registry.takeovers]),
+    ],
     [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
 }

@@ -267,7 +267,7 @@ export class App {
       caller,
     }
     const create = (bytes: Buffer) =>
-      new IncomingRequest(route, source, parseInput(route, raw, address, bytes))
+      new IncomingRequest(route, source, parseInput(route, raw, address, bytes), bytes)
     if (!hasBody || route.stream !== undefined || route.upload === true) return create(emptyBody)
     // A body that the route does not declare is read too, so that the connection can be reused.
     const { maxBodyBytes = 10 * 1024 * 1024, bodyTimeoutMs = 60_000 } = this.#options

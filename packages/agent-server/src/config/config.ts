@@ -56,6 +56,9 @@ export const environmentSchema = z.object({
   SLIPWAY_WIRE: wires.default('seed'),
   SLIPWAY_DATABASE_URL: databaseUrl,
   SLIPWAY_DATABASE_DIRECT_URL: databaseUrl,
+  SLIPWAY_SHARED_DATABASE: z.stringbool().default(false),
+  SLIPWAY_LEASE_SECONDS: numberSetting(2, 600, 10),
+  SLIPWAY_PEER_URL: z.url({ protocol: /^http(s|\+unix)?$/, error: 'Should be a URL http://...' }).optional(),
   SLIPWAY_WEB: z.string().min(1).optional(),
   SLIPWAY_CONSOLE: z.stringbool().default(true),
   ...telemetrySettings,
@@ -78,6 +81,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const initKey = toSecret(values.SLIPWAY_INIT_API_KEY) ?? secretKey
   const webhooks = readWebhooks(env)
   const databaseUrls = [values.SLIPWAY_DATABASE_URL, values.SLIPWAY_DATABASE_DIRECT_URL].map(toSecret)
+  const isShared = values.SLIPWAY_SHARED_DATABASE
+  if (isShared && (databaseUrls[0] === undefined || secretKey === undefined))
+    throw new Error(
+      'SLIPWAY_SHARED_DATABASE needs SLIPWAY_DATABASE_URL, and the same SLIPWAY_SECRET_KEY on all servers',
+    )
   const telemetry = parseTelemetry(values)
   const skillsSource = parseSkillsSource(values.SLIPWAY_SKILLS_SOURCE)
   const marketplaces = parseMarketplaces(values.SLIPWAY_MARKETPLACES)
@@ -132,6 +140,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     databaseUrl: databaseUrls[0],
     /** The way to the database past a pooler. */
     databaseDirectUrl: databaseUrls[1],
+    /** How servers that share the database do so; undefined when this one owns it. */
+    sharing: isShared
+      ? { leaseMs: values.SLIPWAY_LEASE_SECONDS * 1000, peerUrl: values.SLIPWAY_PEER_URL }
+      : undefined,
     telemetry,
     /** Values of variables with secret names; a tool could find them, so its output is redacted. */
     secretValues,

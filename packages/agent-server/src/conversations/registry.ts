@@ -11,7 +11,15 @@ import {
 } from '@slipway/agent'
 import { type ExecutionStatus, type Llm, type LogFunction, Problem } from '@slipway/protocol'
 import { raceAbort, Semaphore } from '@slipway/shared/async'
-import type { Cipher, ConversationRecord, EventLog, Storage } from '@slipway/storage'
+import { createCounter } from '@slipway/shared/metrics'
+import {
+  type Cipher,
+  type ConversationLeases,
+  type ConversationRecord,
+  type EventLog,
+  HeldElsewhere,
+  type Storage,
+} from '@slipway/storage'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
 import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.ts'
 import { conversationNotFound, getConversationRecord } from './conversation-info.ts'
@@ -59,6 +67,8 @@ interface ConversationRegistryOptions
   readonly queuesRuns: boolean
   /** An unused idle conversation is closed after this time. */
   readonly idleMs: number
+  /** Requests about a conversation are in progress. */
+  readonly isInUse?: (conversation: string) => boolean
 }
 
 interface LoadedConversation {
@@ -79,6 +89,12 @@ export class ConversationRegistry implements AsyncDisposable {
   readonly #loaded = new Map<string, LoadedConversation>()
   readonly #closing = new Map<string, Promise<void>>()
   readonly #sweepTimer: NodeJS.Timeout
+  readonly #takingOver = new Set<string>()
+  /** Where several servers share the data. */
+  readonly takeovers = createCounter(
+    'slipway_conversation_takeovers_total',
+    'Conversations that ran on servers that were gone, and that this server has continued.',
+  )
 
   constructor(options: ConversationRegistryOptions) {
     this.#options = options
@@ -93,6 +109,7 @@ export class ConversationRegistry implements AsyncDisposable {
       maxConcurrentRuns,
       queuesRuns,
       idleMs,
+      isInUse: _,
       ...deps
     } = options
     const runSlots = new Semaphore(maxConcurrentRuns)
@@ -160,6 +177,8 @@ export class ConversationRegistry implements AsyncDisposable {
   async load(record: ConversationRecord): Promise<Conversation | undefined> {
     if (record.request === null) return undefined
     await this.#closing.get(record.id)
+    const holder = await this.#options.storage.leases?.acquire(record.id)
+    if (holder?.isOwn === false) throw new HeldElsewhere()
     const existing = this.#loaded.get(record.id)
     if (existing !== undefined) {
       existing.lastUsedAt = Date.now()
@@ -211,12 +230,17 @@ export class ConversationRegistry implements AsyncDisposable {
       : { settings: parseSettings(text), isComplete: true }
   }
 
-  async close(id: string, options: { readonly isDeleted?: boolean } = {}): Promise<void> {
+  /** `releases`: another server may take the conversation then. */
+  async close(
+    id: string,
+    { releases, ...options }: { readonly isDeleted?: boolean; readonly releases?: true } = {},
+  ): Promise<void> {
     const loaded = this.#loaded.get(id)
     if (loaded === undefined) return await this.#closing.get(id)
     this.#loaded.delete(id)
     const closed = loaded.opening
       .then((conversation) => conversation.close(options))
+      .then(() => (releases ? this.#options.storage.leases?.release(id) : undefined))
       .catch(() => undefined)
       .then(() => void this.#closing.delete(id))
     this.#closing.set(id, closed)
@@ -259,9 +283,18 @@ export class ConversationRegistry implements AsyncDisposable {
     }
   }
 
-  /** Opens the conversations that ran when the process died, which pauses them, and those with a deadline. */
+  /**
+   * Opens the conversations that ran when the process died, which pauses them, and those with a deadline. Where
+   * servers share the data, those of servers that are gone, at any time; their runs go on.
+   */
   async recover(): Promise<void> {
-    const { log, confirmationDeadlineMs } = this.#options
+    const { log, confirmationDeadlineMs, storage } = this.#options
+    const { leases } = storage
+    if (leases !== undefined) {
+      leases.onLost(() => this.#dropAll())
+      leases.onOrphans((ids) => this.#takeOver(leases, ids))
+      return
+    }
     for (const status of ['running', 'waiting_for_confirmation'] as const) {
       for (const record of await this.#listByStatus(status)) {
         const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
@@ -276,8 +309,45 @@ export class ConversationRegistry implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#sweepTimer)
+    // Another server continues the runs.
+    if (this.#options.storage.leases !== undefined) return await this.#dropAll()
     await Promise.all([...this.#loaded.keys()].map((id) => this.close(id)))
     await Promise.all(this.#closing.values())
+  }
+
+  /** Ends all runs and their processes, and writes nothing. */
+  async #dropAll(): Promise<void> {
+    await Promise.all([...this.#loaded.keys()].map((id) => this.close(id, { isDeleted: true })))
+    await Promise.all(this.#closing.values())
+  }
+
+  /** In the background, because a takeover may take longer than a lease. */
+  async #takeOver(leases: ConversationLeases, ids: readonly string[]): Promise<void> {
+    for (const id of ids) {
+      if (this.#takingOver.has(id)) continue
+      this.#takingOver.add(id)
+      const taken = this.#takeOverOne(leases, id).catch((error: unknown) => {
+        if (error instanceof HeldElsewhere) return
+        const reason = error instanceof Error ? error.message : String(error)
+        this.#options.log('error', 'a conversation cannot be recovered', { conversation: id, reason })
+      })
+      void taken.then(() => this.#takingOver.delete(id))
+    }
+  }
+
+  async #takeOverOne(leases: ConversationLeases, id: string): Promise<void> {
+    const { storage, confirmationDeadlineMs, log } = this.#options
+    if (!(await leases.acquire(id)).isOwn) return
+    const [record] = await storage.conversations.get([id])
+    if (record === undefined) return
+    const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
+    if (record.status !== 'running' && !hasDeadline) return
+    log('info', 'a conversation of a server that is gone is taken over', { conversation: id })
+    this.takeovers.inc()
+    const conversation = await this.load(record)
+    // The parent of a task has got an error for it, and decides anew.
+    if (record.status !== 'running' || readTask(record) !== undefined) return
+    await conversation?.run({ waitsForSlot: true })
   }
 
   async #listByStatus(status: ExecutionStatus): Promise<readonly ConversationRecord[]> {
@@ -352,8 +422,12 @@ export class ConversationRegistry implements AsyncDisposable {
       const conversation = await loaded.opening.catch(() => undefined)
       if (conversation === undefined || loaded.lastUsedAt >= Date.now() - this.#options.idleMs) continue
       if (conversation.isBusy || conversation.transientUpdates.hasListeners) continue
-      await this.close(id)
+      await this.close(id, { releases: true })
     }
+    const { storage, isInUse = () => false } = this.#options
+    await storage.leases
+      ?.releaseUnused((id) => this.#loaded.has(id) || this.#closing.has(id) || isInUse(id))
+      .catch(() => {})
     for (const [id, updates] of this.#transientUpdates)
       if (!updates.hasListeners && !this.#loaded.has(id)) this.#transientUpdates.delete(id)
   }

@@ -5,6 +5,7 @@ import type { ConversationInfoReader } from '../conversations/conversation-info.
 import type { ConversationRegistry } from '../conversations/registry.ts'
 import { sendMessage } from '../conversations/send-message.ts'
 import { readWireVersion } from '../conversations/stored-request.ts'
+import type { Peers } from '../peers/peers.ts'
 import type { Activity } from '../server/activity.ts'
 import { plainFrame, plainFrames, positionedFrames } from './event-frames.ts'
 import type { LiveEvents } from './live-events.ts'
@@ -27,6 +28,8 @@ interface EventsSocketOptions {
   readonly infoReader: ConversationInfoReader
   readonly activity: Activity
   readonly live: LiveEvents
+  /** Other servers on the database. */
+  readonly peers?: Pick<Peers, 'sendMessage'> | undefined
   readonly now: () => number
 }
 
@@ -141,7 +144,9 @@ async function handleMessage(
   try {
     const message = parseMessageFrame(text)
     options.activity.record()
-    await sendMessage(options, record.id, { message: { ...message, run: true } })
+    const request = { ...message, run: true }
+    const sendHere = () => sendMessage(options, record.id, { message: request })
+    await (options.peers?.sendMessage(record.id, request, sendHere) ?? sendHere())
     return undefined
   } catch (error) {
     if (!(error instanceof Problem || error instanceof FrameError)) throw error

@@ -19,6 +19,9 @@ export interface Request<R extends Route> {
   readonly peer: () => string
   /** The raw address with its query. */
   readonly url: string
+  readonly method: string
+  /** The body as it arrived, decompressed; empty for routes with `stream` or `upload`. */
+  readonly rawBody: Buffer
   /** The result of `identify` (see `FallbackOptions`); undefined on an open route and without `identify`. */
   readonly caller: unknown
   /** Aborts when the client disconnects, or shortly before a stopping server cuts what is left. */

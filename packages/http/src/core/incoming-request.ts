@@ -28,6 +28,7 @@ export class IncomingRequest {
   declare readonly caller: unknown
   /** A property, because handlers destructure it. */
   declare readonly header: (name: string) => string | undefined
+  declare readonly rawBody: Buffer
   readonly #route: Route
   readonly #source: RequestSource
   #controller: AbortController | undefined
@@ -36,6 +37,7 @@ export class IncomingRequest {
     route: Route,
     source: RequestSource,
     input: { params: unknown; query: unknown; body?: unknown },
+    rawBody: Buffer,
   ) {
     this.#route = route
     this.#source = source
@@ -43,6 +45,7 @@ export class IncomingRequest {
     this.query = input.query
     this.body = input.body
     this.caller = source.caller
+    this.rawBody = rawBody
     this.header = (name) => getHeader(source.raw, name)
   }
 
@@ -52,6 +55,10 @@ export class IncomingRequest {
 
   get url(): string {
     return this.#source.raw.url ?? ''
+  }
+
+  get method(): string {
+    return this.#source.raw.method ?? ''
   }
 
   get stream(): AsyncIterable<Buffer> {

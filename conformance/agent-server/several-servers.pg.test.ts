@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { bashStep, eventLabel, findLogIssues, finishStep, scriptedModel } from '../support/agent-driver.ts'
+import { messageLine, toJsonLines } from '../support/agent-server-api.ts'
+import { ServerGroup } from '../support/server-group.ts'
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 })
+const patience = { timeout: 90_000, interval: 100 }
+const isPostgres = process.env.SLIPWAY_TEST_DATABASE_URL !== undefined
+if (!isPostgres)
+  console.warn('SKIPPED: SLIPWAY_TEST_DATABASE_URL is not set; run the tests by `.ci/postgres <command>`')
+
+describe.skipIf(!isPostgres)('several agent servers on one database', () => {
+  let group: ServerGroup
+  beforeAll(async () => {
+    group = await ServerGroup.open(2)
+  })
+  afterAll(async () => {
+    await group[Symbol.asyncDispose]()
+  })
+
+  test('a conversation that one server runs is read, streamed and commanded through another', async () => {
+    const [a, b] = [group.member(0), group.member(1)]
+    const { id } = await a.driver.create({ llm: scriptedModel([bashStep('echo one'), finishStep('Well.')]) })
+    await using socket = b.driver.openSocket(`/sockets/events/${id}?after=0`)
+    // Commands and messages reach the owner through the other server.
+    expect(await b.driver.sendMessage(id, [{ type: 'text', text: 'Begin.' }])).toMatchObject({ status: 200 })
+    const events = await b.driver.waitUntilIdle(id)
+    expect(events.map(eventLabel)).toContain('result:terminal')
+    expect(findLogIssues(events)).toEqual([])
+    expect((await group.ownerOf(id))?.name).toBe(a.name)
+    const frames = await socket.waitUntil((all) => all.filter(isStored).length === events.length)
+    expect(frames.filter(isStored).map(({ event }) => (event as { id: string }).id)).toEqual(
+      events.map((event) => event.id),
+    )
+    expect(await b.api.searchAll(id)).toEqual(await a.api.searchAll(id))
+    expect((await b.driver.getInfo(id)).execution_status).toBe('finished')
+    const renamed = await b.api.sendJson('PATCH', `/api/conversations/${id}`, { title: 'Renamed' })
+    expect(renamed.status).toBe(200)
+    expect((await a.driver.getInfo(id)).title).toBe('Renamed')
+    // A refusal of the owner is passed on as it is.
+    expect(await b.driver.post(id, 'navigate', { event_id: 'none' })).toEqual(
+      await a.driver.post(id, 'navigate', { event_id: 'none' }),
+    )
+    const forked = await b.api.sendJson('POST', `/api/conversations/${id}/fork`, {})
+    expect(forked.status).toBe(201)
+    expect((await b.api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(200)
+    expect((await a.api.fetch(`/api/conversations/${id}`)).status).toBe(404)
+  })
+
+  test('a message through a socket of another server is run by the owner', async () => {
+    const [a, b] = [group.member(0), group.member(1)]
+    const { id } = await a.driver.create({ llm: scriptedModel([finishStep('Heard.')]) })
+    await using socket = b.driver.openSocket(`/sockets/events/${id}`)
+    await socket.waitUntil((all) => all.length > 0)
+    socket.socket.send(JSON.stringify({ role: 'user', content: [{ type: 'text', text: 'Hello' }] }))
+    await socket.waitUntil((all) => all.some((event) => eventLabel(event) === 'execution_status=finished'))
+    expect((await group.ownerOf(id))?.name).toBe(a.name)
+  })
+
+  test('messages with one idempotency key through all servers are one message', async () => {
+    const id = await group.member(0).api.import(toJsonLines(messageLine('a', '2026-01-01T00:00:00', 'first')))
+    const send = (n: number) =>
+      group.member(n).api.fetch(`/api/conversations/${id}/events`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'idempotency-key': 'one' },
+        body: JSON.stringify({ content: [{ type: 'text', text: 'only once' }] }),
+      })
+    const responses = await Promise.all(Array.from({ length: 8 }, (_, n) => send(n)))
+    expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 200))
+    expect(await group.member(1).api.count(id)).toBe(2)
+  })
+
+  test('a request that claims to come from a server is not passed on, and its key is asked for', async () => {
+    const [a, b] = [group.member(0), group.member(1)]
+    const { id } = await a.driver.create({ llm: scriptedModel([finishStep()]) })
+    const path = `/api/conversations/${id}/run`
+    const claimed = await b.api.fetch(path, { method: 'POST', headers: { 'x-slipway-peer': '1' } })
+    expect(claimed.status).toBe(503)
+    expect(claimed.headers.get('retry-after')).toBe('1')
+    const headers = { 'x-slipway-peer': '1', 'x-session-api-key': 'wrong' }
+    expect((await b.api.fetch(path, { method: 'POST', headers })).status).toBe(401)
+  })
+
+  test('a server that stops gives its runs to another, which goes on with them', async () => {
+    await using own = await ServerGroup.open(2)
+    const [a, b] = [own.member(0), own.member(1)]
+    const script = [...Array.from({ length: 40 }, (_, n) => bashStep(`echo ${n}`)), finishStep()]
+    const { id } = await a.driver.create(
+      { llm: scriptedModel(script) },
+      { stuck_detection: false, initial_message: { content: 'Begin.' } },
+    )
+    await b.driver.waitForEvent(id, ({ kind }) => kind === 'ObservationEvent')
+    await a.process.stop()
+    await expect.poll(async () => (await b.driver.getInfo(id)).execution_status, patience).toBe('finished')
+    const events = await b.driver.getEvents(id)
+    expect(findLogIssues(events)).toEqual([])
+    expect((await own.ownerOf(id))?.name).toBe(b.name)
+  })
+})
+
+function isStored(frame: object): boolean {
+  return 'position' in frame
+}

@@ -1,0 +1,108 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { AgentDriver } from './agent-driver.ts'
+import { startAgentServer } from './agent-server.ts'
+import { AgentServerApi } from './agent-server-api.ts'
+
+const sessionKey = 'a session key of all servers'
+
+interface Member {
+  readonly name: string
+  process: Awaited<ReturnType<typeof startAgentServer>>
+  api: AgentServerApi
+  driver: AgentDriver
+}
+
+/** Several agent servers on a schema of their own, with one directory of workspaces. */
+export class ServerGroup implements AsyncDisposable {
+  readonly members: Member[] = []
+  readonly db: pg.Client
+  readonly workspaces: string
+  readonly #directory: string
+  readonly #schema: string
+  readonly #env: Readonly<Record<string, string>>
+
+  private constructor(parts: {
+    db: pg.Client
+    directory: string
+    schema: string
+    env: Record<string, string>
+  }) {
+    this.db = parts.db
+    this.#directory = parts.directory
+    this.workspaces = join(parts.directory, 'workspaces')
+    this.#schema = parts.schema
+    this.#env = parts.env
+  }
+
+  static async open(
+    count: number,
+    { leaseSeconds = 5, env = {} }: { leaseSeconds?: number; env?: Record<string, string> } = {},
+  ): Promise<ServerGroup> {
+    const schema = `group_${randomBytes(6).toString('hex')}`
+    const url = new URL(process.env.SLIPWAY_TEST_DATABASE_URL ?? '')
+    const admin = new pg.Client({ connectionString: url.href })
+    await admin.connect()
+    await admin.query(`CREATE SCHEMA ${schema}`)
+    await admin.query(`SET search_path = ${schema}`)
+    url.searchParams.set('options', `-c search_path=${schema}`)
+    const directory = await mkdtemp(join(tmpdir(), 'slipway-group-'))
+    const settings = {
+      SLIPWAY_DATABASE_URL: url.href,
+      SLIPWAY_SHARED_DATABASE: 'true',
+      SLIPWAY_LEASE_SECONDS: String(leaseSeconds),
+      SLIPWAY_SECRET_KEY: 'the secret key of all servers',
+      SLIPWAY_SESSION_API_KEY: sessionKey,
+      ...env,
+    }
+    const group = new ServerGroup({ db: admin, directory, schema, env: settings })
+    try {
+      for (let n = 0; n < count; n++) {
+        const member = await group.#start(`server-${n}`)
+        group.members.push(member)
+      }
+      return group
+    } catch (error) {
+      await group[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  member(index: number): Member {
+    const member = this.members[index % this.members.length]
+    if (member === undefined) throw new Error('There is no such server')
+    return member
+  }
+
+  /** The member that has a conversation, by the table. */
+  async ownerOf(conversation: string): Promise<Member | undefined> {
+    const sql =
+      'SELECT url FROM conversation JOIN agent_server ON agent_server.id = server WHERE conversation.id = $1'
+    const { rows } = await this.db.query<{ url: string }>(sql, [conversation])
+    return this.members.find(({ process }) => process.url === rows[0]?.url)
+  }
+
+  /** Starts a member that has ended, on its data directory. */
+  async restart(member: Member): Promise<void> {
+    Object.assign(member, await this.#start(member.name))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const { process: server } of this.members) {
+      // A frozen process ends on no other signal.
+      await server.stop('SIGKILL')
+    }
+    await this.db.query(`DROP SCHEMA ${this.#schema} CASCADE`)
+    await this.db.end()
+    await rm(this.#directory, { recursive: true, force: true, maxRetries: 5 })
+  }
+
+  async #start(name: string): Promise<Member> {
+    const server = await startAgentServer(join(this.#directory, name), this.#env)
+    const api = new AgentServerApi({ url: server.url, headers: { 'x-session-api-key': sessionKey } })
+    return { name, process: server, api, driver: new AgentDriver({ api, directory: this.workspaces }) }
+  }
+}
