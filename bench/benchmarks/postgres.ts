@@ -3,17 +3,27 @@ import { must } from '@slipway/protocol'
 import { openServerStorage, type ReceivedEvent, type ServerStorage } from '@slipway/storage'
 import pg from 'pg'
 import type { Benchmark } from '../support/benchmark.ts'
-import { type BenchContext, conversationId, importLog } from '../support/fixtures.ts'
+import {
+  type BenchContext,
+  conversationId,
+  importLog,
+  startAgentServer,
+  startFloor,
+} from '../support/fixtures.ts'
 import { generateLog } from '../support/generate-log.ts'
+import { type Server, startHelper } from '../support/processes.ts'
 import { atLeast, atMost, type MeasuredPair, percentile, type ResultRow } from '../support/result-table.ts'
 import { SeededRandom } from '../support/seeded-random.ts'
+import type { SubscribeRequest } from '../support/websocket-subscribers.ts'
 
 const groupSize = 100
+const leaseMs = 60_000
+const text = 'a line of what was seen and done '.repeat(24)
 const { SLIPWAY_TEST_DATABASE_URL: databaseUrl = '' } = process.env
 
 /** Storage on PostgreSQL beside bare loops of the driver, on the server that `.ci/postgres` starts. */
 export const postgres: Benchmark = {
-  run: async (bench) => [await appends(bench), await pagesAtDepth(bench)],
+  run: async (bench) => [await appends(bench), ...(await pagesAtDepth(bench)), await fanOut(bench)],
   whyUnavailable: async () =>
     databaseUrl === '' ? 'SLIPWAY_TEST_DATABASE_URL is not set: use `.ci/postgres npm run bench`' : undefined,
 }
@@ -45,8 +55,9 @@ async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T
   }
 }
 
-async function openIn(bench: BenchContext, { url }: Schema): Promise<ServerStorage> {
-  return await openServerStorage({ directory: await bench.directory(), database: { url }, log: () => {} })
+async function openIn(bench: BenchContext, { url }: Schema, leaseMs?: number): Promise<ServerStorage> {
+  const directory = await bench.directory()
+  return await openServerStorage({ directory, database: { url, leaseMs }, log: () => {} })
 }
 
 /** Durable appends of events of about 1 kB, a hundred callers at a time, beside `bareLoop`. */
@@ -111,36 +122,126 @@ async function insertRows(client: pg.Client, table: string, rows: readonly unkno
   await client.query(`INSERT INTO ${table} VALUES ${tuples.join(', ')}`, rows.flat())
 }
 
-/** A page of 100 at a random place, beside the query of the same rows by their positions. */
-async function pagesAtDepth(bench: BenchContext): Promise<ResultRow> {
+/**
+ * A page of 100 at a random place, beside the query of the same rows by their positions: from a server that
+ * owns the data, and from one that shares it and asks for the end of the log each time.
+ */
+async function pagesAtDepth(bench: BenchContext): Promise<ResultRow[]> {
   const count = bench.isQuick ? 2_000 : 200_000
-  const samples = bench.isQuick ? 20 : 400
   return await withSchema(async (schema) => {
-    await using storage = await openIn(bench, schema)
-    await importLog(storage, generateLog({ count, words: 8 }))
-    return await withClient(schema.url, async (client) => {
-      await client.query('ANALYZE')
-      const random = new SeededRandom(2)
-      const ours: number[] = []
-      const floor: number[] = []
-      for (let i = 0; i < samples; i++) {
-        const position = 1 + Math.floor(random.next() * (count - 100))
-        const [event] = await storage.log.read(conversationId, position - 1, 1)
-        const query = { limit: 100, sort_order: 'TIMESTAMP', page_id: must(event, 'the event').id } as const
-        ours.push(await measureMs(() => storage.log.search(conversationId, query)))
-        const sql =
-          'SELECT * FROM event WHERE conversation = 1 AND position >= $1 ORDER BY position LIMIT 101'
-        floor.push(await measureMs(() => client.query({ text: sql, values: [position], rowMode: 'array' })))
-      }
-      return atMost(
-        `${count} events: p99 of a page at any depth`,
-        'ms',
-        percentile(ours, 99),
-        percentile(floor, 99),
-        3,
-      )
-    })
+    const name = `${count} events: p99 of a page at any depth`
+    const rows: ResultRow[] = []
+    {
+      await using storage = await openIn(bench, schema)
+      await importLog(storage, generateLog({ count, words: 8 }))
+      rows.push(await measurePages(bench, { schema, storage, count, name }))
+    }
+    await using shared = await openIn(bench, schema, leaseMs)
+    rows.push(
+      await measurePages(bench, { schema, storage: shared, count, name: `${name}, of another server` }),
+    )
+    return rows
   })
+}
+
+async function measurePages(
+  bench: BenchContext,
+  measured: { schema: Schema; storage: ServerStorage; count: number; name: string },
+): Promise<ResultRow> {
+  const { schema, storage, count, name } = measured
+  return await withClient(schema.url, async (client) => {
+    await client.query('ANALYZE')
+    const random = new SeededRandom(2)
+    const ours: number[] = []
+    const floor: number[] = []
+    for (let i = 0; i < (bench.isQuick ? 20 : 400); i++) {
+      const position = 1 + Math.floor(random.next() * (count - 100))
+      const [event] = await storage.log.read(conversationId, position - 1, 1)
+      const query = { limit: 100, sort_order: 'TIMESTAMP', page_id: must(event, 'the event').id } as const
+      ours.push(await measureMs(() => storage.log.search(conversationId, query)))
+      const sql = 'SELECT * FROM event WHERE conversation = 1 AND position >= $1 ORDER BY position LIMIT 101'
+      floor.push(await measureMs(() => client.query({ text: sql, values: [position], rowMode: 'array' })))
+    }
+    return atMost(name, 'ms', percentile(ours, 99), percentile(floor, 99), 3)
+  })
+}
+
+/**
+ * An event of about 1 kB at a time, posted to two servers in turn and delivered to half of a thousand
+ * WebSockets by each, beside a bare `ws` server that sends the same bytes to all: deliveries per CPU-second.
+ */
+async function fanOut(bench: BenchContext): Promise<ResultRow> {
+  const { sockets, events } = bench.isQuick ? { sockets: 20, events: 10 } : { sockets: 1_000, events: 100 }
+  return await withSchema(async (schema) => {
+    {
+      await using storage = await openIn(bench, schema)
+      await storage.conversations.create({ id: conversationId })
+    }
+    const body = JSON.stringify({ role: 'user', content: [{ type: 'text', text }], run: false })
+    const post = { path: `/api/conversations/${conversationId}/events`, body: Buffer.from(body) }
+    const env = {
+      SLIPWAY_DATABASE_URL: schema.url,
+      SLIPWAY_SHARED_DATABASE: 'true',
+      SLIPWAY_SECRET_KEY: 'the secret key of both servers',
+    }
+    const start = async () => await startAgentServer(bench, await bench.directory(), env)
+    const path = `/sockets/events/${conversationId}`
+    const ours = await measureDeliveries([await start(), await start()], {
+      sockets,
+      events,
+      path,
+      greeting: 1,
+      post,
+    })
+    const [row] = await withClient(
+      schema.url,
+      async (client) => (await client.query<{ body: Buffer }>('SELECT body FROM event LIMIT 1')).rows,
+    )
+    const floorPost = { path: '/', body: Buffer.from(must(row, 'an event').body) }
+    const floor = await measureDeliveries([await startFloor('broadcast')], {
+      ...{ sockets, events, path: '/', greeting: 0, post: floorPost },
+    })
+    const name = `${sockets} sockets of two servers, events`
+    return atLeast(name, 'deliveries per CPU-second', [{ ours, floor }], 0.3)
+  })
+}
+
+interface Delivery {
+  readonly sockets: number
+  readonly events: number
+  readonly path: string
+  readonly greeting: number
+  readonly post: { readonly path: string; readonly body: Buffer<ArrayBuffer> }
+}
+
+/** Stops the servers. */
+async function measureDeliveries(servers: readonly Server[], delivery: Delivery): Promise<number> {
+  const { sockets, events, path, greeting, post } = delivery
+  await using resources = new AsyncDisposableStack()
+  const subscribers = servers.map((server) => {
+    resources.use(server)
+    return resources.use(startHelper<SubscribeRequest, undefined>('../support/websocket-subscribers.ts'))
+  })
+  for (const [at, server] of servers.entries()) {
+    const count = sockets / servers.length
+    await subscribers[at]?.ask({ do: 'open', port: server.port, path, count, greeting })
+  }
+  const send = async (count: number) => {
+    for (let i = 0; i < count; i++) {
+      const { port } = must(servers[i % servers.length], 'a server')
+      const headers = { 'content-type': 'application/json' }
+      const init = { method: 'POST', headers, body: post.body }
+      const response = await fetch(`http://127.0.0.1:${port}${post.path}`, init)
+      if (response.status !== 200) throw new Error(`POST ${post.path}: ${response.status}`)
+      await response.arrayBuffer()
+      await Promise.all(subscribers.map((each) => each.ask({ do: 'wait', frames: 1 })))
+    }
+  }
+  const cpuSeconds = () => servers.reduce((sum, server) => sum + server.cpuSeconds(), 0)
+  await send(10)
+  const before = cpuSeconds()
+  await send(events)
+  return (sockets * events) / (cpuSeconds() - before)
 }
 
 async function measureRate(count: number, work: () => Promise<void>): Promise<number> {

@@ -3,8 +3,8 @@ import { bashStep, eventLabel, findLogIssues, finishStep, scriptedModel } from '
 import { messageLine, toJsonLines } from '../support/agent-server-api.ts'
 import { ServerGroup } from '../support/server-group.ts'
 
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 })
-const patience = { timeout: 90_000, interval: 100 }
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 180_000 })
+const patience = { timeout: 150_000, interval: 100 }
 const isPostgres = process.env.SLIPWAY_TEST_DATABASE_URL !== undefined
 if (!isPostgres)
   console.warn('SKIPPED: SLIPWAY_TEST_DATABASE_URL is not set; run the tests by `.ci/postgres <command>`')
@@ -84,7 +84,7 @@ describe.skipIf(!isPostgres)('several agent servers on one database', () => {
   test('a server that stops gives its runs to another, which goes on with them', async () => {
     await using own = await ServerGroup.open(2)
     const [a, b] = [own.member(0), own.member(1)]
-    const script = [...Array.from({ length: 40 }, (_, n) => bashStep(`echo ${n}`)), finishStep()]
+    const script = [...Array.from({ length: 15 }, (_, n) => bashStep(`echo ${n}`)), finishStep()]
     const { id } = await a.driver.create(
       { llm: scriptedModel(script) },
       { stuck_detection: false, initial_message: { content: 'Begin.' } },
@@ -95,6 +95,29 @@ describe.skipIf(!isPostgres)('several agent servers on one database', () => {
     const events = await b.driver.getEvents(id)
     expect(findLogIssues(events)).toEqual([])
     expect((await own.ownerOf(id))?.name).toBe(b.name)
+  })
+
+  test('while the database is away calls are refused as retryable, and afterwards the runs go on', async () => {
+    await using own = await ServerGroup.open(2)
+    const [a, b] = [own.member(0), own.member(1)]
+    const script = [...Array.from({ length: 15 }, (_, n) => bashStep(`echo ${n}`)), finishStep()]
+    const { id } = await a.driver.create(
+      { llm: scriptedModel(script) },
+      { stuck_detection: false, initial_message: { content: 'Begin.' } },
+    )
+    await b.driver.waitForEvent(id, ({ kind }) => kind === 'ObservationEvent')
+    await own.cutDatabase()
+    for (const { api } of own.members)
+      await expect
+        .poll(async () => {
+          const response = await api.fetch(`/api/conversations/${id}`)
+          return response.status === 503 && response.headers.has('retry-after')
+        }, patience)
+        .toBe(true)
+    await own.restoreDatabase()
+    const status = async () => (await b.driver.getInfo(id).catch(() => undefined))?.execution_status
+    await expect.poll(status, patience).toBe('finished')
+    expect(findLogIssues(await b.driver.getEvents(id))).toEqual([])
   })
 })
 

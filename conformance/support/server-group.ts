@@ -16,12 +16,19 @@ interface Member {
   driver: AgentDriver
 }
 
+interface Lease {
+  readonly member: Member
+  readonly server: string
+  readonly epoch: number
+}
+
 /** Several agent servers on a schema of their own, with one directory of workspaces. */
 export class ServerGroup implements AsyncDisposable {
   readonly members: Member[] = []
   readonly db: pg.Client
   readonly workspaces: string
   readonly #directory: string
+  /** Also the name of the role of the servers. */
   readonly #schema: string
   readonly #env: Readonly<Record<string, string>>
 
@@ -46,7 +53,10 @@ export class ServerGroup implements AsyncDisposable {
     const url = new URL(process.env.SLIPWAY_TEST_DATABASE_URL ?? '')
     const admin = new pg.Client({ connectionString: url.href })
     await admin.connect()
-    await admin.query(`CREATE SCHEMA ${schema}`)
+    const password = randomBytes(16).toString('hex')
+    await admin.query(`CREATE ROLE ${schema} WITH LOGIN PASSWORD '${password}'`)
+    await admin.query(`CREATE SCHEMA ${schema} AUTHORIZATION ${schema}`)
+    Object.assign(url, { username: schema, password })
     await admin.query(`SET search_path = ${schema}`)
     url.searchParams.set('options', `-c search_path=${schema}`)
     const directory = await mkdtemp(join(tmpdir(), 'slipway-group-'))
@@ -77,12 +87,30 @@ export class ServerGroup implements AsyncDisposable {
     return member
   }
 
-  /** The member that has a conversation, by the table. */
+  /** The lease of a conversation, by the table, and the member that has it; undefined while none has. */
+  async leaseOf(conversation: string): Promise<Lease | undefined> {
+    const sql = `SELECT server, epoch, url FROM conversation JOIN agent_server ON agent_server.id = server
+      WHERE conversation.id = $1`
+    const [row] = (await this.db.query<{ server: string; epoch: number; url: string }>(sql, [conversation]))
+      .rows
+    const member = this.members.find(({ process }) => process.url === row?.url)
+    return row && member && { member, server: row.server, epoch: row.epoch }
+  }
+
   async ownerOf(conversation: string): Promise<Member | undefined> {
-    const sql =
-      'SELECT url FROM conversation JOIN agent_server ON agent_server.id = server WHERE conversation.id = $1'
-    const { rows } = await this.db.query<{ url: string }>(sql, [conversation])
-    return this.members.find(({ process }) => process.url === rows[0]?.url)
+    return (await this.leaseOf(conversation))?.member
+  }
+
+  /** Ends the connections of the servers, and admits no new ones of their role. */
+  async cutDatabase(): Promise<void> {
+    await this.db.query(`ALTER ROLE ${this.#schema} WITH NOLOGIN`)
+    await this.db.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1', [
+      this.#schema,
+    ])
+  }
+
+  async restoreDatabase(): Promise<void> {
+    await this.db.query(`ALTER ROLE ${this.#schema} WITH LOGIN`)
   }
 
   /** Starts a member that has ended, on its data directory. */
@@ -95,7 +123,7 @@ export class ServerGroup implements AsyncDisposable {
       // A frozen process ends on no other signal.
       await server.stop('SIGKILL')
     }
-    await this.db.query(`DROP SCHEMA ${this.#schema} CASCADE`)
+    await this.db.query(`DROP SCHEMA ${this.#schema} CASCADE; DROP ROLE ${this.#schema}`)
     await this.db.end()
     await rm(this.#directory, { recursive: true, force: true, maxRetries: 5 })
   }

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type Conversation,
   type ConversationDeps,
@@ -35,6 +36,10 @@ import { readTask, TaskConversations } from './task-conversations.ts'
 
 /** Tools that run when a sandbox is about to be paused may go on for so long. */
 const pauseMs = 4_000
+/** Between two attempts to take a conversation over that cannot be opened. */
+const takeoverRetryMs = 5_000
+/** Between two attempts to give a lease back while the database is away. */
+const releaseRetryMs = 500
 /** Longest interval between two sweeps for idle conversations. */
 const maxSweepIntervalMs = 30_000
 const sealedWithOtherKeyText =
@@ -48,6 +53,7 @@ interface ConversationRegistryOptions
     | 'homeDirectory'
     | 'log'
     | 'logLine'
+    | 'onRunAbandoned'
     | 'openModel'
     | 'resolveServerSecret'
     | 'runSlots'
@@ -129,6 +135,7 @@ export class ConversationRegistry implements AsyncDisposable {
         acquire: (signal) => runSlots.acquire(signal).catch(() => () => undefined),
       },
       childConversations: this.tasks,
+      ...(storage.leases === undefined ? {} : { onRunAbandoned: (id) => void this.#abandon(id) }),
     }
     this.#sweepTimer = setInterval(() => void this.#closeIdle(), Math.min(maxSweepIntervalMs, idleMs)).unref()
   }
@@ -291,6 +298,8 @@ export class ConversationRegistry implements AsyncDisposable {
     const { log, confirmationDeadlineMs, storage } = this.#options
     const { leases } = storage
     if (leases !== undefined) {
+      // A takeover must not wait for it.
+      void loadOpenModel()
       leases.onLost(() => this.#dropAll())
       leases.onOrphans((ids) => this.#takeOver(leases, ids))
       return
@@ -315,6 +324,19 @@ export class ConversationRegistry implements AsyncDisposable {
     await Promise.all(this.#closing.values())
   }
 
+  /** Gives a conversation whose run cannot be written to any server that can: there the run goes on. */
+  async #abandon(id: string): Promise<void> {
+    const { leases } = this.#options.storage
+    await this.close(id, { isDeleted: true, releases: true })
+    const isReleased = async () =>
+      await leases?.release(id).then(
+        () => true,
+        () => false,
+      )
+    while (!this.#loaded.has(id) && (await isReleased()) === false)
+      await sleep(releaseRetryMs, undefined, { ref: false })
+  }
+
   /** Ends all runs and their processes, and writes nothing. */
   async #dropAll(): Promise<void> {
     await Promise.all([...this.#loaded.keys()].map((id) => this.close(id, { isDeleted: true })))
@@ -326,28 +348,26 @@ export class ConversationRegistry implements AsyncDisposable {
     for (const id of ids) {
       if (this.#takingOver.has(id)) continue
       this.#takingOver.add(id)
-      const taken = this.#takeOverOne(leases, id).catch((error: unknown) => {
+      const taken = this.#takeOverOne(leases, id).catch(async (error: unknown) => {
         if (error instanceof HeldElsewhere) return
         const reason = error instanceof Error ? error.message : String(error)
         this.#options.log('error', 'a conversation cannot be recovered', { conversation: id, reason })
+        // Then any server tries again.
+        await sleep(takeoverRetryMs, undefined, { ref: false })
+        if (!this.#loaded.has(id)) await leases.release(id).catch(() => {})
       })
       void taken.then(() => this.#takingOver.delete(id))
     }
   }
 
   async #takeOverOne(leases: ConversationLeases, id: string): Promise<void> {
-    const { storage, confirmationDeadlineMs, log } = this.#options
+    const { storage, confirmationDeadlineMs } = this.#options
     if (!(await leases.acquire(id)).isOwn) return
     const [record] = await storage.conversations.get([id])
     if (record === undefined) return
     const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
     if (record.status !== 'running' && !hasDeadline) return
-    log('info', 'a conversation of a server that is gone is taken over', { conversation: id })
-    this.takeovers.inc()
-    const conversation = await this.load(record)
-    // The parent of a task has got an error for it, and decides anew.
-    if (record.status !== 'running' || readTask(record) !== undefined) return
-    await conversation?.run({ waitsForSlot: true })
+    await this.load(record)
   }
 
   async #listByStatus(status: ExecutionStatus): Promise<readonly ConversationRecord[]> {
@@ -394,13 +414,21 @@ export class ConversationRegistry implements AsyncDisposable {
     }
     const deps = { ...this.#deps, openModel: await loadOpenModel(), ...this.#runSlotsFor(record) }
     const transientUpdates = this.transientUpdates(id)
-    return await openConversation({
-      id,
-      settings,
-      deps,
-      store,
-      wire: origin.wire ?? 'seed',
-      transientUpdates,
+    const options = { id, settings, deps, store, wire: origin.wire ?? 'seed', transientUpdates }
+    // The parent of a task that its server left unfinished gets an error for it, and decides anew.
+    const goesOn = storage.leases !== undefined && origin.task === undefined
+    const conversation = await openConversation({ ...options, goesOn })
+    if (goesOn && conversation.state.status === 'running') this.#goOn(conversation)
+    return conversation
+  }
+
+  /** Continues a run of a server that is gone. */
+  #goOn(conversation: Conversation): void {
+    const { log } = this.#options
+    log('info', 'a conversation of a server that is gone is taken over', { conversation: conversation.id })
+    this.takeovers.inc()
+    conversation.run({ waitsForSlot: true }).catch((error: unknown) => {
+      log('error', 'a run cannot go on', { conversation: conversation.id, reason: String(error) })
     })
   }
 

@@ -36,7 +36,7 @@ import { askSideQuestion } from './side-questions.ts'
 import type { ResolvedSettings } from './state/resolved-settings.ts'
 import { type ConversationState, isAwaitingConsent } from './state/state.ts'
 import type { UsageStats } from './state/usage-stats.ts'
-import { restartedText, stopEvents } from './stop-events.ts'
+import { callErrors, restartedText, stopEvents } from './stop-events.ts'
 import { Titles } from './titles.ts'
 
 /**
@@ -60,14 +60,15 @@ export class Conversation implements AsyncDisposable {
 
   /**
    * Folds the log from the newest checkpoint on. A conversation that was running when its process died is
-   * paused, and each action without a result gets an AgentErrorEvent.
+   * paused unless it `goesOn`, and each action without a result gets an AgentErrorEvent.
    */
   static async open(options: OpenConversationOptions): Promise<Conversation> {
     const context = await openContext(options)
     const conversation = new Conversation(context)
-    await context.append((now) =>
-      now.status === 'running' ? stopEvents(now, restartedText) : endGoalEvents(now),
-    )
+    await context.append((now) => {
+      if (now.status !== 'running') return endGoalEvents(now)
+      return options.goesOn ? callErrors(now, restartedText) : stopEvents(now, restartedText)
+    })
     conversation.#parts.runs.scheduleDeadline()
     return conversation
   }

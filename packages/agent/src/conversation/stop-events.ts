@@ -9,11 +9,12 @@ export const restartedText =
 export const pauseEvent: EventDraft = { kind: 'PauseEvent', source: 'user' }
 export const interruptEvent: EventDraft = { kind: 'InterruptEvent', source: 'user' }
 
-/**
- * Ends the run, on a pause and after a crash: each tool call that is unanswered gets an error, so that it has exactly
- * one result.
- */
+/** An error for each tool call that is unanswered, so that it has exactly one result. */
+export function callErrors(now: ConversationState, reason: string): EventDraft[] {
+  return now.openActions().map((call) => agentErrorEvent(call, reason))
+}
+
+/** Ends the run, on a pause and after a crash. */
 export function stopEvents(now: ConversationState, reason: string): EventDraft[] {
-  const answers = now.openActions().map((call) => agentErrorEvent(call, reason))
-  return [...answers, ...endGoalEvents(now), statusUpdate('paused')]
+  return [...callErrors(now, reason), ...endGoalEvents(now), statusUpdate('paused')]
 }

@@ -55,6 +55,7 @@ export class Sharing implements AsyncDisposable {
       get server() {
         return registration.id
       },
+      maxIdleMs: Math.min(10_000, options.leaseMs / 2),
       isHeld: (conversation) => leases.isHeld(conversation),
       forget: (conversations) => leases.forget(conversations),
       notify: (conversations) => this.#notices?.notify(conversations),

@@ -217,6 +217,10 @@ export class AgentLoop {
       state.status = 'deleting'
       return
     }
+    if (deps.onRunAbandoned !== undefined && isStorageFailure(error) && error.code === 'unavailable') {
+      deps.onRunAbandoned(id)
+      throw error
+    }
     const code = errorCode(error)
     const detail = error instanceof Error ? error.message : String(error)
     deps.logLine('error', 'a run failed', { conversation: id, code })

@@ -23,6 +23,8 @@ export interface OpenConversationOptions {
   readonly wire?: WireVersion
   /** Listeners may subscribe before it opens and stay after it closes. */
   readonly transientUpdates?: TransientUpdates
+  /** A run that its process left unfinished keeps its status: the caller continues it by `run`. */
+  readonly goesOn?: boolean
 }
 
 type Decide = (now: ConversationState) => readonly EventDraft[] | Promise<readonly EventDraft[]>

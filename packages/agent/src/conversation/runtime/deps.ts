@@ -53,6 +53,11 @@ export interface ConversationDeps extends TaskDeps {
   readonly monitor?: RunMonitor | undefined
   /** The limit of concurrent runs; without it there is none. */
   readonly runSlots?: RunSlots | undefined
+  /**
+   * Called for a run that ended because the storage cannot be used at the moment: it keeps its status, and goes
+   * on when the conversation is opened again. Without it the run ends with an error in the log.
+   */
+  readonly onRunAbandoned?: ((conversation: string) => void) | undefined
   /** Source of plugins; without it a conversation has none. */
   readonly extensions?: ExtensionProvider | undefined
   /** Decides whether hooks and agents of a repository may run; without it none does. */

@@ -38,6 +38,8 @@ interface Job {
 const maxChangesPerTransaction = 1_000
 /** How often a change is planned again because another server was first. */
 const maxReplans = 5
+/** A transaction of a process that stands still is rolled back after this. */
+const maxIdleMs = 10_000
 const selectFacetsSql = 'SELECT number, kind, source FROM facet'
 const selectByIdsSql = `SELECT conversation, ${eventColumns}
   FROM unnest($1::bigint[], $2::bytea[]) AS wanted (ordinal, digest)
@@ -183,8 +185,7 @@ export class GroupCommit {
   async #commit(plan: GroupPlan, sinceMs: number, changes: number): Promise<void> {
     const beganMs = performance.now()
     const server = this.#shared?.server
-    const begin = server === undefined ? beginSql : `${lockShared(serverLockName(server))}; ${beginSql}`
-    await this.#db.transaction<void, [number]>(begin, async (session, [owner]) => {
+    await this.#db.transaction<void, [number]>(beginSql(this.#shared), async (session, [owner]) => {
       if (owner?.[0] !== this.#epoch) {
         const problem = storageUnavailableProblem('Another server has taken over the database')
         this.#db.fence(problem)
@@ -247,8 +248,11 @@ export class GroupCommit {
 }
 
 /** The epoch is read with the lock held, which a server that takes over has to wait for. */
-const beginSql = `SET LOCAL idle_in_transaction_session_timeout = '10s';
-  ${lockShared(lockName('write'))}; SELECT epoch FROM owner`
+function beginSql(shared: SharedData | undefined): string {
+  const own = shared === undefined ? '' : `${lockShared(serverLockName(shared.server))};`
+  return `SET LOCAL idle_in_transaction_session_timeout = ${shared?.maxIdleMs ?? maxIdleMs};
+    ${own} ${lockShared(lockName('write'))}; SELECT epoch FROM owner`
+}
 
 function lockShared(lock: string): string {
   return `SELECT pg_advisory_xact_lock_shared(${lock})`

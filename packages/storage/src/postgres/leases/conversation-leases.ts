@@ -142,7 +142,14 @@ export class PostgresConversationLeases implements ConversationLeases {
     const { server } = this
     const ids = held.map(([id]) => id)
     this.forget(ids)
-    await this.#options.db.query(releaseSql, [ids, held.map(([, { epoch }]) => epoch), server])
+    try {
+      await this.#options.db.query(releaseSql, [ids, held.map(([, { epoch }]) => epoch), server])
+    } catch (error) {
+      // They may be given back already, and are given back again.
+      for (const [id, lease] of held)
+        if (!this.#held.has(id) && this.server === server) this.#held.set(id, lease)
+      throw error
+    }
   }
 
   async #acquire(conversation: string): Promise<LeaseHolder> {

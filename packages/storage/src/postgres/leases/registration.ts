@@ -57,7 +57,9 @@ export class Registration implements AsyncDisposable {
     const epoch = await db.transaction<number, [boolean]>(beginSql, async (session, [row]) => {
       assertShared(row)
       await session.run(insertSql, [id, '', leaseMs / 1000])
-      const { rows } = await session.run<[number]>('SELECT epoch FROM owner')
+      // An epoch says that agent servers use the data.
+      const sql = 'UPDATE owner SET epoch = greatest(epoch, 1) RETURNING epoch'
+      const { rows } = await session.run<[number]>(sql)
       return rows[0]?.[0] ?? 0
     })
     return new Registration(options, { id, epoch, expiresMs })
