@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { type BenchContext, getJson, postJson, startAgentServer } from '../support/fixtures.ts'
 import { ModelRecorder, type RecordedRequest } from '../support/model-recorder.ts'
 import { installPackages, loadTokenizer, peerAgents, runPeer } from '../support/peer-agents.ts'
@@ -95,6 +97,8 @@ async function createWorkspace(bench: BenchContext): Promise<string> {
     await mkdir(join(directory, name, '..'), { recursive: true })
     await writeFile(join(directory, name), text)
   }
+  // As projects are, so that `ls` says the same to all.
+  await promisify(execFile)('git', ['init', '--quiet', directory])
   return directory
 }
 

@@ -73,7 +73,9 @@ function describeIssues(issues: readonly ValidationIssue[]): string {
 
 /** A schema with its references replaced by what they name, and without what a model does not need. */
 function simplify(schema: Json, defs: Json): Record<string, unknown> {
-  const { $ref, anyOf, maximum, minimum, ...rest } = schema
+  const { $ref, anyOf, maximum, minimum, ...all } = schema
+  const { default: preset, ...others } = all
+  const rest = isEmpty(preset) ? others : all
   const target = typeof $ref === 'string' ? defs[$ref.replace('#/$defs/', '')] : undefined
   const branches = Array.isArray(anyOf) ? anyOf.filter((branch) => branch?.type !== 'null') : []
   const merged: Record<string, unknown> = {
@@ -88,6 +90,13 @@ function simplify(schema: Json, defs: Json): Record<string, unknown> {
   if (branches.length > 1) merged.anyOf = branches.map((branch) => simplify(branch, defs))
   if (Array.isArray(merged.type)) merged.type = merged.type.find((type) => type !== 'null')
   return merged
+}
+
+/** A default that goes without saying: `false`, an empty text or list; or none. */
+function isEmpty(value: unknown): boolean {
+  return (
+    value === undefined || value === false || value === '' || (Array.isArray(value) && value.length === 0)
+  )
 }
 
 function simplifyMember(name: string, value: unknown, defs: Json): unknown {

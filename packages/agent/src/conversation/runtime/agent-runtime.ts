@@ -41,6 +41,9 @@ interface RuntimeParts {
   readonly tools: ReadonlyMap<string, Tool>
 }
 
+/** Tools whose argument is a text: it needs no summary. */
+const messageTools: ReadonlySet<string> = new Set(['FinishTool', 'ThinkTool'])
+
 /** What an agent works with while its conversation is loaded: tools, model, skills, hooks. */
 export class AgentRuntime {
   /** The settings at the time it was opened. */
@@ -167,7 +170,9 @@ export class AgentRuntime {
     const tools = [...this.tools.values()].map((tool) => ({
       name: tool.name,
       description: tool.definition.description ?? '',
-      parameters: addCommonParameters(tool.parameters, { hasRisk: hasRisk && !isReadOnly(tool) }),
+      parameters: messageTools.has(tool.definition.kind)
+        ? tool.parameters
+        : addCommonParameters(tool.parameters, { hasRisk: hasRisk && !isReadOnly(tool) }),
     }))
     this.#modelTools = { hasRisk, tools }
     return tools

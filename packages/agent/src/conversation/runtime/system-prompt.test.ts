@@ -101,17 +101,10 @@ test('the fixed prompt speaks of the tools that are there and of no other', () =
     tools: tools('TerminalTool', 'TaskTrackerTool', 'BrowserClickTool', 'FinishTool'),
     analyzer,
   })
-  for (const heading of [
-    '# The terminal',
-    '# The task list',
-    '# The browser',
-    '# Risk of a call',
-    '`finish`',
-  ])
+  for (const heading of ['# The browser', '# Risk of a call', '`finish`'])
     expect(all.system_prompt.text).toContain(heading)
   const reading = prompt({ tools: tools('ReadFileTool', 'GrepTool'), analyzer }).system_prompt.text
-  for (const heading of ['# The terminal', '# The task list', '# The browser', 'security_risk', '`finish`'])
-    expect(reading).not.toContain(heading)
+  for (const heading of ['# The browser', 'security_risk', '`finish`']) expect(reading).not.toContain(heading)
   expect(reading).toContain('# Finishing')
 })
 
@@ -140,17 +133,7 @@ test('every text of the prompt is used, and none names a placeholder', () => {
     prompt({ members: { system_prompt_filename: 'system_prompt_planning.j2' } }),
     prompt({ members: { system_prompt_filename: 'system_prompt_interactive.j2' } }),
   ].map(({ system_prompt }) => system_prompt.text)
-  const own = [
-    'system',
-    'planning',
-    'interactive',
-    'terminal',
-    'tasks',
-    'browser',
-    'risk',
-    'finish',
-    'answer',
-  ]
+  const own = ['system', 'planning', 'interactive', 'browser', 'risk', 'finish', 'answer']
   expect(readdirSync(folder)).toEqual(expect.arrayContaining(own.map((name) => `${name}.md`)))
   for (const name of own) {
     const text = readFileSync(join(folder, `${name}.md`), 'utf8').trim()

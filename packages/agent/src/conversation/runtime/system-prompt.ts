@@ -88,8 +88,6 @@ function staticPrompt(filename: string, tools: readonly Tool[], readsRisk: boole
   const own = Object.hasOwn(promptVariants, filename) ? promptVariants[filename] : undefined
   const prompts: readonly (string | false)[] = [
     ...(own ?? ['system']),
-    kinds.has('TerminalTool') && 'terminal',
-    kinds.has('TaskTrackerTool') && 'tasks',
     [...kinds].some((kind) => kind.startsWith('Browser')) && 'browser',
     readsRisk && canChange && 'risk',
     kinds.has('FinishTool') ? 'finish' : 'answer',
@@ -123,7 +121,7 @@ function dynamicContext(options: SystemPromptOptions): string {
 function environmentSection(options: SystemPromptOptions): string {
   const { agent, workspaceDirectory, now, analyzer } = options
   const lines = [
-    `- The working directory is ${toSingleLine(workspaceDirectory, 4096)}. The task is about what is in it, unless the user says otherwise.`,
+    `- The working directory is ${toSingleLine(workspaceDirectory, 4096)}.`,
     `- The date is ${currentDate(agent.agent_context?.current_datetime, now)}.`,
   ]
   if (analyzer !== null)

@@ -92,6 +92,13 @@ test('process ids and names of output files make no difference', () => {
   expect(verdictOf(times(4, ran))).toBe('stuck')
 })
 
+test('a terminal that names its directory in the first result only has the same result again', () => {
+  const note = (text: string) => step('ls', text)
+  const first = note('[Exit code 0. Working directory: /work]')
+  const others = Array.from({ length: 3 }, () => note('[Exit code 0]'))
+  expect(verdictOf([first, ...others].flat())).toBe('stuck')
+})
+
 test('a failing action is nudged once at the threshold and stuck with one failure more', () => {
   const recent = new StuckDetector()
   const add = (events: readonly LogEvent[]) => {

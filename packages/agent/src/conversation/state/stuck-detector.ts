@@ -139,10 +139,15 @@ function resultFingerprint(event: ResultEvent): string {
 
 /** Members that differ between otherwise equal results. */
 const volatileMembers: ReadonlySet<string> = new Set(['pid', 'full_output_save_dir'])
+/** The note of the terminal names the directory when it is another one than before; a member has it always. */
+const directoryNote = /^(\[Exit code -?\d+)\. Working directory: .*\]$/m
 
 function fingerprint(value: unknown): string {
-  return hash(
-    'sha1',
-    JSON.stringify(value, (key, inner) => (volatileMembers.has(key) ? undefined : inner)),
-  )
+  const text = JSON.stringify(value, (key, inner) => {
+    if (volatileMembers.has(key)) return undefined
+    return typeof inner === 'string' && inner.startsWith('[Exit code ')
+      ? inner.replace(directoryNote, '$1]')
+      : inner
+  })
+  return hash('sha1', text)
 }

@@ -145,23 +145,28 @@ function isRiskName(name: string): boolean {
 
 /**
  * The parameters of a tool for the model: with `summary`, and with `security_risk` where it is asked for.
+ * Without what says nothing to a model: no required members, no others (they are refused when they come).
  */
 export function addCommonParameters(
   parameters: Readonly<Record<string, unknown>>,
   { hasRisk }: { readonly hasRisk: boolean },
 ): Record<string, unknown> {
   const common = hasRisk ? { security_risk, summary } : { summary }
-  return { ...parameters, properties: { ...common, ...schemaProperties(parameters) } }
+  const { additionalProperties, required, ...rest } = parameters
+  return {
+    ...rest,
+    properties: { ...common, ...schemaProperties(parameters) },
+    ...(Array.isArray(required) && required.length > 0 ? { required } : {}),
+    ...(isRecord(additionalProperties) ? { additionalProperties } : {}),
+  }
 }
 
 const security_risk = {
   type: 'string',
   enum: ['LOW', 'MEDIUM', 'HIGH'],
   description:
-    'How much harm this call can do. LOW: it reads, or makes reversible changes to files of the task. MEDIUM: it installs, deletes, or changes things outside of the task. HIGH: it may destroy data, reveal secrets, or reach systems of others.',
+    'LOW: reads, or reversible changes to files of the task. MEDIUM: installs, deletes, or reaches beyond them. HIGH: may destroy data, reveal secrets, or reach systems of others.',
 }
 
-const summary = {
-  type: 'string',
-  description: 'What this call does, for the user to read, in about ten words.',
-}
+/** What the call does, for the user. Its name says enough; a text would be repeated for each tool. */
+const summary = { type: 'string' }

@@ -63,6 +63,8 @@ export class TerminalSession {
   #capture: OutputCapture
   /** The running command, as received. */
   #running = ''
+  /** The working directory that the last note of this shell has named. */
+  #reportedDirectory: string | undefined
   #isClosed = false
 
   constructor(context: ToolContext, params: TerminalParams) {
@@ -162,7 +164,9 @@ export class TerminalSession {
     if (pause.kind === 'prompt') {
       const { prompt } = pause
       const { exitCode, directory } = prompt
-      return { note: `[Exit code ${exitCode}. Working directory: ${directory}]`, exitCode, prompt }
+      const moved = directory === this.#reportedDirectory ? '' : `. Working directory: ${directory}`
+      this.#reportedDirectory = directory
+      return { note: `[Exit code ${exitCode}${moved}]`, exitCode, prompt }
     }
     if (pause.kind === 'ended') {
       const { directory } = this.#context.workspace
@@ -199,6 +203,7 @@ export class TerminalSession {
   async #closeShell(): Promise<void> {
     await this.#shell?.close()
     this.#shell = undefined
+    this.#reportedDirectory = undefined
     await this.#takeOutput()
   }
 

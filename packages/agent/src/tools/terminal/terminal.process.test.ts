@@ -104,6 +104,15 @@ test('a command gives its output, its exit code and where it is', async () => {
   expect(seen).toMatchObject({ output: 'out\nerr', exit_code: 7, is_error: false, timeout: false })
   expect(seen.metadata).toMatchObject({ exit_code: 7, working_dir: directory, suffix: seen.note })
   expect(seen.note).toBe(`[Exit code 7. Working directory: ${directory}]`)
+  const notes = []
+  for (const command of ['true', 'cd /', 'pwd', 'exit 3', 'pwd']) notes.push((await run(command)).note)
+  expect(notes, 'the directory, when it is another one').toEqual([
+    '[Exit code 0]',
+    '[Exit code 0. Working directory: /]',
+    '[Exit code 0]',
+    expect.stringContaining(`gets a new one in ${directory}`),
+    `[Exit code 0. Working directory: ${directory}]`,
+  ])
   expect(tool.resources({} as never)).toEqual(['terminal:session'])
   expect(tool.definition.description?.length).toBeGreaterThan(1000)
 })
