@@ -59,8 +59,6 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'node:sqlite': ['storage/src/sqlite/'],
   pg: ['storage/src/postgres/'],
   'node:worker_threads': ['shared/src/tool-files/', 'storage/src/sqlite/'],
-  'node:child_process': ['agent/src/workspace/workspace.ts', 'sandbox-server/src/backends/process/'],
-  'node:worker_threads': ['storage/src/sqlite/'],
   'node:child_process': [
     'agent/src/workspace/workspace.ts',
     'sandbox-server/src/backends/process/',

@@ -176,6 +176,7 @@ export async function openServices(options: ServicesOptions) {
       redactedValues,
       confirmationDeadlineMs: config.confirmationDeadlineMs,
       commandRules: config.commandRules,
+      commandSandbox: config.commandSandbox,
       hasCheckpoints: config.hasCheckpoints,
       maxConcurrentRuns: config.maxConcurrentRuns,
       queuesRuns: config.queuesRuns,

@@ -1,6 +1,11 @@
 export * from './agent-server/agents/agent.ts'
 export * from './agent-server/agents/agent-definition.ts'
 export { type CommandRule, commandRule, commandRules } from './agent-server/agents/command-rule.ts'
+export {
+  type CommandSandbox,
+  commandSandbox,
+  commandSandboxMode,
+} from './agent-server/agents/command-sandbox.ts'
 export * from './agent-server/agents/sub-agent-routes.ts'
 export * from './agent-server/agents/tool-routes.ts'
 export * from './agent-server/bash/bash.ts'

@@ -127,6 +127,13 @@ test('rules for commands are a JSON array, and a mistake is named', () => {
     expect(() => read(text)).toThrow('SLIPWAY_COMMAND_RULES')
 })
 
+test('the sandbox of commands is off unless a mode is named', () => {
+  expect(readConfig({}).commandSandbox).toEqual({ mode: 'off', network: false })
+  const env = { SLIPWAY_COMMAND_SANDBOX: 'read-only', SLIPWAY_COMMAND_NETWORK: 'true' }
+  expect(readConfig(env).commandSandbox).toEqual({ mode: 'read-only', network: true })
+  expect(() => readConfig({ SLIPWAY_COMMAND_SANDBOX: 'on' })).toThrow('SLIPWAY_COMMAND_SANDBOX')
+})
+
 test('commands have no age limit unless a retention is set', () => {
   expect(readConfig({}).bashRetentionMs).toBe(undefined)
   expect(readConfig({ SLIPWAY_BASH_RETENTION_SECONDS: '60' }).bashRetentionMs).toBe(60_000)

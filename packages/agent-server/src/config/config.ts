@@ -1,6 +1,7 @@
 import {
   type CommandRule,
   commandRules,
+  commandSandboxMode,
   listSetting,
   nonEmptyVariables,
   numberSetting,
@@ -51,6 +52,8 @@ export const environmentSchema = z.object({
   SLIPWAY_MARKETPLACES: z.string().optional(),
   SLIPWAY_CONFINE_FILES: z.stringbool().default(true),
   SLIPWAY_COMMAND_RULES: z.string().optional(),
+  SLIPWAY_COMMAND_SANDBOX: commandSandboxMode.default('off'),
+  SLIPWAY_COMMAND_NETWORK: z.stringbool().default(false),
   SLIPWAY_CHECKPOINTS: z.stringbool().default(false),
   SLIPWAY_REPOSITORY_TRUST: repositoryTrust.default('skip'),
   SLIPWAY_WIRE: wires.default('seed'),
@@ -130,6 +133,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     skillsSource,
     marketplaces,
     commandRules: parseCommandRules(values.SLIPWAY_COMMAND_RULES),
+    /** Of conversations that name none. */
+    commandSandbox: { mode: values.SLIPWAY_COMMAND_SANDBOX, network: values.SLIPWAY_COMMAND_NETWORK },
     repositoryTrust: values.SLIPWAY_REPOSITORY_TRUST,
     /** Wire version of the events of new conversations. */
     wire: values.SLIPWAY_WIRE,

@@ -92,6 +92,7 @@ export class ConversationInfoReader {
       agent: displayedAgent(request, options.skills ?? []),
       client_tools: request.client_tools ?? [],
       ...(request.command_rules && { command_rules: request.command_rules }),
+      ...(request.command_sandbox && { command_sandbox: request.command_sandbox }),
       ...(request.limits && { limits: limitsInfo(request.limits, stats) }),
       runtime_info: localRuntime,
     }

@@ -188,6 +188,7 @@ const settings = (policy: string): ResolvedSettings => ({
   conversation_id: undefined,
   limits: undefined,
   command_rules: undefined,
+  command_sandbox: undefined,
   response_schema: undefined,
   parent_conversation_id: undefined,
   confirmation_policy:

@@ -8,6 +8,7 @@ import { isWithin } from '@slipway/shared/fs'
 import { loadLibc } from '@slipway/shared/process'
 import * as toolFiles from '@slipway/shared/tool-files'
 import { BoundedBuffer } from './bounded-buffer.ts'
+import { type ActiveSandbox, sandboxCommand } from './command-sandbox.ts'
 import { killByEnvironment, killProcessGroup, killSession } from './processes.ts'
 import { PathNotAllowedError, type PathReader, resolveRealPath } from './resolve-path.ts'
 import { type ExitStatus, type StreamProcessOptions, streamProcess } from './stream-process.ts'
@@ -24,6 +25,8 @@ export interface WorkspaceOptions {
   readonly isConfined?: boolean
   /** Programs run as the server's user, also where tools have another one; default false. */
   readonly isOfServer?: boolean
+  /** What terminals may change and reach; writing by path is restricted likewise. */
+  readonly sandbox?: ActiveSandbox | undefined
 }
 
 /** A program on a terminal of its own. */
@@ -38,6 +41,13 @@ export interface ProcessOptions {
   readonly cwd?: string
   /** Besides the workspace's own variables. */
   readonly env?: Readonly<Record<string, string>>
+}
+
+export interface TerminalOptions extends ProcessOptions {
+  readonly columns: number
+  readonly rows: number
+  /** Not in the sandbox of the workspace. */
+  readonly isOutside?: boolean
 }
 
 export interface RunOptions extends ProcessOptions {
@@ -60,8 +70,8 @@ const commandEnvPrefix = 'SLIPWAY_COMMAND='
 /**
  * A directory, its files and its processes: the only place of this package that starts processes. Each
  * process leads its own process group, which is killed as a whole, and sees `env` and no other variable. Path
- * confinement holds for the agent's file tools, not for its processes: isolation needs a container or a
- * separate user. Files and processes have the rights of the tool user, where there is one.
+ * confinement holds for the agent's file tools, and for terminals where there is a sandbox. Files and processes
+ * have the rights of the tool user, where there is one, otherwise those of this process.
  */
 export class Workspace implements AsyncDisposable {
   /** Absolute, without symbolic links. */
@@ -71,6 +81,8 @@ export class Workspace implements AsyncDisposable {
   readonly #reserved: readonly string[]
   readonly #isConfined: boolean
   readonly #isOfServer: boolean
+  /** Undefined: terminals have all rights of this process. */
+  readonly sandbox: ActiveSandbox | undefined
   readonly #killHandlers = new Set<() => void | Promise<void>>()
   /** In the environment of the programs of `runStreaming`. */
   readonly #marker = randomUUID()
@@ -80,8 +92,9 @@ export class Workspace implements AsyncDisposable {
   #isClosed = false
 
   private constructor(options: Required<WorkspaceOptions>) {
-    const { directory, env, readable, reserved, isConfined, isOfServer } = options
+    const { directory, env, readable, reserved, isConfined, isOfServer, sandbox } = options
     this.#reserved = reserved
+    this.sandbox = sandbox
     this.directory = directory
     this.env = env
     this.#readablePaths = readable
@@ -90,7 +103,8 @@ export class Workspace implements AsyncDisposable {
   }
 
   static async open(options: WorkspaceOptions): Promise<Workspace> {
-    const { directory, env, readable = [], reserved = [], isConfined = true, isOfServer = false } = options
+    const { directory, env, readable = [], reserved = [] } = options
+    const { isConfined = true, isOfServer = false, sandbox } = options
     const files: PathReader = isOfServer ? systemFiles : toolFiles
     return new Workspace({
       directory: await files.realpath(directory),
@@ -99,6 +113,7 @@ export class Workspace implements AsyncDisposable {
       reserved: await Promise.all(reserved.map((path) => resolveRealPath(resolve(path), systemFiles))),
       isConfined,
       isOfServer,
+      sandbox,
     })
   }
 
@@ -116,7 +131,11 @@ export class Workspace implements AsyncDisposable {
       throw new PathNotAllowedError(
         `The path ${path} is in the data directory of the agent server, which tools must not touch.`,
       )
-    if (!this.#isConfined) return real
+    if (intent === 'write' && this.sandbox?.mode === 'read-only')
+      throw new PathNotAllowedError(
+        `${path} was not changed: the sandbox of this conversation is read-only. Ask the user, or say what you would change.`,
+      )
+    if (!this.#isConfined && !(intent === 'write' && this.sandbox !== undefined)) return real
     const roots = intent === 'read' ? [this.directory, ...this.#readablePaths] : [this.directory]
     if (roots.some((root) => isWithin(root, real))) return real
     throw new PathNotAllowedError(
@@ -243,19 +262,21 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
-   * Starts a program on a new terminal, as the leader of its session. `onData` gives Buffers typed as text.
-   * Processes of the terminal carry a marker in their environment, by which `close` finds them.
+   * Starts a program on a new terminal, as the leader of its session, in the workspace's sandbox if there is
+   * one. `onData` gives Buffers typed as text. Processes of the terminal carry a marker in their environment,
+   * by which `close` finds them.
    */
-  async openTerminal(
-    command: string,
-    args: readonly string[],
-    options: ProcessOptions & { readonly columns: number; readonly rows: number },
-  ): Promise<Terminal> {
+  async openTerminal(command: string, args: readonly string[], options: TerminalOptions): Promise<Terminal> {
     const [{ spawn: spawnPty }, libc] = await Promise.all([import('@lydell/node-pty'), loadLibc()])
+    const { sandbox } = this
+    const places = { directory: this.directory, readable: this.#readablePaths, hidden: this.#reserved }
+    const prefix =
+      sandbox === undefined || options.isOutside === true ? [] : await sandboxCommand(sandbox, places)
+    const [program = command, ...rest] = [...prefix, command, ...args]
     await waitForForkTurn()
     this.#assertOpen()
     const marker = randomUUID()
-    const pty = spawnPty(command, [...args], {
+    const pty = spawnPty(program, rest, {
       cwd: options.cwd ?? this.directory,
       env: { ...this.env, ...options.env, SLIPWAY_TERMINAL: marker },
       cols: options.columns,

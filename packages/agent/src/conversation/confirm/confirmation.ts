@@ -72,17 +72,21 @@ function riskFromAnnotations({ definition: { annotations } }: Tool): SecurityRis
 export type RuleDecisions = ReadonlyMap<string, CommandRule>
 
 /**
- * The rules that decide about pending commands. What is typed into a running program is never allowed by one.
+ * The rules that decide about pending commands. What is typed into a running program is never allowed by one,
+ * and what asks to leave the sandbox is never allowed by one either: the user decides.
  */
 export async function decideCommands(
   pending: readonly PendingAction[],
-  rules: readonly CommandRule[],
+  { rules, hasSandbox }: { readonly rules: readonly CommandRule[]; readonly hasSandbox: boolean },
 ): Promise<RuleDecisions> {
   const decisions = new Map<string, CommandRule>()
-  if (rules.length === 0) return decisions
-  for (const { id, action } of pending) {
+  for (const { id, action, asksForOutside } of pending) {
     if (action?.kind !== 'TerminalAction') continue
     const rule = await decideCommand(action.command, rules)
+    if (hasSandbox && asksForOutside && rule?.decision !== 'deny') {
+      decisions.set(id, { pattern: action.command, decision: 'ask' })
+      continue
+    }
     if (rule !== undefined && !(action.is_input && rule.decision === 'allow')) decisions.set(id, rule)
   }
   return decisions

@@ -111,7 +111,11 @@ export class AgentLoop {
     const { writer, deps } = context
     const limit = runtime.settings.agent.tool_concurrency_limit
     const scope = this.#scope(runtime)
-    const rules = await decideCommands(context.state.openActions(), runtime.commandRules)
+    const hasSandbox = runtime.workspace.sandbox !== undefined
+    const rules = await decideCommands(context.state.openActions(), {
+      rules: runtime.commandRules,
+      hasSandbox,
+    })
     const next = (now: ConversationState) => this.#nextStep(now, { runtime, rules })
     const append = (step: Step, events: readonly EventDraft[]) =>
       context.appendPatiently((now) => (next(now) === step ? events : []))
@@ -120,7 +124,8 @@ export class AgentLoop {
       ask: () => append('ask', [statusUpdate('waiting_for_confirmation')]),
       act: async () => {
         await this.#saveCheckpoint(runtime, signal)
-        await executePendingActions({ writer, runtime, rules, limit, monitor: deps.monitor }, signal)
+        const { monitor } = deps
+        await executePendingActions({ writer, runtime, rules, limit, hasSandbox, monitor }, signal)
       },
       condense: () => condenseStep(scope, signal),
       conclude: () => conclude(scope, signal),

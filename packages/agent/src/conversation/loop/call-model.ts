@@ -81,7 +81,13 @@ async function appendReply(
   const redact = (text: string) => secrets.redact(text)
   const { analyzer } = settings
   const server = runtime.serverPlace
-  const turn = await eventsFromModelTurn(reply, { tools: runtime.tools, analyzer, server, redact })
+  const turn = await eventsFromModelTurn(reply, {
+    tools: runtime.tools,
+    analyzer,
+    hasSandbox: runtime.workspace.sandbox !== undefined,
+    server,
+    redact,
+  })
   const answer = answerIssue(turn, reply, settings.current.response_schema)
   const events = answer === undefined ? turn.events : [...turn.events, ...answer.events]
   const turnEvents = await withCriticResult(events, { ...scope, reply }, signal)

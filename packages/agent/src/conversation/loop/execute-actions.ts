@@ -16,6 +16,8 @@ const graceMs = 5_000
 export interface ExecuteActionsOptions {
   readonly writer: ConversationWriter
   readonly runtime: AgentRuntime
+  /** Commands run in a sandbox, except those that ask for the outside and were confirmed. */
+  readonly hasSandbox?: boolean
   /** Denied actions are not executed. */
   readonly rules?: RuleDecisions
   /** Most actions at the same time. */
@@ -89,7 +91,7 @@ interface ActionResult {
 
 /** Executes one action and its hooks. Every failure is a result. */
 async function executeAction(
-  { runtime, rules, monitor }: ExecuteActionsOptions,
+  { runtime, rules, monitor, hasSandbox }: ExecuteActionsOptions,
   call: PendingAction,
   signal: AbortSignal,
 ): Promise<ActionResult> {
@@ -101,6 +103,7 @@ async function executeAction(
   }
   const rule = rules?.get(call.id)
   if (rule?.decision === 'deny') return { draft: agentErrorEvent(call, deniedText(rule)) }
+  const isOutside = hasSandbox === true && call.asksForOutside === true
   const hookEvents: EventDraft[] = []
   try {
     const { kind: _, ...tool_input } = action
@@ -114,7 +117,7 @@ async function executeAction(
     const observation = await instrument(
       monitor,
       { kind: 'tool', tool: tool.definition.kind },
-      () => withAbortGrace(tool.run(action, signal), signal),
+      () => withAbortGrace(tool.run(action, signal, { isOutside }), signal),
       ({ is_error: isFailure }) => ({ outcome: isFailure ? 'error' : 'ok', isFailure }),
     )
     const after = await runtime.hooks.run('post_tool_use', { ...about, tool_response: observation }, signal)

@@ -3,7 +3,7 @@ import { parseJsonObject } from '@slipway/shared/json'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
 import type { ServerPlace } from '../../shell/server-access.ts'
-import { parseToolCall } from '../../tools/calls/parse-call.ts'
+import { asksForOutside, parseToolCall } from '../../tools/calls/parse-call.ts'
 import type { Tool } from '../../tools/core/tool.ts'
 import { assess } from '../confirm/confirmation.ts'
 import { agentErrorEvent, recordEvents, userMessage } from '../events/event-drafts.ts'
@@ -23,12 +23,16 @@ const refusedReplyText =
 const cutReplyText =
   'Your answer was cut off before it said anything: reasoning and calls count too. Think less, and take a smaller step.'
 const summaryLength = 120
+/** Before the summary of such a call, for the user who confirms it. */
+const outsideText = 'OUTSIDE OF THE SANDBOX: '
 /** Total length of the commands of one answer that are analyzed; further ones are HIGH. */
 const maxAnalyzedChars = 64 * 1024
 
 export interface ModelTurnOptions {
   readonly tools: ReadonlyMap<string, Tool>
   readonly analyzer: SecurityAnalyzer | null | undefined
+  /** Commands run in a sandbox unless the user allows otherwise. */
+  readonly hasSandbox?: boolean
   /** What commands must not reach. */
   readonly server?: ServerPlace | undefined
   /** Redacts secrets in texts that are cut afterwards, where they would not be found. */
@@ -96,7 +100,7 @@ async function toolCallEvents(reply: ModelReply, options: ModelTurnOptions): Pro
       tool_call,
       llm_response_id: reply.responseId,
       security_risk,
-      summary: (isCall ? read.summary : undefined) ?? summarizeCall(tool_call, options.redact),
+      summary: `${isCall && options.hasSandbox && asksForOutside(read) ? outsideText : ''}${(isCall ? read.summary : undefined) ?? summarizeCall(tool_call, options.redact)}`,
     })
     if (!isCall)
       errors.push(agentErrorEvent({ tool_name: tool_call.name, tool_call_id: tool_call.id }, read.error))

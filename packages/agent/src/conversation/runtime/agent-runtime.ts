@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { AgentContext, CommandRule, HookConfig, Llm } from '@slipway/protocol'
+import type { AgentContext, CommandRule, CommandSandbox, HookConfig, Llm } from '@slipway/protocol'
 import { makeDirectory, realpath } from '@slipway/shared/tool-files'
 import { hasTaskTool, type TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
 import { WorkspaceCheckpoints } from '../../checkpoints/workspace-checkpoints.ts'
@@ -15,6 +15,7 @@ import { createClientTool } from '../../tools/core/client-tool.ts'
 import { structuredFinish } from '../../tools/core/structured-finish.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
 import { openTools } from '../../tools/registry.ts'
+import type { ActiveSandbox } from '../../workspace/command-sandbox.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { readsModelRisk } from '../confirm/confirmation.ts'
 import { textMessage } from '../events/event-drafts.ts'
@@ -128,6 +129,7 @@ export class AgentRuntime {
       readable: [directory, ...skills.readablePaths, ...pluginDirectories()],
       isConfined: deps.isConfined,
       reserved: deps.server?.directories ?? [],
+      sandbox: activeSandbox(settings.command_sandbox ?? deps.commandSandbox),
     })
     const repository = await RepositoryAccess.open({
       directory: workspace.directory,
@@ -172,7 +174,10 @@ export class AgentRuntime {
       description: tool.definition.description ?? '',
       parameters: messageTools.has(tool.definition.kind)
         ? tool.parameters
-        : addCommonParameters(tool.parameters, { hasRisk: hasRisk && !isReadOnly(tool) }),
+        : addCommonParameters(tool.parameters, {
+            hasRisk: hasRisk && !isReadOnly(tool),
+            canAskOutside: this.workspace.sandbox !== undefined && tool.definition.kind === 'TerminalTool',
+          }),
     }))
     this.#modelTools = { hasRisk, tools }
     return tools
@@ -293,4 +298,8 @@ async function openAgentTools(settings: ResolvedSettings, context: ToolContext) 
   return new Map(
     [...tools].map(([name, tool]) => [name, name === 'finish' ? structuredFinish(tool, schema) : tool]),
   )
+}
+
+function activeSandbox(sandbox: CommandSandbox | undefined): ActiveSandbox | undefined {
+  return sandbox === undefined || sandbox.mode === 'off' ? undefined : { ...sandbox, mode: sandbox.mode }
 }

@@ -1,4 +1,4 @@
-import { type CommandRule, type Llm, Problem } from '@slipway/protocol'
+import { type CommandRule, type CommandSandbox, type Llm, Problem } from '@slipway/protocol'
 import type { AppendOptions, Snapshot } from '@slipway/storage'
 import type { TaskDeps } from '../../agents/tasks/task-runner.ts'
 import type { OpenModel } from '../../llm/model.ts'
@@ -42,6 +42,8 @@ export interface ConversationDeps extends TaskDeps {
   readonly server?: { readonly directories: readonly string[]; port(): number | undefined }
   /** Rules for commands in all conversations. */
   readonly commandRules?: readonly CommandRule[]
+  /** Of conversations that name none; default: off. */
+  readonly commandSandbox?: CommandSandbox
   /** Limit the tools' file access to the workspace. */
   readonly isConfined: boolean
   /** The value of a secret of the server itself, by its address without a host. */

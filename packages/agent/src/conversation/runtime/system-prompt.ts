@@ -5,6 +5,7 @@ import type { EventDraft } from '@slipway/storage'
 import { ellipsize, toSingleLine } from '../../skills/skill.ts'
 import type { SkillSection, SkillSet, SkillSummary } from '../../skills/skill-set.ts'
 import { type Tool, textBlock } from '../../tools/core/tool.ts'
+import { type ActiveSandbox, describeSandbox } from '../../workspace/command-sandbox.ts'
 import { readsModelRisk } from '../confirm/confirmation.ts'
 import type { AgentRuntime } from './agent-runtime.ts'
 
@@ -26,6 +27,8 @@ export interface SystemPromptOptions {
   /** The suffix that the request adds to the agent's own. */
   readonly launchSuffix?: string | undefined
   readonly analyzer: SecurityAnalyzer | null
+  /** What commands are restricted to. */
+  readonly sandbox?: ActiveSandbox | undefined
 }
 
 /**
@@ -59,6 +62,7 @@ export function systemPromptEvent(
     agents: hasTaskTool ? runtime.tasks?.agents : [],
     workspaceDirectory: runtime.workspace.directory,
     launchSuffix: additions?.system_message_suffix_append,
+    sandbox: runtime.workspace.sandbox,
   })
   return {
     kind: 'SystemPromptEvent',
@@ -119,11 +123,15 @@ function dynamicContext(options: SystemPromptOptions): string {
 }
 
 function environmentSection(options: SystemPromptOptions): string {
-  const { agent, workspaceDirectory, now, analyzer } = options
+  const { agent, workspaceDirectory, now, analyzer, sandbox } = options
   const lines = [
     `- The working directory is ${toSingleLine(workspaceDirectory, 4096)}.`,
     `- The date is ${currentDate(agent.agent_context?.current_datetime, now)}.`,
   ]
+  if (sandbox !== undefined)
+    lines.push(
+      `- Commands run in a sandbox: ${describeSandbox(sandbox)}. When the task needs more, a call with \`outside_sandbox\` asks the user.`,
+    )
   if (analyzer !== null)
     lines.push(
       `- The risk of each call is judged${readsModelRisk(analyzer) ? ', also by what you give as `security_risk`' : ''}. A call may have to wait for the user, and may be refused; then find another way or ask.`,

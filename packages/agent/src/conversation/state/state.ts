@@ -13,6 +13,7 @@ import {
   type SecurityRisk,
   securityAnalyzer,
 } from '@slipway/protocol'
+import { asksForOutside } from '../../tools/calls/parse-call.ts'
 import { type LogEvent, View } from '../view/view.ts'
 import { type LeafMove, leafPosition } from './branch.ts'
 import { StuckDetector } from './stuck-detector.ts'
@@ -27,6 +28,8 @@ export interface PendingAction {
   /** Null when the call is invalid: its error follows in the same append. */
   readonly action: Action | null
   readonly security_risk: SecurityRisk
+  /** It asks to run outside of the sandbox for commands. */
+  readonly asksForOutside?: true
 }
 
 /** Members of a state that are saved as they are. */
@@ -253,6 +256,7 @@ export class ConversationState {
       // It was parsed before it was written, so members with defaults are there.
       action: (event.action ?? null) as Action | null,
       security_risk: event.security_risk ?? 'UNKNOWN',
+      ...(asksForOutside(event) ? { asksForOutside: true } : {}),
     })
   }
 

@@ -6,7 +6,7 @@ import {
   type SecurityRisk,
   securityRisk,
 } from '@slipway/protocol'
-import { isRecord } from '@slipway/shared/json'
+import { isRecord, parseJsonObject } from '@slipway/shared/json'
 import type { Tool } from '../core/tool.ts'
 import { repairArguments } from './repair-arguments.ts'
 import { addEditorCommand, repairCall } from './repair-names.ts'
@@ -95,7 +95,7 @@ function onlyObject(value: unknown): Args | undefined {
 
 /** A schema in which the common parameters have their place, so that none is taken for another. */
 function withCommonParameters(parameters: Args): Args {
-  const common = { security_risk: {}, summary: {} }
+  const common = { security_risk: {}, summary: {}, [outsideName]: {} }
   return { ...parameters, properties: { ...common, ...schemaProperties(parameters) } }
 }
 
@@ -124,11 +124,14 @@ export function extractCommonParameters(input: Args, parameters: Args = {}) {
   const riskName = Object.hasOwn(properties, 'security_risk')
     ? undefined
     : (names.find((name) => name === 'security_risk') ?? names.find(isRiskName))
+  const isCommon = (name: string) => name === outsideName && names.includes(name)
   const summaryName = names.find((name) => name === 'summary')
   const entries = Object.entries(input)
   const summary = summaryName === undefined ? undefined : input[summaryName]
   return {
-    args: Object.fromEntries(entries.filter(([name]) => name !== riskName && name !== summaryName)),
+    args: Object.fromEntries(
+      entries.filter(([name]) => name !== riskName && name !== summaryName && !isCommon(name)),
+    ),
     security_risk: riskName === undefined ? undefined : input[riskName],
     summary: typeof summary === 'string' && summary.trim() !== '' ? summary : undefined,
     normalizedArgs: Object.fromEntries(
@@ -149,9 +152,13 @@ function isRiskName(name: string): boolean {
  */
 export function addCommonParameters(
   parameters: Readonly<Record<string, unknown>>,
-  { hasRisk }: { readonly hasRisk: boolean },
+  { hasRisk, canAskOutside = false }: { readonly hasRisk: boolean; readonly canAskOutside?: boolean },
 ): Record<string, unknown> {
-  const common = hasRisk ? { security_risk, summary } : { summary }
+  const common = {
+    ...(hasRisk ? { security_risk } : {}),
+    summary,
+    ...(canAskOutside ? { [outsideName]: outside } : {}),
+  }
   const { additionalProperties, required, ...rest } = parameters
   return {
     ...rest,
@@ -166,6 +173,16 @@ const security_risk = {
   enum: ['LOW', 'MEDIUM', 'HIGH'],
   description:
     'LOW: reads, or reversible changes to files of the task. MEDIUM: installs, deletes, or reaches beyond them. HIGH: may destroy data, reveal secrets, or reach systems of others.',
+}
+
+/** The request of a call to run outside of the sandbox for commands. */
+const outsideName = 'outside_sandbox'
+const outside = { type: 'boolean', description: 'Ask the user to run this outside of the sandbox.' }
+
+/** Whether a call, as it is stored, asks to run outside of the sandbox for commands. */
+export function asksForOutside({ tool_call }: { readonly tool_call: unknown }): boolean {
+  const json = isRecord(tool_call) ? tool_call.arguments : undefined
+  return typeof json === 'string' && parseJsonObject(json)?.[outsideName] === true
 }
 
 /** What the call does, for the user. Its name says enough; a text would be repeated for each tool. */

@@ -9,7 +9,7 @@ import {
   toolDefinitions,
   toolName,
 } from '@slipway/protocol'
-import { type Tool, type ToolAction, textBlock } from './tool.ts'
+import { type Tool, type ToolAction, type ToolRunOptions, textBlock } from './tool.ts'
 import { failureText } from './tool-failure.ts'
 import { truncateMiddle } from './truncate.ts'
 
@@ -34,7 +34,7 @@ interface ToolImplementation<N extends BaseKind<ToolDefinition['kind']>> {
   readonly kind: N
   /** Default: none. */
   resources?(action: ToolAction<`${N}Action`>): readonly string[]
-  run(action: ToolAction<`${N}Action`>, signal: AbortSignal): Promise<ToolResult<N>>
+  run(action: ToolAction<`${N}Action`>, signal: AbortSignal, options?: ToolRunOptions): Promise<ToolResult<N>>
   /** Rejects an action that its schema accepts: the reason, for the model. */
   check?(action: ToolAction<`${N}Action`>): string | undefined
   /**
@@ -71,10 +71,10 @@ export function defineTool<N extends BaseKind<ToolDefinition['kind']>>(
       return issue === undefined ? parsed : { error: issue }
     },
     resources: (action) => resources?.(action) ?? [],
-    run: async (action, signal) => {
+    run: async (action, signal, options) => {
       try {
         signal.throwIfAborted()
-        return observation(await implementation.run(action, signal))
+        return observation(await implementation.run(action, signal, options))
       } catch (error) {
         const reason = signal.aborted ? undefined : failureText(error)
         if (reason === undefined) throw error

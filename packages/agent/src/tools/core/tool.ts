@@ -18,6 +18,11 @@ export interface ToolContext {
 
 export type ToolAction<K extends Action['kind']> = Extract<Action, { kind: K }>
 
+export interface ToolRunOptions {
+  /** The user has allowed that it runs outside of the sandbox for commands. */
+  readonly isOutside?: boolean
+}
+
 /**
  * A tool of one conversation. Expected failures are observations with `is_error`; a thrown error becomes an
  * AgentErrorEvent "Error executing tool '<name>': <message>".
@@ -37,7 +42,7 @@ export interface Tool<A extends Action = Action> {
    */
   resources(action: A): readonly string[]
   /** When aborted, stops at once (kills processes); its result is ignored then. */
-  run(action: A, signal: AbortSignal): Promise<Observation>
+  run(action: A, signal: AbortSignal, options?: ToolRunOptions): Promise<Observation>
   /** Releases the tool's resources. */
   close?(): Promise<void>
 }

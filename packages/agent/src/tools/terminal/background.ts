@@ -13,7 +13,7 @@ import { ToolFailure } from '../core/tool-failure.ts'
 import { checkCommand, shorten } from './check-command.ts'
 import { keystrokes } from './keys.ts'
 import { OutputLog } from './output-log.ts'
-import { plainOutputEnv, type TerminalParams } from './session.ts'
+import { plainOutputEnv, startFailure, type TerminalParams } from './session.ts'
 import { Shell } from './shell.ts'
 import { parseTerminalParams } from './terminal.ts'
 
@@ -154,7 +154,7 @@ class BackgroundTerminals {
       directory: join(directory, 'terminals', id),
       onText: (text) => log.write(text),
     }).finally(() => this.#opening--)
-    if (shell === undefined) throw new ToolFailure(`The shell ${shellPath} cannot be started.`)
+    if (shell === undefined) throw new ToolFailure(startFailure(shellPath, workspace.sandbox !== undefined))
     const terminal = { id, shell, log, command: '', exitCode: null, waitingAt: undefined, cursor: 0 }
     this.#terminals.set(id, terminal)
     if (this.#isClosed) {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { raceAbort } from '@slipway/shared/async'
+import { describeSandbox, looksRefused } from '../../workspace/command-sandbox.ts'
 import type { ToolAction, ToolContext } from '../core/tool.ts'
 import { checkCommand, shorten } from './check-command.ts'
 import { keyName, keystrokes } from './keys.ts'
@@ -55,10 +56,20 @@ export const plainOutputEnv = {
 const continueHint =
   'Send an empty command to wait on, text with is_input to answer it, or C-c with is_input to stop it.'
 
+export function startFailure(shellPath: string, isSandboxed: boolean): string {
+  const place = isSandboxed ? ' in the sandbox: is bubblewrap installed? Nothing was executed' : ''
+  return `The shell ${shellPath} cannot be started${place}.`
+}
+
+function refusedText(sandbox: string): string {
+  return `Commands run in a sandbox: ${sandbox}. If the task needs more, make the call again with outside_sandbox: the user is asked first.`
+}
+
 /** The shell of a conversation: at most one command runs in it, and each call returns its new output. */
 export class TerminalSession {
   readonly #context: ToolContext
   readonly #params: TerminalParams
+  readonly #isOutside: boolean
   #shell: Shell | undefined
   #capture: OutputCapture
   /** The running command, as received. */
@@ -67,9 +78,11 @@ export class TerminalSession {
   #reportedDirectory: string | undefined
   #isClosed = false
 
-  constructor(context: ToolContext, params: TerminalParams) {
+  /** `isOutside`: not in the sandbox of the workspace. */
+  constructor(context: ToolContext, params: TerminalParams, isOutside = false) {
     this.#context = context
     this.#params = params
+    this.#isOutside = isOutside
     this.#capture = this.#newCapture()
   }
 
@@ -157,7 +170,15 @@ export class TerminalSession {
       await this.#closeShell()
       if (this.#isClosed) return { ...captured, note: '[The terminal was closed.]', exitCode: -1 }
     }
-    return { ...captured, ...this.#pauseResult(pause, action) }
+    const result = this.#pauseResult(pause, action)
+    const { sandbox } = this.#context.workspace
+    const isRefused =
+      sandbox !== undefined && !this.#isOutside && result.exitCode !== 0 && looksRefused(captured.output)
+    return {
+      ...captured,
+      ...result,
+      ...(isRefused && { note: `${result.note}\n[${refusedText(describeSandbox(sandbox))}]` }),
+    }
   }
 
   #pauseResult(pause: WaitResult, action: Action): CommandResult {
@@ -192,12 +213,15 @@ export class TerminalSession {
       workspace,
       path: this.#params.shellPath,
       env: { ...plainOutputEnv, ...this.#params.env },
-      directory: join(directory, 'terminal'),
+      directory: join(directory, this.#isOutside ? 'terminal-outside' : 'terminal'),
+      isOutside: this.#isOutside,
       onText: (part) => this.#capture.write(part),
     })
     if (this.#isClosed) await this.#closeShell()
     if (this.#shell !== undefined) return undefined
-    return { note: `[The shell ${this.#params.shellPath} cannot be started.]`, isError: true, exitCode: null }
+    const isSandboxed = workspace.sandbox !== undefined && !this.#isOutside
+    const note = `[${startFailure(this.#params.shellPath, isSandboxed)}]`
+    return { note, isError: true, exitCode: null }
   }
 
   async #closeShell(): Promise<void> {

@@ -21,6 +21,8 @@ interface ShellOptions {
   readonly env: Readonly<Record<string, string>>
   /** For files of the shell; it is emptied first. */
   readonly directory: string
+  /** Not in the sandbox of the workspace. */
+  readonly isOutside?: boolean
   /** Called with the text of the terminal, without commands. */
   readonly onText: (text: string) => void
 }
@@ -58,6 +60,8 @@ export class Shell {
   /** The outcome of the current line. */
   #outcome: Extract<WaitResult, { kind: 'prompt' | 'ended' }> | undefined
   #exitCode: number | undefined
+  /** Its process group, which has the terminal while no command runs. */
+  #group: number
   #wake: (() => void) | undefined
   /** The last prompt. */
   prompt: ShellPrompt = { line: undefined, exitCode: -1, pid: -1, python: undefined, directory: '' }
@@ -65,6 +69,7 @@ export class Shell {
   private constructor(options: ShellOptions, terminal: Terminal, nonce: string) {
     this.#options = options
     this.#terminal = terminal
+    this.#group = terminal.pty.pid
     this.#reader = new PromptReader(nonce)
     // Opened without an encoding, the terminal emits Buffers.
     terminal.pty.onData((data) => this.#handleData(data as unknown as Buffer))
@@ -73,18 +78,23 @@ export class Shell {
 
   /** Undefined when the program does not exist or is not a bash that becomes ready in time. */
   static async start(options: ShellOptions): Promise<Shell | undefined> {
-    const { workspace, path, env, directory } = options
+    const { workspace, path, env, directory, isOutside = false } = options
     const nonce = randomBytes(16).toString('hex')
     await rm(directory, { recursive: true, force: true })
     await makeDirectory(directory, 0o700)
     const startup = join(directory, 'startup')
     await writeFile(startup, startupFile(directory, nonce), { mode: 0o600 })
     const args = ['--noprofile', '--rcfile', startup, '--noediting', '-i']
-    const terminal = await workspace.openTerminal(path, args, { env, columns: 256, rows: 64 })
+    const size = { columns: 256, rows: 64 }
+    const terminal = await workspace.openTerminal(path, args, { env, ...size, isOutside })
     const shell = new Shell(options, terminal, nonce)
     const pause = await shell.wait({ timeoutMs: startMs })
     await rm(startup, { force: true })
-    if (pause.kind === 'prompt') return shell
+    if (pause.kind === 'prompt') {
+      // In a sandbox, the process of the terminal is not the shell.
+      shell.#group = (await foregroundProcessGroup(terminal.pty.pid)) ?? terminal.pty.pid
+      return shell
+    }
     await shell.close()
     return undefined
   }
@@ -168,7 +178,7 @@ export class Shell {
     // After a kill, the shell runs the next program of a list.
     for (let round = 0; round < 5; round++) {
       const group = await foregroundProcessGroup(this.#terminal.pty.pid)
-      if (group === undefined || group === this.#terminal.pty.pid) break
+      if (group === undefined || group === this.#group) break
       killProcessGroup(group)
       this.type('\x03')
       if (await returnsWithin(200)) return

@@ -15,15 +15,19 @@ type Action = ToolAction<'TerminalAction'>
  * by name); `username` and `terminal_type` are ignored. Throws a Problem for invalid parameters.
  */
 export const openTerminal: ToolFactory = (context, params) => {
-  const session = new TerminalSession(context, parseTerminalParams(params))
+  const parsed = parseTerminalParams(params)
+  const session = new TerminalSession(context, parsed)
+  /** A shell of its own: what was allowed is one command, not what is typed into it later. */
+  const outside = new TerminalSession(context, parsed, true)
   return defineTool({
     kind: 'Terminal',
     check: actionIssue,
     resources: () => ['terminal:session'],
-    run: async (action, signal) => toolResult(context, action, await session.run(action, signal)),
+    run: async (action, signal, { isOutside = false } = {}) =>
+      toolResult(context, action, await (isOutside ? outside : session).run(action, signal)),
     failureMembers: (action, reason) =>
       toolResult(context, action, { note: reason, isError: true, exitCode: null }),
-    close: () => session.close(),
+    close: async () => void (await Promise.all([session.close(), outside.close()])),
   })
 }
 

@@ -16,6 +16,7 @@ import {
 import { agent, confirmationPolicy, hookConfig, secretSource, securityAnalyzer } from '../agents/agent.ts'
 import { agentDefinition } from '../agents/agent-definition.ts'
 import { commandRule, commandRules } from '../agents/command-rule.ts'
+import { commandSandbox, commandSandboxMode } from '../agents/command-sandbox.ts'
 import { extensionSource } from '../extensions/extension.ts'
 import { llm } from '../llm/llm.ts'
 import { repositoryDecision } from '../repositories/consent.ts'
@@ -109,6 +110,7 @@ export const startConversationRequest = z
     max_iterations: withDefault(z.int().min(1), 500).meta({ description: 'Steps of one run.' }),
     limits: nullAsUndefined(conversationLimits),
     command_rules: nullAsUndefined(commandRules),
+    command_sandbox: nullAsUndefined(commandSandbox),
     response_schema: nullAsUndefined(jsonObject).meta({
       description: 'JSON Schema of type object for the final answer, which is then its JSON text.',
     }),
@@ -198,6 +200,10 @@ export const conversationInfo = looseComponent('ConversationInfo', {
     .array(commandRule)
     .optional()
     .meta({ description: 'Only of a conversation that has some.' }),
+  command_sandbox: z
+    .object({ mode: commandSandboxMode, network: z.boolean() })
+    .optional()
+    .meta({ description: 'Only of a conversation that was created with one.' }),
   limits: z
     .object({ run: limitUsage, conversation: limitUsage })
     .optional()

@@ -1,0 +1,79 @@
+import { realpath } from 'node:fs/promises'
+import type { CommandSandbox } from '@slipway/protocol'
+import { isWithin } from '@slipway/shared/fs'
+
+export type ActiveSandbox = CommandSandbox & { readonly mode: 'workspace-write' | 'read-only' }
+
+interface SandboxPlaces {
+  /** Absolute, without symbolic links. */
+  readonly directory: string
+  /** May be read wherever they are. */
+  readonly readable: readonly string[]
+  /** Shown empty. */
+  readonly hidden: readonly string[]
+}
+
+const kernelSettings = ['sys', 'sysrq-trigger', 'irq', 'bus', 'fs', 'mtrr', 'acpi', 'scsi']
+
+type Mount = readonly [path: string, ...args: string[]]
+
+/**
+ * The beginning of a command line (bubblewrap) under which programs see the file system read-only, the
+ * workspace as the mode says, an empty /tmp, /run and `hidden`, no other processes, and the network only
+ * when it is allowed. They have no capabilities and gain none.
+ */
+export async function sandboxCommand(sandbox: ActiveSandbox, places: SandboxPlaces): Promise<string[]> {
+  const { directory } = places
+  const bind = sandbox.mode === 'workspace-write' ? '--bind' : '--ro-bind'
+  const [hidden, readable, resolver] = await Promise.all([
+    existing(places.hidden),
+    existing(places.readable),
+    existing(['/etc/resolv.conf']),
+  ])
+  // Sockets in /tmp and /run would lead to programs outside, such as a container engine.
+  const empty = ['/tmp', '/run', ...hidden].map((path): Mount => [path, '--tmpfs', path])
+  // Its name server list is often a link into /run.
+  const shown = [...readable, ...(sandbox.network ? resolver : [])].filter((path) =>
+    empty.some(([root]) => isWithin(root, path)),
+  )
+  const mounts: Mount[] = [
+    ...empty,
+    ...shown.map((path): Mount => [path, '--ro-bind', path, path]),
+    [directory, bind, directory, directory],
+  ]
+  // What is deeper is mounted later; of the same path the last of the list counts.
+  const depth = ([path]: Mount) => (path === '/' ? 0 : path.split('/').length)
+  const ordered = mounts.map((mount, at) => ({ mount, at }))
+  ordered.sort((a, b) => depth(a.mount) - depth(b.mount) || a.at - b.at)
+  const root = directory === '/' ? [bind, '/', '/'] : ['--ro-bind', '/', '/']
+  return [
+    ...['bwrap', '--die-with-parent', '--unshare-pid', '--unshare-ipc', '--cap-drop', 'ALL'],
+    ...(sandbox.network ? [] : ['--unshare-net']),
+    ...root,
+    ...['--dev', '/dev', '--proc', '/proc'],
+    // Root may write there without any capability.
+    ...kernelSettings.flatMap((name) => ['--ro-bind-try', `/proc/${name}`, `/proc/${name}`]),
+    ...ordered.flatMap(({ mount: [path, ...args] }) => (path === '/' ? [] : args)),
+    ...['--setenv', 'TMPDIR', '/tmp', '--chdir', directory, '--'],
+  ]
+}
+
+/** The real paths of those that exist. */
+async function existing(paths: readonly string[]): Promise<string[]> {
+  const found = await Promise.all(paths.map((path) => realpath(path).catch(() => undefined)))
+  return found.filter((path) => path !== undefined)
+}
+
+/** What the model may do, in a sentence. */
+export function describeSandbox({ mode, network }: ActiveSandbox): string {
+  const files = mode === 'read-only' ? 'change no files' : 'change files only below the working directory'
+  return `they can ${files} (and in /tmp, which is their own), and ${network ? 'have' : 'have no'} network`
+}
+
+const refusalPattern =
+  /Read-only file system|EROFS|Network is unreachable|ENETUNREACH|EAI_AGAIN|Temporary failure in name resolution|Could not resolve host/i
+
+/** Whether the output of a failed command looks as if the sandbox had stopped it. */
+export function looksRefused(output: string): boolean {
+  return refusalPattern.test(output.slice(-20_000))
+}
