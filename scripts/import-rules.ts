@@ -72,6 +72,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   '@ai-sdk/': ['agent/src/llm/'],
   '@pydantic/genai-prices': ['agent/src/llm/'],
   '@modelcontextprotocol/sdk': ['agent/src/tools/mcp/'],
+  'vscode-jsonrpc': ['agent/src/tools/lsp/'],
   'playwright-core': ['agent/src/tools/browser/'],
   unbash: ['agent/src/shell/'],
   yaml: ['agent/src/skills/', 'agent/src/tools/files/syntax-check.ts'],

@@ -178,6 +178,7 @@ export async function openServices(options: ServicesOptions) {
       commandRules: config.commandRules,
       commandSandbox: config.commandSandbox,
       hasCheckpoints: config.hasCheckpoints,
+      hasLanguageServers: config.hasLanguageServers,
       maxConcurrentRuns: config.maxConcurrentRuns,
       queuesRuns: config.queuesRuns,
       idleMs: config.conversationIdleMs,

@@ -127,6 +127,11 @@ test('rules for commands are a JSON array, and a mistake is named', () => {
     expect(() => read(text)).toThrow('SLIPWAY_COMMAND_RULES')
 })
 
+test('language servers are off unless they are wanted', () => {
+  expect(readConfig({}).hasLanguageServers).toBe(false)
+  expect(readConfig({ SLIPWAY_LANGUAGE_SERVERS: 'true' }).hasLanguageServers).toBe(true)
+})
+
 test('the sandbox of commands is off unless a mode is named', () => {
   expect(readConfig({}).commandSandbox).toEqual({ mode: 'off', network: false })
   const env = { SLIPWAY_COMMAND_SANDBOX: 'read-only', SLIPWAY_COMMAND_NETWORK: 'true' }

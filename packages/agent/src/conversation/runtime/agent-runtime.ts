@@ -14,6 +14,7 @@ import { addCommonParameters, isReadOnly } from '../../tools/calls/parse-call.ts
 import { createClientTool } from '../../tools/core/client-tool.ts'
 import { structuredFinish } from '../../tools/core/structured-finish.ts'
 import type { Tool, ToolContext } from '../../tools/core/tool.ts'
+import { LanguageServers } from '../../tools/lsp/language-servers.ts'
 import { openTools } from '../../tools/registry.ts'
 import type { ActiveSandbox } from '../../workspace/command-sandbox.ts'
 import { Workspace } from '../../workspace/workspace.ts'
@@ -150,7 +151,11 @@ export class AgentRuntime {
       projectAgents: () => repository.agents(),
       skills: async (taskContext) => (await findSkills(taskContext)).skills,
     })
-    const toolContext = { workspace, secrets, directory, ...(tasks === undefined ? {} : { tasks }) }
+    const toolContext = {
+      ...{ workspace, secrets, directory },
+      ...(deps.hasLanguageServers ? { languageServers: new LanguageServers(workspace) } : {}),
+      ...(tasks === undefined ? {} : { tasks }),
+    }
     const tools = await openAgentTools(settings, toolContext)
     for (const issue of [...loaded.issues, ...repository.issues, ...extensions.issues])
       deps.logLine('warn', 'a file of the project was skipped', { conversation: id, issue })

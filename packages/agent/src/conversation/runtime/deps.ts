@@ -48,6 +48,8 @@ export interface ConversationDeps extends TaskDeps {
   readonly isConfined: boolean
   /** The value of a secret of the server itself, by its address without a host. */
   readonly resolveServerSecret?: (url: string) => Promise<string | undefined>
+  /** Ask installed language servers for the errors that an edit has brought. */
+  readonly hasLanguageServers?: boolean
   /** Store the files of the workspace before each step; needs git. */
   readonly hasCheckpoints?: boolean
   /** Default deadline for a confirmation, in milliseconds; undefined: none. A policy may set its own. */

@@ -1,6 +1,7 @@
 import type { Action, Observation, ToolDefinition } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
+import type { LanguageServers } from '../lsp/language-servers.ts'
 import type { TaskExecutor } from './task-executor.ts'
 
 /** Dependencies of a tool; one for each open conversation. */
@@ -12,6 +13,8 @@ export interface ToolContext {
    * read it.
    */
   readonly directory: string
+  /** Find errors after edits, where they are installed and wanted. */
+  readonly languageServers?: LanguageServers | undefined
   /** Runs tasks of other agents, if any exist. */
   readonly tasks?: TaskExecutor
 }

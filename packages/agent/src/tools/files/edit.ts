@@ -1,6 +1,5 @@
 import { dirname, resolve } from 'node:path'
 import { makeDirectory } from '@slipway/shared/tool-files'
-import type { Workspace } from '../../workspace/workspace.ts'
 import { defineTool } from '../core/define-tool.ts'
 import {
   checkFileSize,
@@ -12,7 +11,7 @@ import {
   readFileIfExists,
   replaceFile,
 } from '../core/file-access.ts'
-import type { ToolAction, ToolFactory } from '../core/tool.ts'
+import type { ToolAction, ToolContext, ToolFactory } from '../core/tool.ts'
 import { ToolFailure } from '../core/tool-failure.ts'
 import { countOccurrences } from '../core/truncate.ts'
 import {
@@ -26,20 +25,20 @@ import {
 } from './encoding.ts'
 import { countLines, pluralize, textForEvent } from './lines.ts'
 import { findSimilarLines } from './match-lines.ts'
-import { brokenSyntax } from './syntax-check.ts'
+import { brokenByChange } from './syntax-check.ts'
 import { describeLines, findOffsets, replacePlaces, toleranceNote } from './text-changes.ts'
 
 /** Replaces a text that occurs as often as expected; an empty old text creates the file. */
-export const openEdit: ToolFactory = ({ workspace }) =>
+export const openEdit: ToolFactory = (context) =>
   defineTool({
     kind: 'Edit',
-    resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
+    resources: ({ file_path }) => [`file:${resolve(context.workspace.directory, file_path)}`],
     run: async (action) => {
-      const real = await workspace.resolve(action.file_path, 'write')
+      const real = await context.workspace.resolve(action.file_path, 'write')
       return await fileMutex.runExclusive(real, () =>
         action.old_string === ''
-          ? createNewFile(action, real, workspace)
-          : replaceInFile(action, real, workspace),
+          ? createNewFile(action, real, context)
+          : replaceInFile(action, real, context),
       )
     },
     failureMembers: () => ({ file_path: null, is_new_file: false, replacements_made: 0 }),
@@ -48,7 +47,7 @@ export const openEdit: ToolFactory = ({ workspace }) =>
 async function createNewFile(
   { file_path, new_string }: ToolAction<'EditAction'>,
   real: string,
-  workspace: Workspace,
+  context: ToolContext,
 ) {
   const bytes = checkFileSize(file_path, encodeText({ ...utf8Format, text: new_string }))
   if ((await lstatIfExists(real)) !== undefined)
@@ -57,7 +56,7 @@ async function createNewFile(
     )
   await makeDirectory(dirname(real))
   await createFile(real, bytes)
-  const issue = await brokenSyntax(file_path, { before: undefined, after: new_string }, workspace)
+  const issue = await brokenByChange(file_path, { before: undefined, after: new_string }, context)
   return {
     content: `Created ${file_path}.${issue}`,
     file_path: real,
@@ -68,7 +67,7 @@ async function createNewFile(
   }
 }
 
-async function replaceInFile(action: ToolAction<'EditAction'>, real: string, workspace: Workspace) {
+async function replaceInFile(action: ToolAction<'EditAction'>, real: string, context: ToolContext) {
   const { file_path, old_string, new_string, expected_replacements: expectedCount } = action
   if (old_string === new_string)
     throw new ToolFailure('The old and the new text are the same, so nothing would change.')
@@ -99,7 +98,7 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, wor
     )
   const changed = encodeChange(oldFile, text)
   await replaceFile(real, checkFileSize(file_path, changed.bytes))
-  const issue = await brokenSyntax(file_path, { before: oldFile.text, after: text }, workspace)
+  const issue = await brokenByChange(file_path, { before: oldFile.text, after: text }, context)
   return {
     content: `Changed ${file_path} in ${pluralize(count, 'place')}.${toleranceNote(similar.tolerated)}${changed.note}${issue}`,
     file_path: real,
@@ -111,13 +110,13 @@ async function replaceInFile(action: ToolAction<'EditAction'>, real: string, wor
 }
 
 /** Writes a whole file and creates missing directories. */
-export const openWriteFile: ToolFactory = ({ workspace }) =>
+export const openWriteFile: ToolFactory = (context) =>
   defineTool({
     kind: 'WriteFile',
-    resources: ({ file_path }) => [`file:${resolve(workspace.directory, file_path)}`],
+    resources: ({ file_path }) => [`file:${resolve(context.workspace.directory, file_path)}`],
     run: async (action) => {
-      const real = await workspace.resolve(action.file_path, 'write')
-      return await fileMutex.runExclusive(real, () => writeContent(action, real, workspace))
+      const real = await context.workspace.resolve(action.file_path, 'write')
+      return await fileMutex.runExclusive(real, () => writeContent(action, real, context))
     },
     failureMembers: () => ({ file_path: null, is_new_file: false }),
   })
@@ -125,7 +124,7 @@ export const openWriteFile: ToolFactory = ({ workspace }) =>
 async function writeContent(
   { file_path, content }: ToolAction<'WriteFileAction'>,
   real: string,
-  workspace: Workspace,
+  context: ToolContext,
 ) {
   const stats = await lstatIfExists(real)
   // A file that is too large to read may still be replaced.
@@ -137,7 +136,7 @@ async function writeContent(
   const encoded = checkFileSize(file_path, bytes)
   await makeDirectory(dirname(real))
   await replaceFile(real, encoded)
-  const issue = await brokenSyntax(file_path, { before: oldFile?.text, after: content }, workspace)
+  const issue = await brokenByChange(file_path, { before: oldFile?.text, after: content }, context)
   return {
     content: `${stats === undefined ? 'Created' : 'Replaced'} ${file_path}: ${countLines(content)} lines.${note}${issue}`,
     file_path: real,

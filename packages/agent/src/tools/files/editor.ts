@@ -17,7 +17,7 @@ import { decodeText, encodeChange, encodeText, requireText, restoreLineEnds, utf
 import { countLines, numberLines, pluralize, snippetAround, textForEvent } from './lines.ts'
 import { entryLabel, listDirectory } from './listing.ts'
 import { readImage } from './read-image.ts'
-import { brokenSyntax } from './syntax-check.ts'
+import { brokenByChange } from './syntax-check.ts'
 import { changedRange, insertAfterLine, replaceUnique } from './text-changes.ts'
 
 /** Characters of an answer. */
@@ -109,7 +109,7 @@ export class FileEditor {
       throw new ToolFailure(`The directory ${parent} is not there. Create it first, then the file.`)
     await createFile(real, checkFileSize(path, encodeText({ ...utf8Format, text: newText })))
     await this.#history.clear(real)
-    const issue = await brokenSyntax(path, { before: undefined, after: newText }, this.#context.workspace)
+    const issue = await brokenByChange(path, { before: undefined, after: newText }, this.#context)
     const created = `Created ${path} with ${pluralize(countLines(newText), 'line')}.${issue}`
     const content = [textBlock(created)]
     return editorResult(command, { content, prev_exist: false, new_content: textForEvent(newText) })
@@ -129,7 +129,7 @@ export class FileEditor {
       throw error
     }
     const change = { before: oldFile.text, after: text }
-    const issue = await brokenSyntax(command.path, change, this.#context.workspace)
+    const issue = await brokenByChange(command.path, change, this.#context)
     const message = `${command.path} is changed.${note}${changed.note}${issue}${surroundings(text, { from, to })}`
     return editorResult(command, {
       content: [textBlock(message)],

@@ -1,5 +1,6 @@
 import { extname } from 'node:path'
 import type { Workspace } from '../../workspace/workspace.ts'
+import type { ToolContext } from '../core/tool.ts'
 
 /** Longer texts are not parsed. */
 const maxChars = 500_000
@@ -27,14 +28,33 @@ const checks: Readonly<Record<string, Check>> = {
   '.bash': shellIssue,
 }
 
+interface Change {
+  /** Undefined for a new file. */
+  readonly before: string | undefined
+  readonly after: string
+}
+
+/**
+ * What a change broke in a file, as a line for the model: its syntax, else what a language server reports
+ * where there is one.
+ */
+export async function brokenByChange(
+  path: string,
+  change: Change,
+  { workspace, languageServers }: Pick<ToolContext, 'workspace' | 'languageServers'>,
+): Promise<string> {
+  const issue = await brokenSyntax(path, change, workspace)
+  return issue === '' ? ((await languageServers?.newErrors(path, change)) ?? '') : issue
+}
+
 /**
  * What a change broke in the syntax of a JSON, YAML, TypeScript, JavaScript, Python, Go, Rust or shell file,
  * as a line for the model; empty when nothing did, when the text was broken before, and without a parser that
- * answers within a second. `before`: undefined for a new file.
+ * answers within a second.
  */
 export async function brokenSyntax(
   path: string,
-  { before, after }: { readonly before: string | undefined; readonly after: string },
+  { before, after }: Change,
   workspace: Workspace,
 ): Promise<string> {
   const check = Object.entries(checks).find(([extension]) => extension === extname(path))?.[1]

@@ -11,7 +11,6 @@ import {
   type ToolDefinition,
 } from '@slipway/protocol'
 import { makeDirectory, rename, rm } from '@slipway/shared/tool-files'
-import type { Workspace } from '../../workspace/workspace.ts'
 import { toolDescription } from '../core/define-tool.ts'
 import {
   checkFileSize,
@@ -21,11 +20,11 @@ import {
   readExistingFile,
   replaceFile,
 } from '../core/file-access.ts'
-import { type ToolFactory, textBlock } from '../core/tool.ts'
+import { type ToolContext, type ToolFactory, textBlock } from '../core/tool.ts'
 import { failureText, ToolFailure } from '../core/tool-failure.ts'
 import { truncateMiddle } from '../core/truncate.ts'
 import { encodeChange, encodeText, requireText, utf8Format } from '../files/encoding.ts'
-import { brokenSyntax } from '../files/syntax-check.ts'
+import { brokenByChange } from '../files/syntax-check.ts'
 import { toleranceNote } from '../files/text-changes.ts'
 import { type FilePatch, parsePatch } from './parse-patch.ts'
 import { patchText } from './patch-text.ts'
@@ -36,7 +35,7 @@ const maxChars = 16_000
  * Applies a patch to several files, or to none. For models that were trained on this format; its kinds are
  * not in the specification's closed lists, so it is opened only by name.
  */
-export const openApplyPatch: ToolFactory = ({ workspace }) => ({
+export const openApplyPatch: ToolFactory = (context) => ({
   name: 'apply_patch',
   // The kinds of this tool are open by design; the unions list the closed ones.
   definition: { ...applyPatchTool, description: toolDescription('apply_patch') } as unknown as ToolDefinition,
@@ -45,18 +44,18 @@ export const openApplyPatch: ToolFactory = ({ workspace }) => ({
     const parsed = parseArguments(applyPatchAction, 'ApplyPatchAction', args)
     return 'error' in parsed ? parsed : { action: parsed.action as unknown as Action }
   },
-  resources: (action) => patchedPaths(action as unknown as ApplyPatchAction, workspace),
+  resources: (action) => patchedPaths(action as unknown as ApplyPatchAction, context),
   run: async (action, signal) => {
     const { patch } = action as unknown as ApplyPatchAction // parsed by `parse`
     signal.throwIfAborted()
-    return (await observe(patch, workspace)) as unknown as Observation
+    return (await observe(patch, context)) as unknown as Observation
   },
 })
 
-async function observe(patch: string, workspace: Workspace): Promise<ApplyPatchObservation> {
+async function observe(patch: string, context: ToolContext): Promise<ApplyPatchObservation> {
   const kind = 'ApplyPatchObservation' as const
   try {
-    const message = truncateMiddle(await applyPatch(patch, workspace), maxChars, cutNote)
+    const message = truncateMiddle(await applyPatch(patch, context), maxChars, cutNote)
     return { content: [textBlock(message)], is_error: false, message, kind }
   } catch (error) {
     const reason = failureText(error)
@@ -70,7 +69,7 @@ function cutNote({ chars }: { readonly chars: number }): string {
   return `[${chars} characters left out.]`
 }
 
-function patchedPaths({ patch }: ApplyPatchAction, workspace: Workspace): string[] {
+function patchedPaths({ patch }: ApplyPatchAction, { workspace }: ToolContext): string[] {
   try {
     const paths = parsePatch(patch).flatMap((one) => [
       one.path,
@@ -92,19 +91,21 @@ interface Change {
 }
 
 /** Applies all changes of a patch or none; returns what was done. Rejects with ToolFailure and the like. */
-async function applyPatch(patch: string, workspace: Workspace): Promise<string> {
+async function applyPatch(patch: string, context: ToolContext): Promise<string> {
   const patches = parsePatch(patch)
   const targets = await Promise.all(
     patches.flatMap((one) => [
-      workspace.resolve(one.path, 'write'),
-      ...(one.kind === 'update' && one.moveTo !== undefined ? [workspace.resolve(one.moveTo, 'write')] : []),
+      context.workspace.resolve(one.path, 'write'),
+      ...(one.kind === 'update' && one.moveTo !== undefined
+        ? [context.workspace.resolve(one.moveTo, 'write')]
+        : []),
     ]),
   )
   if (new Set(targets).size < targets.length)
     throw new ToolFailure('The patch has two parts for the same file.')
   return await withLocks([...targets].sort(), async () => {
     const changes: Change[] = []
-    for (const one of patches) changes.push(await prepare(one, workspace))
+    for (const one of patches) changes.push(await prepare(one, context))
     const done: Change[] = []
     try {
       for (const change of changes) {
@@ -128,9 +129,9 @@ async function withLocks<T>([path, ...others]: readonly string[], work: () => Pr
 }
 
 /** Reads and computes everything that may fail before the first file is written. */
-async function prepare(patch: FilePatch, workspace: Workspace): Promise<Change> {
-  const real = await workspace.resolve(patch.path, 'write')
-  if (patch.kind === 'add') return await prepareAdd(patch, real, workspace)
+async function prepare(patch: FilePatch, context: ToolContext): Promise<Change> {
+  const real = await context.workspace.resolve(patch.path, 'write')
+  if (patch.kind === 'add') return await prepareAdd(patch, real, context)
   const { bytes, stats } = await readExistingFile(real)
   if (patch.kind === 'delete')
     return {
@@ -141,13 +142,13 @@ async function prepare(patch: FilePatch, workspace: Workspace): Promise<Change> 
       },
       check: async () => '',
     }
-  return await prepareUpdate(patch, real, bytes, workspace)
+  return await prepareUpdate(patch, real, bytes, context)
 }
 
 async function prepareAdd(
   { path, text }: Extract<FilePatch, { kind: 'add' }>,
   real: string,
-  workspace: Workspace,
+  context: ToolContext,
 ): Promise<Change> {
   const bytes = checkFileSize(path, encodeText({ ...utf8Format, text }))
   await assertAbsent(path, real)
@@ -162,7 +163,7 @@ async function prepareAdd(
     revert: async () => {
       if (isCreated) await rm(real, { force: true })
     },
-    check: () => brokenSyntax(path, { before: undefined, after: text }, workspace),
+    check: () => brokenByChange(path, { before: undefined, after: text }, context),
   }
 }
 
@@ -170,13 +171,13 @@ async function prepareUpdate(
   { path, moveTo, hunks }: Extract<FilePatch, { kind: 'update' }>,
   real: string,
   bytes: Buffer,
-  workspace: Workspace,
+  context: ToolContext,
 ): Promise<Change> {
   const oldFile = requireText(path, bytes)
   const { text, tolerated } = patchText(path, oldFile.text, hunks)
   const changed = encodeChange(oldFile, text)
   checkFileSize(path, changed.bytes)
-  const target = moveTo === undefined ? real : await workspace.resolve(moveTo, 'write')
+  const target = moveTo === undefined ? real : await context.workspace.resolve(moveTo, 'write')
   if (moveTo !== undefined) await assertAbsent(moveTo, target)
   let isWritten = false
   let isMoved = false
@@ -194,7 +195,7 @@ async function prepareUpdate(
       if (isMoved) await rename(target, real)
       if (isWritten) await replaceFile(real, bytes)
     },
-    check: () => brokenSyntax(moveTo ?? path, { before: oldFile.text, after: text }, workspace),
+    check: () => brokenByChange(moveTo ?? path, { before: oldFile.text, after: text }, context),
   }
 }
 

@@ -1,0 +1,87 @@
+import { constants } from 'node:fs'
+import { access } from 'node:fs/promises'
+import { extname, isAbsolute, join } from 'node:path'
+import { isWithin } from '@slipway/shared/fs'
+
+export interface ServerCommand {
+  readonly program: string
+  readonly args: readonly string[]
+}
+
+interface Language {
+  /** Language ids of the protocol, by extension. */
+  readonly ids: Readonly<Record<string, string>>
+  /** The first that is installed is used. */
+  readonly commands: readonly (readonly [program: string, ...args: string[]])[]
+  readonly options?: object
+}
+
+const script = ['.js', '.mjs', '.cjs'].map((extension) => [extension, 'javascript'])
+const typed = ['.ts', '.mts', '.cts'].map((extension) => [extension, 'typescript'])
+
+const languages: readonly Language[] = [
+  {
+    ids: {
+      ...Object.fromEntries([...script, ...typed]),
+      ...{ '.tsx': 'typescriptreact', '.jsx': 'javascriptreact' },
+    },
+    commands: [
+      ['typescript-language-server', '--stdio'],
+      ['tsgo', '--lsp', '--stdio'],
+    ],
+  },
+  {
+    ids: { '.py': 'python', '.pyi': 'python' },
+    commands: [['pyright-langserver', '--stdio'], ['basedpyright-langserver', '--stdio'], ['pylsp']],
+  },
+  { ids: { '.go': 'go' }, commands: [['gopls']] },
+  {
+    ids: { '.rs': 'rust' },
+    commands: [['rust-analyzer']],
+    // Build scripts and macros are code of the repository.
+    options: {
+      cargo: { buildScripts: { enable: false } },
+      procMacro: { enable: false },
+      checkOnSave: false,
+    },
+  },
+  {
+    ids: { '.c': 'c', '.h': 'c', '.cc': 'cpp', '.cpp': 'cpp', '.hpp': 'cpp' },
+    commands: [['clangd']],
+  },
+]
+
+/** The language of a file, with its id in the protocol; undefined when there is no server for it. */
+export function languageOf(path: string): { readonly language: Language; readonly id: string } | undefined {
+  const extension = extname(path)
+  for (const language of languages) {
+    const id = Object.hasOwn(language.ids, extension) ? language.ids[extension] : undefined
+    if (id !== undefined) return { language, id }
+  }
+  return undefined
+}
+
+/** The first installed server. A program of the workspace is none: the repository would decide what runs. */
+export async function findServer(
+  { commands }: Language,
+  { path, workspace }: { readonly path: string; readonly workspace: string },
+): Promise<ServerCommand | undefined> {
+  const directories = path
+    .split(':')
+    .filter((directory) => isAbsolute(directory) && !isWithin(workspace, directory))
+  for (const [program, ...args] of commands)
+    for (const directory of directories) {
+      const file = join(directory, program)
+      if (await canExecute(file)) return { program: file, args }
+    }
+  return undefined
+}
+
+async function canExecute(file: string): Promise<boolean> {
+  return await access(file, constants.X_OK).then(
+    () => true,
+    () => false,
+  )
+}
+
+export type { Language }

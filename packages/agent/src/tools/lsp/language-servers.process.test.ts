@@ -1,0 +1,104 @@
+import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { Workspace } from '../../workspace/workspace.ts'
+import { openEdit } from '../files/edit.ts'
+import { ToolFixtures } from '../testing/fixtures.ts'
+import { LanguageServers } from './language-servers.ts'
+
+vi.setConfig({ testTimeout: 180_000 })
+
+let fixtures: ToolFixtures
+beforeEach(async () => {
+  fixtures = await ToolFixtures.open()
+})
+afterEach(() => fixtures[Symbol.asyncDispose]())
+
+const scripted = join(import.meta.dirname, 'testing/scripted-server.mjs')
+
+/** A workspace whose PATH has a program of this name, which runs a command line. */
+async function install(name: string, line: string, env: Record<string, string> = {}, folder = 'bin') {
+  const directory = join(fixtures.outside, folder)
+  await mkdir(directory, { recursive: true })
+  await writeFile(join(directory, name), `#!/bin/sh\nexec ${line}\n`)
+  await chmod(join(directory, name), 0o755)
+  return await Workspace.open({
+    directory: fixtures.directory,
+    env: { PATH: `${directory}:${dirname(process.execPath)}:/usr/bin:/bin`, ...env },
+  })
+}
+
+const waitMs = 60_000
+const node = `${process.execPath} ${scripted}`
+
+test.each(['publish', 'pull'])(
+  '%s: errors that an edit brings are told, older ones and warnings are not',
+  async (mode) => {
+    await using workspace = await install('pylsp', node, { LSP_MODE: mode })
+    const servers = new LanguageServers(workspace, { waitMs })
+    const before = 'a\nwrong one\n'
+    const first = { before, after: `top\n${before}wrong two\ndoubtful\n` }
+    expect(await servers.newErrors('a.py', first)).toBe(
+      '\n[New errors in a.py, found by pylsp:\n- line 4: Not so: wrong two]',
+    )
+    expect(await servers.newErrors('a.py', { before: first.after, after: 'wrong one\n' })).toBe('')
+    expect(await servers.newErrors('b.py', { before: undefined, after: 'wrong\n'.repeat(12) })).toMatch(
+      /(\n- line \d+: Not so: wrong){8}\n- and 4 more\]$/,
+    )
+    expect(await servers.newErrors('a.txt', { before: undefined, after: 'wrong' })).toBe('')
+  },
+)
+
+test.each(['silent', 'exit', 'garbage'])(
+  'a server that is %s holds up no edit and ends none',
+  async (mode) => {
+    await using workspace = await install('pylsp', node, { LSP_MODE: mode })
+    const servers = new LanguageServers(workspace, { waitMs: mode === 'silent' ? 300 : waitMs })
+    for (let round = 0; round < 2; round++)
+      expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toBe('')
+  },
+)
+
+test('a program of the workspace is no language server, and without one nothing is said', async () => {
+  const bin = fixtures.path('node_modules/.bin')
+  await mkdir(bin, { recursive: true })
+  await writeFile(join(bin, 'pylsp'), `#!/bin/sh\ntouch ${fixtures.path('ran')}\n`, { mode: 0o755 })
+  for (const path of [bin, 'node_modules/.bin', '']) {
+    const env = { PATH: `${path}:${fixtures.outside}` }
+    await using workspace = await Workspace.open({ directory: fixtures.directory, env })
+    const servers = new LanguageServers(workspace, { waitMs })
+    expect(await servers.newErrors('a.py', { before: undefined, after: 'wrong' })).toBe('')
+  }
+  expect(await readdir(fixtures.directory)).not.toContain('ran')
+})
+
+test('one server serves all edits of a language, and ends with the workspace', async () => {
+  const pids = join(fixtures.outside, 'pids')
+  const workspace = await install('pylsp', `sh -c 'echo $$ >> ${pids}; exec ${node}'`)
+  const servers = new LanguageServers(workspace, { waitMs })
+  const change = { before: undefined, after: 'wrong' }
+  await Promise.all(['a.py', 'b.py', 'c.pyi'].map((path) => servers.newErrors(path, change)))
+  const [pid, ...others] = (await readFile(pids, 'utf8')).trim().split('\n')
+  expect(others).toEqual([])
+  await workspace[Symbol.asyncDispose]()
+  await expect
+    .poll(async () => await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => 'gone'), { timeout: 60_000 })
+    .toMatch(/^gone$|\) [ZX] /)
+})
+
+test('TypeScript itself finds the errors of an edit, also those in types of other files', async () => {
+  const tsc = join(import.meta.dirname, '../../../../../node_modules/typescript/bin/tsc')
+  await using workspace = await install('tsgo', `${process.execPath} ${tsc} --lsp --stdio`)
+  await writeFile(fixtures.path('tsconfig.json'), '{"compilerOptions": {"strict": true}}')
+  await writeFile(fixtures.path('sum.ts'), 'export const sum = (a: number, b: number) => a + b\n')
+  const text = "import { sum } from './sum.ts'\nexport const three = sum(1, 2)\n"
+  await writeFile(fixtures.path('use.ts'), text)
+  const languageServers = new LanguageServers(workspace, { waitMs })
+  const tool = await Promise.resolve(openEdit({ ...fixtures.context, workspace, languageServers }, {}))
+  if (Array.isArray(tool)) throw new Error('one tool')
+  const edit = (old_string: string, new_string: string) =>
+    fixtures.run(tool as never, 'EditObservation', { file_path: 'use.ts', old_string, new_string })
+  const wrong = await edit('sum(1, 2)', "sum(1, '2')")
+  expect(wrong.outputText).toContain('[New errors in use.ts, found by tsgo:\n- line 2: Argument of type')
+  expect((await edit("'2'", '3')).outputText).not.toContain('New errors')
+})

@@ -1,0 +1,105 @@
+import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Workspace } from '../../workspace/workspace.ts'
+import { findServer, type Language, languageOf } from './find-server.ts'
+import type { FileError, LanguageServer } from './language-server.ts'
+
+/** How long an edit waits for the errors that it has caused. */
+const defaultWaitMs = 4_000
+const maxChars = 500_000
+const maxErrors = 8
+const maxErrorChars = 300
+
+interface RunningServer {
+  readonly name: string
+  readonly server: LanguageServer
+}
+
+/**
+ * The language servers of a conversation: of those that are installed, one for each language, started with
+ * the first edit of a file of it, ended with the workspace. One that fails is not asked again.
+ */
+export class LanguageServers {
+  readonly #workspace: Workspace
+  readonly #waitMs: number
+  readonly #servers = new Map<Language, Promise<RunningServer | undefined>>()
+
+  constructor(workspace: Workspace, { waitMs = defaultWaitMs }: { readonly waitMs?: number } = {}) {
+    this.#workspace = workspace
+    this.#waitMs = waitMs
+  }
+
+  /**
+   * The errors that a change has brought into a file, as a line for the model; empty when there are none, no
+   * server is installed, or it does not answer in time. `before`: undefined for a new file.
+   */
+  async newErrors(
+    path: string,
+    { before, after }: { readonly before: string | undefined; readonly after: string },
+  ): Promise<string> {
+    const found = languageOf(path)
+    if (found === undefined || after.length > maxChars) return ''
+    const { language, id } = found
+    const file = resolve(this.#workspace.directory, path)
+    const controller = new AbortController()
+    const { signal } = controller
+    const compare = async () => {
+      const running = await this.#server(language)
+      if (running === undefined) return ''
+      const { server, name } = running
+      const old =
+        before === undefined ? [] : await server.errors(file, { languageId: id, text: before }, signal)
+      const errors = await server.errors(file, { languageId: id, text: after }, signal)
+      return describe(path, name, added(old, errors))
+    }
+    const deadline = sleep(this.#waitMs, '', { signal }).catch(() => '')
+    // A server that ends rejects what it was asked.
+    const answer = compare().catch(() => {
+      if (!signal.aborted) this.#servers.set(language, Promise.resolve(undefined))
+      return ''
+    })
+    try {
+      return await Promise.race([answer, deadline])
+    } finally {
+      controller.abort()
+    }
+  }
+
+  #server(language: Language): Promise<RunningServer | undefined> {
+    const known = this.#servers.get(language)
+    if (known !== undefined) return known
+    const started = this.#start(language)
+    this.#servers.set(language, started)
+    return started
+  }
+
+  async #start(language: Language): Promise<RunningServer | undefined> {
+    const { env, directory } = this.#workspace
+    const command = await findServer(language, { path: env.PATH ?? '', workspace: directory })
+    if (command === undefined) return undefined
+    const { LanguageServer: Server } = await import('./language-server.ts')
+    const server = await Server.start(this.#workspace, command, language.options ?? {})
+    return { server, name: command.program.split('/').at(-1) ?? command.program }
+  }
+}
+
+/** What is in the second list and not in the first; lines may have moved. */
+function added(before: readonly FileError[], after: readonly FileError[]): readonly FileError[] {
+  const counts = new Map<string, number>()
+  for (const { message } of before) counts.set(message, (counts.get(message) ?? 0) + 1)
+  return after.filter(({ message }) => {
+    const count = counts.get(message) ?? 0
+    counts.set(message, count - 1)
+    return count <= 0
+  })
+}
+
+function describe(path: string, name: string, errors: readonly FileError[]): string {
+  if (errors.length === 0) return ''
+  const shown = errors.slice(0, maxErrors).map(({ line, message }) => {
+    const text = message.replace(/\s+/g, ' ').trim().slice(0, maxErrorChars)
+    return `\n- line ${line}: ${text}`
+  })
+  const more = errors.length > maxErrors ? `\n- and ${errors.length - maxErrors} more` : ''
+  return `\n[New errors in ${path}, found by ${name}:${shown.join('')}${more}]`
+}
