@@ -1,6 +1,7 @@
 import { agentCost } from './benchmarks/agent-cost.ts'
 import { append } from './benchmarks/append.ts'
 import { consoleApi } from './benchmarks/console-api.ts'
+import { checkpoints } from './benchmarks/checkpoints.ts'
 import { crowd } from './benchmarks/crowd.ts'
 import { depth } from './benchmarks/depth.ts'
 import { exports } from './benchmarks/exports.ts'
@@ -38,6 +39,7 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   'agent-cost': { run: agentCost },
   request: { run: request },
   risk: { run: risk },
+  checkpoints: { run: checkpoints },
 }
 
 /**

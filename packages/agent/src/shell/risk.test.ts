@@ -363,6 +363,14 @@ test.each(everyday)('an everyday command is LOW: %s', async (command) => {
   expect(await patternRisk(command)).toBe('LOW')
 })
 
+test('at least sixty everyday commands are LOW, and the removal of any directory is HIGH', async () => {
+  const harmless = new Set([...everyday, ...low])
+  expect(harmless.size).toBeGreaterThanOrEqual(60)
+  for (const command of harmless) expect(await patternRisk(command), command).toBe('LOW')
+  for (const command of ['rm -rf DIR', 'rm -rf ./build', 'rm -fr node_modules', 'rm -r -f "$DIR"'])
+    expect(await patternRisk(command), command).toBe('HIGH')
+})
+
 const table: [SecurityRisk, string][] = [
   ...[...catastrophic, ...high].map((command): [SecurityRisk, string] => ['HIGH', command]),
   ...medium.map((command): [SecurityRisk, string] => ['MEDIUM', command]),

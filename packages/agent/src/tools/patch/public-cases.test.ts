@@ -50,6 +50,12 @@ const updateOf = (path: string, ...lines: readonly string[]) => patchOf(`*** Upd
 
 const codex: readonly Case[] = [
   [
+    'an environment by its id, of which there is one here only',
+    { 'f.txt': 'old\n' },
+    patchOf('*** Environment ID: other', '*** Update File: f.txt', '@@', '-old', '+new'),
+    'refused',
+  ],
+  [
     'a file is added',
     {},
     patchOf('*** Add File: bar.md', '+This is a new file'),
