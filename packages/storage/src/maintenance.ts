@@ -1,4 +1,6 @@
 /** What is done to the databases of a data directory besides serving it. */
+
+export { type MigrateResult, migrate } from './migrate/migrate.ts'
 export { type AcceptedLog, acceptLog } from './sqlite/accept-log.ts'
 export { compactDatabase } from './sqlite/maintenance/compact.ts'
 export {

@@ -1,6 +1,6 @@
 import { environmentSchema, readConfig } from '../config/config.ts'
 
-export { acceptLog } from '@slipway/storage/maintenance'
+export { acceptLog, migrate } from '@slipway/storage/maintenance'
 
 export { type BackupResult, backUp } from './backup.ts'
 export { type CompactedDatabase, compact, type DiskUsage, measureUsage } from './disk-usage.ts'

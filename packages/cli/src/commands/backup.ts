@@ -1,4 +1,4 @@
-import { backUp, restore, verifyBackup } from '@slipway/agent-server/maintenance'
+import { backUp, migrate, restore, verifyBackup } from '@slipway/agent-server/maintenance'
 import { formatBytes } from '../output/bytes.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { printNote, printResult } from '../output/terminal.ts'
@@ -47,4 +47,27 @@ export async function restoreCommand(
     `  ${conversations} conversations, ${events} events, ${files} files`,
   ]
   await printResult(isJson, result, lines.join('\n'))
+}
+
+/** Milliseconds between two notes of the progress. */
+const noteMs = 5_000
+
+/** Copies a data directory into a database, or back. */
+export async function migrateCommand(
+  places: { readonly from: string; readonly to: string },
+  isJson: boolean,
+): Promise<void> {
+  let notedMs = performance.now()
+  const result = await migrate({
+    ...places,
+    onProgress({ conversations, events }) {
+      if (performance.now() - notedMs < noteMs) return
+      notedMs = performance.now()
+      printNote(`${conversations} conversations, ${events} events`)
+    },
+  })
+  const { conversations, events, rows } = result
+  const ofControlPlane = rows === undefined ? '' : `, and ${rows} rows of the control plane`
+  const text = `${conversations} conversations are the same in both; ${events} events were copied${ofControlPlane}.\n`
+  await printResult(isJson, result, text)
 }

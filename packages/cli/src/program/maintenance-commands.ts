@@ -56,6 +56,16 @@ export function addMaintenanceCommands(slipway: Command, { config, outcome }: Ma
       await compactCommand(data, isJson())
     },
   )
+  slipway
+    .command('migrate')
+    .description('copy a data directory into PostgreSQL, or back; no server may run')
+    .requiredOption('--from <place>', 'data directory, or postgres://…')
+    .requiredOption('--to <place>', 'the other one')
+    .addHelpText('after', '\nRepeat an interrupted migration: it goes on. The source stays as it is.')
+    .action(async (places: { from: string; to: string }) => {
+      const { migrateCommand } = await import('../commands/backup.ts')
+      await migrateCommand(places, isJson())
+    })
 }
 
 /** The command that deletes old conversations of a server. */

@@ -1,0 +1,44 @@
+/** A table of the control plane in both engines, with its columns. */
+export interface MigratedTable {
+  readonly sqlite: string
+  readonly postgres: string
+  readonly columns: readonly string[]
+  /** Texts that PostgreSQL has as bytes. */
+  readonly bytes?: readonly string[]
+  /** Numbers 0 and 1 that PostgreSQL has as booleans. */
+  readonly flags?: readonly string[]
+}
+
+function table(name: string, columns: string, more: Partial<MigratedTable> = {}): MigratedTable {
+  return { sqlite: name, postgres: name, columns: columns.split(' '), ...more }
+}
+
+/** The ledger is last: a target without it is incomplete. */
+export const migratedTables: readonly MigratedTable[] = [
+  table(
+    'sandbox',
+    'id owner org spec backend wanted status detail key_hash sealed epoch addresses created_at changed_at used_at',
+  ),
+  table('sandbox_secret', 'sandbox name'),
+  table(
+    'app_conversation',
+    'id owner org sandbox parent title folded_title title_key status members created_at updated_at',
+    { bytes: ['folded_title', 'title_key'] },
+  ),
+  table(
+    'start_task',
+    'id owner org status detail conversation sandbox agent_url request quota_day created_at updated_at',
+  ),
+  table('user', 'id name email org is_admin daily_conversation_limit created_at', {
+    postgres: 'app_user',
+    flags: ['is_admin'],
+  }),
+  table('org', 'id name daily_conversation_limit created_at'),
+  table('member', 'user org'),
+  table('user_limit', 'user max_conversations max_stored_mb'),
+  table('api_key', 'id hash user org name scopes not_before expires_at created_at used_at created_by'),
+  table('quota', 'user day used'),
+  table('pending_message', 'ordinal id target owner message created_at'),
+  table('document', 'user name sealed'),
+  table('ledger', 'id'),
+]
