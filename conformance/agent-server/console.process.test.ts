@@ -98,7 +98,7 @@ test('a link signs in once; the session reaches calls, streams and sockets, and 
   await using server = await start(data)
   const moved = { ...headers, origin: server.url }
   expect(await statusOf(`${server.url}/api/conversations/${id}`, { headers: moved })).toBe(401)
-})
+}, 120_000)
 
 test('a session ends with the key that it was made with', async () => {
   const data = await createDirectory()
@@ -111,7 +111,7 @@ test('a session ends with the key that it was made with', async () => {
   await using server = await start(data, { SLIPWAY_SESSION_API_KEY: 'the-other-key-of-this-server' })
   const moved = { ...headers, origin: server.url }
   expect(await statusOf(`${server.url}/api/conversations/count`, { headers: moved })).toBe(401)
-})
+}, 120_000)
 
 test('a server without a key says that none is needed', async () => {
   await using server = await start(await createDirectory(), { SLIPWAY_NO_KEY: '1' })
@@ -119,4 +119,4 @@ test('a server without a key says that none is needed', async () => {
   expect(session).toMatchObject({ server: 'agent', auth_required: false, signed_in: false })
   const { stdout } = await runCli(['--json', '--url', server.url, 'open', '--no-browser'])
   expect(JSON.parse(stdout)).toEqual({ url: `${server.url}/`, expires_at: null })
-})
+}, 120_000)

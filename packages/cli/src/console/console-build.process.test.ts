@@ -77,7 +77,7 @@ test('servers that start at once get one whole build and leave no drafts', async
   expect(new Set(directories).size).toBe(1)
   expect(await readFile(join(directories[0] ?? '', 'index.html'), 'utf8')).toBe('first')
   expect(await readdir(clone.cacheDirectory)).toHaveLength(1)
-})
+}, 120_000)
 
 test('a failed build says why and leaves nothing; the next start tries again', async () => {
   const clone = await createClone()
