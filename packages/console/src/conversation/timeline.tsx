@@ -80,7 +80,7 @@ export function Timeline(props: {
           <TimelineRow
             key={row.key}
             row={row}
-            isTarget={row.position === state.target && state.target < state.head}
+            isTarget={state.target < state.head && hasPosition(row, state.target)}
             isExpanded={isExpanded}
             conversationId={info?.id}
             canSteer={info !== undefined && info.agent.kind !== undefined}
@@ -118,6 +118,10 @@ export function Timeline(props: {
       </div>
     </div>
   )
+}
+
+function hasPosition(row: Row, position: number): boolean {
+  return rowEvents(row).some((item) => item.position === position)
 }
 
 function responseId(row: Row): string {
