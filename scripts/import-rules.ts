@@ -65,6 +65,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
     'cli/src/console/',
   ],
   dockerode: ['sandbox-server/src/backends/docker/'],
+  '@kubernetes/client-node': ['sandbox-server/src/backends/kubernetes/'],
   'client-zip': ['storage/src/conversations/zip.ts'],
   sharp: ['agent/src/images/fit-images.ts'],
   '@lydell/node-pty': ['agent/src/workspace/workspace.ts'],

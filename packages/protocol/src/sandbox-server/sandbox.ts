@@ -74,6 +74,32 @@ export const sandboxSpecInfo = component('SandboxSpecInfo', {
 })
 export type SandboxSpecInfo = z.infer<typeof sandboxSpecInfo>
 
+const label = z.string().max(317)
+
+/** Settings of a spec for the kubernetes backend. The size of the volume is `resources.disk_bytes`. */
+const kubernetesSettings = z.strictObject({
+  runtime_class: z.string().optional().meta({ description: 'A RuntimeClass, as gVisor or Kata bring one.' }),
+  node_selector: z.record(label, z.string()).optional(),
+  tolerations: z
+    .array(
+      z.strictObject({
+        key: label.optional(),
+        operator: z.enum(['Exists', 'Equal']).optional(),
+        value: z.string().optional(),
+        effect: z.enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']).optional(),
+        toleration_seconds: z.int().optional(),
+      }),
+    )
+    .optional(),
+  image_pull_secrets: z.array(z.string()).optional(),
+  image_pull_policy: z.enum(['Always', 'IfNotPresent', 'Never']).optional(),
+  storage_class: z.string().optional().meta({ description: 'That of the cluster unless given.' }),
+  requests: z
+    .strictObject({ cpus: z.number().positive().optional(), memory_bytes: z.int().positive().optional() })
+    .optional()
+    .meta({ description: 'What a node must have free; the limits unless given.' }),
+})
+
 /** A spec in a file of specs or in SLIPWAY_SANDBOX_SPECS. */
 export const sandboxSpec = strictComponent('SandboxSpec', {
   id: z.string().regex(/^[\w][\w./:@-]{0,199}$/, 'An id is 1 to 200 letters, digits and _ . / : @ -'),
@@ -92,6 +118,7 @@ export const sandboxSpec = strictComponent('SandboxSpec', {
     .max(100)
     .default([])
     .meta({ description: 'Loopback ports of this machine that a private network reaches.' }),
+  kubernetes: kubernetesSettings.optional(),
   warm: z
     .int()
     .min(0)

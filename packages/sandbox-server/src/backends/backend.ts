@@ -1,3 +1,5 @@
+import type { SandboxSpec } from '@slipway/protocol'
+
 /** Limits of a sandbox. An absent one does not apply. */
 export interface Resources {
   readonly memoryBytes?: number
@@ -33,6 +35,8 @@ export interface SandboxConfig {
   readonly network: SandboxNetworkMode
   /** Loopback ports of this machine that it reaches at its own loopback address, in a private network. */
   readonly hostPorts?: readonly number[]
+  /** Of the kubernetes backend; ignored by others. */
+  readonly kubernetes?: SandboxSpec['kubernetes']
 }
 
 /**
@@ -53,7 +57,7 @@ export interface ObservedSandbox {
   readonly addresses: Readonly<Record<string, string>>
   /** As seen from inside; absolute. */
   readonly workingDir?: string
-  /** Why it stopped or is broken, with the end of its output. May contain its secrets. */
+  /** Why it stopped, is broken or does not start yet, with the end of its output. May contain its secrets. */
   readonly detail?: string
 }
 
@@ -74,7 +78,7 @@ export interface Isolation {
  * reports one of the sandbox itself as `broken` or `stopped`.
  */
 export interface Backend {
-  /** `process` or `docker`; stored in rows. */
+  /** `process`, `docker` or `kubernetes`; stored in rows. */
   readonly name: string
   /** Each start of its processes applies the config, also a resume; otherwise only the first. */
   readonly appliesConfigOnResume?: boolean
@@ -89,6 +93,8 @@ export interface Backend {
   list(id?: string): Promise<readonly ObservedSandbox[]>
   /** Calls back once when the agent server of a starting sandbox may have begun to listen. */
   watchStart?(sandbox: ObservedSandbox, onChange: () => void): Disposable
+  /** Calls back with the id of each sandbox that changes by itself. Absent where only `list` shows it. */
+  watchChanges?(onChange: (id: string) => void): Disposable
   /** Freezes its processes; files and, if possible, memory stay. Nothing when it does not run. */
   pause(id: string): Promise<void>
   /** Continues its processes, or starts them again. */

@@ -36,10 +36,14 @@ export const environmentSchema = z.object({
   SLIPWAY_SECRET_KEY: z.string().min(16).optional(),
   SLIPWAY_DATABASE_URL: databaseUrl,
   SLIPWAY_LEASE_SECONDS: numberSetting(2, 300, 8),
-  SLIPWAY_BACKEND: z.enum(['process', 'docker']).default('process'),
+  SLIPWAY_BACKEND: z.enum(['process', 'docker', 'kubernetes']).default('process'),
   SLIPWAY_ISOLATION: z.enum(['auto', 'bubblewrap', 'none']).default('auto'),
   SLIPWAY_SANDBOX_NETWORK: z.enum(['auto', 'private', 'shared', 'none']).default('auto'),
   SLIPWAY_DOCKER_SOCKET: z.string().optional(),
+  SLIPWAY_KUBECONFIG: z.string().optional(),
+  SLIPWAY_KUBERNETES_NAMESPACE: z.string().optional(),
+  SLIPWAY_KUBERNETES_REACH: z.enum(['auto', 'pod', 'api']).default('auto'),
+  SLIPWAY_INTERNAL_URL: baseUrl,
   SLIPWAY_SANDBOX_IMAGE: z.string().default('slipway-agent-server'),
   /** A JSON array of specs, or the path of a file with one. */
   SLIPWAY_SANDBOX_SPECS: z.string().optional(),
@@ -111,6 +115,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Of specs that name none; `auto` is private. */
     network: values.SLIPWAY_SANDBOX_NETWORK,
     dockerSocket: values.SLIPWAY_DOCKER_SOCKET,
+    kubeconfig: values.SLIPWAY_KUBECONFIG,
+    kubernetesNamespace: values.SLIPWAY_KUBERNETES_NAMESPACE,
+    kubernetesReach: values.SLIPWAY_KUBERNETES_REACH,
+    /** At which sandboxes of Kubernetes reach this server. */
+    internalUrl: values.SLIPWAY_INTERNAL_URL,
     image: values.SLIPWAY_SANDBOX_IMAGE,
     /** Each has a backend and limits; the first is the default. */
     specs: sandboxSpecs(values),
@@ -148,7 +157,7 @@ function defaultModel({ LLM_MODEL: model, LLM_API_KEY: api_key, LLM_BASE_URL: ba
 function sandboxSpecs(values: Values): (SandboxSpec & { readonly backend: string })[] {
   const { SLIPWAY_BACKEND: backend, SLIPWAY_SANDBOX_NETWORK: network, SLIPWAY_SANDBOX_SPECS } = values
   const image = values.SLIPWAY_SANDBOX_IMAGE
-  const defaultSpec = backend === 'docker' ? { id: image, image } : { id: 'process' }
+  const defaultSpec = backend === 'process' ? { id: 'process' } : { id: image, image }
   const specs =
     SLIPWAY_SANDBOX_SPECS === undefined ? [sandboxSpec.parse(defaultSpec)] : parseSpecs(SLIPWAY_SANDBOX_SPECS)
   return specs.map((spec, index) => ({

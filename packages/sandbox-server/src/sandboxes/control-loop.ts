@@ -24,6 +24,7 @@ export class ControlLoop implements AsyncDisposable {
   #reconciling: Promise<void> = Promise.resolve()
   #checkingActivity: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
+  #watches: readonly Disposable[] = []
 
   constructor(deps: ControlLoopDeps) {
     this.#deps = deps
@@ -32,6 +33,7 @@ export class ControlLoop implements AsyncDisposable {
   /** Starts the loop. Resolves when each difference was handled once, or after ten seconds. */
   async start(): Promise<void> {
     const { onRunning, rows } = this.#deps
+    this.#watchBackends()
     const notified = await this.#reconcileAll()
     const settled = Promise.all(notified.map((worker) => worker.running))
     const limit = new AbortController()
@@ -55,9 +57,24 @@ export class ControlLoop implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#timer)
+    for (const watch of this.#watches) watch[Symbol.dispose]()
     await this.#deps.reconciler[Symbol.asyncDispose]()
     await this.#reconciling
     await this.#checkingActivity
+  }
+
+  /** A sandbox without a row waits for the next comparison: its row may be about to be written. */
+  #watchBackends(): void {
+    const { backends, repository, reconciler, signal } = this.#deps
+    const onChange = async (id: string) => {
+      if (!signal.aborted && (await repository.get(id)) !== undefined) reconciler.notify(id)
+    }
+    this.#watches = [...backends.values()].flatMap((backend) => {
+      const watch = backend.watchChanges?.(
+        (id) => void onChange(id).catch((error: unknown) => this.#logFailure(error)),
+      )
+      return watch === undefined ? [] : [watch]
+    })
   }
 
   async #reconcileAll(): Promise<readonly Worker[]> {

@@ -56,7 +56,20 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
       defaultImage: config.image,
     })
   }
-  throw new Error(`A sandbox spec names the backend ${name}; there are process and docker`)
+  if (name === 'kubernetes') {
+    const { KubernetesBackend } = await import('../backends/kubernetes/kubernetes-backend.ts')
+    return new KubernetesBackend({
+      kubeconfig: config.kubeconfig,
+      namespace: config.kubernetesNamespace,
+      reach: config.kubernetesReach,
+      internalUrl: config.internalUrl,
+      directory: join(directory, 'tunnels'),
+      ledgerId,
+      log,
+      defaultImage: config.image,
+    })
+  }
+  throw new Error(`A sandbox spec names the backend ${name}; there are process, docker and kubernetes`)
 }
 
 /** Users must not be run together as ordinary processes unless the operator says so. */

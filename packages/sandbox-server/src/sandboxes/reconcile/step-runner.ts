@@ -38,7 +38,7 @@ export class StepRunner {
   async run(step: Exclude<Step, { kind: 'idle' }>, round: Round): Promise<StepOutcome> {
     switch (step.kind) {
       case 'wait':
-        return step.isLast ? await this.#fail(round, 'It is still being made.') : 'pending'
+        return await this.#wait(step.isLast, round)
       case 'probe':
         return await this.#probe(step.isLast, round)
       case 'start':
@@ -123,13 +123,23 @@ export class StepRunner {
       return 'changed'
     }
     if (status === 'ERROR') return await this.#fail(round, observed?.detail ?? 'Its processes have ended.')
+    // A backend may lose memory by a pause, and says so.
+    const detail = status === 'PAUSED' && observed?.state === 'paused' ? (observed.detail ?? null) : null
     await this.updateRow(row, {
       status,
-      detail: null,
+      detail,
       ...(observed && { addresses: encodeEndpoint(observed) }),
       ...(epoch !== undefined && { epoch }),
     })
     return 'changed'
+  }
+
+  async #wait(isLast: boolean, round: Round): Promise<StepOutcome> {
+    const { row, observed, secrets } = round
+    if (isLast) return await this.#fail(round, observed?.detail ?? 'It is still being made.')
+    const detail = observed?.detail === undefined ? null : redactDetail(observed.detail, secrets)
+    if (detail !== null && detail !== row.detail) await this.updateRow(row, { detail })
+    return 'pending'
   }
 
   async #probe(isLast: boolean, round: Round): Promise<StepOutcome> {

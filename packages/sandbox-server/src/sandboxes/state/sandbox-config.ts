@@ -90,8 +90,11 @@ function toResources({ resources }: SandboxSpec): Resources {
 
 function toSandboxConfig(spec: SandboxSpec, id: string, env: SandboxConfig['env']): SandboxConfig {
   const { image = null, command, working_dir: workingDir, network = 'private', host_ports } = spec
-  const hostPorts = host_ports.length === 0 ? {} : { hostPorts: host_ports }
-  return { id, image, command, env, workingDir, resources: toResources(spec), network, ...hostPorts }
+  const more = {
+    ...(host_ports.length > 0 && { hostPorts: host_ports }),
+    ...(spec.kubernetes !== undefined && { kubernetes: spec.kubernetes }),
+  }
+  return { id, image, command, env, workingDir, resources: toResources(spec), network, ...more }
 }
 
 /** Names the variables of the spec: an agent server gives its tools no others. */
