@@ -12,6 +12,7 @@ import type {
   V1Secret,
 } from '@kubernetes/client-node'
 import type { LogFunction } from '@slipway/protocol'
+import { isRecord, parseJson } from '@slipway/shared/json'
 
 type Library = typeof import('@kubernetes/client-node')
 
@@ -286,17 +287,13 @@ export function errorText(error: unknown): string {
     return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
   }
   const { body } = error
-  const text = typeof body === 'string' ? messageOf(body) : messageOf(JSON.stringify(body))
-  return text || `status ${statusOf(error)}`
+  const fromServer = messageOf(typeof body === 'string' ? body : JSON.stringify(body ?? null))
+  return fromServer ?? /^Message: (.+)$/m.exec(error.message)?.[1] ?? `status ${statusOf(error)}`
 }
 
-function messageOf(body: string): string {
-  try {
-    const { message } = JSON.parse(body)
-    return typeof message === 'string' ? message : body
-  } catch {
-    return body.slice(0, 500)
-  }
+function messageOf(body: string): string | undefined {
+  const value = parseJson(body)
+  return isRecord(value) && typeof value.message === 'string' ? value.message : undefined
 }
 
 function nameOf({ metadata }: KubernetesObject): string {

@@ -145,13 +145,13 @@ export class KubernetesBackend implements Backend {
     const { cluster } = await this.#open()
     const name = this.#objectName(id)
     const pod = await this.#findPod(id)
-    const [volume] = await this.#findVolumes(id)
-    // Without a mark of ours it belongs to somebody else.
-    if (pod === undefined && volume === undefined) return this.#forget(id)
+    const volumes = await this.#findVolumes(id)
+    // What has none of our labels belongs to somebody else.
+    if (pod === undefined && volumes.length === 0) return this.#forget(id)
     if (pod !== undefined) await this.#deletePod(pod, 1)
     await cluster.deleteSecret(name)
     await cluster.deleteNetworkPolicy(name)
-    if (volume !== undefined) await cluster.deleteVolume(name)
+    for (const { metadata } of volumes) await cluster.deleteVolume(metadata?.name ?? name)
     await waitGone(`the volume ${name}`, async () => (await this.#findVolumes(id)).length === 0)
     this.#forget(id)
   }

@@ -107,9 +107,8 @@ export function podOf(config: SandboxConfig, context: ObjectContext, owner: V1Ow
         imagePullSecrets: kubernetes.image_pull_secrets.map((secret) => ({ name: secret })),
       }),
       ...(kubernetes.tolerations && {
-        tolerations: kubernetes.tolerations.map(
-          ({ toleration_seconds: tolerationSeconds, ...toleration }) =>
-            definedMembers({ ...toleration, tolerationSeconds }),
+        tolerations: kubernetes.tolerations.map(({ toleration_seconds: tolerationSeconds, ...toleration }) =>
+          definedMembers({ ...toleration, tolerationSeconds }),
         ),
       }),
     },
@@ -147,7 +146,7 @@ function containerOf(config: SandboxConfig, context: ObjectContext): V1Container
 }
 
 /** `$(NAME)` in a command would become the value of a variable. */
-const literal = (text: string) => text.replaceAll('$(', '$$$$(')
+const literal = (text: string) => text.replaceAll('$', '$$$$')
 
 function workingMounts(config: SandboxConfig) {
   const mountPath = workingDirectory(config)

@@ -1,0 +1,195 @@
+import { expect, onTestFinished, test } from 'vitest'
+import {
+  restartApiServer,
+  skipText,
+  type TestCluster,
+  testCluster,
+} from '../../packages/sandbox-server/src/backends/kubernetes/testing/test-cluster.ts'
+import { bashStep, scriptedModel } from '../support/agent-driver.ts'
+import { readSandboxRows, runInSandbox } from '../support/sandbox-server/crash-rounds.ts'
+import { KubernetesSandboxServer } from '../support/sandbox-server/kubernetes-server.ts'
+import { type ListPage, waitFor } from '../support/sandbox-server/user.ts'
+
+/** Conversations in Pods of a real cluster, from outside. */
+
+const limit = { timeout: 600_000 }
+
+const found = testCluster()
+if (found === undefined) test.skip(`kubernetes: ${skipText}`, () => {})
+else defineTests(found)
+
+function defineTests(cluster: TestCluster): void {
+  const open = async (env: Readonly<Record<string, string>> = {}) => {
+    const opened = await KubernetesSandboxServer.open(cluster, env)
+    onTestFinished(() => opened[Symbol.asyncDispose](), 300_000)
+    return opened
+  }
+  const timed = async <T>(what: string, work: Promise<T>): Promise<T> => {
+    const from = performance.now()
+    const done = await work
+    console.info(`kubernetes: ${what} took ${Math.round(performance.now() - from)} ms`)
+    return done
+  }
+  const answers = Array.from({ length: 9 }, (_, n) => ({ text: `Answer ${n}.` }))
+
+  test(
+    'an agent runs tools in a Pod, which is paused, resumed on its files, and deleted',
+    limit,
+    async () => {
+      const at = await open()
+      const { user } = at
+      await user.setModel(scriptedModel([bashStep('echo kept > kept && echo It has run'), ...answers]))
+      const initial_message = { content: 'Begin.' }
+      const { id, sandbox_id } = await timed('a start', user.createConversation({ initial_message }))
+      await user.waitForMessage(id, 'Answer 0.')
+      const printed = `/api/v1/conversation/${id}/events/search?kind__eq=ObservationEvent`
+      expect(JSON.stringify((await user.get<ListPage<unknown>>(printed)).items)).toContain('It has run')
+      const sandbox = await user.waitForSandbox(sandbox_id, 'RUNNING')
+      expect(sandbox.isolation).toMatchObject({ kind: 'container' })
+      const { metadata, spec } = await at.pod(sandbox_id)
+      expect(JSON.stringify(spec)).not.toContain(String(sandbox.session_api_key))
+
+      await timed('a pause', user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/pause`))
+      const paused = await user.waitForSandbox(sandbox_id, 'PAUSED')
+      expect(paused.status_detail).toContain('memory do not')
+      expect(await at.pods()).toEqual([])
+      await at.server.stop('SIGKILL')
+      await at.server.start()
+      expect((await user.getSandbox(sandbox_id))?.status).toBe('PAUSED')
+      await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/resume`)
+      const again = await timed('a resume', user.waitForSandbox(sandbox_id, 'RUNNING'))
+      expect(again.session_api_key).toBe(sandbox.session_api_key)
+      expect((await at.pod(sandbox_id)).metadata?.uid).not.toBe(metadata?.uid)
+      expect(await runInSandbox(again, `cat ${sandbox.working_dir}/kept`)).toBe('kept\n')
+      expect(await user.sendMessage(id, 'Do you go on?')).toMatchObject({ status: 200 })
+      await user.waitForMessage(id, 'Do you go on?')
+
+      await user.requestOrThrow('DELETE', `/api/v1/sandboxes/${sandbox_id}`)
+      await timed('a removal', at.waitUntilGone())
+      expect(await user.getConversation(id)).toMatchObject({ sandbox_status: 'MISSING' })
+    },
+  )
+
+  test('a Pod that is deleted or evicted, and one whose files are gone, are reported', limit, async () => {
+    const at = await open()
+    const { user, namespace } = at
+    const { id } = await user.startRunningSandbox()
+    const resume = async () => {
+      await user.requestOrThrow('POST', `/api/v1/sandboxes/${id}/resume`)
+      await user.waitForSandbox(id, 'RUNNING')
+    }
+    const podName = async () => (await at.pod(id)).metadata?.name ?? ''
+    await cluster.core.deleteNamespacedPod({ namespace: namespace.name, name: await podName() })
+    const deleted = await timed('a deletion by hand, seen', user.waitForSandbox(id, 'ERROR'))
+    expect(deleted.status_detail).toContain('deleted by another program')
+    await resume()
+
+    const name = await podName()
+    await cluster.core.createNamespacedPodEviction({
+      ...{ namespace: namespace.name, name },
+      body: { metadata: { name, namespace: namespace.name } },
+    })
+    const evicted = await timed('an eviction, seen', user.waitForSandbox(id, 'ERROR'))
+    expect(evicted.status_detail).toContain('node was drained')
+    await resume()
+
+    const query = { namespace: namespace.name, name: await podName() }
+    await cluster.core.deleteNamespacedPersistentVolumeClaim(query)
+    await cluster.core.deleteNamespacedPod(query)
+    await timed('a loss of everything, seen', user.waitForSandbox(id, 'MISSING'))
+  })
+
+  test('the API server may go away and come back at any time', limit, async () => {
+    const at = await open()
+    const { user, namespace } = at
+    const { id } = await user.startRunningSandbox()
+    const [second] = await Promise.all([user.startRunningSandbox(), restartApiServer()])
+    expect((await user.getSandbox(id))?.status).toBe('RUNNING')
+    expect(await runInSandbox(second, 'echo here')).toBe('here\n')
+    // Watches go on.
+    const name = (await at.pod(id)).metadata?.name ?? ''
+    await cluster.core.deleteNamespacedPod({ namespace: namespace.name, name })
+    await user.waitForSandbox(id, 'ERROR')
+    await Promise.all([restartApiServer(), user.requestOrThrow('DELETE', `/api/v1/sandboxes/${second.id}`)])
+    await waitFor('it is gone', async () => {
+      const left = await at.resources()
+      return left.some((one) => one.includes(second.id)) ? undefined : true
+    })
+  })
+
+  test('what cannot start says why while it waits, and starts when the reason is gone', limit, async () => {
+    const specs = [
+      { id: 'missing', image: '127.0.0.1:1/nobody/nothing:1' },
+      { id: 'nowhere', kubernetes: { node_selector: { 'slipway.dev/no-such': 'node' } } },
+      { id: 'pod', kubernetes: { image_pull_policy: 'IfNotPresent' } },
+    ]
+    const at = await open({ SLIPWAY_SANDBOX_SPECS: JSON.stringify(specs) })
+    const { user, namespace } = at
+    const expectDetail = async (spec: string, text: string) => {
+      const path = `/api/v1/sandboxes?sandbox_spec_id=${spec}`
+      const { id } = await user.requestOrThrow<{ id: string }>('POST', path)
+      const explained = waitFor(`${spec} is explained`, async () => {
+        const { status, status_detail } = (await user.getSandbox(id)) ?? {}
+        return status_detail?.includes(text) ? status : undefined
+      })
+      return { id, status: await timed(`a reason of ${spec}`, explained) }
+    }
+    expect((await expectDetail('missing', 'cannot be pulled')).status).toBe('STARTING')
+    expect((await expectDetail('nowhere', 'No node of the cluster takes it')).status).toBe('STARTING')
+    const quota = { metadata: { name: 'none' }, spec: { hard: { pods: '2' } } }
+    await cluster.core.createNamespacedResourceQuota({ namespace: namespace.name, body: quota })
+    await waitFor('the quota counts', async () => {
+      const { items } = await cluster.core.listNamespacedResourceQuota({ namespace: namespace.name })
+      return items[0]?.status?.used?.pods === '2' ? true : undefined
+    })
+    const { id, status } = await expectDetail('pod', 'quota of the namespace is used up')
+    expect(status).toBe('ERROR')
+    await cluster.core.deleteNamespacedResourceQuota({ namespace: namespace.name, name: 'none' })
+    await user.requestOrThrow('POST', `/api/v1/sandboxes/${id}/resume`)
+    await user.waitForSandbox(id, 'RUNNING')
+  })
+
+  test('a conversation claims a Pod of the warm pool, which gets its identity late', limit, async () => {
+    const at = await open({ SLIPWAY_WARM_POOL: '1', SLIPWAY_RECONCILE_SECONDS: '5' })
+    const { user } = at
+    const [warm] = await waitFor('one is warm', async () => {
+      const pods = await at.pods()
+      return readSandboxRows(at.server.data)[0]?.status === 'RUNNING' ? pods : undefined
+    })
+    await user.setModel(scriptedModel(answers))
+    const initial_message = { content: 'Begin.' }
+    const { id, sandbox_id } = await timed(
+      'a start from the pool',
+      user.createConversation({ initial_message }),
+    )
+    expect((await at.pod(sandbox_id)).metadata?.uid).toBe(warm?.metadata?.uid)
+    await user.waitForMessage(id, 'Answer 0.')
+  })
+
+  test(
+    'agents are reached through the API server, and strangers of this control plane are removed',
+    limit,
+    async () => {
+      const at = await open({ SLIPWAY_KUBERNETES_REACH: 'api', SLIPWAY_RECONCILE_SECONDS: '2' })
+      const { user, namespace } = at
+      const sandbox = await user.startRunningSandbox()
+      expect(await runInSandbox(sandbox, 'echo through')).toBe('through\n')
+      const size = 3_000_000
+      const text = await runInSandbox(sandbox, `head -c ${size} /dev/zero | tr '\\0' a > big && wc -c < big`)
+      expect(text.trim()).toBe(String(size))
+      const labels = (await at.pod(sandbox.id)).metadata?.labels ?? {}
+      await cluster.core.createNamespacedPersistentVolumeClaim({
+        namespace: namespace.name,
+        body: {
+          metadata: { name: 'stranger', labels: { ...labels, 'slipway.dev/sandbox': 'stranger' } },
+          spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Mi' } } },
+        },
+      })
+      await waitFor('the stranger is removed', async () => {
+        const left = await at.resources()
+        return left.some((one) => one.includes('stranger')) ? undefined : true
+      })
+      expect((await user.getSandbox(sandbox.id))?.status).toBe('RUNNING')
+    },
+  )
+}

@@ -1,0 +1,173 @@
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import * as k8s from '@kubernetes/client-node'
+import type { BackendUnderTest } from '../../backend.contract.ts'
+import { runInside } from '../../backend.contract.ts'
+import type { SandboxConfig } from '../../backend.ts'
+import { KubernetesBackend, type KubernetesBackendOptions } from '../kubernetes-backend.ts'
+import { ledgerSelector } from '../labels.ts'
+
+export const skipText =
+  'SLIPWAY_TEST_KUBECONFIG is not set; `.ci/cluster run npx vitest run <file>` starts a cluster and sets it'
+
+/** The image of the agent server, which `.ci/cluster` loads. */
+export const agentImage = 'docker.io/library/slipway-agent-server:latest'
+
+/** A cluster that tests may fill, with the rights of its administrator. */
+export interface TestCluster {
+  readonly config: k8s.KubeConfig
+  readonly core: k8s.CoreV1Api
+  /** Address of this machine for Pods. */
+  readonly host: string
+  readonly kubeconfig: string
+}
+
+/** The cluster of the environment; undefined when there is none. */
+export function testCluster(): TestCluster | undefined {
+  const kubeconfig = process.env.SLIPWAY_TEST_KUBECONFIG
+  if (!kubeconfig) return undefined
+  const config = new k8s.KubeConfig()
+  config.loadFromFile(kubeconfig)
+  const host = process.env.SLIPWAY_TEST_KUBERNETES_HOST ?? '127.0.0.1'
+  return { config, core: config.makeApiClient(k8s.CoreV1Api), host, kubeconfig }
+}
+
+export interface Namespace extends AsyncDisposable {
+  readonly name: string
+  /** With the rights of the Role of the documentation in this namespace, and no others. */
+  readonly kubeconfig: string
+  /** A folder for the sockets of a control plane. */
+  readonly directory: string
+}
+
+/** A namespace that admits restricted Pods only, with a service account of the control plane. */
+export async function openNamespace({ config, core }: TestCluster): Promise<Namespace> {
+  const name = `t-${randomBytes(5).toString('hex')}`
+  const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' }
+  await core.createNamespace({ body: { metadata: { name, labels: restricted } } })
+  const directory = await mkdtemp(join(tmpdir(), 'slipway-k8s-'))
+  const rbac = config.makeApiClient(k8s.RbacAuthorizationV1Api)
+  await core.createNamespacedServiceAccount({ namespace: name, body: { metadata: { name: 'slipway' } } })
+  await rbac.createNamespacedRole({
+    namespace: name,
+    body: { metadata: { name: 'slipway' }, rules: await readRules() },
+  })
+  await rbac.createNamespacedRoleBinding({
+    namespace: name,
+    body: {
+      metadata: { name: 'slipway' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'slipway' },
+      subjects: [{ kind: 'ServiceAccount', name: 'slipway', namespace: name }],
+    },
+  })
+  const { status } = await core.createNamespacedServiceAccountToken({
+    namespace: name,
+    name: 'slipway',
+    body: { spec: { audiences: [], expirationSeconds: 7_200 } },
+  })
+  const own = JSON.parse(config.exportConfig())
+  own.users = [{ name: 'u', user: { token: status?.token } }]
+  own.contexts = [{ name: 'c', context: { cluster: own.clusters[0].name, user: 'u', namespace: name } }]
+  own['current-context'] = 'c'
+  const kubeconfig = join(directory, 'kubeconfig')
+  await writeFile(kubeconfig, JSON.stringify(own), { mode: 0o600 })
+  return {
+    name,
+    kubeconfig,
+    directory,
+    [Symbol.asyncDispose]: async () => {
+      // Its controllers remove the rest.
+      await core.deleteNamespace({ name })
+      await rm(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+export interface KubernetesUnderTest extends BackendUnderTest {
+  readonly backend: KubernetesBackend
+  readonly cluster: TestCluster
+  readonly namespace: Namespace
+  readonly ledgerId: string
+  pod(id: string): Promise<k8s.V1Pod | undefined>
+}
+
+export async function openKubernetes(
+  cluster: TestCluster,
+  options: Partial<KubernetesBackendOptions> = {},
+): Promise<KubernetesUnderTest> {
+  const namespace = await openNamespace(cluster)
+  const { core } = cluster
+  const ledgerId = randomBytes(16).toString('hex')
+  const open = (ledger: string) =>
+    new KubernetesBackend({
+      kubeconfig: namespace.kubeconfig,
+      reach: 'pod',
+      internalUrl: undefined,
+      directory: join(namespace.directory, 't'),
+      ledgerId: ledger,
+      log: () => {},
+      defaultImage: agentImage,
+      ...options,
+    })
+  const backend = open(ledgerId)
+  const list = async (id: string) => {
+    const query = { namespace: namespace.name, labelSelector: ledgerSelector(ledgerId, id) }
+    const networking = cluster.config.makeApiClient(k8s.NetworkingV1Api)
+    const lists = await Promise.all([
+      core.listNamespacedPod(query),
+      core.listNamespacedPersistentVolumeClaim(query),
+      core.listNamespacedSecret(query),
+      networking.listNamespacedNetworkPolicy(query),
+    ])
+    return lists.flatMap(({ items }) => items.map(({ metadata }) => metadata?.name ?? ''))
+  }
+  return {
+    backend,
+    cluster,
+    namespace,
+    ledgerId,
+    pauseRounds: 2,
+    pod: async (id) => {
+      const query = { namespace: namespace.name, labelSelector: ledgerSelector(ledgerId, id) }
+      return (await core.listNamespacedPod(query)).items[0]
+    },
+    reopen: async () => open(ledgerId),
+    openForOtherLedger: async () => open(randomBytes(16).toString('hex')),
+    createConfig: (overrides = {}) => ({ ...plainConfig(), ...overrides }),
+    node: (script) => ['node', '-e', script, '--'],
+    kill: async (id) => {
+      await runInside(backend, id, `process.kill(process.pid, 'SIGKILL')`).catch(() => undefined)
+    },
+    listRemains: list,
+    close: async () => namespace[Symbol.asyncDispose](),
+  }
+}
+
+function plainConfig(): SandboxConfig {
+  return {
+    id: `s-${randomBytes(6).toString('hex')}`,
+    image: null,
+    command: [],
+    env: { SLIPWAY_SESSION_API_KEY: randomBytes(16).toString('hex') },
+    workingDir: '',
+    resources: { diskBytes: 2 ** 28 },
+    network: 'private',
+    kubernetes: { image_pull_policy: 'IfNotPresent' },
+  }
+}
+
+/** The rules of the Role that the chart installs. */
+async function readRules(): Promise<k8s.V1PolicyRule[]> {
+  const file = new URL('../../../../../../deploy/helm/slipway/files/rules.json', import.meta.url)
+  return JSON.parse(await readFile(file, 'utf8')).rules
+}
+
+/** Restarts the API server of the cluster that `.ci/cluster` has started. */
+export async function restartApiServer(): Promise<void> {
+  const script = new URL('../../../../../../.ci/cluster', import.meta.url).pathname
+  await promisify(execFile)(script, ['restart-api'], { timeout: 180_000 })
+}
