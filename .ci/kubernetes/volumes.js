@@ -66,5 +66,5 @@ async function round() {
 
 for (;;) {
   await round().catch((error) => console.error(String(error)))
-  await setTimeout(150)
+  await setTimeout(250)
 }
