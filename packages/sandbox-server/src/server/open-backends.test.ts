@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -27,6 +27,34 @@ test('SLIPWAY_ISOLATION=none accepts ordinary processes', async () => {
       log: () => {},
     })
     expect((await backends.get('process')?.isolation())?.kind).toBe('none')
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+})
+
+test('an invalid kubeconfig is refused at the start, and an absent API server is not', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'slipway-backends-'))
+  const open = (kubeconfig: string) => {
+    const file = join(directory, 'kubeconfig')
+    writeFileSync(file, kubeconfig)
+    return openBackends(readConfig({ SLIPWAY_BACKEND: 'kubernetes', SLIPWAY_KUBECONFIG: file }), {
+      ...{ directory, socketDirectory: directory, ledgerId: 'ledger-of-this-test-0123', log: () => {} },
+      agent: { command: [process.execPath], readable: [] },
+    })
+  }
+  try {
+    await expect(open('{"clusters":[]}')).rejects.toThrow()
+    const away = { name: 'c', cluster: { server: 'https://127.0.0.1:1' } }
+    const context = { name: 'c', context: { cluster: 'c', user: 'u', namespace: 'agents' } }
+    const valid = {
+      clusters: [away],
+      users: [{ name: 'u', user: {} }],
+      contexts: [context],
+      'current-context': 'c',
+    }
+    const backend = (await open(JSON.stringify(valid))).get('kubernetes')
+    expect((await backend?.isolation())?.kind).toBe('container')
+    await expect(backend?.list()).rejects.toThrow('The Kubernetes API server does not do it')
   } finally {
     rmSync(directory, { recursive: true })
   }

@@ -58,7 +58,7 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
   }
   if (name === 'kubernetes') {
     const { KubernetesBackend } = await import('../backends/kubernetes/kubernetes-backend.ts')
-    return new KubernetesBackend({
+    const backend = new KubernetesBackend({
       kubeconfig: config.kubeconfig,
       namespace: config.kubernetesNamespace,
       reach: config.kubernetesReach,
@@ -68,6 +68,9 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
       log,
       defaultImage: config.image,
     })
+    // A missing library or an invalid kubeconfig is said now; an API server may come later.
+    await backend.isolation()
+    return backend
   }
   throw new Error(`A sandbox spec names the backend ${name}; there are process, docker and kubernetes`)
 }
