@@ -3,19 +3,25 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import Docker from 'dockerode'
-import { createBuildContext, readVersion } from './context.ts'
+import { createBuildContext, type ImageName, images, readVersion } from './context.ts'
 
 /**
- * `npm run image -- [--tag slipway-agent-server] [--base <image>] [--engine-socket <path>]...`: builds the
- * image of the agent server through the API that Docker and Podman share, in each of the engines.
+ * `npm run image -- [--server agent-server] [--tag slipway-agent-server] [--base <image>] [--engine-socket
+ * <path>]...`: builds the image of a server through the API that Docker and Podman share, in each of the engines.
  */
 const { values } = parseArgs({
   options: {
-    tag: { type: 'string', default: 'slipway-agent-server' },
+    server: { type: 'string', default: 'agent-server' },
+    tag: { type: 'string' },
     base: { type: 'string', default: 'debian:bookworm-slim' },
     'engine-socket': { type: 'string', multiple: true, default: ['/var/run/docker.sock'] },
   },
 })
+
+if (!(values.server in images))
+  throw new Error(`--server is one of ${Object.keys(images).join(', ')}; it is ${values.server}`)
+const server = values.server as ImageName // checked above
+const tag = values.tag ?? `slipway-${server}`
 
 const cpus: Readonly<Record<string, string>> = { amd64: 'x64', arm64: 'arm64' }
 
@@ -29,7 +35,7 @@ try {
     const cpu = cpus[Arch]
     if (cpu === undefined) throw new Error(`There is no Node for an engine on ${Arch}`)
     const context = staged.get(cpu) ?? join(directory, cpu)
-    if (!staged.has(cpu)) await createBuildContext(context, cpu)
+    if (!staged.has(cpu)) await createBuildContext(context, cpu, server)
     staged.set(cpu, context)
     await build(docker, context)
   }
@@ -41,10 +47,10 @@ async function build(docker: Docker, context: string): Promise<void> {
   const stream = await docker.buildImage(
     { context, src: ['Dockerfile', 'app'] },
     {
-      t: values.tag,
+      t: tag,
       buildargs: { BASE: values.base },
       labels: {
-        'org.opencontainers.image.title': 'Slipway agent server',
+        'org.opencontainers.image.title': images[server].title,
         'org.opencontainers.image.version': await readVersion(),
       },
       forcerm: true,
@@ -60,6 +66,6 @@ async function build(docker: Docker, context: string): Promise<void> {
       (line) => process.stdout.write(line.stream ?? ''),
     )
   })
-  const image = await docker.getImage(values.tag).inspect()
-  console.log(`${values.tag} is ${image.Id}, ${Math.round(image.Size / 1e6)} MB`)
+  const image = await docker.getImage(tag).inspect()
+  console.log(`${tag} is ${image.Id}, ${Math.round(image.Size / 1e6)} MB`)
 }

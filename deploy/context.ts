@@ -3,14 +3,30 @@ import { cp, mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
 const root = resolve(import.meta.dirname, '..')
-/** The packages of the image: the agent server and those that it imports. */
-const includedPackages = ['shared', 'protocol', 'storage', 'http', 'agent', 'agent-server']
+const commonPackages = ['shared', 'protocol', 'storage', 'http']
+
+/** The packages of each image: a server and those that it imports. */
+export const images = {
+  'agent-server': {
+    title: 'Slipway agent server',
+    dockerfile: 'Dockerfile',
+    packages: [...commonPackages, 'agent', 'agent-server'],
+  },
+  'sandbox-server': {
+    title: 'Slipway sandbox server',
+    dockerfile: 'sandbox-server.Dockerfile',
+    packages: [...commonPackages, 'client', 'sandbox-server'],
+  },
+} as const
+
+export type ImageName = keyof typeof images
 
 /**
  * Fills a directory with everything that the Dockerfile copies. `npm ci` installs the libraries from the
  * lockfile and the configured registry, for the engine's architecture; the build itself downloads none.
  */
-export async function createBuildContext(directory: string, cpu: string): Promise<void> {
+export async function createBuildContext(directory: string, cpu: string, image: ImageName): Promise<void> {
+  const { packages, dockerfile } = images[image]
   const app = join(directory, 'app')
   await mkdir(join(app, 'examples'), { recursive: true })
   for (const file of ['package.json', 'package-lock.json', 'LICENSE'])
@@ -28,24 +44,27 @@ export async function createBuildContext(directory: string, cpu: string): Promis
     '--no-audit',
     '--no-fund',
     '--include-workspace-root',
-    '--workspace=packages/agent-server',
+    `--workspace=packages/${image}`,
     '--os=linux',
     '--libc=glibc',
     `--cpu=${cpu}`,
   ])
-  await removeUnused(app, all)
-  for (const name of includedPackages) {
+  await removeUnused(app, all, packages)
+  for (const name of packages) {
     const from = join(root, 'packages', name, 'src')
     await cp(from, join(app, 'packages', name, 'src'), { recursive: true, filter: isReleased })
   }
-  await cp(join(root, 'deploy/Dockerfile'), join(directory, 'Dockerfile'))
+  await cp(join(root, 'deploy', dockerfile), join(directory, 'Dockerfile'))
 }
 
 const isReleased = (path: string) => !/\.(test|contract|bench)\.ts$|\/testing$/.test(path)
 
 /** Removes the other workspaces with their links, and the parts of Node that only compilers need. */
-async function removeUnused(app: string, all: readonly string[]): Promise<void> {
-  for (const name of all.filter((name) => !includedPackages.includes(name))) {
+async function removeUnused(app: string, all: readonly string[], packages: readonly string[]): Promise<void> {
+  // An optional peer of the control plane, which npm installs for every workspace.
+  if (!packages.includes('sandbox-server'))
+    await rm(join(app, 'node_modules/@kubernetes'), { recursive: true, force: true })
+  for (const name of all.filter((name) => !packages.includes(name))) {
     await rm(join(app, 'packages', name), { recursive: true })
     await rm(join(app, 'node_modules/@slipway', name), { force: true })
   }

@@ -7,6 +7,7 @@ const steps = [
   ['wire hash', 'vitest run packages/protocol/src/openapi/wire-hash.test.ts'],
   ['OpenAPI up to date', 'node scripts/print-openapi.ts --check'],
   ['providers up to date', 'node scripts/print-providers.ts --check'],
+  ['chart up to date', 'node scripts/print-chart-schema.ts --check'],
   ['import borders', 'node scripts/check-imports.ts'],
 ] as const
 

@@ -1,0 +1,145 @@
+import { execFile } from 'node:child_process'
+import { resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { AppsV1Api } from '@kubernetes/client-node'
+import { expect, onTestFinished, test } from 'vitest'
+import {
+  agentImage,
+  openNamespace,
+  skipText,
+  type TestCluster,
+  testCluster,
+} from '../../packages/sandbox-server/src/backends/kubernetes/testing/test-cluster.ts'
+import { scriptedModel } from '../support/agent-driver.ts'
+import { waitFor } from '../support/sandbox-server/user.ts'
+
+/** The chart, rendered and installed with the real Helm. */
+
+const chart = resolve(import.meta.dirname, '../../deploy/helm/slipway')
+const program = process.env.SLIPWAY_TEST_HELM
+const cluster = testCluster()
+
+if (!program || cluster === undefined) test.skip(`chart: ${skipText}`, () => {})
+else {
+  const helm = async (...args: readonly string[]) =>
+    (await promisify(execFile)(program, [...args], { maxBuffer: 2 ** 24, timeout: 200_000 })).stdout
+  defineRenderTests((...settings) =>
+    helm('template', 'r', chart, '--kube-version', '1.34.0', ...settings.flatMap((one) => ['--set', one])),
+  )
+  defineInstallTest(cluster, helm)
+}
+
+function defineRenderTests(render: (...settings: readonly string[]) => Promise<string>): void {
+  test('the chart renders what is asked for, and refuses what cannot work', {
+    timeout: 120_000,
+  }, async () => {
+    const plain = await render()
+    expect(plain).toContain('type: Recreate')
+    expect(plain).not.toMatch(/^kind: (Ingress|ServiceMonitor|StatefulSet|PodDisruptionBudget)$/m)
+    const whole = await render(
+      ...['replicas=3', 'postgresql.enabled=true', 'ingress.enabled=true', 'ingress.host=a.example'],
+      ...[
+        'ingress.tlsSecret=t',
+        'serviceMonitor.enabled=true',
+        'settings.SLIPWAY_DAILY_CONVERSATION_LIMIT=1000000',
+      ],
+    )
+    for (const kind of ['Ingress', 'ServiceMonitor', 'StatefulSet', 'PodDisruptionBudget'])
+      expect(whole).toMatch(new RegExp(`^kind: ${kind}$`, 'm'))
+    expect(whole).toContain('SLIPWAY_PUBLIC_URL: "https://a.example"')
+    expect(whole).toContain('SLIPWAY_DAILY_CONVERSATION_LIMIT: "1000000"')
+    expect(whole).toContain('maxUnavailable: 0')
+    await expect(render('replicas=2')).rejects.toThrow(/need a database/)
+    await expect(render('settings.SLIPWAY_NO_SUCH=1')).rejects.toThrow(/SLIPWAY_NO_SUCH/)
+    await expect(render('settings.SLIPWAY_BACKEND=qemu')).rejects.toThrow(/SLIPWAY_BACKEND/)
+    await expect(render('sandboxSpecs[0].id=a', 'sandboxSpecs[0].privileged=true')).rejects.toThrow(
+      /privileged/,
+    )
+    await expect(render('database.url=mysql://x')).rejects.toThrow(/database/)
+  })
+}
+
+function defineInstallTest(
+  { core, config, kubeconfig }: TestCluster,
+  helm: (...args: readonly string[]) => Promise<string>,
+): void {
+  test('the chart installs a control plane that runs agents, upgrades, and leaves what it says', {
+    timeout: 600_000,
+  }, async () => {
+    const namespace = await openNamespace({ core, config, kubeconfig, host: '' })
+    onTestFinished(() => namespace[Symbol.asyncDispose](), 60_000)
+    const target = ['slipway', chart, '--kubeconfig', kubeconfig, '--namespace', namespace.name]
+    const values = [
+      ...['image.repository=docker.io/library/slipway-sandbox-server', 'image.tag=latest'],
+      ...[
+        'persistence.size=256Mi',
+        'settings.SLIPWAY_SANDBOX_MEMORY_MB=1024',
+        'settings.SLIPWAY_SANDBOX_DISK_MB=256',
+      ],
+      ...[`sandboxSpecs[0].image=${agentImage}`, 'sandboxSpecs[0].id=pod'],
+      'sandboxSpecs[0].kubernetes.image_pull_policy=IfNotPresent',
+    ].flatMap((one) => ['--set', one])
+    // The service account and Role of the namespace belong to other tests.
+    await core.deleteNamespacedServiceAccount({ namespace: namespace.name, name: 'slipway' })
+    const rbac = config.makeApiClient((await import('@kubernetes/client-node')).RbacAuthorizationV1Api)
+    await rbac.deleteNamespacedRoleBinding({ namespace: namespace.name, name: 'slipway' })
+    await rbac.deleteNamespacedRole({ namespace: namespace.name, name: 'slipway' })
+
+    const notes = await helm('install', ...target, ...values)
+    expect(notes).toContain('kubectl -n')
+    const rolledOut = (generation: number) =>
+      waitFor('the control plane is ready', async () => {
+        const apps = config.makeApiClient(AppsV1Api)
+        const { status } = await apps.readNamespacedDeployment({ namespace: namespace.name, name: 'slipway' })
+        const isCurrent = (status?.observedGeneration ?? 0) >= generation
+        return isCurrent && status?.readyReplicas === 1 && status.updatedReplicas === 1 ? true : undefined
+      })
+    await rolledOut(1)
+    const service = await core.readNamespacedService({ namespace: namespace.name, name: 'slipway' })
+    const url = `http://${service.spec?.clusterIP}:3000`
+    const { data } = await core.readNamespacedSecret({ namespace: namespace.name, name: 'slipway-keys' })
+    const key = Buffer.from(data?.SLIPWAY_API_KEY ?? '', 'base64').toString()
+    const call = async <T>(method: string, path: string, body?: object): Promise<T> => {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+      const response = await fetch(`${url}${path}`, { method, headers, body: JSON.stringify(body) ?? null })
+      if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
+      return (await response.json()) as T // what the wire says
+    }
+
+    // The cluster of the tests has no DNS, so the address is a setting, changed by an upgrade.
+    await helm('upgrade', ...target, ...values, '--set', `settings.SLIPWAY_INTERNAL_URL=${url}`)
+    await rolledOut(2)
+    const again = await core.readNamespacedSecret({ namespace: namespace.name, name: 'slipway-keys' })
+    expect(again.data).toEqual(data)
+
+    const llm = scriptedModel([{ text: 'An answer from a Pod.' }])
+    await waitFor('it answers', () =>
+      call('POST', '/api/v1/settings', { agent_settings_diff: { llm } }).catch(() => undefined),
+    )
+    const started = await call<{ app_conversation_id: string | null; status: string; sandbox_id: string }[]>(
+      ...(['POST', '/api/v1/app-conversations/stream-start'] as const),
+      { initial_message: { content: 'Begin.' } },
+    )
+    expect(started.at(-1)).toMatchObject({ status: 'READY' })
+    await waitFor('its answer arrives', async () => {
+      const id = started.at(-1)?.app_conversation_id
+      const page = await call('GET', `/api/v1/conversation/${id}/events/search?kind__eq=MessageEvent`)
+      return JSON.stringify(page).includes('An answer from a Pod.') ? true : undefined
+    })
+    const pods = async () => (await core.listNamespacedPod({ namespace: namespace.name })).items
+    await call('DELETE', `/api/v1/sandboxes/${started.at(-1)?.sandbox_id}`)
+    await waitFor('the sandbox is gone', async () => ((await pods()).length === 1 ? true : undefined))
+
+    await helm('uninstall', 'slipway', '--kubeconfig', kubeconfig, '--namespace', namespace.name)
+    await waitFor('the control plane is gone', async () => ((await pods()).length === 0 ? true : undefined))
+    const query = { namespace: namespace.name }
+    const left = await Promise.all([
+      core.listNamespacedSecret(query),
+      core.listNamespacedPersistentVolumeClaim(query),
+      core.listNamespacedService(query),
+      core.listNamespacedServiceAccount(query),
+    ])
+    const names = left.map(({ items }) => items.map(({ metadata }) => metadata?.name))
+    expect(names).toEqual([['slipway-keys'], ['slipway-data'], [], ['default']])
+  })
+}
