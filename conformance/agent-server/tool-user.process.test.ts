@@ -17,7 +17,7 @@ import { AgentDriver, bashStep, finishStep, toolCall, toolCallsStep } from '../s
 import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
 
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: 400_000, hookTimeout: 120_000 })
 
 const isRoot = process.platform === 'linux' && process.getuid?.() === 0
 const [uid, gid] = [54_321, 54_322]
@@ -176,11 +176,11 @@ while [ ! -e stop ]; do ln -sfn real d; ln -sfn ${join(directory, 'private')} d;
           path: join(work, `d/new-${at}.txt`),
           file_text: 'planted',
         })
-  const steps = Array.from({ length: 20 }, (_, step) =>
+  const steps = Array.from({ length: 12 }, (_, step) =>
     toolCallsStep(...Array.from({ length: 6 }, (_, at) => call(step * 6 + at))),
   )
   const texts: string[] = [await play(driver, steps)]
-  for (let at = 0; at < 150; at++) {
+  for (let at = 0; at < 60; at++) {
     const form = new FormData()
     form.append('file', new Blob(['planted']), 'x')
     const query = `?path=${encodeURIComponent(join(work, `d/upload-${at}.txt`))}`
