@@ -10,7 +10,7 @@ import { AgentServerApi } from '../support/agent-server-api.ts'
 import { type ConsoleServer, serveConsole } from './console-server.ts'
 
 const root = resolve(import.meta.dirname, '../..')
-const waitMs = 60_000
+const waitMs = 100_000
 
 export interface ConsoleOptions {
   /** The session key of the server; without it none is needed. */
@@ -122,7 +122,7 @@ export async function shownPositions(page: Page): Promise<number[]> {
 export async function waitUntil(isTrue: () => Promise<boolean>, what: string): Promise<void> {
   for (const end = Date.now() + waitMs; Date.now() < end; ) {
     if (await isTrue()) return
-    await new Promise((done) => setTimeout(done, 50))
+    await new Promise((done) => setTimeout(done, 200))
   }
   throw new Error(`It did not come to pass: ${what}`)
 }
