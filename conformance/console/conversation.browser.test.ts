@@ -7,8 +7,8 @@ import { ConsoleFixture, shownPositions, waitUntil } from './console-fixture.ts'
 const chromiumPath = await findChromium()
 
 /**
- * A script of many small steps, so that there is something to follow for a while. Its log has fewer events than a page
- * that is opened at the end reads, so all of them are shown whenever it is opened.
+ * A script of many small steps, so that there is something to follow for a while. Its log has fewer events
+ * than are read when a log is opened at the end, so all of them are shown whenever it is opened.
  */
 const longScript = [
   ...Array.from({ length: 20 }, (_, n) => bashStep(`echo step-${n}; sleep 0.1`)),
