@@ -1,7 +1,7 @@
 import type { CallOutput } from '@slipway/client'
 import { useEffect, useRef } from 'react'
 
-/** Puts into the title of the page what the conversation does, and notifies when it waits and nobody looks. */
+/** Shows in the title of the page what the conversation does, and notifies when it waits unseen. */
 export function useWaitingNotice(info: CallOutput<'getConversation'> | undefined): void {
   const isWaiting = info?.execution_status === 'waiting_for_confirmation'
   const isRunning = info?.execution_status === 'running'

@@ -4,7 +4,7 @@ import { formatBytes } from './format.ts'
 const firstPart = 4_000
 const growth = 8
 
-/** Shows the first part of a text, and more of it on request, so that a huge text costs no more than a small one. */
+/** Shows the first part of a text, and more of it on request: a huge text costs no more than a small one. */
 export function LongText(props: {
   readonly text: string
   /** Renders the part; a plain block by default. */

@@ -3,7 +3,7 @@ import ReactMarkdown, { type Components } from 'react-markdown'
 import remarkGfm from 'remark-gfm'
 
 /**
- * Markdown of models and users. HTML in it is shown as text, links are of the web alone and carry no referrer,
+ * Markdown of models and users. HTML in it is shown as text, links are of the web alone and send no referrer,
  * and a picture of another server is shown as its address: no page makes this browser call anybody.
  */
 const components: Components = {
