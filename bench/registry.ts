@@ -1,7 +1,7 @@
 import { agentCost } from './benchmarks/agent-cost.ts'
 import { append } from './benchmarks/append.ts'
-import { consoleApi } from './benchmarks/console-api.ts'
 import { checkpoints } from './benchmarks/checkpoints.ts'
+import { consoleApi } from './benchmarks/console-api.ts'
 import { crowd } from './benchmarks/crowd.ts'
 import { depth } from './benchmarks/depth.ts'
 import { exports } from './benchmarks/exports.ts'

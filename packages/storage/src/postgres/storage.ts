@@ -51,9 +51,7 @@ export async function openPostgresStorage(options: PostgresStorageOptions): Prom
   const used = await findUse(db)
   assertUse(used, isControlPlane)
   if (isControlPlane || leaseMs === undefined) {
-    const { epoch } = isControlPlane
-      ? used
-      : resources.use(await Ownership.acquire(db, directUrl, log))
+    const { epoch } = isControlPlane ? used : resources.use(await Ownership.acquire(db, directUrl, log))
     const storage = new PostgresStorage(await openContext(options, { db, epoch }), resources.move())
     await storage.resume()
     return storage
