@@ -22,7 +22,14 @@ export interface Operation {
   readonly hasBody?: boolean
 }
 
-export const publicPaths = ['/alive', '/health', '/ready', '/server_info', '/api/v1/web-client/config']
+export const publicPaths = [
+  '/alive',
+  '/health',
+  '/ready',
+  '/server_info',
+  '/api/v1/web-client/config',
+  '/console/session',
+]
 export const sandboxTags = ['webhooks', 'sandbox secrets']
 export const operations: readonly Operation[] = Object.entries(document.paths).flatMap(([path, item]) =>
   Object.entries(item).map(
@@ -72,6 +79,8 @@ export const identifyingQueries: Readonly<Record<string, (things: OwnedResources
   'GET /api/v1/app-conversations': ({ conversation }) => `ids=${conversation}`,
   'GET /api/v1/app-conversations/start-tasks': ({ task }) => `ids=${task}`,
   'GET /api/v1/app-conversations/search': ({ sandbox }) => `sandbox_id__eq=${sandbox}`,
+  'GET /api/v1/app-conversations/search_text': ({ sandbox }) => `body=a&sandbox_id__eq=${sandbox}`,
+  'GET /api/v1/conversation/{conversation_id}/events/range': () => 'first=1',
   'GET /api/v1/app-conversations/count': ({ sandbox }) => `sandbox_id__eq=${sandbox}`,
   'GET /api/v1/app-conversations/start-tasks/search': ({ conversation }) =>
     `conversation_id__eq=${conversation}`,
