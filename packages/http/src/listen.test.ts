@@ -70,14 +70,29 @@ test('localhost listens on each of its addresses', async () => {
 })
 
 test('a stop closes sockets with 1001, ends streams, and lets running requests finish', async () => {
-  const trial = await TestServer.start(routes, handlers, { sockets })
+  const begun = new Set<string>()
+  const observed: Handlers<typeof routes> = {
+    slow: (request) => {
+      begun.add('slow')
+      return handlers.slow(request)
+    },
+    stream: (request) => {
+      begun.add('stream')
+      return handlers.stream(request)
+    },
+    waiting: (request) => {
+      begun.add('waiting')
+      return handlers.waiting(request)
+    },
+  }
+  const trial = await TestServer.start(routes, observed, { sockets })
   const socket = new WebSocket(`ws://127.0.0.1:${trial.port}/socket`)
   await once(socket, 'open')
   const closed = once(socket, 'close')
   const stream = trial.call('/stream')
   const waiting = trial.call('/waiting')
   const slow = trial.call('/slow')
-  await new Promise((resolve) => setTimeout(resolve, 50))
+  await expect.poll(() => begun.size, { timeout: 10_000 }).toBe(3)
   const stopped = trial.listening.close()
   expect(await slow).toMatchObject({ status: 200, text: '"done"' })
   expect((await stream).text).toMatch(/^(: beat\n\n)+$/)

@@ -152,13 +152,13 @@ test('a client that waits for the server is not cut off', async () => {
       async upload({ stream }) {
         let sizeBytes = 0
         for await (const chunk of stream) {
-          if (sizeBytes === 0) await new Promise((resolve) => setTimeout(resolve, 150))
+          if (sizeBytes === 0) await new Promise((resolve) => setTimeout(resolve, 1_500))
           sizeBytes += chunk.length
         }
         return { json: sizeBytes }
       },
     },
-    { idleMs: 50 },
+    { idleMs: 500 },
   )
   const body = Buffer.alloc(8_000_000, 0x61)
   expect((await trial.call('/api/upload', { method: 'POST', headers: lines, body })).text).toBe('8000000')
