@@ -11,6 +11,7 @@ const { mkdirSync, readFileSync, writeFileSync, appendFileSync } = require('node
 const out = process.argv[process.argv.indexOf('--outDir') + 1]
 const source = readFileSync('src/main.ts', 'utf8')
 appendFileSync('../runs', 'x')
+if (process.env.NODE_ENV !== 'production') { console.error('not for production'); process.exit(1) }
 if (source === 'fail') { console.error('main.ts: unexpected token'); process.exit(1) }
 mkdirSync(out + '/assets', { recursive: true })
 writeFileSync(out + '/assets/index-Ab12Cd34.js', source.repeat(200))

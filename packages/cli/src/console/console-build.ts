@@ -69,6 +69,8 @@ export async function buildConsole(directory: string, out: string, signal?: Abor
   const args = [vite, 'build', '--outDir', out, '--emptyOutDir', '--logLevel', 'error']
   const child = spawn(process.execPath, args, {
     cwd: directory,
+    // Otherwise Vite takes the caller's, and bundles the development version of React under a test runner.
+    env: { ...process.env, NODE_ENV: 'production' },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(signal === undefined ? {} : { signal }),
   })

@@ -70,7 +70,7 @@ export interface WindowOptions {
 export class EventWindow {
   readonly store = new Store<WindowState>(initialState)
   readonly #options: WindowOptions
-  readonly #abort = new AbortController()
+  #abort = new AbortController()
   #loadAbort = new AbortController()
   #queue: LogEvent[] = []
   #isFlushPlanned = false
@@ -80,15 +80,19 @@ export class EventWindow {
     this.#options = options
   }
 
-  /** Shows a position, or the end, and follows the log. */
+  /** Shows a position, or the end, and follows the log; also again after `close`. */
   async open(position: number | undefined): Promise<void> {
+    this.#abort.abort()
+    this.#abort = new AbortController()
+    const { signal } = this.#abort
     try {
-      const head = await readHead(this.#options.conversationId, this.#abort.signal)
+      const head = await readHead(this.#options.conversationId, signal)
+      signal.throwIfAborted()
       this.#update({ head, seen: head })
-      void this.#follow(head)
+      void this.#follow(head, signal)
       await this.jump(position ?? head)
     } catch (error) {
-      this.#fail(error)
+      if (!signal.aborted) this.#fail(error)
     }
   }
 
@@ -243,12 +247,12 @@ export class EventWindow {
     return { events: selectMatches(read.flat().filter(isNew), matches), edge }
   }
 
-  async #follow(after: number): Promise<void> {
+  async #follow(after: number, signal: AbortSignal): Promise<void> {
     const { conversationId } = this.#options
     try {
       const events = follow(agentServer, conversationId, {
         after,
-        signal: this.#abort.signal,
+        signal,
         onTransientUpdate: (update) => this.#noteTransient(update),
         onResync: () => void this.#startAgain(),
       })
@@ -257,7 +261,7 @@ export class EventWindow {
         this.#planFlush()
       }
     } catch (error) {
-      if (!this.#abort.signal.aborted) this.#fail(error)
+      if (!signal.aborted) this.#fail(error)
     }
   }
 
