@@ -58,6 +58,7 @@ export function enterNetwork({ setpriv }: PrivateNetwork, isRoot: boolean): read
  */
 function blockedRanges(): readonly string[] {
   const own = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
-  const addresses = own.filter(({ family, internal }) => family === 'IPv4' && !internal)
+  // The loopback interface may have addresses that the network reaches, as those of a cluster's services.
+  const addresses = own.filter(({ family, address }) => family === 'IPv4' && !address.startsWith('127.'))
   return ['169.254.0.0/16', ...new Set(addresses.map(({ address }) => `${address}/32`))]
 }
