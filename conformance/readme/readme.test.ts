@@ -27,6 +27,11 @@ const otherShellBlocks: Readonly<Record<string, string>> = {
   'export SLIPWAY_API_KEY': 'readme.sandbox.test.ts runs it',
   'npx slipway app start': 'readme.sandbox.test.ts runs it',
   'npm run contract': 'it takes minutes; conformance/contract/contract.crash.test.ts runs the same programs',
+  'npm install -g slipway @kubernetes/client-node':
+    'it needs a cluster and an image; conformance/sandbox-server/kubernetes.k8s.test.ts starts this server',
+  'export SLIPWAY_DATABASE_URL':
+    'it needs PostgreSQL; conformance/sandbox-server/replicas.pg.test.ts starts these servers',
+  'slipway migrate': 'it needs PostgreSQL; packages/storage/src/migrate/migrate.pg.test.ts does the same',
   'npm run image': 'it needs a container engine; .ci/engines builds the image',
 }
 const logBlock = "ID=$(npx node -p 'crypto.randomUUID()')\nnpx slipway import"
