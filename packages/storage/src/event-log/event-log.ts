@@ -85,8 +85,6 @@ export interface EventPage {
 export interface EncodedPage {
   readonly bytes: Buffer
   etag: string | undefined
-  /** Whether `pageBytes` has returned it. */
-  isReturned: boolean
 }
 
 /**

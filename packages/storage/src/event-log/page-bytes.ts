@@ -9,22 +9,14 @@ const nullBytes = Buffer.from('null')
  * request for the page, because a digest costs as much as the page.
  */
 export function pageBytes(page: EventPage): EncodedPage {
-  page.encoded ??= encodedPage(spliceEvents(pageOpen, page.items, pageClose(page.next_page_id)))
   const { encoded } = page
-  if (encoded.isReturned)
+  if (encoded !== undefined) {
     encoded.etag ??= `"${createHash('sha256').update(encoded.bytes).digest('base64url').slice(0, 27)}"`
-  encoded.isReturned = true
-  return encoded
-}
-
-/** What stands before and after the events of a page. ASCII. */
-export const pageOpen = '{"items":['
-export function pageClose(nextPageId: string | null): string {
-  return `],"next_page_id":${JSON.stringify(nextPageId)}}`
-}
-
-export function encodedPage(bytes: Buffer): EncodedPage {
-  return { bytes, etag: undefined, isReturned: false }
+    return encoded
+  }
+  const close = `],"next_page_id":${JSON.stringify(page.next_page_id)}}`
+  page.encoded = { bytes: spliceEvents('{"items":[', page.items, close), etag: undefined }
+  return page.encoded
 }
 
 /** A JSON array of events, null for missing ones. */

@@ -29,7 +29,8 @@ export class PageCache {
     this.#pages = new LruMap({
       maxSize: maxBytes,
       maxEntrySize: maxBytes / 4,
-      sizeCalculation: ({ page }, key) => overheadBytes + key.length + sizeOf(page),
+      sizeCalculation: ({ page }, key) =>
+        page.items.reduce((sum, { bytes }) => sum + bytes.length + overheadBytes, overheadBytes + key.length),
     })
   }
 
@@ -52,8 +53,4 @@ export class PageCache {
       this.#pages.set(key, { page, pageVersion, isImmutable })
     else this.#requestedOnce.set(key, true)
   }
-}
-
-function sizeOf({ encoded, items }: EventPage): number {
-  return encoded?.bytes.length ?? items.reduce((sum, { bytes }) => sum + bytes.length + overheadBytes, 0)
 }

@@ -6,7 +6,6 @@ import { searchSql } from './conversations/conversation-records.ts'
 import { Database } from './database/database.ts'
 import { cursorSql, visibleSql } from './deliveries/deliveries.ts'
 import { rangeSql, seekSql, walkSql } from './event-log/event-search.ts'
-import { bodiesSql, columnsSql } from './event-log/joined-rows.ts'
 import { logMigrations } from './event-log/schema.ts'
 import { indexMigrations, matchSql, scanSql, unindexedSql } from './event-log/text-store.ts'
 
@@ -25,10 +24,6 @@ test('pages of events are merged index ranges, without scan or sort', () => {
     seekSql('<', isDescending),
     unindexedSql(isDescending ? 'DESC' : 'ASC'),
   ])
-  for (const sql of [...both.map(columnsSql), ...both.map(bodiesSql)]) {
-    const search = 'SEARCH event USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)'
-    expect(db.plan(sql)).toEqual(['CO-ROUTINE (subquery-1)', search, 'SCAN (subquery-1)'])
-  }
   for (const sql of [...walks, ...ranges]) {
     for (const step of db.plan(sql)) expect(step).toMatch(/^(SEARCH event USING|MERGE|LEFT$|RIGHT$)/)
   }

@@ -11,12 +11,10 @@ import {
   type EventPage,
   type EventQuery,
   isReceivedEvent,
-  type PagedEvent,
   type ReceivedEvent,
   type StoredEvent,
 } from '../../event-log/event-log.ts'
 import { batchBytes, type LiveTails } from '../../event-log/live-tails.ts'
-import { encodedPage, pageClose, pageOpen } from '../../event-log/page-bytes.ts'
 import { PageCache } from '../../event-log/page-cache.ts'
 import { decodeEventPageId, encodeEventPageId, isPageIdIn, isPageIdOf } from '../../event-log/page-id.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
@@ -29,7 +27,6 @@ import type { SqliteDeliveries } from '../deliveries/deliveries.ts'
 import type { EventRows } from './event-rows.ts'
 import { countRange, rowBounds, type Selection, selectRows } from './event-search.ts'
 import type { IndexGuard } from './index-check.ts'
-import { readJoinedRows } from './joined-rows.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
 import type { LogHead, LogHeads } from './log-heads.ts'
 import { rowBase } from './schema.ts'
@@ -125,46 +122,15 @@ export class SqliteEventLog implements EventLog {
       return await this.search(conversation, query)
     }
     const selection = this.#selection(head, query)
-    let page = body ? undefined : this.#readJoinedPage(head, selection, limit)
-    if (page === undefined) {
-      const events = body ? await this.#searchText(selection, body, kind) : this.#readSelection(selection)
-      const next = events.length > limit ? events.pop() : undefined
-      page = {
-        items: events.map(({ position, bytes }) => ({ position, bytes })),
-        next_page_id: next === undefined ? null : encodeEventPageId(head.id, next.position, next.id),
-      }
+    const events = body ? await this.#searchText(selection, body, kind) : this.#readSelection(selection)
+    const next = events.length > limit ? events.pop() : undefined
+    const page = {
+      items: events.map(({ position, bytes }) => ({ position, bytes })),
+      next_page_id: next === undefined ? null : encodeEventPageId(head.id, next.position, next.id),
     }
-    const isImmutable = selection.isDescending ? selection.start !== undefined : page.next_page_id !== null
+    const isImmutable = selection.isDescending ? selection.start !== undefined : next !== undefined
     this.#pages.set(key, page, head, isImmutable)
     return page
-  }
-
-  /** A page of a log in order of time without filters; undefined when its rows must be read one by one. */
-  #readJoinedPage(head: LogHead, selection: Selection, limit: number): EventPage | undefined {
-    const { db, events } = this.#context
-    const { isDescending, kindSources, ordinal } = selection
-    const range = kindSources === undefined && head.isInOrder ? rowBounds(db, selection) : undefined
-    if (range === undefined) return undefined
-    const { low, high } = range
-    const hasNext = high - low >= limit
-    const page = isDescending
-      ? { low: hasNext ? high - limit + 1 : low, high }
-      : { low, high: hasNext ? low + limit - 1 : high }
-    const nextPosition = (isDescending ? page.low - 1 : page.high + 1) - rowBase(ordinal)
-    const next = hasNext ? events.getIdAndInstant(ordinal, nextPosition) : undefined
-    if (hasNext && next === undefined) return undefined
-    const next_page_id = next === undefined ? null : encodeEventPageId(head.id, nextPosition, next.id)
-    const joined = readJoinedRows(db, page, { isDescending, open: pageOpen, close: pageClose(next_page_id) })
-    if (joined === undefined) return undefined
-    let items: readonly PagedEvent[] | undefined
-    return {
-      get items() {
-        items ??= joined.split()
-        return items
-      },
-      next_page_id,
-      encoded: encodedPage(joined.bytes),
-    }
   }
 
   /** Key of the page cache. Repeated requests pass the same query object, so the last key is reused. */
