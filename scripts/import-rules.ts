@@ -95,5 +95,7 @@ export const environmentReaders: readonly string[] = [
   'agent-server/src/main.js',
   'sandbox-server/src/main.js',
   'cli/src/context/config.ts',
+  // One variable for the program that it starts.
+  'cli/src/console/console-build.ts',
   'cli/src/main.js',
 ]
