@@ -128,7 +128,15 @@ function defineInstallTest(
     })
     const pods = async () => (await core.listNamespacedPod({ namespace: namespace.name })).items
     await call('DELETE', `/api/v1/sandboxes/${started.at(-1)?.sandbox_id}`)
-    await waitFor('the sandbox is gone', async () => ((await pods()).length === 1 ? true : undefined))
+    await waitFor('the sandbox is gone', async () => {
+      const ofSandboxes = { namespace: namespace.name, labelSelector: 'slipway.dev/sandbox' }
+      const lists = await Promise.all([
+        core.listNamespacedPod(ofSandboxes),
+        core.listNamespacedSecret(ofSandboxes),
+        core.listNamespacedPersistentVolumeClaim(ofSandboxes),
+      ])
+      return lists.every(({ items }) => items.length === 0) ? true : undefined
+    })
 
     await helm('uninstall', 'slipway', '--kubeconfig', kubeconfig, '--namespace', namespace.name)
     await waitFor('the control plane is gone', async () => ((await pods()).length === 0 ? true : undefined))

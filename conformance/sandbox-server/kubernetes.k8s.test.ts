@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import {
-  restartApiServer,
+  openSpareApiServer,
   skipText,
   type TestCluster,
   testCluster,
@@ -19,8 +19,8 @@ if (found === undefined) test.skip(`kubernetes: ${skipText}`, () => {})
 else defineTests(found)
 
 function defineTests(cluster: TestCluster): void {
-  const open = async (env: Readonly<Record<string, string>> = {}) => {
-    const opened = await KubernetesSandboxServer.open(cluster, env)
+  const open = async (env: Readonly<Record<string, string>> = {}, apiServer?: string) => {
+    const opened = await KubernetesSandboxServer.open(cluster, env, apiServer)
     onTestFinished(() => opened[Symbol.asyncDispose](), 300_000)
     return opened
   }
@@ -100,17 +100,19 @@ function defineTests(cluster: TestCluster): void {
   })
 
   test('the API server may go away and come back at any time', limit, async () => {
-    const at = await open()
+    const apiServer = await openSpareApiServer()
+    onTestFinished(() => apiServer[Symbol.asyncDispose](), 60_000)
+    const at = await open({}, apiServer.url)
     const { user, namespace } = at
     const { id } = await user.startRunningSandbox()
-    const [second] = await Promise.all([user.startRunningSandbox(), restartApiServer()])
+    const [second] = await Promise.all([user.startRunningSandbox(), apiServer.restart()])
     expect((await user.getSandbox(id))?.status).toBe('RUNNING')
     expect(await runInSandbox(second, 'echo here')).toBe('here\n')
     // Watches go on.
     const name = (await at.pod(id)).metadata?.name ?? ''
     await cluster.core.deleteNamespacedPod({ namespace: namespace.name, name })
     await user.waitForSandbox(id, 'ERROR')
-    await Promise.all([restartApiServer(), user.requestOrThrow('DELETE', `/api/v1/sandboxes/${second.id}`)])
+    await Promise.all([apiServer.restart(), user.requestOrThrow('DELETE', `/api/v1/sandboxes/${second.id}`)])
     await waitFor('it is gone', async () => {
       const left = await at.resources()
       return left.some((one) => one.includes(second.id)) ? undefined : true

@@ -30,8 +30,9 @@ export class KubernetesSandboxServer implements AsyncDisposable {
   static async open(
     cluster: TestCluster,
     env: Readonly<Record<string, string>> = {},
+    apiServer?: string,
   ): Promise<KubernetesSandboxServer> {
-    const namespace = await openNamespace(cluster)
+    const namespace = await openNamespace(cluster, apiServer)
     try {
       const settings: Record<string, string> = {
         SLIPWAY_BACKEND: 'kubernetes',

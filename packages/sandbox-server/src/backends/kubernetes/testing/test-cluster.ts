@@ -44,8 +44,11 @@ export interface Namespace extends AsyncDisposable {
   readonly directory: string
 }
 
-/** A namespace that admits restricted Pods only, with a service account of the control plane. */
-export async function openNamespace({ config, core }: TestCluster): Promise<Namespace> {
+/**
+ * A namespace that admits restricted Pods only, with a service account of the control plane, whose kubeconfig names `apiServer`
+ * where it is given.
+ */
+export async function openNamespace({ config, core }: TestCluster, apiServer?: string): Promise<Namespace> {
   const name = `t-${randomBytes(5).toString('hex')}`
   const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' }
   await core.createNamespace({ body: { metadata: { name, labels: restricted } } })
@@ -70,6 +73,7 @@ export async function openNamespace({ config, core }: TestCluster): Promise<Name
     body: { spec: { audiences: [], expirationSeconds: 7_200 } },
   })
   const own = JSON.parse(config.exportConfig())
+  if (apiServer !== undefined) own.clusters[0].cluster.server = apiServer
   own.users = [{ name: 'u', user: { token: status?.token } }]
   own.contexts = [{ name: 'c', context: { cluster: own.clusters[0].name, user: 'u', namespace: name } }]
   own['current-context'] = 'c'
@@ -166,8 +170,27 @@ async function readRules(): Promise<k8s.V1PolicyRule[]> {
   return JSON.parse(await readFile(file, 'utf8')).rules
 }
 
-/** Restarts the API server of the cluster that `.ci/cluster` has started. */
-export async function restartApiServer(): Promise<void> {
+/**
+ * A second API server of the cluster that `.ci/cluster` has started, whose restarts disturb no other test. There can be one at a
+ * time.
+ */
+export interface SpareApiServer extends AsyncDisposable {
+  readonly url: string
+  restart(): Promise<void>
+}
+
+export async function openSpareApiServer(): Promise<SpareApiServer> {
   const script = new URL('../../../../../../.ci/cluster', import.meta.url).pathname
-  await promisify(execFile)(script, ['restart-api'], { timeout: 180_000 })
+  const run = async (verb: string) =>
+    (await promisify(execFile)(script, [verb], { timeout: 180_000 })).stdout.trim()
+  const stop = async () => void (await run('stop-spare-api'))
+  const url = await run('start-spare-api')
+  return {
+    url,
+    restart: async () => {
+      await stop()
+      await run('start-spare-api')
+    },
+    [Symbol.asyncDispose]: stop,
+  }
 }
