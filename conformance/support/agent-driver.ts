@@ -189,12 +189,15 @@ export function findLogIssues(
 export class SocketClient implements AsyncDisposable {
   readonly frames: string[] = []
   readonly socket: WebSocket
-  readonly #closed: Promise<void>
+  /** How it ended. */
+  readonly closed: Promise<{ readonly code: number; readonly reason: string }>
   #wake: () => void = () => {}
 
   constructor(url: string, headers: Readonly<Record<string, string>>) {
     this.socket = new WebSocket(url, { headers })
-    this.#closed = new Promise((resolve) => this.socket.on('close', () => resolve()))
+    this.closed = new Promise((resolve) =>
+      this.socket.on('close', (code, reason) => resolve({ code, reason: String(reason) })),
+    )
     this.socket.on('error', () => {})
     this.socket.on('message', (data) => {
       this.frames.push(String(data))
@@ -219,6 +222,6 @@ export class SocketClient implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.socket.terminate()
-    await this.#closed
+    await this.closed
   }
 }

@@ -1,12 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises'
-import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, test } from 'vitest'
 import { AgentDriver, type ConversationInfo, finishStep, scriptedModel } from '../support/agent-driver.ts'
 import { startAgentServer } from '../support/agent-server.ts'
 import { AgentServerApi } from '../support/agent-server-api.ts'
+import { WireClient } from '../support/wire-client.ts'
 import type { RequirementId } from './requirements.ts'
+
+export type { Json, RequestOptions, WireResponse } from '../support/wire-client.ts'
 
 /**
  * The wire suite: the requests of existing clients, case by case. Its only inputs are `SLIPWAY_URL` and
@@ -38,31 +40,14 @@ export function wireCaseWithKey(
   )
 }
 
-export interface WireResponse<T = unknown> {
-  readonly status: number
-  /** Parsed JSON where the content type is JSON, otherwise text. */
-  readonly body: T
-  readonly type: string
-  readonly headers: Headers
-}
-
-export interface RequestOptions {
-  readonly body?: unknown
-  readonly query?: Readonly<Record<string, string>> | string
-  readonly headers?: Readonly<Record<string, string>>
-  /** Without the key. */
-  readonly isAnonymous?: boolean
-}
-
 /** The server of a file of cases, open while they run. */
-export class WireServer {
-  url = ''
+export class WireServer extends WireClient {
   /** An empty folder on the server's machine. */
   directory = ''
   #stop: () => Promise<void> = async () => {}
 
-  get headers(): Record<string, string> {
-    return sessionKey === undefined ? {} : { 'x-session-api-key': sessionKey }
+  constructor() {
+    super('', sessionKey)
   }
 
   get driver(): AgentDriver {
@@ -94,77 +79,6 @@ export class WireServer {
     await this.#stop()
   }
 
-  /**
-   * Sends a request like the published clients: with a JSON content type also without a body; parses the
-   * reply by its content type.
-   */
-  async request<T = unknown>(
-    method: string,
-    path: string,
-    options: RequestOptions = {},
-  ): Promise<WireResponse<T>> {
-    const { body, query, headers, isAnonymous = false } = options
-    const search =
-      query === undefined ? '' : `?${typeof query === 'string' ? query : new URLSearchParams(query)}`
-    const isForm = body instanceof FormData
-    const response = await fetch(`${this.url}${path}${search}`, {
-      method,
-      headers: {
-        ...(isForm ? {} : { 'content-type': 'application/json' }),
-        ...(isAnonymous ? {} : this.headers),
-        ...headers,
-      },
-      redirect: 'manual',
-      ...(body === undefined
-        ? {}
-        : { body: isForm || typeof body === 'string' ? body : JSON.stringify(body) }),
-    })
-    const type = response.headers.get('content-type') ?? ''
-    const text = await response.text()
-    const value = type.includes('application/json') ? JSON.parse(text) : text
-    return { status: response.status, body: value, type, headers: response.headers }
-  }
-
-  /** A GET with a JSON body, which fetch does not send. */
-  async getWithBody(path: string, value: unknown): Promise<{ status: number; body: unknown }> {
-    const content = JSON.stringify(value)
-    const headers = {
-      ...this.headers,
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(content),
-    }
-    const response = await new Promise<IncomingMessage>((done, fail) => {
-      const call = request(`${this.url}${path}`, { method: 'GET', headers }, done)
-      call.on('error', fail)
-      call.end(content)
-    })
-    const chunks: Buffer[] = []
-    for await (const chunk of response) chunks.push(chunk)
-    return { status: response.statusCode ?? 0, body: JSON.parse(Buffer.concat(chunks).toString()) }
-  }
-
-  /** The body of a reply; throws when the status is not 2xx. */
-  async requestOrThrow<T = Json>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-    const { status, body } = await this.request<T>(method, path, options)
-    if (status < 200 || status > 299) throw new Error(`${method} ${path}: ${status} ${JSON.stringify(body)}`)
-    return body
-  }
-
-  async requestStatus(method: string, path: string, options: RequestOptions = {}): Promise<number> {
-    return (await this.request(method, path, options)).status
-  }
-
-  /** The output of a command on the server's machine; throws when it fails. */
-  async runCommand(command: string): Promise<string> {
-    const body = await this.requestOrThrow<{
-      exit_code: number
-      stdout: string | null
-      stderr: string | null
-    }>('POST', '/api/bash/execute_bash_command', { body: { command, timeout: 50 } })
-    if (body.exit_code !== 0) throw new Error(`${command}: ${body.exit_code} ${body.stderr}`)
-    return body.stdout ?? ''
-  }
-
   /** Creates a conversation and runs the script to its end. */
   async createFinished(
     script: readonly unknown[] = [finishStep('Done.')],
@@ -182,16 +96,7 @@ export class WireServer {
   ): Promise<ConversationInfo> {
     return await this.driver.create({ llm: scriptedModel(script) }, more)
   }
-
-  upload(path: string, content: string | Uint8Array<ArrayBuffer>): Promise<WireResponse> {
-    const body = new FormData()
-    body.append('file', new Blob([content]), 'any')
-    return this.request('POST', '/api/file/upload', { query: { path }, body })
-  }
 }
-
-/** A JSON object of which a case reads some members. */
-export type Json = Readonly<Record<string, unknown>>
 
 export const unknownId = '00000000-0000-4000-8000-000000000000'
 

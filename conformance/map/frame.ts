@@ -1,0 +1,86 @@
+import { afterAll, test } from 'vitest'
+
+/**
+ * Cases of the map: what every client of the interface may rely on, one case for each sub-feature, named by its
+ * id (`F07.replay`). A case is defined by exactly one of `mapCase`, `differs`, `missing`, `notApplicable` and
+ * `untested`. The name of its test carries the id and the outcome that is expected, so that a report of vitest
+ * is enough for `print.ts`. With `SLIPWAY_MAP_URL` (and `SLIPWAY_MAP_KEY`) the cases run against that server.
+ */
+export const externalUrl = process.env.SLIPWAY_MAP_URL?.replace(/\/$/, '')
+
+export type MapId = `F${number}.${string}`
+
+type Run = () => Promise<void>
+
+export interface CaseOptions {
+  /** The case starts servers of its own (`OwnMapServer`): skipped with an external server. */
+  readonly hasOwnServer?: boolean
+  /** A known fault of the reference server: with an external server the case is expected to fail. */
+  readonly faultThere?: string
+}
+
+const timeout = 60_000
+const definedIds = new Set<string>()
+
+/** A sub-feature that this server has as the map says. */
+export function mapCase(id: MapId, promise: string, run: Run, options: CaseOptions = {}): void {
+  const title = newTitle(id, promise)
+  if (externalUrl === undefined) test(title, { timeout }, run)
+  else if (options.hasOwnServer) test.skip(title, run)
+  else if (options.faultThere !== undefined) test.fails(title, { timeout }, run)
+  else test(title, { timeout }, run)
+}
+
+/**
+ * A sub-feature that this server knowingly answers otherwise.
+ *
+ * @param reason - begins with the topic of a row of `docs/differences.md`, or names the rule of the specification
+ * @param here - asserts what this server does
+ * @param there - asserts what the map says
+ */
+export function differs(id: MapId, promise: string, reason: string, here: Run, there?: Run): void {
+  const title = newTitle(id, promise, 'differs', reason)
+  if (externalUrl === undefined) test(title, { timeout }, here)
+  else if (there === undefined) test.skip(title, here)
+  else test(title, { timeout }, there)
+}
+
+/**
+ * A sub-feature that this server lacks. `run` asserts what the map says and is expected to fail: when it passes,
+ * the test fails, and the case becomes a `mapCase`. It must not wait long for what does not come.
+ */
+export function missing(id: MapId, promise: string, what: string, run?: Run, options: CaseOptions = {}): void {
+  const title = newTitle(id, promise, 'missing', what)
+  if (run === undefined) test.skip(title, async () => {})
+  else if (externalUrl === undefined) test.fails(title, { timeout }, run)
+  else if (options.hasOwnServer) test.skip(title, run)
+  else if (options.faultThere !== undefined) test.fails(title, { timeout }, run)
+  else test(title, { timeout }, run)
+}
+
+/** A sub-feature that has no meaning for this server. */
+export function notApplicable(id: MapId, promise: string, reason: string): void {
+  test.skip(newTitle(id, promise, 'not applicable', reason), async () => {})
+}
+
+/** A sub-feature whose case is not written yet. */
+export function untested(id: MapId, promise: string): void {
+  test.todo(newTitle(id, promise, 'untested', 'no case yet'))
+}
+
+/**
+ * Checks that the file has defined as many sub-features as the family has; call it at the end of a file.
+ *
+ * @param family - `F07`
+ */
+export function endFamily(family: string, count: number): void {
+  const found = [...definedIds].filter((id) => id.startsWith(`${family}.`)).length
+  if (found !== count) throw new Error(`${family} has ${found} of ${count} cases`)
+  afterAll(() => definedIds.clear())
+}
+
+function newTitle(id: string, promise: string, outcome?: string, reason?: string): string {
+  if (definedIds.has(id)) throw new Error(`${id} is defined twice`)
+  definedIds.add(id)
+  return `[${id}] ${promise}${outcome === undefined ? '' : ` {${outcome}: ${reason}}`}`
+}
