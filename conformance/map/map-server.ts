@@ -228,7 +228,8 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
   async start(env: Readonly<Record<string, string>> = {}): Promise<void> {
     const keyEnv: Record<string, string> =
       this.key === undefined ? {} : { SLIPWAY_SESSION_API_KEY: this.key, SLIPWAY_NO_KEY: '' }
-    this.#process = await startAgentServer(this.data, { HOME: this.home, ...keyEnv, ...this.#env, ...env })
+    const map = { HOME: this.home, SLIPWAY_WIRE: 'current' }
+    this.#process = await startAgentServer(this.data, { ...map, ...keyEnv, ...this.#env, ...env })
     this.url = this.#process.url
   }
 
