@@ -253,6 +253,23 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
   }
 }
 
+/** The frames of a socket as soon as they are sufficient; throws when it closes before, or after 15 s. */
+export async function waitForFrames<T = ApiEvent>(
+  socket: SocketClient,
+  isEnough: (frames: readonly T[]) => boolean,
+): Promise<T[]> {
+  const ended = socket.closed.then(({ code, reason }) => {
+    throw new Error(`the socket closed: ${code} ${reason}`)
+  })
+  const late = sleep(15_000, undefined, { ref: false }).then(() => {
+    throw new Error(`waited in vain: ${socket.frames.join('\n').slice(0, 2000)}`)
+  })
+  ended.catch(() => {})
+  late.catch(() => {})
+  const isSufficient = (events: readonly ApiEvent[]) => isEnough(events as readonly unknown[] as readonly T[])
+  return (await Promise.race([socket.waitUntil(isSufficient), ended, late])) as unknown[] as T[]
+}
+
 /** Asks again until the answer is as expected; throws with the last answer after 30 s. */
 export async function waitFor<T>(ask: () => Promise<T>, isExpected: (answer: T) => boolean): Promise<T> {
   for (const end = Date.now() + 30_000; ; await sleep(50)) {

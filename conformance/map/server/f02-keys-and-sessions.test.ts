@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { differs, endFamily, mapCase, missing, untested } from '../frame.ts'
-import { type MapClient, type MapConversation, OwnMapServer, openMapServer, unknownId } from '../map-server.ts'
+import { type MapClient, type MapConversation, OwnMapServer, openMapServer, unknownId, waitForFrames } from '../map-server.ts'
 
 const server = openMapServer()
 const page = '<p>map page</p>'
@@ -30,7 +30,7 @@ async function firstAnswer(path: string, frames: readonly unknown[], client: Map
   socket.socket.on('open', () => {
     for (const frame of frames) socket.socket.send(JSON.stringify(frame))
   })
-  return (await socket.waitUntil((events) => events.length > 0))[0]
+  return (await waitForFrames(socket, (events) => events.length > 0))[0]
 }
 
 /** The cookie of a mint: `name=value` and its attributes. */
@@ -105,9 +105,9 @@ mapCase('F02.ws-legacy-key', 'keys in a header or the query open a socket; a lat
   ] as const) {
     await using socket = server.openSocket(path, headers)
     socket.socket.on('open', () => socket.socket.send(JSON.stringify(auth(key))))
-    await socket.waitUntil((events) => events.length > 0)
+    await waitForFrames(socket, (events) => events.length > 0)
     await server.sendMessage(id, 'after the frame')
-    const events = await socket.waitUntil((all) => all.some(({ kind }) => kind === 'MessageEvent'))
+    const events = await waitForFrames(socket, (all) => all.some(({ kind }) => kind === 'MessageEvent'))
     expect(events.filter(({ kind }) => kind.endsWith('ErrorEvent'))).toEqual([])
   }
 })
@@ -243,7 +243,7 @@ mapCase(
     expect(await own.requestStatus('GET', '/api/conversations/count', { headers })).toBe(200)
     const { id } = await own.createConversation()
     await using socket = own.openSocket(`/sockets/events/${id}`)
-    await socket.waitUntil((events) => events.length > 0)
+    await waitForFrames(socket, (events) => events.length > 0)
     expect((await mintCookie(own)).pair).toMatch(/^oh_workspace_session_key=("")?$/)
   },
   { hasOwnServer: true },

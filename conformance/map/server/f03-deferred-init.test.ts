@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { endFamily, mapCase } from '../frame.ts'
-import { heldReply, type Json, OwnMapServer, openModel, unknownId, waitFor } from '../map-server.ts'
+import { heldReply, type Json, OwnMapServer, openModel, unknownId, waitFor, waitForFrames } from '../map-server.ts'
 
 const initKey = 'init-key-of-the-pool'
 const own = { hasOwnServer: true }
@@ -215,7 +215,7 @@ mapCase(
         socket.socket.send(JSON.stringify({ type: 'auth', session_api_key }))
         socket.socket.send(JSON.stringify({ command: 'echo hi' }))
       })
-      if (isOpen) await socket.waitUntil((events) => events.some(({ kind }) => kind === 'BashOutput'))
+      if (isOpen) await waitForFrames(socket, (events) => events.some(({ kind }) => kind === 'BashOutput'))
       else expect(await socket.closed).toMatchObject({ code: 4001 })
     }
   },
