@@ -1,0 +1,214 @@
+import { expect } from 'vitest'
+import { endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
+import {
+  finishReply,
+  heldReply,
+  type Json,
+  type MapConversation,
+  OwnMapServer,
+  openMapServer,
+  unknownId,
+  waitForFrames,
+} from '../map-server.ts'
+
+const server = openMapServer()
+const plain = { autotitle: false }
+const available = { runtime_status: 'available', can_resume: true, runtime_error: null }
+const own = { hasOwnServer: true }
+const noBindings = 'no credential bindings'
+const pausePath = '/api/conversations/prepare-for-sandbox-pause'
+const binding = (id: string) => `/api/conversations/${id}/credential-bindings/CODEX_AUTH_JSON`
+
+missing('F12.discovery', 'the document lists runtime routes; capabilities name bindings', 'capabilities', async () => {
+  const { paths } = await server.requestOrThrow<{ paths: Json }>('GET', '/openapi.json')
+  expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime'])
+  expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime/reprovision'])
+  expect(Object.keys(paths).filter((path) => /pause-|credential-bindings/.test(path))).toEqual([])
+  const { capabilities } = await server.requestOrThrow('GET', '/server_info')
+  expect(capabilities).toEqual(
+    expect.arrayContaining([
+      'credential_binding_v1',
+      'credential_binding_readiness_probe_v1',
+      'credential_binding_activation_guard_v1',
+    ]),
+  )
+})
+
+mapCase('F12.runtime-info', 'the runtime is available, the same in each view', async () => {
+  const { id } = await server.createConversation(undefined, plain)
+  expect(await server.requestOrThrow('GET', `/api/conversations/${id}/runtime`)).toEqual(available)
+  expect((await server.getConversation(id)).runtime_info).toEqual(available)
+  const { items } = await server.requestOrThrow<{ items: MapConversation[] }>('GET', '/api/conversations/search')
+  expect(items.find((one) => one.id === id)?.runtime_info).toEqual(available)
+  const [batch] = await server.requestOrThrow<MapConversation[]>('GET', '/api/conversations', { query: `ids=${id}` })
+  expect(batch?.runtime_info).toEqual(available)
+})
+
+mapCase('F12.runtime-reprovision', 'a new provision changes nothing', async () => {
+  const { id } = await server.createConversation(undefined, plain)
+  await server.sendMessage(id, 'ONE')
+  const before = await server.getEvents(id)
+  expect(await server.post(id, 'runtime/reprovision', { any: 1 })).toMatchObject({ status: 200, body: available })
+  expect(await server.getEvents(id)).toEqual(before)
+})
+
+mapCase('F12.runtime-errors', '404, 422 and 401', async () => {
+  for (const [method, verb] of [
+    ['GET', 'runtime'],
+    ['POST', 'runtime/reprovision'],
+  ] as const) {
+    expect(await server.requestStatus(method, `/api/conversations/${unknownId}/${verb}`)).toBe(404)
+    expect(await server.requestStatus(method, `/api/conversations/no-uuid/${verb}`)).toBe(422)
+    expect(await server.requestStatus(method, `/api/conversations/${unknownId}/${verb}`, { isAnonymous: true })).toBe(401)
+  }
+})
+
+untested('F12.ts-client', 'the TypeScript client reads the runtime')
+
+mapCase(
+  'F12.sandbox-pause-releases',
+  'conversations are listed and readable after a pause; twice is the same',
+  async () => {
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const { id } = await other.createConversation(undefined, plain)
+    await other.sendMessage(id, 'ONE')
+    for (const _ of [1, 2])
+      expect(await other.request('POST', pausePath)).toMatchObject({ status: 204, body: '' })
+    expect(await other.requestOrThrow('GET', '/api/conversations/count')).toBe(1)
+    expect((await other.getConversation(id)).execution_status).toBe('idle')
+    expect(await other.requestStatus('POST', pausePath, { isAnonymous: true })).toBe(401)
+  },
+  own,
+)
+
+mapCase(
+  'F12.runtime-cold',
+  'the runtime of a conversation that is not loaded',
+  async () => {
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const { id } = await other.createConversation(undefined, plain)
+    await other.request('POST', pausePath)
+    expect(await other.requestOrThrow('GET', `/api/conversations/${id}/runtime`)).toEqual(available)
+    await other.restart()
+    expect(await other.requestOrThrow('GET', `/api/conversations/${id}/runtime`)).toEqual(available)
+  },
+  own,
+)
+
+mapCase(
+  'F12.sandbox-pause-rehydrate',
+  'a conversation is loaded again and runs',
+  async () => {
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const model = await server.openModel(finishReply())
+    const { id } = await other.createConversation(model, plain)
+    await other.sendMessage(id, 'ONE')
+    const before = await other.getEvents(id)
+    await other.request('POST', pausePath)
+    expect(await other.getEvents(id)).toEqual(before)
+    await other.sendMessage(id, 'TWO', true)
+    await other.waitForStatus(id, 'finished')
+  },
+  own,
+)
+
+mapCase(
+  'F12.sandbox-pause-running',
+  'a model call is cancelled within 10 s, and the socket is told',
+  async () => {
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const held = heldReply()
+    const model = await server.openModel()
+    model.replies = [held.reply(model)]
+    const { id } = await other.createConversation(model, plain)
+    await using socket = other.openSocket(`/sockets/events/${id}`)
+    await waitForFrames(socket, (frames) => frames.length > 0)
+    await other.sendMessage(id, 'Begin.', true)
+    await held.arrived
+    const start = Date.now()
+    expect(await other.requestStatus('POST', pausePath)).toBe(204)
+    expect(Date.now() - start).toBeLessThan(10_000)
+    held.release()
+    expect((await other.getConversation(id)).execution_status).toBe('paused')
+    const kinds = (await other.getEvents(id)).map(({ kind }) => kind)
+    expect(kinds).toContain('PauseEvent')
+    expect(kinds).toContain('InterruptEvent')
+    expect(socket.events().map(({ value }) => value)).toContain('paused')
+  },
+  own,
+)
+
+mapCase(
+  'F12.sandbox-pause-websocket',
+  'sockets are closed or go on',
+  async () => {
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const { id } = await other.createConversation(undefined, plain)
+    await using socket = other.openSocket(`/sockets/events/${id}`)
+    await waitForFrames(socket, (frames) => frames.length > 0)
+    await other.request('POST', pausePath)
+    await other.sendMessage(id, 'AFTER')
+    const told = waitForFrames(socket, (frames) => frames.some(({ kind }) => kind === 'MessageEvent'))
+    await Promise.race([told, socket.closed])
+  },
+  { ...own, faultThere: 'open and silent' },
+)
+
+missing('F12.binding-unsupported-secret', 'another name than that of the file is 404', noBindings, async () => {
+  const path = `/api/conversations/${unknownId}/credential-bindings/OTHER`
+  const body = { url: 'http://127.0.0.1:9/' }
+  expect(await server.request('PUT', path, { body })).toEqual(
+    expect.objectContaining({ status: 404, body: { detail: 'Not Found' } }),
+  )
+  expect(await server.requestStatus('PUT', binding(unknownId), { body: {} })).toBe(422)
+})
+
+missing('F12.binding-validation', 'invalid bindings are 422 without a probe', noBindings, async () => {
+  for (const body of [
+    { url: 'http://127.0.0.1:9/', more: 1 },
+    {},
+    { url: '' },
+    { url: `http://127.0.0.1:9/${'x'.repeat(4097)}` },
+    { url: 'http://127.0.0.1:9/', headers: { a: '' } },
+  ])
+    expect(await server.requestStatus('PUT', binding(unknownId), { body })).toBe(422)
+  expect(await server.requestStatus('PUT', binding('no-uuid'), { body: { url: 'http://127.0.0.1:9/' } })).toBe(422)
+})
+
+for (const [id, promise] of [
+  ['F12.binding-pending', 'a binding of an unknown conversation waits for it'],
+  ['F12.binding-source-statuses', 'the answer of the source becomes the status'],
+  ['F12.binding-source-unavailable', 'a source that fails is asked three times'],
+  ['F12.binding-native-too-late', 'a loaded conversation of another kind refuses'],
+  ['F12.binding-native-cold', 'a conversation of another kind never asks for a binding'],
+  ['F12.binding-live-acp', 'a binding replaces the stored secret'],
+  ['F12.binding-rebind', 'the same address again is accepted, another one refused'],
+  ['F12.binding-required-after-pause', 'after a pause the binding is asked for'],
+  ['F12.binding-required-after-restart', 'after a restart too'],
+  ['F12.binding-pending-on-create', 'a waiting binding is taken at the creation'],
+  ['F12.binding-pending-cleared', 'a pause drops waiting bindings'],
+  ['F12.binding-profile-scope', 'a profile without the secret refuses the binding'],
+] as const)
+  missing(id, promise, noBindings)
+
+missing(
+  'F12.runtime-launched-profile',
+  'the profile of the environment is that of its conversations',
+  'no setting for the profile of a container',
+)
+
+for (const [id, promise] of [
+  ['F12.managed-key-refresh', 'a rejected key is fetched again once'],
+  ['F12.managed-key-scope', 'only for listed addresses'],
+  ['F12.managed-key-switch', 'also after a switch'],
+] as const)
+  missing(id, promise, 'no refresh of managed keys')
+
+for (const id of ['F12.docker-runtime-contract', 'F12.docker-runtime'] as const)
+  notApplicable(
+    id,
+    'one container for each conversation',
+    'containers are the work of the sandbox server, not of the agent server',
+  )
+
+endFamily('F12', 30)
