@@ -1,0 +1,270 @@
+import { mkdir, mkdtemp, readFile, rename, symlink, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { expect } from 'vitest'
+import { endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import {
+  finishReply,
+  type Json,
+  type MapClient,
+  OwnMapServer,
+  openMapServer,
+  toolReply,
+  unknownId,
+  waitForFrames,
+} from '../map-server.ts'
+
+const server = openMapServer()
+const plain = { autotitle: false }
+const own = { hasOwnServer: true }
+const noEditor = 'no editor of the server: its routes answer that it is off'
+
+/** A conversation whose workspace has files of several types. */
+async function withFiles(on: MapClient = server): Promise<{ id: string; folder: string }> {
+  const folder = await mkdtemp(join(on.directory, 'site-'))
+  for (const path of ['sub/docs', 'empty']) await mkdir(join(folder, path), { recursive: true })
+  for (const [path, content] of [
+    ['index.html', '<h1>map-root</h1>\n'],
+    ['sub/index.html', '<p>map-sub</p>\n'],
+    ['sub/docs/notes.txt', 'map notes here!\n'],
+    ['data.json', '{"map":1}\n'],
+    ['pic.svg', '<svg xmlns="http://www.w3.org/2000/svg"/>\n'],
+    ['style.css', 'body{color:red}\n'],
+    ['img.png', 'x'.repeat(4096)],
+    ['blob.unknown', 'blob'],
+    ['my file é.txt', 'spaced\n'],
+    ['../outside.txt', 'outside\n'],
+  ] as const)
+    await writeFile(join(folder, path), content)
+  await symlink('data.json', join(folder, 'inside.json'))
+  await symlink('../outside.txt', join(folder, 'escape.txt'))
+  await symlink('/etc', join(folder, 'escape-dir'))
+  const { id } = await on.createConversation(undefined, { ...plain, workspace: { working_dir: folder } })
+  return { id, folder }
+}
+
+const get = (id: string, path: string, options: object = {}, on: MapClient = server) =>
+  on.request('GET', `/api/conversations/${id}/workspace${path}`, options)
+
+/** A request whose path is sent as it is. */
+async function getRaw(id: string, path: string): Promise<{ status: number; body: string }> {
+  const { hostname, port } = new URL(server.url)
+  return await new Promise((done, fail) => {
+    const options = { hostname, port, path: `/api/conversations/${id}/workspace${path}`, headers: server.headers }
+    const call = request(options, async (response) => {
+      let body = ''
+      for await (const chunk of response) body += chunk
+      done({ status: response.statusCode ?? 0, body })
+    })
+    call.on('error', fail)
+    call.end()
+  })
+}
+
+mapCase('F16.root-index', 'the root is its index, inline', async () => {
+  const { id } = await withFiles()
+  for (const path of ['', '/']) {
+    const found = await get(id, path)
+    expect(found).toMatchObject({ status: 200, type: 'text/html; charset=utf-8' })
+    expect(found.body).toContain('map-root')
+    expect(found.headers.get('content-disposition')).toBe(null)
+  }
+})
+
+mapCase('F16.file-bytes', 'bytes with length, tag, time and ranges; encoded names', async () => {
+  const { id } = await withFiles()
+  const found = await get(id, '/img.png')
+  expect(found.body).toBe('x'.repeat(4096))
+  expect(found.headers.get('content-length')).toBe('4096')
+  expect(found.headers.get('accept-ranges')).toBe('bytes')
+  for (const name of ['etag', 'last-modified']) expect(found.headers.get(name)).not.toBe(null)
+  expect((await get(id, '/my%20file%20%C3%A9.txt')).body).toBe('spaced\n')
+})
+
+mapCase('F16.content-types', 'types follow the extension', async () => {
+  const { id } = await withFiles()
+  for (const [path, type] of [
+    ['style.css', 'text/css; charset=utf-8'],
+    ['data.json', 'application/json'],
+    ['pic.svg', 'image/svg+xml'],
+    ['img.png', 'image/png'],
+    ['sub/docs/notes.txt', 'text/plain; charset=utf-8'],
+    ['blob.unknown', 'application/octet-stream'],
+  ] as const) {
+    const found = await get(id, `/${path}`)
+    expect(found.type).toBe(type)
+    expect(found.headers.get('content-disposition')).toBe(null)
+  }
+})
+
+mapCase('F16.dir-index', 'directories serve their index; what is not there is 404', async () => {
+  const { id } = await withFiles()
+  for (const path of ['/sub', '/sub/']) expect((await get(id, path)).body).toContain('map-sub')
+  expect(await get(id, '/empty')).toMatchObject({ status: 404, body: { detail: 'No index.html in directory' } })
+  expect(await get(id, '/nothing.txt')).toMatchObject({ status: 404, body: { detail: 'File not found' } })
+})
+
+mapCase('F16.range', 'a range of bytes is 206', async () => {
+  const { id } = await withFiles()
+  const found = await get(id, '/sub/docs/notes.txt', { headers: { range: 'bytes=0-5' } })
+  expect(found).toMatchObject({ status: 206, body: 'map no' })
+  expect(found.headers.get('content-range')).toBe('bytes 0-5/16')
+})
+
+mapCase('F16.live-content', 'a changed file is served at once with another tag', async () => {
+  const { id, folder } = await withFiles()
+  const before = (await get(id, '/data.json')).headers.get('etag')
+  await writeFile(join(folder, 'data.json'), '{"map":22}\n')
+  const found = await get(id, '/data.json')
+  expect(found.body).toEqual({ map: 22 })
+  expect(found.headers.get('etag')).not.toBe(before)
+})
+
+mapCase('F16.traversal-rejected', 'paths that lead out are 400; others are followed', async () => {
+  const { id } = await withFiles()
+  for (const path of ['/%2e%2e/outside.txt', '/sub/..%2f..%2foutside.txt', '//etc/hostname', '/%2Fetc%2Fhostname']) {
+    const found = await getRaw(id, path)
+    expect(found.status, path).toBe(400)
+    expect(found.body).toContain('Path is outside the workspace')
+  }
+  expect((await getRaw(id, '/sub/%2e%2e/data.json')).status).toBe(200)
+})
+
+mapCase('F16.symlink-escape', 'links that lead out are 400; others are followed', async () => {
+  const { id } = await withFiles()
+  for (const path of ['/escape.txt', '/escape-dir/hostname']) expect((await get(id, path)).status).toBe(400)
+  expect((await get(id, '/inside.json')).status).toBe(200)
+})
+
+mapCase('F16.unknown-conversation', '404 with the id, 422, and hexadecimal ids', async () => {
+  const { id } = await withFiles()
+  for (const path of ['', '/data.json'])
+    expect(await get(unknownId, path)).toMatchObject({
+      status: 404,
+      body: { detail: `Conversation not found: ${unknownId}` },
+    })
+  expect((await get('no-uuid', '/data.json')).status).toBe(422)
+  expect((await get(id.replaceAll('-', ''), '/data.json')).status).toBe(200)
+})
+
+mapCase('F16.workspace-dir-missing', 'a workspace that is gone is 404 until it is back', async () => {
+  const { id, folder } = await withFiles()
+  await rename(folder, `${folder}-away`)
+  expect(await get(id, '/data.json')).toMatchObject({
+    status: 404,
+    body: { detail: 'Workspace directory does not exist' },
+  })
+  await rename(`${folder}-away`, folder)
+  expect((await get(id, '/data.json')).status).toBe(200)
+})
+
+mapCase('F16.deleted-conversation', 'a removed conversation is not served; its files stay', async () => {
+  const { id, folder } = await withFiles()
+  await server.requestOrThrow('DELETE', `/api/conversations/${id}`)
+  expect((await get(id, '/data.json')).status).toBe(404)
+  expect(await readFile(join(folder, 'data.json'), 'utf8')).toBe('{"map":1}\n')
+})
+
+mapCase('F16.worktree-served', 'a worktree is served, not its source', async () => {
+  const source = join(server.directory, `source-${crypto.randomUUID()}`)
+  const git = `git -C '${source}' -c user.name=t -c user.email=t@localhost -c commit.gpgsign=false`
+  await server.runCommand(
+    `git init -qb main '${source}' && echo committed > '${source}/a.txt' && ${git} add . && ${git} commit -qm first`,
+  )
+  await writeFile(join(source, 'a.txt'), 'edited\n')
+  const workspace = { working_dir: source }
+  const info = await server.createConversation(undefined, { ...plain, workspace, worktree: true })
+  expect((await get(info.id, '/a.txt')).body).toBe('committed\n')
+  await writeFile(join((info.workspace as { working_dir: string }).working_dir, 'new.txt'), 'new\n')
+  expect((await get(info.id, '/new.txt')).body).toBe('new\n')
+})
+
+async function cookieOf(on: MapClient = server): Promise<string> {
+  const { headers } = await on.request('POST', '/api/auth/workspace-session')
+  return headers.getSetCookie()[0]?.split(';')[0] ?? ''
+}
+
+mapCase('F16.auth', 'the key or the cookie, and nothing else', async () => {
+  const { id } = await withFiles()
+  for (const one of [id, unknownId])
+    for (const headers of [{}, { 'x-session-api-key': 'wrong' }, { cookie: 'oh_workspace_session_key=wrong' }])
+      expect((await get(one, '/data.json', { isAnonymous: true, headers })).status).toBe(401)
+  const headers = { cookie: await cookieOf() }
+  expect((await get(id, '/data.json', { isAnonymous: true, headers })).status).toBe(200)
+})
+
+mapCase('F16.agent-artifact', 'a page that the agent writes is served', async () => {
+  const folder = await mkdtemp(join(server.directory, 'artifact-'))
+  const write = { command: 'create', path: join(folder, 'page.html'), file_text: '<p>artifact</p>\n' }
+  const model = await server.openModel(toolReply('file_editor', write), finishReply())
+  const agent = { kind: 'Agent', llm: model.llm('chat'), tools: [{ name: 'file_editor' }] }
+  const { id } = await server.createConversation(model, { ...plain, agent, workspace: { working_dir: folder } })
+  await using socket = server.openSocket(`/sockets/events/${id}`)
+  await waitForFrames(socket, (frames) => frames.length > 0)
+  await server.sendMessage(id, 'Begin.', true)
+  await waitForFrames(socket, (frames) => frames.some(({ kind }) => kind === 'ObservationEvent'))
+  await server.waitForStatus(id, 'finished')
+  expect(await get(id, '/page.html')).toMatchObject({ status: 200, type: 'text/html; charset=utf-8' })
+})
+
+mapCase(
+  'F16.restart',
+  'the workspace is served after a restart, with a cookie of before',
+  async () => {
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const { id } = await withFiles(other)
+    const headers = { cookie: await cookieOf(other) }
+    await other.restart()
+    expect((await get(id, '/data.json', {}, other)).status).toBe(200)
+    expect((await get(id, '/data.json', { isAnonymous: true, headers }, other)).status).toBe(200)
+  },
+  own,
+)
+
+const off = { running: false, enabled: false, message: 'VSCode is disabled in configuration' }
+
+missing('F16.vscode-disabled', 'an editor that is off says so on four routes', noEditor, async () => {
+  const { id } = await withFiles()
+  for (const prefix of ['/api/vscode', `/api/conversations/${id}/vscode`]) {
+    expect(await server.requestOrThrow('GET', `${prefix}/status`)).toEqual(off)
+    const found = await server.request<Json>('GET', `${prefix}/url`)
+    expect(found.status).toBe(503)
+    expect(found.body.exception).toContain('VSCode is disabled in configuration')
+  }
+})
+
+missing('F16.vscode-scoped-guards', 'folders outside of the workspace are 422', noEditor, async () => {
+  const { id } = await withFiles()
+  expect(await server.requestStatus('GET', '/api/conversations/no-uuid/vscode/url')).toBe(422)
+  for (const workspace_dir of ['relative', '/etc'])
+    expect(
+      await server.request('GET', `/api/conversations/${id}/vscode/url`, { query: { workspace_dir } }),
+    ).toMatchObject({ status: 422, body: { detail: 'workspace_dir must be inside the conversation workspace' } })
+})
+
+missing('F16.vscode-auth', 'the routes of the editor need the key, not the cookie', noEditor, async () => {
+  const { id } = await withFiles()
+  const headers = { cookie: await cookieOf() }
+  for (const prefix of ['/api/vscode', `/api/conversations/${id}/vscode`])
+    for (const route of ['status', 'url'])
+      expect(await server.requestStatus('GET', `${prefix}/${route}`, { isAnonymous: true, headers })).toBe(401)
+})
+
+for (const [id, promise] of [
+  ['F16.vscode-enabled-status', 'an editor that cannot start is enabled and not running'],
+  ['F16.vscode-url-shape', 'the address of the editor'],
+  ['F16.vscode-url-not-running', 'no address while it is not running'],
+  ['F16.vscode-url-no-key', 'no address without a key'],
+  ['F16.vscode-url-after-init', 'no address after an init'],
+  ['F16.vscode-folder-encoding', 'the folder in the address is encoded'],
+  ['F16.vscode-running', 'the address opens the editor'],
+] as const)
+  notApplicable(id, promise, 'this server comes with no editor; its routes say that it is off')
+
+notApplicable(
+  'F16.docker-root-cookie',
+  'the cookie opens the root in the mode of containers',
+  'containers are the work of the sandbox server, not of the agent server',
+)
+
+endFamily('F16', 26)
