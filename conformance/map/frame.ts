@@ -49,7 +49,13 @@ export function differs(id: MapId, promise: string, reason: string, here: Run, t
  * A sub-feature that this server lacks. `run` asserts what the map says and is expected to fail: when it passes,
  * the test fails, and the case becomes a `mapCase`. It must not wait long for what does not come.
  */
-export function missing(id: MapId, promise: string, what: string, run?: Run, options: CaseOptions = {}): void {
+export function missing(
+  id: MapId,
+  promise: string,
+  what: string,
+  run?: Run,
+  options: CaseOptions = {},
+): void {
   const title = newTitle(id, promise, 'missing', what)
   if (run === undefined) test.skip(title, async () => {})
   else if (externalUrl === undefined) test.fails(title, { timeout }, run)

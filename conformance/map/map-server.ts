@@ -106,9 +106,13 @@ export class MapClient extends WireClient {
     const events: ApiEvent[] = []
     for (let page: string | null = ''; page !== null; ) {
       const path = `/api/conversations/${id}/events/search`
-      const found: { items: ApiEvent[]; next_page_id: string | null } = await this.requestOrThrow('GET', path, {
-        query: { limit: '100', ...query, ...(page === '' ? {} : { page_id: page }) },
-      })
+      const found: { items: ApiEvent[]; next_page_id: string | null } = await this.requestOrThrow(
+        'GET',
+        path,
+        {
+          query: { limit: '100', ...query, ...(page === '' ? {} : { page_id: page }) },
+        },
+      )
       events.push(...found.items)
       page = found.next_page_id
     }
@@ -242,14 +246,18 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
     await this.#process?.stop(signal)
   }
 
-  async restart(signal: NodeJS.Signals = 'SIGTERM', env: Readonly<Record<string, string>> = {}): Promise<void> {
+  async restart(
+    signal: NodeJS.Signals = 'SIGTERM',
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<void> {
     await this.stop(signal)
     await this.start(env)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop('SIGKILL')
-    for (const path of [this.data, this.home, this.directory]) await rm(path, { recursive: true, force: true })
+    for (const path of [this.data, this.home, this.directory])
+      await rm(path, { recursive: true, force: true })
   }
 }
 

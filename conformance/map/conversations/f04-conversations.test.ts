@@ -1,7 +1,7 @@
 import { access, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, notApplicable } from '../frame.ts'
+import { endFamily, mapCase, missing, notApplicable } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -39,7 +39,12 @@ const workspace = () => ({ working_dir: server.directory })
 mapCase('F04.create-settings', 'a conversation from the settings is idle and counted', async () => {
   const before = await count()
   const agent_settings = { agent_kind: 'openhands', llm, tools: [] }
-  const found = await create({ agent_settings, workspace: workspace(), autotitle: false, tags: { qa: 'f04' } })
+  const found = await create({
+    agent_settings,
+    workspace: workspace(),
+    autotitle: false,
+    tags: { qa: 'f04' },
+  })
   expect(found).toMatchObject({ status: 201, body: { execution_status: 'idle' } })
   expect(await count()).toBe(before + 1)
   const info = await server.getConversation(found.body.id)
@@ -52,17 +57,27 @@ mapCase('F04.create-settings', 'a conversation from the settings is idle and cou
   expect(JSON.stringify(info)).not.toContain('sk-sentinel-key')
 })
 
-mapCase('F04.create-inline-agent', 'an agent without kind is taken; its key and skills are not echoed', async () => {
-  const agent_context = { skills: [{ name: 'map-skill', content: 'Answer briefly.' }] }
-  const found = await create({ agent: { llm, tools: [], agent_context }, workspace: workspace(), autotitle: false })
-  expect(found).toMatchObject({ status: 201, body: { agent: { kind: 'Agent' } } })
-  expect(JSON.stringify(found.body)).not.toContain('sk-sentinel-key')
-  expect(JSON.stringify(found.body)).not.toContain('Answer briefly.')
-})
+mapCase(
+  'F04.create-inline-agent',
+  'an agent without kind is taken; its key and skills are not echoed',
+  async () => {
+    const agent_context = { skills: [{ name: 'map-skill', content: 'Answer briefly.' }] }
+    const found = await create({
+      agent: { llm, tools: [], agent_context },
+      workspace: workspace(),
+      autotitle: false,
+    })
+    expect(found).toMatchObject({ status: 201, body: { agent: { kind: 'Agent' } } })
+    expect(JSON.stringify(found.body)).not.toContain('sk-sentinel-key')
+    expect(JSON.stringify(found.body)).not.toContain('Answer briefly.')
+  },
+)
 
-mapCase('F04.create-agent-profile', 'a conversation from a profile remembers it', async () => {
+missing('F04.create-agent-profile', 'a conversation from a profile remembers it', 'agent_kind of an agent profile may not be left out', async () => {
   await server.requestOrThrow('POST', '/api/profiles/map-f04', { body: { llm } })
-  await server.requestOrThrow('POST', '/api/agent-profiles/map-f04', { body: { llm_profile_ref: 'map-f04', tools: [] } })
+  await server.requestOrThrow('POST', '/api/agent-profiles/map-f04', {
+    body: { llm_profile_ref: 'map-f04', tools: [] },
+  })
   const profile = await server.requestOrThrow<{ profile: Json }>('GET', '/api/agent-profiles/map-f04')
   const id = (profile.profile ?? (profile as unknown as Json)).id
   const found = await create({ agent_profile_id: id, workspace: workspace(), autotitle: false })
@@ -93,7 +108,10 @@ mapCase('F04.create-validation', 'invalid requests create nothing', async () => 
 mapCase('F04.create-validation-redaction', 'a 422 beside a key never contains the key', async () => {
   for (const body of [
     { agent: { kind: 'Agent', llm: { ...llm, temperature: 'hot' }, tools: [] }, workspace: workspace() },
-    { agent_settings: { agent_kind: 'openhands', llm: { ...llm, temperature: 'hot' } }, workspace: workspace() },
+    {
+      agent_settings: { agent_kind: 'openhands', llm: { ...llm, temperature: 'hot' } },
+      workspace: workspace(),
+    },
     { agent: { kind: 'Agent', llm: { api_key: llm.api_key }, tools: [] }, workspace: workspace() },
   ]) {
     const found = await create(body)
@@ -122,7 +140,10 @@ mapCase(
   async () => {
     const model = await server.openModel(finishReply())
     const message = (run: boolean) => ({ role: 'user', content: [{ type: 'text', text: 'First.' }], run })
-    const stored = await server.createConversation(model, { initial_message: message(false), autotitle: false })
+    const stored = await server.createConversation(model, {
+      initial_message: message(false),
+      autotitle: false,
+    })
     const run = await server.createConversation(model, { initial_message: message(true), autotitle: false })
     await server.waitForStatus(run.id, 'finished')
     expect((await server.getConversation(stored.id)).execution_status).toBe('idle')
@@ -132,7 +153,7 @@ mapCase(
   { faultThere: 'runs whatever the member says' },
 )
 
-mapCase('F04.create-parent', 'a child names its parent, which lists it', async () => {
+missing('F04.create-parent', 'a child names its parent, which lists it', 'a parent of another working directory is accepted', async () => {
   const parent = await server.createConversation()
   const child = await server.createConversation(undefined, { parent_conversation_id: parent.id })
   expect(child.parent_conversation_id).toBe(parent.id)
@@ -157,38 +178,52 @@ async function makeRepository(name: string, client: MapClient = server): Promise
   return path
 }
 
-mapCase('F04.create-worktree', 'a conversation in a worktree of its own, on a branch of its own', async () => {
-  const working_dir = await makeRepository('worktree-source')
-  const info = await server.createConversation(undefined, { workspace: { working_dir }, worktree: true })
-  const own = (info.workspace as { working_dir: string }).working_dir
-  expect(own).not.toBe(working_dir)
-  expect(own.endsWith(`/${info.id}/worktree-source`)).toBe(true)
-  expect((await server.runCommand(`git -C '${own}' branch --show-current`)).trim()).toBe(`openhands/${info.id}`)
-  expect(await server.runCommand(`cat '${own}/a.txt'`)).toBe('one\n')
-})
+missing(
+  'F04.create-worktree',
+  'a conversation in a worktree of its own, on a branch of its own', 'the path of a worktree has another layout than <root>/<id>/<name>',
+  async () => {
+    const working_dir = await makeRepository('worktree-source')
+    const info = await server.createConversation(undefined, { workspace: { working_dir }, worktree: true })
+    const own = (info.workspace as { working_dir: string }).working_dir
+    expect(own).not.toBe(working_dir)
+    expect(own.endsWith(`/${info.id}/worktree-source`)).toBe(true)
+    expect((await server.runCommand(`git -C '${own}' branch --show-current`)).trim()).toBe(
+      `openhands/${info.id}`,
+    )
+    expect(await server.runCommand(`cat '${own}/a.txt'`)).toBe('one\n')
+  },
+)
 
-mapCase('F04.create-observability', 'headers of observability are validated', async () => {
+missing('F04.create-observability', 'headers of observability are validated', 'headers of observability are not validated', async () => {
   const body = server.conversationRequest(undefined)
   const header = (name: string, value: string) => ({ [`x-openhands-observability-${name}`]: value })
   expect((await create(body, header('metadata', '[1]'))).status).toBe(422)
   expect((await create(body, header('metadata', 'no json'))).status).toBe(422)
-  const all = { ...header('span-name', 'qa.span'), ...header('tags', 'a,b'), ...header('metadata', '{"k":1}') }
+  const all = {
+    ...header('span-name', 'qa.span'),
+    ...header('tags', 'a,b'),
+    ...header('metadata', '{"k":1}'),
+  }
   expect((await create(body, all)).status).toBe(201)
 })
 
-mapCase('F04.create-observability-precedence', 'what may not be a name, a tag or metadata is 422', async () => {
-  const body = server.conversationRequest(undefined)
-  const header = (name: string, value: string) => ({ [`x-openhands-observability-${name}`]: value })
-  for (const headers of [
-    header('span-name', 'x'.repeat(129)),
-    header('span-name', 'no good name!'),
-    header('metadata', '{"nested":{}}'),
-  ])
-    expect((await create(body, headers)).status, JSON.stringify(headers)).toBe(422)
-  expect((await create({ ...body, observability_tags: [''] })).status).toBe(422)
-})
+missing(
+  'F04.create-observability-precedence',
+  'what may not be a name, a tag or metadata is 422', 'headers of observability are not validated',
+  async () => {
+    const body = server.conversationRequest(undefined)
+    const header = (name: string, value: string) => ({ [`x-openhands-observability-${name}`]: value })
+    for (const headers of [
+      header('span-name', 'x'.repeat(129)),
+      header('span-name', 'no good name!'),
+      header('metadata', '{"nested":{}}'),
+    ])
+      expect((await create(body, headers)).status, JSON.stringify(headers)).toBe(422)
+    expect((await create({ ...body, observability_tags: [''] })).status).toBe(422)
+  },
+)
 
-mapCase('F04.create-secrets', 'secrets of the start are masked in the answer', async () => {
+missing('F04.create-secrets', 'secrets of the start are masked in the answer', 'the answer has no masked value of a secret', async () => {
   const secrets = { MAP_TOKEN: { kind: 'StaticSecret', value: 'sentinel-secret' } }
   const found = await create(server.conversationRequest(undefined, { secrets }))
   expect(found.status).toBe(201)
@@ -212,7 +247,9 @@ mapCase(
 )
 
 mapCase('F04.create-secrets-plain', 'a text as a secret is taken or refused, never 500', async () => {
-  const found = await create(server.conversationRequest(undefined, { secrets: { MAP_TOKEN: 'sentinel-secret' } }))
+  const found = await create(
+    server.conversationRequest(undefined, { secrets: { MAP_TOKEN: 'sentinel-secret' } }),
+  )
   expect([201, 422]).toContain(found.status)
 })
 
@@ -222,7 +259,10 @@ mapCase('F04.run-real', 'a first message runs; title, final response and replay 
   const initial_message = { role: 'user', content: [{ type: 'text', text: 'Begin.' }], run: true }
   const { id } = await server.createConversation(model, { initial_message, autotitle: true })
   await server.waitForStatus(id, 'finished')
-  const { response } = await server.requestOrThrow<Json>('GET', `/api/conversations/${id}/agent_final_response`)
+  const { response } = await server.requestOrThrow<Json>(
+    'GET',
+    `/api/conversations/${id}/agent_final_response`,
+  )
   expect(response).toBe('All done.')
   const { title } = await waitFor(
     () => server.getConversation(id),
@@ -244,30 +284,38 @@ mapCase('F04.final-response', 'empty before, exact afterwards, 404 for an unknow
   expect(await server.requestStatus('GET', `/api/conversations/${unknownId}/agent_final_response`)).toBe(404)
 })
 
-mapCase('F04.title-llm-profile', 'the named profile alone makes the title; an unknown one falls back', async () => {
-  const titles = await server.openModel(finishReply())
-  titles.replyWithoutTools = { text: 'Title of the profile' }
-  titles.replies = [{ text: 'Title of the profile' }]
-  await server.requestOrThrow('POST', '/api/profiles/map-f04-title', { body: { llm: titles.llm('chat') } })
-  const model = await server.openModel(finishReply())
-  model.replyWithoutTools = { text: 'Title of the agent' }
-  const initial_message = { role: 'user', content: [{ type: 'text', text: 'Begin.' }], run: true }
-  for (const [title_llm_profile, expected] of [
-    ['map-f04-title', 'Title of the profile'],
-    ['map-f04-unknown', 'Title of the agent'],
-  ] as const) {
-    const { id } = await server.createConversation(model, { initial_message, title_llm_profile })
-    await waitFor(
-      () => server.getConversation(id),
-      ({ title }) => title === expected,
-    )
-  }
-  expect(titles.requests.length).toBeGreaterThan(0)
-})
+mapCase(
+  'F04.title-llm-profile',
+  'the named profile alone makes the title; an unknown one falls back',
+  async () => {
+    const titles = await server.openModel(finishReply())
+    titles.replyWithoutTools = { text: 'Title of the profile' }
+    titles.replies = [{ text: 'Title of the profile' }]
+    await server.requestOrThrow('POST', '/api/profiles/map-f04-title', { body: { llm: titles.llm('chat') } })
+    const model = await server.openModel(finishReply())
+    model.replyWithoutTools = { text: 'Title of the agent' }
+    const initial_message = { role: 'user', content: [{ type: 'text', text: 'Begin.' }], run: true }
+    for (const [title_llm_profile, expected] of [
+      ['map-f04-title', 'Title of the profile'],
+      ['map-f04-unknown', 'Title of the agent'],
+    ] as const) {
+      const { id } = await server.createConversation(model, { initial_message, title_llm_profile })
+      await waitFor(
+        () => server.getConversation(id),
+        ({ title }) => title === expected,
+      )
+    }
+    expect(titles.requests.length).toBeGreaterThan(0)
+  },
+)
 
 mapCase('F04.get', 'runtime, trimmed skills, hexadecimal ids and the errors', async () => {
   const agent_context = { skills: [{ name: 'map-skill', content: 'Answer briefly.' }] }
-  const { body } = await create({ agent: { llm, tools: [], agent_context }, workspace: workspace(), autotitle: false })
+  const { body } = await create({
+    agent: { llm, tools: [], agent_context },
+    workspace: workspace(),
+    autotitle: false,
+  })
   const path = `/api/conversations/${body.id}`
   expect(await server.requestOrThrow('GET', path)).toMatchObject({
     runtime_info: { runtime_status: 'available', can_resume: true },
@@ -285,7 +333,9 @@ mapCase('F04.batch-get', 'conversations in the order of ids, null for unknown on
   const first = await server.createConversation()
   const second = await server.createConversation()
   const query = `ids=${second.id}&ids=${unknownId}&ids=${first.id}`
-  const found = await server.requestOrThrow<(MapConversation | null)[]>('GET', '/api/conversations', { query })
+  const found = await server.requestOrThrow<(MapConversation | null)[]>('GET', '/api/conversations', {
+    query,
+  })
   expect(found.map((one) => one?.id ?? null)).toEqual([second.id, null, first.id])
   expect(await server.requestStatus('GET', '/api/conversations')).toBe(422)
   expect(await server.requestStatus('GET', '/api/conversations', { query: 'ids=no-uuid' })).toBe(422)
@@ -326,7 +376,9 @@ mapCase('F04.search-filter', 'a status filters search and count alike', async ()
   expect(items.every(({ execution_status }) => execution_status === 'paused')).toBe(true)
   expect(await count(server, { status: 'paused' })).toBe(items.length)
   for (const route of ['search', 'count'])
-    expect(await server.requestStatus('GET', `/api/conversations/${route}`, { query: { status: 'unknown' } })).toBe(422)
+    expect(
+      await server.requestStatus('GET', `/api/conversations/${route}`, { query: { status: 'unknown' } }),
+    ).toBe(422)
 })
 
 mapCase('F04.count', 'the count is that of all pages', async () => {
@@ -342,10 +394,12 @@ mapCase('F04.count', 'the count is that of all pages', async () => {
   expect(await count()).toBe(listed)
 })
 
-mapCase('F04.patch-title', 'a title is stripped and moves the conversation to the top', async () => {
+missing('F04.patch-title', 'a title is stripped and moves the conversation to the top', 'a title is not stripped', async () => {
   const { id, updated_at } = await server.createConversation()
   await server.createConversation()
-  const found = await server.request('PATCH', `/api/conversations/${id}`, { body: { title: '  A new title  ' } })
+  const found = await server.request('PATCH', `/api/conversations/${id}`, {
+    body: { title: '  A new title  ' },
+  })
   expect(found.status).toBe(200)
   const info = await server.getConversation(id)
   expect(info.title).toBe('A new title')
@@ -374,9 +428,9 @@ mapCase('F04.patch-errors', 'invalid titles, tags and ids change nothing', async
   expect(await server.getConversation(id)).toMatchObject({ title: 'Stays', tags: { one: '1' } })
 })
 
-mapCase(
+missing(
   'F04.patch-whitespace-title',
-  'a title of blanks is refused',
+  'a title of blanks is refused', 'a title of blanks is accepted',
   async () => {
     const { id } = await server.createConversation()
     const path = `/api/conversations/${id}`
@@ -397,12 +451,15 @@ mapCase(
   { faultThere: '200 with success false' },
 )
 
-mapCase('F04.delete', 'a running conversation is stopped and removed; its workspace stays', async () => {
+missing('F04.delete', 'a running conversation is stopped and removed; its workspace stays', 'the socket of a removed running conversation sees no InterruptEvent', async () => {
   const held = heldReply()
   const model = await server.openModel()
   model.replies = [held.reply(model)]
   const parent = await server.createConversation(model, { autotitle: false })
-  const child = await server.createConversation(model, { parent_conversation_id: parent.id, autotitle: false })
+  const child = await server.createConversation(model, {
+    parent_conversation_id: parent.id,
+    autotitle: false,
+  })
   await server.sendMessage(parent.id, 'Begin.', true)
   await held.arrived
   await using socket = server.openSocket(`/sockets/events/${parent.id}`)
@@ -417,13 +474,18 @@ mapCase('F04.delete', 'a running conversation is stopped and removed; its worksp
   expect(await late.closed).toMatchObject({ code: 4004 })
 
   const repository = await makeRepository('delete-source')
-  const moved = await server.createConversation(undefined, { workspace: { working_dir: repository }, worktree: true })
+  const moved = await server.createConversation(undefined, {
+    workspace: { working_dir: repository },
+    worktree: true,
+  })
   const { working_dir } = moved.workspace as { working_dir: string }
   expect(await server.requestStatus('DELETE', `/api/conversations/${moved.id}`)).toBe(200)
   await expect(access(working_dir)).rejects.toThrow()
   expect(await server.runCommand(`git -C '${repository}' branch --list 'openhands/*'`)).toContain(moved.id)
   expect(await server.requestStatus('DELETE', '/api/conversations/no-uuid')).toBe(422)
-  expect(await server.requestStatus('DELETE', `/api/conversations/${child.id}`, { isAnonymous: true })).toBe(401)
+  expect(await server.requestStatus('DELETE', `/api/conversations/${child.id}`, { isAnonymous: true })).toBe(
+    401,
+  )
 })
 
 mapCase(

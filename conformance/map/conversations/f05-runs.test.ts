@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { endFamily, mapCase } from '../frame.ts'
+import { endFamily, mapCase, missing } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -20,7 +20,11 @@ const own = { hasOwnServer: true }
 const plain = { autotitle: false }
 
 /** A conversation with an unread message. */
-async function withMessage(model: Parameters<MapClient['createConversation']>[0], more: object = {}, on: MapClient = server) {
+async function withMessage(
+  model: Parameters<MapClient['createConversation']>[0],
+  more: object = {},
+  on: MapClient = server,
+) {
   const info = await on.createConversation(model, { ...plain, ...more })
   await on.sendMessage(info.id, 'Begin.')
   return info
@@ -69,16 +73,20 @@ mapCase('F05.run-finished-noop', 'a run of a finished conversation changes nothi
   expect(model.requests).toHaveLength(calls)
 })
 
-mapCase('F05.run-new-input', 'a new message makes a finished conversation idle, and it runs again', async () => {
-  const { id } = await withMessage(await server.openModel(finishReply()))
-  await server.post(id, 'run')
-  await server.waitForStatus(id, 'finished')
-  await server.sendMessage(id, 'Again.')
-  expect((await server.getConversation(id)).execution_status).toBe('idle')
-  expect((await server.post(id, 'run')).status).toBe(200)
-  await server.waitForStatus(id, 'finished')
-  expect((await kinds(id, 'MessageEvent')).filter(({ source }) => source === 'user')).toHaveLength(2)
-})
+mapCase(
+  'F05.run-new-input',
+  'a new message makes a finished conversation idle, and it runs again',
+  async () => {
+    const { id } = await withMessage(await server.openModel(finishReply()))
+    await server.post(id, 'run')
+    await server.waitForStatus(id, 'finished')
+    await server.sendMessage(id, 'Again.')
+    expect((await server.getConversation(id)).execution_status).toBe('idle')
+    expect((await server.post(id, 'run')).status).toBe(200)
+    await server.waitForStatus(id, 'finished')
+    expect((await kinds(id, 'MessageEvent')).filter(({ source }) => source === 'user')).toHaveLength(2)
+  },
+)
 
 mapCase('F05.pause-idle', 'a pause of an idle conversation is seen everywhere', async () => {
   const { id } = await server.createConversation()
@@ -116,8 +124,17 @@ mapCase('F05.interrupt-idle', 'an interrupt of an idle conversation is a pause',
 
 /** A conversation whose provider refuses connections, after its run. */
 async function failed(on: MapClient = server): Promise<string> {
-  const llm = { model: 'openai/gpt-4o', api_key: 'k', base_url: 'http://127.0.0.1:9/v1', num_retries: 0, usage_id: 'agent' }
-  const { id } = await on.createConversation(undefined, { ...plain, agent: { kind: 'Agent', llm, tools: [] } })
+  const llm = {
+    model: 'openai/gpt-4o',
+    api_key: 'k',
+    base_url: 'http://127.0.0.1:9/v1',
+    num_retries: 0,
+    usage_id: 'agent',
+  }
+  const { id } = await on.createConversation(undefined, {
+    ...plain,
+    agent: { kind: 'Agent', llm, tools: [] },
+  })
   await on.sendMessage(id, 'Begin.', true)
   await on.waitForStatus(id, 'error')
   return id
@@ -195,6 +212,7 @@ mapCase('F05.run-conflict', 'a second run is 409 and the first goes on', async (
 mapCase('F05.pause-running', 'a pause in a model call answers at once; run stays 409', async () => {
   const { id, held } = await hanging()
   await using socket = server.openSocket(`/sockets/events/${id}`)
+  await waitForFrames(socket, (frames) => frames.length > 0)
   expect((await server.post(id, 'pause')).status).toBe(200)
   await waitForFrames(socket, (frames) => frames.some(({ value }) => value === 'paused'))
   expect(await kinds(id, 'PauseEvent')).toHaveLength(1)
@@ -228,6 +246,7 @@ mapCase('F05.pause-running-release', 'an interrupt after a pause cancels the cal
 mapCase('F05.interrupt-running', 'an interrupt cancels a model call', async () => {
   const { id, held } = await hanging()
   await using socket = server.openSocket(`/sockets/events/${id}`)
+  await waitForFrames(socket, (frames) => frames.length > 0)
   expect((await server.post(id, 'interrupt')).status).toBe(200)
   await server.waitForStatus(id, 'paused')
   expect(await kinds(id, 'InterruptEvent')).toHaveLength(1)
@@ -255,17 +274,21 @@ async function inCommand() {
   return { id, model, release: () => server.runCommand(`touch ${release}`) }
 }
 
-mapCase('F05.pause-tool-step', 'a pause in a tool call lets it end, and stops before the next question', async () => {
-  const { id, model, release } = await inCommand()
-  expect((await server.post(id, 'pause')).status).toBe(200)
-  await release()
-  await server.waitForEvent(id, ({ kind }) => kind === 'ObservationEvent')
-  await server.waitForStatus(id, 'paused')
-  expect(await kinds(id, 'PauseEvent')).toHaveLength(1)
-  expect(model.requests).toHaveLength(1)
-})
+mapCase(
+  'F05.pause-tool-step',
+  'a pause in a tool call lets it end, and stops before the next question',
+  async () => {
+    const { id, model, release } = await inCommand()
+    expect((await server.post(id, 'pause')).status).toBe(200)
+    await release()
+    await server.waitForEvent(id, ({ kind }) => kind === 'ObservationEvent')
+    await server.waitForStatus(id, 'paused')
+    expect(await kinds(id, 'PauseEvent')).toHaveLength(1)
+    expect(model.requests).toHaveLength(1)
+  },
+)
 
-mapCase('F05.interrupt-tool-call', 'an interrupt in a tool call answers it with an error', async () => {
+missing('F05.interrupt-tool-call', 'an interrupt in a tool call answers it with an error', 'the text of the error is another one', async () => {
   const { id, model, release } = await inCommand()
   expect((await server.post(id, 'interrupt')).status).toBe(200)
   await server.waitForStatus(id, 'paused')
@@ -297,7 +320,14 @@ mapCase(
     expect((await limited.getConversation(other.id)).execution_status).toBe('idle')
     await limited.post(id, 'interrupt')
     await limited.waitForStatus(id, 'paused')
-    expect((await waitFor(() => limited.post(other.id, 'run'), ({ status }) => status !== 429)).status).toBe(200)
+    expect(
+      (
+        await waitFor(
+          () => limited.post(other.id, 'run'),
+          ({ status }) => status !== 429,
+        )
+      ).status,
+    ).toBe(200)
     held.release()
   },
   own,
@@ -322,7 +352,7 @@ mapCase('F05.stuck-detected', 'four identical steps are stuck', async () => {
   expect(found.items.map((one) => one.id)).toContain(id)
 })
 
-mapCase('F05.stuck-rerun', 'a run without a new message is stuck again without a question', async () => {
+missing('F05.stuck-rerun', 'a run without a new message is stuck again without a question', 'a run of a stuck conversation asks the model again', async () => {
   const { id, model } = await stuck()
   const calls = model.requests.length
   expect((await server.post(id, 'run')).status).toBe(200)
@@ -363,13 +393,16 @@ mapCase('F05.max-iterations-resume', 'each run has a fresh limit', async () => {
   )
   expect(model.requests).toHaveLength(12)
   model.replies = [finishReply()]
-  await waitFor(() => server.post(id, 'run'), ({ status }) => status === 200)
+  await waitFor(
+    () => server.post(id, 'run'),
+    ({ status }) => status === 200,
+  )
   await server.waitForStatus(id, 'finished')
 })
 
-mapCase(
+missing(
   'F05.restart-running-graceful',
-  'a run at a graceful stop comes back paused',
+  'a run at a graceful stop comes back paused', 'no PauseEvent is stored beside the InterruptEvent, or neither',
   async () => {
     await using server = await OwnMapServer.open({ key: 'k' })
     const { id, held } = await hanging(server)
@@ -406,9 +439,9 @@ mapCase(
   own,
 )
 
-mapCase(
+missing(
   'F05.restart-hard-running',
-  'a run at a kill comes back as error, and runs again',
+  'a run at a kill comes back as error, and runs again', 'a run that was cut by a kill comes back as paused',
   async () => {
     await using server = await OwnMapServer.open({ key: 'k' })
     const { id, held } = await hanging(server)

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { differs, endFamily, mapCase } from '../frame.ts'
+import { differs, endFamily, mapCase, missing } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -44,7 +44,7 @@ const search = async (id: string, query: Record<string, string> = {}) =>
 
 const ids = (events: readonly Json[]) => events.map(({ id }) => id)
 
-mapCase('F06.send-no-run', 'the first message stores the system prompt, itself and an update', async () => {
+missing('F06.send-no-run', 'the first message stores the system prompt, itself and an update', 'last_user_message_id is no stored update', async () => {
   const { id } = await server.createConversation(undefined, plain)
   expect(await search(id)).toMatchObject({ items: [], next_page_id: null })
   const body = { role: 'user', content: text('FIRST hello'), run: false }
@@ -87,9 +87,13 @@ mapCase('F06.search-validation', 'invalid members are 422 and named', async () =
     ['sort_order', 'unknown'],
     ['timestamp__gte', 'no-date'],
   ] as const) {
-    const found = await server.request<{ detail: { loc: string[] }[] }>('GET', `/api/conversations/${id}/events/search`, {
-      query: { [name]: value },
-    })
+    const found = await server.request<{ detail: { loc: string[] }[] }>(
+      'GET',
+      `/api/conversations/${id}/events/search`,
+      {
+        query: { [name]: value },
+      },
+    )
     expect(found.status, name).toBe(422)
     expect(found.body.detail[0]?.loc).toContain(name)
   }
@@ -101,7 +105,9 @@ mapCase('F06.search-filters', 'source, text and dotted kind combine', async () =
   expect((await search(id, { kind })).items).toHaveLength(2)
   expect((await search(id, { source: 'user' })).items).toHaveLength(2)
   expect((await search(id, { source: 'nonsense' })).items).toEqual([])
-  expect((await search(id, { body: 'second' })).items).toMatchObject([{ llm_message: { content: text('SECOND again') } }])
+  expect((await search(id, { body: 'second' })).items).toMatchObject([
+    { llm_message: { content: text('SECOND again') } },
+  ])
   expect((await search(id, { kind, body: 'hello', source: 'user' })).items).toHaveLength(1)
 })
 
@@ -155,13 +161,16 @@ mapCase(
   { faultThere: '500' },
 )
 
-mapCase('F06.batch-get', 'events in the order of ids; no body is 422', async () => {
+missing('F06.batch-get', 'events in the order of ids; no body is 422', 'the error of a missing body names the query', async () => {
   const id = await withTwo()
   const wanted = ids(await server.getEvents(id)).reverse()
   const { status, body } = await server.getWithBody(`/api/conversations/${id}/events`, wanted)
   expect(status).toBe(200)
   expect(ids(body as Json[])).toEqual(wanted)
-  const found = await server.request<{ detail: { loc: string[] }[] }>('GET', `/api/conversations/${id}/events`)
+  const found = await server.request<{ detail: { loc: string[] }[] }>(
+    'GET',
+    `/api/conversations/${id}/events`,
+  )
   expect(found.status).toBe(422)
   expect(found.body.detail[0]?.loc).toContain('body')
 })
@@ -233,7 +242,7 @@ mapCase(
   { faultThere: '500' },
 )
 
-mapCase('F06.send-run', 'a message with run stores the kinds of a run', async () => {
+missing('F06.send-run', 'a message with run stores the kinds of a run', 'statistics are no stored update', async () => {
   const { id } = await withRun()
   const events = await server.getEvents(id)
   const kinds = events.map(({ kind }) => kind)
@@ -243,7 +252,7 @@ mapCase('F06.send-run', 'a message with run stores the kinds of a run', async ()
   expect(events.map(({ key }) => key)).toContain('stats')
 })
 
-mapCase('F06.ws-live', 'each live frame is stored, and a snapshot follows the run', async () => {
+missing('F06.ws-live', 'each live frame is stored, and a snapshot follows the run', 'some live updates are not stored', async () => {
   const model = await server.openModel(commandReply('echo hi'), finishReply())
   const { id } = await server.createConversation(model, plain)
   await using socket = server.openSocket(`/sockets/events/${id}`)
@@ -264,7 +273,9 @@ mapCase(
   'the order of the log is that of times',
   async () => {
     const { id } = await withRun()
-    const times = (await search(id, { sort_order: 'TIMESTAMP', limit: '100' })).items.map(({ timestamp }) => timestamp)
+    const times = (await search(id, { sort_order: 'TIMESTAMP', limit: '100' })).items.map(
+      ({ timestamp }) => timestamp,
+    )
     expect(times).toEqual([...times].sort())
   },
   { faultThere: 'statistics are older than their place' },
@@ -301,7 +312,10 @@ mapCase('F06.ws-handshake', 'keys in the three places; what is wrong closes or r
     if (frame !== undefined) socket.socket.on('open', () => socket.socket.send(JSON.stringify(frame)))
     await waitForFrames(socket, (frames) => frames.length > 0)
   }
-  for (const frame of [{ type: 'auth', session_api_key: 'wrong' }, { role: 'user', content: text('x') }]) {
+  for (const frame of [
+    { type: 'auth', session_api_key: 'wrong' },
+    { role: 'user', content: text('x') },
+  ]) {
     await using socket = server.openSocket(path, {})
     socket.socket.on('open', () => socket.socket.send(JSON.stringify(frame)))
     expect(await socket.closed).toMatchObject({ code: 4001 })
@@ -429,19 +443,23 @@ mapCase(
   { hasOwnServer: true },
 )
 
-mapCase('F06.send-while-running', 'a message to a running conversation is 200 and joins the run', async () => {
-  const held = heldReply(finishReply())
-  const model = await server.openModel()
-  model.replies = [held.reply(model), finishReply()]
-  const { id } = await server.createConversation(model, plain)
-  await server.sendMessage(id, 'Begin.', true)
-  await held.arrived
-  expect(await server.sendMessage(id, 'Meanwhile.', true)).toBe(200)
-  expect((await server.getConversation(id)).execution_status).toBe('running')
-  held.release()
-  await server.waitForStatus(id, 'finished')
-  const running = (await server.getEvents(id)).filter(({ value }) => value === 'running')
-  expect(running).toHaveLength(1)
-})
+mapCase(
+  'F06.send-while-running',
+  'a message to a running conversation is 200 and joins the run',
+  async () => {
+    const held = heldReply(finishReply())
+    const model = await server.openModel()
+    model.replies = [held.reply(model), finishReply()]
+    const { id } = await server.createConversation(model, plain)
+    await server.sendMessage(id, 'Begin.', true)
+    await held.arrived
+    expect(await server.sendMessage(id, 'Meanwhile.', true)).toBe(200)
+    expect((await server.getConversation(id)).execution_status).toBe('running')
+    held.release()
+    await server.waitForStatus(id, 'finished')
+    const running = (await server.getEvents(id)).filter(({ value }) => value === 'running')
+    expect(running).toHaveLength(1)
+  },
+)
 
 endFamily('F06', 28)

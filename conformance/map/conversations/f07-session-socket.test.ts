@@ -30,7 +30,8 @@ async function withTwo(on: MapClient = server): Promise<string> {
   return id
 }
 
-const open = (id: string, query = '', on: MapClient = server) => on.openSocket(`/sockets/session/${id}${query}`)
+const open = (id: string, query = '', on: MapClient = server) =>
+  on.openSocket(`/sockets/session/${id}${query}`)
 
 /** The frames up to and with the snapshot. */
 const untilSnapshot = async (socket: SocketClient) =>
@@ -53,13 +54,18 @@ missing('F07.sync-first', 'the first frame is sync, with the range of the replay
   expect((await connect(two, '?after_seq=-1'))[0]).toEqual({ type: 'sync', from_seq: -1, through_seq: last })
 })
 
-missing('F07.snapshot-transient', 'a snapshot without seq follows, which is not stored', noSocket, async () => {
-  const id = await withTwo()
-  const frames = await connect(id)
-  expect(frames).toMatchObject([{ type: 'sync' }, { type: 'transient', event: { key: 'full_state' } }])
-  expect(frames[1]).not.toHaveProperty('seq')
-  expect((await server.getEvents(id)).map((event) => event.id)).not.toContain(frames[1]?.event?.id)
-})
+missing(
+  'F07.snapshot-transient',
+  'a snapshot without seq follows, which is not stored',
+  noSocket,
+  async () => {
+    const id = await withTwo()
+    const frames = await connect(id)
+    expect(frames).toMatchObject([{ type: 'sync' }, { type: 'transient', event: { key: 'full_state' } }])
+    expect(frames[1]).not.toHaveProperty('seq')
+    expect((await server.getEvents(id)).map((event) => event.id)).not.toContain(frames[1]?.event?.id)
+  },
+)
 
 missing('F07.full-replay', 'every stored event once, in order, with its place', noSocket, async () => {
   const id = await withTwo()
@@ -96,15 +102,21 @@ missing('F07.live-durable', 'an event that is appended comes with the next place
   expect(durable(frames)[0]).toMatchObject({ seq: length, event: { kind: 'MessageEvent' } })
 })
 
-missing('F07.live-order', 'live frames come in the order of the log', noSocket, async () => {
-  const id = await withTwo()
-  await using socket = open(id)
-  await untilSnapshot(socket)
-  for (let n = 0; n < 5; n++) await server.sendMessage(id, `message ${n}`)
-  const frames = await waitForFrames<Frame>(socket, (all) => durable(all).length >= 10)
-  const places = durable(frames).map(({ seq }) => Number(seq))
-  expect(places).toEqual([...places].sort((a, b) => a - b))
-}, { faultThere: 'a message comes after the update that it causes' })
+missing(
+  'F07.live-order',
+  'live frames come in the order of the log',
+  noSocket,
+  async () => {
+    const id = await withTwo()
+    await using socket = open(id)
+    await untilSnapshot(socket)
+    for (let n = 0; n < 5; n++) await server.sendMessage(id, `message ${n}`)
+    const frames = await waitForFrames<Frame>(socket, (all) => durable(all).length >= 10)
+    const places = durable(frames).map(({ seq }) => Number(seq))
+    expect(places).toEqual([...places].sort((a, b) => a - b))
+  },
+  { faultThere: 'a message comes after the update that it causes' },
+)
 
 missing('F07.replay-then-live', 'replay and live frames are each event once', noSocket, async () => {
   const id = await withTwo()
@@ -153,10 +165,15 @@ missing('F07.error-frame', 'what is no message gets an error frame', noSocket, a
   ])
 })
 
-missing('F07.error-non-json', 'text that is no JSON and binary frames get error frames', noSocket, async () => {
-  const errors = await errorsOf(await withTwo(), 'no json', Buffer.from([1, 2]))
-  expect(errors[0]).toMatchObject({ code: 'JSONDecodeError' })
-})
+missing(
+  'F07.error-non-json',
+  'text that is no JSON and binary frames get error frames',
+  noSocket,
+  async () => {
+    const errors = await errorsOf(await withTwo(), 'no json', Buffer.from([1, 2]))
+    expect(errors[0]).toMatchObject({ code: 'JSONDecodeError' })
+  },
+)
 
 missing('F07.reject-non-user', 'other roles are refused', noSocket, async () => {
   const errors = await errorsOf(await withTwo(), JSON.stringify({ role: 'assistant', content: text('x') }))
@@ -177,7 +194,9 @@ missing('F07.auth', 'the key in its three places; others close or refuse', noSoc
   const id = await withTwo()
   const path = `/sockets/session/${id}`
   await using first = server.openSocket(path, {})
-  first.socket.on('open', () => first.socket.send(JSON.stringify({ type: 'auth', session_api_key: server.key })))
+  first.socket.on('open', () =>
+    first.socket.send(JSON.stringify({ type: 'auth', session_api_key: server.key })),
+  )
   await untilSnapshot(first)
   for (const frame of [
     { type: 'auth', session_api_key: 'wrong' },
@@ -231,14 +250,19 @@ async function streamed(): Promise<{ id: string; frames: Frame[] }> {
   return { id, frames }
 }
 
-missing('F07.progress-frames', 'a streamed answer is started, told in pieces and retired', noSocket, async () => {
-  const { frames } = await streamed()
-  const started = frames.find(({ type }) => type === 'item_started')
-  const pieces = frames.filter(({ type, item_id }) => type === 'delta' && item_id === started?.item_id)
-  expect(pieces.map(({ order }) => order)).toEqual(pieces.map((_, n) => n))
-  expect(pieces.map(({ content }) => content).join('')).toBe('A streamed answer.')
-  expect(durable(frames).filter(({ event }) => event?.id === started?.item_id)).toHaveLength(1)
-})
+missing(
+  'F07.progress-frames',
+  'a streamed answer is started, told in pieces and retired',
+  noSocket,
+  async () => {
+    const { frames } = await streamed()
+    const started = frames.find(({ type }) => type === 'item_started')
+    const pieces = frames.filter(({ type, item_id }) => type === 'delta' && item_id === started?.item_id)
+    expect(pieces.map(({ order }) => order)).toEqual(pieces.map((_, n) => n))
+    expect(pieces.map(({ content }) => content).join('')).toBe('A streamed answer.')
+    expect(durable(frames).filter(({ event }) => event?.id === started?.item_id)).toHaveLength(1)
+  },
+)
 
 missing('F07.progress-not-replayed', 'progress is never replayed', noSocket, async () => {
   const { id } = await streamed()

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, notApplicable } from '../frame.ts'
+import { endFamily, mapCase, missing, notApplicable } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -21,7 +21,8 @@ import {
 const server = openMapServer()
 const plain = { autotitle: false }
 
-const setPolicy = (id: string, policy: unknown, on: MapClient = server) => on.post(id, 'confirmation_policy', { policy })
+const setPolicy = (id: string, policy: unknown, on: MapClient = server) =>
+  on.post(id, 'confirmation_policy', { policy })
 const respond = (id: string, body: unknown, on: MapClient = server) =>
   on.post(id, 'events/respond_to_confirmation', body)
 const kinds = async (id: string, on: MapClient = server) => (await on.getEvents(id)).map(({ kind }) => kind)
@@ -53,10 +54,13 @@ mapCase('F08.policy-set', 'a policy is set, shown and told', async () => {
     expect(await setPolicy(id, policy)).toMatchObject({ status: 200, body: { success: true } })
     expect((await server.getConversation(id)).confirmation_policy).toMatchObject(policy)
   }
-  await waitForFrames(socket, (frames) => frames.filter(({ key }) => key === 'confirmation_policy').length >= 3)
+  await waitForFrames(
+    socket,
+    (frames) => frames.filter(({ key }) => key === 'confirmation_policy').length >= 3,
+  )
 })
 
-mapCase('F08.policy-errors', 'invalid policies change nothing', async () => {
+missing('F08.policy-errors', 'invalid policies change nothing', 'the text of the error does not say Unknown kind', async () => {
   const { id } = await server.createConversation(undefined, plain)
   for (const policy of [
     { kind: 'Unknown' },
@@ -165,37 +169,48 @@ mapCase('F08.analyzer-errors', 'invalid analyzers change nothing', async () => {
   expect((await setAnalyzer(id, { kind: 'Unknown' })).status).toBe(422)
   expect((await server.post(id, 'security_analyzer', {})).status).toBe(422)
   expect((await setAnalyzer(unknownId, null)).status).toBe(404)
-  expect(await server.getConversation(id)).toMatchObject({ security_analyzer: { kind: 'PatternSecurityAnalyzer' } })
+  expect(await server.getConversation(id)).toMatchObject({
+    security_analyzer: { kind: 'PatternSecurityAnalyzer' },
+  })
 })
 
-mapCase('F08.confirm-risky', 'a low risk runs unasked, removal waits, and unrated ones wait too', async () => {
-  const folder = await mkdtemp(join(server.directory, 'risky-'))
-  await mkdir(join(folder, 'victim'))
-  const model = await server.openModel(
-    commandReply('echo low > low.txt'),
-    commandReply('rm -rf victim'),
-    commandReply('echo unrated > unrated.txt'),
-    finishReply(),
-  )
-  const { id } = await server.createConversation(model, { ...plain, workspace: { working_dir: folder } })
-  await setPolicy(id, { kind: 'ConfirmRisky', threshold: 'HIGH', confirm_unknown: true })
-  await setAnalyzer(id, { kind: 'PatternSecurityAnalyzer' })
-  await server.sendMessage(id, 'Begin.', true)
-  await server.waitForStatus(id, 'waiting_for_confirmation')
-  expect(await exists(join(folder, 'low.txt'))).toBe(true)
-  expect(await exists(join(folder, 'victim'))).toBe(true)
-  await respond(id, { accept: false })
-  await setAnalyzer(id, null)
-  await server.post(id, 'run')
-  await server.waitForStatus(id, 'waiting_for_confirmation')
-  expect(await exists(join(folder, 'unrated.txt'))).toBe(false)
-})
+mapCase(
+  'F08.confirm-risky',
+  'a low risk runs unasked, removal waits, and unrated ones wait too',
+  async () => {
+    const folder = await mkdtemp(join(server.directory, 'risky-'))
+    await mkdir(join(folder, 'victim'))
+    const model = await server.openModel(
+      commandReply('echo low > low.txt'),
+      commandReply('rm -rf victim'),
+      commandReply('echo unrated > unrated.txt'),
+      finishReply(),
+    )
+    const { id } = await server.createConversation(model, { ...plain, workspace: { working_dir: folder } })
+    await setPolicy(id, { kind: 'ConfirmRisky', threshold: 'HIGH', confirm_unknown: true })
+    await setAnalyzer(id, { kind: 'PatternSecurityAnalyzer' })
+    await server.sendMessage(id, 'Begin.', true)
+    await server.waitForStatus(id, 'waiting_for_confirmation')
+    expect(await exists(join(folder, 'low.txt'))).toBe(true)
+    expect(await exists(join(folder, 'victim'))).toBe(true)
+    await respond(id, { accept: false })
+    await setAnalyzer(id, null)
+    await server.post(id, 'run')
+    await server.waitForStatus(id, 'waiting_for_confirmation')
+    expect(await exists(join(folder, 'unrated.txt'))).toBe(false)
+  },
+)
 
-const setSecrets = (id: string, secrets: unknown, on: MapClient = server) => on.post(id, 'secrets', { secrets })
+const setSecrets = (id: string, secrets: unknown, on: MapClient = server) =>
+  on.post(id, 'secrets', { secrets })
 
 mapCase('F08.secrets-update', 'three forms of a secret, masked in GET', async () => {
   const { id } = await server.createConversation(undefined, plain)
-  const secrets = { ONE: 'sentinel-1', TWO: { value: 'sentinel-2' }, THREE: { kind: 'StaticSecret', value: 'sentinel-3' } }
+  const secrets = {
+    ONE: 'sentinel-1',
+    TWO: { value: 'sentinel-2' },
+    THREE: { kind: 'StaticSecret', value: 'sentinel-3' },
+  }
   expect((await setSecrets(id, secrets)).status).toBe(200)
   const text = JSON.stringify(await server.getConversation(id))
   for (const name of Object.keys(secrets)) expect(text).toContain(name)
@@ -258,7 +273,11 @@ mapCase('F08.secrets-terminal', 'a command gets the value; the model and the log
 
 mapCase('F08.secrets-override', 'a later secret replaces one of the start', async () => {
   const more = { secrets: { MAP_TOKEN: { kind: 'StaticSecret', value: 'sentinel-old' } } }
-  const { folder } = await runWithSecrets({ MAP_TOKEN: 'sentinel-new' }, 'printf %s "$MAP_TOKEN" > token.txt', more)
+  const { folder } = await runWithSecrets(
+    { MAP_TOKEN: 'sentinel-new' },
+    'printf %s "$MAP_TOKEN" > token.txt',
+    more,
+  )
   expect(await readFile(join(folder, 'token.txt'), 'utf8')).toBe('sentinel-new')
 })
 
@@ -284,7 +303,7 @@ mapCase('F08.secrets-lookup', 'a looked-up secret is fetched when a command name
   }
 })
 
-mapCase('F08.secrets-lookup-self', "addresses of the server's own secrets give the value", async () => {
+missing('F08.secrets-lookup-self', "addresses of the server's own secrets give the value", 'addresses of secrets of this server give no value', async () => {
   const body = { name: 'MAP_STORED', value: 'sentinel-stored' }
   await server.requestOrThrow('PUT', '/api/settings/secrets', { body })
   const path = '/api/settings/secrets/MAP_STORED'
@@ -298,21 +317,34 @@ mapCase('F08.secrets-lookup-self', "addresses of the server's own secrets give t
   expect(await readFile(join(folder, 'two.txt'), 'utf8')).toBe('sentinel-stored')
 })
 
-mapCase('F08.secrets-profile-scope', 'secrets outside of a profile are dropped without an error', async () => {
-  const model = await server.openModel(commandReply('printf %s "$MAP_OUT" > out.txt; printf %s "$MAP_IN" > in.txt'), finishReply())
-  await server.requestOrThrow('POST', '/api/profiles/map-f08', { body: { llm: model.llm('chat') } })
-  const body = { llm_profile_ref: 'map-f08', tools: [{ name: 'terminal' }], secret_refs: ['MAP_IN'] }
-  await server.requestOrThrow('POST', '/api/agent-profiles/map-f08', { body })
-  const profile = await server.requestOrThrow<{ profile?: Json }>('GET', '/api/agent-profiles/map-f08')
-  const folder = await mkdtemp(join(server.directory, 'scope-'))
-  const request = { agent_profile_id: (profile.profile ?? (profile as Json)).id, workspace: { working_dir: folder }, ...plain }
-  const { id } = await server.requestOrThrow<{ id: string }>('POST', '/api/conversations', { body: request })
-  expect((await setSecrets(id, { MAP_IN: 'sentinel-in', MAP_OUT: 'sentinel-out' })).status).toBe(200)
-  await server.sendMessage(id, 'Begin.', true)
-  await server.waitForStatus(id, 'finished')
-  expect(await readFile(join(folder, 'in.txt'), 'utf8')).toBe('sentinel-in')
-  expect(await readFile(join(folder, 'out.txt'), 'utf8')).toBe('')
-})
+missing(
+  'F08.secrets-profile-scope',
+  'secrets outside of a profile are dropped without an error', 'agent_kind of an agent profile may not be left out',
+  async () => {
+    const model = await server.openModel(
+      commandReply('printf %s "$MAP_OUT" > out.txt; printf %s "$MAP_IN" > in.txt'),
+      finishReply(),
+    )
+    await server.requestOrThrow('POST', '/api/profiles/map-f08', { body: { llm: model.llm('chat') } })
+    const body = { llm_profile_ref: 'map-f08', tools: [{ name: 'terminal' }], secret_refs: ['MAP_IN'] }
+    await server.requestOrThrow('POST', '/api/agent-profiles/map-f08', { body })
+    const profile = await server.requestOrThrow<{ profile?: Json }>('GET', '/api/agent-profiles/map-f08')
+    const folder = await mkdtemp(join(server.directory, 'scope-'))
+    const request = {
+      agent_profile_id: (profile.profile ?? (profile as Json)).id,
+      workspace: { working_dir: folder },
+      ...plain,
+    }
+    const { id } = await server.requestOrThrow<{ id: string }>('POST', '/api/conversations', {
+      body: request,
+    })
+    expect((await setSecrets(id, { MAP_IN: 'sentinel-in', MAP_OUT: 'sentinel-out' })).status).toBe(200)
+    await server.sendMessage(id, 'Begin.', true)
+    await server.waitForStatus(id, 'finished')
+    expect(await readFile(join(folder, 'in.txt'), 'utf8')).toBe('sentinel-in')
+    expect(await readFile(join(folder, 'out.txt'), 'utf8')).toBe('')
+  },
+)
 
 notApplicable(
   'F08.secrets-no-cipher',

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, notApplicable, untested } from '../frame.ts'
+import { endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -9,7 +9,7 @@ import {
   type MapClient,
   OwnMapServer,
   openMapServer,
-  openModel,
+  type openModel,
   unknownId,
   waitForFrames,
 } from '../map-server.ts'
@@ -22,7 +22,12 @@ const routes = {
   switch_acp_model: { model: 'opus' },
   load_plugin: { plugin_ref: 'any@any' },
 } as const
-const llm = { model: 'openai/map-switched', api_key: 'sk-sentinel', base_url: 'http://127.0.0.1:9/v1', usage_id: 'map-switched' }
+const llm = {
+  model: 'openai/map-switched',
+  api_key: 'sk-sentinel',
+  base_url: 'http://127.0.0.1:9/v1',
+  usage_id: 'map-switched',
+}
 
 async function agentLlm(id: string, on: MapClient = server): Promise<Json> {
   return ((await on.getConversation(id)).agent as { llm: Json }).llm
@@ -37,19 +42,26 @@ mapCase('F09.auth-required', 'the routes need a key', async () => {
   expect(await agentLlm(id)).toMatchObject({ model: 'openai/gpt-4o' })
 })
 
-mapCase('F09.switch-llm', 'another model is installed; the condenser follows; the key is not echoed', async () => {
-  const model = await server.openModel(finishReply())
-  const settings = { agent_kind: 'openhands', llm: model.llm('chat'), tools: [] }
-  const body = { agent_settings: settings, workspace: { working_dir: server.directory }, ...plain }
-  const { id } = await server.requestOrThrow<{ id: string }>('POST', '/api/conversations', { body })
-  expect(await server.post(id, 'switch_llm', { llm })).toMatchObject({ status: 200, body: { success: true } })
-  const info = await server.getConversation(id)
-  expect(info.agent).toMatchObject({
-    llm: { model: 'openai/map-switched', usage_id: 'map-switched', base_url: 'http://127.0.0.1:9/v1' },
-    condenser: { llm: { model: 'openai/map-switched', usage_id: 'condenser' } },
-  })
-  expect(JSON.stringify(info)).not.toContain('sk-sentinel')
-})
+missing(
+  'F09.switch-llm',
+  'another model is installed; the condenser follows; the key is not echoed', 'the condenser has no llm of its own that follows',
+  async () => {
+    const model = await server.openModel(finishReply())
+    const settings = { agent_kind: 'openhands', llm: model.llm('chat'), tools: [] }
+    const body = { agent_settings: settings, workspace: { working_dir: server.directory }, ...plain }
+    const { id } = await server.requestOrThrow<{ id: string }>('POST', '/api/conversations', { body })
+    expect(await server.post(id, 'switch_llm', { llm })).toMatchObject({
+      status: 200,
+      body: { success: true },
+    })
+    const info = await server.getConversation(id)
+    expect(info.agent).toMatchObject({
+      llm: { model: 'openai/map-switched', usage_id: 'map-switched', base_url: 'http://127.0.0.1:9/v1' },
+      condenser: { llm: { model: 'openai/map-switched', usage_id: 'condenser' } },
+    })
+    expect(JSON.stringify(info)).not.toContain('sk-sentinel')
+  },
+)
 
 mapCase('F09.switch-llm-ws', 'the socket is told of the agent, with the key masked', async () => {
   const { id } = await server.createConversation(undefined, plain)
@@ -92,23 +104,33 @@ async function runAgain(id: string, on: MapClient = server): Promise<void> {
 const usage = async (id: string) =>
   ((await server.getConversation(id)).stats as { usage_to_metrics: Record<string, Json> }).usage_to_metrics
 
-mapCase('F09.switch-llm-encrypted-key', 'a sealed key is opened; usage is counted under the new name', async () => {
-  const { id } = await afterRun()
-  const model = await server.openModel(finishReply())
-  await server.requestOrThrow('POST', '/api/profiles/map-f09-sealed', { body: { llm: model.llm('chat', { api_key: 'sk-opened' }) } })
-  const headers = { 'x-expose-secrets': 'encrypted' }
-  const { config } = await server.requestOrThrow<{ config: Json }>('GET', '/api/profiles/map-f09-sealed', { headers })
-  expect(String(config.api_key)).toMatch(/^gAAAAA/)
-  expect((await server.post(id, 'switch_llm', { llm: { ...config, usage_id: 'map-sealed' } })).status).toBe(200)
-  await runAgain(id)
-  expect(model.requests.at(-1)?.headers.authorization).toBe('Bearer sk-opened')
-  expect(await usage(id)).toHaveProperty('map-sealed')
-})
+missing(
+  'F09.switch-llm-encrypted-key',
+  'a sealed key is opened; usage is counted under the new name', 'sealed keys begin with another prefix than gAAAAA',
+  async () => {
+    const { id } = await afterRun()
+    const model = await server.openModel(finishReply())
+    await server.requestOrThrow('POST', '/api/profiles/map-f09-sealed', {
+      body: { llm: model.llm('chat', { api_key: 'sk-opened' }) },
+    })
+    const headers = { 'x-expose-secrets': 'encrypted' }
+    const { config } = await server.requestOrThrow<{ config: Json }>('GET', '/api/profiles/map-f09-sealed', {
+      headers,
+    })
+    expect(String(config.api_key)).toMatch(/^gAAAAA/)
+    expect((await server.post(id, 'switch_llm', { llm: { ...config, usage_id: 'map-sealed' } })).status).toBe(
+      200,
+    )
+    await runAgain(id)
+    expect(model.requests.at(-1)?.headers.authorization).toBe('Bearer sk-opened')
+    expect(await usage(id)).toHaveProperty('map-sealed')
+  },
+)
 
 mapCase('F09.switch-llm-provider-connection', "a switch uses a saved connection's key", async () => {
   const { id } = await afterRun()
   const model = await server.openModel(finishReply())
-  const body = { name: 'map', provider: 'openai', api_key: 'sk-of-connection', base_url: `${model.url}/v1` }
+  const body = { display_name: 'map', provider: 'openai', api_key: 'sk-of-connection', base_url: `${model.url}/v1` }
   const connection = await server.requestOrThrow<Json>('POST', '/api/llm/provider-connections', { body })
   const linked = { model: 'openai/gpt-4o', usage_id: 'map-linked', provider_connection_id: connection.id }
   expect((await server.post(id, 'switch_llm', { llm: linked })).status).toBe(200)
@@ -130,14 +152,18 @@ mapCase(
   { faultThere: 'silently ignored' },
 )
 
-mapCase('F09.switch-llm-before-first-run', 'the first run uses a model that was switched to before', async () => {
-  const { id } = await server.createConversation(await server.openModel(finishReply()), plain)
-  const model = await server.openModel(finishReply())
-  await server.post(id, 'switch_llm', { llm: { ...model.llm('chat'), usage_id: 'map-first' } })
-  await runAgain(id)
-  expect(model.requests).toHaveLength(1)
-  expect(await usage(id)).toHaveProperty('map-first')
-})
+mapCase(
+  'F09.switch-llm-before-first-run',
+  'the first run uses a model that was switched to before',
+  async () => {
+    const { id } = await server.createConversation(await server.openModel(finishReply()), plain)
+    const model = await server.openModel(finishReply())
+    await server.post(id, 'switch_llm', { llm: { ...model.llm('chat'), usage_id: 'map-first' } })
+    await runAgain(id)
+    expect(model.requests).toHaveLength(1)
+    expect(await usage(id)).toHaveProperty('map-first')
+  },
+)
 
 /** A conversation in a command while its model is switched. */
 async function switchInCommand() {
@@ -148,7 +174,9 @@ async function switchInCommand() {
   const { id } = await server.createConversation(first, plain)
   await server.sendMessage(id, 'Begin.', true)
   await server.waitForEvent(id, ({ kind }) => kind === 'ActionEvent')
-  const { status } = await server.post(id, 'switch_llm', { llm: { ...second.llm('chat'), usage_id: 'map-second' } })
+  const { status } = await server.post(id, 'switch_llm', {
+    llm: { ...second.llm('chat'), usage_id: 'map-second' },
+  })
   expect(status).toBe(200)
   return { id, first, second, release: () => server.runCommand(`touch ${release}`) }
 }
@@ -184,7 +212,7 @@ mapCase('F09.switch-profile', 'a profile is installed and counted under its name
   expect(await usage(id)).toHaveProperty('profile:map-f09-pro')
 })
 
-mapCase('F09.switch-profile-errors', 'unknown, invalid and missing names', async () => {
+missing('F09.switch-profile-errors', 'unknown, invalid and missing names', 'texts or statuses of the errors', async () => {
   const { id } = await server.createConversation(undefined, plain)
   expect(await server.post(id, 'switch_profile', { profile_name: 'map-unknown' })).toMatchObject({
     status: 404,
@@ -213,7 +241,7 @@ mapCase(
   { faultThere: 'the first copy stays' },
 )
 
-mapCase('F09.acp-model-native', 'other conversations have no model of an external agent', async () => {
+missing('F09.acp-model-native', 'other conversations have no model of an external agent', 'the text of the error is another one', async () => {
   const { id } = await server.createConversation(undefined, plain)
   expect(await server.post(id, 'switch_acp_model', { model: 'opus' })).toMatchObject({
     status: 400,
@@ -229,7 +257,7 @@ async function acpConversation(): Promise<string> {
   return (await server.createConversation(undefined, { ...plain, agent })).id
 }
 
-mapCase('F09.acp-model-deferred', 'before the first run the model is stored', async () => {
+missing('F09.acp-model-deferred', 'before the first run the model is stored', 'no external agents over ACP', async () => {
   const id = await acpConversation()
   expect((await server.post(id, 'switch_acp_model', { model: 'map-model' })).status).toBe(200)
   expect(await server.getConversation(id)).toMatchObject({
@@ -238,9 +266,9 @@ mapCase('F09.acp-model-deferred', 'before the first run the model is stored', as
   })
 })
 
-mapCase(
+missing(
   'F09.acp-model-blank',
-  'a blank model is refused',
+  'a blank model is refused', 'no external agents over ACP',
   async () => {
     const id = await acpConversation()
     await server.post(id, 'switch_acp_model', { model: 'map-model' })
@@ -251,9 +279,9 @@ mapCase(
   { faultThere: 'stored' },
 )
 
-mapCase(
+missing(
   'F09.switch-llm-acp-refused',
-  'an external agent takes no other model of the server',
+  'an external agent takes no other model of the server', 'no external agents over ACP',
   async () => {
     const id = await acpConversation()
     for (const [verb, body] of [
@@ -279,18 +307,28 @@ notApplicable(
 async function makeMarketplace(on: MapClient = server): Promise<string> {
   const root = join(on.directory, `market-${crypto.randomUUID()}`)
   const plugin = join(root, 'plugins/map-plugin')
-  for (const folder of ['.claude-plugin', 'plugins/map-plugin/.claude-plugin', 'plugins/map-plugin/skills/map-skill'])
+  for (const folder of [
+    '.claude-plugin',
+    'plugins/map-plugin/.claude-plugin',
+    'plugins/map-plugin/skills/map-skill',
+  ])
     await mkdir(join(root, folder), { recursive: true })
   for (const folder of ['commands', 'hooks']) await mkdir(join(plugin, folder))
   const entry = { name: 'map-plugin', source: './plugins/map-plugin', description: 'd' }
   const hook = { hooks: [{ type: 'command', command: 'echo MAP_PLUGIN_HOOK' }] }
   for (const [file, content] of [
-    [join(root, '.claude-plugin/marketplace.json'), { name: 'map-market', owner: { name: 'o' }, plugins: [entry] }],
+    [
+      join(root, '.claude-plugin/marketplace.json'),
+      { name: 'map-market', owner: { name: 'o' }, plugins: [entry] },
+    ],
     [join(plugin, '.claude-plugin/plugin.json'), { name: 'map-plugin', version: '1.0.0', description: 'd' }],
     [join(plugin, 'hooks/hooks.json'), { hooks: { UserPromptSubmit: [hook] } }],
   ] as const)
     await writeFile(file, JSON.stringify(content))
-  await writeFile(join(plugin, 'skills/map-skill/SKILL.md'), '---\nname: map-skill\ndescription: d\n---\nBe brief.\n')
+  await writeFile(
+    join(plugin, 'skills/map-skill/SKILL.md'),
+    '---\nname: map-skill\ndescription: d\n---\nBe brief.\n',
+  )
   await writeFile(join(plugin, 'commands/map-command.md'), '---\ndescription: d\n---\nSay hi.\n')
   return root
 }
@@ -303,11 +341,12 @@ async function withMarketplace(on: MapClient = server, model?: Awaited<ReturnTyp
   return (await on.createConversation(undefined, { ...plain, agent })).id
 }
 
-const load = (id: string, plugin_ref: string, on: MapClient = server) => on.post(id, 'load_plugin', { plugin_ref })
+const load = (id: string, plugin_ref: string, on: MapClient = server) =>
+  on.post(id, 'load_plugin', { plugin_ref })
 const withSkills = async (id: string, on: MapClient = server) =>
   await on.requestOrThrow<Json>('GET', `/api/conversations/${id}`, { query: { include_skills: 'true' } })
 
-mapCase('F09.load-plugin', "a plugin's skill, command and hooks are shown and told", async () => {
+missing('F09.load-plugin', "a plugin's skill, command and hooks are shown and told", 'skills of a loaded plugin are not in GET', async () => {
   const id = await withMarketplace()
   await using socket = server.openSocket(`/sockets/events/${id}`)
   await waitForFrames(socket, (frames) => frames.length > 0)
@@ -328,7 +367,7 @@ mapCase('F09.load-plugin-hook-runs', 'the hook of a loaded plugin runs at the ne
   expect(JSON.stringify(hooks)).toContain('MAP_PLUGIN_HOOK')
 })
 
-mapCase('F09.load-plugin-errors', 'each error has its status', async () => {
+missing('F09.load-plugin-errors', 'each error has its status', 'statuses of the errors', async () => {
   const bare = (await server.createConversation(undefined, plain)).id
   expect((await load(bare, 'map-plugin@map-market')).status).toBe(400)
   const id = await withMarketplace()
@@ -345,9 +384,9 @@ mapCase('F09.load-plugin-errors', 'each error has its status', async () => {
   expect((await load(id, 'map-plugin')).status).toBe(200)
 })
 
-mapCase(
+missing(
   'F09.load-plugin-twice',
-  'a plugin that is loaded twice has its hooks once',
+  'a plugin that is loaded twice has its hooks once', 'hooks of a loaded plugin are not in GET',
   async () => {
     const id = await withMarketplace()
     for (const _ of [1, 2]) expect((await load(id, 'map-plugin@map-market')).status).toBe(200)
@@ -358,9 +397,9 @@ mapCase(
 
 untested('F09.load-plugin-sdk', 'the Python SDK loads a plugin')
 
-mapCase(
+missing(
   'F09.restart-persist',
-  'switches and plugins outlive a restart',
+  'switches and plugins outlive a restart', 'hooks of a loaded plugin are not in GET',
   async () => {
     await using own = await OwnMapServer.open({ key: 'k' })
     const id = await withMarketplace(own)

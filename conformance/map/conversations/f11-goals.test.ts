@@ -10,7 +10,7 @@ import {
   type MapClient,
   OwnMapServer,
   openMapServer,
-  openModel,
+  type openModel,
   unknownId,
   waitFor,
   waitForFrames,
@@ -32,8 +32,11 @@ interface GoalStatus {
   readonly verdict: Json | null
 }
 
-const start = (id: string, body: object = { objective: 'OBJECTIVE', max_iterations: 3 }, on: MapClient = server) =>
-  on.post(id, 'goal', body)
+const start = (
+  id: string,
+  body: object = { objective: 'OBJECTIVE', max_iterations: 3 },
+  on: MapClient = server,
+) => on.post(id, 'goal', body)
 const goals = async (id: string, on: MapClient = server): Promise<GoalStatus[]> =>
   (await on.getEvents(id)).filter(({ key }) => key === 'goal').map(({ value }) => value as GoalStatus)
 const waitForGoal = (id: string, status: string, on: MapClient = server) =>
@@ -88,7 +91,8 @@ mapCase('F11.goal-unknown-id', 'unknown ids are 404, malformed ones 422', async 
     ['no-uuid', 422],
   ] as const) {
     expect((await start(id)).status).toBe(status)
-    for (const verb of ['goal/stop', 'goal/resume']) expect((await server.post(id, verb)).status, verb).toBe(status)
+    for (const verb of ['goal/stop', 'goal/resume'])
+      expect((await server.post(id, verb)).status, verb).toBe(status)
   }
 })
 
@@ -109,7 +113,10 @@ mapCase('F11.goal-stop-noop', 'a stop without a goal records nothing', async () 
 
 mapCase('F11.goal-resume-none', 'nothing to resume is 400', async () => {
   const { id } = await server.createConversation(undefined, plain)
-  expect(await server.post(id, 'goal/resume')).toMatchObject({ status: 400, body: { detail: 'no_resumable_goal' } })
+  expect(await server.post(id, 'goal/resume')).toMatchObject({
+    status: 400,
+    body: { detail: 'no_resumable_goal' },
+  })
   expect(await server.getEvents(id)).toEqual([])
 })
 
@@ -126,9 +133,11 @@ mapCase('F11.goal-ws', 'the socket sees the first and the last status', async ()
   await using socket = server.openSocket(`/sockets/events/${id}`)
   await waitForFrames(socket, (frames) => frames.length > 0)
   await start(id)
-  const statuses = (await waitForFrames(socket, (frames) =>
-    frames.some(({ key, value }) => key === 'goal' && (value as GoalStatus).status === 'complete'),
-  ))
+  const statuses = (
+    await waitForFrames(socket, (frames) =>
+      frames.some(({ key, value }) => key === 'goal' && (value as GoalStatus).status === 'complete'),
+    )
+  )
     .filter(({ key }) => key === 'goal')
     .map(({ value }) => (value as GoalStatus).status)
   expect(statuses[0]).toBe('running')
@@ -152,7 +161,11 @@ mapCase('F11.goal-followup', 'an incomplete verdict is told to the agent in anot
   const all = await waitForGoal(id, 'capped')
   expect(all[0]).toMatchObject({ active: true, status: 'running', iteration: 0, verdict: null })
   expect(all).toContainEqual(
-    expect.objectContaining({ status: 'running', iteration: 1, verdict: expect.objectContaining({ complete: false }) }),
+    expect.objectContaining({
+      status: 'running',
+      iteration: 1,
+      verdict: expect.objectContaining({ complete: false }),
+    }),
   )
   const texts = await userTexts(id)
   expect(texts[1]).toContain('MAP_MISSING')
@@ -162,7 +175,11 @@ mapCase('F11.goal-followup', 'an incomplete verdict is told to the agent in anot
 mapCase('F11.goal-capped', 'the cap ends the loop after as many rounds', async () => {
   const { id, model } = await withJudge(incomplete)
   await start(id, { objective: 'OBJECTIVE', max_iterations: 2 })
-  expect((await waitForGoal(id, 'capped')).at(-1)).toMatchObject({ active: false, iteration: 2, max_iterations: 2 })
+  expect((await waitForGoal(id, 'capped')).at(-1)).toMatchObject({
+    active: false,
+    iteration: 2,
+    max_iterations: 2,
+  })
   expect(model.requests).toHaveLength(4)
 })
 
@@ -171,7 +188,10 @@ mapCase('F11.goal-resume-finished', 'an ended goal cannot be resumed', async () 
     const { id } = await withJudge(verdict)
     await start(id, { objective: 'x', max_iterations: 1 })
     await waitForGoal(id, verdict === complete ? 'complete' : 'capped')
-    const found = await waitFor(() => server.post(id, 'goal/resume'), ({ status }) => status !== 409)
+    const found = await waitFor(
+      () => server.post(id, 'goal/resume'),
+      ({ status }) => status !== 409,
+    )
     expect(found).toMatchObject({ status: 400, body: { detail: 'no_resumable_goal' } })
   }
 })
@@ -197,7 +217,10 @@ mapCase('F11.goal-busy', 'a goal in a round refuses goals and runs; the default 
 mapCase('F11.goal-stop', 'a stop ends the loop and lets the round go on', async () => {
   const { id, held } = await inRound()
   expect((await server.post(id, 'goal/stop')).status).toBe(200)
-  expect((await waitForGoal(id, 'interrupted')).at(-1)).toMatchObject({ active: false, objective: 'OBJECTIVE' })
+  expect((await waitForGoal(id, 'interrupted')).at(-1)).toMatchObject({
+    active: false,
+    objective: 'OBJECTIVE',
+  })
   expect((await server.getConversation(id)).execution_status).toBe('running')
   await server.post(id, 'interrupt')
   await server.waitForStatus(id, 'paused')
@@ -246,8 +269,18 @@ mapCase('F11.goal-resume', 'a resumed goal goes on with a prompt of its own', as
   await server.post(id, 'interrupt')
   await waitForGoal(id, 'interrupted')
   held.release()
-  expect((await waitFor(() => server.post(id, 'goal/resume'), ({ status }) => status !== 409)).status).toBe(200)
-  expect((await waitForGoal(id, 'complete')).at(-1)).toMatchObject({ objective: 'OBJECTIVE', max_iterations: 3 })
+  expect(
+    (
+      await waitFor(
+        () => server.post(id, 'goal/resume'),
+        ({ status }) => status !== 409,
+      )
+    ).status,
+  ).toBe(200)
+  expect((await waitForGoal(id, 'complete')).at(-1)).toMatchObject({
+    objective: 'OBJECTIVE',
+    max_iterations: 3,
+  })
   const texts = await userTexts(id)
   expect(texts.filter((text) => text.includes('OBJECTIVE'))).toHaveLength(1)
   expect(texts.at(-1)).toContain('Resuming a goal that was paused or interrupted')
@@ -277,7 +310,14 @@ mapCase('F11.goal-run-error', 'a failing round ends in error, resumable', async 
   await server.waitForStatus(id, 'error')
   await waitForGoal(id, 'interrupted')
   model.replies = [finishReply()]
-  expect((await waitFor(() => server.post(id, 'goal/resume'), ({ status }) => status !== 409)).status).toBe(200)
+  expect(
+    (
+      await waitFor(
+        () => server.post(id, 'goal/resume'),
+        ({ status }) => status !== 409,
+      )
+    ).status,
+  ).toBe(200)
   await waitForGoal(id, 'complete')
 })
 
@@ -308,7 +348,10 @@ mapCase(
     expect(await goals(second.id, other)).toEqual([])
     await other.post(id, 'goal/stop')
     held.release()
-    const found = await waitFor(() => start(second.id, undefined, other), ({ status }) => status !== 429)
+    const found = await waitFor(
+      () => start(second.id, undefined, other),
+      ({ status }) => status !== 429,
+    )
     expect(found.status).toBe(200)
   },
   own,
@@ -323,7 +366,10 @@ mapCase(
     const { id, held } = await inRound(other)
     expect(await other.requestStatus('DELETE', `/api/conversations/${id}`)).toBe(200)
     expect(await other.requestStatus('GET', `/api/conversations/${id}`)).toBe(404)
-    const found = await waitFor(() => start(second.id, undefined, other), ({ status }) => status !== 429)
+    const found = await waitFor(
+      () => start(second.id, undefined, other),
+      ({ status }) => status !== 429,
+    )
     expect(found.status).toBe(200)
     held.release()
   },
@@ -338,7 +384,10 @@ mapCase(
     await start(id, { objective: 'OBJECTIVE', max_iterations: 1 })
     await waitForGoal(id, 'interrupted')
     model.replyWithoutTools = incomplete
-    await waitFor(() => server.post(id, 'goal/resume'), ({ status }) => status !== 409)
+    await waitFor(
+      () => server.post(id, 'goal/resume'),
+      ({ status }) => status !== 409,
+    )
     await sleep(500)
     await waitFor(
       () => goals(id),

@@ -19,28 +19,38 @@ const noBindings = 'no credential bindings'
 const pausePath = '/api/conversations/prepare-for-sandbox-pause'
 const binding = (id: string) => `/api/conversations/${id}/credential-bindings/CODEX_AUTH_JSON`
 
-missing('F12.discovery', 'the document lists runtime routes; capabilities name bindings', 'capabilities', async () => {
-  const { paths } = await server.requestOrThrow<{ paths: Json }>('GET', '/openapi.json')
-  expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime'])
-  expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime/reprovision'])
-  expect(Object.keys(paths).filter((path) => /pause-|credential-bindings/.test(path))).toEqual([])
-  const { capabilities } = await server.requestOrThrow('GET', '/server_info')
-  expect(capabilities).toEqual(
-    expect.arrayContaining([
-      'credential_binding_v1',
-      'credential_binding_readiness_probe_v1',
-      'credential_binding_activation_guard_v1',
-    ]),
-  )
-})
+missing(
+  'F12.discovery',
+  'the document lists runtime routes; capabilities name bindings',
+  'capabilities',
+  async () => {
+    const { paths } = await server.requestOrThrow<{ paths: Json }>('GET', '/openapi.json')
+    expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime'])
+    expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime/reprovision'])
+    expect(Object.keys(paths).filter((path) => /pause-|credential-bindings/.test(path))).toEqual([])
+    const { capabilities } = await server.requestOrThrow('GET', '/server_info')
+    expect(capabilities).toEqual(
+      expect.arrayContaining([
+        'credential_binding_v1',
+        'credential_binding_readiness_probe_v1',
+        'credential_binding_activation_guard_v1',
+      ]),
+    )
+  },
+)
 
 mapCase('F12.runtime-info', 'the runtime is available, the same in each view', async () => {
   const { id } = await server.createConversation(undefined, plain)
   expect(await server.requestOrThrow('GET', `/api/conversations/${id}/runtime`)).toEqual(available)
   expect((await server.getConversation(id)).runtime_info).toEqual(available)
-  const { items } = await server.requestOrThrow<{ items: MapConversation[] }>('GET', '/api/conversations/search')
+  const { items } = await server.requestOrThrow<{ items: MapConversation[] }>(
+    'GET',
+    '/api/conversations/search',
+  )
   expect(items.find((one) => one.id === id)?.runtime_info).toEqual(available)
-  const [batch] = await server.requestOrThrow<MapConversation[]>('GET', '/api/conversations', { query: `ids=${id}` })
+  const [batch] = await server.requestOrThrow<MapConversation[]>('GET', '/api/conversations', {
+    query: `ids=${id}`,
+  })
   expect(batch?.runtime_info).toEqual(available)
 })
 
@@ -48,7 +58,10 @@ mapCase('F12.runtime-reprovision', 'a new provision changes nothing', async () =
   const { id } = await server.createConversation(undefined, plain)
   await server.sendMessage(id, 'ONE')
   const before = await server.getEvents(id)
-  expect(await server.post(id, 'runtime/reprovision', { any: 1 })).toMatchObject({ status: 200, body: available })
+  expect(await server.post(id, 'runtime/reprovision', { any: 1 })).toMatchObject({
+    status: 200,
+    body: available,
+  })
   expect(await server.getEvents(id)).toEqual(before)
 })
 
@@ -59,7 +72,9 @@ mapCase('F12.runtime-errors', '404, 422 and 401', async () => {
   ] as const) {
     expect(await server.requestStatus(method, `/api/conversations/${unknownId}/${verb}`)).toBe(404)
     expect(await server.requestStatus(method, `/api/conversations/no-uuid/${verb}`)).toBe(422)
-    expect(await server.requestStatus(method, `/api/conversations/${unknownId}/${verb}`, { isAnonymous: true })).toBe(401)
+    expect(
+      await server.requestStatus(method, `/api/conversations/${unknownId}/${verb}`, { isAnonymous: true }),
+    ).toBe(401)
   }
 })
 
@@ -154,14 +169,19 @@ mapCase(
   { ...own, faultThere: 'open and silent' },
 )
 
-missing('F12.binding-unsupported-secret', 'another name than that of the file is 404', noBindings, async () => {
-  const path = `/api/conversations/${unknownId}/credential-bindings/OTHER`
-  const body = { url: 'http://127.0.0.1:9/' }
-  expect(await server.request('PUT', path, { body })).toEqual(
-    expect.objectContaining({ status: 404, body: { detail: 'Not Found' } }),
-  )
-  expect(await server.requestStatus('PUT', binding(unknownId), { body: {} })).toBe(422)
-})
+missing(
+  'F12.binding-unsupported-secret',
+  'another name than that of the file is 404',
+  noBindings,
+  async () => {
+    const path = `/api/conversations/${unknownId}/credential-bindings/OTHER`
+    const body = { url: 'http://127.0.0.1:9/' }
+    expect(await server.request('PUT', path, { body })).toEqual(
+      expect.objectContaining({ status: 404, body: { detail: 'Not Found' } }),
+    )
+    expect(await server.requestStatus('PUT', binding(unknownId), { body: {} })).toBe(422)
+  },
+)
 
 missing('F12.binding-validation', 'invalid bindings are 422 without a probe', noBindings, async () => {
   for (const body of [
@@ -172,7 +192,9 @@ missing('F12.binding-validation', 'invalid bindings are 422 without a probe', no
     { url: 'http://127.0.0.1:9/', headers: { a: '' } },
   ])
     expect(await server.requestStatus('PUT', binding(unknownId), { body })).toBe(422)
-  expect(await server.requestStatus('PUT', binding('no-uuid'), { body: { url: 'http://127.0.0.1:9/' } })).toBe(422)
+  expect(
+    await server.requestStatus('PUT', binding('no-uuid'), { body: { url: 'http://127.0.0.1:9/' } }),
+  ).toBe(422)
 })
 
 for (const [id, promise] of [

@@ -64,27 +64,35 @@ mapCase('F01.idle-time', 'idle time grows until a file operation', async () => {
   const before = Number((await serverInfo()).idle_time)
   expect(before).toBeGreaterThanOrEqual(2)
   expect(
-    await server.requestStatus('POST', '/api/file/create_directory', { query: { path: `${server.directory}/b` } }),
+    await server.requestStatus('POST', '/api/file/create_directory', {
+      query: { path: `${server.directory}/b` },
+    }),
   ).toBe(200)
   expect(Number((await serverInfo()).idle_time)).toBeLessThan(before)
 })
 
 mapCase('F01.openapi', 'the document has the conversation routes and no sockets, without a key', async () => {
-  const { status, body } = await server.request<{ paths: Record<string, { post?: { operationId: string } }> }>(
-    'GET',
-    '/openapi.json',
-    { isAnonymous: true },
-  )
+  const { status, body } = await server.request<{
+    paths: Record<string, { post?: { operationId: string } }>
+  }>('GET', '/openapi.json', { isAnonymous: true })
   expect(status).toBe(200)
   expect(body.paths['/api/conversations']?.post?.operationId).toContain('start_conversation')
   expect(body.paths).toHaveProperty(['/api/conversations/{conversation_id}/pause'])
   expect(Object.keys(body.paths).filter((path) => path.startsWith('/sockets'))).toEqual([])
 })
 
-missing('F01.static-files', 'a folder served below /static, and the root leads there', 'no setting for static files')
+missing(
+  'F01.static-files',
+  'a folder served below /static, and the root leads there',
+  'no setting for static files',
+)
 
 missing('F01.debug-tracebacks', 'bodies of 5xx have a traceback in debug mode', 'no debug mode')
 
-missing('F01.preload-tools', 'tools are loaded before the server is ready', 'no setting for a preload of tools')
+missing(
+  'F01.preload-tools',
+  'tools are loaded before the server is ready',
+  'no setting for a preload of tools',
+)
 
 endFamily('F01', 11)

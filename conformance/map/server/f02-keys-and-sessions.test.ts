@@ -3,7 +3,14 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { differs, endFamily, mapCase, missing, untested } from '../frame.ts'
-import { type MapClient, type MapConversation, OwnMapServer, openMapServer, unknownId, waitForFrames } from '../map-server.ts'
+import {
+  type MapClient,
+  type MapConversation,
+  OwnMapServer,
+  openMapServer,
+  unknownId,
+  waitForFrames,
+} from '../map-server.ts'
 
 const server = openMapServer()
 const page = '<p>map page</p>'
@@ -44,7 +51,11 @@ async function mintCookie(client: MapClient = server, prefix = '', headers: Reco
 async function preflight(origin: string, path = '/api/settings', client: MapClient = server) {
   return await client.request('OPTIONS', path, {
     isAnonymous: true,
-    headers: { origin, 'access-control-request-method': 'GET', 'access-control-request-headers': 'x-session-api-key' },
+    headers: {
+      origin,
+      'access-control-request-method': 'GET',
+      'access-control-request-headers': 'x-session-api-key',
+    },
   })
 }
 
@@ -71,7 +82,9 @@ mapCase('F02.http-header-only', 'no cookie, query member or bearer token opens o
 mapCase('F02.ws-first-frame', 'a first frame with the key opens every socket', async () => {
   const { id } = await server.createConversation()
   const key = auth(server.key)
-  expect(await firstAnswer(`/sockets/events/${id}`, [key])).toMatchObject({ kind: 'ConversationStateUpdateEvent' })
+  expect(await firstAnswer(`/sockets/events/${id}`, [key])).toMatchObject({
+    kind: 'ConversationStateUpdateEvent',
+  })
   expect(await firstAnswer(`/sockets/session/${id}`, [key])).toMatchObject({ type: 'sync' })
   expect(await firstAnswer('/sockets/bash-events', [key, { command: 'echo hi' }])).toMatchObject({
     kind: 'BashCommand',
@@ -86,7 +99,9 @@ mapCase('F02.ws-first-frame-reject', 'other first frames close with 4001, before
   for (const frame of [{ type: 'hello', session_api_key: server.key }, { type: 'auth' }, [1]])
     expect(await closeAfterFirstFrame('/sockets/bash-events', frame)).toEqual(refused)
   expect(await closeAfterFirstFrame(`/sockets/events/${unknownId}`, auth('wrong'))).toEqual(refused)
-  expect(await closeAfterFirstFrame(`/sockets/events/${unknownId}`, auth(server.key))).toMatchObject({ code: 4004 })
+  expect(await closeAfterFirstFrame(`/sockets/events/${unknownId}`, auth(server.key))).toMatchObject({
+    code: 4004,
+  })
 })
 
 mapCase('F02.ws-auth-timeout', 'no first frame closes with 4001 after 10 s', async () => {
@@ -96,21 +111,25 @@ mapCase('F02.ws-auth-timeout', 'no first frame closes with 4001 after 10 s', asy
   expect(Date.now() - start).toBeGreaterThan(8000)
 })
 
-mapCase('F02.ws-legacy-key', 'keys in a header or the query open a socket; a later key frame is ignored', async () => {
-  const { id } = await server.createConversation()
-  const key = String(server.key)
-  for (const [path, headers] of [
-    [`/sockets/events/${id}?session_api_key=${key}`, {}],
-    [`/sockets/events/${id}`, { 'x-session-api-key': key }],
-  ] as const) {
-    await using socket = server.openSocket(path, headers)
-    socket.socket.on('open', () => socket.socket.send(JSON.stringify(auth(key))))
-    await waitForFrames(socket, (events) => events.length > 0)
-    await server.sendMessage(id, 'after the frame')
-    const events = await waitForFrames(socket, (all) => all.some(({ kind }) => kind === 'MessageEvent'))
-    expect(events.filter(({ kind }) => kind.endsWith('ErrorEvent'))).toEqual([])
-  }
-})
+mapCase(
+  'F02.ws-legacy-key',
+  'keys in a header or the query open a socket; a later key frame is ignored',
+  async () => {
+    const { id } = await server.createConversation()
+    const key = String(server.key)
+    for (const [path, headers] of [
+      [`/sockets/events/${id}?session_api_key=${key}`, {}],
+      [`/sockets/events/${id}`, { 'x-session-api-key': key }],
+    ] as const) {
+      await using socket = server.openSocket(path, headers)
+      socket.socket.on('open', () => socket.socket.send(JSON.stringify(auth(key))))
+      await waitForFrames(socket, (events) => events.length > 0)
+      await server.sendMessage(id, 'after the frame')
+      const events = await waitForFrames(socket, (all) => all.some(({ kind }) => kind === 'MessageEvent'))
+      expect(events.filter(({ kind }) => kind.endsWith('ErrorEvent'))).toEqual([])
+    }
+  },
+)
 
 mapCase('F02.ws-legacy-reject', 'a wrong key in a header or the query refuses the upgrade', async () => {
   const path = '/sockets/bash-events'
@@ -124,7 +143,10 @@ mapCase('F02.workspace-session-mint', 'the key is exchanged for a cookie of the 
   for (const part of ['HttpOnly', 'Path=/api/conversations', 'SameSite=none', 'Secure', 'Partitioned'])
     expect(cookie.toLowerCase()).toContain(part.toLowerCase())
   for (const headers of [{}, { cookie: pair }]) {
-    const refused = await server.request('POST', '/api/auth/workspace-session', { isAnonymous: true, headers })
+    const refused = await server.request('POST', '/api/auth/workspace-session', {
+      isAnonymous: true,
+      headers,
+    })
     expect(refused.status).toBe(401)
     expect(refused.headers.getSetCookie()).toEqual([])
   }
@@ -179,9 +201,14 @@ mapCase(
     const headers = { 'x-session-api-key': 'new-key' }
     expect(await own.requestStatus('GET', path, { headers })).toBe(200)
     expect(
-      await own.requestStatus('GET', `${path}/workspace/page.html`, { isAnonymous: true, headers: { cookie: pair } }),
+      await own.requestStatus('GET', `${path}/workspace/page.html`, {
+        isAnonymous: true,
+        headers: { cookie: pair },
+      }),
     ).toBe(401)
-    expect(await closeAfterFirstFrame(`/sockets/events/${id}`, auth('old-key'), own)).toMatchObject({ code: 4001 })
+    expect(await closeAfterFirstFrame(`/sockets/events/${id}`, auth('old-key'), own)).toMatchObject({
+      code: 4001,
+    })
   },
   { hasOwnServer: true },
 )
@@ -213,7 +240,10 @@ mapCase(
   'F02.cors-configured-origins',
   'configured origins are allowed, others are refused',
   async () => {
-    await using own = await OwnMapServer.open({ key: 'k', env: { SLIPWAY_ALLOWED_ORIGINS: 'https://pages.example' } })
+    await using own = await OwnMapServer.open({
+      key: 'k',
+      env: { SLIPWAY_ALLOWED_ORIGINS: 'https://pages.example' },
+    })
     const found = await preflight('https://pages.example', '/api/settings', own)
     expect(found.status).toBe(200)
     expect(found.headers.get('access-control-allow-origin')).toBe('https://pages.example')
@@ -249,7 +279,11 @@ mapCase(
   { hasOwnServer: true },
 )
 
-missing('F02.legacy-env-key', 'SESSION_API_KEY alone sets the key', 'names of settings of the reference are not read')
+missing(
+  'F02.legacy-env-key',
+  'SESSION_API_KEY alone sets the key',
+  'names of settings of the reference are not read',
+)
 
 differs(
   'F02.default-bind',
@@ -269,10 +303,14 @@ mapCase(
     const cookie = await new Promise<string>((done, fail) => {
       const { port } = new URL(server.url)
       const headers = { ...server.headers, host: `[::1]:${port}` }
-      const call = request(`${server.url}/api/auth/workspace-session`, { method: 'POST', headers }, (response) => {
-        response.resume()
-        done(String(response.headers['set-cookie']?.[0]))
-      })
+      const call = request(
+        `${server.url}/api/auth/workspace-session`,
+        { method: 'POST', headers },
+        (response) => {
+          response.resume()
+          done(String(response.headers['set-cookie']?.[0]))
+        },
+      )
       call.on('error', fail)
       call.end()
     })

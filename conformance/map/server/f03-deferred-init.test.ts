@@ -4,7 +4,15 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { endFamily, mapCase } from '../frame.ts'
-import { heldReply, type Json, OwnMapServer, openModel, unknownId, waitFor, waitForFrames } from '../map-server.ts'
+import {
+  heldReply,
+  type Json,
+  OwnMapServer,
+  openModel,
+  unknownId,
+  waitFor,
+  waitForFrames,
+} from '../map-server.ts'
 
 const initKey = 'init-key-of-the-pool'
 const own = { hasOwnServer: true }
@@ -138,7 +146,10 @@ mapCase(
   async () => {
     await using server = await openDormant()
     const path = join(server.home, 'delivered')
-    expect(await init(server, { conversations_path: path })).toMatchObject({ status: 200, body: { state: 'ready' } })
+    expect(await init(server, { conversations_path: path })).toMatchObject({
+      status: 200,
+      body: { state: 'ready' },
+    })
     expect(await initState(server)).toEqual({ state: 'ready', error: null })
     await server.createConversation()
     expect(await readdir(path)).not.toEqual([])
@@ -161,7 +172,10 @@ mapCase(
       const base_url = `http://127.0.0.1:${(sink.address() as AddressInfo).port}` // it listens on a port
       const webhooks = [{ base_url, headers: { 'x-delivered': 'yes' } }]
       await using server = await openReady({ webhooks, session_api_keys: ['user-key'] })
-      await server.requestOrThrow('POST', '/api/conversations', { body: server.conversationRequest(undefined), ...withKey })
+      await server.requestOrThrow('POST', '/api/conversations', {
+        body: server.conversationRequest(undefined),
+        ...withKey,
+      })
       await waitFor(
         async () => requests,
         (all) => all.some(({ path }) => path === '/conversations'),
@@ -295,8 +309,15 @@ mapCase(
   async () => {
     await using server = await openReady({ secret_key: 'a delivered secret key of enough characters' })
     expect((await init(server, { max_concurrent_runs: 5 }, initKey)).status).toBe(401)
-    const found = await init(server, { max_concurrent_runs: 5 }, 'a delivered secret key of enough characters')
-    expect(found).toMatchObject({ status: 400, body: { detail: expect.stringContaining('server already in state: ready') } })
+    const found = await init(
+      server,
+      { max_concurrent_runs: 5 },
+      'a delivered secret key of enough characters',
+    )
+    expect(found).toMatchObject({
+      status: 400,
+      body: { detail: expect.stringContaining('server already in state: ready') },
+    })
   },
   own,
 )

@@ -1,7 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { differs, endFamily, mapCase, missing, untested } from '../frame.ts'
-import { type Json, type MapClient, OwnMapServer, openMapServer, unknownId, waitFor, waitForFrames } from '../map-server.ts'
+import {
+  type Json,
+  type MapClient,
+  OwnMapServer,
+  openMapServer,
+  unknownId,
+  waitFor,
+  waitForFrames,
+} from '../map-server.ts'
 
 const server = openMapServer()
 const own = { hasOwnServer: true }
@@ -25,10 +33,13 @@ async function execute(command: string, more: object = {}, on: MapClient = serve
 }
 
 const start = async (command: string, more: object = {}, on: MapClient = server) =>
-  await on.requestOrThrow<{ id: string }>('POST', '/api/bash/start_bash_command', { body: { command, ...more } })
+  await on.requestOrThrow<{ id: string }>('POST', '/api/bash/start_bash_command', {
+    body: { command, ...more },
+  })
 
 async function search(query: Record<string, string>, on: MapClient = server): Promise<Output[]> {
-  return (await on.requestOrThrow<{ items: Output[] }>('GET', '/api/bash/bash_events/search', { query })).items
+  return (await on.requestOrThrow<{ items: Output[] }>('GET', '/api/bash/bash_events/search', { query }))
+    .items
 }
 
 /** The last output of a command, when it has ended. */
@@ -51,13 +62,21 @@ mapCase('F13.auth', 'the routes and the socket need a key', async () => {
   ] as const)
     expect(await server.requestStatus(method, path, { isAnonymous: true }), path).toBe(401)
   await using socket = server.openSocket('/sockets/bash-events', {})
-  socket.socket.on('open', () => socket.socket.send(JSON.stringify({ type: 'auth', session_api_key: 'wrong' })))
+  socket.socket.on('open', () =>
+    socket.socket.send(JSON.stringify({ type: 'auth', session_api_key: 'wrong' })),
+  )
   expect(await socket.closed).toMatchObject({ code: 4001 })
 })
 
 mapCase('F13.execute-sync', 'the answer is the last output, with both streams', async () => {
   const output = await execute('echo OUT; echo ERR >&2; exit 3')
-  expect(output).toMatchObject({ kind: 'BashOutput', exit_code: 3, order: 0, stdout: 'OUT\n', stderr: 'ERR\n' })
+  expect(output).toMatchObject({
+    kind: 'BashOutput',
+    exit_code: 3,
+    order: 0,
+    stdout: 'OUT\n',
+    stderr: 'ERR\n',
+  })
   const command = await server.requestOrThrow('GET', `/api/bash/bash_events/${hex(output.command_id)}`)
   expect(command).toMatchObject({ kind: 'BashCommand', command: 'echo OUT; echo ERR >&2; exit 3', cwd: null })
   for (const body of [{ cwd: '/tmp' }, { command: 'true', timeout: 'soon' }])
@@ -133,18 +152,26 @@ mapCase('F13.ws-resend-all', 'the former query member replays too; without one n
   expect(frames.filter(({ stdout }) => stdout === 'BEFORE\n')).toEqual([])
 })
 
-mapCase('F13.ws-subscriber-cap', 'the 51st socket is closed with 1013', async () => {
-  await using other = await OwnMapServer.open({ key: 'k' })
-  const sockets = Array.from({ length: 50 }, () => other.openSocket('/sockets/bash-events'))
-  try {
-    await Promise.all(sockets.map(({ socket }) => new Promise((done) => socket.on('open', done))))
-    await using last = other.openSocket('/sockets/bash-events')
-    const late = sleep(10_000, 'open', { ref: false })
-    expect(await Promise.race([last.closed, late])).toEqual({ code: 1013, reason: 'Too many bash event connections' })
-  } finally {
-    for (const socket of sockets) await socket[Symbol.asyncDispose]()
-  }
-}, own)
+mapCase(
+  'F13.ws-subscriber-cap',
+  'the 51st socket is closed with 1013',
+  async () => {
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const sockets = Array.from({ length: 50 }, () => other.openSocket('/sockets/bash-events'))
+    try {
+      await Promise.all(sockets.map(({ socket }) => new Promise((done) => socket.on('open', done))))
+      await using last = other.openSocket('/sockets/bash-events')
+      const late = sleep(10_000, 'open', { ref: false })
+      expect(await Promise.race([last.closed, late])).toEqual({
+        code: 1013,
+        reason: 'Too many bash event connections',
+      })
+    } finally {
+      for (const socket of sockets) await socket[Symbol.asyncDispose]()
+    }
+  },
+  own,
+)
 
 mapCase('F13.get-events', 'one event by its id, several in the order of ids', async () => {
   const output = await execute('echo ONE')
@@ -155,13 +182,19 @@ mapCase('F13.get-events', 'one event by its id, several in the order of ids', as
   const ids = [hex(output.id), hex(unknownId), hex(output.command_id)]
   const { status, body } = await server.getWithBody('/api/bash/bash_events/', ids)
   expect(status).toBe(200)
-  expect((body as (Json | null)[]).map((event) => event?.kind ?? null)).toEqual(['BashOutput', null, 'BashCommand'])
+  expect((body as (Json | null)[]).map((event) => event?.kind ?? null)).toEqual([
+    'BashOutput',
+    null,
+    'BashCommand',
+  ])
   expect(await server.requestStatus('GET', '/api/bash/bash_events/')).toBe(422)
 })
 
 mapCase('F13.search', 'filters, order, pages and errors', async () => {
   const { command_id } = await execute('echo FOUND')
-  expect(await search({ command_id__eq: hex(command_id) })).toMatchObject([{ kind: 'BashOutput', stdout: 'FOUND\n' }])
+  expect(await search({ command_id__eq: hex(command_id) })).toMatchObject([
+    { kind: 'BashOutput', stdout: 'FOUND\n' },
+  ])
   const commands = await search({ kind__eq: 'BashCommand', limit: '100' })
   expect(commands.every(({ kind }) => kind === 'BashCommand')).toBe(true)
   const newest = await search({ sort_order: 'TIMESTAMP_DESC', limit: '2' })
@@ -172,7 +205,10 @@ mapCase('F13.search', 'filters, order, pages and errors', async () => {
     { command_id__eq: 'no-uuid' },
     { limit: '0' },
   ] as Record<string, string>[])
-    expect(await server.requestStatus('GET', '/api/bash/bash_events/search', { query }), JSON.stringify(query)).toBe(422)
+    expect(
+      await server.requestStatus('GET', '/api/bash/bash_events/search', { query }),
+      JSON.stringify(query),
+    ).toBe(422)
 })
 
 mapCase(
@@ -183,7 +219,8 @@ mapCase(
     const instant = new Date(/Z|\+/.test(timestamp) ? timestamp : `${timestamp.slice(0, 23)}Z`)
     const before = new Date(instant.getTime() - 1)
     const shifted = `${new Date(before.getTime() + 7_200_000).toISOString().slice(0, 23)}+02:00`
-    const ids = async (from: string) => (await search({ timestamp__gte: from, limit: '100' })).map(({ id }) => id)
+    const ids = async (from: string) =>
+      (await search({ timestamp__gte: from, limit: '100' })).map(({ id }) => id)
     expect(await ids(shifted)).toEqual(await ids(before.toISOString()))
   },
   { faultThere: 'the offset is ignored' },
@@ -199,7 +236,12 @@ mapCase('F13.output-chunks', 'output above 1 MiB comes in ordered pieces', async
   expect(ordered.map(({ order }) => order)).toEqual(ordered.map((_, n) => n))
   expect(ordered.map(({ stdout }) => stdout ?? '').join('')).toHaveLength(2_500_000)
   expect(ordered[0]?.stdout).toHaveLength(1_048_576)
-  const later = await search({ kind__eq: 'BashOutput', command_id__eq: hex(id), order__gt: '0', limit: '100' })
+  const later = await search({
+    kind__eq: 'BashOutput',
+    command_id__eq: hex(id),
+    order__gt: '0',
+    limit: '100',
+  })
   expect(later).toHaveLength(ordered.length - 1)
 })
 
@@ -253,7 +295,9 @@ mapCase('F13.stop-idempotent', 'an ended command, an unknown one and a malformed
 })
 
 const scoped = async (id: string, route: string, body?: object) =>
-  await server.request<Json>(body === undefined ? 'GET' : 'POST', `/api/conversations/${id}/bash/${route}`, { body })
+  await server.request<Json>(body === undefined ? 'GET' : 'POST', `/api/conversations/${id}/bash/${route}`, {
+    body,
+  })
 
 missing('F13.scoped-cwd', 'commands of a conversation run in its workspace', noScoped, async () => {
   const { id } = await server.createConversation()
@@ -300,7 +344,9 @@ missing(
     await other.requestOrThrow('POST', `${path}/execute_bash_command`, { body: { command: 'true' } })
     await other.restart()
     expect(await other.requestStatus('GET', `/api/bash/bash_events/${hex(id)}`)).toBe(200)
-    expect((await other.requestOrThrow<{ items: [] }>('GET', `${path}/bash_events/search`)).items).toHaveLength(2)
+    expect(
+      (await other.requestOrThrow<{ items: [] }>('GET', `${path}/bash_events/search`)).items,
+    ).toHaveLength(2)
   },
   own,
 )

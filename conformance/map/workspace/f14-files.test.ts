@@ -11,7 +11,8 @@ const noScoped = 'no routes of files below a conversation'
 const folderOf = (name: string) => mkdtemp(join(server.directory, `${name}-`))
 const get = (route: string, query: Record<string, string> | string = {}) =>
   server.request<Json>('GET', `/api/file/${route}`, { query })
-const makeDirectory = (path: string) => server.request<Json>('POST', '/api/file/create_directory', { query: { path } })
+const makeDirectory = (path: string) =>
+  server.request<Json>('POST', '/api/file/create_directory', { query: { path } })
 const exists = (path: string) =>
   access(path).then(
     () => true,
@@ -20,8 +21,14 @@ const exists = (path: string) =>
 
 /** The bytes and headers of an answer. */
 async function getBytes(path: string, query: Record<string, string> | string) {
-  const response = await fetch(`${server.url}${path}?${new URLSearchParams(query)}`, { headers: server.headers })
-  return { status: response.status, headers: response.headers, bytes: Buffer.from(await response.arrayBuffer()) }
+  const response = await fetch(`${server.url}${path}?${new URLSearchParams(query)}`, {
+    headers: server.headers,
+  })
+  return {
+    status: response.status,
+    headers: response.headers,
+    bytes: Buffer.from(await response.arrayBuffer()),
+  }
 }
 
 mapCase('F14.auth', 'the routes need a key and write nothing', async () => {
@@ -42,7 +49,10 @@ mapCase('F14.auth', 'the routes need a key and write nothing', async () => {
 mapCase('F14.upload-download', 'bytes come back as an attachment; a second upload replaces', async () => {
   const path = join(await folderOf('xfer'), 'a/b/blob.bin')
   const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => (n * 7919) % 256))
-  expect(await server.upload(path, new Uint8Array(bytes))).toMatchObject({ status: 200, body: { success: true } })
+  expect(await server.upload(path, new Uint8Array(bytes))).toMatchObject({
+    status: 200,
+    body: { success: true },
+  })
   const found = await getBytes('/api/file/download', { path })
   expect(found.bytes.equals(bytes)).toBe(true)
   expect(found.headers.get('content-disposition')).toBe('attachment; filename="blob.bin"')
@@ -128,7 +138,9 @@ mapCase(
     await writeFile(join(own.home, 'file'), 'x')
     await symlink(join(own.home, 'beta'), join(own.home, 'link'))
     const home = (query: Record<string, string>) =>
-      own.requestOrThrow<{ home: string; favorites: Json[]; locations: Json[] }>('GET', '/api/file/home', { query })
+      own.requestOrThrow<{ home: string; favorites: Json[]; locations: Json[] }>('GET', '/api/file/home', {
+        query,
+      })
     const found = await home({})
     expect(found.home).toBe(own.home)
     expect(found.favorites.map(({ path }) => path)).toEqual([join(own.home, 'Alpha'), join(own.home, 'beta')])
@@ -140,13 +152,18 @@ mapCase(
 )
 
 const subdirs = async (path: string, query: Record<string, string> = {}) =>
-  await server.requestOrThrow<{ items: Json[]; next_page_id: string | null }>('GET', '/api/file/search_subdirs', {
-    query: { path, ...query },
-  })
+  await server.requestOrThrow<{ items: Json[]; next_page_id: string | null }>(
+    'GET',
+    '/api/file/search_subdirs',
+    {
+      query: { path, ...query },
+    },
+  )
 
 mapCase('F14.subdirs', 'real folders only, sorted without case', async () => {
   const folder = await folderOf('subdirs')
-  for (const name of ['beta', 'Alpha', '.hidden', 'gamma/deep']) await mkdir(join(folder, name), { recursive: true })
+  for (const name of ['beta', 'Alpha', '.hidden', 'gamma/deep'])
+    await mkdir(join(folder, name), { recursive: true })
   await writeFile(join(folder, 'file'), 'x')
   await symlink(join(folder, 'beta'), join(folder, 'link'))
   const names = async (query: Record<string, string> = {}) =>
@@ -172,7 +189,8 @@ mapCase('F14.subdirs-pagination', 'pages of folders; limits', async () => {
   const folder = await folderOf('pages')
   for (const name of ['a', 'b', 'c']) await mkdir(join(folder, name))
   expect(await walk(folder)).toEqual(['a', 'b', 'c'].map((name) => join(folder, name)))
-  for (const limit of ['0', '101']) expect((await get('search_subdirs', { path: folder, limit })).status).toBe(422)
+  for (const limit of ['0', '101'])
+    expect((await get('search_subdirs', { path: folder, limit })).status).toBe(422)
 })
 
 mapCase('F14.subdirs-errors', 'missing folders, files and relative paths', async () => {
@@ -200,7 +218,10 @@ mapCase(
 const git = (folder: string, ...commands: string[]) =>
   server.runCommand(
     commands
-      .map((command) => `git -C '${folder}' -c user.name=t -c user.email=t@localhost -c commit.gpgsign=false ${command}`)
+      .map(
+        (command) =>
+          `git -C '${folder}' -c user.name=t -c user.email=t@localhost -c commit.gpgsign=false ${command}`,
+      )
       .join(' && '),
   )
 
@@ -321,7 +342,9 @@ mapCase('F14.archive-errors', 'each error has its status', async () => {
     [{ path: folder, format: 'zip' }, 422],
     [{ path: bare }, 400],
   ] as const)
-    expect((await archive(query as unknown as Record<string, string>)).status, JSON.stringify(query)).toBe(status)
+    expect((await archive(query as unknown as Record<string, string>)).status, JSON.stringify(query)).toBe(
+      status,
+    )
 })
 
 /** The entries of a packed conversation. */
@@ -331,7 +354,8 @@ async function trajectory(id: string, folder: string): Promise<{ entries: string
   expect(headers.get('content-disposition')).toContain(`${id.replaceAll('-', '')}.zip`)
   const file = join(folder, `${crypto.randomUUID()}.zip`)
   await writeFile(file, bytes)
-  const python = (code: string) => server.runCommand(`python3 -c "import zipfile; z = zipfile.ZipFile('${file}'); ${code}"`)
+  const python = (code: string) =>
+    server.runCommand(`python3 -c "import zipfile; z = zipfile.ZipFile('${file}'); ${code}"`)
   const entries = (await python("print('\\n'.join(z.namelist()))")).trim().split('\n')
   return { entries, text: await python("print(''.join(z.read(n).decode() for n in z.namelist()))") }
 }
@@ -394,7 +418,12 @@ missing('F14.scoped-transfer', 'files of a conversation by its own routes', noSc
 
 missing('F14.scoped-path-guard', 'paths outside of the workspace are 422', noScoped, async () => {
   const prefix = `/api/conversations/${await withMessage()}/file`
-  for (const path of ['/etc/hostname', `${server.directory}/../x`, `${server.directory}-sibling/x`, 'relative'])
+  for (const path of [
+    '/etc/hostname',
+    `${server.directory}/../x`,
+    `${server.directory}-sibling/x`,
+    'relative',
+  ])
     expect(await server.requestStatus('GET', `${prefix}/download`, { query: { path } })).toBe(422)
 })
 

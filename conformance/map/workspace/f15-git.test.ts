@@ -38,7 +38,9 @@ const changes = (path: string, query: Record<string, string> = {}) =>
 const diff = (path: string, query: Record<string, string> = {}) =>
   server.request<Json>('GET', '/api/git/diff', { query: { path, ...query } })
 const commits = (path: string, query: Record<string, string> = {}) =>
-  server.requestOrThrow<{ commits: Json[]; has_more: boolean }>('GET', '/api/git/commits', { query: { path, ...query } })
+  server.requestOrThrow<{ commits: Json[]; has_more: boolean }>('GET', '/api/git/commits', {
+    query: { path, ...query },
+  })
 const hash = async (folder: string, revision: string) => (await git(folder, `rev-parse ${revision}`)).trim()
 
 const usual = [
@@ -75,7 +77,14 @@ mapCase('F15.changes-base', 'the base that is shown follows from branch and remo
   expect(await changes(folder)).toContainEqual({ status: 'ADDED', path: 'feat.txt' })
   const bare = await mkdtemp(join(server.directory, 'bare-'))
   await git(bare, 'init -q --bare -b main')
-  await git(folder, 'stash -qu', `remote add origin '${bare}'`, 'push -q origin main', 'push -qu origin feature', 'remote set-head origin main')
+  await git(
+    folder,
+    'stash -qu',
+    `remote add origin '${bare}'`,
+    'push -q origin main',
+    'push -qu origin feature',
+    'remote set-head origin main',
+  )
   expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'feat.txt' }])
   await writeFile(join(folder, 'dirty.txt'), 'dirty\n')
   expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'dirty.txt' }])
@@ -149,7 +158,10 @@ mapCase('F15.non-repo', 'what is no repository is empty', async () => {
     expect(await changes(path)).toEqual([])
     expect(await commits(path)).toEqual({ commits: [], has_more: false })
   }
-  expect(await diff(join(folder, 'a.txt'))).toMatchObject({ status: 200, body: { original: null, modified: null } })
+  expect(await diff(join(folder, 'a.txt'))).toMatchObject({
+    status: 200,
+    body: { original: null, modified: null },
+  })
   await git(folder, 'init -qb main')
   expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'a.txt' }])
   expect((await commits(folder)).commits).toEqual([])
@@ -159,7 +171,10 @@ mapCase('F15.diff', 'base and present text; a given base', async () => {
   const folder = await makeRepository()
   expect((await diff(join(folder, 'README.md'))).body).toEqual({ original: 'one', modified: 'two' })
   expect((await diff(join(folder, 'notes.txt'))).body).toEqual({ original: '', modified: 'notes' })
-  expect((await diff(join(folder, 'src/util.py'), { ref: 'HEAD~1' })).body).toEqual({ original: '', modified: 'util' })
+  expect((await diff(join(folder, 'src/util.py'), { ref: 'HEAD~1' })).body).toEqual({
+    original: '',
+    modified: 'util',
+  })
 })
 
 mapCase('F15.diff-commit', 'a file as one commit changed it', async () => {
@@ -169,7 +184,10 @@ mapCase('F15.diff-commit', 'a file as one commit changed it', async () => {
   const path = join(folder, 'src/util.py')
   for (const commit of [second, second.slice(0, 7)])
     expect((await diff(path, { commit })).body).toEqual({ original: '', modified: 'util' })
-  expect((await diff(join(folder, 'README.md'), { commit: first })).body).toEqual({ original: '', modified: 'one' })
+  expect((await diff(join(folder, 'README.md'), { commit: first })).body).toEqual({
+    original: '',
+    modified: 'one',
+  })
 })
 
 mapCase('F15.diff-errors', 'each error has its status', async () => {
@@ -220,14 +238,20 @@ mapCase('F15.commits', 'the history, newest first', async () => {
   expect(newest).toMatchObject({ sha: await hash(folder, 'HEAD'), author: 't' })
   expect(String(newest?.sha).startsWith(String(newest?.short_sha))).toBe(true)
   expect(newest?.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/)
-  expect(await commits(folder, { limit: '1' })).toMatchObject({ commits: [{ subject: 'Util' }], has_more: true })
+  expect(await commits(folder, { limit: '1' })).toMatchObject({
+    commits: [{ subject: 'Util' }],
+    has_more: true,
+  })
   for (const limit of ['0', '201'])
-    expect(await server.requestStatus('GET', '/api/git/commits', { query: { path: folder, limit } })).toBe(422)
+    expect(await server.requestStatus('GET', '/api/git/commits', { query: { path: folder, limit } })).toBe(
+      422,
+    )
 })
 
 mapCase('F15.commit-changes', 'the files of one commit', async () => {
   const folder = await makeRepository()
-  const files = (sha: string) => server.request('GET', `/api/git/commits/${sha}/changes`, { query: { path: folder } })
+  const files = (sha: string) =>
+    server.request('GET', `/api/git/commits/${sha}/changes`, { query: { path: folder } })
   const second = await hash(folder, 'HEAD')
   for (const sha of [second, second.slice(0, 7)])
     expect((await files(sha)).body).toEqual([{ status: 'ADDED', path: 'src/util.py' }])
@@ -282,24 +306,29 @@ missing('F15.agent-changes', 'what the agent wrote is a change of its conversati
 const repositories = (query: Record<string, string>) =>
   server.request<Json>('GET', '/api/git/repositories/search', { query })
 
-mapCase('F15.repo-search-token', 'without a token the page says so; with one page ids are checked', async () => {
-  const without = { items: [], next_page_id: null, missing_token: true }
-  expect(await repositories({ provider: 'github' })).toMatchObject({ status: 200, body: without })
-  const body = { name: 'github_token', value: 'ghp_sentinel' }
-  await server.requestOrThrow('PUT', '/api/settings/secrets', { body })
-  expect(await repositories({ provider: 'github', page_id: 'malformed' })).toMatchObject({
-    status: 400,
-    body: { detail: 'Invalid repository page_id' },
-  })
-  await server.requestOrThrow('DELETE', '/api/settings/secrets/github_token')
-  expect((await repositories({ provider: 'github' })).body).toEqual(without)
-})
+mapCase(
+  'F15.repo-search-token',
+  'without a token the page says so; with one page ids are checked',
+  async () => {
+    const without = { items: [], next_page_id: null, missing_token: true }
+    expect(await repositories({ provider: 'github' })).toMatchObject({ status: 200, body: without })
+    const body = { name: 'github_token', value: 'ghp_sentinel' }
+    await server.requestOrThrow('PUT', '/api/settings/secrets', { body })
+    expect(await repositories({ provider: 'github', page_id: 'malformed' })).toMatchObject({
+      status: 400,
+      body: { detail: 'Invalid repository page_id' },
+    })
+    await server.requestOrThrow('DELETE', '/api/settings/secrets/github_token')
+    expect((await repositories({ provider: 'github' })).body).toEqual(without)
+  },
+)
 
 mapCase('F15.repo-search-errors', 'unsupported and unknown providers, and limits', async () => {
   for (const provider of ['gitlab', 'bitbucket']) expect((await repositories({ provider })).status).toBe(400)
   expect((await repositories({ provider: 'unknown' })).status).toBe(422)
   expect((await repositories({})).status).toBe(422)
-  for (const limit of ['0', '101']) expect((await repositories({ provider: 'github', limit })).status).toBe(422)
+  for (const limit of ['0', '101'])
+    expect((await repositories({ provider: 'github', limit })).status).toBe(422)
 })
 
 untested('F15.repo-search-unreachable', 'a provider that cannot be reached is 502')

@@ -50,7 +50,12 @@ const get = (id: string, path: string, options: object = {}, on: MapClient = ser
 async function getRaw(id: string, path: string): Promise<{ status: number; body: string }> {
   const { hostname, port } = new URL(server.url)
   return await new Promise((done, fail) => {
-    const options = { hostname, port, path: `/api/conversations/${id}/workspace${path}`, headers: server.headers }
+    const options = {
+      hostname,
+      port,
+      path: `/api/conversations/${id}/workspace${path}`,
+      headers: server.headers,
+    }
     const call = request(options, async (response) => {
       let body = ''
       for await (const chunk of response) body += chunk
@@ -100,7 +105,10 @@ mapCase('F16.content-types', 'types follow the extension', async () => {
 mapCase('F16.dir-index', 'directories serve their index; what is not there is 404', async () => {
   const { id } = await withFiles()
   for (const path of ['/sub', '/sub/']) expect((await get(id, path)).body).toContain('map-sub')
-  expect(await get(id, '/empty')).toMatchObject({ status: 404, body: { detail: 'No index.html in directory' } })
+  expect(await get(id, '/empty')).toMatchObject({
+    status: 404,
+    body: { detail: 'No index.html in directory' },
+  })
   expect(await get(id, '/nothing.txt')).toMatchObject({ status: 404, body: { detail: 'File not found' } })
 })
 
@@ -122,7 +130,12 @@ mapCase('F16.live-content', 'a changed file is served at once with another tag',
 
 mapCase('F16.traversal-rejected', 'paths that lead out are 400; others are followed', async () => {
   const { id } = await withFiles()
-  for (const path of ['/%2e%2e/outside.txt', '/sub/..%2f..%2foutside.txt', '//etc/hostname', '/%2Fetc%2Fhostname']) {
+  for (const path of [
+    '/%2e%2e/outside.txt',
+    '/sub/..%2f..%2foutside.txt',
+    '//etc/hostname',
+    '/%2Fetc%2Fhostname',
+  ]) {
     const found = await getRaw(id, path)
     expect(found.status, path).toBe(400)
     expect(found.body).toContain('Path is outside the workspace')
@@ -187,7 +200,11 @@ async function cookieOf(on: MapClient = server): Promise<string> {
 mapCase('F16.auth', 'the key or the cookie, and nothing else', async () => {
   const { id } = await withFiles()
   for (const one of [id, unknownId])
-    for (const headers of [{}, { 'x-session-api-key': 'wrong' }, { cookie: 'oh_workspace_session_key=wrong' }])
+    for (const headers of [
+      {},
+      { 'x-session-api-key': 'wrong' },
+      { cookie: 'oh_workspace_session_key=wrong' },
+    ])
       expect((await get(one, '/data.json', { isAnonymous: true, headers })).status).toBe(401)
   const headers = { cookie: await cookieOf() }
   expect((await get(id, '/data.json', { isAnonymous: true, headers })).status).toBe(200)
@@ -198,7 +215,11 @@ mapCase('F16.agent-artifact', 'a page that the agent writes is served', async ()
   const write = { command: 'create', path: join(folder, 'page.html'), file_text: '<p>artifact</p>\n' }
   const model = await server.openModel(toolReply('file_editor', write), finishReply())
   const agent = { kind: 'Agent', llm: model.llm('chat'), tools: [{ name: 'file_editor' }] }
-  const { id } = await server.createConversation(model, { ...plain, agent, workspace: { working_dir: folder } })
+  const { id } = await server.createConversation(model, {
+    ...plain,
+    agent,
+    workspace: { working_dir: folder },
+  })
   await using socket = server.openSocket(`/sockets/events/${id}`)
   await waitForFrames(socket, (frames) => frames.length > 0)
   await server.sendMessage(id, 'Begin.', true)
@@ -239,7 +260,10 @@ missing('F16.vscode-scoped-guards', 'folders outside of the workspace are 422', 
   for (const workspace_dir of ['relative', '/etc'])
     expect(
       await server.request('GET', `/api/conversations/${id}/vscode/url`, { query: { workspace_dir } }),
-    ).toMatchObject({ status: 422, body: { detail: 'workspace_dir must be inside the conversation workspace' } })
+    ).toMatchObject({
+      status: 422,
+      body: { detail: 'workspace_dir must be inside the conversation workspace' },
+    })
 })
 
 missing('F16.vscode-auth', 'the routes of the editor need the key, not the cookie', noEditor, async () => {
@@ -247,7 +271,9 @@ missing('F16.vscode-auth', 'the routes of the editor need the key, not the cooki
   const headers = { cookie: await cookieOf() }
   for (const prefix of ['/api/vscode', `/api/conversations/${id}/vscode`])
     for (const route of ['status', 'url'])
-      expect(await server.requestStatus('GET', `${prefix}/${route}`, { isAnonymous: true, headers })).toBe(401)
+      expect(await server.requestStatus('GET', `${prefix}/${route}`, { isAnonymous: true, headers })).toBe(
+        401,
+      )
 })
 
 for (const [id, promise] of [

@@ -37,7 +37,10 @@ mapCase(
   'removals from empty lists are 404',
   async () => {
     await using other = await OwnMapServer.open({ key: 'k' })
-    expect(await remove('/never', other)).toMatchObject({ status: 404, body: { detail: 'Workspace not found' } })
+    expect(await remove('/never', other)).toMatchObject({
+      status: 404,
+      body: { detail: 'Workspace not found' },
+    })
     expect(await removeParent('/never', other)).toMatchObject({
       status: 404,
       body: { detail: 'Workspace parent not found' },
@@ -54,22 +57,30 @@ mapCase('F17.add-workspaces', 'items are added in order, the answer is the docum
   expect(await list()).toEqual(body)
 })
 
-mapCase('F17.wire-format', 'both spellings of the parent; unset ones and unknown members are left out', async () => {
-  await add([
-    item('/map/snake', { parent_path: '/map' }),
-    item('/map/camel', { parentPath: '/map' }),
-    item('/map/null', { parentPath: null, extra: 'x' }),
-  ])
-  const { workspaces } = await list()
-  const find = (path: string) => workspaces.find((one) => one.path === path)
-  expect(find('/map/snake')).toEqual(item('/map/snake', { parentPath: '/map' }))
-  expect(find('/map/camel')).toEqual(item('/map/camel', { parentPath: '/map' }))
-  expect(find('/map/null')).toEqual(item('/map/null'))
-})
+mapCase(
+  'F17.wire-format',
+  'both spellings of the parent; unset ones and unknown members are left out',
+  async () => {
+    await add([
+      item('/map/snake', { parent_path: '/map' }),
+      item('/map/camel', { parentPath: '/map' }),
+      item('/map/null', { parentPath: null, extra: 'x' }),
+    ])
+    const { workspaces } = await list()
+    const find = (path: string) => workspaces.find((one) => one.path === path)
+    expect(find('/map/snake')).toEqual(item('/map/snake', { parentPath: '/map' }))
+    expect(find('/map/camel')).toEqual(item('/map/camel', { parentPath: '/map' }))
+    expect(find('/map/null')).toEqual(item('/map/null'))
+  },
+)
 
 mapCase('F17.idempotent-add', 'the first entry of a path stays', async () => {
   await add([item('/map/first')])
-  const again = [{ id: 'other', name: 'other', path: '/map/first' }, item('/map/dup'), { ...item('/map/dup'), name: 'x' }]
+  const again = [
+    { id: 'other', name: 'other', path: '/map/first' },
+    item('/map/dup'),
+    { ...item('/map/dup'), name: 'x' },
+  ]
   const { status, body } = await add(again)
   expect(status).toBe(200)
   expect(body.workspaces.filter(({ path }) => path === '/map/first')).toEqual([item('/map/first')])
@@ -91,7 +102,11 @@ mapCase('F17.delete-not-found', 'unknown paths are 404, no path is 422', async (
   expect(paths((await list()).workspaces)).toContain('/map/near')
 })
 
-notApplicable('F17.noop-write-untouched', 'what changes nothing writes no file', 'the lists are rows of a database here')
+notApplicable(
+  'F17.noop-write-untouched',
+  'what changes nothing writes no file',
+  'the lists are rows of a database here',
+)
 
 mapCase('F17.paths-opaque', 'paths are stored as given', async () => {
   const odd = ['/map/x', '/map/x/', 'relative', '/map/a b&c?d#é']
@@ -200,7 +215,9 @@ mapCase('F17.ts-client', 'the requests of the TypeScript client', async () => {
   const one = item('/map/ts', { parentPath: '/map/ts-parent' })
   const before = await list()
   expect((await add([one])).body.workspaces.at(-1)).toEqual(one)
-  expect((await addParents([item('/map/ts-parent')])).body.workspaceParents.at(-1)).toEqual(item('/map/ts-parent'))
+  expect((await addParents([item('/map/ts-parent')])).body.workspaceParents.at(-1)).toEqual(
+    item('/map/ts-parent'),
+  )
   expect((await removeParent('/map/ts-parent')).body).toEqual({ deleted: true })
   expect((await remove('/map/ts')).body).toEqual({ deleted: true })
   expect((await remove('/map/ts')).status).toBe(404)
