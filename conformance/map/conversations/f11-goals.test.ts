@@ -49,9 +49,10 @@ const userTexts = async (id: string, on: MapClient = server) =>
     .filter(({ kind, source }) => kind === 'MessageEvent' && source === 'user')
     .map(({ llm_message }) => JSON.stringify(llm_message))
 
-/** A conversation whose agent ends each round at once; `verdicts` answer the judge. */
+/** A conversation whose agent ends each round at once; `verdict` answers the judge. */
 async function withJudge(verdict: Model['replyWithoutTools'], on: MapClient = server) {
-  const model = await server.openModel(finishReply('Round done.'))
+  const isText = typeof verdict !== 'function'
+  const model = await server.openModel(...(isText ? [verdict] : [{ text: 'Round done.' }, verdict]))
   model.replyWithoutTools = verdict
   const agent = { kind: 'Agent', llm: model.llm('chat', { num_retries: 0 }), tools: [{ name: 'terminal' }] }
   const { id } = await on.createConversation(model, { ...plain, agent })
@@ -61,8 +62,8 @@ async function withJudge(verdict: Model['replyWithoutTools'], on: MapClient = se
 /** A conversation whose first round hangs. */
 async function inRound(on: MapClient = server, verdict: Model['replyWithoutTools'] = complete) {
   const { id, model } = await withJudge(verdict, on)
-  const held = heldReply(finishReply('Round done.'))
-  model.replies = [held.reply(model), finishReply('Round done.')]
+  const held = heldReply({ text: 'Round done.' })
+  model.replies = [held.reply(model), verdict]
   expect((await start(id, undefined, on)).status).toBe(200)
   await held.arrived
   return { id, model, held }
@@ -146,7 +147,7 @@ mapCase('F11.goal-ws', 'the socket sees the first and the last status', async ()
 
 mapCase('F11.goal-in-place', 'the work is in the same conversation', async () => {
   const { id, model } = await withJudge(complete)
-  model.replies = [commandReply('echo hi'), finishReply()]
+  model.replies = [commandReply('echo hi'), complete]
   const before = await server.requestOrThrow('GET', '/api/conversations/count')
   await start(id)
   await waitForGoal(id, 'complete')
@@ -337,7 +338,7 @@ mapCase(
     const second = await withJudge(complete, other)
     const held = heldReply(complete)
     model.replyWithoutTools = held.reply(model)
-    model.replies = [finishReply(), held.reply(model)]
+    model.replies = [{ text: 'Round done.' }, held.reply(model), complete]
     await start(id, undefined, other)
     await held.arrived
     expect((await start(id, undefined, other)).status).toBe(409)
@@ -384,6 +385,7 @@ mapCase(
     await start(id, { objective: 'OBJECTIVE', max_iterations: 1 })
     await waitForGoal(id, 'interrupted')
     model.replyWithoutTools = incomplete
+    model.replies = [incomplete]
     await waitFor(
       () => server.post(id, 'goal/resume'),
       ({ status }) => status !== 409,

