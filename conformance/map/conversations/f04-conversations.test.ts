@@ -73,19 +73,24 @@ mapCase(
   },
 )
 
-missing('F04.create-agent-profile', 'a conversation from a profile remembers it', 'agent_kind of an agent profile may not be left out', async () => {
-  await server.requestOrThrow('POST', '/api/profiles/map-f04', { body: { llm } })
-  await server.requestOrThrow('POST', '/api/agent-profiles/map-f04', {
-    body: { llm_profile_ref: 'map-f04', tools: [] },
-  })
-  const profile = await server.requestOrThrow<{ profile: Json }>('GET', '/api/agent-profiles/map-f04')
-  const id = (profile.profile ?? (profile as unknown as Json)).id
-  const found = await create({ agent_profile_id: id, workspace: workspace(), autotitle: false })
-  expect(found).toMatchObject({
-    status: 201,
-    body: { launched_agent_profile: { agent_profile_id: id }, agent: { llm: { model: 'openai/gpt-4o' } } },
-  })
-})
+missing(
+  'F04.create-agent-profile',
+  'a conversation from a profile remembers it',
+  'agent_kind of an agent profile may not be left out',
+  async () => {
+    await server.requestOrThrow('POST', '/api/profiles/map-f04', { body: { llm } })
+    await server.requestOrThrow('POST', '/api/agent-profiles/map-f04', {
+      body: { llm_profile_ref: 'map-f04', tools: [] },
+    })
+    const profile = await server.requestOrThrow<{ profile: Json }>('GET', '/api/agent-profiles/map-f04')
+    const id = (profile.profile ?? (profile as unknown as Json)).id
+    const found = await create({ agent_profile_id: id, workspace: workspace(), autotitle: false })
+    expect(found).toMatchObject({
+      status: 201,
+      body: { launched_agent_profile: { agent_profile_id: id }, agent: { llm: { model: 'openai/gpt-4o' } } },
+    })
+  },
+)
 
 mapCase('F04.create-validation', 'invalid requests create nothing', async () => {
   const before = await count()
@@ -153,20 +158,27 @@ mapCase(
   { faultThere: 'runs whatever the member says' },
 )
 
-missing('F04.create-parent', 'a child names its parent, which lists it', 'a parent of another working directory is accepted', async () => {
-  const parent = await server.createConversation()
-  const child = await server.createConversation(undefined, { parent_conversation_id: parent.id })
-  expect(child.parent_conversation_id).toBe(parent.id)
-  expect((await server.getConversation(parent.id)).sub_conversation_ids).toEqual([child.id])
-  await mkdir(join(server.directory, 'other'), { recursive: true })
-  const conversation_id = crypto.randomUUID()
-  for (const more of [
-    { parent_conversation_id: unknownId },
-    { parent_conversation_id: parent.id, workspace: { working_dir: join(server.directory, 'other') } },
-    { parent_conversation_id: conversation_id, conversation_id },
-  ])
-    expect((await create(server.conversationRequest(undefined, more))).status, JSON.stringify(more)).toBe(422)
-})
+missing(
+  'F04.create-parent',
+  'a child names its parent, which lists it',
+  'a parent of another working directory is accepted',
+  async () => {
+    const parent = await server.createConversation()
+    const child = await server.createConversation(undefined, { parent_conversation_id: parent.id })
+    expect(child.parent_conversation_id).toBe(parent.id)
+    expect((await server.getConversation(parent.id)).sub_conversation_ids).toEqual([child.id])
+    await mkdir(join(server.directory, 'other'), { recursive: true })
+    const conversation_id = crypto.randomUUID()
+    for (const more of [
+      { parent_conversation_id: unknownId },
+      { parent_conversation_id: parent.id, workspace: { working_dir: join(server.directory, 'other') } },
+      { parent_conversation_id: conversation_id, conversation_id },
+    ])
+      expect((await create(server.conversationRequest(undefined, more))).status, JSON.stringify(more)).toBe(
+        422,
+      )
+  },
+)
 
 /** A repository with one commit; returns its path. */
 async function makeRepository(name: string, client: MapClient = server): Promise<string> {
@@ -180,7 +192,8 @@ async function makeRepository(name: string, client: MapClient = server): Promise
 
 missing(
   'F04.create-worktree',
-  'a conversation in a worktree of its own, on a branch of its own', 'the path of a worktree has another layout than <root>/<id>/<name>',
+  'a conversation in a worktree of its own, on a branch of its own',
+  'the path of a worktree has another layout than <root>/<id>/<name>',
   async () => {
     const working_dir = await makeRepository('worktree-source')
     const info = await server.createConversation(undefined, { workspace: { working_dir }, worktree: true })
@@ -194,22 +207,28 @@ missing(
   },
 )
 
-missing('F04.create-observability', 'headers of observability are validated', 'headers of observability are not validated', async () => {
-  const body = server.conversationRequest(undefined)
-  const header = (name: string, value: string) => ({ [`x-openhands-observability-${name}`]: value })
-  expect((await create(body, header('metadata', '[1]'))).status).toBe(422)
-  expect((await create(body, header('metadata', 'no json'))).status).toBe(422)
-  const all = {
-    ...header('span-name', 'qa.span'),
-    ...header('tags', 'a,b'),
-    ...header('metadata', '{"k":1}'),
-  }
-  expect((await create(body, all)).status).toBe(201)
-})
+missing(
+  'F04.create-observability',
+  'headers of observability are validated',
+  'headers of observability are not validated',
+  async () => {
+    const body = server.conversationRequest(undefined)
+    const header = (name: string, value: string) => ({ [`x-openhands-observability-${name}`]: value })
+    expect((await create(body, header('metadata', '[1]'))).status).toBe(422)
+    expect((await create(body, header('metadata', 'no json'))).status).toBe(422)
+    const all = {
+      ...header('span-name', 'qa.span'),
+      ...header('tags', 'a,b'),
+      ...header('metadata', '{"k":1}'),
+    }
+    expect((await create(body, all)).status).toBe(201)
+  },
+)
 
 missing(
   'F04.create-observability-precedence',
-  'what may not be a name, a tag or metadata is 422', 'headers of observability are not validated',
+  'what may not be a name, a tag or metadata is 422',
+  'headers of observability are not validated',
   async () => {
     const body = server.conversationRequest(undefined)
     const header = (name: string, value: string) => ({ [`x-openhands-observability-${name}`]: value })
@@ -223,15 +242,20 @@ missing(
   },
 )
 
-missing('F04.create-secrets', 'secrets of the start are masked in the answer', 'the answer has no masked value of a secret', async () => {
-  const secrets = { MAP_TOKEN: { kind: 'StaticSecret', value: 'sentinel-secret' } }
-  const found = await create(server.conversationRequest(undefined, { secrets }))
-  expect(found.status).toBe(201)
-  const text = JSON.stringify(found.body)
-  expect(text).toContain('MAP_TOKEN')
-  expect(text).toContain('**********')
-  expect(text).not.toContain('sentinel-secret')
-})
+missing(
+  'F04.create-secrets',
+  'secrets of the start are masked in the answer',
+  'the answer has no masked value of a secret',
+  async () => {
+    const secrets = { MAP_TOKEN: { kind: 'StaticSecret', value: 'sentinel-secret' } }
+    const found = await create(server.conversationRequest(undefined, { secrets }))
+    expect(found.status).toBe(201)
+    const text = JSON.stringify(found.body)
+    expect(text).toContain('MAP_TOKEN')
+    expect(text).toContain('**********')
+    expect(text).not.toContain('sentinel-secret')
+  },
+)
 
 mapCase(
   'F04.create-secrets-get',
@@ -394,18 +418,23 @@ mapCase('F04.count', 'the count is that of all pages', async () => {
   expect(await count()).toBe(listed)
 })
 
-missing('F04.patch-title', 'a title is stripped and moves the conversation to the top', 'a title is not stripped', async () => {
-  const { id, updated_at } = await server.createConversation()
-  await server.createConversation()
-  const found = await server.request('PATCH', `/api/conversations/${id}`, {
-    body: { title: '  A new title  ' },
-  })
-  expect(found.status).toBe(200)
-  const info = await server.getConversation(id)
-  expect(info.title).toBe('A new title')
-  expect(String(info.updated_at) > String(updated_at)).toBe(true)
-  expect((await search({ limit: '1', sort_order: 'UPDATED_AT_DESC' })).items[0]?.id).toBe(id)
-})
+missing(
+  'F04.patch-title',
+  'a title is stripped and moves the conversation to the top',
+  'a title is not stripped',
+  async () => {
+    const { id, updated_at } = await server.createConversation()
+    await server.createConversation()
+    const found = await server.request('PATCH', `/api/conversations/${id}`, {
+      body: { title: '  A new title  ' },
+    })
+    expect(found.status).toBe(200)
+    const info = await server.getConversation(id)
+    expect(info.title).toBe('A new title')
+    expect(String(info.updated_at) > String(updated_at)).toBe(true)
+    expect((await search({ limit: '1', sort_order: 'UPDATED_AT_DESC' })).items[0]?.id).toBe(id)
+  },
+)
 
 mapCase('F04.patch-tags', 'tags replace the whole map and are told on the socket', async () => {
   const { id } = await server.createConversation(undefined, { tags: { one: '1', two: '2' } })
@@ -430,7 +459,8 @@ mapCase('F04.patch-errors', 'invalid titles, tags and ids change nothing', async
 
 missing(
   'F04.patch-whitespace-title',
-  'a title of blanks is refused', 'a title of blanks is accepted',
+  'a title of blanks is refused',
+  'a title of blanks is accepted',
   async () => {
     const { id } = await server.createConversation()
     const path = `/api/conversations/${id}`
@@ -451,42 +481,47 @@ mapCase(
   { faultThere: '200 with success false' },
 )
 
-missing('F04.delete', 'a running conversation is stopped and removed; its workspace stays', 'the socket of a removed running conversation sees no InterruptEvent', async () => {
-  const held = heldReply()
-  const model = await server.openModel()
-  model.replies = [held.reply(model)]
-  const parent = await server.createConversation(model, { autotitle: false })
-  const child = await server.createConversation(model, {
-    parent_conversation_id: parent.id,
-    autotitle: false,
-  })
-  await server.sendMessage(parent.id, 'Begin.', true)
-  await held.arrived
-  await using socket = server.openSocket(`/sockets/events/${parent.id}`)
-  await waitForFrames(socket, (frames) => frames.length > 0)
-  expect(await server.requestStatus('DELETE', `/api/conversations/${parent.id}`)).toBe(200)
-  held.release()
-  expect(socket.events().map(({ kind }) => kind)).toContain('InterruptEvent')
-  expect(await server.requestStatus('GET', `/api/conversations/${parent.id}`)).toBe(404)
-  expect((await server.getConversation(child.id)).parent_conversation_id).toBe(parent.id)
-  await access(server.directory)
-  await using late = server.openSocket(`/sockets/events/${parent.id}`)
-  expect(await late.closed).toMatchObject({ code: 4004 })
+missing(
+  'F04.delete',
+  'a running conversation is stopped and removed; its workspace stays',
+  'the socket of a removed running conversation sees no InterruptEvent',
+  async () => {
+    const held = heldReply()
+    const model = await server.openModel()
+    model.replies = [held.reply(model)]
+    const parent = await server.createConversation(model, { autotitle: false })
+    const child = await server.createConversation(model, {
+      parent_conversation_id: parent.id,
+      autotitle: false,
+    })
+    await server.sendMessage(parent.id, 'Begin.', true)
+    await held.arrived
+    await using socket = server.openSocket(`/sockets/events/${parent.id}`)
+    await waitForFrames(socket, (frames) => frames.length > 0)
+    expect(await server.requestStatus('DELETE', `/api/conversations/${parent.id}`)).toBe(200)
+    held.release()
+    expect(socket.events().map(({ kind }) => kind)).toContain('InterruptEvent')
+    expect(await server.requestStatus('GET', `/api/conversations/${parent.id}`)).toBe(404)
+    expect((await server.getConversation(child.id)).parent_conversation_id).toBe(parent.id)
+    await access(server.directory)
+    await using late = server.openSocket(`/sockets/events/${parent.id}`)
+    expect(await late.closed).toMatchObject({ code: 4004 })
 
-  const repository = await makeRepository('delete-source')
-  const moved = await server.createConversation(undefined, {
-    workspace: { working_dir: repository },
-    worktree: true,
-  })
-  const { working_dir } = moved.workspace as { working_dir: string }
-  expect(await server.requestStatus('DELETE', `/api/conversations/${moved.id}`)).toBe(200)
-  await expect(access(working_dir)).rejects.toThrow()
-  expect(await server.runCommand(`git -C '${repository}' branch --list 'openhands/*'`)).toContain(moved.id)
-  expect(await server.requestStatus('DELETE', '/api/conversations/no-uuid')).toBe(422)
-  expect(await server.requestStatus('DELETE', `/api/conversations/${child.id}`, { isAnonymous: true })).toBe(
-    401,
-  )
-})
+    const repository = await makeRepository('delete-source')
+    const moved = await server.createConversation(undefined, {
+      workspace: { working_dir: repository },
+      worktree: true,
+    })
+    const { working_dir } = moved.workspace as { working_dir: string }
+    expect(await server.requestStatus('DELETE', `/api/conversations/${moved.id}`)).toBe(200)
+    await expect(access(working_dir)).rejects.toThrow()
+    expect(await server.runCommand(`git -C '${repository}' branch --list 'openhands/*'`)).toContain(moved.id)
+    expect(await server.requestStatus('DELETE', '/api/conversations/no-uuid')).toBe(422)
+    expect(
+      await server.requestStatus('DELETE', `/api/conversations/${child.id}`, { isAnonymous: true }),
+    ).toBe(401)
+  },
+)
 
 mapCase(
   'F04.delete-unknown-id',

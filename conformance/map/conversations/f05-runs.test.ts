@@ -288,22 +288,27 @@ mapCase(
   },
 )
 
-missing('F05.interrupt-tool-call', 'an interrupt in a tool call answers it with an error', 'the text of the error is another one', async () => {
-  const { id, model, release } = await inCommand()
-  expect((await server.post(id, 'interrupt')).status).toBe(200)
-  await server.waitForStatus(id, 'paused')
-  const events = await server.getEvents(id)
-  const action = events.find(({ kind }) => kind === 'ActionEvent')
-  const error = events.find(({ kind }) => kind === 'AgentErrorEvent')
-  expect(events.map(({ kind }) => kind)).toContain('InterruptEvent')
-  expect(events.map(({ kind }) => kind)).not.toContain('ObservationEvent')
-  expect(error?.tool_call_id).toBe(action?.tool_call_id)
-  expect(error?.error).toContain('interrupted before completion')
-  expect((await server.post(id, 'run')).status).toBe(200)
-  await server.waitForStatus(id, 'finished')
-  expect(JSON.stringify(model.requests.at(-1)?.body)).toContain('interrupted before completion')
-  await release()
-})
+missing(
+  'F05.interrupt-tool-call',
+  'an interrupt in a tool call answers it with an error',
+  'the text of the error is another one',
+  async () => {
+    const { id, model, release } = await inCommand()
+    expect((await server.post(id, 'interrupt')).status).toBe(200)
+    await server.waitForStatus(id, 'paused')
+    const events = await server.getEvents(id)
+    const action = events.find(({ kind }) => kind === 'ActionEvent')
+    const error = events.find(({ kind }) => kind === 'AgentErrorEvent')
+    expect(events.map(({ kind }) => kind)).toContain('InterruptEvent')
+    expect(events.map(({ kind }) => kind)).not.toContain('ObservationEvent')
+    expect(error?.tool_call_id).toBe(action?.tool_call_id)
+    expect(error?.error).toContain('interrupted before completion')
+    expect((await server.post(id, 'run')).status).toBe(200)
+    await server.waitForStatus(id, 'finished')
+    expect(JSON.stringify(model.requests.at(-1)?.body)).toContain('interrupted before completion')
+    await release()
+  },
+)
 
 mapCase(
   'F05.run-capacity',
@@ -352,13 +357,18 @@ mapCase('F05.stuck-detected', 'four identical steps are stuck', async () => {
   expect(found.items.map((one) => one.id)).toContain(id)
 })
 
-missing('F05.stuck-rerun', 'a run without a new message is stuck again without a question', 'a run of a stuck conversation asks the model again', async () => {
-  const { id, model } = await stuck()
-  const calls = model.requests.length
-  expect((await server.post(id, 'run')).status).toBe(200)
-  await server.waitForStatus(id, 'stuck')
-  expect(model.requests).toHaveLength(calls)
-})
+missing(
+  'F05.stuck-rerun',
+  'a run without a new message is stuck again without a question',
+  'a run of a stuck conversation asks the model again',
+  async () => {
+    const { id, model } = await stuck()
+    const calls = model.requests.length
+    expect((await server.post(id, 'run')).status).toBe(200)
+    await server.waitForStatus(id, 'stuck')
+    expect(model.requests).toHaveLength(calls)
+  },
+)
 
 mapCase('F05.stuck-new-input', 'a new message makes a stuck conversation idle, and it runs', async () => {
   const { id, model } = await stuck()
@@ -402,7 +412,8 @@ mapCase('F05.max-iterations-resume', 'each run has a fresh limit', async () => {
 
 missing(
   'F05.restart-running-graceful',
-  'a run at a graceful stop comes back paused', 'no PauseEvent is stored beside the InterruptEvent, or neither',
+  'a run at a graceful stop comes back paused',
+  'no PauseEvent is stored beside the InterruptEvent, or neither',
   async () => {
     await using server = await OwnMapServer.open({ key: 'k' })
     const { id, held } = await hanging(server)
@@ -441,7 +452,8 @@ mapCase(
 
 missing(
   'F05.restart-hard-running',
-  'a run at a kill comes back as error, and runs again', 'a run that was cut by a kill comes back as paused',
+  'a run at a kill comes back as error, and runs again',
+  'a run that was cut by a kill comes back as paused',
   async () => {
     await using server = await OwnMapServer.open({ key: 'k' })
     const { id, held } = await hanging(server)

@@ -60,20 +60,25 @@ mapCase('F08.policy-set', 'a policy is set, shown and told', async () => {
   )
 })
 
-missing('F08.policy-errors', 'invalid policies change nothing', 'the text of the error does not say Unknown kind', async () => {
-  const { id } = await server.createConversation(undefined, plain)
-  for (const policy of [
-    { kind: 'Unknown' },
-    { kind: 'ConfirmRisky', threshold: 'UNKNOWN' },
-    { kind: 'ConfirmRisky', threshold: 'SEVERE' },
-    {},
-  ])
-    expect((await setPolicy(id, policy)).status, JSON.stringify(policy)).toBe(422)
-  expect((await server.post(id, 'confirmation_policy', {})).status).toBe(422)
-  expect(JSON.stringify((await setPolicy(id, { kind: 'Unknown' })).body)).toContain('Unknown kind')
-  expect((await setPolicy(unknownId, { kind: 'AlwaysConfirm' })).status).toBe(404)
-  expect(await server.getConversation(id)).toMatchObject({ confirmation_policy: { kind: 'NeverConfirm' } })
-})
+missing(
+  'F08.policy-errors',
+  'invalid policies change nothing',
+  'the text of the error does not say Unknown kind',
+  async () => {
+    const { id } = await server.createConversation(undefined, plain)
+    for (const policy of [
+      { kind: 'Unknown' },
+      { kind: 'ConfirmRisky', threshold: 'UNKNOWN' },
+      { kind: 'ConfirmRisky', threshold: 'SEVERE' },
+      {},
+    ])
+      expect((await setPolicy(id, policy)).status, JSON.stringify(policy)).toBe(422)
+    expect((await server.post(id, 'confirmation_policy', {})).status).toBe(422)
+    expect(JSON.stringify((await setPolicy(id, { kind: 'Unknown' })).body)).toContain('Unknown kind')
+    expect((await setPolicy(unknownId, { kind: 'AlwaysConfirm' })).status).toBe(404)
+    expect(await server.getConversation(id)).toMatchObject({ confirmation_policy: { kind: 'NeverConfirm' } })
+  },
+)
 
 mapCase('F08.always-confirm-wait', 'the next action waits and is not run', async () => {
   const { id, folder } = await waiting(server, commandReply('echo x > ran.txt'), finishReply())
@@ -303,23 +308,29 @@ mapCase('F08.secrets-lookup', 'a looked-up secret is fetched when a command name
   }
 })
 
-missing('F08.secrets-lookup-self', "addresses of the server's own secrets give the value", 'addresses of secrets of this server give no value', async () => {
-  const body = { name: 'MAP_STORED', value: 'sentinel-stored' }
-  await server.requestOrThrow('PUT', '/api/settings/secrets', { body })
-  const path = '/api/settings/secrets/MAP_STORED'
-  const secrets = {
-    MAP_HOSTLESS: { kind: 'LookupSecret', url: path },
-    MAP_ABSOLUTE: { kind: 'LookupSecret', url: `${server.url}${path}` },
-  }
-  const command = 'printf %s "$MAP_HOSTLESS" > one.txt; printf %s "$MAP_ABSOLUTE" > two.txt'
-  const { folder } = await runWithSecrets(secrets, command)
-  expect(await readFile(join(folder, 'one.txt'), 'utf8')).toBe('sentinel-stored')
-  expect(await readFile(join(folder, 'two.txt'), 'utf8')).toBe('sentinel-stored')
-})
+missing(
+  'F08.secrets-lookup-self',
+  "addresses of the server's own secrets give the value",
+  'addresses of secrets of this server give no value',
+  async () => {
+    const body = { name: 'MAP_STORED', value: 'sentinel-stored' }
+    await server.requestOrThrow('PUT', '/api/settings/secrets', { body })
+    const path = '/api/settings/secrets/MAP_STORED'
+    const secrets = {
+      MAP_HOSTLESS: { kind: 'LookupSecret', url: path },
+      MAP_ABSOLUTE: { kind: 'LookupSecret', url: `${server.url}${path}` },
+    }
+    const command = 'printf %s "$MAP_HOSTLESS" > one.txt; printf %s "$MAP_ABSOLUTE" > two.txt'
+    const { folder } = await runWithSecrets(secrets, command)
+    expect(await readFile(join(folder, 'one.txt'), 'utf8')).toBe('sentinel-stored')
+    expect(await readFile(join(folder, 'two.txt'), 'utf8')).toBe('sentinel-stored')
+  },
+)
 
 missing(
   'F08.secrets-profile-scope',
-  'secrets outside of a profile are dropped without an error', 'agent_kind of an agent profile may not be left out',
+  'secrets outside of a profile are dropped without an error',
+  'agent_kind of an agent profile may not be left out',
   async () => {
     const model = await server.openModel(
       commandReply('printf %s "$MAP_OUT" > out.txt; printf %s "$MAP_IN" > in.txt'),

@@ -44,7 +44,8 @@ mapCase('F09.auth-required', 'the routes need a key', async () => {
 
 missing(
   'F09.switch-llm',
-  'another model is installed; the condenser follows; the key is not echoed', 'the condenser has no llm of its own that follows',
+  'another model is installed; the condenser follows; the key is not echoed',
+  'the condenser has no llm of its own that follows',
   async () => {
     const model = await server.openModel(finishReply())
     const settings = { agent_kind: 'openhands', llm: model.llm('chat'), tools: [] }
@@ -106,7 +107,8 @@ const usage = async (id: string) =>
 
 missing(
   'F09.switch-llm-encrypted-key',
-  'a sealed key is opened; usage is counted under the new name', 'sealed keys begin with another prefix than gAAAAA',
+  'a sealed key is opened; usage is counted under the new name',
+  'sealed keys begin with another prefix than gAAAAA',
   async () => {
     const { id } = await afterRun()
     const model = await server.openModel(finishReply())
@@ -130,7 +132,12 @@ missing(
 mapCase('F09.switch-llm-provider-connection', "a switch uses a saved connection's key", async () => {
   const { id } = await afterRun()
   const model = await server.openModel(finishReply())
-  const body = { display_name: 'map', provider: 'openai', api_key: 'sk-of-connection', base_url: `${model.url}/v1` }
+  const body = {
+    display_name: 'map',
+    provider: 'openai',
+    api_key: 'sk-of-connection',
+    base_url: `${model.url}/v1`,
+  }
   const connection = await server.requestOrThrow<Json>('POST', '/api/llm/provider-connections', { body })
   const linked = { model: 'openai/gpt-4o', usage_id: 'map-linked', provider_connection_id: connection.id }
   expect((await server.post(id, 'switch_llm', { llm: linked })).status).toBe(200)
@@ -212,20 +219,25 @@ mapCase('F09.switch-profile', 'a profile is installed and counted under its name
   expect(await usage(id)).toHaveProperty('profile:map-f09-pro')
 })
 
-missing('F09.switch-profile-errors', 'unknown, invalid and missing names', 'texts or statuses of the errors', async () => {
-  const { id } = await server.createConversation(undefined, plain)
-  expect(await server.post(id, 'switch_profile', { profile_name: 'map-unknown' })).toMatchObject({
-    status: 404,
-    body: { detail: "Profile 'map-unknown' not found" },
-  })
-  expect(await server.post(id, 'switch_profile', { profile_name: '../x' })).toMatchObject({
-    status: 400,
-    body: { detail: expect.stringContaining('Invalid profile name') },
-  })
-  expect((await server.post(id, 'switch_profile', {})).status).toBe(422)
-  expect((await server.post(unknownId, 'switch_profile', { profile_name: 'any' })).status).toBe(404)
-  expect(await agentLlm(id)).toMatchObject({ model: 'openai/gpt-4o' })
-})
+missing(
+  'F09.switch-profile-errors',
+  'unknown, invalid and missing names',
+  'texts or statuses of the errors',
+  async () => {
+    const { id } = await server.createConversation(undefined, plain)
+    expect(await server.post(id, 'switch_profile', { profile_name: 'map-unknown' })).toMatchObject({
+      status: 404,
+      body: { detail: "Profile 'map-unknown' not found" },
+    })
+    expect(await server.post(id, 'switch_profile', { profile_name: '../x' })).toMatchObject({
+      status: 400,
+      body: { detail: expect.stringContaining('Invalid profile name') },
+    })
+    expect((await server.post(id, 'switch_profile', {})).status).toBe(422)
+    expect((await server.post(unknownId, 'switch_profile', { profile_name: 'any' })).status).toBe(404)
+    expect(await agentLlm(id)).toMatchObject({ model: 'openai/gpt-4o' })
+  },
+)
 
 mapCase(
   'F09.switch-profile-edited',
@@ -241,15 +253,20 @@ mapCase(
   { faultThere: 'the first copy stays' },
 )
 
-missing('F09.acp-model-native', 'other conversations have no model of an external agent', 'the text of the error is another one', async () => {
-  const { id } = await server.createConversation(undefined, plain)
-  expect(await server.post(id, 'switch_acp_model', { model: 'opus' })).toMatchObject({
-    status: 400,
-    body: { detail: 'switch_acp_model is only supported for ACP conversations.' },
-  })
-  expect((await server.post(id, 'switch_acp_model', {})).status).toBe(422)
-  expect((await server.post(unknownId, 'switch_acp_model', { model: 'opus' })).status).toBe(404)
-})
+missing(
+  'F09.acp-model-native',
+  'other conversations have no model of an external agent',
+  'the text of the error is another one',
+  async () => {
+    const { id } = await server.createConversation(undefined, plain)
+    expect(await server.post(id, 'switch_acp_model', { model: 'opus' })).toMatchObject({
+      status: 400,
+      body: { detail: 'switch_acp_model is only supported for ACP conversations.' },
+    })
+    expect((await server.post(id, 'switch_acp_model', {})).status).toBe(422)
+    expect((await server.post(unknownId, 'switch_acp_model', { model: 'opus' })).status).toBe(404)
+  },
+)
 
 /** A conversation of an external agent that has not run. */
 async function acpConversation(): Promise<string> {
@@ -257,18 +274,24 @@ async function acpConversation(): Promise<string> {
   return (await server.createConversation(undefined, { ...plain, agent })).id
 }
 
-missing('F09.acp-model-deferred', 'before the first run the model is stored', 'no external agents over ACP', async () => {
-  const id = await acpConversation()
-  expect((await server.post(id, 'switch_acp_model', { model: 'map-model' })).status).toBe(200)
-  expect(await server.getConversation(id)).toMatchObject({
-    agent: { acp_model: 'map-model' },
-    current_model_id: 'map-model',
-  })
-})
+missing(
+  'F09.acp-model-deferred',
+  'before the first run the model is stored',
+  'no external agents over ACP',
+  async () => {
+    const id = await acpConversation()
+    expect((await server.post(id, 'switch_acp_model', { model: 'map-model' })).status).toBe(200)
+    expect(await server.getConversation(id)).toMatchObject({
+      agent: { acp_model: 'map-model' },
+      current_model_id: 'map-model',
+    })
+  },
+)
 
 missing(
   'F09.acp-model-blank',
-  'a blank model is refused', 'no external agents over ACP',
+  'a blank model is refused',
+  'no external agents over ACP',
   async () => {
     const id = await acpConversation()
     await server.post(id, 'switch_acp_model', { model: 'map-model' })
@@ -281,7 +304,8 @@ missing(
 
 missing(
   'F09.switch-llm-acp-refused',
-  'an external agent takes no other model of the server', 'no external agents over ACP',
+  'an external agent takes no other model of the server',
+  'no external agents over ACP',
   async () => {
     const id = await acpConversation()
     for (const [verb, body] of [
@@ -346,17 +370,22 @@ const load = (id: string, plugin_ref: string, on: MapClient = server) =>
 const withSkills = async (id: string, on: MapClient = server) =>
   await on.requestOrThrow<Json>('GET', `/api/conversations/${id}`, { query: { include_skills: 'true' } })
 
-missing('F09.load-plugin', "a plugin's skill, command and hooks are shown and told", 'skills of a loaded plugin are not in GET', async () => {
-  const id = await withMarketplace()
-  await using socket = server.openSocket(`/sockets/events/${id}`)
-  await waitForFrames(socket, (frames) => frames.length > 0)
-  expect(await load(id, 'map-plugin@map-market')).toMatchObject({ status: 200, body: { success: true } })
-  const text = JSON.stringify(await withSkills(id))
-  expect(text).toContain('map-skill')
-  expect(text).toContain('map-plugin:map-command')
-  expect(text).toContain('MAP_PLUGIN_HOOK')
-  await waitForFrames(socket, (frames) => frames.some(({ key }) => key === 'hook_config'))
-})
+missing(
+  'F09.load-plugin',
+  "a plugin's skill, command and hooks are shown and told",
+  'skills of a loaded plugin are not in GET',
+  async () => {
+    const id = await withMarketplace()
+    await using socket = server.openSocket(`/sockets/events/${id}`)
+    await waitForFrames(socket, (frames) => frames.length > 0)
+    expect(await load(id, 'map-plugin@map-market')).toMatchObject({ status: 200, body: { success: true } })
+    const text = JSON.stringify(await withSkills(id))
+    expect(text).toContain('map-skill')
+    expect(text).toContain('map-plugin:map-command')
+    expect(text).toContain('MAP_PLUGIN_HOOK')
+    await waitForFrames(socket, (frames) => frames.some(({ key }) => key === 'hook_config'))
+  },
+)
 
 mapCase('F09.load-plugin-hook-runs', 'the hook of a loaded plugin runs at the next message', async () => {
   const model = await server.openModel(finishReply())
@@ -386,7 +415,8 @@ missing('F09.load-plugin-errors', 'each error has its status', 'statuses of the 
 
 missing(
   'F09.load-plugin-twice',
-  'a plugin that is loaded twice has its hooks once', 'hooks of a loaded plugin are not in GET',
+  'a plugin that is loaded twice has its hooks once',
+  'hooks of a loaded plugin are not in GET',
   async () => {
     const id = await withMarketplace()
     for (const _ of [1, 2]) expect((await load(id, 'map-plugin@map-market')).status).toBe(200)
@@ -399,7 +429,8 @@ untested('F09.load-plugin-sdk', 'the Python SDK loads a plugin')
 
 missing(
   'F09.restart-persist',
-  'switches and plugins outlive a restart', 'hooks of a loaded plugin are not in GET',
+  'switches and plugins outlive a restart',
+  'hooks of a loaded plugin are not in GET',
   async () => {
     await using own = await OwnMapServer.open({ key: 'k' })
     const id = await withMarketplace(own)

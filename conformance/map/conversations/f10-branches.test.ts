@@ -173,35 +173,48 @@ mapCase('F10.navigate-branch', 'the next event is a child of the head', async ()
   expect(last?.parent_id).toBe(first?.id)
 })
 
-missing('F10.navigate-empty', 'null is the empty tree; the next event is a root', 'a root has no parent_id', async () => {
-  const id = await withTwo()
-  for (const body of [{}, { event_id: null }]) {
-    expect(await navigate(id, body)).toMatchObject({ status: 200, body: { leaf_event_id: null } })
-    await server.sendMessage(id, 'ROOT')
-  }
-  const after = (await server.getEvents(id)).findLast(({ kind }) =>
-    ['MessageEvent', 'SystemPromptEvent'].includes(kind),
-  )
-  expect(after?.parent_id).toBe('__root__')
-})
+missing(
+  'F10.navigate-empty',
+  'null is the empty tree; the next event is a root',
+  'a root has no parent_id',
+  async () => {
+    const id = await withTwo()
+    for (const body of [{}, { event_id: null }]) {
+      expect(await navigate(id, body)).toMatchObject({ status: 200, body: { leaf_event_id: null } })
+      await server.sendMessage(id, 'ROOT')
+    }
+    const after = (await server.getEvents(id)).findLast(({ kind }) =>
+      ['MessageEvent', 'SystemPromptEvent'].includes(kind),
+    )
+    expect(after?.parent_id).toBe('__root__')
+  },
+)
 
-missing('F10.navigate-errors', 'errors do not move the head', 'texts of the errors, and a missing body is taken as null', async () => {
-  const id = await withTwo()
-  const { leaf_event_id } = await server.getConversation(id)
-  expect(await navigate(id, { event_id: 'no-event' })).toMatchObject({
-    status: 404,
-    body: { detail: 'Unknown event_id: no-event' },
-  })
-  expect(await navigate(unknownId, {})).toMatchObject({
-    status: 404,
-    body: { detail: 'Conversation not found' },
-  })
-  expect((await navigate(id)).status).toBe(422)
-  expect(
-    await server.requestStatus('POST', `/api/conversations/${id}/navigate`, { body: {}, isAnonymous: true }),
-  ).toBe(401)
-  expect((await server.getConversation(id)).leaf_event_id).toBe(leaf_event_id)
-})
+missing(
+  'F10.navigate-errors',
+  'errors do not move the head',
+  'texts of the errors, and a missing body is taken as null',
+  async () => {
+    const id = await withTwo()
+    const { leaf_event_id } = await server.getConversation(id)
+    expect(await navigate(id, { event_id: 'no-event' })).toMatchObject({
+      status: 404,
+      body: { detail: 'Unknown event_id: no-event' },
+    })
+    expect(await navigate(unknownId, {})).toMatchObject({
+      status: 404,
+      body: { detail: 'Conversation not found' },
+    })
+    expect((await navigate(id)).status).toBe(422)
+    expect(
+      await server.requestStatus('POST', `/api/conversations/${id}/navigate`, {
+        body: {},
+        isAnonymous: true,
+      }),
+    ).toBe(401)
+    expect((await server.getConversation(id)).leaf_event_id).toBe(leaf_event_id)
+  },
+)
 
 mapCase(
   'F10.navigate-final-response',
@@ -268,16 +281,21 @@ mapCase(
   { faultThere: '500' },
 )
 
-missing('F10.condense-llm-failure', 'a model that fails is 500, and the request stays', '409 instead of 500 with error_id', async () => {
-  const { id } = await withCondenser({ enabled: true })
-  await server.post(id, 'switch_llm', { llm: { ...refusing, usage_id: 'map-refusing' } })
-  const found = await condense(id)
-  expect(found.status).toBe(500)
-  expect(found.body).toHaveProperty('error_id')
-  const seen = await kinds(id)
-  expect(seen).toContain('CondensationRequest')
-  expect(seen).not.toContain('Condensation')
-})
+missing(
+  'F10.condense-llm-failure',
+  'a model that fails is 500, and the request stays',
+  '409 instead of 500 with error_id',
+  async () => {
+    const { id } = await withCondenser({ enabled: true })
+    await server.post(id, 'switch_llm', { llm: { ...refusing, usage_id: 'map-refusing' } })
+    const found = await condense(id)
+    expect(found.status).toBe(500)
+    expect(found.body).toHaveProperty('error_id')
+    const seen = await kinds(id)
+    expect(seen).toContain('CondensationRequest')
+    expect(seen).not.toContain('Condensation')
+  },
+)
 
 missing('F10.condense-errors', '404, 422 and 401', 'the text of the error is another one', async () => {
   expect(await condense(unknownId)).toMatchObject({ status: 404, body: { detail: 'Conversation not found' } })
@@ -300,18 +318,23 @@ mapCase('F10.ask-agent', 'a question is answered and leaves no trace', async () 
   expect((await server.getConversation(id)).execution_status).toBe('finished')
 })
 
-missing('F10.ask-agent-errors', '422, 401 and 500 with an id', '503 instead of 500 with error_id', async () => {
-  const { id } = await finished()
-  expect((await server.post(id, 'ask_agent', {})).status).toBe(422)
-  const body = { question: 'x' }
-  expect(
-    await server.requestStatus('POST', `/api/conversations/${id}/ask_agent`, { body, isAnonymous: true }),
-  ).toBe(401)
-  await server.post(id, 'switch_llm', { llm: { ...refusing, usage_id: 'map-refusing' } })
-  const found = await ask(id)
-  expect(found.status).toBe(500)
-  expect(found.body).toHaveProperty('error_id')
-})
+missing(
+  'F10.ask-agent-errors',
+  '422, 401 and 500 with an id',
+  '503 instead of 500 with error_id',
+  async () => {
+    const { id } = await finished()
+    expect((await server.post(id, 'ask_agent', {})).status).toBe(422)
+    const body = { question: 'x' }
+    expect(
+      await server.requestStatus('POST', `/api/conversations/${id}/ask_agent`, { body, isAnonymous: true }),
+    ).toBe(401)
+    await server.post(id, 'switch_llm', { llm: { ...refusing, usage_id: 'map-refusing' } })
+    const found = await ask(id)
+    expect(found.status).toBe(500)
+    expect(found.body).toHaveProperty('error_id')
+  },
+)
 
 mapCase('F10.ask-agent-running', 'a question in a run is answered at once', async () => {
   const held = heldReply(finishReply())

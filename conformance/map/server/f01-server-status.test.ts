@@ -26,16 +26,21 @@ mapCase('F01.ready', 'readiness needs no key', async () => {
   expect(found).toMatchObject({ status: 200, body: { status: 'ready' } })
 })
 
-missing('F01.server-info', 'versions, build, usable tools and capabilities without a key', 'no conversation_runtime, and no capabilities are announced', async () => {
-  const info = await serverInfo()
-  expect(info).toMatchObject({ conversation_runtime: 'local', version: expect.any(String) })
-  for (const member of ['sdk_version', 'tools_version', 'workspace_version', 'build_git_sha'])
-    expect(info).toHaveProperty(member)
-  expect(info.usable_tools).toContain('terminal')
-  expect(info.capabilities).toEqual(
-    expect.arrayContaining(['idempotent_conversation_create_v1', 'tool_catalog_v1']),
-  )
-})
+missing(
+  'F01.server-info',
+  'versions, build, usable tools and capabilities without a key',
+  'no conversation_runtime, and no capabilities are announced',
+  async () => {
+    const info = await serverInfo()
+    expect(info).toMatchObject({ conversation_runtime: 'local', version: expect.any(String) })
+    for (const member of ['sdk_version', 'tools_version', 'workspace_version', 'build_git_sha'])
+      expect(info).toHaveProperty(member)
+    expect(info.usable_tools).toContain('terminal')
+    expect(info.capabilities).toEqual(
+      expect.arrayContaining(['idempotent_conversation_create_v1', 'tool_catalog_v1']),
+    )
+  },
+)
 
 mapCase('F01.root-info', 'the root is the same document', async () => {
   const { body } = await server.request<Json>('GET', '/', { isAnonymous: true })
@@ -71,15 +76,20 @@ mapCase('F01.idle-time', 'idle time grows until a file operation', async () => {
   expect(Number((await serverInfo()).idle_time)).toBeLessThan(before)
 })
 
-missing('F01.openapi', 'the document has the conversation routes and no sockets, without a key', 'the operation id of the creation is another one', async () => {
-  const { status, body } = await server.request<{
-    paths: Record<string, { post?: { operationId: string } }>
-  }>('GET', '/openapi.json', { isAnonymous: true })
-  expect(status).toBe(200)
-  expect(body.paths['/api/conversations']?.post?.operationId).toContain('start_conversation')
-  expect(body.paths).toHaveProperty(['/api/conversations/{conversation_id}/pause'])
-  expect(Object.keys(body.paths).filter((path) => path.startsWith('/sockets'))).toEqual([])
-})
+missing(
+  'F01.openapi',
+  'the document has the conversation routes and no sockets, without a key',
+  'the operation id of the creation is another one',
+  async () => {
+    const { status, body } = await server.request<{
+      paths: Record<string, { post?: { operationId: string } }>
+    }>('GET', '/openapi.json', { isAnonymous: true })
+    expect(status).toBe(200)
+    expect(body.paths['/api/conversations']?.post?.operationId).toContain('start_conversation')
+    expect(body.paths).toHaveProperty(['/api/conversations/{conversation_id}/pause'])
+    expect(Object.keys(body.paths).filter((path) => path.startsWith('/sockets'))).toEqual([])
+  },
+)
 
 missing(
   'F01.static-files',

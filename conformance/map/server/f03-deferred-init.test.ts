@@ -47,7 +47,8 @@ const withKey = { headers: { 'x-session-api-key': 'user-key' } }
 
 missing(
   'F03.dormant-boot',
-  'a dormant server is alive and ready, and says its state without a key', 'a dormant server is not ready, and its state needs a key',
+  'a dormant server is alive and ready, and says its state without a key',
+  'a dormant server is not ready, and its state needs a key',
   async () => {
     await using server = await openDormant()
     expect(await server.request('GET', '/alive')).toMatchObject({ status: 200, body: { status: 'ok' } })
@@ -59,7 +60,8 @@ missing(
 
 missing(
   'F03.dormant-gates-api',
-  'every other route is 503 with the reason in exception', 'the body of the 503 has no exception with the reason',
+  'every other route is 503 with the reason in exception',
+  'the body of the 503 has no exception with the reason',
   async () => {
     await using server = await openDormant()
     const body = { command: 'true' }
@@ -81,7 +83,8 @@ missing(
 
 missing(
   'F03.init-key-auth',
-  'init needs its key, checked before the body', 'the state needs a key',
+  'init needs its key, checked before the body',
+  'the state needs a key',
   async () => {
     await using server = await openDormant()
     for (const [body, key] of [
@@ -97,7 +100,8 @@ missing(
 
 missing(
   'F03.init-validation',
-  'unknown members and values out of range are 422', 'unknown members are accepted',
+  'unknown members and values out of range are 422',
+  'unknown members are accepted',
   async () => {
     await using server = await openDormant()
     for (const [body, type] of [
@@ -112,7 +116,8 @@ missing(
 
 missing(
   'F03.init-redacts-secret-input',
-  'echoed input of a 422 hides secrets', 'errors do not echo the input',
+  'echoed input of a 422 hides secrets',
+  'errors do not echo the input',
   async () => {
     await using server = await openDormant()
     const found = await init(server, { webhooks: [{ headers: { Authorization: 'Bearer sentinel-7788' } }] })
@@ -126,7 +131,8 @@ missing(
 
 missing(
   'F03.init-failure-rollback',
-  'an init that fails is 500 and may be tried again', 'a delivered path that cannot be made is ignored',
+  'an init that fails is 500 and may be tried again',
+  'a delivered path that cannot be made is ignored',
   async () => {
     await using server = await openDormant()
     const found = await init(server, { conversations_path: '/proc/cannot-create' })
@@ -142,7 +148,8 @@ missing(
 
 missing(
   'F03.init-success',
-  'conversations are stored where the init says', 'the delivered path of conversations is ignored; the state needs a key',
+  'conversations are stored where the init says',
+  'the delivered path of conversations is ignored; the state needs a key',
   async () => {
     await using server = await openDormant()
     const path = join(server.home, 'delivered')
@@ -238,7 +245,8 @@ mapCase(
 
 missing(
   'F03.init-web-url-root-path',
-  'the path of a delivered web address is the prefix of every route', 'the path of the web address is no prefix',
+  'the path of a delivered web address is the prefix of every route',
+  'the path of the web address is no prefix',
   async () => {
     await using server = await openReady({ web_url: 'https://agent.example/base/one' })
     expect(await server.requestStatus('GET', '/base/one/api/conversations/count')).toBe(200)
@@ -250,7 +258,8 @@ missing(
 
 missing(
   'F03.init-delivered-worktree-root',
-  'worktrees are made below the delivered root', 'the delivered root of worktrees is ignored',
+  'worktrees are made below the delivered root',
+  'the delivered root of worktrees is ignored',
   async () => {
     await using server = await openDormant()
     const root = join(server.home, 'worktrees')
@@ -305,7 +314,8 @@ mapCase(
 
 missing(
   'F03.init-second-call-400',
-  'a second init is 400 with the delivered key and 401 with the one of the start', 'the key of init stays that of the start',
+  'a second init is 400 with the delivered key and 401 with the one of the start',
+  'the key of init stays that of the start',
   async () => {
     await using server = await openReady({ secret_key: 'a delivered secret key of enough characters' })
     expect((await init(server, { max_concurrent_runs: 5 }, initKey)).status).toBe(401)
@@ -324,7 +334,8 @@ missing(
 
 missing(
   'F03.init-open-without-secret',
-  'without any key init is open once; then the first delivered key is its key', 'the delivered key is not that of init',
+  'without any key init is open once; then the first delivered key is its key',
+  'the delivered key is not that of init',
   async () => {
     await using server = await OwnMapServer.open({ env: { SLIPWAY_DEFERRED_INIT: 'true' } })
     expect((await init(server, { session_api_keys: ['user-key'] }, '')).status).toBe(200)
@@ -336,7 +347,8 @@ missing(
 
 missing(
   'F03.init-state-not-persisted',
-  'after a restart the server is dormant again', 'the state needs a key',
+  'after a restart the server is dormant again',
+  'the state needs a key',
   async () => {
     await using server = await openReady({ session_api_keys: ['user-key'] })
     await server.restart()
@@ -350,7 +362,8 @@ missing(
 
 missing(
   'F03.auth-before-gate',
-  'a missing key is 401 before the gate', '503 before 401',
+  'a missing key is 401 before the gate',
+  '503 before 401',
   async () => {
     await using server = await openDormant({}, 'boot-key')
     expect(await server.requestStatus('GET', '/api/settings', { isAnonymous: true })).toBe(401)
@@ -361,7 +374,8 @@ missing(
 
 missing(
   'F03.not-deferred-404',
-  'a server that is not deferred has no init', 'the text of the 404, and the key is not checked before',
+  'a server that is not deferred has no init',
+  'the text of the 404, and the key is not checked before',
   async () => {
     await using server = await OwnMapServer.open({ key: 'boot-key' })
     expect(await server.request('GET', '/api/init')).toMatchObject({

@@ -83,13 +83,21 @@ mapCase('F13.execute-sync', 'the answer is the last output, with both streams', 
     expect(await server.requestStatus('POST', '/api/bash/execute_bash_command', { body })).toBe(422)
 })
 
-missing('F13.global-cwd', 'any directory; one that is not there is an output with -1', 'the output of a missing directory has another text', async () => {
-  expect((await execute('pwd', { cwd: '/tmp' })).stdout).toBe('/tmp\n')
-  expect((await execute('pwd')).exit_code).toBe(0)
-  const output = await execute('pwd', { cwd: '/nonexistent/map' })
-  expect(output).toMatchObject({ exit_code: -1, stderr: expect.stringContaining('Error executing command') })
-  expect(output.stdout ?? null).toBe(null)
-})
+missing(
+  'F13.global-cwd',
+  'any directory; one that is not there is an output with -1',
+  'the output of a missing directory has another text',
+  async () => {
+    expect((await execute('pwd', { cwd: '/tmp' })).stdout).toBe('/tmp\n')
+    expect((await execute('pwd')).exit_code).toBe(0)
+    const output = await execute('pwd', { cwd: '/nonexistent/map' })
+    expect(output).toMatchObject({
+      exit_code: -1,
+      stderr: expect.stringContaining('Error executing command'),
+    })
+    expect(output.stdout ?? null).toBe(null)
+  },
+)
 
 mapCase('F13.env-sanitized', 'no key of the server, and a name of the agent', async () => {
   const { stdout } = await execute('env')

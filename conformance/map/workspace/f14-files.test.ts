@@ -46,40 +46,50 @@ mapCase('F14.auth', 'the routes need a key and write nothing', async () => {
   expect(await exists(join(folder, 'x'))).toBe(false)
 })
 
-missing('F14.upload-download', 'bytes come back as an attachment; a second upload replaces', 'Content-Disposition has another form', async () => {
-  const path = join(await folderOf('xfer'), 'a/b/blob.bin')
-  const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => (n * 7919) % 256))
-  expect(await server.upload(path, new Uint8Array(bytes))).toMatchObject({
-    status: 200,
-    body: { success: true },
-  })
-  const found = await getBytes('/api/file/download', { path })
-  expect(found.bytes.equals(bytes)).toBe(true)
-  expect(found.headers.get('content-disposition')).toBe('attachment; filename="blob.bin"')
-  expect(found.headers.get('content-type')).toBe('application/octet-stream')
-  await server.upload(path, 'second')
-  expect(String((await getBytes('/api/file/download', { path })).bytes)).toBe('second')
-})
+missing(
+  'F14.upload-download',
+  'bytes come back as an attachment; a second upload replaces',
+  'Content-Disposition has another form',
+  async () => {
+    const path = join(await folderOf('xfer'), 'a/b/blob.bin')
+    const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => (n * 7919) % 256))
+    expect(await server.upload(path, new Uint8Array(bytes))).toMatchObject({
+      status: 200,
+      body: { success: true },
+    })
+    const found = await getBytes('/api/file/download', { path })
+    expect(found.bytes.equals(bytes)).toBe(true)
+    expect(found.headers.get('content-disposition')).toBe('attachment; filename="blob.bin"')
+    expect(found.headers.get('content-type')).toBe('application/octet-stream')
+    await server.upload(path, 'second')
+    expect(String((await getBytes('/api/file/download', { path })).bytes)).toBe('second')
+  },
+)
 
-missing('F14.upload-errors', 'a missing part or path is 422, a relative path 400', '415 instead of 422 without a form', async () => {
-  const path = join(await folderOf('xfer'), 'x.txt')
-  const form = new FormData()
-  form.append('other', new Blob(['x']), 'x')
-  const found = await server.request<{ detail: { loc: string[] }[] }>('POST', '/api/file/upload', {
-    query: { path },
-    body: form,
-  })
-  expect(found.status).toBe(422)
-  expect(found.body.detail[0]?.loc).toContain('file')
-  expect(await server.requestStatus('POST', '/api/file/upload', { query: { path } })).toBe(422)
-  const file = new FormData()
-  file.append('file', new Blob(['x']), 'x')
-  expect(await server.requestStatus('POST', '/api/file/upload', { body: file })).toBe(422)
-  expect(await server.upload('relative.txt', 'x')).toMatchObject({
-    status: 400,
-    body: { detail: 'Path must be absolute' },
-  })
-})
+missing(
+  'F14.upload-errors',
+  'a missing part or path is 422, a relative path 400',
+  '415 instead of 422 without a form',
+  async () => {
+    const path = join(await folderOf('xfer'), 'x.txt')
+    const form = new FormData()
+    form.append('other', new Blob(['x']), 'x')
+    const found = await server.request<{ detail: { loc: string[] }[] }>('POST', '/api/file/upload', {
+      query: { path },
+      body: form,
+    })
+    expect(found.status).toBe(422)
+    expect(found.body.detail[0]?.loc).toContain('file')
+    expect(await server.requestStatus('POST', '/api/file/upload', { query: { path } })).toBe(422)
+    const file = new FormData()
+    file.append('file', new Blob(['x']), 'x')
+    expect(await server.requestStatus('POST', '/api/file/upload', { body: file })).toBe(422)
+    expect(await server.upload('relative.txt', 'x')).toMatchObject({
+      status: 400,
+      body: { detail: 'Path must be absolute' },
+    })
+  },
+)
 
 mapCase(
   'F14.upload-onto-directory',
@@ -96,7 +106,8 @@ mapCase(
 
 missing(
   'F14.upload-size',
-  'an upload answers its size', 'no size in the answer',
+  'an upload answers its size',
+  'no size in the answer',
   async () => {
     const path = join(await folderOf('size'), 'x.txt')
     expect((await server.upload(path, 'seven b')).body).toMatchObject({ success: true, file_size: 7 })
@@ -106,32 +117,43 @@ missing(
 
 untested('F14.upload-atomic', 'an upload that fails leaves the former file')
 
-missing('F14.download-errors', 'missing files, folders and relative paths', 'texts of the errors', async () => {
-  const folder = await folderOf('errors')
-  for (const [path, status, detail] of [
-    [join(folder, 'missing'), 404, 'File not found'],
-    [folder, 400, 'Path is not a file'],
-    ['relative', 400, 'Path must be absolute'],
-  ] as const)
-    expect(await get('download', { path })).toMatchObject({ status, body: { detail } })
-})
+missing(
+  'F14.download-errors',
+  'missing files, folders and relative paths',
+  'texts of the errors',
+  async () => {
+    const folder = await folderOf('errors')
+    for (const [path, status, detail] of [
+      [join(folder, 'missing'), 404, 'File not found'],
+      [folder, 400, 'Path is not a file'],
+      ['relative', 400, 'Path must be absolute'],
+    ] as const)
+      expect(await get('download', { path })).toMatchObject({ status, body: { detail } })
+  },
+)
 
-missing('F14.mkdir', 'parents are made, twice is the same, files are in the way', 'texts of the errors', async () => {
-  const folder = await folderOf('mkdir')
-  const path = join(folder, 'a/b')
-  for (const _ of [1, 2]) expect((await makeDirectory(path)).status).toBe(200)
-  expect(JSON.stringify((await get('search_subdirs', { path: folder })).body)).toContain(join(folder, 'a'))
-  await writeFile(join(folder, 'file'), 'x')
-  for (const blocked of [join(folder, 'file'), join(folder, 'file/below')])
-    expect(await makeDirectory(blocked)).toMatchObject({
-      status: 400,
-      body: { detail: 'Path exists and is not a directory' },
-    })
-})
+missing(
+  'F14.mkdir',
+  'parents are made, twice is the same, files are in the way',
+  'texts of the errors',
+  async () => {
+    const folder = await folderOf('mkdir')
+    const path = join(folder, 'a/b')
+    for (const _ of [1, 2]) expect((await makeDirectory(path)).status).toBe(200)
+    expect(JSON.stringify((await get('search_subdirs', { path: folder })).body)).toContain(join(folder, 'a'))
+    await writeFile(join(folder, 'file'), 'x')
+    for (const blocked of [join(folder, 'file'), join(folder, 'file/below')])
+      expect(await makeDirectory(blocked)).toMatchObject({
+        status: 400,
+        body: { detail: 'Path exists and is not a directory' },
+      })
+  },
+)
 
 missing(
   'F14.home',
-  'the home with its folders, sorted, without links and files', 'links are among the favorites, or the order is another one',
+  'the home with its folders, sorted, without links and files',
+  'links are among the favorites, or the order is another one',
   async () => {
     await using own = await OwnMapServer.open({ key: 'k' })
     for (const name of ['beta', 'Alpha', '.hidden']) await mkdir(join(own.home, name))
@@ -251,21 +273,26 @@ async function unpack(bytes: Buffer, parent: string): Promise<{ entries: string[
   return { entries, manifest: JSON.parse(manifest) }
 }
 
-missing('F14.archive-tar', 'a packed folder with a manifest, without git and modules', 'no headers of the repository, no manifest', async () => {
-  const { parent, folder } = await makeRepository()
-  await symlink('a.txt', join(folder, 'link'))
-  const { status, headers, bytes } = await archive({ path: folder, format: 'tar.gz' })
-  expect(status).toBe(200)
-  expect(headers.get('content-type')).toBe('application/gzip')
-  expect(headers.get('content-disposition')).toContain('project.tar.gz')
-  expect(headers.get('x-archive-branch')).toBe('main')
-  expect(headers.get('x-archive-head-commit')).toMatch(/^[0-9a-f]{40}$/)
-  expect(headers.get('x-archive-base-commit')).toBe(null)
-  const { entries, manifest } = await unpack(bytes, parent)
-  expect(entries).toEqual(expect.arrayContaining(['project/a.txt', 'project/new.txt']))
-  expect(entries.filter((entry) => /\.git\/|node_modules|link/.test(entry))).toEqual([])
-  expect(manifest).toMatchObject({ format: 'tar.gz', source: 'project', file_count: 4 })
-})
+missing(
+  'F14.archive-tar',
+  'a packed folder with a manifest, without git and modules',
+  'no headers of the repository, no manifest',
+  async () => {
+    const { parent, folder } = await makeRepository()
+    await symlink('a.txt', join(folder, 'link'))
+    const { status, headers, bytes } = await archive({ path: folder, format: 'tar.gz' })
+    expect(status).toBe(200)
+    expect(headers.get('content-type')).toBe('application/gzip')
+    expect(headers.get('content-disposition')).toContain('project.tar.gz')
+    expect(headers.get('x-archive-branch')).toBe('main')
+    expect(headers.get('x-archive-head-commit')).toMatch(/^[0-9a-f]{40}$/)
+    expect(headers.get('x-archive-base-commit')).toBe(null)
+    const { entries, manifest } = await unpack(bytes, parent)
+    expect(entries).toEqual(expect.arrayContaining(['project/a.txt', 'project/new.txt']))
+    expect(entries.filter((entry) => /\.git\/|node_modules|link/.test(entry))).toEqual([])
+    expect(manifest).toMatchObject({ format: 'tar.gz', source: 'project', file_count: 4 })
+  },
+)
 
 missing('F14.archive-excludes', 'own patterns, with or without the usual ones', 'no manifest', async () => {
   const { parent, folder } = await makeRepository()
@@ -276,23 +303,28 @@ missing('F14.archive-excludes', 'own patterns, with or without the usual ones', 
   expect(manifest.excludes).toEqual(['*.log'])
 })
 
-missing('F14.archive-git-delta', 'a patch that applies to its base', 'the base without base_ref is not the empty tree', async () => {
-  const { parent, folder } = await makeRepository()
-  const { status, headers, bytes } = await archive({ path: folder, base_ref: 'HEAD' })
-  expect(status).toBe(200)
-  expect(headers.get('content-type')).toMatch(/^text\/x-patch/)
-  expect(headers.get('x-archive-base-ref')).toBe('HEAD')
-  expect(headers.get('x-archive-base-commit')).toMatch(/^[0-9a-f]{40}$/)
-  await writeFile(join(parent, 'delta.patch'), bytes)
-  await git(parent, `clone -q '${folder}' clone`)
-  await git(join(parent, 'clone'), `apply '${join(parent, 'delta.patch')}'`)
-  expect(await readFile(join(parent, 'clone/a.txt'), 'utf8')).toBe('two\n')
-  expect(await readFile(join(parent, 'clone/new.txt'), 'utf8')).toBe('new\n')
-  expect(await git(folder, 'diff --cached --name-only')).toBe('')
-  const whole = await archive({ path: folder })
-  expect(whole.headers.get('x-archive-base-commit')).toBe(null)
-  expect(String(whole.bytes)).toContain('new file')
-})
+missing(
+  'F14.archive-git-delta',
+  'a patch that applies to its base',
+  'the base without base_ref is not the empty tree',
+  async () => {
+    const { parent, folder } = await makeRepository()
+    const { status, headers, bytes } = await archive({ path: folder, base_ref: 'HEAD' })
+    expect(status).toBe(200)
+    expect(headers.get('content-type')).toMatch(/^text\/x-patch/)
+    expect(headers.get('x-archive-base-ref')).toBe('HEAD')
+    expect(headers.get('x-archive-base-commit')).toMatch(/^[0-9a-f]{40}$/)
+    await writeFile(join(parent, 'delta.patch'), bytes)
+    await git(parent, `clone -q '${folder}' clone`)
+    await git(join(parent, 'clone'), `apply '${join(parent, 'delta.patch')}'`)
+    expect(await readFile(join(parent, 'clone/a.txt'), 'utf8')).toBe('two\n')
+    expect(await readFile(join(parent, 'clone/new.txt'), 'utf8')).toBe('new\n')
+    expect(await git(folder, 'diff --cached --name-only')).toBe('')
+    const whole = await archive({ path: folder })
+    expect(whole.headers.get('x-archive-base-commit')).toBe(null)
+    expect(String(whole.bytes)).toContain('new file')
+  },
+)
 
 missing('F14.archive-auto-base', 'a clone is compared with its origin', 'no header of the base', async () => {
   const { parent, folder } = await makeRepository()
@@ -307,18 +339,24 @@ missing('F14.archive-auto-base', 'a clone is compared with its origin', 'no head
   expect(String(bytes)).toContain('local.txt')
 })
 
-missing('F14.archive-nested-repo', 'the only repository of a folder is packed', 'the only repository of a folder is not looked for', async () => {
-  const { parent, folder } = await makeRepository()
-  const { headers } = await archive({ path: parent, format: 'tar.gz' })
-  expect(headers.get('content-disposition')).toContain('project.tar.gz')
-  await git(parent, `clone -q '${folder}' second`)
-  expect((await archive({ path: parent })).status).toBe(400)
-  expect((await archive({ path: parent, format: 'tar.gz' })).status).toBe(200)
-})
+missing(
+  'F14.archive-nested-repo',
+  'the only repository of a folder is packed',
+  'the only repository of a folder is not looked for',
+  async () => {
+    const { parent, folder } = await makeRepository()
+    const { headers } = await archive({ path: parent, format: 'tar.gz' })
+    expect(headers.get('content-disposition')).toContain('project.tar.gz')
+    await git(parent, `clone -q '${folder}' second`)
+    expect((await archive({ path: parent })).status).toBe(400)
+    expect((await archive({ path: parent, format: 'tar.gz' })).status).toBe(200)
+  },
+)
 
 missing(
   'F14.archive-format-doc',
-  'the document says what is packed', 'the description does not say it',
+  'the document says what is packed',
+  'the description does not say it',
   async () => {
     const { paths } = await server.requestOrThrow<{ paths: Record<string, { get: { parameters: Json[] } }> }>(
       'GET',
@@ -366,26 +404,36 @@ async function withMessage(on: MapClient = server): Promise<string> {
   return id
 }
 
-missing('F14.trajectory', 'a packed conversation has every event and no key', 'name and layout of the archive are others', async () => {
-  const id = await withMessage()
-  const folder = await folderOf('trajectory')
-  const { entries, text } = await trajectory(id, folder)
-  const hex = id.replaceAll('-', '')
-  expect(entries).toEqual(expect.arrayContaining([`${hex}/meta.json`, `${hex}/base_state.json`]))
-  const events = entries.filter((entry) => entry.startsWith(`${hex}/events/event-`))
-  expect(events).toHaveLength((await server.getEvents(id)).length)
-  expect(text).toContain('**********')
-  expect(text).not.toMatch(/sk-far|gAAAAA/)
-  expect((await getBytes(`/api/file/download-trajectory/${hex}`, {})).status).toBe(200)
-})
+missing(
+  'F14.trajectory',
+  'a packed conversation has every event and no key',
+  'name and layout of the archive are others',
+  async () => {
+    const id = await withMessage()
+    const folder = await folderOf('trajectory')
+    const { entries, text } = await trajectory(id, folder)
+    const hex = id.replaceAll('-', '')
+    expect(entries).toEqual(expect.arrayContaining([`${hex}/meta.json`, `${hex}/base_state.json`]))
+    const events = entries.filter((entry) => entry.startsWith(`${hex}/events/event-`))
+    expect(events).toHaveLength((await server.getEvents(id)).length)
+    expect(text).toContain('**********')
+    expect(text).not.toMatch(/sk-far|gAAAAA/)
+    expect((await getBytes(`/api/file/download-trajectory/${hex}`, {})).status).toBe(200)
+  },
+)
 
-missing('F14.trajectory-errors', 'unknown ids are 404, malformed ones 422', 'the text of the 404', async () => {
-  expect(await get(`download-trajectory/${unknownId}`)).toMatchObject({
-    status: 404,
-    body: { detail: 'Conversation not found' },
-  })
-  expect((await get('download-trajectory/no-uuid')).status).toBe(422)
-})
+missing(
+  'F14.trajectory-errors',
+  'unknown ids are 404, malformed ones 422',
+  'the text of the 404',
+  async () => {
+    expect(await get(`download-trajectory/${unknownId}`)).toMatchObject({
+      status: 404,
+      body: { detail: 'Conversation not found' },
+    })
+    expect((await get('download-trajectory/no-uuid')).status).toBe(422)
+  },
+)
 
 mapCase(
   'F14.trajectory-concurrent',

@@ -70,25 +70,30 @@ mapCase('F15.changes-statuses', 'removed, added and renamed files', async () => 
   ])
 })
 
-missing('F15.changes-base', 'the base that is shown follows from branch and remote', 'the base is always that of the working tree', async () => {
-  const folder = await makeRepository()
-  await writeFile(join(folder, 'feat.txt'), 'feat\n')
-  await git(folder, 'checkout -qb feature', 'add feat.txt', 'commit -qm Feature')
-  expect(await changes(folder)).toContainEqual({ status: 'ADDED', path: 'feat.txt' })
-  const bare = await mkdtemp(join(server.directory, 'bare-'))
-  await git(bare, 'init -q --bare -b main')
-  await git(
-    folder,
-    'stash -qu',
-    `remote add origin '${bare}'`,
-    'push -q origin main',
-    'push -qu origin feature',
-    'remote set-head origin main',
-  )
-  expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'feat.txt' }])
-  await writeFile(join(folder, 'dirty.txt'), 'dirty\n')
-  expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'dirty.txt' }])
-})
+missing(
+  'F15.changes-base',
+  'the base that is shown follows from branch and remote',
+  'the base is always that of the working tree',
+  async () => {
+    const folder = await makeRepository()
+    await writeFile(join(folder, 'feat.txt'), 'feat\n')
+    await git(folder, 'checkout -qb feature', 'add feat.txt', 'commit -qm Feature')
+    expect(await changes(folder)).toContainEqual({ status: 'ADDED', path: 'feat.txt' })
+    const bare = await mkdtemp(join(server.directory, 'bare-'))
+    await git(bare, 'init -q --bare -b main')
+    await git(
+      folder,
+      'stash -qu',
+      `remote add origin '${bare}'`,
+      'push -q origin main',
+      'push -qu origin feature',
+      'remote set-head origin main',
+    )
+    expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'feat.txt' }])
+    await writeFile(join(folder, 'dirty.txt'), 'dirty\n')
+    expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'dirty.txt' }])
+  },
+)
 
 mapCase('F15.changes-ref', 'a given base; invalid ones are 400', async () => {
   const folder = await makeRepository()
@@ -99,18 +104,23 @@ mapCase('F15.changes-ref', 'a given base; invalid ones are 400', async () => {
   expect(await server.requestStatus('GET', '/api/git/changes')).toBe(422)
 })
 
-missing('F15.changes-nested-repo', 'a repository inside is listed with its folder', 'texts of a difference keep their last newline', async () => {
-  const folder = await makeRepository()
-  const nested = join(folder, 'nested')
-  await mkdir(nested)
-  await writeFile(join(nested, 'inner.txt'), 'one\n')
-  await git(nested, 'init -qb main', 'add .', 'commit -qm Inner')
-  await writeFile(join(nested, 'inner.txt'), 'two\n')
-  const found = await changes(folder)
-  expect(found).toContainEqual({ status: 'UPDATED', path: 'nested/inner.txt' })
-  expect(found.map(({ path }) => path)).not.toContain('nested')
-  expect((await diff(join(nested, 'inner.txt'))).body).toEqual({ original: 'one', modified: 'two' })
-})
+missing(
+  'F15.changes-nested-repo',
+  'a repository inside is listed with its folder',
+  'texts of a difference keep their last newline',
+  async () => {
+    const folder = await makeRepository()
+    const nested = join(folder, 'nested')
+    await mkdir(nested)
+    await writeFile(join(nested, 'inner.txt'), 'one\n')
+    await git(nested, 'init -qb main', 'add .', 'commit -qm Inner')
+    await writeFile(join(nested, 'inner.txt'), 'two\n')
+    const found = await changes(folder)
+    expect(found).toContainEqual({ status: 'UPDATED', path: 'nested/inner.txt' })
+    expect(found.map(({ path }) => path)).not.toContain('nested')
+    expect((await diff(join(nested, 'inner.txt'))).body).toEqual({ original: 'one', modified: 'two' })
+  },
+)
 
 mapCase(
   'F15.changes-repo-below-path',
@@ -167,28 +177,38 @@ mapCase('F15.non-repo', 'what is no repository is empty', async () => {
   expect((await commits(folder)).commits).toEqual([])
 })
 
-missing('F15.diff', 'base and present text; a given base', 'texts of a difference keep their last newline, and a missing side is null', async () => {
-  const folder = await makeRepository()
-  expect((await diff(join(folder, 'README.md'))).body).toEqual({ original: 'one', modified: 'two' })
-  expect((await diff(join(folder, 'notes.txt'))).body).toEqual({ original: '', modified: 'notes' })
-  expect((await diff(join(folder, 'src/util.py'), { ref: 'HEAD~1' })).body).toEqual({
-    original: '',
-    modified: 'util',
-  })
-})
+missing(
+  'F15.diff',
+  'base and present text; a given base',
+  'texts of a difference keep their last newline, and a missing side is null',
+  async () => {
+    const folder = await makeRepository()
+    expect((await diff(join(folder, 'README.md'))).body).toEqual({ original: 'one', modified: 'two' })
+    expect((await diff(join(folder, 'notes.txt'))).body).toEqual({ original: '', modified: 'notes' })
+    expect((await diff(join(folder, 'src/util.py'), { ref: 'HEAD~1' })).body).toEqual({
+      original: '',
+      modified: 'util',
+    })
+  },
+)
 
-missing('F15.diff-commit', 'a file as one commit changed it', 'texts of a difference keep their last newline, and a missing side is null', async () => {
-  const folder = await makeRepository()
-  const second = await hash(folder, 'HEAD')
-  const first = await hash(folder, 'HEAD~1')
-  const path = join(folder, 'src/util.py')
-  for (const commit of [second, second.slice(0, 7)])
-    expect((await diff(path, { commit })).body).toEqual({ original: '', modified: 'util' })
-  expect((await diff(join(folder, 'README.md'), { commit: first })).body).toEqual({
-    original: '',
-    modified: 'one',
-  })
-})
+missing(
+  'F15.diff-commit',
+  'a file as one commit changed it',
+  'texts of a difference keep their last newline, and a missing side is null',
+  async () => {
+    const folder = await makeRepository()
+    const second = await hash(folder, 'HEAD')
+    const first = await hash(folder, 'HEAD~1')
+    const path = join(folder, 'src/util.py')
+    for (const commit of [second, second.slice(0, 7)])
+      expect((await diff(path, { commit })).body).toEqual({ original: '', modified: 'util' })
+    expect((await diff(join(folder, 'README.md'), { commit: first })).body).toEqual({
+      original: '',
+      modified: 'one',
+    })
+  },
+)
 
 missing('F15.diff-errors', 'each error has its status', 'texts or statuses of the errors', async () => {
   const folder = await makeRepository()
@@ -221,7 +241,8 @@ mapCase(
 
 missing(
   'F15.diff-deleted-file',
-  'a removed file has its former text', 'texts of a difference keep their last newline, and a missing side is null',
+  'a removed file has its former text',
+  'texts of a difference keep their last newline, and a missing side is null',
   async () => {
     const folder = await makeRepository()
     await git(folder, 'rm -q src/util.py')
@@ -248,20 +269,25 @@ mapCase('F15.commits', 'the history, newest first', async () => {
     )
 })
 
-missing('F15.commit-changes', 'the files of one commit', 'a malformed hash is 400 instead of 422', async () => {
-  const folder = await makeRepository()
-  const files = (sha: string) =>
-    server.request('GET', `/api/git/commits/${sha}/changes`, { query: { path: folder } })
-  const second = await hash(folder, 'HEAD')
-  for (const sha of [second, second.slice(0, 7)])
-    expect((await files(sha)).body).toEqual([{ status: 'ADDED', path: 'src/util.py' }])
-  expect((await files(await hash(folder, 'HEAD~1'))).body).toEqual([
-    { status: 'ADDED', path: 'README.md' },
-    { status: 'ADDED', path: 'src/app.py' },
-  ])
-  expect((await files('abcdef0')).status).toBe(400)
-  for (const sha of ['no-hex', 'abc']) expect((await files(sha)).status).toBe(422)
-})
+missing(
+  'F15.commit-changes',
+  'the files of one commit',
+  'a malformed hash is 400 instead of 422',
+  async () => {
+    const folder = await makeRepository()
+    const files = (sha: string) =>
+      server.request('GET', `/api/git/commits/${sha}/changes`, { query: { path: folder } })
+    const second = await hash(folder, 'HEAD')
+    for (const sha of [second, second.slice(0, 7)])
+      expect((await files(sha)).body).toEqual([{ status: 'ADDED', path: 'src/util.py' }])
+    expect((await files(await hash(folder, 'HEAD~1'))).body).toEqual([
+      { status: 'ADDED', path: 'README.md' },
+      { status: 'ADDED', path: 'src/app.py' },
+    ])
+    expect((await files('abcdef0')).status).toBe(400)
+    for (const sha of ['no-hex', 'abc']) expect((await files(sha)).status).toBe(422)
+  },
+)
 
 async function scopedConversation() {
   const working_dir = await makeRepository()
@@ -308,7 +334,8 @@ const repositories = (query: Record<string, string>) =>
 
 missing(
   'F15.repo-search-token',
-  'without a token the page says so; with one page ids are checked', 'no search of repositories',
+  'without a token the page says so; with one page ids are checked',
+  'no search of repositories',
   async () => {
     const without = { items: [], next_page_id: null, missing_token: true }
     expect(await repositories({ provider: 'github' })).toMatchObject({ status: 200, body: without })
@@ -323,13 +350,19 @@ missing(
   },
 )
 
-missing('F15.repo-search-errors', 'unsupported and unknown providers, and limits', 'no search of repositories', async () => {
-  for (const provider of ['gitlab', 'bitbucket']) expect((await repositories({ provider })).status).toBe(400)
-  expect((await repositories({ provider: 'unknown' })).status).toBe(422)
-  expect((await repositories({})).status).toBe(422)
-  for (const limit of ['0', '101'])
-    expect((await repositories({ provider: 'github', limit })).status).toBe(422)
-})
+missing(
+  'F15.repo-search-errors',
+  'unsupported and unknown providers, and limits',
+  'no search of repositories',
+  async () => {
+    for (const provider of ['gitlab', 'bitbucket'])
+      expect((await repositories({ provider })).status).toBe(400)
+    expect((await repositories({ provider: 'unknown' })).status).toBe(422)
+    expect((await repositories({})).status).toBe(422)
+    for (const limit of ['0', '101'])
+      expect((await repositories({ provider: 'github', limit })).status).toBe(422)
+  },
+)
 
 untested('F15.repo-search-unreachable', 'a provider that cannot be reached is 502')
 untested('F15.repo-search-timeout', 'a provider that does not answer is 504')

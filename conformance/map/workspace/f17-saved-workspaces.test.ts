@@ -34,7 +34,8 @@ mapCase(
 
 missing(
   'F17.noop-delete-no-file',
-  'removals from empty lists are 404', 'texts of the errors',
+  'removals from empty lists are 404',
+  'texts of the errors',
   async () => {
     await using other = await OwnMapServer.open({ key: 'k' })
     expect(await remove('/never', other)).toMatchObject({
@@ -59,7 +60,8 @@ mapCase('F17.add-workspaces', 'items are added in order, the answer is the docum
 
 missing(
   'F17.wire-format',
-  'both spellings of the parent; unset ones and unknown members are left out', 'parent_path is not taken as parentPath',
+  'both spellings of the parent; unset ones and unknown members are left out',
+  'parent_path is not taken as parentPath',
   async () => {
     await add([
       item('/map/snake', { parent_path: '/map' }),
@@ -115,22 +117,27 @@ missing('F17.paths-opaque', 'paths are stored as given', 'the answer has more me
   for (const path of odd) expect((await remove(path)).body).toEqual({ deleted: true })
 })
 
-missing('F17.validation', 'one invalid item stores nothing', 'items without a path, or too long, are accepted', async () => {
-  const before = await list()
-  const good = item('/map/good')
-  for (const workspaces of [
-    undefined,
-    'text',
-    [good, { id: 'x', name: 'x' }],
-    [good, item('')],
-    [good, { ...item('/map/long'), name: 'x'.repeat(257) }],
-    [good, item(`/${'x'.repeat(4096)}`)],
-  ])
-    expect((await add(workspaces)).status).toBe(422)
-  expect((await addParents(undefined)).status).toBe(422)
-  expect(await list()).toEqual(before)
-  expect((await add([{ ...item('/map/limit'), name: 'x'.repeat(256) }])).status).toBe(200)
-})
+missing(
+  'F17.validation',
+  'one invalid item stores nothing',
+  'items without a path, or too long, are accepted',
+  async () => {
+    const before = await list()
+    const good = item('/map/good')
+    for (const workspaces of [
+      undefined,
+      'text',
+      [good, { id: 'x', name: 'x' }],
+      [good, item('')],
+      [good, { ...item('/map/long'), name: 'x'.repeat(257) }],
+      [good, item(`/${'x'.repeat(4096)}`)],
+    ])
+      expect((await add(workspaces)).status).toBe(422)
+    expect((await addParents(undefined)).status).toBe(422)
+    expect(await list()).toEqual(before)
+    expect((await add([{ ...item('/map/limit'), name: 'x'.repeat(256) }])).status).toBe(200)
+  },
+)
 
 mapCase('F17.add-parents', 'parents are added once and leave workspaces', async () => {
   const before = await list()
@@ -150,17 +157,22 @@ mapCase('F17.parent-children', 'a parent adds no children by itself', async () =
   expect(body.workspaces.at(-1)).toMatchObject({ parentPath: parent })
 })
 
-missing('F17.delete-parent', 'children stay when their parent is removed', 'the answer has more members', async () => {
-  await addParents([item('/map/gone')])
-  await add([item('/map/gone/child', { parentPath: '/map/gone' })])
-  expect((await removeParent('/map/gone')).body).toEqual({ deleted: true })
-  expect((await list()).workspaces).toContainEqual(item('/map/gone/child', { parentPath: '/map/gone' }))
-  expect(await removeParent('/map/gone')).toMatchObject({
-    status: 404,
-    body: { detail: 'Workspace parent not found' },
-  })
-  expect(await server.requestStatus('DELETE', '/api/workspaces/parents')).toBe(422)
-})
+missing(
+  'F17.delete-parent',
+  'children stay when their parent is removed',
+  'the answer has more members',
+  async () => {
+    await addParents([item('/map/gone')])
+    await add([item('/map/gone/child', { parentPath: '/map/gone' })])
+    expect((await removeParent('/map/gone')).body).toEqual({ deleted: true })
+    expect((await list()).workspaces).toContainEqual(item('/map/gone/child', { parentPath: '/map/gone' }))
+    expect(await removeParent('/map/gone')).toMatchObject({
+      status: 404,
+      body: { detail: 'Workspace parent not found' },
+    })
+    expect(await server.requestStatus('DELETE', '/api/workspaces/parents')).toBe(422)
+  },
+)
 
 mapCase('F17.lists-independent', 'one path may be in both lists', async () => {
   await add([item('/map/both')])
