@@ -209,16 +209,21 @@ mapCase('F05.run-conflict', 'a second run is 409 and the first goes on', async (
   expect(model.requests).toHaveLength(1)
 })
 
-mapCase('F05.pause-running', 'a pause in a model call answers at once; run stays 409', async () => {
-  const { id, held } = await hanging()
-  await using socket = server.openSocket(`/sockets/events/${id}`)
-  await waitForFrames(socket, (frames) => frames.length > 0)
-  expect((await server.post(id, 'pause')).status).toBe(200)
-  await waitForFrames(socket, (frames) => frames.some(({ value }) => value === 'paused'))
-  expect(await kinds(id, 'PauseEvent')).toHaveLength(1)
-  expect((await server.post(id, 'run')).status).toBe(409)
-  held.release()
-})
+missing(
+  'F05.pause-running',
+  'a pause in a model call answers at once; run stays 409',
+  'a run during the call of a paused run is accepted',
+  async () => {
+    const { id, held } = await hanging()
+    await using socket = server.openSocket(`/sockets/events/${id}`)
+    await waitForFrames(socket, (frames) => frames.length > 0)
+    expect((await server.post(id, 'pause')).status).toBe(200)
+    await waitForFrames(socket, (frames) => frames.some(({ value }) => value === 'paused'))
+    expect(await kinds(id, 'PauseEvent')).toHaveLength(1)
+    expect((await server.post(id, 'run')).status).toBe(409)
+    held.release()
+  },
+)
 
 mapCase(
   'F05.pause-running-get',
