@@ -1,0 +1,143 @@
+import { expect } from 'vitest'
+import { expectAnswer, filesWith } from '../answers.ts'
+import { endFamily, mapCase, notApplicable, untested } from '../frame.ts'
+import { commandReply, finishReply, heldReply, OwnMapServer, openModel } from '../map-server.ts'
+
+const own = { hasOwnServer: true }
+const key = 'map-key-2'
+const secretKey = { SLIPWAY_SECRET_KEY: 'a-secret-key-of-the-map' }
+
+const oneOwner = 'a data directory has one server and a lock: a second one does not start; no leases of conversations'
+for (const [id, promise] of [
+  ['F31.lease-claimed', 'a loaded conversation has a lease'],
+  ['F31.lease-renewed', 'a lease is renewed'],
+  ['F31.lease-released-graceful', 'a stop releases the leases'],
+  ['F31.lease-dead-owner-takeover', 'the lease of a dead server is taken over'],
+  ['F31.second-instance-catalog', 'a second server lists the conversations of the first'],
+  ['F31.second-instance-lease-held', 'a second server drives no conversation of the first'],
+  ['F31.second-instance-takeover', 'a second server takes over from a killed one'],
+  ['F31.takeover-keeps-metadata', 'a title survives the takeover'],
+  ['F31.lease-expiry-fencing', 'a server that lost its lease writes no more'],
+  ['F31.fenced-write-no-trace', 'a refused write leaves no trace'],
+  ['F31.lease-disabled', 'leases can be turned off'],
+] as const)
+  notApplicable(id, promise, oneOwner)
+
+mapCase(
+  'F31.crash-tool-call',
+  'a call that a kill interrupted is answered once, and the model is told',
+  async () => {
+    await using server = await OwnMapServer.open({ key })
+    await using model = await openModel(commandReply('sleep 300', { timeout: 400 }), finishReply())
+    const { id } = await server.createConversation(model)
+    await server.sendMessage(id, 'Go.', true)
+    const events = await server.waitForEvent(id, ({ kind }) => kind === 'ActionEvent')
+    const call = events.find(({ kind }) => kind === 'ActionEvent')?.tool_call_id
+    await server.restart('SIGKILL')
+    await server.waitForStatus(id, 'error', 'finished')
+    const after = await server.getEvents(id)
+    const errors = after.filter(({ kind }) => kind === 'AgentErrorEvent')
+    expect(errors.map(({ tool_call_id }) => tool_call_id)).toEqual([call])
+    if ((await server.getConversation(id)).execution_status === 'error') {
+      await server.post(id, 'run')
+      await server.waitForStatus(id, 'finished')
+    }
+    expect(JSON.stringify(model.requests.at(-1)?.body)).toMatch(/restart/i)
+  },
+  own,
+)
+mapCase(
+  'F31.state-survives-restarts',
+  'conversations, settings, secrets and profiles after a stop and after a kill',
+  async () => {
+    await using server = await OwnMapServer.open({ key, env: secretKey })
+    const { id } = await server.createConversation()
+    await server.sendMessage(id, 'Kept.')
+    const body = { title: 'Kept title', tags: { kept: 'yes' } }
+    await server.requestOrThrow('PATCH', `/api/conversations/${id}`, { body })
+    await server.requestOrThrow('PUT', '/api/settings/secrets', { body: { name: 'KEPT', value: 'kept-value' } })
+    const llm = { model: 'openai/kept', api_key: 'kept-key' }
+    await server.requestOrThrow('POST', '/api/profiles/kept', { body: { llm } })
+    const events = await server.getEvents(id)
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      await server.restart(signal)
+      expect(await server.getConversation(id)).toMatchObject(body)
+      expect(await server.getEvents(id)).toEqual(events)
+      expect((await server.request('GET', '/api/settings/secrets/KEPT')).body).toBe('kept-value')
+      await expectAnswer(server, 200, 'GET', '/api/profiles/kept', {}, { config: { model: 'openai/kept' } })
+    }
+  },
+  own,
+)
+mapCase(
+  'F31.no-plaintext-at-rest',
+  'no stored file and no log has a key or a secret',
+  async () => {
+    await using server = await OwnMapServer.open({ key, env: secretKey })
+    await using model = await openModel(commandReply('true'), finishReply())
+    const value = 'map-stored-secret-8c41'
+    await server.requestOrThrow('PUT', '/api/settings/secrets', { body: { name: 'STORED', value } })
+    const { id } = await server.createConversation(undefined, {
+      agent: { kind: 'Agent', llm: model.llm('chat', { api_key: 'map-provider-key-11' }), tools: [{ name: 'terminal' }] },
+      secrets: { OWN: 'map-conversation-secret-5e07' },
+    })
+    await server.sendMessage(id, 'Go.', true)
+    await server.waitForStatus(id, 'finished')
+    await server.stop()
+    for (const text of [value, 'map-provider-key-11', 'map-conversation-secret-5e07']) {
+      expect([text, await filesWith(server, text)]).toEqual([text, []])
+      expect(server.output()).not.toContain(text)
+    }
+  },
+  own,
+)
+untested('F31.idle-eviction', 'a resting conversation leaves the memory and comes back')
+untested('F31.eviction-skips-busy', 'sockets and runs keep a conversation in memory')
+mapCase(
+  'F31.create-capacity',
+  'a full server makes no conversation that would run',
+  async () => {
+    await using server = await OwnMapServer.open({ key, env: { SLIPWAY_MAX_CONCURRENT_RUNS: '1' } })
+    await using model = await openModel()
+    const held = heldReply(finishReply())
+    model.replies = [held.reply(model), finishReply()]
+    const { id } = await server.createConversation(model)
+    await server.sendMessage(id, 'Go.', true)
+    await held.arrived
+    const body = server.conversationRequest(model)
+    const count = () => server.requestOrThrow('GET', '/api/conversations/count')
+    const before = await count()
+    await expectAnswer(server, 429, 'POST', '/api/conversations', { body })
+    expect(await count()).toEqual(before)
+    held.release()
+    await server.waitForStatus(id, 'finished')
+    await expectAnswer(server, 201, 'POST', '/api/conversations', { body })
+  },
+  own,
+)
+const noFile = 'settings of the server are environment variables and arguments; there is no configuration file'
+notApplicable('F31.config-precedence', 'variables win over the file', noFile)
+notApplicable('F31.config-null-override', 'a variable clears a value of the file', noFile)
+mapCase(
+  'F31.config-invalid-fails-fast',
+  'a limit that is no number stops the start',
+  async () => {
+    await expect(OwnMapServer.open({ key, env: { SLIPWAY_MAX_CONCURRENT_RUNS: 'many' } })).rejects.toThrow(
+      'SLIPWAY_MAX_CONCURRENT_RUNS',
+    )
+  },
+  own,
+)
+notApplicable(
+  'F31.config-silent-env',
+  'unknown words in variables are ignored',
+  'every variable is checked at the start, and a wrong one stops it with its name',
+)
+notApplicable('F31.tmux-dir-cleanup', 'the directory of tmux', 'terminals are ptys of the server; there is no tmux')
+notApplicable(
+  'F31.storage-retention',
+  'stopped containers are archived',
+  'sandboxes belong to the sandbox server; SLIPWAY_RETENTION_DAYS is about conversations',
+)
+
+endFamily('F31', 23)
