@@ -14,7 +14,8 @@ export async function expectAnswer<T = Json>(
   shape?: object,
 ): Promise<T> {
   const answer = await server.request<T>(method, path, options)
-  expect([method, path, answer.status, answer.body]).toEqual([method, path, status, answer.body])
+  const found = `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)?.slice(0, 500)}`
+  expect(answer.status, found).toBe(status)
   if (shape !== undefined) expect(answer.body).toMatchObject(shape)
   return answer.body
 }

@@ -1,8 +1,8 @@
 import { rm } from 'node:fs/promises'
-import { afterAll, expect } from 'vitest'
+import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
 import { endFamily, mapCase, notApplicable, untested } from '../frame.ts'
-import { finishReply, type Json, OwnMapServer, openMapServer, toolReply } from '../map-server.ts'
+import { finishReply, type Json, type ModelReply, OwnMapServer, openMapServer, toolReply } from '../map-server.ts'
 import { GitSource, skillText } from './git-source.ts'
 
 const entry = { name: 'map-public', source: './skills/map-public', description: 'Public.' }
@@ -21,6 +21,12 @@ afterAll(async () => {
 })
 const map = openMapServer({ SLIPWAY_SKILLS_SOURCE: collection.url })
 const installed = '/api/skills/installed'
+/** What a case that failed has left. */
+afterEach(async () => {
+  const { skills } = await map.requestOrThrow<{ skills: readonly { name: string }[] }>('GET', installed)
+  for (const { name } of skills)
+    if (name.startsWith('map-')) await map.request('DELETE', `${installed}/${name}`)
+})
 const own = { hasOwnServer: true }
 const only = { load_public: false, load_user: false, load_project: false, load_org: false }
 interface Skill extends Json {
@@ -258,7 +264,7 @@ mapCase('F25.catalog-registered-marketplace', 'auto_load says which skills of a 
   expect(await names({ auto_load: true }, {})).toBe(0)
 })
 /** A finished conversation whose agent loads the skills of the user. */
-async function converse(text: string, ...replies: Parameters<typeof map.openModel>) {
+async function converse(text: string, ...replies: readonly ModelReply[]) {
   const model = await map.openModel(...replies, finishReply())
   const { agent, ...request } = map.conversationRequest(model) as { agent: object }
   const { id } = await map.requestOrThrow<{ id: string }>('POST', '/api/conversations', {

@@ -1,5 +1,5 @@
 import { rm } from 'node:fs/promises'
-import { afterAll, expect } from 'vitest'
+import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
 import { endFamily, mapCase, notApplicable, untested } from '../frame.ts'
 import { finishReply, type Json, type MapClient, OwnMapServer, openMapServer, openModel } from '../map-server.ts'
@@ -20,6 +20,12 @@ afterAll(async () => {
 })
 const map = openMapServer({ SLIPWAY_SKILLS_SOURCE: collection.url })
 const installed = '/api/plugins/installed'
+/** What a case that failed has left. */
+afterEach(async () => {
+  const { plugins } = await map.requestOrThrow<{ plugins: readonly { name: string }[] }>('GET', installed)
+  for (const { name } of plugins)
+    if (name.startsWith('map-')) await map.request('DELETE', `${installed}/${name}`)
+})
 const own = { hasOwnServer: true }
 const openOwn = () => OwnMapServer.open({ key: 'map-key-2' })
 interface Plugin extends Json {

@@ -234,7 +234,7 @@ mapCase('F18.secret-scope-agent-profile', 'the list follows the references of an
   await putSecret('MAP_ONE', '1')
   await putSecret('MAP_TWO', '2')
   const names = async (name: string, secret_refs: unknown) => {
-    const body = { llm_profile_ref: 'default', ...(secret_refs === undefined ? {} : { secret_refs }) }
+    const body = { agent_kind: 'openhands', llm_profile_ref: 'default', ...(secret_refs === undefined ? {} : { secret_refs }) }
     await map.requestOrThrow('POST', `/api/agent-profiles/${name}`, { body })
     const { profile } = await map.requestOrThrow<{ profile: { id: string } }>(
       'GET',

@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { afterEach, expect } from 'vitest'
 import { errorReply } from '../../support/mock-provider.ts'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
 import { endFamily, mapCase, notApplicable } from '../frame.ts'
@@ -6,6 +6,20 @@ import { finishReply, type Json, OwnMapServer, openMapServer } from '../map-serv
 
 const map = openMapServer()
 const base = '/api/profiles'
+/** What a case that failed has left. */
+afterEach(async () => {
+  await map.request('PATCH', '/api/settings', {
+    body: { active_profile: null, agent_settings_diff: { llm: { provider_connection_id: null } } },
+  })
+  for (const path of ['/api/agent-profiles', '/api/profiles']) {
+    const { profiles } = await map.requestOrThrow<{ profiles: readonly { name: string }[] }>('GET', path)
+    for (const { name } of profiles)
+      if (/^m(ap-|m)/.test(name)) await map.request('DELETE', `${path}/${name}`)
+  }
+  const connections = '/api/llm/provider-connections'
+  for (const { id } of await map.requestOrThrow<{ id: string }[]>('GET', connections))
+    await map.request('DELETE', `${connections}/${id}`)
+})
 const own = { hasOwnServer: true }
 const keyEnv = { SLIPWAY_SECRET_KEY: 'the-first-secret-key-of-the-map' }
 type Server = Pick<typeof map, 'request' | 'requestOrThrow'>
@@ -285,7 +299,7 @@ mapCase('F20.persist-restart', 'profiles, keys and the pointer survive a restart
 mapCase('F20.rename', 'pointer and references follow a rename', async () => {
   await save('map-old')
   await activate('map-old')
-  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-ref', { body: { llm_profile_ref: 'map-old' } })
+  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-ref', { body: { agent_kind: 'openhands', llm_profile_ref: 'map-old' } })
   await expectAnswer(map, 200, 'POST', `${base}/map-old/rename`, { body: { new_name: 'map-new' } })
   await expectAnswer(map, 404, 'GET', `${base}/map-old`)
   expect((await read('map-new', 'plaintext')).config.api_key).toBe('map-profile-key')
@@ -309,7 +323,7 @@ mapCase('F20.rename-errors', 'an existing target is 409, the same name 200, no n
 })
 mapCase('F20.delete-guarded', 'a profile that an agent profile needs stays', async () => {
   await save('map-guard')
-  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-guard', { body: { llm_profile_ref: 'map-guard' } })
+  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-guard', { body: { agent_kind: 'openhands', llm_profile_ref: 'map-guard' } })
   const { detail } = await expectAnswer(map, 409, 'DELETE', `${base}/map-guard`)
   expect(detail).toContain('map-f20-guard')
   await read('map-guard')
@@ -327,7 +341,7 @@ mapCase('F20.delete', 'a delete clears the pointer, keeps the model in use and m
 })
 mapCase('F20.json-alias-guard', 'a name with .json does not get round the guard of a delete', async () => {
   await save('map-alias')
-  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-alias', { body: { llm_profile_ref: 'map-alias' } })
+  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-alias', { body: { agent_kind: 'openhands', llm_profile_ref: 'map-alias' } })
   const status = await map.requestStatus('DELETE', `${base}/map-alias.json`)
   expect([status, (await entry('map-alias'))?.name]).toEqual([
     status === 200 ? 200 : expect.any(Number),

@@ -1,10 +1,24 @@
-import { expect } from 'vitest'
+import { afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
 import { endFamily, mapCase, notApplicable } from '../frame.ts'
 import { commandReply, finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
 
 const map = openMapServer()
 const base = '/api/agent-profiles'
+/** What a case that failed has left. */
+afterEach(async () => {
+  await map.request('PATCH', '/api/settings', {
+    body: { active_profile: null, agent_settings_diff: { llm: { provider_connection_id: null } } },
+  })
+  for (const path of ['/api/agent-profiles', '/api/profiles']) {
+    const { profiles } = await map.requestOrThrow<{ profiles: readonly { name: string }[] }>('GET', path)
+    for (const { name } of profiles)
+      if (/^m(ap-|m)/.test(name)) await map.request('DELETE', `${path}/${name}`)
+  }
+  const connections = '/api/llm/provider-connections'
+  for (const { id } of await map.requestOrThrow<{ id: string }[]>('GET', connections))
+    await map.request('DELETE', `${connections}/${id}`)
+})
 const own = { hasOwnServer: true }
 type Server = Pick<typeof map, 'request' | 'requestOrThrow'>
 const save = (name: string, body: object, status = 201, on: Server = map) =>
@@ -28,7 +42,7 @@ const patch = (body: object, on: Server = map) => on.requestOrThrow('PATCH', '/a
 const materialize = (name: string, body: unknown = {}, status = 200, shape?: object, on: Server = map) =>
   expectAnswer(on, status, 'POST', `${base}/${name}/materialize`, { body }, shape)
 const draft = (profile: object, shape: object) => materialize('map-draft', { profile }, 200, shape)
-const open = { llm_profile_ref: 'map-f21' }
+const open = { agent_kind: 'openhands', llm_profile_ref: 'map-f21' }
 const openOwn = () => OwnMapServer.open({ key: 'map-key-2' })
 const keyed = { model: 'openai/gpt-4o', api_key: 'map-agent-key' }
 
@@ -76,7 +90,7 @@ mapCase('F21.seed-acp', 'ACP settings make an ACP profile', async () => {
   expect(await server.requestOrThrow('GET', '/api/profiles')).toMatchObject({ profiles: [] })
 }, own)
 mapCase('F21.save-create', 'the server makes the id, the path names it, the revision begins at 0', async () => {
-  const done = await save('map-create', { ...open, id: 'mine', name: 'other' })
+  const done = await save('map-create', { llm_profile_ref: 'map-f21', id: 'mine', name: 'other' })
   expect(done).toMatchObject({ name: 'map-create' })
   const found = await read('map-create')
   expect(found).toMatchObject({ name: 'map-create', revision: 0, llm_profile_ref: 'map-f21' })
@@ -200,6 +214,7 @@ mapCase('F21.materialize-dangling', 'every reference to nothing is reported', as
     'map-draft',
     {
       profile: {
+        agent_kind: 'openhands',
         llm_profile_ref: 'map-none',
         mcp_server_refs: ['map-no-mcp'],
         meta_profile_ref: 'map-no-meta',
@@ -246,7 +261,7 @@ const start = (profile: string, more: object = {}, status = 201) =>
 mapCase('F21.conversation-start', 'a conversation has the model and the tools of its profile', async () => {
   const model = await map.openModel(finishReply())
   await saveModel('map-start', model.llm('chat'))
-  await save('map-start', { llm_profile_ref: 'map-start', tools: [{ name: 'terminal' }] })
+  await save('map-start', { agent_kind: 'openhands', llm_profile_ref: 'map-start', tools: [{ name: 'terminal' }] })
   const { id, revision } = await read('map-start')
   const made = await start('map-start')
   expect(made).toMatchObject({
@@ -261,7 +276,7 @@ mapCase('F21.conversation-start', 'a conversation has the model and the tools of
 mapCase('F21.secret-scope', 'secrets that a profile does not name are dropped', async () => {
   const model = await map.openModel(commandReply('echo "a:${MAP_A:-none} b:${MAP_B:-none}" | rev'), finishReply())
   await saveModel('map-scope', model.llm('chat'))
-  await save('map-scope', { llm_profile_ref: 'map-scope', tools: [{ name: 'terminal' }], secret_refs: ['MAP_A'] })
+  await save('map-scope', { agent_kind: 'openhands', llm_profile_ref: 'map-scope', tools: [{ name: 'terminal' }], secret_refs: ['MAP_A'] })
   const made = await start('map-scope', { secrets: { MAP_A: 'value-of-a', MAP_B: 'value-of-b' } })
   await map.sendMessage(made.id, 'Go.', true)
   await map.waitForStatus(made.id, 'finished')
@@ -275,7 +290,7 @@ mapCase('F21.secret-scope', 'secrets that a profile does not name are dropped', 
 mapCase('F21.launch-additions', 'a text is appended to the suffix of one conversation', async () => {
   const model = await map.openModel(finishReply())
   await saveModel('map-add', model.llm('chat'))
-  await save('map-add', { llm_profile_ref: 'map-add', system_message_suffix: 'MAP_SUFFIX' })
+  await save('map-add', { agent_kind: 'openhands', llm_profile_ref: 'map-add', system_message_suffix: 'MAP_SUFFIX' })
   const additions = (value: object) => ({ agent_launch_additions: value })
   const made = await start('map-add', additions({ system_message_suffix_append: 'MAP_APPENDED' }))
   expect(made).toMatchObject({
@@ -293,7 +308,7 @@ mapCase('F21.launch-additions', 'a text is appended to the suffix of one convers
 mapCase('F21.ts-client', 'the published client saves, renames, activates, shows and deletes', async () => {
   const { AgentProfilesClient } = await import('@openhands/typescript-client/clients')
   const client = new AgentProfilesClient({ host: map.url, ...(map.key === undefined ? {} : { apiKey: map.key }) })
-  await client.saveAgentProfile('map-ts', { agent_kind: 'openhands', ...open } as never)
+  await client.saveAgentProfile('map-ts', { ...open } as never)
   const { profile } = await client.getAgentProfile('map-ts')
   await client.renameAgentProfile('map-ts', 'map-ts-2')
   await client.activateAgentProfile(String(profile.id))
@@ -317,7 +332,7 @@ mapCase('F21.acp-skill-sourcing', 'an ACP profile has no skills of the server by
   await draft({ agent_kind: 'acp', acp_server: 'codex' }, { valid: true, resolved_skills: [] })
 })
 mapCase('F21.dangling-llm-report', 'a model profile that is not there is named by a member', async () => {
-  await draft({ llm_profile_ref: 'map-none' }, { dangling_llm_profile_ref: 'map-none' })
+  await draft({ agent_kind: 'openhands', llm_profile_ref: 'map-none' }, { dangling_llm_profile_ref: 'map-none' })
 })
 mapCase('F21.ts-payload-types', 'profiles have the members that the types of the client declare', async () => {
   await save('map-types', open)
