@@ -16,7 +16,7 @@ export async function expectAnswer<T = Json>(
   const answer = await server.request<T>(method, path, options)
   const found = `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)?.slice(0, 500)}`
   expect(answer.status, found).toBe(status)
-  if (shape !== undefined) expect(answer.body).toMatchObject(shape)
+  if (shape !== undefined) expect(answer.body, found).toMatchObject(shape)
   return answer.body
 }
 

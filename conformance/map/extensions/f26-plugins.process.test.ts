@@ -1,8 +1,15 @@
 import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { endFamily, mapCase, notApplicable, untested } from '../frame.ts'
-import { finishReply, type Json, type MapClient, OwnMapServer, openMapServer, openModel } from '../map-server.ts'
+import { endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
+import {
+  finishReply,
+  type Json,
+  type MapClient,
+  OwnMapServer,
+  openMapServer,
+  openModel,
+} from '../map-server.ts'
 import { GitSource, pluginFiles, skillText } from './git-source.ts'
 
 const plugins = [
@@ -43,7 +50,11 @@ const get = (name: string, on: MapClient = map) => on.requestOrThrow<Plugin>('GE
 const toggle = (name: string, enabled: boolean, on: MapClient = map) =>
   expectAnswer(on, 200, 'PATCH', `${installed}/${name}`, { body: { enabled } })
 /** Writes files below a folder; returns it. */
-async function write(files: Readonly<Record<string, string>>, at: string, on: MapClient = map): Promise<string> {
+async function write(
+  files: Readonly<Record<string, string>>,
+  at: string,
+  on: MapClient = map,
+): Promise<string> {
   for (const [name, text] of Object.entries(files)) await on.upload(`${at}/${name}`, text)
   return at
 }
@@ -65,28 +76,35 @@ mapCase('F26.auth', 'every route needs the key', async () => {
     ['GET', '/api/plugins/marketplace'],
   )
 })
-mapCase('F26.catalog-project', 'plugins of a project and of its repository, with skills and commands', async () => {
-  const project_dir = `${map.directory}/project`
-  await write(pluginFiles('map-agents'), `${project_dir}/.agents/plugins`)
-  await write(pluginFiles('map-legacy'), `${project_dir}/.openhands/plugins`)
-  await map.runCommand(`git init -q '${project_dir}' && mkdir -p '${project_dir}/sub'`)
-  const found = await ambient({ load_user: false, project_dir })
-  expect(found).toMatchObject([
-    {
-      name: 'map-agents',
-      version: '0.1.0',
-      path: `${project_dir}/.agents/plugins/map-agents`,
-      files: expect.arrayContaining(['.plugin/plugin.json', 'commands/hello.md']),
-    },
-    { name: 'map-legacy' },
-  ])
-  expect(found.flatMap(skillNames)).toEqual(expect.arrayContaining(['map-agents-skill', 'map-agents:hello']))
-  const names = ['map-agents', 'map-legacy']
-  expect(await ambientNames({ load_user: false, project_dir: `${project_dir}/sub` })).toEqual(names)
-  expect(await ambientNames({ load_user: false, load_project: false, project_dir })).toEqual([])
-  expect(await ambientNames({ load_user: false })).toEqual([])
-  await expectAnswer(map, 422, 'POST', '/api/plugins')
-})
+missing(
+  'F26.catalog-project',
+  'plugins of a project and of its repository, with skills and commands',
+  'plugins of the enclosing repository',
+  async () => {
+    const project_dir = `${map.directory}/project`
+    await write(pluginFiles('map-agents'), `${project_dir}/.agents/plugins`)
+    await write(pluginFiles('map-legacy'), `${project_dir}/.openhands/plugins`)
+    await map.runCommand(`git init -q '${project_dir}' && mkdir -p '${project_dir}/sub'`)
+    const found = await ambient({ load_user: false, project_dir })
+    expect(found).toMatchObject([
+      {
+        name: 'map-agents',
+        version: '0.1.0',
+        path: `${project_dir}/.agents/plugins/map-agents`,
+        files: expect.arrayContaining(['.plugin/plugin.json', 'commands/hello.md']),
+      },
+      { name: 'map-legacy' },
+    ])
+    expect(found.flatMap(skillNames)).toEqual(
+      expect.arrayContaining(['map-agents-skill', 'map-agents:hello']),
+    )
+    const names = ['map-agents', 'map-legacy']
+    expect(await ambientNames({ load_user: false, project_dir: `${project_dir}/sub` })).toEqual(names)
+    expect(await ambientNames({ load_user: false, load_project: false, project_dir })).toEqual([])
+    expect(await ambientNames({ load_user: false })).toEqual([])
+    await expectAnswer(map, 422, 'POST', '/api/plugins')
+  },
+)
 mapCase(
   'F26.catalog-user-precedence',
   'project before user before installed',
@@ -105,28 +123,38 @@ mapCase(
   },
   own,
 )
-mapCase('F26.install-local', 'a directory is copied, with its skills and files', async () => {
-  const path = await local('map-local')
-  const made = await install({ source: path })
-  expect(made).toMatchObject({ name: 'map-local', version: '0.1.0', enabled: true, source: path })
-  expect(skillNames(made)).toEqual(expect.arrayContaining(['map-local-skill', 'map-local:hello']))
-  expect(made.files).toEqual(expect.arrayContaining(['.plugin/plugin.json', 'hooks/hooks.json']))
-  expect(await ambientNames()).toEqual(['map-local'])
-  await uninstall('map-local')
-})
-mapCase('F26.install-agent-plugins', 'the layout of a manifest at the root, told by its schema', async () => {
-  const layout = (name: string, more: object) => ({
-    [`${name}/plugin.json`]: JSON.stringify({ name, version: '0.2.0', ...more }),
-    [`${name}/skills/${name}-skill/SKILL.md`]: skillText(`${name}-skill`),
-    [`${name}/dev.openhands/commands/run.md`]: '---\ndescription: Runs.\n---\nRun.\n',
-  })
-  const $schema = 'https://agent-plugins.org/schemas/1.0.0/plugin.schema.json'
-  const at = await write({ ...layout('map-ap', { $schema }), ...layout('map-no', {}) }, map.directory)
-  const made = await install({ source: `${at}/map-ap` })
-  expect(skillNames(made)).toEqual(expect.arrayContaining(['map-ap-skill', 'map-ap:run']))
-  await uninstall('map-ap')
-  await install({ source: `${at}/map-no` }, 422)
-})
+missing(
+  'F26.install-local',
+  'a directory is copied, with its skills and files',
+  'installed plugins in the list of what conversations load',
+  async () => {
+    const path = await local('map-local')
+    const made = await install({ source: path })
+    expect(made).toMatchObject({ name: 'map-local', version: '0.1.0', enabled: true, source: path })
+    expect(skillNames(made)).toEqual(expect.arrayContaining(['map-local-skill', 'map-local:hello']))
+    expect(made.files).toEqual(expect.arrayContaining(['.plugin/plugin.json', 'hooks/hooks.json']))
+    expect(await ambientNames()).toEqual(['map-local'])
+    await uninstall('map-local')
+  },
+)
+missing(
+  'F26.install-agent-plugins',
+  'the layout of a manifest at the root, told by its schema',
+  'commands in dev.openhands/commands',
+  async () => {
+    const layout = (name: string, more: object) => ({
+      [`${name}/plugin.json`]: JSON.stringify({ name, version: '0.2.0', ...more }),
+      [`${name}/skills/${name}-skill/SKILL.md`]: skillText(`${name}-skill`),
+      [`${name}/dev.openhands/commands/run.md`]: '---\ndescription: Runs.\n---\nRun.\n',
+    })
+    const $schema = 'https://agent-plugins.org/schemas/1.0.0/plugin.schema.json'
+    const at = await write({ ...layout('map-ap', { $schema }), ...layout('map-no', {}) }, map.directory)
+    const made = await install({ source: `${at}/map-ap` })
+    expect(skillNames(made)).toEqual(expect.arrayContaining(['map-ap-skill', 'map-ap:run']))
+    await uninstall('map-ap')
+    await install({ source: `${at}/map-no` }, 422)
+  },
+)
 mapCase('F26.install-git', 'a path of a repository installs with its commit', async () => {
   expect(await install(fromGit)).toMatchObject({
     name: 'map-git',
@@ -135,14 +163,19 @@ mapCase('F26.install-git', 'a path of a repository installs with its commit', as
   })
   await uninstall('map-git')
 })
-mapCase('F26.install-repo-root-name', 'without a manifest the repository names the plugin', async () => {
-  const root = `${map.directory}/map-rooted`
-  await write({ 'skills/map-bare/SKILL.md': skillText('map-bare') }, root)
-  const git = `git -C '${root}' -c user.name=m -c user.email=m@localhost`
-  await map.runCommand(`git init -q '${root}' && ${git} add . && ${git} commit -qm first`)
-  expect((await install({ source: `file://${root}` })).name).toBe('map-rooted')
-  await uninstall('map-rooted')
-})
+missing(
+  'F26.install-repo-root-name',
+  'without a manifest the repository names the plugin',
+  'a directory without a manifest is a plugin',
+  async () => {
+    const root = `${map.directory}/map-rooted`
+    await write({ 'skills/map-bare/SKILL.md': skillText('map-bare') }, root)
+    const git = `git -C '${root}' -c user.name=m -c user.email=m@localhost`
+    await map.runCommand(`git init -q '${root}' && ${git} add . && ${git} commit -qm first`)
+    expect((await install({ source: `file://${root}` })).name).toBe('map-rooted')
+    await uninstall('map-rooted')
+  },
+)
 mapCase('F26.install-conflict', 'a second install is 409; with force it stays disabled', async () => {
   const path = await local('map-twice')
   await install({ source: path })
@@ -152,78 +185,107 @@ mapCase('F26.install-conflict', 'a second install is 409; with force it stays di
   expect((await get('map-twice')).enabled).toBe(false)
   await uninstall('map-twice')
 })
-mapCase('F26.install-errors', 'sources that cannot be fetched are 400, no plugins 422', async () => {
-  for (const body of [
-    { source: `${map.directory}/nothing` },
-    { source: 'no such form' },
-    { source: source.url, repo_path: '../out' },
-    { source: source.url, repo_path: 'nothing' },
-  ])
-    await install(body, 400)
-  for (const [name, text] of [
-    ['map-json', '{bad'],
-    ['map-name', '{"name":"Bad_Name","version":"1.0.0"}'],
-  ] as const) {
-    await map.upload(`${map.directory}/${name}/.plugin/plugin.json`, text)
-    await install({ source: `${map.directory}/${name}` }, 422)
-  }
-  for (const body of [{}, { source: '' }, { source: 5 }]) await install(body, 422)
-  expect(await map.requestOrThrow('GET', installed)).toEqual({ plugins: [] })
-})
+missing(
+  'F26.install-errors',
+  'sources that cannot be fetched are 400, no plugins 422',
+  '400 for an address of no known form (422 here)',
+  async () => {
+    for (const body of [
+      { source: `${map.directory}/nothing` },
+      { source: 'no such form' },
+      { source: source.url, repo_path: '../out' },
+      { source: source.url, repo_path: 'nothing' },
+    ])
+      await install(body, 400)
+    for (const [name, text] of [
+      ['map-json', '{bad'],
+      ['map-name', '{"name":"Bad_Name","version":"1.0.0"}'],
+    ] as const) {
+      await map.upload(`${map.directory}/${name}/.plugin/plugin.json`, text)
+      await install({ source: `${map.directory}/${name}` }, 422)
+    }
+    for (const body of [{}, { source: '' }, { source: 5 }]) await install(body, 422)
+    expect(await map.requestOrThrow('GET', installed)).toEqual({ plugins: [] })
+  },
+)
 untested('F26.install-github', 'a plugin from github.com')
 untested('F26.install-documented-source', 'the documented form of a source installs')
-mapCase('F26.enable-disable', 'a disabled plugin leaves what conversations load', async () => {
-  await install({ source: await local('map-toggle') })
-  await toggle('map-toggle', false)
-  expect(await ambientNames()).toEqual([])
-  await toggle('map-toggle', true)
-  expect(await ambientNames()).toEqual(['map-toggle'])
-  await uninstall('map-toggle')
-})
-mapCase('F26.name-errors', 'unknown names are 404, names of another form 422', async () => {
-  for (const [method, path, body] of [
-    ['GET', '', undefined],
-    ['PATCH', '', { enabled: false }],
-    ['DELETE', '', undefined],
-    ['POST', '/refresh', undefined],
-  ] as const) {
-    const options = body === undefined ? {} : { body }
-    await expectAnswer(map, 404, method, `${installed}/map-none${path}`, options)
-    await expectAnswer(map, 422, method, `${installed}/Map_None${path}`, options)
-  }
-})
-mapCase('F26.refresh', 'a refresh installs the newest commit, drops the ref and keeps the flag', async () => {
-  const { resolved_ref } = await install(fromGit)
-  await uninstall('map-git')
-  const newest = await source.commit(pluginFiles('map-git', 'map-git', '0.2.0'))
-  await install({ ...fromGit, ref: resolved_ref })
-  await toggle('map-git', false)
-  await map.requestOrThrow('POST', `${installed}/map-git/refresh`)
-  expect(await get('map-git')).toMatchObject({ version: '0.2.0', resolved_ref: newest, enabled: false })
-  await uninstall('map-git')
-})
-mapCase('F26.self-heal', 'the list adopts directories and forgets those that are gone', async () => {
-  const { install_path } = await install({ source: await local('map-first') })
-  const store = String(install_path).replace(/\/map-first$/, '')
-  await map.runCommand(`cp -r '${await local('map-hand')}' '${store}/'`)
-  await expectAnswer(map, 404, 'GET', `${installed}/map-hand`)
-  await map.requestOrThrow('GET', installed)
-  expect(await get('map-hand')).toMatchObject({ source: 'local' })
-  await map.runCommand(`rm -rf '${store}/map-hand'`)
-  expect(JSON.stringify(await map.requestOrThrow('GET', installed))).not.toContain('map-hand')
-  await uninstall('map-first')
-})
-mapCase('F26.refresh-unfetchable', 'a source that vanished or is damaged is the error of the caller', async () => {
-  const path = await local('map-vanish')
-  await install({ source: path })
-  await map.upload(`${path}/.plugin/plugin.json`, '{bad')
-  const status = () => map.requestStatus('POST', `${installed}/map-vanish/refresh`)
-  expect([400, 422]).toContain(await status())
-  await map.runCommand(`rm -rf '${path}'`)
-  expect([400, 422]).toContain(await status())
-  expect(await get('map-vanish')).toMatchObject({ version: '0.1.0' })
-  await uninstall('map-vanish')
-})
+missing(
+  'F26.enable-disable',
+  'a disabled plugin leaves what conversations load',
+  'installed plugins in the list of what conversations load',
+  async () => {
+    await install({ source: await local('map-toggle') })
+    await toggle('map-toggle', false)
+    expect(await ambientNames()).toEqual([])
+    await toggle('map-toggle', true)
+    expect(await ambientNames()).toEqual(['map-toggle'])
+    await uninstall('map-toggle')
+  },
+)
+missing(
+  'F26.name-errors',
+  'unknown names are 404, names of another form 422',
+  '422 for a name of another form (404 here)',
+  async () => {
+    for (const [method, path, body] of [
+      ['GET', '', undefined],
+      ['PATCH', '', { enabled: false }],
+      ['DELETE', '', undefined],
+      ['POST', '/refresh', undefined],
+    ] as const) {
+      const options = body === undefined ? {} : { body }
+      await expectAnswer(map, 404, method, `${installed}/map-none${path}`, options)
+      await expectAnswer(map, 422, method, `${installed}/Map_None${path}`, options)
+    }
+  },
+)
+missing(
+  'F26.refresh',
+  'a refresh installs the newest commit, drops the ref and keeps the flag',
+  'a refresh takes the newest commit whatever ref was installed',
+  async () => {
+    const { resolved_ref } = await install(fromGit)
+    await uninstall('map-git')
+    const newest = await source.commit(pluginFiles('map-git', 'map-git', '0.2.0'))
+    await install({ ...fromGit, ref: resolved_ref })
+    await toggle('map-git', false)
+    await map.requestOrThrow('POST', `${installed}/map-git/refresh`)
+    expect(await get('map-git')).toMatchObject({ version: '0.2.0', resolved_ref: newest, enabled: false })
+    await uninstall('map-git')
+  },
+)
+missing(
+  'F26.self-heal',
+  'the list adopts directories and forgets those that are gone',
+  'the list adopts directories that were copied by hand',
+  async () => {
+    const { install_path } = await install({ source: await local('map-first') })
+    const store = String(install_path).replace(/\/map-first$/, '')
+    await map.runCommand(`cp -r '${await local('map-hand')}' '${store}/'`)
+    await expectAnswer(map, 404, 'GET', `${installed}/map-hand`)
+    await map.requestOrThrow('GET', installed)
+    expect(await get('map-hand')).toMatchObject({ source: 'local' })
+    await map.runCommand(`rm -rf '${store}/map-hand'`)
+    expect(JSON.stringify(await map.requestOrThrow('GET', installed))).not.toContain('map-hand')
+    await uninstall('map-first')
+  },
+)
+mapCase(
+  'F26.refresh-unfetchable',
+  'a source that vanished or is damaged is the error of the caller',
+  async () => {
+    const path = await local('map-vanish')
+    await install({ source: path })
+    await map.upload(`${path}/.plugin/plugin.json`, '{bad')
+    const status = () => map.requestStatus('POST', `${installed}/map-vanish/refresh`)
+    expect([400, 422]).toContain(await status())
+    await map.runCommand(`rm -rf '${path}'`)
+    expect([400, 422]).toContain(await status())
+    expect(await get('map-vanish')).toMatchObject({ version: '0.1.0' })
+    await uninstall('map-vanish')
+  },
+)
 mapCase('F26.uninstall', 'an uninstalled plugin is gone everywhere', async () => {
   await install({ source: await local('map-gone') })
   await uninstall('map-gone')
@@ -240,17 +302,23 @@ async function converse(on: MapClient, text: string) {
   const info = await on.requestOrThrow('GET', `/api/conversations/${id}?include_skills=true`)
   return { events: JSON.stringify(await on.getEvents(id)), info: JSON.stringify(info) }
 }
-mapCase('F26.conversation-ambient', 'hooks, commands and skills of an installed plugin are there', async () => {
-  await install({ source: await local('map-amb') })
-  const { events, info } = await converse(map, '/map-amb:hello')
-  expect(events).toContain('hook-of-map-amb')
-  expect(events).toContain('map-amb:hello')
-  expect(info).toContain('map-amb-skill')
-  await uninstall('map-amb')
-})
-mapCase(
+missing(
+  'F26.conversation-ambient',
+  'hooks, commands and skills of an installed plugin are there',
+  'skills of installed plugins in the conversation',
+  async () => {
+    await install({ source: await local('map-amb') })
+    const { events, info } = await converse(map, '/map-amb:hello')
+    expect(events).toContain('hook-of-map-amb')
+    expect(events).toContain('map-amb:hello')
+    expect(info).toContain('map-amb-skill')
+    await uninstall('map-amb')
+  },
+)
+missing(
   'F26.conversation-disabled',
   'a disabled plugin is not in new conversations',
+  'plugins of the directories of the user in conversations',
   async () => {
     await using server = await openOwn()
     await write(pluginFiles('map-user'), `${server.home}/.agents/plugins`, server)
@@ -278,32 +346,41 @@ mapCase(
 )
 const market = async () =>
   (await map.requestOrThrow<{ plugins: Plugin[] }>('GET', '/api/plugins/marketplace')).plugins
-mapCase('F26.marketplace-local', 'only plugins, with their contents and whether they are installed', async () => {
-  await map.requestOrThrow('POST', '/api/skills/sync')
-  const found = await market()
-  expect(found).toMatchObject([{ name: 'map-public', installed: false, ref: null, repo_path: null }])
-  expect(JSON.stringify(found[0]?.skills)).toContain('map-public-skill')
-  await install({ source: found[0]?.source })
-  expect(await market()).toMatchObject([{ installed: true }])
-  await uninstall('map-public')
-})
+missing(
+  'F26.marketplace-local',
+  'only plugins, with their contents and whether they are installed',
+  'plugins of the collection in the marketplace',
+  async () => {
+    await map.requestOrThrow('POST', '/api/skills/sync')
+    const found = await market()
+    expect(found).toMatchObject([{ name: 'map-public', installed: false, ref: null, repo_path: null }])
+    expect(JSON.stringify(found[0]?.skills)).toContain('map-public-skill')
+    await install({ source: found[0]?.source })
+    expect(await market()).toMatchObject([{ installed: true }])
+    await uninstall('map-public')
+  },
+)
 notApplicable(
   'F26.marketplace-cache',
   'entries are kept for five minutes',
   'the marketplace is read at each request; a sync is what brings new entries',
 )
-mapCase('F26.ts-client', 'the published client installs, reads, toggles, refreshes and uninstalls', async () => {
-  const { PluginsClient } = await import('@openhands/typescript-client/clients')
-  const client = new PluginsClient({ host: map.url, ...(map.key === undefined ? {} : { apiKey: map.key }) })
-  await client.installPlugin(fromGit)
-  expect(JSON.stringify(await client.listInstalledPlugins())).toContain('map-git')
-  await client.setPluginEnabled('map-git', false)
-  await client.refreshPlugin('map-git')
-  await client.getPlugins({})
-  await client.getPluginsMarketplace()
-  await client.uninstallPlugin('map-git')
-  await expect(client.getInstalledPlugin('map-git')).rejects.toMatchObject({ status: 404 })
-})
+mapCase(
+  'F26.ts-client',
+  'the published client installs, reads, toggles, refreshes and uninstalls',
+  async () => {
+    const { PluginsClient } = await import('@openhands/typescript-client/clients')
+    const client = new PluginsClient({ host: map.url, ...(map.key === undefined ? {} : { apiKey: map.key }) })
+    await client.installPlugin(fromGit)
+    expect(JSON.stringify(await client.listInstalledPlugins())).toContain('map-git')
+    await client.setPluginEnabled('map-git', false)
+    await client.refreshPlugin('map-git')
+    await client.getPlugins({})
+    await client.getPluginsMarketplace()
+    await client.uninstallPlugin('map-git')
+    await expect(client.getInstalledPlugin('map-git')).rejects.toMatchObject({ status: 404 })
+  },
+)
 notApplicable(
   'F26.marketplace-public',
   'entries of the public repository',

@@ -53,40 +53,61 @@ mapCase('F27.auth', 'every route needs the key', async () => {
     ['POST', '/api/sub-agents', {}],
   )
 })
-mapCase('F27.validation', 'a missing body or a wrong type is 422', async () => {
+missing('F27.validation', 'a missing body or a wrong type is 422', 'a missing body is 422', async () => {
   for (const path of ['/api/hooks', '/api/sub-agents']) {
     await expectAnswer(map, 422, 'POST', path)
     await expectAnswer(map, 422, 'POST', path, { body: { project_dir: 5 } })
   }
 })
-mapCase('F27.tools-list', 'the names of all tools', async () => {
+missing('F27.tools-list', 'the names of all tools', 'the tool task by its name', async () => {
   expect(await map.requestOrThrow('GET', '/api/tools/')).toEqual(
     expect.arrayContaining(['terminal', 'file_editor', 'task_tracker', 'browser_tool_set', 'task']),
   )
 })
-mapCase('F27.tools-redirect', 'the other spelling of an address is 307', async () => {
-  for (const [from, to] of [
-    ['/api/tools', '/api/tools/'],
-    ['/api/tools/catalog/', '/api/tools/catalog'],
-  ] as const) {
-    const { status, headers } = await map.request('GET', from)
-    expect([from, status, new URL(String(headers.get('location')), map.url).pathname]).toEqual([from, 307, to])
-  }
-})
-mapCase('F27.catalog', 'what a client may offer, and what is chosen by default', async () => {
-  const found = new Map((await catalog()).map((tool) => [tool.name, tool]))
-  for (const name of ['terminal', 'file_editor', 'task_tracker'])
-    expect(found.get(name)).toMatchObject({ user_selectable: true, usable: true, in_default_set: true })
-  for (const name of ['glob', 'grep'])
-    expect(found.get(name)).toMatchObject({ user_selectable: true, in_default_set: false })
-  expect(found.get('task')).toMatchObject({ user_selectable: false })
-})
-mapCase('F27.hooks-project', 'the older spelling comes back in the newer one with defaults', async () => {
-  const at = await project('pascal', { hooks: { PreToolUse: [{ matcher: 'terminal', hooks: [{ command: 'true' }] }] } })
-  expect(await hooksOf(at)).toMatchObject({
-    pre_tool_use: [{ matcher: 'terminal', hooks: [{ type: 'command', command: 'true', async: false }] }],
-  })
-})
+missing(
+  'F27.tools-redirect',
+  'the other spelling of an address is 307',
+  'the address of the list with a slash',
+  async () => {
+    for (const [from, to] of [
+      ['/api/tools', '/api/tools/'],
+      ['/api/tools/catalog/', '/api/tools/catalog'],
+    ] as const) {
+      const { status, headers } = await map.request('GET', from)
+      expect([from, status, new URL(String(headers.get('location')), map.url).pathname]).toEqual([
+        from,
+        307,
+        to,
+      ])
+    }
+  },
+)
+missing(
+  'F27.catalog',
+  'what a client may offer, and what is chosen by default',
+  'GET /api/tools/catalog',
+  async () => {
+    const found = new Map((await catalog()).map((tool) => [tool.name, tool]))
+    for (const name of ['terminal', 'file_editor', 'task_tracker'])
+      expect(found.get(name)).toMatchObject({ user_selectable: true, usable: true, in_default_set: true })
+    for (const name of ['glob', 'grep'])
+      expect(found.get(name)).toMatchObject({ user_selectable: true, in_default_set: false })
+    expect(found.get('task')).toMatchObject({ user_selectable: false })
+  },
+)
+missing(
+  'F27.hooks-project',
+  'the older spelling comes back in the newer one with defaults',
+  'the member async of hooks',
+  async () => {
+    const at = await project('pascal', {
+      hooks: { PreToolUse: [{ matcher: 'terminal', hooks: [{ command: 'true' }] }] },
+    })
+    expect(await hooksOf(at)).toMatchObject({
+      pre_tool_use: [{ matcher: 'terminal', hooks: [{ type: 'command', command: 'true', async: false }] }],
+    })
+  },
+)
 mapCase('F27.hooks-formats', 'both spellings, prompts, and a matcher that was left out', async () => {
   const at = await project('formats', {
     pre_tool_use: command('true', { timeout: 7, async: true }),
@@ -97,7 +118,7 @@ mapCase('F27.hooks-formats', 'both spellings, prompts, and a matcher that was le
     post_tool_use: [{ matcher: '*', hooks: [{ type: 'prompt', prompt: 'Check it.' }] }],
   })
 })
-mapCase('F27.hooks-absent', 'no hooks are null', async () => {
+missing('F27.hooks-absent', 'no hooks are null', 'an empty file is null', async () => {
   expect(await hooksOf()).toBe(null)
   expect(await hooksOf(`${map.directory}/nothing`)).toBe(null)
   expect(await hooksOf(await project('elsewhere', { stop: command('true') }, '.agents'))).toBe(null)
@@ -105,16 +126,21 @@ mapCase('F27.hooks-absent', 'no hooks are null', async () => {
   const body = { projectDir: map.directory }
   expect(await map.requestOrThrow('POST', '/api/hooks', { body })).toEqual({ hook_config: null })
 })
-mapCase('F27.hooks-invalid', 'hooks that cannot be read are null', async () => {
-  const bad = ['{bad', { NoSuchEvent: command('true') }, { no_such_event: command('true') }]
-  const both = { PreToolUse: command('true'), pre_tool_use: command('true') }
-  const noCommand = { pre_tool_use: [{ hooks: [{ type: 'command' }] }] }
-  for (const [n, hooks] of [...bad, both, noCommand].entries())
-    expect([n, await hooksOf(await project(`bad-${n}`, hooks))]).toEqual([n, null])
-})
+missing(
+  'F27.hooks-invalid',
+  'hooks that cannot be read are null',
+  'both spellings of one event are refused',
+  async () => {
+    const bad = ['{bad', { NoSuchEvent: command('true') }, { no_such_event: command('true') }]
+    const both = { PreToolUse: command('true'), pre_tool_use: command('true') }
+    const noCommand = { pre_tool_use: [{ hooks: [{ type: 'command' }] }] }
+    for (const [n, hooks] of [...bad, both, noCommand].entries())
+      expect([n, await hooksOf(await project(`bad-${n}`, hooks))]).toEqual([n, null])
+  },
+)
 /** A conversation that plays replies after one message. */
 async function converse(replies: Parameters<MapClient['conversationRequest']>[0], more: object = {}) {
-  const { id } = await map.createConversation(replies, more)
+  const { id } = await map.createConversation(replies, { autotitle: false, ...more })
   await map.sendMessage(id, 'Go.', true)
   const info = await map.waitForStatus(id, 'finished')
   return { id, info, events: await map.getEvents(id) }
@@ -136,7 +162,11 @@ mapCase('F27.hooks-not-automatic', 'hooks of a project do not run by themselves'
 mapCase('F27.hooks-block', 'a hook that exits with 2 stops a call or a prompt', async () => {
   const file = `${map.directory}/blocked-file`
   const model = await map.openModel(commandReply(`touch '${file}'`), finishReply())
-  const hook_config = { pre_tool_use: [{ matcher: 'terminal', hooks: [{ type: 'command', command: 'echo not-here >&2; exit 2' }] }] }
+  const hook_config = {
+    pre_tool_use: [
+      { matcher: 'terminal', hooks: [{ type: 'command', command: 'echo not-here >&2; exit 2' }] },
+    ],
+  }
   const { events } = await converse(model, { hook_config })
   expect(events.find(({ kind }) => kind === 'HookExecutionEvent')).toMatchObject({ blocked: true })
   expect(events.find(({ kind }) => kind === 'UserRejectObservation')).toMatchObject({
@@ -158,7 +188,8 @@ mapCase('F27.subagents-builtin', 'four agents of the server', async () => {
 })
 mapCase('F27.subagents-project', 'definitions of a project with all their members', async () => {
   const project_dir = `${map.directory}/agents`
-  const front = 'tools: [terminal]\nskills: [one]\ncolor: blue\npermission_mode: never_confirm\nmax_iteration_per_run: 7\nmap_extra: x\n'
+  const front =
+    'tools: [terminal]\nskills: [one]\ncolor: blue\npermission_mode: never_confirm\nmax_iteration_per_run: 7\nmap_extra: x\n'
   const file = `${project_dir}/.agents/agents/map-one.md`
   await map.upload(file, agentText('map-one', front))
   await map.upload(`${project_dir}/.openhands/agents/map-two.md`, agentText('map-two'))
@@ -219,50 +250,90 @@ const clientTool = (name: string, description = 'Asks the client.') => ({
   description,
   parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
 })
-mapCase('F27.catalog-sealed', 'tools of a client are not in the catalog', async () => {
-  const model = await map.openModel(finishReply())
-  const made = await map.createConversation(model, { client_tools: [clientTool('map_sealed')] })
-  expect(JSON.stringify(made)).toContain('map_sealed')
-  expect((await catalog()).map(({ name }) => name)).not.toContain('map_sealed')
-})
-mapCase('F27.client-tool-call', 'the client sees the call, the server acknowledges it', async () => {
-  const model = await map.openModel(toolReply('map_ask', { text: 'hi' }), finishReply())
-  const { events } = await converse(model, { client_tools: [clientTool('map_ask')] })
-  const action = events.find(({ kind, tool_name }) => kind === 'ActionEvent' && tool_name === 'map_ask')
-  expect(action?.action).toMatchObject({ kind: 'ClientAction_map_ask', text: 'hi' })
-  expect(JSON.stringify(events)).toContain('Tool call dispatched to client.')
-  for (const client_tools of [
-    [clientTool('map_two'), clientTool('map_two')],
-    [clientTool('terminal')],
-    [{ ...clientTool('map_ask'), parameters: { type: 'object', properties: {} } }],
-  ]) {
-    const body = map.conversationRequest(model, { client_tools })
-    await expectAnswer(map, 422, 'POST', '/api/conversations', { body })
-  }
-  await map.createConversation(model, { client_tools: [clientTool('map_ask')] })
-})
-mapCase('F27.agent-definitions', 'definitions of the request can be delegated to', async () => {
-  const model = await map.openModel(
-    toolReply('task', { prompt: 'Do it.', description: 'Work', subagent_type: 'map-helper' }),
-    finishReply('Helped.'),
-    finishReply(),
-  )
-  const agent_definitions = [{ name: 'map-helper', description: 'Helps.', tools: [], system_prompt: 'Help.' }]
-  const { agent } = map.conversationRequest(model) as { agent: object }
-  const { events } = await converse(model, { agent_definitions, agent: { ...agent, tools: [{ name: 'task' }] } })
-  expect(JSON.stringify(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain('map-helper')
-  expect(await names({})).not.toContain('map-helper')
-})
+missing(
+  'F27.catalog-sealed',
+  'tools of a client are not in the catalog',
+  'GET /api/tools/catalog',
+  async () => {
+    const model = await map.openModel(finishReply())
+    const made = await map.createConversation(model, { client_tools: [clientTool('map_sealed')] })
+    expect(JSON.stringify(made)).toContain('map_sealed')
+    expect((await catalog()).map(({ name }) => name)).not.toContain('map_sealed')
+  },
+)
+missing(
+  'F27.client-tool-call',
+  'the client sees the call, the server acknowledges it',
+  '422 for a name twice, of another tool or with another schema',
+  async () => {
+    const model = await map.openModel(toolReply('map_ask', { text: 'hi' }), finishReply())
+    const { events } = await converse(model, { client_tools: [clientTool('map_ask')] })
+    const action = events.find(({ kind, tool_name }) => kind === 'ActionEvent' && tool_name === 'map_ask')
+    expect(action?.action).toMatchObject({ kind: 'ClientAction_map_ask', text: 'hi' })
+    expect(JSON.stringify(events)).toContain('Tool call dispatched to client.')
+    for (const client_tools of [
+      [clientTool('map_two'), clientTool('map_two')],
+      [clientTool('terminal')],
+      [{ ...clientTool('map_ask'), parameters: { type: 'object', properties: {} } }],
+    ]) {
+      const body = map.conversationRequest(model, { client_tools })
+      await expectAnswer(map, 422, 'POST', '/api/conversations', { body })
+    }
+    await map.createConversation(model, { client_tools: [clientTool('map_ask')] })
+  },
+)
+missing(
+  'F27.agent-definitions',
+  'definitions of the request can be delegated to',
+  'the tool task by its name',
+  async () => {
+    const model = await map.openModel(
+      toolReply('task', { prompt: 'Do it.', description: 'Work', subagent_type: 'map-helper' }),
+      finishReply('Helped.'),
+      finishReply(),
+    )
+    const agent_definitions = [
+      { name: 'map-helper', description: 'Helps.', tools: [], system_prompt: 'Help.' },
+    ]
+    const { agent } = map.conversationRequest(model) as { agent: object }
+    const { events } = await converse(model, {
+      agent_definitions,
+      agent: { ...agent, tools: [{ name: 'task' }] },
+    })
+    expect(JSON.stringify(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain('map-helper')
+    expect(await names({})).not.toContain('map-helper')
+  },
+)
 const noPython = 'the server runs no Python: tools of its own come from MCP servers and plugins'
 notApplicable('F27.custom-tool-modules', 'Python modules with tools', noPython)
 notApplicable('F27.import-modules', 'Python modules at the start', noPython)
 notApplicable('F27.custom-tool-missing-on-resume', 'a Python module that is gone', noPython)
 untested('F27.browser-playwright-path', 'a browser of Playwright is found by its variable')
 untested('F27.browser-probe', 'the browser is offered where there is one')
-missing('F27.browser-disabled-launch', 'a switch for the browser: new conversations', 'a switch that turns the browser off')
-missing('F27.browser-disabled', 'a switch for the browser: the catalog', 'a switch that turns the browser off')
-missing('F27.server-info-browser-disabled', 'a switch for the browser: /server_info', 'a switch that turns the browser off')
-missing('F27.subagents-browser-disabled', 'a switch for the browser: agents', 'a switch that turns the browser off')
-notApplicable('F27.catalog-docker-runtime', 'tools of a container', 'an agent server runs in its sandbox and looks for its own tools')
+missing(
+  'F27.browser-disabled-launch',
+  'a switch for the browser: new conversations',
+  'a switch that turns the browser off',
+)
+missing(
+  'F27.browser-disabled',
+  'a switch for the browser: the catalog',
+  'a switch that turns the browser off',
+)
+missing(
+  'F27.server-info-browser-disabled',
+  'a switch for the browser: /server_info',
+  'a switch that turns the browser off',
+)
+missing(
+  'F27.subagents-browser-disabled',
+  'a switch for the browser: agents',
+  'a switch that turns the browser off',
+)
+notApplicable(
+  'F27.catalog-docker-runtime',
+  'tools of a container',
+  'an agent server runs in its sandbox and looks for its own tools',
+)
 
 endFamily('F27', 31)

@@ -150,9 +150,10 @@ mapCase(
   },
   own,
 )
-mapCase(
+missing(
   'F32.conversation-lifecycle',
   'pause, interrupt, update and delete are posted each',
+  'a post for each of pause, interrupt, update and delete',
   async () => {
     await using receiver = await Receiver.open()
     await using server = await receiver.openServer()
@@ -192,9 +193,10 @@ mapCase(
   },
   own,
 )
-mapCase(
+missing(
   'F32.buffer-size',
   'a full buffer is sent at once',
+  'a full buffer is sent at once, whatever the delay',
   async () => {
     await using receiver = await Receiver.open()
     await using server = await receiver.openServer({ event_buffer_size: 1, flush_delay: 3600 })
@@ -202,9 +204,10 @@ mapCase(
   },
   own,
 )
-mapCase(
+missing(
   'F32.buffer-stranded',
   'events that arrive during a post are sent when the buffer is full again',
+  'a full buffer is sent at once, whatever the delay',
   async () => {
     await using receiver = await Receiver.open()
     await using server = await receiver.openServer({ event_buffer_size: 2, flush_delay: 3600 })
@@ -229,9 +232,10 @@ mapCase('F32.webhook-spec-docs', 'the contract describes the members of a receiv
   expect(text).toContain('WebhookSpec')
   expect(text).toContain('flush_delay')
 })
-mapCase(
+missing(
   'F32.flush-on-close',
   'a delete and a stop send what is queued',
+  'a delete sends what is queued before it answers',
   async () => {
     await using receiver = await Receiver.open()
     await using server = await receiver.openServer({ event_buffer_size: 1000, flush_delay: 3600 })
@@ -243,7 +247,11 @@ mapCase(
   },
   own,
 )
-missing('F32.backpressure', 'limits of a request and of the queue', 'max_batch_bytes, max_queue_size, max_queue_bytes')
+missing(
+  'F32.backpressure',
+  'limits of a request and of the queue',
+  'max_batch_bytes, max_queue_size, max_queue_bytes',
+)
 mapCase(
   'F32.retry',
   'a failing receiver is asked again',

@@ -82,17 +82,23 @@ mapCase('F20.save', 'a saved profile is listed by its members and read back', as
   expect((await read('map-save')).config).toMatchObject({ model: 'openai/gpt-4o' })
   await remove('map-save')
 })
-mapCase('F20.key-encrypted-at-rest', 'no stored file has the key', async () => {
-  await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
-  await save('map-rest', {}, 201, server)
-  await server.stop()
-  expect(await filesWith(server, 'map-profile-key')).toEqual([])
-}, own)
+mapCase(
+  'F20.key-encrypted-at-rest',
+  'no stored file has the key',
+  async () => {
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
+    await save('map-rest', {}, 201, server)
+    await server.stop()
+    expect(await filesWith(server, 'map-profile-key')).toEqual([])
+  },
+  own,
+)
 mapCase('F20.get-secrets', 'the key is hidden, plain or sealed as asked', async () => {
   await save('map-get')
   expect(await read('map-get')).toMatchObject({ api_key_set: true, config: { api_key: null } })
   expect((await read('map-get', 'plaintext')).config.api_key).toBe('map-profile-key')
-  for (const mode of ['encrypted', 'true']) expect((await read('map-get', mode)).config.api_key).toMatch(/^gAAAAA/)
+  for (const mode of ['encrypted', 'true'])
+    expect((await read('map-get', mode)).config.api_key).toMatch(/^gAAAAA/)
   await expectAnswer(map, 400, 'GET', `${base}/map-get`, { headers: { 'x-expose-secrets': 'yes' } })
   await remove('map-get')
 })
@@ -139,20 +145,26 @@ mapCase('F20.profile-limit', 'at 50 profiles another is 409, an overwrite 201', 
   await save('map-l49')
   for (let n = present; n < 50; n++) await remove(`map-l${n}`)
 })
-mapCase('F20.validate-live', 'a draft that works is valid, also with a sealed key, and not saved', async () => {
-  const model = await map.openModel({ text: 'ok' })
-  await save('map-live')
-  for (const api_key of ['map-profile-key', (await read('map-live', 'encrypted')).config.api_key])
-    await validate({ ...model.llm('chat'), api_key }, { valid: true, error: null })
-  expect(model.requests.map(({ headers }) => headers.authorization)).toEqual(
-    Array(2).fill('Bearer map-profile-key'),
-  )
-  expect(await entry('map-draft')).toBeUndefined()
-  await remove('map-live')
-})
+mapCase(
+  'F20.validate-live',
+  'a draft that works is valid, also with a sealed key, and not saved',
+  async () => {
+    const model = await map.openModel({ text: 'ok' })
+    await save('map-live')
+    for (const api_key of ['map-profile-key', (await read('map-live', 'encrypted')).config.api_key])
+      await validate({ ...model.llm('chat'), api_key }, { valid: true, error: null })
+    expect(model.requests.map(({ headers }) => headers.authorization)).toEqual(
+      Array(2).fill('Bearer map-profile-key'),
+    )
+    expect(await entry('map-draft')).toBeUndefined()
+    await remove('map-live')
+  },
+)
 const refused = async (status: number, more: object = {}) => {
   const model = await map.openModel()
-  model.replyWithoutTools = errorReply(status, { error: { message: 'refused', type: 'invalid_request_error' } })
+  model.replyWithoutTools = errorReply(status, {
+    error: { message: 'refused', type: 'invalid_request_error' },
+  })
   return { ...model.llm('chat'), api_key: 'map-draft-key', num_retries: 0, ...more }
 }
 mapCase('F20.validate-rejects', 'a refusing provider is a typed error without the key', async () => {
@@ -185,13 +197,21 @@ mapCase('F20.validate-provider-errors', 'lasting errors are not valid, passing o
   expect(JSON.stringify(messages)).toContain('ping')
   expect(max_tokens).toBe(1)
 })
-mapCase('F20.validate-subscription-login', 'a subscription without sign-in is not valid at once', async () => {
-  const error = { type: 'ValueError', message: expect.stringContaining('subscription login is required') }
-  await validate({ model: 'openai/gpt-5', auth_type: 'subscription' }, { valid: false, error })
-})
-mapCase('F20.validate-unreachable-bounded', 'an address that refuses is answered with default retries', async () => {
-  await validate({ ...llm, base_url: 'http://127.0.0.1:9/v1' }, { valid: false })
-})
+mapCase(
+  'F20.validate-subscription-login',
+  'a subscription without sign-in is not valid at once',
+  async () => {
+    const error = { type: 'ValueError', message: expect.stringContaining('subscription login is required') }
+    await validate({ model: 'openai/gpt-5', auth_type: 'subscription' }, { valid: false, error })
+  },
+)
+mapCase(
+  'F20.validate-unreachable-bounded',
+  'an address that refuses is answered with default retries',
+  async () => {
+    await validate({ ...llm, base_url: 'http://127.0.0.1:9/v1' }, { valid: false })
+  },
+)
 mapCase('F20.validate-hang-bounded', 'a provider that never answers has a verdict within 30 s', async () => {
   const model = await map.openModel()
   model.replyWithoutTools = () => {}
@@ -208,21 +228,30 @@ mapCase('F20.activate', 'the model of the profile becomes that of the settings',
   expect((await list()).active_profile).toBe('map-act')
   await remove('map-act')
 })
-mapCase('F20.activate-conversation', 'a conversation from the settings runs with the active profile', async () => {
-  const model = await map.openModel(finishReply())
-  await save('map-run', model.llm('chat', { temperature: 0.5 }))
-  await activate('map-run')
-  const { agent_settings } = await map.requestOrThrow<{ agent_settings: object }>('GET', '/api/settings', {
-    headers: { 'x-expose-secrets': 'encrypted' },
-  })
-  const { id } = await map.requestOrThrow<{ id: string }>('POST', '/api/conversations', {
-    body: { agent_settings, secrets_encrypted: true, workspace: { working_dir: map.directory } },
-  })
-  await map.sendMessage(id, 'Go.', true)
-  await map.waitForStatus(id, 'finished')
-  expect(model.requests[0]?.body).toMatchObject({ temperature: 0.5 })
-  await remove('map-run')
-})
+mapCase(
+  'F20.activate-conversation',
+  'a conversation from the settings runs with the active profile',
+  async () => {
+    const model = await map.openModel(finishReply())
+    await save('map-run', model.llm('chat', { temperature: 0.5 }))
+    await activate('map-run')
+    const { agent_settings } = await map.requestOrThrow<{ agent_settings: object }>('GET', '/api/settings', {
+      headers: { 'x-expose-secrets': 'encrypted' },
+    })
+    const { id } = await map.requestOrThrow<{ id: string }>('POST', '/api/conversations', {
+      body: {
+        agent_settings,
+        secrets_encrypted: true,
+        autotitle: false,
+        workspace: { working_dir: map.directory },
+      },
+    })
+    await map.sendMessage(id, 'Go.', true)
+    await map.waitForStatus(id, 'finished')
+    expect(model.requests[0]?.body).toMatchObject({ temperature: 0.5 })
+    await remove('map-run')
+  },
+)
 mapCase('F20.activate-acp', 'with ACP settings only the pointer moves', async () => {
   await save('map-acp')
   await patch({ agent_settings_diff: { agent_kind: 'acp' } })
@@ -274,39 +303,64 @@ mapCase('F20.activate-linked-provider', 'a linked profile takes the key of the c
   await remove('map-linked')
   await map.requestOrThrow('DELETE', `/api/llm/provider-connections/${id}`)
 })
-mapCase('F20.sdk-get-llm-linked', 'a plain read of a linked profile has the key of the connection', async () => {
-  const { id } = await connect()
-  await save('map-sdk-linked', { provider_connection_id: id })
-  expect((await read('map-sdk-linked', 'plaintext')).config.api_key).toBe('map-linked-key')
-  await remove('map-sdk-linked')
-  await map.requestOrThrow('DELETE', `/api/llm/provider-connections/${id}`)
-})
-mapCase('F20.no-cipher', 'without any key profiles work; sealed reads are 503', async () => {
-  await using server = await OwnMapServer.open()
-  await save('map-open', {}, 201, server)
-  expect((await read('map-open', 'plaintext', server)).config.api_key).toBe('map-profile-key')
-  await activate('map-open', 200, {}, server)
-  await expectAnswer(server, 503, 'GET', `${base}/map-open`, { headers: { 'x-expose-secrets': 'encrypted' } })
-}, own)
-mapCase('F20.persist-restart', 'profiles, keys and the pointer survive a restart', async () => {
-  await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
-  await save('map-kept', { temperature: 0.5 }, 201, server)
-  await activate('map-kept', 200, {}, server)
-  await server.restart()
-  expect((await read('map-kept', 'plaintext', server)).config).toMatchObject({ ...llm, temperature: 0.5 })
-  expect((await list(server)).active_profile).toBe('map-kept')
-}, own)
+mapCase(
+  'F20.sdk-get-llm-linked',
+  'a plain read of a linked profile has the key of the connection',
+  async () => {
+    const { id } = await connect()
+    await save('map-sdk-linked', { provider_connection_id: id })
+    expect((await read('map-sdk-linked', 'plaintext')).config.api_key).toBe('map-linked-key')
+    await remove('map-sdk-linked')
+    await map.requestOrThrow('DELETE', `/api/llm/provider-connections/${id}`)
+  },
+)
+mapCase(
+  'F20.no-cipher',
+  'without any key profiles work; sealed reads are 503',
+  async () => {
+    await using server = await OwnMapServer.open()
+    await save('map-open', {}, 201, server)
+    expect((await read('map-open', 'plaintext', server)).config.api_key).toBe('map-profile-key')
+    await activate('map-open', 200, {}, server)
+    await expectAnswer(server, 503, 'GET', `${base}/map-open`, {
+      headers: { 'x-expose-secrets': 'encrypted' },
+    })
+  },
+  own,
+)
+mapCase(
+  'F20.persist-restart',
+  'profiles, keys and the pointer survive a restart',
+  async () => {
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
+    await save('map-kept', { temperature: 0.5 }, 201, server)
+    await activate('map-kept', 200, {}, server)
+    await server.restart()
+    expect((await read('map-kept', 'plaintext', server)).config).toMatchObject({ ...llm, temperature: 0.5 })
+    expect((await list(server)).active_profile).toBe('map-kept')
+  },
+  own,
+)
 mapCase('F20.rename', 'pointer and references follow a rename', async () => {
   await save('map-old')
   await activate('map-old')
-  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-ref', { body: { agent_kind: 'openhands', llm_profile_ref: 'map-old' } })
+  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-ref', {
+    body: { agent_kind: 'openhands', llm_profile_ref: 'map-old' },
+  })
   await expectAnswer(map, 200, 'POST', `${base}/map-old/rename`, { body: { new_name: 'map-new' } })
   await expectAnswer(map, 404, 'GET', `${base}/map-old`)
   expect((await read('map-new', 'plaintext')).config.api_key).toBe('map-profile-key')
   expect([(await list()).active_profile, (await settings()).active_profile]).toEqual(['map-new', 'map-new'])
-  await expectAnswer(map, 200, 'GET', '/api/agent-profiles/map-f20-ref', {}, {
-    profile: { llm_profile_ref: 'map-new' },
-  })
+  await expectAnswer(
+    map,
+    200,
+    'GET',
+    '/api/agent-profiles/map-f20-ref',
+    {},
+    {
+      profile: { llm_profile_ref: 'map-new' },
+    },
+  )
   await map.requestOrThrow('DELETE', '/api/agent-profiles/map-f20-ref')
   await remove('map-new')
 })
@@ -323,7 +377,9 @@ mapCase('F20.rename-errors', 'an existing target is 409, the same name 200, no n
 })
 mapCase('F20.delete-guarded', 'a profile that an agent profile needs stays', async () => {
   await save('map-guard')
-  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-guard', { body: { agent_kind: 'openhands', llm_profile_ref: 'map-guard' } })
+  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-guard', {
+    body: { agent_kind: 'openhands', llm_profile_ref: 'map-guard' },
+  })
   const { detail } = await expectAnswer(map, 409, 'DELETE', `${base}/map-guard`)
   expect(detail).toContain('map-f20-guard')
   await read('map-guard')
@@ -341,7 +397,9 @@ mapCase('F20.delete', 'a delete clears the pointer, keeps the model in use and m
 })
 mapCase('F20.json-alias-guard', 'a name with .json does not get round the guard of a delete', async () => {
   await save('map-alias')
-  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-alias', { body: { agent_kind: 'openhands', llm_profile_ref: 'map-alias' } })
+  await map.requestOrThrow('POST', '/api/agent-profiles/map-f20-alias', {
+    body: { agent_kind: 'openhands', llm_profile_ref: 'map-alias' },
+  })
   const status = await map.requestStatus('DELETE', `${base}/map-alias.json`)
   expect([status, (await entry('map-alias'))?.name]).toEqual([
     status === 200 ? 200 : expect.any(Number),
@@ -350,14 +408,19 @@ mapCase('F20.json-alias-guard', 'a name with .json does not get round the guard 
   await map.requestOrThrow('DELETE', '/api/agent-profiles/map-f20-alias')
   await remove('map-alias')
 })
-mapCase('F20.secret-key-rotation', 'a key that cannot be opened is not activated', async () => {
-  await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
-  await save('map-sealed', {}, 201, server)
-  await server.restart('SIGTERM', { SLIPWAY_SECRET_KEY: 'another-secret-key-of-the-map' })
-  expect((await server.request('POST', `${base}/map-sealed/activate`)).status).toBeGreaterThanOrEqual(400)
-  await server.restart('SIGTERM', keyEnv)
-  expect((await settings(server)).active_profile).toBe(null)
-}, own)
+mapCase(
+  'F20.secret-key-rotation',
+  'a key that cannot be opened is not activated',
+  async () => {
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
+    await save('map-sealed', {}, 201, server)
+    await server.restart('SIGTERM', { SLIPWAY_SECRET_KEY: 'another-secret-key-of-the-map' })
+    expect((await server.request('POST', `${base}/map-sealed/activate`)).status).toBeGreaterThanOrEqual(400)
+    await server.restart('SIGTERM', keyEnv)
+    expect((await settings(server)).active_profile).toBe(null)
+  },
+  own,
+)
 const oneDatabase = 'profiles are rows of the server database, without files and their locks'
 notApplicable('F20.corrupt-files', 'a file that is no profile', oneDatabase)
 notApplicable('F20.store-busy', 'a lock held by another process', oneDatabase)

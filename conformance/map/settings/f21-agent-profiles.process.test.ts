@@ -58,46 +58,67 @@ mapCase('F21.auth-required', 'every route needs the key', async () => {
     ['POST', `${base}/map/materialize`, {}],
   )
 })
-mapCase('F21.lazy-seed', 'the first list makes a default profile of the active model profile, once', async () => {
-  await using server = await openOwn()
-  await saveModel('map-active', keyed, server)
-  await server.requestOrThrow('POST', '/api/profiles/map-active/activate')
-  const first = await list(server)
-  expect(first.profiles).toMatchObject([
-    { name: 'default', agent_kind: 'openhands', revision: 0, llm_profile_ref: 'map-active' },
-  ])
-  expect(first.active_agent_profile_id).toBe(first.profiles[0]?.id)
-  expect(await list(server)).toEqual(first)
-}, own)
-mapCase('F21.seed-no-ghost-llm', 'no model profile without a key; with one it is saved', async () => {
-  await using server = await openOwn()
-  expect((await list(server)).profiles).toMatchObject([{ name: 'default', llm_profile_ref: 'default' }])
-  expect(await server.requestOrThrow('GET', '/api/profiles')).toMatchObject({ profiles: [] })
-  await materialize('default', {}, 200, { valid: false }, server)
-  await remove('default', server)
-  await patch({ active_agent_profile_id: null, agent_settings_diff: { llm: keyed } }, server)
-  await list(server)
-  expect(await server.requestOrThrow('GET', '/api/profiles')).toMatchObject({
-    profiles: [{ name: 'default', api_key_set: true }],
-  })
-}, own)
-mapCase('F21.seed-acp', 'ACP settings make an ACP profile', async () => {
-  await using server = await openOwn()
-  await patch({ agent_settings_diff: { agent_kind: 'acp', acp_server: 'codex' } }, server)
-  expect((await list(server)).profiles).toMatchObject([
-    { name: 'default', agent_kind: 'acp', llm_profile_ref: null },
-  ])
-  expect(await server.requestOrThrow('GET', '/api/profiles')).toMatchObject({ profiles: [] })
-}, own)
-mapCase('F21.save-create', 'the server makes the id, the path names it, the revision begins at 0', async () => {
-  const done = await save('map-create', { llm_profile_ref: 'map-f21', id: 'mine', name: 'other' })
-  expect(done).toMatchObject({ name: 'map-create' })
-  const found = await read('map-create')
-  expect(found).toMatchObject({ name: 'map-create', revision: 0, llm_profile_ref: 'map-f21' })
-  expect(found.id).not.toBe('mine')
-  expect((await list()).profiles).toContainEqual(expect.objectContaining({ id: found.id, name: 'map-create' }))
-  await remove('map-create')
-})
+mapCase(
+  'F21.lazy-seed',
+  'the first list makes a default profile of the active model profile, once',
+  async () => {
+    await using server = await openOwn()
+    await saveModel('map-active', keyed, server)
+    await server.requestOrThrow('POST', '/api/profiles/map-active/activate')
+    const first = await list(server)
+    expect(first.profiles).toMatchObject([
+      { name: 'default', agent_kind: 'openhands', revision: 0, llm_profile_ref: 'map-active' },
+    ])
+    expect(first.active_agent_profile_id).toBe(first.profiles[0]?.id)
+    expect(await list(server)).toEqual(first)
+  },
+  own,
+)
+mapCase(
+  'F21.seed-no-ghost-llm',
+  'no model profile without a key; with one it is saved',
+  async () => {
+    await using server = await openOwn()
+    expect((await list(server)).profiles).toMatchObject([{ name: 'default', llm_profile_ref: 'default' }])
+    expect(await server.requestOrThrow('GET', '/api/profiles')).toMatchObject({ profiles: [] })
+    await materialize('default', {}, 200, { valid: false }, server)
+    await remove('default', server)
+    await patch({ active_agent_profile_id: null, agent_settings_diff: { llm: keyed } }, server)
+    await list(server)
+    expect(await server.requestOrThrow('GET', '/api/profiles')).toMatchObject({
+      profiles: [{ name: 'default', api_key_set: true }],
+    })
+  },
+  own,
+)
+mapCase(
+  'F21.seed-acp',
+  'ACP settings make an ACP profile',
+  async () => {
+    await using server = await openOwn()
+    await patch({ agent_settings_diff: { agent_kind: 'acp', acp_server: 'codex' } }, server)
+    expect((await list(server)).profiles).toMatchObject([
+      { name: 'default', agent_kind: 'acp', llm_profile_ref: null },
+    ])
+    expect(await server.requestOrThrow('GET', '/api/profiles')).toMatchObject({ profiles: [] })
+  },
+  own,
+)
+mapCase(
+  'F21.save-create',
+  'the server makes the id, the path names it, the revision begins at 0',
+  async () => {
+    const done = await save('map-create', { llm_profile_ref: 'map-f21', id: 'mine', name: 'other' })
+    expect(done).toMatchObject({ name: 'map-create' })
+    const found = await read('map-create')
+    expect(found).toMatchObject({ name: 'map-create', revision: 0, llm_profile_ref: 'map-f21' })
+    expect(found.id).not.toBe('mine')
+    expect((await list()).profiles).toContainEqual(
+      expect.objectContaining({ id: found.id, name: 'map-create' }),
+    )
+    await remove('map-create')
+  },
+)
 mapCase('F21.save-overwrite', 'a second save replaces all, keeps the id and adds one revision', async () => {
   await save('map-over', { ...open, system_message_suffix: 'once' })
   const { id } = await read('map-over')
@@ -109,7 +130,9 @@ mapCase('F21.save-overwrite', 'a second save replaces all, keeps the id and adds
 mapCase('F21.acp-kind', 'an ACP profile has no model profile', async () => {
   await save('map-acp', { agent_kind: 'acp', acp_server: 'claude-code' })
   expect(await read('map-acp')).toMatchObject({ agent_kind: 'acp', acp_server: 'claude-code' })
-  expect((await list()).profiles.find(({ name }) => name === 'map-acp')).toMatchObject({ llm_profile_ref: null })
+  expect((await list()).profiles.find(({ name }) => name === 'map-acp')).toMatchObject({
+    llm_profile_ref: null,
+  })
   await remove('map-acp')
 })
 mapCase('F21.save-validation', 'profiles that cannot be meant are 422', async () => {
@@ -125,18 +148,22 @@ mapCase('F21.save-validation', 'profiles that cannot be meant are 422', async ()
     expect([body, await map.requestStatus('POST', `${base}/map-bad`, { body })]).toEqual([body, 422])
   await expectAnswer(map, 404, 'GET', `${base}/map-bad`)
 })
-mapCase('F21.name-rules', 'names are as those of model profiles; ids have at most 128 characters', async () => {
-  await save('m'.repeat(64), open)
-  await remove('m'.repeat(64))
-  for (const name of ['m'.repeat(65), '.map', '-map', 'm%20p']) {
-    await expectAnswer(map, 422, 'GET', `${base}/${name}`)
-    await save(name, open, 422)
-  }
-  await save('map-name', open)
-  await expectAnswer(map, 422, 'POST', `${base}/map-name/rename`, { body: { new_name: '-x' } })
-  await remove('map-name')
-  await expectAnswer(map, 422, 'POST', `${base}/${'m'.repeat(129)}/activate`)
-})
+mapCase(
+  'F21.name-rules',
+  'names are as those of model profiles; ids have at most 128 characters',
+  async () => {
+    await save('m'.repeat(64), open)
+    await remove('m'.repeat(64))
+    for (const name of ['m'.repeat(65), '.map', '-map', 'm%20p']) {
+      await expectAnswer(map, 422, 'GET', `${base}/${name}`)
+      await save(name, open, 422)
+    }
+    await save('map-name', open)
+    await expectAnswer(map, 422, 'POST', `${base}/map-name/rename`, { body: { new_name: '-x' } })
+    await remove('map-name')
+    await expectAnswer(map, 422, 'POST', `${base}/${'m'.repeat(129)}/activate`)
+  },
+)
 mapCase('F21.not-found', 'unknown names and ids are 404; a delete is 200', async () => {
   const detail = { detail: "Agent profile 'map-none' not found" }
   await expectAnswer(map, 404, 'GET', `${base}/map-none`, {}, detail)
@@ -184,18 +211,30 @@ mapCase('F21.delete', 'only the delete of the active profile clears the pointer'
   expect((await list()).active_agent_profile_id).toBe(null)
   await remove('map-b')
 })
-mapCase('F21.delete-active-acp-reset', 'ACP settings become defaults that keep the MCP servers', async () => {
-  await using server = await openOwn()
-  await server.requestOrThrow('POST', '/api/settings/mcp/map', { body: { command: 'true' } })
-  await patch({ agent_settings_diff: { agent_kind: 'acp' } }, server)
-  await save('map-active', { agent_kind: 'acp', acp_server: 'codex' }, 201, server)
-  const { id } = await read('map-active', server)
-  await server.requestOrThrow('POST', `${base}/${id}/activate`)
-  await remove('map-active', server)
-  await expectAnswer(server, 200, 'GET', '/api/settings', {}, {
-    agent_settings: { agent_kind: 'openhands', mcp_config: { map: { command: 'true' } } },
-  })
-}, own)
+mapCase(
+  'F21.delete-active-acp-reset',
+  'ACP settings become defaults that keep the MCP servers',
+  async () => {
+    await using server = await openOwn()
+    await server.requestOrThrow('POST', '/api/settings/mcp/map', { body: { command: 'true' } })
+    await patch({ agent_settings_diff: { agent_kind: 'acp' } }, server)
+    await save('map-active', { agent_kind: 'acp', acp_server: 'codex' }, 201, server)
+    const { id } = await read('map-active', server)
+    await server.requestOrThrow('POST', `${base}/${id}/activate`)
+    await remove('map-active', server)
+    await expectAnswer(
+      server,
+      200,
+      'GET',
+      '/api/settings',
+      {},
+      {
+        agent_settings: { agent_kind: 'openhands', mcp_config: { map: { command: 'true' } } },
+      },
+    )
+  },
+  own,
+)
 mapCase('F21.materialize-valid', 'a profile that resolves shows its settings without the key', async () => {
   await saveModel('map-f21', keyed)
   await save('map-mat', { ...open, secret_refs: ['MAP_ONE'] })
@@ -255,13 +294,17 @@ mapCase('F21.limit', 'at 50 profiles another is 409, an overwrite 201', async ()
 const start = (profile: string, more: object = {}, status = 201) =>
   read(profile).then(({ id }) =>
     expectAnswer<{ id: string } & Json>(map, status, 'POST', '/api/conversations', {
-      body: { agent_profile_id: id, workspace: { working_dir: map.directory }, ...more },
+      body: { agent_profile_id: id, workspace: { working_dir: map.directory }, autotitle: false, ...more },
     }),
   )
 mapCase('F21.conversation-start', 'a conversation has the model and the tools of its profile', async () => {
   const model = await map.openModel(finishReply())
   await saveModel('map-start', model.llm('chat'))
-  await save('map-start', { agent_kind: 'openhands', llm_profile_ref: 'map-start', tools: [{ name: 'terminal' }] })
+  await save('map-start', {
+    agent_kind: 'openhands',
+    llm_profile_ref: 'map-start',
+    tools: [{ name: 'terminal' }],
+  })
   const { id, revision } = await read('map-start')
   const made = await start('map-start')
   expect(made).toMatchObject({
@@ -274,9 +317,17 @@ mapCase('F21.conversation-start', 'a conversation has the model and the tools of
   await remove('map-start')
 })
 mapCase('F21.secret-scope', 'secrets that a profile does not name are dropped', async () => {
-  const model = await map.openModel(commandReply('echo "a:${MAP_A:-none} b:${MAP_B:-none}" | rev'), finishReply())
+  const model = await map.openModel(
+    commandReply('echo "a:${MAP_A:-none} b:${MAP_B:-none}" | rev'),
+    finishReply(),
+  )
   await saveModel('map-scope', model.llm('chat'))
-  await save('map-scope', { agent_kind: 'openhands', llm_profile_ref: 'map-scope', tools: [{ name: 'terminal' }], secret_refs: ['MAP_A'] })
+  await save('map-scope', {
+    agent_kind: 'openhands',
+    llm_profile_ref: 'map-scope',
+    tools: [{ name: 'terminal' }],
+    secret_refs: ['MAP_A'],
+  })
   const made = await start('map-scope', { secrets: { MAP_A: 'value-of-a', MAP_B: 'value-of-b' } })
   await map.sendMessage(made.id, 'Go.', true)
   await map.waitForStatus(made.id, 'finished')
@@ -290,7 +341,11 @@ mapCase('F21.secret-scope', 'secrets that a profile does not name are dropped', 
 mapCase('F21.launch-additions', 'a text is appended to the suffix of one conversation', async () => {
   const model = await map.openModel(finishReply())
   await saveModel('map-add', model.llm('chat'))
-  await save('map-add', { agent_kind: 'openhands', llm_profile_ref: 'map-add', system_message_suffix: 'MAP_SUFFIX' })
+  await save('map-add', {
+    agent_kind: 'openhands',
+    llm_profile_ref: 'map-add',
+    system_message_suffix: 'MAP_SUFFIX',
+  })
   const additions = (value: object) => ({ agent_launch_additions: value })
   const made = await start('map-add', additions({ system_message_suffix_append: 'MAP_APPENDED' }))
   expect(made).toMatchObject({
@@ -307,7 +362,10 @@ mapCase('F21.launch-additions', 'a text is appended to the suffix of one convers
 })
 mapCase('F21.ts-client', 'the published client saves, renames, activates, shows and deletes', async () => {
   const { AgentProfilesClient } = await import('@openhands/typescript-client/clients')
-  const client = new AgentProfilesClient({ host: map.url, ...(map.key === undefined ? {} : { apiKey: map.key }) })
+  const client = new AgentProfilesClient({
+    host: map.url,
+    ...(map.key === undefined ? {} : { apiKey: map.key }),
+  })
   await client.saveAgentProfile('map-ts', { ...open } as never)
   const { profile } = await client.getAgentProfile('map-ts')
   await client.renameAgentProfile('map-ts', 'map-ts-2')
@@ -318,30 +376,42 @@ mapCase('F21.ts-client', 'the published client saves, renames, activates, shows 
   await expect(client.getAgentProfile('map-ts-2')).rejects.toMatchObject({ status: 404 })
   await expect(client.getAgentProfile('-map')).rejects.toMatchObject({ status: 422 })
 })
-mapCase('F21.restart', 'profiles and the pointer survive a restart', async () => {
-  await using server = await openOwn()
-  await save('map-kept', open, 201, server)
-  await save('map-kept', open, 201, server)
-  const { id } = await read('map-kept', server)
-  await server.requestOrThrow('POST', `${base}/${id}/activate`)
-  await server.restart()
-  expect(await read('map-kept', server)).toMatchObject({ id, revision: 1 })
-  expect((await list(server)).active_agent_profile_id).toBe(id)
-}, own)
+mapCase(
+  'F21.restart',
+  'profiles and the pointer survive a restart',
+  async () => {
+    await using server = await openOwn()
+    await save('map-kept', open, 201, server)
+    await save('map-kept', open, 201, server)
+    const { id } = await read('map-kept', server)
+    await server.requestOrThrow('POST', `${base}/${id}/activate`)
+    await server.restart()
+    expect(await read('map-kept', server)).toMatchObject({ id, revision: 1 })
+    expect((await list(server)).active_agent_profile_id).toBe(id)
+  },
+  own,
+)
 mapCase('F21.acp-skill-sourcing', 'an ACP profile has no skills of the server by default', async () => {
   await draft({ agent_kind: 'acp', acp_server: 'codex' }, { valid: true, resolved_skills: [] })
 })
 mapCase('F21.dangling-llm-report', 'a model profile that is not there is named by a member', async () => {
-  await draft({ agent_kind: 'openhands', llm_profile_ref: 'map-none' }, { dangling_llm_profile_ref: 'map-none' })
-})
-mapCase('F21.ts-payload-types', 'profiles have the members that the types of the client declare', async () => {
-  await save('map-types', open)
-  const entry = (await list()).profiles.find(({ name }) => name === 'map-types') ?? {}
-  expect(Object.keys(entry).sort()).toEqual(
-    ['agent_kind', 'id', 'llm_profile_ref', 'mcp_server_refs', 'name', 'revision'].sort(),
+  await draft(
+    { agent_kind: 'openhands', llm_profile_ref: 'map-none' },
+    { dangling_llm_profile_ref: 'map-none' },
   )
-  await remove('map-types')
 })
+mapCase(
+  'F21.ts-payload-types',
+  'profiles have the members that the types of the client declare',
+  async () => {
+    await save('map-types', open)
+    const entry = (await list()).profiles.find(({ name }) => name === 'map-types') ?? {}
+    expect(Object.keys(entry).sort()).toEqual(
+      ['agent_kind', 'id', 'llm_profile_ref', 'mcp_server_refs', 'name', 'revision'].sort(),
+    )
+    await remove('map-types')
+  },
+)
 mapCase('F21.json-suffix-identity', 'a name with .json keeps one id, or is refused', async () => {
   const body = open
   const first = await map.requestStatus('POST', `${base}/map-x.json`, { body })

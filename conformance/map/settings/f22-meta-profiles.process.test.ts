@@ -39,9 +39,16 @@ missing('F22.save-classes', 'a rule of classes is listed and read back', none, a
     classifier_model: 'map-fast',
     num_classes: 1,
   })
-  await expectAnswer(map, 200, 'GET', `${base}/map-classes`, {}, {
-    config: { ...config, prompt_template: null, model_table: null },
-  })
+  await expectAnswer(
+    map,
+    200,
+    'GET',
+    `${base}/map-classes`,
+    {},
+    {
+      config: { ...config, prompt_template: null, model_table: null },
+    },
+  )
   await remove('map-classes')
 })
 missing('F22.save-direct', 'a rule with a template has no classes', none, async () => {
@@ -68,7 +75,14 @@ missing('F22.empty-router', 'a rule without classes and template is 422', none, 
 missing('F22.overwrite', 'a second save replaces the whole rule', none, async () => {
   await save('map-over')
   await save('map-over', direct)
-  await expectAnswer(map, 200, 'GET', `${base}/map-over`, {}, { config: { prompt_template: direct.prompt_template } })
+  await expectAnswer(
+    map,
+    200,
+    'GET',
+    `${base}/map-over`,
+    {},
+    { config: { prompt_template: direct.prompt_template } },
+  )
   expect((await list()).meta_profiles.filter(({ name }) => name === 'map-over')).toHaveLength(1)
   await remove('map-over')
 })
@@ -92,18 +106,32 @@ missing('F22.not-found', 'unknown rules are 404; a delete is 200', none, async (
 })
 missing('F22.activate', 'activation is seen in the list and in the settings', none, async () => {
   await save('map-active')
-  await expectAnswer(map, 200, 'POST', `${base}/map-active/activate`, {}, {
-    message: "Meta-profile 'map-active' activated",
-  })
-  expect((await list()).active_meta_profile).toBe('map-active')
-  await expectAnswer(map, 200, 'GET', '/api/settings', {}, {
-    active_meta_profile: 'map-active',
-    agent_settings: {
-      active_meta_profile: 'map-active',
-      enable_classify_and_switch_llm_tool: true,
-      meta_profile: config,
+  await expectAnswer(
+    map,
+    200,
+    'POST',
+    `${base}/map-active/activate`,
+    {},
+    {
+      message: "Meta-profile 'map-active' activated",
     },
-  })
+  )
+  expect((await list()).active_meta_profile).toBe('map-active')
+  await expectAnswer(
+    map,
+    200,
+    'GET',
+    '/api/settings',
+    {},
+    {
+      active_meta_profile: 'map-active',
+      agent_settings: {
+        active_meta_profile: 'map-active',
+        enable_classify_and_switch_llm_tool: true,
+        meta_profile: config,
+      },
+    },
+  )
   await remove('map-active')
 })
 missing('F22.delete', 'deleting an inactive rule keeps the pointer', none, async () => {
@@ -119,10 +147,17 @@ missing('F22.delete-active-clears', 'deleting the active rule turns it off', non
   await save('map-off')
   await map.requestOrThrow('POST', `${base}/map-off/activate`)
   await remove('map-off')
-  await expectAnswer(map, 200, 'GET', '/api/settings', {}, {
-    active_meta_profile: null,
-    agent_settings: { enable_classify_and_switch_llm_tool: false },
-  })
+  await expectAnswer(
+    map,
+    200,
+    'GET',
+    '/api/settings',
+    {},
+    {
+      active_meta_profile: null,
+      agent_settings: { enable_classify_and_switch_llm_tool: false },
+    },
+  )
 })
 missing('F22.limit', 'at 50 rules another is 409, an overwrite 201', none, async () => {
   const present = (await list()).meta_profiles.length
