@@ -37,7 +37,9 @@ mapCase('F34.http-errors', 'refusals carry status and detail', async () => {
     (error: unknown) => error instanceof sdk.main.HttpError && error.status === 404,
   )
   const nobody = new sdk.clients.ProfilesClient({ host: 'http://127.0.0.1:9' })
-  await expect(nobody.listProfiles()).rejects.toSatisfy((error: unknown) => !(error instanceof sdk.main.HttpError))
+  await expect(nobody.listProfiles()).rejects.toSatisfy(
+    (error: unknown) => !(error instanceof sdk.main.HttpError),
+  )
 })
 mapCase('F34.workspace-exec', 'output, exit code and time limit of a command', async () => {
   const found = await workspace().executeCommand('pwd; echo oops >&2; exit 3')
