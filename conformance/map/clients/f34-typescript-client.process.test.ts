@@ -42,7 +42,7 @@ mapCase('F34.http-errors', 'refusals carry status and detail', async () => {
   )
 })
 mapCase('F34.workspace-exec', 'output, exit code and time limit of a command', async () => {
-  const found = await workspace().executeCommand('pwd; echo oops >&2; exit 3')
+  const found = await workspace().executeCommand('pwd; echo oops >&2; exit 3', map.directory)
   expect(found).toMatchObject({
     exit_code: 3,
     stdout: expect.stringContaining(map.directory),

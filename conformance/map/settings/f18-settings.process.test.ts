@@ -404,7 +404,10 @@ mapCase('F18.sdk-remote-workspace', 'names, then values, and an agent that looks
   expect(list).toContainEqual(expect.objectContaining({ name: 'MAP_SDK', description: 'of the SDK' }))
   expect((await map.request('GET', `${secrets}/MAP_SDK`)).body).toBe('map-sdk-value')
   const lookup = { kind: 'LookupSecret', url: `${map.url}${secrets}/MAP_SDK`, headers: map.headers }
-  const model = await map.openModel(commandReply('echo "size:${#MAP_SDK}"'), finishReply())
+  const model = await map.openModel(
+    commandReply('echo "size:$(printf %s "$MAP_SDK" | wc -c)"'),
+    finishReply(),
+  )
   const { id } = await map.createConversation(model, { secrets: { MAP_SDK: lookup } })
   await map.sendMessage(id, 'Go.', true)
   await map.waitForStatus(id, 'finished')
