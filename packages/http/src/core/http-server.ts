@@ -1,8 +1,9 @@
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { createServer } from './node-http.ts'
 import { listenOnUnixSocket } from './unix-socket.ts'
 
 export interface ConnectionLimits {

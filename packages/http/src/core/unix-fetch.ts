@@ -1,5 +1,6 @@
-import { type ClientRequest, type IncomingMessage, request as open } from 'node:http'
+import type { ClientRequest, IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream/promises'
+import { request as open } from './node-http.ts'
 import { singleUseAgent, unixSocketPath } from './unix-socket.ts'
 
 /**

@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { lstatSync, type Stats, unlinkSync } from 'node:fs'
-import { Agent, type Server } from 'node:http'
+import type { Server } from 'node:http'
 import { connect, type NetConnectOpts, Socket } from 'node:net'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { errorCode } from '@slipway/shared/fs'
 import { decodePercent } from '@slipway/shared/url'
+import { Agent } from './node-http.ts'
 
 /** The URL of a server on a Unix socket: `http+unix://%2Frun%2Fx.sock`. */
 export function unixSocketUrl(path: string): string {
