@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -59,10 +61,7 @@ export class ConsoleFixture implements AsyncDisposable {
     await buildConsole(bundle)
     const server = await startServer(directory, options)
     const site = await serveConsole(bundle, server.url, options.path)
-    const browser = await chromium.launch({
-      executablePath: chromiumPath,
-      args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1'],
-    })
+    const browser = await launchBrowser(chromiumPath)
     return new ConsoleFixture(directory, browser, server, site, options)
   }
 
@@ -84,22 +83,7 @@ export class ConsoleFixture implements AsyncDisposable {
 
   /** A page of a browser profile of its own. */
   async newPage(options: BrowserContextOptions = {}): Promise<WatchedPage> {
-    const context = await this.#browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })
-    const page = await context.newPage()
-    page.setDefaultTimeout(waitMs)
-    const problems: string[] = []
-    const foreignRequests: string[] = []
-    page.on('pageerror', (error) => problems.push(error.message))
-    page.on('console', (message) => {
-      // A request that fails is an answer; the page shows what it means.
-      const isFailedRequest = message.text().startsWith('Failed to load resource')
-      if (message.type() === 'error' && !isFailedRequest) problems.push(message.text())
-    })
-    page.on('request', (request) => {
-      const isOwn = request.url().startsWith(this.site.url) || /^(?:data|blob):/.test(request.url())
-      if (!isOwn) foreignRequests.push(request.url())
-    })
-    return { page, problems, foreignRequests }
+    return await newWatchedPage(this.#browser, this.site.url, options)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -108,6 +92,38 @@ export class ConsoleFixture implements AsyncDisposable {
     await this.#server.stop()
     await rm(this.#directory, { recursive: true, force: true })
   }
+}
+
+/** A Chromium that reaches nothing but loopback addresses. */
+export function launchBrowser(chromiumPath: string): Promise<Browser> {
+  return chromium.launch({
+    executablePath: chromiumPath,
+    args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1'],
+  })
+}
+
+/** A page of a browser profile of its own; requests to other addresses than `origin` are recorded. */
+export async function newWatchedPage(
+  browser: Browser,
+  origin: string,
+  options: BrowserContextOptions = {},
+): Promise<WatchedPage> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })
+  const page = await context.newPage()
+  page.setDefaultTimeout(waitMs)
+  const problems: string[] = []
+  const foreignRequests: string[] = []
+  page.on('pageerror', (error) => problems.push(error.message))
+  page.on('console', (message) => {
+    // A request that fails is an answer; the page shows what it means.
+    const isFailedRequest = message.text().startsWith('Failed to load resource')
+    if (message.type() === 'error' && !isFailedRequest) problems.push(message.text())
+  })
+  page.on('request', (request) => {
+    const isOwn = request.url().startsWith(origin) || /^(?:data|blob):/.test(request.url())
+    if (!isOwn) foreignRequests.push(request.url())
+  })
+  return { page, problems, foreignRequests }
 }
 
 /** The positions of all events that the timeline shows, in its order. */
@@ -138,4 +154,20 @@ async function buildConsole(bundle: string): Promise<void> {
     cwd: join(root, 'packages/console'),
     env: { ...process.env, NODE_ENV: 'production' },
   })
+}
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** Violations of WCAG 2.2 AA and of the rules of axe, as `view: rule: element`. */
+export async function findViolations(page: Page, view: string): Promise<string[]> {
+  await page.evaluate(axeSource)
+  return await page.evaluate(async (name) => {
+    const { axe } = window as unknown as {
+      axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> }
+    }
+    const { violations } = await axe.run()
+    return violations.flatMap(({ id, nodes }) =>
+      nodes.map(({ html }) => `${name}: ${id}: ${html.slice(0, 200)}`),
+    )
+  }, view)
 }

@@ -1,16 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
 import { findChromium } from '../support/browser-user.ts'
-import { ConsoleFixture, waitUntil } from './console-fixture.ts'
+import { ConsoleFixture, findViolations, waitUntil } from './console-fixture.ts'
 
 const chromiumPath = await findChromium()
-const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const key = 'a-session-key-of-the-console-test'
 
 describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout: 400_000 }, () => {
@@ -337,20 +335,6 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
     }
   })
 })
-
-/** Violations of WCAG 2.2 AA and of the rules of axe, as `view: rule: element`. */
-async function findViolations(page: Page, view: string): Promise<string[]> {
-  await page.evaluate(axeSource)
-  return await page.evaluate(async (name) => {
-    const { axe } = window as unknown as {
-      axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> }
-    }
-    const { violations } = await axe.run()
-    return violations.flatMap(({ id, nodes }) =>
-      nodes.map(({ html }) => `${name}: ${id}: ${html.slice(0, 200)}`),
-    )
-  }, view)
-}
 
 async function checkNothingRan(page: Page): Promise<void> {
   const seen = await page.evaluate(() => ({

@@ -224,7 +224,12 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
   static async open(options: OwnMapServerOptions = {}): Promise<OwnMapServer> {
     const directories = [await createDirectory(), await createDirectory(), await createDirectory()] as const
     const server = new OwnMapServer(...directories, options)
-    await server.start()
+    try {
+      await server.start()
+    } catch (error) {
+      await server[Symbol.asyncDispose]()
+      throw error
+    }
     return server
   }
 

@@ -7,7 +7,7 @@ import {
 } from '@tanstack/react-router'
 import { baseUrl } from './api/session.ts'
 import { NotFound, Shell } from './app/shell.tsx'
-import { HomePage } from './home.tsx'
+import { ConversationPage, HomePage } from './both-servers.tsx'
 import { parseListSearch } from './list/list-search.ts'
 import { parseFilter } from './log/filters.ts'
 
@@ -27,7 +27,7 @@ const routes = [
     getParentRoute: () => rootRoute,
     path: '/c/$id',
     validateSearch: parseFilter,
-    component: lazyRouteComponent(() => import('./conversation/page.tsx'), 'ConversationPage'),
+    component: ConversationPage,
   }),
   page(
     '/new',

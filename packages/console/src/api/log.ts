@@ -1,5 +1,5 @@
-import { follow, type PositionedEvent } from '@slipway/client'
-import { agentServer, getFromServer } from './session.ts'
+import { type FollowOptions, follow } from '@slipway/client'
+import { agentServer, getFromServer, isSandboxServer, sandboxServer } from './session.ts'
 
 /** An event as the wire has it. Imported logs may hold any kind and any member, so nothing is assumed. */
 export interface WireEvent {
@@ -16,13 +16,65 @@ export interface LogEvent {
   readonly event: WireEvent
 }
 
-export function toLogEvent({ position, event }: PositionedEvent): LogEvent {
-  return { position, event: event as unknown as WireEvent }
+/** Where the log of a conversation is, on the server that this is the console of. */
+export function logPath(id: string): string {
+  return isSandboxServer() ? `api/v1/conversation/${id}/events` : `api/conversations/${id}/events`
 }
 
-/** The number of events, which is the position of the last one. */
+/** The number of events that match, which is the position of the last one when all do. */
+async function countEvents(
+  id: string,
+  query: Readonly<Record<string, string>>,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const call = { params: { conversation_id: id }, query, signal }
+  return isSandboxServer()
+    ? await sandboxServer.call('countHomeEvents', call)
+    : await agentServer.call('countEvents', call)
+}
+
+/** The position of the last event. */
 export async function readHead(id: string, signal?: AbortSignal): Promise<number> {
-  return await agentServer.call('countEvents', { params: { conversation_id: id }, signal })
+  return await countEvents(id, {}, signal)
+}
+
+/** How often a sandbox server, which has no streams, is asked for new events. */
+const pollMs = 1_500
+
+/** The events after a position, then each new one. A sandbox server is asked again and again. */
+export async function* followLog(
+  id: string,
+  options: Pick<FollowOptions, 'onTransientUpdate'> & {
+    readonly after: number
+    readonly signal: AbortSignal
+    /** The log has another history than before. */
+    readonly onResync?: () => void
+  },
+): AsyncGenerator<LogEvent> {
+  if (!isSandboxServer()) {
+    for await (const { position, event } of follow(agentServer, id, options))
+      yield { position, event: event as unknown as WireEvent }
+    return
+  }
+  const { signal } = options
+  for (let { after } = options; ; ) {
+    // While the server does not answer, the console says so; this goes on when it is back.
+    const head = await readHead(id, signal).catch(() => after)
+    if (head < after) options.onResync?.()
+    after = Math.min(after, head)
+    while (after < head)
+      for (const item of await readEvents(id, { after, limit: 500, head }, signal)) {
+        yield item
+        after = item.position
+      }
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(resolve, pollMs)
+      signal.addEventListener('abort', () => {
+        clearTimeout(timer)
+        reject(signal.reason)
+      })
+    })
+  }
 }
 
 /** Undefined until the first answer says whether the server has pages by position. */
@@ -41,7 +93,7 @@ export async function readEvents(
   if (last <= range.after) return []
   if (hasRanges !== false) {
     const query = `first=${range.after + 1}&limit=${Math.min(500, last - range.after)}`
-    const response = await getFromServer(`api/conversations/${id}/events/range?${query}`, signal)
+    const response = await getFromServer(`${logPath(id)}/range?${query}`, signal)
     hasRanges ??= response.ok
     if (response.ok) {
       const page: { first: number; items: WireEvent[] } = await response.json()
@@ -49,8 +101,8 @@ export async function readEvents(
     }
   }
   const events: LogEvent[] = []
-  for await (const item of follow(agentServer, id, { after: range.after, signal })) {
-    events.push(toLogEvent(item))
+  for await (const item of followLog(id, { after: range.after, signal })) {
+    events.push(item)
     if (item.position >= last) break
   }
   signal.throwIfAborted()
@@ -84,7 +136,7 @@ export async function findPositions(
     direction,
     limit: String(Math.min(100, limit)),
   })
-  const response = await getFromServer(`api/conversations/${id}/events/find?${query}`, signal)
+  const response = await getFromServer(`${logPath(id)}/find?${query}`, signal)
   hasFind ??= response.ok
   if (!response.ok) return undefined
   const page: { positions: number[]; next_from: number | null } = await response.json()
@@ -93,6 +145,5 @@ export async function findPositions(
 
 /** The position of the first event at or after an instant (ISO 8601); the head plus 1 when there is none. */
 export async function positionAtTime(id: string, instant: string, signal?: AbortSignal): Promise<number> {
-  const query = { timestamp__lt: instant }
-  return (await agentServer.call('countEvents', { params: { conversation_id: id }, query, signal })) + 1
+  return (await countEvents(id, { timestamp__lt: instant }, signal)) + 1
 }

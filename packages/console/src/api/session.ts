@@ -46,6 +46,12 @@ const sessionUrl = `${baseUrl}/console/session`
 export let agentServer = new Client({ url: baseUrl, fetch: watchedFetch })
 export let sandboxServer = new SandboxServerClient({ url: baseUrl, fetch: watchedFetch })
 
+/** Whether the server is the control plane; known once a page is shown. */
+export function isSandboxServer(): boolean {
+  const current = session.get()
+  return current.status === 'ready' && current.kind === 'sandbox'
+}
+
 export function useSession(): Session {
   return useSyncExternalStore(session.subscribe, session.get)
 }

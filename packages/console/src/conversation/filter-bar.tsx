@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { type FormEvent, useEffect, useState } from 'react'
 import { positionAtTime } from '../api/log.ts'
-import { agentServer, errorText } from '../api/session.ts'
+import { agentServer, errorText, isSandboxServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 import { kindName, knownKinds } from '../log/event-facts.ts'
 import { type EventWindow, useWindowState } from '../log/event-window.ts'
@@ -143,6 +143,7 @@ function MoreFilters(props: {
   const tools = useQuery({
     queryKey: ['tools'],
     queryFn: ({ signal }) => agentServer.call('listTools', { signal }),
+    enabled: !isSandboxServer(),
   })
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()

@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { type PointerEvent, useEffect, useRef } from 'react'
+import { logPath } from '../api/log.ts'
 import { getFromServer } from '../api/session.ts'
 import { type EventWindow, useWindowState } from '../log/event-window.ts'
 import { formatNumber } from '../ui/format.ts'
@@ -89,10 +90,7 @@ export function Minimap(props: {
 
 /** Null when the server has no overviews. */
 async function readOverview(id: string, signal: AbortSignal): Promise<Overview | null> {
-  const response = await getFromServer(
-    `api/conversations/${id}/events/overview?buckets=${bucketCount}`,
-    signal,
-  )
+  const response = await getFromServer(`${logPath(id)}/overview?buckets=${bucketCount}`, signal)
   return response.ok ? await response.json() : null
 }
 

@@ -20,6 +20,8 @@ export const statusLabels: Readonly<Record<string, string>> = {
   error: 'Error',
   stuck: 'Stuck',
   deleting: 'Being deleted',
+  starting: 'Starting',
+  missing: 'Gone',
 }
 export { statuses }
 

@@ -1,14 +1,14 @@
-import { follow, type TransientUpdate } from '@slipway/client'
+import type { TransientUpdate } from '@slipway/client'
 import { useSyncExternalStore } from 'react'
 import {
   findPositions,
+  followLog,
   type LogEvent,
   readEvents,
   readHead,
   type ServerFilter,
-  toLogEvent,
 } from '../api/log.ts'
-import { agentServer, noteError } from '../api/session.ts'
+import { noteError } from '../api/session.ts'
 import { Store } from '../api/store.ts'
 import { textOf } from './event-facts.ts'
 
@@ -250,14 +250,14 @@ export class EventWindow {
   async #follow(after: number, signal: AbortSignal): Promise<void> {
     const { conversationId } = this.#options
     try {
-      const events = follow(agentServer, conversationId, {
+      const events = followLog(conversationId, {
         after,
         signal,
         onTransientUpdate: (update) => this.#noteTransient(update),
         onResync: () => void this.#startAgain(),
       })
       for await (const item of events) {
-        this.#queue.push(toLogEvent(item))
+        this.#queue.push(item)
         this.#planFlush()
       }
     } catch (error) {

@@ -3,6 +3,7 @@ import { type FormEvent, useState } from 'react'
 import { sandboxServer } from '../api/session.ts'
 import { formatAgo } from '../ui/format.ts'
 import { Table } from '../ui/table.tsx'
+import { NewKey } from './new-key.tsx'
 
 /** The keys of the caller, what today's quota leaves, and who is signed in. */
 export function Keys() {
@@ -17,7 +18,6 @@ export function Keys() {
   })
   const cache = useQueryClient()
   const refresh = () => cache.invalidateQueries({ queryKey: ['keys'] })
-  /** Shown once, in this page's memory alone. */
   const [newKey, setNewKey] = useState<string>()
   const create = useMutation({
     mutationFn: (name: string) => sandboxServer.call('createApiKey', { body: { name } }),
@@ -67,17 +67,7 @@ export function Keys() {
           ],
         }))}
       />
-      {newKey !== undefined && (
-        <div className="card" role="status">
-          <div>
-            <strong>The new key. It is shown this once.</strong>
-            <p className="mono wrap">{newKey}</p>
-          </div>
-          <button type="button" onClick={() => setNewKey(undefined)}>
-            I have it
-          </button>
-        </div>
-      )}
+      {newKey !== undefined && <NewKey value={newKey} onDone={() => setNewKey(undefined)} />}
       <form className="stack" onSubmit={submit}>
         <label htmlFor="key-name">Name of a new key</label>
         <input id="key-name" name="name" required maxLength={200} />

@@ -1,166 +1,35 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link, useParams } from '@tanstack/react-router'
+import { useQuery } from '@tanstack/react-query'
+import { useParams } from '@tanstack/react-router'
 import { sandboxServer } from '../api/session.ts'
-import { StatusBadge } from '../list/status-badge.tsx'
-import { formatAgo, formatBytes } from '../ui/format.ts'
-import { Icon } from '../ui/icon.tsx'
-import { Menu } from '../ui/menu.tsx'
-import { Table } from '../ui/table.tsx'
+import { SideNav } from '../ui/side-nav.tsx'
+import { AppConversations } from './conversations.tsx'
 import { Keys } from './keys.tsx'
+import { Sandboxes } from './sandboxes.tsx'
+import { Specs } from './specs.tsx'
+import { Users } from './users.tsx'
 
 const sections = {
   sandboxes: 'Sandboxes',
   conversations: 'Conversations',
-  specs: 'Specs',
+  specs: 'Specs and backends',
   keys: 'Keys and use',
 } as const
 
-/** The pages of a sandbox server. */
+/** The pages of a sandbox server. Those of users are for administrators. */
 export function FleetPage() {
   const { section = 'sandboxes' } = useParams({ strict: false })
+  const me = useQuery({ queryKey: ['me'], queryFn: ({ signal }) => sandboxServer.call('me', { signal }) })
+  const shown = me.data?.role === 'admin' ? { ...sections, users: 'Users' } : sections
   return (
     <div className="page with-nav">
-      <nav aria-label="Sections" className="side-nav">
-        {Object.entries(sections).map(([name, label]) => (
-          <Link
-            key={name}
-            to="/fleet/$section"
-            params={{ section: name }}
-            aria-current={name === section ? 'page' : undefined}
-          >
-            {label}
-          </Link>
-        ))}
-      </nav>
+      <SideNav label="Sections" to="/fleet/$section" sections={shown} current={section} />
       <div className="page-body">
         {section === 'sandboxes' && <Sandboxes />}
         {section === 'conversations' && <AppConversations />}
         {section === 'specs' && <Specs />}
         {section === 'keys' && <Keys />}
+        {section === 'users' && <Users />}
       </div>
     </div>
-  )
-}
-
-function Sandboxes() {
-  const query = useQuery({
-    queryKey: ['sandboxes'],
-    queryFn: ({ signal }) => sandboxServer.call('searchSandboxes', { query: { limit: '100' }, signal }),
-    refetchInterval: 3_000,
-  })
-  const cache = useQueryClient()
-  const refresh = () => cache.invalidateQueries({ queryKey: ['sandboxes'] })
-  const act = useMutation({
-    mutationFn: ({ name, id }: { name: 'pauseSandbox' | 'resumeSandbox'; id: string }) =>
-      sandboxServer.call(name, { params: { sandbox_id: id } }),
-    onSettled: refresh,
-  })
-  const remove = useMutation({
-    mutationFn: (id: string) => sandboxServer.call('deleteSandbox', { params: { sandbox_id: id } }),
-    onSettled: refresh,
-  })
-  const start = useMutation({ mutationFn: () => sandboxServer.call('startSandbox', {}), onSettled: refresh })
-  return (
-    <>
-      <div className="page-head">
-        <h1>Sandboxes</h1>
-        <span className="spacer" />
-        <button type="button" className="primary" disabled={start.isPending} onClick={() => start.mutate()}>
-          <Icon name="plus" /> Start
-        </button>
-      </div>
-      <Table
-        query={query}
-        empty="No sandboxes"
-        head={['Id', 'State', 'Spec', 'Limits', 'Age', '']}
-        rows={(query.data?.items ?? []).map((box) => ({
-          key: box.id,
-          cells: [
-            <span key="id" className="mono">
-              {box.id.slice(0, 12)}
-            </span>,
-            <span key="status">
-              <StatusBadge status={box.status} />
-              {box.status_detail !== null && <p className="quiet wrap">{box.status_detail.slice(0, 300)}</p>}
-            </span>,
-            box.sandbox_spec_id,
-            [
-              box.resources.memory_bytes && formatBytes(box.resources.memory_bytes),
-              box.resources.cpus && `${box.resources.cpus} CPU`,
-              box.isolation.kind,
-            ]
-              .filter(Boolean)
-              .join(' · '),
-            formatAgo(Date.parse(box.created_at)),
-            <Menu
-              key="menu"
-              label={`Actions of ${box.id}`}
-              button={<Icon name="more" />}
-              items={[
-                box.status === 'RUNNING'
-                  ? { label: 'Pause', run: () => act.mutate({ name: 'pauseSandbox', id: box.id }) }
-                  : { label: 'Resume', run: () => act.mutate({ name: 'resumeSandbox', id: box.id }) },
-                { label: 'Delete', run: () => remove.mutate(box.id), isDangerous: true },
-              ]}
-            />,
-          ],
-        }))}
-      />
-    </>
-  )
-}
-
-function AppConversations() {
-  const query = useQuery({
-    queryKey: ['app-conversations'],
-    queryFn: ({ signal }) =>
-      sandboxServer.call('searchAppConversations', { query: { limit: '100' }, signal }),
-    refetchInterval: 5_000,
-  })
-  return (
-    <>
-      <h1>Conversations</h1>
-      <Table
-        query={query}
-        empty="No conversations"
-        head={['Title', 'Sandbox', 'Last activity']}
-        rows={(query.data?.items ?? []).map((one) => ({
-          key: String(one.id),
-          cells: [
-            <span key="title" dir="auto">
-              {one.title ?? 'Untitled'}
-            </span>,
-            <StatusBadge key="status" status={String(one.sandbox_status ?? '')} />,
-            formatAgo(Date.parse(String(one.updated_at))),
-          ],
-        }))}
-      />
-    </>
-  )
-}
-
-function Specs() {
-  const query = useQuery({
-    queryKey: ['sandbox-specs'],
-    queryFn: ({ signal }) => sandboxServer.call('searchSandboxSpecs', { query: { limit: '100' }, signal }),
-  })
-  return (
-    <>
-      <h1>Specs</h1>
-      <Table
-        query={query}
-        empty="No specs"
-        head={['Id', 'Backend', 'Image', 'Network']}
-        rows={(query.data?.items ?? []).map((spec) => ({
-          key: spec.id,
-          cells: [
-            `${spec.id}${spec.is_default ? ' (default)' : ''}`,
-            spec.backend,
-            spec.image ?? '–',
-            spec.network,
-          ],
-        }))}
-      />
-    </>
   )
 }

@@ -3,6 +3,7 @@ import { type FormEvent, useState } from 'react'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 import { recordOf, textOf } from '../log/event-facts.ts'
+import { Cards } from '../ui/cards.tsx'
 import { ErrorState, Loading } from '../ui/states.tsx'
 
 /** The MCP servers of the settings, with a test of each. */
@@ -51,35 +52,24 @@ export function McpServers() {
   const servers = Object.entries(recordOf(config.mcpServers ?? config))
   return (
     <>
-      <ul className="cards">
-        {servers.map(([name, value]) => {
+      <Cards
+        remove={remove.mutate}
+        cards={servers.map(([name, value]) => {
           const server = recordOf(value)
           const args = Array.isArray(server.args) ? server.args.join(' ') : ''
-          return (
-            <li key={name} className="card">
-              <div>
-                <strong>{name}</strong>
-                <p className="quiet mono wrap">
-                  {textOf(server.url) ?? `${textOf(server.command) ?? ''} ${args}`}
-                </p>
-              </div>
-              <div className="buttons">
-                <button type="button" disabled={test.isPending} onClick={() => test.mutate({ name, server })}>
-                  Test
-                </button>
-                <button
-                  type="button"
-                  className="danger"
-                  aria-label={`Delete ${name}`}
-                  onClick={() => remove.mutate(name)}
-                >
-                  Delete
-                </button>
-              </div>
-            </li>
-          )
+          const place = textOf(server.url) ?? `${textOf(server.command) ?? ''} ${args}`
+          return {
+            key: name,
+            title: <strong>{name}</strong>,
+            detail: <span className="mono">{place}</span>,
+            buttons: (
+              <button type="button" disabled={test.isPending} onClick={() => test.mutate({ name, server })}>
+                Test
+              </button>
+            ),
+          }
         })}
-      </ul>
+      />
       {servers.length === 0 && <p>None yet. Agents get the tools of the servers that are listed here.</p>}
       <form className="stack" onSubmit={submit}>
         <h2>Add one</h2>

@@ -1,9 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link, useParams } from '@tanstack/react-router'
+import { useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import { profilesQuery } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
+import { Cards } from '../ui/cards.tsx'
+import { SideNav } from '../ui/side-nav.tsx'
 import { ErrorState, Loading } from '../ui/states.tsx'
 import { McpServers } from './mcp-servers.tsx'
 import { ProfileForm } from './profile-form.tsx'
@@ -24,18 +26,7 @@ export function SettingsPage() {
   const { section = 'models' } = useParams({ strict: false })
   return (
     <div className="page with-nav">
-      <nav aria-label="Settings" className="side-nav">
-        {Object.entries(sections).map(([name, label]) => (
-          <Link
-            key={name}
-            to="/settings/$section"
-            params={{ section: name }}
-            aria-current={name === section ? 'page' : undefined}
-          >
-            {label}
-          </Link>
-        ))}
-      </nav>
+      <SideNav label="Settings" to="/settings/$section" sections={sections} current={section} />
       <div className="page-body">
         <h1>{sections[section as Section] ?? 'Settings'}</h1>
         {section === 'models' && <Models />}
@@ -76,16 +67,22 @@ function Models() {
   const { profiles: list, active_profile } = profiles.data
   return (
     <>
-      <ul className="cards">
-        {list.map(({ name, model, api_key_set }) => (
-          <li key={name} className="card">
-            <div>
+      <Cards
+        remove={remove.mutate}
+        cards={list.map(({ name, model, api_key_set }) => ({
+          key: name,
+          title: (
+            <>
               <strong>{name}</strong> {name === active_profile && <span className="chip">in use</span>}
-              <p className="quiet mono wrap">
-                {model} · {api_key_set ? 'with a key' : 'without a key'}
-              </p>
-            </div>
-            <div className="buttons">
+            </>
+          ),
+          detail: (
+            <span className="mono">
+              {model} · {api_key_set ? 'with a key' : 'without a key'}
+            </span>
+          ),
+          buttons: (
+            <>
               <button type="button" onClick={() => check.mutate(name)} disabled={check.isPending}>
                 Test
               </button>
@@ -94,18 +91,10 @@ function Models() {
                   Use
                 </button>
               )}
-              <button
-                type="button"
-                className="danger"
-                onClick={() => remove.mutate(name)}
-                aria-label={`Delete ${name}`}
-              >
-                Delete
-              </button>
-            </div>
-          </li>
-        ))}
-      </ul>
+            </>
+          ),
+        }))}
+      />
       {isAdding || list.length === 0 ? (
         <ProfileForm onSaved={() => setAdding(false)} />
       ) : (

@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { FormEvent } from 'react'
 import { agentServer } from '../api/session.ts'
+import { Cards } from '../ui/cards.tsx'
 import { ErrorState, Loading } from '../ui/states.tsx'
 
 /** The secrets of the server: names and descriptions. A value is sent once and never shown. */
@@ -33,24 +34,14 @@ export function Secrets() {
   return (
     <>
       <p>Commands of agents see these as environment variables. Logs and answers never have their values.</p>
-      <ul className="cards">
-        {secrets.data.secrets.map(({ name, description }) => (
-          <li key={name} className="card">
-            <div>
-              <strong className="mono">{name}</strong>
-              <p className="quiet wrap">{description}</p>
-            </div>
-            <button
-              type="button"
-              className="danger"
-              aria-label={`Delete ${name}`}
-              onClick={() => remove.mutate(name)}
-            >
-              Delete
-            </button>
-          </li>
-        ))}
-      </ul>
+      <Cards
+        remove={remove.mutate}
+        cards={secrets.data.secrets.map(({ name, description }) => ({
+          key: name,
+          title: <strong className="mono">{name}</strong>,
+          detail: description,
+        }))}
+      />
       <form className="stack" onSubmit={submit}>
         <label htmlFor="secret-name">Name</label>
         <input id="secret-name" name="name" required className="mono" autoComplete="off" />

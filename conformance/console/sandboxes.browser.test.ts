@@ -1,0 +1,131 @@
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { findChromium } from '../support/browser-user.ts'
+import { SandboxServer } from '../support/sandbox-server/server.ts'
+import { createUser, textModel, type User } from '../support/sandbox-server/user.ts'
+import { findViolations, launchBrowser, newWatchedPage } from './console-fixture.ts'
+
+/** The console of a sandbox server, as that server itself serves it. */
+
+const chromiumPath = await findChromium()
+
+describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { timeout: 400_000 }, () => {
+  let server: SandboxServer
+  let browser: Browser
+  let user: User
+  beforeAll(async () => {
+    server = await SandboxServer.open()
+    browser = await launchBrowser(chromiumPath ?? '')
+    user = await createUser(server)
+    await user.setModel(textModel)
+  }, 300_000)
+  afterAll(async () => {
+    await browser?.close()
+    await server?.[Symbol.asyncDispose]()
+  }, 120_000)
+
+  const open = async (key: string, options = {}) => {
+    const watched = await newWatchedPage(browser, server.url, options)
+    await watched.page.goto(`${server.url}/`)
+    await watched.page.getByLabel('Key').fill(key)
+    await watched.page.getByRole('button', { name: 'Sign in' }).click()
+    await watched.page.getByRole('navigation', { name: 'Main' }).waitFor()
+    return watched
+  }
+  const goTo = async (page: Page, section: string) => {
+    await page.getByRole('navigation', { name: 'Sections' }).getByRole('link', { name: section }).click()
+    await page.getByRole('heading', { name: section, level: 1 }).waitFor()
+  }
+
+  test('a conversation in a sandbox is read from its history, followed, and written to', async () => {
+    const { id, sandbox_id } = await user.createConversation({ initial_message: { content: 'Begin.' } })
+    await user.waitForMessage(id, 'Answer 0.')
+    await user.requestOrThrow('PATCH', `/api/v1/app-conversations/${id}`, { title: 'From the sandbox' })
+    const { page, problems, foreignRequests } = await open(user.key)
+    await goTo(page, 'Conversations')
+    await page.getByText('READY').first().waitFor()
+    await page.getByRole('link', { name: 'From the sandbox' }).click()
+    await page.getByText('Answer 0.').waitFor()
+    await page.getByLabel('Message').fill('Do you go on?')
+    await page.getByRole('button', { name: 'Send', exact: true }).click()
+    await page.getByText('Answer 1.').waitFor()
+    await page.getByLabel('Search in this log').fill('go on')
+    await page.getByText('Answer 1.').waitFor({ state: 'hidden' })
+    await page.getByText('Do you go on?').waitFor()
+
+    // The history is there without its sandbox.
+    await user.requestOrThrow('POST', `/api/v1/sandboxes/${sandbox_id}/pause`)
+    await user.waitForSandbox(sandbox_id, 'PAUSED')
+    await page.goto(`${server.url}/c/${id}`)
+    await page.getByText('Answer 1.').waitFor()
+    await page.locator('.status.paused').waitFor()
+    await page.goto(`${server.url}/c/${'0'.repeat(32)}`)
+    await page.getByText('There is no such conversation').waitFor()
+    expect(problems).toEqual([])
+    expect(foreignRequests).toEqual([])
+    await page.context().close()
+  })
+
+  test('sandboxes are started, paused, resumed and deleted', async () => {
+    const other = await createUser(server)
+    const { page, problems } = await open(other.key)
+    await page.getByText('No sandboxes').waitFor()
+    await page.getByRole('button', { name: 'Start' }).click()
+    const act = async (name: string) => {
+      await page.getByRole('button', { name: /^Actions of/ }).click()
+      await page.getByRole('menuitem', { name }).click()
+    }
+    await page.locator('.status.running').waitFor()
+    await act('Pause')
+    await page.locator('.status.paused').waitFor()
+    await act('Resume')
+    await page.locator('.status.running').waitFor()
+    await act('Delete')
+    await page.getByText('No sandboxes').waitFor()
+    await goTo(page, 'Specs and backends')
+    await page.getByRole('cell', { name: 'process', exact: true }).first().waitFor()
+    expect(problems).toEqual([])
+    await page.context().close()
+  })
+
+  test('administrators see users and make keys, which are shown once; others do not', async () => {
+    const { page, problems } = await open(server.key, { viewport: { width: 390, height: 800 } })
+    await goTo(page, 'Users')
+    await page.getByLabel('Name of a new user').fill('Robin')
+    await page.getByRole('button', { name: 'Add' }).click()
+    await page.getByRole('button', { name: 'Actions of Robin' }).click()
+    await page.getByRole('menuitem', { name: 'Make a key' }).click()
+    const key = await page.getByRole('status').locator('.mono').innerText()
+    await page.getByRole('button', { name: 'I have it' }).click()
+    expect(await page.content()).not.toContain(key)
+    expect(problems).toEqual([])
+    await page.context().close()
+
+    const plain = await open(key)
+    await goTo(plain.page, 'Keys and use')
+    await plain.page.getByText('member').waitFor()
+    expect(await plain.page.getByRole('link', { name: 'Users' }).count()).toBe(0)
+    expect(plain.problems).toEqual([])
+    await plain.page.context().close()
+  })
+
+  test('every view is free of violations that axe finds, in dark and light', async () => {
+    const { id } = await user.createConversation({ initial_message: { content: 'Begin.' } })
+    await user.waitForMessage(id, 'Answer')
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const { page } = await open(server.key, { colorScheme, bypassCSP: true })
+      const found: string[] = []
+      for (const section of ['Sandboxes', 'Conversations', 'Specs and backends', 'Keys and use', 'Users']) {
+        await goTo(page, section)
+        found.push(...(await findViolations(page, section)))
+      }
+      await page.context().close()
+      const { page: own } = await open(user.key, { colorScheme, bypassCSP: true })
+      await own.goto(`${server.url}/c/${id}`)
+      await own.getByText('Begin.').waitFor()
+      found.push(...(await findViolations(own, 'conversation')))
+      await own.context().close()
+      expect(found).toEqual([])
+    }
+  })
+})

@@ -1,0 +1,76 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { sandboxServer } from '../api/session.ts'
+import { StatusBadge } from '../list/status-badge.tsx'
+import { formatAgo, formatBytes } from '../ui/format.ts'
+import { Icon } from '../ui/icon.tsx'
+import { Menu } from '../ui/menu.tsx'
+import { Table } from '../ui/table.tsx'
+
+/** The sandboxes of the caller, with their state and what can be done with each. */
+export function Sandboxes() {
+  const query = useQuery({
+    queryKey: ['sandboxes'],
+    queryFn: ({ signal }) => sandboxServer.call('searchSandboxes', { query: { limit: '100' }, signal }),
+    refetchInterval: 3_000,
+  })
+  const cache = useQueryClient()
+  const refresh = () => cache.invalidateQueries({ queryKey: ['sandboxes'] })
+  const act = useMutation({
+    mutationFn: ({ name, id }: { name: 'pauseSandbox' | 'resumeSandbox'; id: string }) =>
+      sandboxServer.call(name, { params: { sandbox_id: id } }),
+    onSettled: refresh,
+  })
+  const remove = useMutation({
+    mutationFn: (id: string) => sandboxServer.call('deleteSandbox', { params: { sandbox_id: id } }),
+    onSettled: refresh,
+  })
+  const start = useMutation({ mutationFn: () => sandboxServer.call('startSandbox', {}), onSettled: refresh })
+  return (
+    <>
+      <div className="page-head">
+        <h1>Sandboxes</h1>
+        <span className="spacer" />
+        <button type="button" className="primary" disabled={start.isPending} onClick={() => start.mutate()}>
+          <Icon name="plus" /> Start
+        </button>
+      </div>
+      <Table
+        query={query}
+        empty="No sandboxes"
+        head={['Id', 'State', 'Spec', 'Limits', 'Age', '']}
+        rows={(query.data?.items ?? []).map((box) => ({
+          key: box.id,
+          cells: [
+            <span key="id" className="mono">
+              {box.id.slice(0, 12)}
+            </span>,
+            <span key="status">
+              <StatusBadge status={box.status} />
+              {box.status_detail !== null && <p className="quiet wrap">{box.status_detail.slice(0, 300)}</p>}
+            </span>,
+            box.sandbox_spec_id,
+            [
+              box.resources.memory_bytes && formatBytes(box.resources.memory_bytes),
+              box.resources.cpus && `${box.resources.cpus} CPU`,
+              box.isolation.kind,
+            ]
+              .filter(Boolean)
+              .join(' · '),
+            formatAgo(Date.parse(box.created_at)),
+            <Menu
+              key="menu"
+              label={`Actions of ${box.id}`}
+              button={<Icon name="more" />}
+              items={[
+                box.status === 'RUNNING'
+                  ? { label: 'Pause', run: () => act.mutate({ name: 'pauseSandbox', id: box.id }) }
+                  : { label: 'Resume', run: () => act.mutate({ name: 'resumeSandbox', id: box.id }) },
+                { label: 'Delete', run: () => remove.mutate(box.id), isDangerous: true },
+              ]}
+            />,
+          ],
+        }))}
+      />
+    </>
+  )
+}
