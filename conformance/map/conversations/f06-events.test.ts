@@ -44,23 +44,18 @@ const search = async (id: string, query: Record<string, string> = {}) =>
 
 const ids = (events: readonly Json[]) => events.map(({ id }) => id)
 
-missing(
-  'F06.send-no-run',
-  'the first message stores the system prompt, itself and an update',
-  'last_user_message_id is no stored update',
-  async () => {
-    const { id } = await server.createConversation(undefined, plain)
-    expect(await search(id)).toMatchObject({ items: [], next_page_id: null })
-    const body = { role: 'user', content: text('FIRST hello'), run: false }
-    expect(await server.post(id, 'events', body)).toMatchObject({ status: 200, body: { success: true } })
-    expect((await search(id)).items).toMatchObject([
-      { kind: 'SystemPromptEvent', source: 'agent' },
-      { kind: 'MessageEvent', source: 'user', llm_message: { content: text('FIRST hello') } },
-      { kind: 'ConversationStateUpdateEvent', key: 'last_user_message_id' },
-    ])
-    expect((await server.getConversation(id)).execution_status).toBe('idle')
-  },
-)
+mapCase('F06.send-no-run', 'the first message stores the system prompt, itself and an update', async () => {
+  const { id } = await server.createConversation(undefined, plain)
+  expect(await search(id)).toMatchObject({ items: [], next_page_id: null })
+  const body = { role: 'user', content: text('FIRST hello'), run: false }
+  expect(await server.post(id, 'events', body)).toMatchObject({ status: 200, body: { success: true } })
+  expect((await search(id)).items).toMatchObject([
+    { kind: 'SystemPromptEvent', source: 'agent' },
+    { kind: 'MessageEvent', source: 'user', llm_message: { content: text('FIRST hello') } },
+    { kind: 'ConversationStateUpdateEvent', key: 'last_user_message_id' },
+  ])
+  expect((await server.getConversation(id)).execution_status).toBe('idle')
+})
 
 differs(
   'F06.search-page',
@@ -252,41 +247,31 @@ mapCase(
   { faultThere: '500' },
 )
 
-missing(
-  'F06.send-run',
-  'a message with run stores the kinds of a run',
-  'statistics are no stored update',
-  async () => {
-    const { id } = await withRun()
-    const events = await server.getEvents(id)
-    const kinds = events.map(({ kind }) => kind)
-    for (const kind of ['MessageEvent', 'ActionEvent', 'ObservationEvent']) expect(kinds).toContain(kind)
-    const statuses = events.filter(({ key }) => key === 'execution_status').map(({ value }) => value)
-    expect(statuses).toEqual(['running', 'finished'])
-    expect(events.map(({ key }) => key)).toContain('stats')
-  },
-)
+mapCase('F06.send-run', 'a message with run stores the kinds of a run', async () => {
+  const { id } = await withRun()
+  const events = await server.getEvents(id)
+  const kinds = events.map(({ kind }) => kind)
+  for (const kind of ['MessageEvent', 'ActionEvent', 'ObservationEvent']) expect(kinds).toContain(kind)
+  const statuses = events.filter(({ key }) => key === 'execution_status').map(({ value }) => value)
+  expect(statuses).toEqual(['running', 'finished'])
+  expect(events.map(({ key }) => key)).toContain('stats')
+})
 
-missing(
-  'F06.ws-live',
-  'each live frame is stored, and a snapshot follows the run',
-  'some live updates are not stored',
-  async () => {
-    const model = await server.openModel(commandReply('echo hi'), finishReply())
-    const { id } = await server.createConversation(model, plain)
-    await using socket = server.openSocket(`/sockets/events/${id}`)
-    await waitForFrames(socket, (frames) => frames.length > 0)
-    await server.sendMessage(id, 'Begin.', true)
-    const frames = await waitForFrames(socket, (all) => {
-      const end = all.findIndex(({ key, value }) => key === 'execution_status' && value === 'finished')
-      return end !== -1 && all.slice(end).some(({ key }) => key === 'full_state')
-    })
-    const stored = ids(await server.getEvents(id))
-    const live = frames.filter(({ key }) => key !== 'full_state')
-    expect(live.filter((frame) => !stored.includes(frame.id))).toEqual([])
-    expect(live.length).toBeGreaterThan(4)
-  },
-)
+mapCase('F06.ws-live', 'each live frame is stored, and a snapshot follows the run', async () => {
+  const model = await server.openModel(commandReply('echo hi'), finishReply())
+  const { id } = await server.createConversation(model, plain)
+  await using socket = server.openSocket(`/sockets/events/${id}`)
+  await waitForFrames(socket, (frames) => frames.length > 0)
+  await server.sendMessage(id, 'Begin.', true)
+  const frames = await waitForFrames(socket, (all) => {
+    const end = all.findIndex(({ key, value }) => key === 'execution_status' && value === 'finished')
+    return end !== -1 && all.slice(end).some(({ key }) => key === 'full_state')
+  })
+  const stored = ids(await server.getEvents(id))
+  const live = frames.filter(({ key }) => key !== 'full_state')
+  expect(live.filter((frame) => !stored.includes(frame.id))).toEqual([])
+  expect(live.length).toBeGreaterThan(4)
+})
 
 mapCase(
   'F06.search-timestamp-order',

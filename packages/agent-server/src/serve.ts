@@ -131,6 +131,9 @@ export async function serve(options: ServeOptions): Promise<void> {
       openDocs: true,
       sockets: [
         lazySocketRoute('/sockets/events/{conversation_id}', () => deferredInit.services.sockets.events),
+        lazySocketRoute('/sockets/session/{conversation_id}', () => deferredInit.services.sockets.session, {
+          takesBinary: true,
+        }),
         lazySocketRoute('/sockets/bash-events', () => deferredInit.services.sockets.bash),
       ],
       ...definedMembers({ site: webClient?.site ?? consoleSite }),

@@ -50,6 +50,7 @@ import { toolFilesDirectory, withToolUser } from './server/tool-user.ts'
 import { ServerSettings } from './settings/server-settings.ts'
 import { eventsSocket } from './streams/events-socket.ts'
 import { LiveEvents } from './streams/live-events.ts'
+import { sessionSocket } from './streams/session-socket.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
 import { WorkspaceTickets } from './workspaces/tickets.ts'
 import { WorkspaceFiles } from './workspaces/workspace-files.ts'
@@ -256,16 +257,11 @@ export async function openServices(options: ServicesOptions) {
       environment,
     }),
   }
+  const live = new LiveEvents(storage.log)
+  const socketOptions = { storage, registry, infoReader, activity, live, peers, now }
   const sockets = {
-    events: eventsSocket({
-      storage,
-      registry,
-      infoReader,
-      activity,
-      live: new LiveEvents(storage.log),
-      peers,
-      now,
-    }),
+    events: eventsSocket(socketOptions),
+    session: sessionSocket(socketOptions),
     bash: bashSocket({ bash, activity, now }),
   } satisfies Record<string, SocketRoute>
   const pass: AppOptions['pageCredential'] = (url, header, peer) => tickets.authenticate(url, header, peer)

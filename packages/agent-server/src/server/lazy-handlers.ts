@@ -20,9 +20,14 @@ export function lazyHandlers<H extends HandlerTable>(
 }
 
 /** The same for a WebSocket path. */
-export function lazySocketRoute(path: string, getRoute: () => SocketRoute): SocketRoute {
+export function lazySocketRoute(
+  path: string,
+  getRoute: () => SocketRoute,
+  options: Pick<SocketRoute, 'takesBinary'> = {},
+): SocketRoute {
   return {
     path,
+    ...options,
     accepts: (request) => getRoute().accepts(request),
     serve: async (socket, request) => await getRoute().serve(socket, request),
   }

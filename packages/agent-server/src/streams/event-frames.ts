@@ -33,6 +33,17 @@ export const positionedFrames = cacheByBatch((batch: readonly StoredEvent[]) =>
     ),
   ),
 )
+/** Frames of the session socket have at most so many bytes of JSON. */
+export const maxSessionFrameBytes = 4 * 1024 * 1024
+
+/** `{"type":"durable","seq":n,"event":{...}}`: the frames of the session socket; undefined for a larger one. */
+export const durableFrames = cacheByBatch((batch: readonly StoredEvent[]) =>
+  batch.map(({ position, bytes }): Frame | undefined => {
+    const head = Buffer.from(`{"type":"durable","seq":${position - 1},"event":`)
+    if (head.length + bytes.length + 1 > maxSessionFrameBytes) return undefined
+    return createFrame(Buffer.concat([head, bytes, Buffer.from('}')]))
+  }),
+)
 /** Events above this size are not copied into their batch. */
 const maxJoinedBytes = 256 * 1024
 
@@ -63,6 +74,10 @@ function sseParts(batch: readonly StoredEvent[], ids: SseIds): Buffer[] {
 /** Sent before the events from `after` on. */
 export function sseResync(resync: Resync): Buffer {
   return Buffer.from(`event: resync\nid: ${resync.after}\ndata: ${JSON.stringify(resync)}\n\n`)
+}
+
+export function jsonFrame(value: object): Frame {
+  return createFrame(Buffer.from(JSON.stringify(value)))
 }
 
 /** An event that is not stored, as a frame of the legacy socket. */

@@ -1,35 +1,20 @@
-import { createFrame, type Frame, type Socket, type SocketRequest, type SocketRoute } from '@slipway/http'
-import { conversationId, eventsSocketQuery, Problem } from '@slipway/protocol'
+import type { Frame, Socket, SocketRequest, SocketRoute } from '@slipway/http'
+import { conversationId, eventsSocketQuery } from '@slipway/protocol'
 import { type ConversationRecord, checkCursor, type PagedEvent, type Storage } from '@slipway/storage'
 import type { ConversationInfoReader } from '../conversations/conversation-info.ts'
-import type { ConversationRegistry } from '../conversations/registry.ts'
-import { sendMessage } from '../conversations/send-message.ts'
 import { readWireVersion } from '../conversations/stored-request.ts'
-import type { Peers } from '../peers/peers.ts'
-import type { Activity } from '../server/activity.ts'
-import { plainFrame, plainFrames, positionedFrames } from './event-frames.ts'
+import { jsonFrame, plainFrame, plainFrames, positionedFrames } from './event-frames.ts'
 import type { LiveEvents } from './live-events.ts'
-import { FrameError, parseMessageFrame } from './parse-frame.ts'
+import { type MessageReceiver, receiveMessage } from './receive-message.ts'
 import { stateUpdateEvent, TransientBuffer, transientEvent } from './transient-buffer.ts'
 
 /** Close codes: the requested position lies beyond the end of the log; the conversation does not exist. */
 const positionBeyondEndCode = 4416
-const conversationNotFoundCode = 4004
+export const conversationNotFoundCode = 4004
 
-/** Names of errors as clients compare them. */
-const errorCodes: Readonly<Record<string, string>> = {
-  invalid: 'ValidationError',
-  too_many: 'ConversationRunLimitExceeded',
-}
-
-interface EventsSocketOptions {
-  readonly storage: Storage
-  readonly registry: ConversationRegistry
+export interface EventsSocketOptions extends MessageReceiver {
   readonly infoReader: ConversationInfoReader
-  readonly activity: Activity
   readonly live: LiveEvents
-  /** Other servers on the database. */
-  readonly peers?: Pick<Peers, 'sendMessage'> | undefined
   readonly now: () => number
 }
 
@@ -141,27 +126,14 @@ async function handleMessage(
   record: ConversationRecord,
   text: string,
 ): Promise<object | undefined> {
-  try {
-    const message = parseMessageFrame(text)
-    options.activity.record()
-    const request = { ...message, run: true }
-    const sendHere = () => sendMessage(options, record.id, { message: request })
-    await (options.peers?.sendMessage(record.id, request, sendHere) ?? sendHere())
-    return undefined
-  } catch (error) {
-    if (!(error instanceof Problem || error instanceof FrameError)) throw error
-    const code = errorCodes[error.code] ?? error.code
-    const kind = readWireVersion(record) === 'current' ? 'ServerErrorEvent' : 'ConversationErrorEvent'
-    return transientEvent({ code, detail: error.message, kind }, options.now())
-  }
+  const error = await receiveMessage(options, record.id, text)
+  if (error === undefined) return undefined
+  const kind = readWireVersion(record) === 'current' ? 'ServerErrorEvent' : 'ConversationErrorEvent'
+  return transientEvent({ ...error, kind }, options.now())
 }
 
 function transientFrame(event: object): Frame {
   return jsonFrame({ hint: event })
-}
-
-function jsonFrame(value: object): Frame {
-  return createFrame(Buffer.from(JSON.stringify(value)))
 }
 
 interface SocketFormat {
@@ -193,6 +165,7 @@ class SocketUpdates {
 
   async subscribe(record: ConversationRecord, knownStatus: string | undefined): Promise<void> {
     this.#unsubscribe = this.#options.registry.transientUpdates(record.id).subscribe((update, position) => {
+      if (update.kind === 'reply_aborted') return
       if (update.kind === 'idle') this.#scheduleSnapshot(position)
       else if (update.kind === 'reset' && !this.#format.isResumable) this.#buffer.dropDelta()
       else if (update.kind === 'reset') this.#buffer.add(update, position)

@@ -16,7 +16,8 @@ export class SseUpdates implements Disposable {
   /** Without `all` only changes of members that the log does not have. */
   subscribe(updates: Pick<TransientUpdates, 'subscribe'>, { all }: { readonly all: boolean }): void {
     this.#unsubscribe = updates.subscribe((update, position) => {
-      if (update.kind === 'idle' || !(all || update.kind === 'member')) return
+      if (update.kind === 'idle' || update.kind === 'reply_aborted') return
+      if (!(all || update.kind === 'member')) return
       this.#buffer.add(update, position)
       this.#notify()
     })

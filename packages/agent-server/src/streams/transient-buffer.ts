@@ -30,9 +30,11 @@ export class TransientBuffer {
     this.#now = now
   }
 
-  add(update: Exclude<TransientUpdate, { kind: 'idle' }>, position: number): void {
-    if (update.kind === 'stats') this.#pendingStates.set('stats', { position, value: update.value })
-    else if (update.kind === 'member') this.#pendingStates.set(update.key, { position, value: update.value })
+  add(update: Exclude<TransientUpdate, { kind: 'idle' | 'reply_aborted' }>, position: number): void {
+    if (update.kind === 'stats') {
+      if (!update.isStored) this.#pendingStates.set('stats', { position, value: update.value })
+    } else if (update.kind === 'member')
+      this.#pendingStates.set(update.key, { position, value: update.value })
     else if (update.kind === 'reset')
       this.#pendingDelta = { position, isReset: true, content: '', reasoning_content: '' }
     else this.#appendDelta(update, position)

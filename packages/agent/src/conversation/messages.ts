@@ -88,6 +88,7 @@ async function storeMessage(
       ...(goal === undefined ? endGoalEvents(now) : [goalUpdateEvent(goal)]),
       ...(verdict?.events ?? []),
       draft,
+      ...(context.wire === 'current' ? [stateUpdate('last_user_message_id', id)] : []),
       ...(verdict?.isBlocked ? [stateUpdate('blocked_messages', { [id]: reason })] : []),
       ...(message.run && now.status !== 'running' ? [statusUpdate('running')] : []),
     ]

@@ -106,6 +106,8 @@ export interface SocketRequest {
 export interface SocketRoute {
   /** With braces: `/sockets/events/{conversation_id}`. */
   readonly path: string
+  /** Binary messages reach the handler as an empty text; otherwise they close the socket with 1003. */
+  readonly takesBinary?: true
   /** Called before the upgrade: false refuses it with HTTP 403. */
   accepts(request: SocketRequest): boolean
   /** Runs while the socket is open; when it returns the socket is closed with 1000. */

@@ -184,7 +184,7 @@ export class SocketServer {
   #serve(ws: WebSocket, net: Duplex, { id, route, request, key, sessionKey }: Upgrade): void {
     const count = (this.#countPerKey.get(key) ?? 0) + 1
     if (count > this.#limits.maxSocketsPerKey) {
-      ws.close(1013, 'too many sockets')
+      ws.close(1013, 'Too many connections for this conversation')
       return
     }
     this.#countPerKey.set(key, count)
@@ -194,8 +194,8 @@ export class SocketServer {
     const socket = new OpenSocket({ ws, net, stallMs: this.#limits.stallMs, failed })
     this.#open.add(socket)
     ws.on('message', (data, isBinary) => {
-      if (isBinary) return socket.close(1003, 'Only text is understood')
-      const text = String(data)
+      if (isBinary && !route.takesBinary) return socket.close(1003, 'Only text is understood')
+      const text = isBinary ? '' : String(data)
       if (parseAuthFrame(text) !== undefined) return
       this.#deps.observer.socketMessage(route.path, { params: request.params, key: sessionKey, id })
       socket.receive(text)

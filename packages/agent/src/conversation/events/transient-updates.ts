@@ -1,5 +1,12 @@
 import type { ModelDelta } from '../../llm/model.ts'
 
+/** A reply that is streamed: the id of its event, and how often its stream was begun. */
+export interface StreamedItem {
+  readonly id: string
+  /** From 1. */
+  readonly attempt: number
+}
+
 /**
  * Sent and never stored; losing it does no harm: deltas of a reply, usage, members beside the log, the end of
  * a run.
@@ -9,11 +16,24 @@ export type TransientUpdate =
       readonly kind: 'delta'
       /** The creator of the conversation asked for deltas (`llm.stream`). */
       readonly isStreamRequested?: boolean
+      readonly item?: StreamedItem
+      /** Counts the deltas of an attempt, from 0. */
+      readonly order?: number
     } & ModelDelta)
   /** The deltas of the current reply are void: its stream broke. */
   | { readonly kind: 'reset' }
-  /** `isAside`: after a reply beside the agent loop, such as a title. */
-  | { readonly kind: 'stats'; readonly value: unknown; readonly isAside?: boolean }
+  /** Deltas of a reply that becomes no event. */
+  | { readonly kind: 'reply_aborted'; readonly item: StreamedItem; readonly reason: string }
+  /**
+   * `isAside`: after a reply beside the agent loop, such as a title. `isStored`: the log has an update that
+   * says the same.
+   */
+  | {
+      readonly kind: 'stats'
+      readonly value: unknown
+      readonly isAside?: boolean
+      readonly isStored?: boolean
+    }
   /** A member of the conversation that its log does not have: title, tags, names of secrets. */
   | { readonly kind: 'member'; readonly key: string; readonly value: unknown }
   | { readonly kind: 'idle' }

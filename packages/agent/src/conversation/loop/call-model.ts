@@ -1,18 +1,20 @@
 import { readOutputSchema } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
-import type { ModelDelta, ModelFailure, ModelReply } from '../../llm/model.ts'
+import type { ModelFailure, ModelReply } from '../../llm/model.ts'
 import { readFinalAnswer } from '../../tools/core/structured-finish.ts'
 import { condenserFor } from '../condense/condense.ts'
 import { failureEvents, recordEvents, stateUpdate, userMessage } from '../events/event-drafts.ts'
-import type { ConversationContext } from '../runtime/conversation-context.ts'
 import { replyText } from '../view/content-blocks.ts'
 import { eventsFromModelTurn, finalText, type ModelTurn } from './model-turn.ts'
 import type { StepScope } from './run-progress.ts'
+import { StreamedReply } from './streamed-reply.ts'
 import { generateWhole, type WholeResult } from './whole-reply.ts'
 
 type Pieces = Pick<WholeResult, 'pieces'>
 
 const maxRefusals = 3
+/** Why a streamed reply has no event, when nothing else explains it. */
+const noEventReason = 'no_durable_event'
 const maxMismatches = 4
 
 /** Asks the model once and appends the events of its turn. */
@@ -22,7 +24,7 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   context.stats.limits.steps++
   const { view, position: positionAtRequest } = context.state
   const { model } = runtime
-  const deltas = createDeltaPublisher(context, model.llm.stream)
+  const deltas = new StreamedReply(context, model.llm.stream)
   const request = { messages: view.messages(model.llm.max_message_chars), tools: runtime.modelTools }
   const { result, pieces } = await generateWhole(
     model,
@@ -36,46 +38,28 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
   deltas.end()
   const [first] = pieces
   if (first?.model === model.llm.model) progress.sizes.record(model, request, first.usage.prompt_tokens)
-  if (result.kind === 'failure') await appendFailure(result, { ...scope, pieces })
-  else if (result.kind === 'reply') await appendReply(result, { ...scope, positionAtRequest, pieces }, signal)
-}
-
-/** Publishes the deltas of one reply. Holds back a possible beginning of a secret. */
-function createDeltaPublisher(
-  { secrets, transientUpdates, publish }: ConversationContext,
-  isStreamRequested: boolean,
-) {
-  let text = secrets.stream()
-  let reasoning = secrets.stream()
-  const send = (member: keyof ModelDelta, piece: string) => {
-    if (piece !== '') publish({ kind: 'delta', isStreamRequested, [member]: piece })
-  }
-  return {
-    add({ content, reasoning_content }: ModelDelta): void {
-      if (!transientUpdates.hasListeners) return
-      if (reasoning_content !== undefined) send('reasoning_content', reasoning.add(reasoning_content))
-      if (content === undefined) return
-      send('reasoning_content', reasoning.end())
-      send('content', text.add(content))
-    },
-    /** Also drops what was held back. */
-    reset(): void {
-      text = secrets.stream()
-      reasoning = secrets.stream()
-      if (transientUpdates.hasListeners) publish({ kind: 'reset' })
-    },
-    end(): void {
-      send('reasoning_content', reasoning.end())
-      send('content', text.end())
-    },
+  try {
+    if (result.kind === 'failure') {
+      await appendFailure(result, { ...scope, pieces })
+      deltas.abort(result.code)
+    } else if (result.kind === 'aborted') deltas.abort('cancelled')
+    else {
+      const reply = { ...scope, positionAtRequest, pieces, id: deltas.id }
+      const isStored = await appendReply(result, reply, signal)
+      if (!isStored) deltas.abort(signal.aborted ? 'cancelled' : noEventReason)
+    }
+  } catch (error) {
+    deltas.abort(error instanceof Error ? error.name : noEventReason)
+    throw error
   }
 }
 
+/** The first event of the reply itself gets the id. False when nothing of the reply was stored. */
 async function appendReply(
   reply: ModelReply,
-  scope: StepScope & Pieces & { readonly positionAtRequest: number },
+  scope: StepScope & Pieces & { readonly positionAtRequest: number; readonly id: string },
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const { context, runtime, progress, positionAtRequest, pieces } = scope
   const { settings, secrets, stats, deps } = context
   const redact = (text: string) => secrets.redact(text)
@@ -90,13 +74,17 @@ async function appendReply(
   })
   const answer = answerIssue(turn, reply, settings.current.response_schema)
   const events = answer === undefined ? turn.events : [...turn.events, ...answer.events]
-  const turnEvents = await withCriticResult(events, { ...scope, reply }, signal)
+  const evaluated = await withCriticResult(events, { ...scope, reply }, signal)
+  const main = evaluated.findIndex(({ kind }) => kind === 'MessageEvent' || kind === 'ActionEvent')
+  const turnEvents = evaluated.map((event, index) => (index === main ? { ...event, id: scope.id } : event))
   for (const piece of pieces) stats.addReply(piece, piece.usageId, deps.now())
   progress.hasOverflowed = false
   progress.mismatches = answer === undefined ? 0 : progress.mismatches + 1
   progress.refusals = turn.kind === 'refusal' ? progress.refusals + 1 : 0
+  let isStored = false
   await context.appendWithUsage((now) => {
     // A reply that came after the interruption is dropped; its use is counted.
+    isStored = !signal.aborted && main >= 0
     if (signal.aborted) return []
     const lateInputs = now.inputs.filter(({ position }) => position > positionAtRequest)
     return [
@@ -105,10 +93,12 @@ async function appendReply(
       ...lateInputs.map(({ id }) => stateUpdate('last_user_message_id', id)),
       ...(progress.refusals < maxRefusals ? [] : refusalEvents()),
       ...(progress.mismatches < maxMismatches ? [] : mismatchEvents()),
+      ...context.usageEvents(),
       ...(turn.kind === 'text' && reply.stop === 'length' ? cutTextEvents() : []),
     ]
   })
   context.publishUsage()
+  return isStored
 }
 
 /** Adds the critic's result to the event that would end the run, or to all. */
@@ -187,10 +177,11 @@ async function appendFailure(
   const isTooLong = code === 'LLMContextWindowExceedError' || code === 'LLMMalformedConversationHistoryError'
   const hasCondenser = condenserFor(runtime.settings.agent.condenser, runtime.model) !== undefined
   if (isTooLong) progress.hasOverflowed = true
+  const usage = pieces.length + brokenAttempts.length > 0 ? context.usageEvents() : []
   await context.appendWithUsage((now) => {
     if (now.status !== 'running') return []
     return isTooLong && hasCondenser
-      ? [{ kind: 'CondensationRequest', source: 'environment' }]
-      : failureEvents(code, detail)
+      ? [...usage, { kind: 'CondensationRequest', source: 'environment' }]
+      : [...usage, ...failureEvents(code, detail)]
   })
 }

@@ -59,7 +59,8 @@ async function judgeRound({ context, runtime, progress }: StepScope, signal: Abo
   const judged = await judgeGoal(goal, { state, runtime }, signal)
   if (judged !== undefined) stats.addReply(judged.reply, judgeUsageId, deps.now())
   else if (signal.aborted) return
-  const records = judged === undefined ? [] : recordEvents(judged.reply, judgeUsageId)
+  const records =
+    judged === undefined ? [] : [...recordEvents(judged.reply, judgeUsageId), ...context.usageEvents()]
   await context.appendWithUsage((now) => {
     if (signal.aborted || !isRunComplete(now) || !now.goal?.active) return records
     const round = judged === undefined ? endGoalEvents(now) : goalRoundEvents(now.goal, judged.verdict)

@@ -56,7 +56,8 @@ export async function condenseStep(
   const { usage_id } = model.llm
   const usageId = usage_id === runtime.model.llm.usage_id ? 'condenser' : usage_id
   for (const reply of result.replies) stats.addReply(reply, usageId, deps.now())
-  const records = result.replies.flatMap((reply) => recordEvents(reply, usageId))
+  const usage = result.replies.length > 0 ? context.usageEvents() : []
+  const records = [...result.replies.flatMap((reply) => recordEvents(reply, usageId)), ...usage]
   if (result.kind === 'condensation') {
     await context.appendWithUsage((now) =>
       signal.aborted ? [] : [...records, ...dropIfStale(now, result.draft)],

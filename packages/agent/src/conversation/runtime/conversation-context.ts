@@ -2,7 +2,7 @@ import type { WireVersion } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
 import { Secrets } from '../../secrets/secrets.ts'
-import { recordEvents } from '../events/event-drafts.ts'
+import { recordEvents, stateUpdate } from '../events/event-drafts.ts'
 import { eventFormatter } from '../events/event-format.ts'
 import { redactEvent } from '../events/redact-event.ts'
 import { type TransientUpdate, TransientUpdates } from '../events/transient-updates.ts'
@@ -57,6 +57,8 @@ export interface ConversationContext {
    */
   recordUsage(reply: ModelReply, usageId: string): Promise<void>
   saveUsage(): Promise<void>
+  /** The statistics as an event of the log, in conversations whose wire has it. */
+  usageEvents(): readonly EventDraft[]
   publishUsage(): void
 }
 
@@ -74,6 +76,7 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
   const stats = new UsageStats(store.stats)
   const usageRecord = () => ({ stats: stats.toRecord() })
   const isPatient = true
+  const isStored = wire === 'current'
   const append = async (decide: Decide, writeOptions = {}) => {
     await writer.write(async (now) => ({ events: await decide(now) }), writeOptions)
   }
@@ -91,13 +94,15 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
     },
     recordUsage: async (reply, usageId) => {
       stats.addReply(reply, usageId, deps.now())
-      await writer.write(() => ({ events: recordEvents(reply, usageId), record: usageRecord() }))
-      context.publish({ kind: 'stats', value: stats.snapshot(), isAside: true })
+      const events = [...recordEvents(reply, usageId), ...context.usageEvents()]
+      await writer.write(() => ({ events, record: usageRecord() }))
+      context.publish({ kind: 'stats', value: stats.snapshot(), isAside: true, isStored })
     },
     saveUsage: async () => {
       await writer.write(() => ({ events: [], record: usageRecord() }))
     },
-    publishUsage: () => context.publish({ kind: 'stats', value: stats.snapshot() }),
+    usageEvents: () => (isStored ? [stateUpdate('stats', stats.snapshot())] : []),
+    publishUsage: () => context.publish({ kind: 'stats', value: stats.snapshot(), isStored }),
   }
   return context
 }

@@ -111,7 +111,7 @@ export class RuntimeLoader {
       onUsage: async (task, usage, isOver) => {
         stats.replace(`task:${task}`, usage)
         if (isOver) await this.#context.saveUsage()
-        this.#context.publishUsage()
+        this.#context.publish({ kind: 'stats', value: stats.snapshot() })
       },
     }
   }
