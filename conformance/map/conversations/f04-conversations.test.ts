@@ -443,6 +443,8 @@ mapCase('F04.patch-tags', 'tags replace the whole map and are told on the socket
   await server.requestOrThrow('PATCH', `/api/conversations/${id}`, { body: { tags: { three: '3' } } })
   expect((await server.getConversation(id)).tags).toEqual({ three: '3' })
   await waitForFrames(socket, (frames) => frames.some(({ key }) => key === 'tags'))
+  const stored = (await server.getEvents(id)).filter(({ key }) => key === 'tags')
+  expect(stored).toMatchObject([{ value: { three: '3' } }])
 })
 
 mapCase('F04.patch-errors', 'invalid titles, tags and ids change nothing', async () => {

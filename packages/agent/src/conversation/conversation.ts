@@ -19,7 +19,7 @@ import {
   switchModel,
 } from './configuration.ts'
 import type { ConversationParts } from './conversation-parts.ts'
-import { runRequest } from './events/event-drafts.ts'
+import { runRequest, stateUpdate } from './events/event-drafts.ts'
 import type { TransientUpdates } from './events/transient-updates.ts'
 import { resumeGoal, stopGoal } from './goals.ts'
 import { endGoalEvents, newGoal } from './loop/goal.ts'
@@ -210,6 +210,11 @@ export class Conversation implements AsyncDisposable {
   /** Replaces its own rules for commands; those of the server and of the repository stay. */
   async setCommandRules(rules: readonly CommandRule[]): Promise<void> {
     await setCommandRules(this.#parts, rules)
+  }
+
+  /** Stores new tags as an event, which the wire `current` has. */
+  async recordTags(tags: Readonly<Record<string, string>>): Promise<void> {
+    await this.#parts.context.append(() => [stateUpdate('tags', tags)])
   }
 
   /** Adds secrets for the tool calls that follow. */

@@ -18,6 +18,7 @@ import { type CreateConversationDeps, createConversation } from '../../conversat
 import { forkConversation } from '../../conversations/fork.ts'
 import { importEvents } from '../../conversations/import.ts'
 import { removeConversation } from '../../conversations/remove.ts'
+import { readWireVersion } from '../../conversations/stored-request.ts'
 
 const success = { json: { success: true } }
 
@@ -75,7 +76,10 @@ export function conversationHandlers(options: {
       const patched = await storage.conversations.patch(params.conversation_id, patch)
       if (patched === undefined) throw conversationNotFound(params.conversation_id)
       if (title !== undefined) await registry.publishMember(params.conversation_id, 'title', title)
-      if (tags !== undefined) await registry.publishMember(params.conversation_id, 'tags', tags)
+      if (tags === undefined) return success
+      const loaded = readWireVersion(patched) === 'current' ? await registry.load(patched) : undefined
+      if (loaded === undefined) await registry.publishMember(params.conversation_id, 'tags', tags)
+      else await loaded.recordTags(tags)
       return success
     },
     async deleteConversation({ params }) {
