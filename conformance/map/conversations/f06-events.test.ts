@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { differs, endFamily, mapCase, missing } from '../frame.ts'
+import { differs, endFamily, mapCase } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -161,24 +161,19 @@ mapCase(
   { faultThere: '500' },
 )
 
-missing(
-  'F06.batch-get',
-  'events in the order of ids; no body is 422',
-  'the error of a missing body names the query',
-  async () => {
-    const id = await withTwo()
-    const wanted = ids(await server.getEvents(id)).reverse()
-    const { status, body } = await server.getWithBody(`/api/conversations/${id}/events`, wanted)
-    expect(status).toBe(200)
-    expect(ids(body as Json[])).toEqual(wanted)
-    const found = await server.request<{ detail: { loc: string[] }[] }>(
-      'GET',
-      `/api/conversations/${id}/events`,
-    )
-    expect(found.status).toBe(422)
-    expect(found.body.detail[0]?.loc).toContain('body')
-  },
-)
+mapCase('F06.batch-get', 'events in the order of ids; no body is 422', async () => {
+  const id = await withTwo()
+  const wanted = ids(await server.getEvents(id)).reverse()
+  const { status, body } = await server.getWithBody(`/api/conversations/${id}/events`, wanted)
+  expect(status).toBe(200)
+  expect(ids(body as Json[])).toEqual(wanted)
+  const found = await server.request<{ detail: { loc: string[] }[] }>(
+    'GET',
+    `/api/conversations/${id}/events`,
+  )
+  expect(found.status).toBe(422)
+  expect(found.body.detail[0]?.loc).toContain('body')
+})
 
 mapCase('F06.not-found-auth', '404, 422 and 401 on each route', async () => {
   const id = await withTwo()

@@ -32,7 +32,7 @@ async function openGateway(script: readonly unknown[], timeoutMs: number) {
 const never = new AbortController().signal
 
 test('a run that takes too long is a timeout, goes on, and until it rests the conversation is busy', async () => {
-  await using at = await openGateway([{ text: 'At last.', delay_ms: 700 }, { text: 'Again.' }], 100)
+  await using at = await openGateway([{ text: 'At last.', delay_ms: 4_000 }, { text: 'Again.' }], 2_000)
   const { id, turn } = await at.gateway.startTurn(request(), undefined, never)
   await expect(turn.complete()).rejects.toMatchObject({ code: 'timeout' })
   await expect(at.gateway.startTurn(request(), id, never)).rejects.toMatchObject({ code: 'conflict' })

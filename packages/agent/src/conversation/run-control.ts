@@ -15,8 +15,7 @@ import { isAwaitingConsent } from './state/state.ts'
 import { transition } from './state/status.ts'
 import { interruptEvent, pauseEvent, restartedText, stopEvents } from './stop-events.ts'
 
-const interruptedText =
-  'The call was interrupted by the user before it had a result. It may have been done in part.'
+const interruptedText = 'Tool call interrupted before completion, by the user. It may have been done in part.'
 /** A run that does not stop is abandoned after this. */
 const stopMs = 5_000
 /** Events between two checkpoints during a run; after a run a tenth is enough. */
@@ -267,8 +266,9 @@ export class RunControl {
   /** Aborts the run and the conversation's other work. Writes nothing when the conversation is deleted. */
   async close({ isDeleted }: { readonly isDeleted: boolean }): Promise<void> {
     this.#deadline.schedule(undefined)
+    const marks = this.#context.wire === 'current' ? [pauseEvent, interruptEvent] : []
     const stopped = this.#abortStep((now) =>
-      isDeleted || now.status !== 'running' ? [] : stopEvents(now, restartedText),
+      isDeleted || now.status !== 'running' ? [] : [...stopEvents(now, restartedText), ...marks],
     )
     this.#context.closing.abort()
     await stopped.catch(() => undefined)

@@ -39,7 +39,7 @@ export function eventHandlers(options: {
     },
     async getEvents({ params, query, body }) {
       const ids = [...(body ?? []), ...(query.ids ?? []), ...(query.event_ids ?? [])]
-      if (ids.length === 0) throw invalidInput(['query', 'ids'], 'Field required', 'missing')
+      if (ids.length === 0) throw invalidInput(['body'], 'Field required', 'missing')
       return { bytes: eventListBytes(await log.get(params.conversation_id, ids)) }
     },
     async sendMessage({ params, body, header }) {
