@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { differs, endFamily, mapCase, missing, untested } from '../frame.ts'
+import { differs, endFamily, mapCase, untested } from '../frame.ts'
 import {
   type Json,
   type MapClient,
@@ -13,7 +13,6 @@ import {
 
 const server = openMapServer()
 const own = { hasOwnServer: true }
-const noScoped = 'no routes of commands below a conversation'
 const hex = (id: unknown) => String(id).replaceAll('-', '')
 
 interface Output {
@@ -83,21 +82,16 @@ mapCase('F13.execute-sync', 'the answer is the last output, with both streams', 
     expect(await server.requestStatus('POST', '/api/bash/execute_bash_command', { body })).toBe(422)
 })
 
-missing(
-  'F13.global-cwd',
-  'any directory; one that is not there is an output with -1',
-  'the output of a missing directory has another text',
-  async () => {
-    expect((await execute('pwd', { cwd: '/tmp' })).stdout).toBe('/tmp\n')
-    expect((await execute('pwd')).exit_code).toBe(0)
-    const output = await execute('pwd', { cwd: '/nonexistent/map' })
-    expect(output).toMatchObject({
-      exit_code: -1,
-      stderr: expect.stringContaining('Error executing command'),
-    })
-    expect(output.stdout ?? null).toBe(null)
-  },
-)
+mapCase('F13.global-cwd', 'any directory; one that is not there is an output with -1', async () => {
+  expect((await execute('pwd', { cwd: '/tmp' })).stdout).toBe('/tmp\n')
+  expect((await execute('pwd')).exit_code).toBe(0)
+  const output = await execute('pwd', { cwd: '/nonexistent/map' })
+  expect(output).toMatchObject({
+    exit_code: -1,
+    stderr: expect.stringContaining('Error executing command'),
+  })
+  expect(output.stdout ?? null).toBe(null)
+})
 
 mapCase('F13.env-sanitized', 'no key of the server, and a name of the agent', async () => {
   const { stdout } = await execute('env')
@@ -307,7 +301,7 @@ const scoped = async (id: string, route: string, body?: object) =>
     body,
   })
 
-missing('F13.scoped-cwd', 'commands of a conversation run in its workspace', noScoped, async () => {
+mapCase('F13.scoped-cwd', 'commands of a conversation run in its workspace', async () => {
   const { id } = await server.createConversation()
   const found = await scoped(id, 'execute_bash_command', { command: 'pwd' })
   expect(found).toMatchObject({ status: 200, body: { stdout: `${server.directory}\n` } })
@@ -318,14 +312,14 @@ missing('F13.scoped-cwd', 'commands of a conversation run in its workspace', noS
     })
 })
 
-missing('F13.scoped-routes', 'a conversation has a history of its own', noScoped, async () => {
+mapCase('F13.scoped-routes', 'a conversation has a history of its own', async () => {
   const { id } = await server.createConversation()
   const { body } = await scoped(id, 'execute_bash_command', { command: 'echo SCOPED' })
   expect((await scoped(id, `bash_events/${hex(body.id)}`)).body).toMatchObject({ stdout: 'SCOPED\n' })
   expect((await scoped(id, 'bash_events/search')).body.items).toHaveLength(2)
 })
 
-missing('F13.scoped-isolation', 'that history is seen nowhere else', noScoped, async () => {
+mapCase('F13.scoped-isolation', 'that history is seen nowhere else', async () => {
   const { id } = await server.createConversation()
   const { body } = await scoped(id, 'execute_bash_command', { command: 'echo SCOPED' })
   expect(body.command_id).toEqual(expect.any(String))
@@ -333,17 +327,16 @@ missing('F13.scoped-isolation', 'that history is seen nowhere else', noScoped, a
   expect((await stop(String(body.command_id))).status).toBe(404)
 })
 
-missing('F13.scoped-unknown', 'unknown conversations are 404', noScoped, async () => {
+mapCase('F13.scoped-unknown', 'unknown conversations are 404', async () => {
   expect(await scoped(unknownId, 'execute_bash_command', { command: 'true' })).toMatchObject({
     status: 404,
     body: { detail: `Conversation not found: ${unknownId}` },
   })
 })
 
-missing(
+mapCase(
   'F13.persist-restart',
   'both histories outlive a restart',
-  noScoped,
   async () => {
     await using other = await OwnMapServer.open({ key: 'k' })
     const { id } = await execute('echo KEPT', {}, other)
@@ -390,10 +383,27 @@ mapCase(
 
 untested('F13.retention-rolling', 'old events are removed while the server runs')
 
-missing('F13.scoped-bad-id', 'a malformed conversation id is 422', noScoped, async () => {
+mapCase('F13.scoped-bad-id', 'a malformed conversation id is 422', async () => {
   expect((await scoped('no-uuid', 'execute_bash_command', { command: 'true' })).status).toBe(422)
 })
 
-missing('F13.scoped-idle-eviction', 'a running command keeps its conversation loaded', noScoped)
+mapCase(
+  'F13.scoped-idle-eviction',
+  'a command goes on while its conversation is not used',
+  async () => {
+    await using other = await OwnMapServer.open({ key: 'k', env: { SLIPWAY_CONVERSATION_IDLE_SECONDS: '1' } })
+    const { id } = await other.createConversation()
+    const path = `/api/conversations/${id}/bash`
+    const body = { command: 'sleep 4; echo DONE' }
+    const command = await other.requestOrThrow<Json>('POST', `${path}/start_bash_command`, { body })
+    const query = { kind__eq: 'BashOutput', command_id__eq: hex(command.id) }
+    const outputs = await waitFor(
+      () => other.requestOrThrow<{ items: Output[] }>('GET', `${path}/bash_events/search`, { query }),
+      ({ items }) => items.some(({ exit_code }) => exit_code !== null),
+    )
+    expect(outputs.items.at(-1)).toMatchObject({ exit_code: 0, stdout: 'DONE\n' })
+  },
+  own,
+)
 
 endFamily('F13', 29)

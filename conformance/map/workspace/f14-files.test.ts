@@ -6,7 +6,6 @@ import { type Json, type MapClient, OwnMapServer, openMapServer, unknownId } fro
 
 const server = openMapServer()
 const plain = { autotitle: false }
-const noScoped = 'no routes of files below a conversation'
 
 const folderOf = (name: string) => mkdtemp(join(server.directory, `${name}-`))
 const get = (route: string, query: Record<string, string> | string = {}) =>
@@ -454,7 +453,7 @@ mapCase(
 
 untested('F14.trajectory-init-path', 'conversations below a delivered path can be downloaded')
 
-missing('F14.scoped-transfer', 'files of a conversation by its own routes', noScoped, async () => {
+mapCase('F14.scoped-transfer', 'files of a conversation by its own routes', async () => {
   const id = await withMessage()
   const path = join(server.directory, `${crypto.randomUUID()}.txt`)
   const body = new FormData()
@@ -464,7 +463,7 @@ missing('F14.scoped-transfer', 'files of a conversation by its own routes', noSc
   expect(String((await getBytes(`${prefix}/download`, { path })).bytes)).toBe('scoped')
 })
 
-missing('F14.scoped-path-guard', 'paths outside of the workspace are 422', noScoped, async () => {
+mapCase('F14.scoped-path-guard', 'paths outside of the workspace are 422', async () => {
   const prefix = `/api/conversations/${await withMessage()}/file`
   for (const path of [
     '/etc/hostname',
@@ -475,7 +474,7 @@ missing('F14.scoped-path-guard', 'paths outside of the workspace are 422', noSco
     expect(await server.requestStatus('GET', `${prefix}/download`, { query: { path } })).toBe(422)
 })
 
-missing('F14.scoped-conversation-errors', 'unknown conversations are 404 with the id', noScoped, async () => {
+mapCase('F14.scoped-conversation-errors', 'unknown conversations are 404 with the id', async () => {
   const path = `/api/conversations/${unknownId}/file/create_directory`
   expect(await server.request('POST', path, { query: { path: join(server.directory, 'x') } })).toMatchObject({
     status: 404,
@@ -483,13 +482,31 @@ missing('F14.scoped-conversation-errors', 'unknown conversations are 404 with th
   })
 })
 
-missing('F14.scoped-trajectory-archive', 'only its own trajectory', noScoped, async () => {
+mapCase('F14.scoped-trajectory-archive', 'only its own trajectory', async () => {
   const id = await withMessage()
   const path = `/api/conversations/${id}/file/download-trajectory/${unknownId}`
   expect(await server.requestStatus('GET', path)).toBe(422)
 })
 
 untested('F14.sdk-workspace', 'the Python SDK transfers files')
-missing('F14.restart', 'files and trajectories are served after a restart', noScoped)
+mapCase(
+  'F14.restart',
+  'files and trajectories are served after a restart',
+  async () => {
+    await using own = await OwnMapServer.open({ key: 'k' })
+    const id = await withMessage(own)
+    const path = join(own.directory, 'kept.txt')
+    const body = new FormData()
+    body.append('file', new Blob(['kept']), 'x')
+    const prefix = `/api/conversations/${id}/file`
+    expect(await own.requestStatus('POST', `${prefix}/upload`, { query: { path }, body })).toBe(200)
+    await own.restart()
+    for (const route of [`${prefix}/download`, '/api/file/download'])
+      expect((await own.request('GET', route, { query: { path } })).body).toBe('kept')
+    for (const route of [`${prefix}/download-trajectory/${id}`, `/api/file/download-trajectory/${id}`])
+      expect(await own.requestStatus('GET', route)).toBe(200)
+  },
+  { hasOwnServer: true },
+)
 
 endFamily('F14', 30)

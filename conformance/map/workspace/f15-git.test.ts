@@ -2,11 +2,10 @@ import { appendFile, cp, mkdir, mkdtemp, symlink, writeFile } from 'node:fs/prom
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { endFamily, mapCase, missing, untested } from '../frame.ts'
-import { finishReply, type Json, openMapServer, toolReply, unknownId } from '../map-server.ts'
+import { finishReply, type Json, OwnMapServer, openMapServer, toolReply, unknownId } from '../map-server.ts'
 
 const server = openMapServer()
 const plain = { autotitle: false }
-const noScoped = 'no routes of git below a conversation'
 
 interface Change {
   readonly status: string
@@ -295,14 +294,14 @@ async function scopedConversation() {
   return { id, working_dir, path: `/api/conversations/${id}/git` }
 }
 
-missing('F15.scoped', 'the routes of a conversation answer as the global ones', noScoped, async () => {
+mapCase('F15.scoped', 'the routes of a conversation answer as the global ones', async () => {
   const { working_dir, path } = await scopedConversation()
   const query = { path: working_dir }
   expect(await server.requestOrThrow('GET', `${path}/changes`, { query })).toEqual(usual)
   expect(await server.requestOrThrow('GET', `${path}/commits`, { query })).toEqual(await commits(working_dir))
 })
 
-missing('F15.scoped-guard', 'paths outside of the workspace are 422', noScoped, async () => {
+mapCase('F15.scoped-guard', 'paths outside of the workspace are 422', async () => {
   const { working_dir, path } = await scopedConversation()
   await symlink('/etc', join(working_dir, 'escape'))
   for (const outside of [server.directory, `${working_dir}/..`, join(working_dir, 'escape'), 'relative'])
@@ -311,11 +310,25 @@ missing('F15.scoped-guard', 'paths outside of the workspace are 422', noScoped, 
   expect(await server.requestStatus('GET', unknown, { query: { path: working_dir } })).toBe(404)
 })
 
-missing('F15.scoped-restart', 'they work after a restart', noScoped)
+mapCase(
+  'F15.scoped-restart',
+  'they work after a restart',
+  async () => {
+    await using own = await OwnMapServer.open({ key: 'k' })
+    const working_dir = await makeRepository()
+    const { id } = await own.createConversation(undefined, { ...plain, workspace: { working_dir } })
+    await own.restart()
+    const found = await own.requestOrThrow('GET', `/api/conversations/${id}/git/changes`, {
+      query: { path: working_dir },
+    })
+    expect(found).toEqual(usual)
+  },
+  { hasOwnServer: true },
+)
 untested('F15.sdk-workspace', 'the Python SDK reads changes and differences')
 untested('F15.ts-client', 'the TypeScript client reads changes and differences')
 
-missing('F15.agent-changes', 'what the agent wrote is a change of its conversation', noScoped, async () => {
+mapCase('F15.agent-changes', 'what the agent wrote is a change of its conversation', async () => {
   const working_dir = await makeRepository()
   const write = { command: 'create', path: join(working_dir, 'agent.txt'), file_text: 'agent\n' }
   const model = await server.openModel(toolReply('file_editor', write), finishReply())

@@ -17,7 +17,6 @@ import {
 const server = openMapServer()
 const plain = { autotitle: false }
 const own = { hasOwnServer: true }
-const noEditor = 'no editor of the server: its routes answer that it is off'
 
 /** A conversation whose workspace has files of several types. */
 async function withFiles(on: MapClient = server): Promise<{ id: string; folder: string }> {
@@ -264,7 +263,7 @@ mapCase(
 
 const off = { running: false, enabled: false, message: 'VSCode is disabled in configuration' }
 
-missing('F16.vscode-disabled', 'an editor that is off says so on four routes', noEditor, async () => {
+mapCase('F16.vscode-disabled', 'an editor that is off says so on four routes', async () => {
   const { id } = await withFiles()
   for (const prefix of ['/api/vscode', `/api/conversations/${id}/vscode`]) {
     expect(await server.requestOrThrow('GET', `${prefix}/status`)).toEqual(off)
@@ -274,7 +273,7 @@ missing('F16.vscode-disabled', 'an editor that is off says so on four routes', n
   }
 })
 
-missing('F16.vscode-scoped-guards', 'folders outside of the workspace are 422', noEditor, async () => {
+mapCase('F16.vscode-scoped-guards', 'folders outside of the workspace are 422', async () => {
   const { id } = await withFiles()
   expect(await server.requestStatus('GET', '/api/conversations/no-uuid/vscode/url')).toBe(422)
   for (const workspace_dir of ['relative', '/etc'])
@@ -286,7 +285,7 @@ missing('F16.vscode-scoped-guards', 'folders outside of the workspace are 422', 
     })
 })
 
-missing('F16.vscode-auth', 'the routes of the editor need the key, not the cookie', noEditor, async () => {
+mapCase('F16.vscode-auth', 'the routes of the editor need the key, not the cookie', async () => {
   const { id } = await withFiles()
   expect(await server.requestStatus('GET', `/api/conversations/${id}/vscode/status`)).toBe(200)
   const headers = { cookie: await cookieOf() }

@@ -33,6 +33,7 @@ import { editorHandlers } from './handlers/server/editor.ts'
 import { mcpHandlers } from './handlers/settings/mcp.ts'
 import { settingsHandlers } from './handlers/settings/settings.ts'
 import { bashHandlers } from './handlers/workspaces/bash.ts'
+import { conversationWorkspaceHandlers } from './handlers/workspaces/conversation-workspace.ts'
 import { fileHandlers } from './handlers/workspaces/files.ts'
 import { gitHandlers } from './handlers/workspaces/git.ts'
 import { workspaceHandlers } from './handlers/workspaces/workspace-files.ts'
@@ -201,7 +202,9 @@ export async function openServices(options: ServicesOptions) {
   await registry.recover()
   webhooks.start()
   if (config.retentionMs !== undefined)
-    resources.use(startRetention({ storage, registry, infoReader, retentionMs: config.retentionMs, log }))
+    resources.use(
+      startRetention({ storage, registry, infoReader, bash, retentionMs: config.retentionMs, log }),
+    )
   const tickets = new WorkspaceTickets({
     key: cipher.deriveKey('workspace tickets'),
     sessionKeys: config.sessionKeys,
@@ -213,8 +216,17 @@ export async function openServices(options: ServicesOptions) {
     ...{ storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire },
     repositoryConsents,
   }
+  const files = fileHandlers({
+    homeDirectory: environment.HOME ?? homedir(),
+    log: storage.log,
+    infoReader,
+    dataDirectory,
+    environment,
+  })
+  const git = gitHandlers({ reader: new GitReader(environment) })
+  const editor = editorHandlers()
   const handlers = {
-    ...conversationHandlers({ createDeps, infoReader, now }),
+    ...conversationHandlers({ createDeps, infoReader, bash, now }),
     ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher }),
     ...eventHandlers({ storage, registry, heartbeatMs: config.heartbeatMs }),
     ...llmProfileHandlers({ profiles: llmProfiles, cipher, log }),
@@ -230,7 +242,7 @@ export async function openServices(options: ServicesOptions) {
     ...timelineHandlers({ storage }),
     ...checkpointHandlers({ registry }),
     ...repositoryConsentHandlers({ consents: repositoryConsents, registry }),
-    ...editorHandlers(),
+    ...editor,
     ...bashHandlers({ bash }),
     ...gatewayHandlers({
       gateway: new Gateway({
@@ -241,7 +253,7 @@ export async function openServices(options: ServicesOptions) {
       }),
       heartbeatMs: config.heartbeatMs,
     }),
-    ...gitHandlers({ reader: new GitReader(environment) }),
+    ...git,
     ...extensionServices.handlers({ registry }),
     listTools: () => ({ json: toolNames() }),
     ...workspaceHandlers({
@@ -249,12 +261,13 @@ export async function openServices(options: ServicesOptions) {
       files: new WorkspaceFiles({ directory: dataDirectory, worktrees: createDeps.worktrees }),
       tickets,
     }),
-    ...fileHandlers({
-      homeDirectory: environment.HOME ?? homedir(),
-      log: storage.log,
+    ...files,
+    ...conversationWorkspaceHandlers({
       infoReader,
-      dataDirectory,
-      environment,
+      bash: (scope) => bashHandlers({ bash, scope }),
+      files,
+      git,
+      editor,
     }),
   }
   const live = new LiveEvents(storage.log)

@@ -73,7 +73,7 @@ test('a command that cannot run ends with -1 and says why', async () => {
   const missing = join(it.path, 'missing')
   expect(await it.run('true', 60, missing)).toMatchObject({
     exit_code: -1,
-    stderr: `There is no directory ${missing}.`,
+    stderr: `Error executing command: there is no directory ${missing}.`,
   })
   expect((await it.run('true \0')).exit_code).toBe(-1)
   expect((await it.run(`true ${'x'.repeat(200_000)}`)).stderr).toContain('longer than')

@@ -5,7 +5,7 @@ import { type BashOutput, type ExecuteBashRequest, Problem } from '@slipway/prot
 import { raceAbort } from '@slipway/shared/async'
 import { isDirectory } from '@slipway/shared/fs'
 import { createCounter } from '@slipway/shared/metrics'
-import { BashEventStore, type BashEventStoreOptions } from './event-store.ts'
+import { BashEventStore, type BashEventStoreOptions, type StoredCommand } from './event-store.ts'
 import { type CommandOutcome, OutputRecorder } from './output-recorder.ts'
 
 export interface BashServiceOptions extends BashEventStoreOptions {
@@ -20,14 +20,21 @@ export interface BashServiceOptions extends BashEventStoreOptions {
   readonly maxOutputBytes?: number
 }
 
+/** The conversation in whose workspace a command runs, and the directory of commands that name none. */
+export interface BashScope {
+  readonly conversationId: string
+  readonly workingDirectory: string
+}
+
 interface RunningCommand {
+  readonly conversationId: string | null
   /** Never rejects. */
   readonly completion: Promise<void>
   readonly stop: AbortController
 }
 
 /**
- * Commands outside of conversations (wire 1.5), each in its own process group. Their output is stored as
+ * Commands of clients, outside of conversations (wire 1.5) or in the workspace of one, each in its own process group. Their output is stored as
  * events. Background processes of a command run until the server stops.
  */
 export class BashService implements AsyncDisposable {
@@ -61,13 +68,13 @@ export class BashService implements AsyncDisposable {
   }
 
   /** Starts a command and answers its event as JSON. A failure to run is reported in its output. */
-  async start(request: ExecuteBashRequest): Promise<Buffer> {
-    return (await this.#launch(request)).line
+  async start(request: ExecuteBashRequest, scope?: BashScope): Promise<Buffer> {
+    return (await this.#launch(request, scope)).line
   }
 
   /** Runs a command to its end; all of its output in one. The signal ends the waiting, not the command. */
-  async execute(request: ExecuteBashRequest, signal: AbortSignal): Promise<BashOutput> {
-    const { id } = await this.#launch(request)
+  async execute(request: ExecuteBashRequest, signal: AbortSignal, scope?: BashScope): Promise<BashOutput> {
+    const { id } = await this.#launch(request, scope)
     await raceAbort(this.#running.get(id)?.completion ?? Promise.resolve(), signal)
     const output = await this.events.getCombinedOutput(id)
     if (output === undefined) throw new Problem('conflict', 'The output of the command has been removed')
@@ -75,10 +82,19 @@ export class BashService implements AsyncDisposable {
   }
 
   /** Ends a command with SIGTERM, then SIGKILL; does nothing to one that is over. False for an unknown id. */
-  async stop(id: string): Promise<boolean> {
-    this.#running.get(id)?.stop.abort()
-    const [event] = this.#running.has(id) ? [true] : await this.events.get([id])
+  async stop(id: string, conversationId: string | null = null): Promise<boolean> {
+    const running = this.#running.get(id)
+    if (running?.conversationId === conversationId) running.stop.abort()
+    const [event] = await this.events.get([id], conversationId)
     return event !== undefined
+  }
+
+  /** Ends the commands of a conversation and removes their events. */
+  async removeConversation(conversationId: string): Promise<void> {
+    const running = [...this.#running.values()].filter((command) => command.conversationId === conversationId)
+    for (const { stop } of running) stop.abort()
+    await Promise.all(running.map(({ completion }) => completion))
+    await this.events.removeConversation(conversationId)
   }
 
   /** Ends the running commands and their background processes. */
@@ -89,24 +105,29 @@ export class BashService implements AsyncDisposable {
     await this.events[Symbol.asyncDispose]()
   }
 
-  async #launch(request: ExecuteBashRequest): Promise<{ id: string; line: Buffer }> {
+  async #launch(
+    given: ExecuteBashRequest,
+    scope: BashScope | undefined,
+  ): Promise<{ id: string; line: Buffer }> {
     const { maxRunning = 100 } = this.#options
     if (this.#stop.signal.aborted) throw new Problem('unavailable', 'The server is stopping')
     if (this.#running.size + this.#starting >= maxRunning)
       throw new Problem('too_many', `${maxRunning} commands run already`)
     this.#starting++
     try {
+      const request = { ...given, cwd: given.cwd ?? scope?.workingDirectory }
       const { command, cwd, timeout } = request
-      const entry = await this.events.addCommand({
+      const conversationId = scope?.conversationId ?? null
+      const draft = {
         command: this.#secrets.redact(command),
         cwd: cwd === undefined ? null : this.#secrets.redact(cwd),
         timeout,
-      })
+      }
+      const entry = await this.events.addCommand(draft, conversationId)
       const stop = new AbortController()
-      const completion = this.#run(entry.id, request, stop.signal).finally(() =>
-        this.#running.delete(entry.id),
-      )
-      this.#running.set(entry.id, { completion, stop })
+      const stored = { commandId: entry.id, conversationId }
+      const completion = this.#run(stored, request, stop.signal).finally(() => this.#running.delete(entry.id))
+      this.#running.set(entry.id, { conversationId, completion, stop })
       return entry
     } finally {
       this.#starting--
@@ -114,11 +135,15 @@ export class BashService implements AsyncDisposable {
   }
 
   /** Runs a command and stores its output; never rejects. */
-  async #run(id: string, request: ExecuteBashRequest, stop: AbortSignal): Promise<void> {
+  async #run(stored: StoredCommand, request: ExecuteBashRequest, stop: AbortSignal): Promise<void> {
     const { maxOutputBytes = 64 * 1024 * 1024 } = this.#options
-    const recorder = new OutputRecorder(this.events, { id, secrets: this.#secrets, maxOutputBytes })
+    const recorder = new OutputRecorder(this.events, {
+      command: stored,
+      secrets: this.#secrets,
+      maxOutputBytes,
+    })
     try {
-      const outcome = await this.#runProcess(recorder, { name: id, stop }, request)
+      const outcome = await this.#runProcess(recorder, { name: stored.commandId, stop }, request)
       this.endedCommands.inc({ outcome: outcome.exitCode === 0 ? 'ok' : 'failed' })
       await recorder.end(outcome)
     } catch (error) {
@@ -133,7 +158,8 @@ export class BashService implements AsyncDisposable {
   ): Promise<CommandOutcome> {
     const { command, cwd, timeout } = request
     const directory = resolve(this.#workspace.directory, cwd ?? '')
-    if (!(await isDirectory(directory))) return failedOutcome(`There is no directory ${directory}.`)
+    if (!(await isDirectory(directory)))
+      return failedOutcome(`Error executing command: there is no directory ${directory}.`)
     if (Buffer.byteLength(command) > maxCommandBytes)
       return failedOutcome(`The command is longer than ${maxCommandBytes} bytes.`)
     try {
@@ -149,7 +175,7 @@ export class BashService implements AsyncDisposable {
       return { exitCode: result.exitCode ?? -signalNumber(result.signal), notice: undefined }
     } catch (error) {
       return failedOutcome(
-        `The command could not be started: ${error instanceof Error ? error.message : error}`,
+        `Error executing command: it could not be started: ${error instanceof Error ? error.message : error}`,
       )
     }
   }

@@ -47,9 +47,17 @@ function openStore(
   }
   const begin = async (command = 'true') => (await events.addCommand({ command, cwd: null, timeout: 300 })).id
   const print = (id: string, order: number, stdout: string) =>
-    events.addOutput(id, order, { exit_code: null, stdout, stderr: null })
+    events.addOutput({ commandId: id, conversationId: null }, order, {
+      exit_code: null,
+      stdout,
+      stderr: null,
+    })
   const end = (id: string, order: number) =>
-    events.addOutput(id, order, { exit_code: 0, stdout: null, stderr: null })
+    events.addOutput({ commandId: id, conversationId: null }, order, {
+      exit_code: 0,
+      stdout: null,
+      stderr: null,
+    })
   return {
     events,
     path,

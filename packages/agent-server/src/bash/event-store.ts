@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
@@ -25,7 +26,7 @@ export interface BashEventStoreOptions {
   readonly health?: StorageHealth | undefined
   /** Microseconds. */
   readonly now: () => Instant
-  /** Commands are removed this long after their end; undefined: never because of their age. */
+  /** Commands outside of conversations are removed this long after their end; undefined: never because of their age. */
   readonly retentionMs: number | undefined
   /** Above these limits the oldest finished commands are removed; 50,000 and 512 MiB unless passed. */
   readonly maxEvents?: number
@@ -34,15 +35,19 @@ export interface BashEventStoreOptions {
   readonly maxPageBytes?: number
 }
 
+/** `conversationId`: null for a command outside of conversations. */
+export type StoredCommand = Pick<BashEventRow, 'commandId' | 'conversationId'>
+
 export type BashOutputDraft = Pick<BashOutput, 'exit_code' | 'stdout' | 'stderr'>
 
+const databaseName = 'bash.db'
 const interruptedOutput = { exit_code: -1, stdout: null, stderr: 'The server ended while this command ran.' }
 const maxTailEvents = 50
 const maxTailBytes = 1024 * 1024
 const commandsPerTransaction = 20
 
 /**
- * Events of `/api/bash` in order of time. They survive a restart, which ends the running commands. Removal is
+ * Events of `/api/bash` and of the same routes of conversations, in order of time. They survive a restart, which ends the running commands. Removal is
  * by whole finished commands, the oldest first.
  */
 export class BashEventStore implements AsyncDisposable {
@@ -58,13 +63,14 @@ export class BashEventStore implements AsyncDisposable {
   /** Stores the start of a command; returns its event as JSON. A Problem `storage_full` when the disk is full. */
   async addCommand(
     draft: Pick<BashCommand, 'command' | 'cwd' | 'timeout'>,
+    conversationId: string | null = null,
   ): Promise<{ id: string; line: Buffer }> {
     const events = await this.#open()
     const id = newId()
     const instant = this.#nextInstant()
     const line = toJson({ ...draft, id, timestamp: formatInstant(instant), kind: 'BashCommand' })
     try {
-      events.add([{ instant, id, commandId: id, order: -1, isLast: false, body: line }])
+      events.add([{ instant, id, commandId: id, conversationId, order: -1, isLast: false, body: line }])
     } catch (error) {
       this.#options.log('warn', 'a command cannot be stored', { error: errorText(error) })
       throw error instanceof Problem ? error : new Problem('unavailable', 'The command cannot be stored')
@@ -78,18 +84,23 @@ export class BashEventStore implements AsyncDisposable {
    * Stores a piece of output; the piece with an exit code ends the command. Returns the stored bytes, or
    * undefined when the disk is full: then only a last piece stays, in memory.
    */
-  async addOutput(commandId: string, order: number, draft: BashOutputDraft): Promise<number | undefined> {
+  async addOutput(
+    command: StoredCommand,
+    order: number,
+    draft: BashOutputDraft,
+  ): Promise<number | undefined> {
     const events = await this.#open()
-    const storedBytes = this.#addOutput(events, commandId, order, draft)
+    const storedBytes = this.#addOutput(events, command, order, draft)
     await this.#trim(events)
     return storedBytes
   }
 
   /** One page as JSON: `{"items":[...],"next_page_id":...}`. An unknown page id is a Problem `invalid`. */
-  async search(query: BashSearchQuery): Promise<Buffer> {
+  async search(query: BashSearchQuery, conversationId: string | null = null): Promise<Buffer> {
     const events = await this.#open()
     const { from, to } = instantRange(query, (id) => events.get(id)?.instant)
     const range = {
+      conversationId,
       commandId: query.command_id__eq,
       kind: query.kind__eq,
       orderAfter: query.order__gt,
@@ -107,9 +118,12 @@ export class BashEventStore implements AsyncDisposable {
     ])
   }
 
-  async get(ids: readonly string[]): Promise<(Buffer | undefined)[]> {
+  async get(ids: readonly string[], conversationId: string | null = null): Promise<(Buffer | undefined)[]> {
     const events = await this.#open()
-    return ids.map((id) => events.get(id)?.body)
+    return ids.map((id) => {
+      const event = events.get(id)
+      return event?.conversationId === conversationId ? event.body : undefined
+    })
   }
 
   /** The output of a finished command, all pieces as one; undefined when it has been removed. */
@@ -125,19 +139,30 @@ export class BashEventStore implements AsyncDisposable {
   }
 
   /** Removes the finished commands; answers how many events that were. */
-  async clear(): Promise<number> {
+  async clear(conversationId: string | null = null): Promise<number> {
     const events = await this.#open()
-    return await removeCommands(events, events.finished())
+    return await removeCommands(events, events.finished({ conversationId }))
   }
 
-  /** All events as JSON, or those from now on, in order, each once, until the signal aborts. */
+  /** Removes the finished commands of a conversation that is gone; a failure is logged. */
+  async removeConversation(conversationId: string): Promise<void> {
+    const { directory, log } = this.#options
+    if (this.#opening === undefined && !existsSync(join(directory, databaseName))) return
+    try {
+      await this.clear(conversationId)
+    } catch (error) {
+      log('warn', 'the commands of a conversation cannot be removed', { error: errorText(error) })
+    }
+  }
+
+  /** The events of no conversation as JSON, all or those from now on, in order, each once, until the signal aborts. */
   async *tail(options: { readonly all: boolean; readonly signal: AbortSignal }): AsyncGenerator<Buffer[]> {
     const events = await this.#open()
     let from = options.all ? 0 : this.#lastInstant + 1
     using waiter = new Waiter(options.signal)
     while (!options.signal.aborted) {
       const { version } = this.#added
-      const { items } = readPage(events.read({ from }), maxTailEvents, maxTailBytes)
+      const { items } = readPage(events.read({ from, conversationId: null }), maxTailEvents, maxTailBytes)
       from = (items.at(-1)?.instant ?? from - 1) + 1
       if (items.length === 0) await this.#added.wait(version, waiter)
       else yield items.map(({ body }) => body)
@@ -158,13 +183,15 @@ export class BashEventStore implements AsyncDisposable {
     })
     const events = await this.#opening
     const { retentionMs, now } = this.#options
-    if (retentionMs !== undefined) await removeCommands(events, events.finished(now() - retentionMs * 1000))
+    if (retentionMs === undefined) return events
+    const endedBefore = now() - retentionMs * 1000
+    await removeCommands(events, events.finished({ endedBefore, conversationId: null }))
     return events
   }
 
   async #load(): Promise<BashEvents> {
     const { directory, log, health } = this.#options
-    const events = openBashEvents(join(directory, 'bash.db'), health)
+    const events = openBashEvents(join(directory, databaseName), health)
     try {
       await importCommandFiles(join(directory, 'bash'), events, log)
     } catch (error) {
@@ -173,15 +200,14 @@ export class BashEventStore implements AsyncDisposable {
     }
     this.#lastInstant = events.lastInstant
     const unfinished = events.unfinished()
-    for (const { commandId, nextOrder } of unfinished)
-      this.#addOutput(events, commandId, nextOrder, interruptedOutput)
+    for (const command of unfinished) this.#addOutput(events, command, command.nextOrder, interruptedOutput)
     await this.#trim(events)
     return events
   }
 
   #addOutput(
     events: BashEvents,
-    commandId: string,
+    { commandId, conversationId }: StoredCommand,
     order: number,
     { exit_code, stdout, stderr }: BashOutputDraft,
   ): number | undefined {
@@ -190,7 +216,7 @@ export class BashEventStore implements AsyncDisposable {
     const head = { id, timestamp: formatInstant(instant), command_id: commandId, order, exit_code }
     const body = toJson({ ...head, stdout, stderr, kind: 'BashOutput' })
     const isLast = exit_code !== null
-    const event = { instant, id, commandId, order, isLast, body }
+    const event = { instant, id, commandId, conversationId, order, isLast, body }
     try {
       events.add([event])
       return body.length

@@ -75,5 +75,13 @@ function parseLine(body: Buffer, commandId: string, isFirst: boolean): BashEvent
     (!isFirst && outputPrefix.exec(body.toString('latin1', 0, 300))) || []
   const instant = parseInstant(timestamp)
   if (instant === undefined) return undefined
-  return { instant, id, commandId, order: Number(order), isLast: exitCode !== 'null', body }
+  return {
+    instant,
+    id,
+    commandId,
+    conversationId: null,
+    order: Number(order),
+    isLast: exitCode !== 'null',
+    body,
+  }
 }

@@ -1,5 +1,5 @@
 import type { Secrets } from '@slipway/agent'
-import type { BashEventStore, BashOutputDraft } from './event-store.ts'
+import type { BashEventStore, BashOutputDraft, StoredCommand } from './event-store.ts'
 import { OutputChunks } from './output-chunks.ts'
 
 /** Delay before output is stored; grows with the number of pieces, which limits that number. */
@@ -12,7 +12,7 @@ export interface CommandOutcome {
 }
 
 interface OutputRecorderOptions {
-  readonly id: string
+  readonly command: StoredCommand
   readonly secrets: Secrets
   readonly maxOutputBytes: number
 }
@@ -58,7 +58,7 @@ export class OutputRecorder {
     const dropped = this.#droppedBytes > 0 ? `${this.#droppedBytes} bytes of output were not kept.` : ''
     const texts = [stderr ?? '', dropped, this.#options.secrets.redact(notice ?? '')].filter(Boolean)
     const last = { exit_code: exitCode, stdout, stderr: texts.join('\n') || null }
-    await this.#events.addOutput(this.#options.id, this.#order, last)
+    await this.#events.addOutput(this.#options.command, this.#order, last)
   }
 
   #scheduleFlush(): void {
@@ -72,10 +72,12 @@ export class OutputRecorder {
   }
 
   #write(drafts: readonly BashOutputDraft[]): Promise<void> {
-    const { id, maxOutputBytes } = this.#options
+    const { command, maxOutputBytes } = this.#options
     this.#writeQueue = this.#writeQueue.then(async () => {
       for (const draft of drafts) {
-        const storedBytes = this.#isFull ? undefined : await this.#events.addOutput(id, this.#order, draft)
+        const storedBytes = this.#isFull
+          ? undefined
+          : await this.#events.addOutput(command, this.#order, draft)
         if (storedBytes === undefined) {
           this.#drop(draft)
           continue

@@ -2,6 +2,11 @@ import type { Storage } from '@slipway/storage'
 import type { ConversationInfoReader } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
 
+/** The commands of conversations. */
+export interface CommandHistory {
+  removeConversation(conversationId: string): Promise<void>
+}
+
 /**
  * Removes a conversation with its files and, deepest first, the conversations of its tasks; a repeated
  * request completes an interrupted removal. Other child conversations stay. Returns false when it did not
@@ -12,10 +17,11 @@ export async function removeConversation(
     readonly storage: Storage
     readonly registry: ConversationRegistry
     readonly infoReader: ConversationInfoReader
+    readonly bash: CommandHistory
   },
   id: string,
 ): Promise<boolean> {
-  const { storage, registry, infoReader } = deps
+  const { storage, registry, infoReader, bash } = deps
   const removeTasks = async () => {
     for (const task of await registry.tasks.listChildIds(id)) await removeConversation(deps, task)
   }
@@ -25,6 +31,9 @@ export async function removeConversation(
   // A request may have loaded it in between, and a task may have begun.
   await registry.close(id, { isDeleted: true })
   await removeTasks()
-  if (isRemoved) await infoReader.removeFiles(id)
+  if (isRemoved) {
+    await bash.removeConversation(id)
+    await infoReader.removeFiles(id)
+  }
   return isRemoved
 }

@@ -2,7 +2,7 @@ import type { LogFunction } from '@slipway/protocol'
 import type { Storage } from '@slipway/storage'
 import type { ConversationInfoReader } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
-import { removeConversation } from './remove.ts'
+import { type CommandHistory, removeConversation } from './remove.ts'
 
 const sweepIntervalMs = 3_600_000
 const firstSweepMs = 5_000
@@ -13,6 +13,7 @@ interface RetentionOptions {
   readonly storage: Storage
   readonly registry: ConversationRegistry
   readonly infoReader: ConversationInfoReader
+  readonly bash: CommandHistory
   /** How long a conversation without tags is kept after its last change. */
   readonly retentionMs: number
   readonly log: LogFunction

@@ -365,7 +365,12 @@ test('a task whose conversation somebody deletes is an error, and the run goes o
 async function remove(id: string): Promise<boolean> {
   const { storage, registry, directory } = scene
   return await removeConversation(
-    { storage, registry, infoReader: new ConversationInfoReader(storage, directory) },
+    {
+      storage,
+      registry,
+      infoReader: new ConversationInfoReader(storage, directory),
+      bash: { removeConversation: async () => {} },
+    },
     id,
   )
 }

@@ -30,6 +30,12 @@ const activeRoutes = new Set<string>(
 )
 for (const name of passiveRoutes) activeRoutes.delete(name)
 
+/** Their answer takes as long as a command. */
+const awaitedRoutes = new Set<string>([
+  'executeBashCommand',
+  'executeConversationBashCommand',
+] satisfies RouteName[])
+
 /** When the server was last used; `/server_info` reports the time since then as `idle_time`. */
 export class Activity {
   lastMs = Date.now()
@@ -43,7 +49,7 @@ export class Activity {
     if (!activeRoutes.has(routeName)) return callHandler()
     this.record()
     const reply = callHandler()
-    return routeName === 'executeBashCommand' ? this.#recordAfter(reply) : reply
+    return awaitedRoutes.has(routeName) ? this.#recordAfter(reply) : reply
   }
 
   async #recordAfter(reply: unknown): Promise<unknown> {

@@ -3,6 +3,7 @@ import type { RouteTable } from '../core/route.ts'
 import { subAgentRoutes } from './agents/sub-agent-routes.ts'
 import { toolRoutes } from './agents/tool-routes.ts'
 import { bashRoutes } from './bash/routes.ts'
+import { conversationWorkspaceRoutes } from './conversation-workspaces/routes.ts'
 import { checkpointRoutes } from './conversations/checkpoint-routes.ts'
 import { eventRoutes } from './conversations/event-routes.ts'
 import { conversationRoutes } from './conversations/routes.ts'
@@ -54,4 +55,5 @@ export const agentServerRoutes = {
   ...runtimeRoutes,
   ...consoleRoutes,
   ...timelineRoutes,
+  ...conversationWorkspaceRoutes,
 } satisfies RouteTable

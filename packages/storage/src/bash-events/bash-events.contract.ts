@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { BashEventRange, BashEventRow, BashEvents } from './bash-events.ts'
+import type { BashEventRange, BashEventRow, BashEvents, FinishedFilter } from './bash-events.ts'
 
 /** Opens the same store again and again. */
 export type OpenBashEvents = () => { open(): BashEvents } & Disposable
@@ -11,7 +11,16 @@ function row(
   more: Partial<BashEventRow> = {},
 ): BashEventRow {
   const id = order === -1 ? commandId : `${commandId}-${order}`
-  return { instant, id, commandId, order, isLast: false, body: Buffer.from(`{"id":"${id}"}`), ...more }
+  return {
+    instant,
+    id,
+    commandId,
+    conversationId: null,
+    order,
+    isLast: false,
+    body: Buffer.from(`{"id":"${id}"}`),
+    ...more,
+  }
 }
 
 const rows = [
@@ -69,16 +78,36 @@ export function bashEventsContract(openStore: OpenBashEvents): void {
     using events = store.open()
     events.add(rows)
     expect(events.unfinished()).toEqual([
-      { commandId: 'a', nextOrder: 2 },
-      { commandId: 'c', nextOrder: 0 },
+      { commandId: 'a', conversationId: null, nextOrder: 2 },
+      { commandId: 'c', conversationId: null, nextOrder: 0 },
     ])
     const b = { commandId: 'b', count: 2, sizeBytes: 10 + 12 }
     expect(events.finished()).toEqual([b])
-    expect([events.finished(4), events.finished(5)]).toEqual([[], [b]])
+    expect([events.finished({ endedBefore: 4 }), events.finished({ endedBefore: 5 })]).toEqual([[], [b]])
     expect(events.remove(['a', 'none'])).toBe(3)
     expect([...events.read({})].map(({ id }) => id)).toEqual(['b', 'b-0', 'c'])
     expect(events.totals.count).toBe(3)
     events.compact()
+  })
+
+  test('commands of a conversation are read and listed apart', () => {
+    using store = openStore()
+    using events = store.open()
+    const conversationId = 'one'
+    const own = [row(7, 'd', -1, { conversationId }), row(8, 'd', 0, { conversationId, isLast: true })]
+    events.add([...rows, ...own])
+    const instants = (range: BashEventRange) => [...events.read(range)].map(({ instant }) => instant)
+    expect(instants({ conversationId })).toEqual([7, 8])
+    expect(instants({ conversationId: null })).toEqual([1, 2, 3, 4, 5, 6])
+    expect(instants({ conversationId: 'two' })).toEqual([])
+    expect(instants({})).toHaveLength(8)
+    const names = (filter: FinishedFilter) => events.finished(filter).map(({ commandId }) => commandId)
+    expect([names({ conversationId }), names({ conversationId: null }), names({})]).toEqual([
+      ['d'],
+      ['b'],
+      ['b', 'd'],
+    ])
+    expect(events.get('d-0')).toEqual(own[1])
   })
 
   test('an event in memory counts like the others until the store is closed', () => {

@@ -7,6 +7,8 @@ export interface BashEventRow {
   readonly id: string
   /** For the command itself the same as `id`. */
   readonly commandId: string
+  /** The conversation in whose workspace it runs; null: none. */
+  readonly conversationId: string | null
   /** Number of the piece among the output of its command; -1 for the command itself. */
   readonly order: number
   /** True for the last piece of output: the command has ended. */
@@ -16,6 +18,8 @@ export interface BashEventRow {
 }
 
 export interface BashEventRange {
+  /** null: commands of no conversation. */
+  readonly conversationId?: string | null | undefined
   readonly commandId?: string | undefined
   readonly kind?: 'BashCommand' | 'BashOutput' | undefined
   /** Leaves out pieces of output up to this number; commands stay. */
@@ -25,6 +29,12 @@ export interface BashEventRange {
   /** Exclusive. */
   readonly to?: Instant | undefined
   readonly isDescending?: boolean | undefined
+}
+
+/** Which finished commands; null: those of no conversation. */
+export interface FinishedFilter {
+  readonly endedBefore?: Instant | undefined
+  readonly conversationId?: string | null | undefined
 }
 
 /**
@@ -46,10 +56,10 @@ export interface BashEvents extends Disposable {
   /** In order of time. Each event is read when the iteration comes to it. */
   read(range: BashEventRange): Iterable<BashEventRow>
   /** Commands without a last piece of output, with the number of their next piece. */
-  unfinished(): { readonly commandId: string; readonly nextOrder: number }[]
+  unfinished(): (Pick<BashEventRow, 'commandId' | 'conversationId'> & { readonly nextOrder: number })[]
   /** Finished commands in the order in which they began; with `endedBefore` only those whose end was before it. */
   finished(
-    endedBefore?: Instant,
+    filter?: FinishedFilter,
   ): { readonly commandId: string; readonly count: number; readonly sizeBytes: number }[]
   /** Removes commands with all their events; answers how many events. */
   remove(commandIds: readonly string[]): number

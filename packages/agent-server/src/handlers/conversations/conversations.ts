@@ -17,7 +17,7 @@ import {
 import { type CreateConversationDeps, createConversation } from '../../conversations/create.ts'
 import { forkConversation } from '../../conversations/fork.ts'
 import { importEvents } from '../../conversations/import.ts'
-import { removeConversation } from '../../conversations/remove.ts'
+import { type CommandHistory, removeConversation } from '../../conversations/remove.ts'
 import { readWireVersion } from '../../conversations/stored-request.ts'
 
 const success = { json: { success: true } }
@@ -25,9 +25,10 @@ const success = { json: { success: true } }
 export function conversationHandlers(options: {
   readonly createDeps: CreateConversationDeps
   readonly infoReader: ConversationInfoReader
+  readonly bash: CommandHistory
   readonly now: () => number
 }) {
-  const { createDeps, infoReader, now } = options
+  const { createDeps, infoReader, bash, now } = options
   const { storage, registry } = createDeps
   const readInfos = (
     records: readonly (ConversationRecord | undefined)[],
@@ -84,7 +85,8 @@ export function conversationHandlers(options: {
     },
     async deleteConversation({ params }) {
       const id = params.conversation_id
-      if (!(await removeConversation({ storage, registry, infoReader }, id))) throw conversationNotFound(id)
+      const deps = { storage, registry, infoReader, bash }
+      if (!(await removeConversation(deps, id))) throw conversationNotFound(id)
       return success
     },
     async getRuntime({ params }) {

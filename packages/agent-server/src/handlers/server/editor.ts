@@ -1,7 +1,8 @@
 import type { Handlers } from '@slipway/http'
 import { type editorRoutes, Problem } from '@slipway/protocol'
 
-const noEditor = 'This server has no editor in the browser.'
+/** Clients compare it. */
+const noEditor = 'VSCode is disabled in configuration'
 
 /** Pages treat 503 as a disabled service; after 404 they show an error repeatedly. */
 function refuseAutomation(): never {
@@ -12,9 +13,7 @@ function refuseAutomation(): never {
 export function editorHandlers(): Handlers<typeof editorRoutes> {
   return {
     getEditorStatus: () => ({ json: { running: false, enabled: false, message: noEditor } }),
-    getEditorUrl: () => {
-      throw new Problem('unavailable', noEditor)
-    },
+    getEditorUrl: () => ({ status: 503, json: { detail: noEditor, exception: `503: ${noEditor}` } }),
     getDesktopUrl: () => {
       throw new Problem('unavailable', 'This server has no desktop.')
     },

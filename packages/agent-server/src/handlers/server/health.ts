@@ -1,6 +1,11 @@
 import { availableToolNames } from '@slipway/agent'
 import type { Handlers, Reply } from '@slipway/http'
-import type { agentServerRoutes, InitState, Problem } from '@slipway/protocol'
+import {
+  type agentServerRoutes,
+  type InitState,
+  type Problem,
+  workspaceRoutesCapability,
+} from '@slipway/protocol'
 
 /** The version of the contract that clients look for in `/server_info` (not our own). */
 const contractVersion = '1.44.0'
@@ -39,7 +44,9 @@ export function healthHandlers(options: {
       python_version: 'none',
       usable_tools: await availableToolNames(),
       runtime_idle_timeout_seconds: null,
-      capabilities: [],
+      conversation_runtime: 'local',
+      app_backend_ingress_url: null,
+      capabilities: ['idempotent_conversation_create_v1', workspaceRoutesCapability],
       max_foreground_terminal_timeout_seconds: null,
       synchronous: 'FULL',
       docs: '/docs',

@@ -348,6 +348,8 @@ export const serverInfo = looseComponent('ServerInfo', {
   python_version: z.string(),
   usable_tools: z.array(z.string()),
   runtime_idle_timeout_seconds: z.number().nullable(),
+  conversation_runtime: z.string().meta({ description: 'Conversations run in this server: local.' }),
+  app_backend_ingress_url: z.string().nullable(),
   capabilities: z.array(z.string()),
   max_foreground_terminal_timeout_seconds: z.number().nullable(),
   synchronous: z

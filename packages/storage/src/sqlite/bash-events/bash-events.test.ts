@@ -22,7 +22,15 @@ function openSmall(path: string) {
 }
 
 function output(instant: number, isLast: boolean, sizeBytes: number) {
-  return { instant, id: `${instant}`, commandId: 'a', order: instant, isLast, body: Buffer.alloc(sizeBytes) }
+  return {
+    instant,
+    id: `${instant}`,
+    commandId: 'a',
+    conversationId: null,
+    order: instant,
+    isLast,
+    body: Buffer.alloc(sizeBytes),
+  }
 }
 
 test('a full disk is a storage_full problem, and an event in memory can still be added', () => {
@@ -54,12 +62,15 @@ test('the queries of pages and of retention use indexes', () => {
   using _ = events
   for (const where of [
     "id = 'x'",
+    "conversation_id IS 'x' AND instant >= 5 ORDER BY instant",
     'instant >= 5 ORDER BY instant',
     "command_id = 'x' ORDER BY instant DESC",
   ]) {
     const plan = db.plan(`SELECT * FROM all_event WHERE ${where} LIMIT 5`).join('\n')
     expect(plan).not.toMatch(/SCAN main\.bash_event|TEMP B-TREE|MATERIALIZE/)
   }
-  const expired = db.plan('SELECT command_id FROM all_event WHERE is_last = 1 AND instant < 5').join('\n')
+  const expired = db
+    .plan('SELECT command_id FROM all_event WHERE is_last = 1 AND instant < 5 AND +conversation_id IS NULL')
+    .join('\n')
   expect(expired).toMatch(/SEARCH main.bash_event USING COVERING INDEX bash_event_end/)
 })

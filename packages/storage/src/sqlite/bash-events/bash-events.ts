@@ -1,11 +1,16 @@
 import { dirname } from 'node:path'
 import { type Instant, must } from '@slipway/protocol'
-import type { BashEventRange, BashEventRow, BashEvents } from '../../bash-events/bash-events.ts'
+import type {
+  BashEventRange,
+  BashEventRow,
+  BashEvents,
+  FinishedFilter,
+} from '../../bash-events/bash-events.ts'
 import { Database, toBuffer, type Value } from '../database/database.ts'
 import { isLocked } from '../database/storage-failure.ts'
 import { type DatabaseHealth, recoverDatabase, StorageHealth } from '../database/storage-health.ts'
 
-type Row = readonly [Instant, string, string, number, number, Uint8Array]
+type Row = readonly [Instant, string, string, number, number, Uint8Array, string | null]
 
 const table = `(
   instant INTEGER PRIMARY KEY,
@@ -22,6 +27,10 @@ export const bashMigrations: readonly string[] = [
   `CREATE TABLE bash_event ${table};
    CREATE INDEX bash_event_command ON bash_event (command_id, instant, output_order, is_last, size);
    CREATE INDEX bash_event_end ON bash_event (instant, command_id) WHERE is_last = 1`,
+  `ALTER TABLE bash_event ADD COLUMN conversation_id TEXT;
+   CREATE INDEX bash_event_conversation ON bash_event (conversation_id, instant);
+   DROP INDEX bash_event_end;
+   CREATE INDEX bash_event_end ON bash_event (instant, conversation_id, command_id) WHERE is_last = 1`,
 ]
 
 const cacheBytes = 4 * 1024 * 1024
@@ -87,8 +96,9 @@ export class SqliteBashEvents implements BashEvents {
   }
 
   *read(range: BashEventRange): Generator<BashEventRow> {
-    const { commandId, kind, orderAfter, from, to, isDescending = false } = range
+    const { conversationId, commandId, kind, orderAfter, from, to, isDescending = false } = range
     const conditions: [string, Value | undefined][] = [
+      ['conversation_id IS ?', conversationId],
       ['command_id = ?', commandId],
       ['(output_order = -1) = ?', kind === undefined ? undefined : Number(kind === 'BashCommand')],
       ['(output_order = -1 OR output_order > ?)', orderAfter],
@@ -101,20 +111,23 @@ export class SqliteBashEvents implements BashEvents {
     for (const row of this.#db.iterate<Row>(sql, ...used.map(([, value]) => value))) yield toEvent(row)
   }
 
-  unfinished(): { commandId: string; nextOrder: number }[] {
-    const rows = this.#db.all<[string, number]>(
-      `SELECT command_id, max(output_order) + 1 FROM all_event
+  unfinished(): { commandId: string; conversationId: string | null; nextOrder: number }[] {
+    const rows = this.#db.all<[string, string | null, number]>(
+      `SELECT command_id, max(conversation_id), max(output_order) + 1 FROM all_event
        GROUP BY command_id HAVING max(is_last) = 0 ORDER BY min(instant)`,
     )
-    return rows.map(([commandId, nextOrder]) => ({ commandId, nextOrder }))
+    return rows.map(([commandId, conversationId, nextOrder]) => ({ commandId, conversationId, nextOrder }))
   }
 
-  finished(endedBefore?: Instant): { commandId: string; count: number; sizeBytes: number }[] {
-    const ended = 'SELECT command_id FROM all_event WHERE is_last = 1 AND instant < ?'
+  finished(filter: FinishedFilter = {}): { commandId: string; count: number; sizeBytes: number }[] {
+    const { endedBefore = Number.MAX_SAFE_INTEGER, conversationId } = filter
+    const scope = conversationId === undefined ? '' : 'AND +conversation_id IS ?'
+    const ended = `SELECT command_id FROM all_event WHERE is_last = 1 AND instant < ? ${scope}`
     const rows = this.#db.all<[string, number, number]>(
       `SELECT command_id, count(*), sum(size) FROM all_event WHERE command_id IN (${ended})
        GROUP BY command_id ORDER BY min(instant)`,
-      endedBefore ?? Number.MAX_SAFE_INTEGER,
+      endedBefore,
+      ...(conversationId === undefined ? [] : [conversationId]),
     )
     return rows.map(([commandId, count, sizeBytes]) => ({ commandId, count, sizeBytes }))
   }
@@ -175,6 +188,7 @@ export class SqliteBashEvents implements BashEvents {
 
   #createTemporary(): void {
     this.#db.run(`CREATE TEMP TABLE unsaved_event ${table}`)
+    this.#db.run('ALTER TABLE temp.unsaved_event ADD COLUMN conversation_id TEXT')
     this.#db.run(
       'CREATE TEMP VIEW all_event AS SELECT * FROM main.bash_event UNION ALL SELECT * FROM temp.unsaved_event',
     )
@@ -192,11 +206,12 @@ export class SqliteBashEvents implements BashEvents {
 
   #insert(table: string, events: readonly BashEventRow[]): void {
     const insert = this.#db.prepare(
-      `INSERT OR IGNORE INTO ${table} (${columns}, size) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT OR IGNORE INTO ${table} (${columns}, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     )
     let { count, sizeBytes } = this.totals
-    for (const { instant, id, commandId, order, isLast, body } of events) {
-      if (insert.run(instant, id, commandId, order, Number(isLast), body, body.length).changes === 0) continue
+    for (const { instant, id, commandId, order, isLast, body, conversationId } of events) {
+      const values = [instant, id, commandId, order, Number(isLast), body, conversationId, body.length]
+      if (insert.run(...values).changes === 0) continue
       count++
       sizeBytes += body.length
     }
@@ -210,8 +225,8 @@ export class SqliteBashEvents implements BashEvents {
   }
 }
 
-const columns = 'instant, id, command_id, output_order, is_last, body'
+const columns = 'instant, id, command_id, output_order, is_last, body, conversation_id'
 
-function toEvent([instant, id, commandId, order, isLast, body]: Row): BashEventRow {
-  return { instant, id, commandId, order, isLast: isLast === 1, body: toBuffer(body) }
+function toEvent([instant, id, commandId, order, isLast, body, conversationId]: Row): BashEventRow {
+  return { instant, id, commandId, conversationId, order, isLast: isLast === 1, body: toBuffer(body) }
 }
