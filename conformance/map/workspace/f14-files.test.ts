@@ -45,50 +45,40 @@ mapCase('F14.auth', 'the routes need a key and write nothing', async () => {
   expect(await exists(join(folder, 'x'))).toBe(false)
 })
 
-missing(
-  'F14.upload-download',
-  'bytes come back as an attachment; a second upload replaces',
-  'Content-Disposition has another form',
-  async () => {
-    const path = join(await folderOf('xfer'), 'a/b/blob.bin')
-    const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => (n * 7919) % 256))
-    expect(await server.upload(path, new Uint8Array(bytes))).toMatchObject({
-      status: 200,
-      body: { success: true },
-    })
-    const found = await getBytes('/api/file/download', { path })
-    expect(found.bytes.equals(bytes)).toBe(true)
-    expect(found.headers.get('content-disposition')).toBe('attachment; filename="blob.bin"')
-    expect(found.headers.get('content-type')).toBe('application/octet-stream')
-    await server.upload(path, 'second')
-    expect(String((await getBytes('/api/file/download', { path })).bytes)).toBe('second')
-  },
-)
+mapCase('F14.upload-download', 'bytes come back as an attachment; a second upload replaces', async () => {
+  const path = join(await folderOf('xfer'), 'a/b/blob.bin')
+  const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => (n * 7919) % 256))
+  expect(await server.upload(path, new Uint8Array(bytes))).toMatchObject({
+    status: 200,
+    body: { success: true },
+  })
+  const found = await getBytes('/api/file/download', { path })
+  expect(found.bytes.equals(bytes)).toBe(true)
+  expect(found.headers.get('content-disposition')).toBe('attachment; filename="blob.bin"')
+  expect(found.headers.get('content-type')).toBe('application/octet-stream')
+  await server.upload(path, 'second')
+  expect(String((await getBytes('/api/file/download', { path })).bytes)).toBe('second')
+})
 
-missing(
-  'F14.upload-errors',
-  'a missing part or path is 422, a relative path 400',
-  '415 instead of 422 without a form',
-  async () => {
-    const path = join(await folderOf('xfer'), 'x.txt')
-    const form = new FormData()
-    form.append('other', new Blob(['x']), 'x')
-    const found = await server.request<{ detail: { loc: string[] }[] }>('POST', '/api/file/upload', {
-      query: { path },
-      body: form,
-    })
-    expect(found.status).toBe(422)
-    expect(found.body.detail[0]?.loc).toContain('file')
-    expect(await server.requestStatus('POST', '/api/file/upload', { query: { path } })).toBe(422)
-    const file = new FormData()
-    file.append('file', new Blob(['x']), 'x')
-    expect(await server.requestStatus('POST', '/api/file/upload', { body: file })).toBe(422)
-    expect(await server.upload('relative.txt', 'x')).toMatchObject({
-      status: 400,
-      body: { detail: 'Path must be absolute' },
-    })
-  },
-)
+mapCase('F14.upload-errors', 'a missing part or path is 422, a relative path 400', async () => {
+  const path = join(await folderOf('xfer'), 'x.txt')
+  const form = new FormData()
+  form.append('other', new Blob(['x']), 'x')
+  const found = await server.request<{ detail: { loc: string[] }[] }>('POST', '/api/file/upload', {
+    query: { path },
+    body: form,
+  })
+  expect(found.status).toBe(422)
+  expect(found.body.detail[0]?.loc).toContain('file')
+  expect(await server.requestStatus('POST', '/api/file/upload', { query: { path } })).toBe(422)
+  const file = new FormData()
+  file.append('file', new Blob(['x']), 'x')
+  expect(await server.requestStatus('POST', '/api/file/upload', { body: file })).toBe(422)
+  expect(await server.upload('relative.txt', 'x')).toMatchObject({
+    status: 400,
+    body: { detail: 'Path must be absolute' },
+  })
+})
 
 mapCase(
   'F14.upload-onto-directory',
@@ -103,10 +93,9 @@ mapCase(
   { faultThere: '500' },
 )
 
-missing(
+mapCase(
   'F14.upload-size',
   'an upload answers its size',
-  'no size in the answer',
   async () => {
     const path = join(await folderOf('size'), 'x.txt')
     expect((await server.upload(path, 'seven b')).body).toMatchObject({ success: true, file_size: 7 })
@@ -116,43 +105,32 @@ missing(
 
 untested('F14.upload-atomic', 'an upload that fails leaves the former file')
 
-missing(
-  'F14.download-errors',
-  'missing files, folders and relative paths',
-  'texts of the errors',
-  async () => {
-    const folder = await folderOf('errors')
-    for (const [path, status, detail] of [
-      [join(folder, 'missing'), 404, 'File not found'],
-      [folder, 400, 'Path is not a file'],
-      ['relative', 400, 'Path must be absolute'],
-    ] as const)
-      expect(await get('download', { path })).toMatchObject({ status, body: { detail } })
-  },
-)
+mapCase('F14.download-errors', 'missing files, folders and relative paths', async () => {
+  const folder = await folderOf('errors')
+  for (const [path, status, detail] of [
+    [join(folder, 'missing'), 404, 'File not found'],
+    [folder, 400, 'Path is not a file'],
+    ['relative', 400, 'Path must be absolute'],
+  ] as const)
+    expect(await get('download', { path })).toMatchObject({ status, body: { detail } })
+})
 
-missing(
-  'F14.mkdir',
-  'parents are made, twice is the same, files are in the way',
-  'texts of the errors',
-  async () => {
-    const folder = await folderOf('mkdir')
-    const path = join(folder, 'a/b')
-    for (const _ of [1, 2]) expect((await makeDirectory(path)).status).toBe(200)
-    expect(JSON.stringify((await get('search_subdirs', { path: folder })).body)).toContain(join(folder, 'a'))
-    await writeFile(join(folder, 'file'), 'x')
-    for (const blocked of [join(folder, 'file'), join(folder, 'file/below')])
-      expect(await makeDirectory(blocked)).toMatchObject({
-        status: 400,
-        body: { detail: 'Path exists and is not a directory' },
-      })
-  },
-)
+mapCase('F14.mkdir', 'parents are made, twice is the same, files are in the way', async () => {
+  const folder = await folderOf('mkdir')
+  const path = join(folder, 'a/b')
+  for (const _ of [1, 2]) expect((await makeDirectory(path)).status).toBe(200)
+  expect(JSON.stringify((await get('search_subdirs', { path: folder })).body)).toContain(join(folder, 'a'))
+  await writeFile(join(folder, 'file'), 'x')
+  for (const blocked of [join(folder, 'file'), join(folder, 'file/below')])
+    expect(await makeDirectory(blocked)).toMatchObject({
+      status: 400,
+      body: { detail: 'Path exists and is not a directory' },
+    })
+})
 
-missing(
+mapCase(
   'F14.home',
   'the home with its folders, sorted, without links and files',
-  'links are among the favorites, or the order is another one',
   async () => {
     await using own = await OwnMapServer.open({ key: 'k' })
     for (const name of ['beta', 'Alpha', '.hidden']) await mkdir(join(own.home, name))
@@ -181,7 +159,7 @@ const subdirs = async (path: string, query: Record<string, string> = {}) =>
     },
   )
 
-missing('F14.subdirs', 'real folders only, sorted without case', 'links to folders are listed', async () => {
+mapCase('F14.subdirs', 'real folders only, sorted without case', async () => {
   const folder = await folderOf('subdirs')
   for (const name of ['beta', 'Alpha', '.hidden', 'gamma/deep'])
     await mkdir(join(folder, name), { recursive: true })

@@ -1,6 +1,7 @@
 import type { Dirent } from 'node:fs'
 import { join } from 'node:path'
-import { isDirectory } from '@slipway/shared/fs'
+import { Problem } from '@slipway/protocol'
+import { errorCode } from '@slipway/shared/fs'
 import { readdir } from '@slipway/shared/tool-files'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 
@@ -19,15 +20,12 @@ export async function listHomeLocations(homeDirectory: string, includeHidden: bo
   return {
     home: homeDirectory,
     favorites: (favorites?.items ?? []).map(({ name, path }) => ({ label: name, path })),
-    locations: [
-      { label: 'Home', path: homeDirectory },
-      { label: 'Root', path: '/' },
-    ],
+    locations: [{ label: '/', path: '/' }],
   }
 }
 
 /**
- * One page of subdirectories, links to directories included, by lower-cased name, then name. A page id is the
+ * One page of subdirectories, without links, by lower-cased name, then name. A page id is the
  * lower-cased name at which the page begins, then `/` and the name where that is ambiguous.
  */
 export async function listSubdirectories(
@@ -48,7 +46,6 @@ export async function listSubdirectories(
   const items: Subdirectory[] = []
   for (const [index, { entry, key }] of candidates.entries()) {
     const path = join(directory, entry.name)
-    if (!entry.isDirectory() && !(await isDirectory(path))) continue
     if (items.length === limit) {
       const isUnambiguous = candidates[index - 1]?.key[0] !== key[0]
       return { items, next_page_id: isUnambiguous ? key[0] : key.join('/') }
@@ -72,12 +69,12 @@ function compareKeys(a: SortKey, b: SortKey): number {
   return a[index] < b[index] ? -1 : 1
 }
 
-/** Directories, and links, which may lead to some. */
 async function listCandidates(directory: string): Promise<Dirent[]> {
   try {
     const entries = await readdir(directory, { withFileTypes: true })
-    return entries.filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+    return entries.filter((entry) => entry.isDirectory())
   } catch (error) {
-    throw toFileProblem(error, 'not_found')
+    if (errorCode(error) === 'ENOTDIR') throw new Problem('bad_request', 'Path is not a directory')
+    throw toFileProblem(error, 'not_found', 'Directory not found')
   }
 }

@@ -169,9 +169,11 @@ test('the name of a download survives in a header, whatever it is', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', minLength: 1 }), (name) => {
       const value = contentDisposition(`/tmp/${name.replaceAll('/', '')}`)
-      expect(value).toMatch(/^attachment; filename="[ !#-[\]-~]*"; filename\*=UTF-8''[\w!#$&+.^`|~%-]*$/)
-      const encoded = value.slice(value.indexOf("''") + 2)
-      expect(decodeURIComponent(encoded)).toBe(name.replaceAll('/', '').toWellFormed())
+      const [, plain, encoded] =
+        /^attachment; filename="([ !#-[\]-~]*)"(?:; filename\*=UTF-8''([\w!#$&+.^`|~%-]*))?$/.exec(value) ??
+        []
+      const found = encoded === undefined ? plain : decodeURIComponent(encoded)
+      expect(found).toBe(name.replaceAll('/', '').toWellFormed())
     }),
   )
 })
@@ -185,7 +187,7 @@ test('directories are listed in pages that come to the whole, whatever their nam
   symlinkSync('file', it.at('link-to-file'))
   symlinkSync('nowhere', it.at('dangling'))
   for (const includeHidden of [true, false]) {
-    const wanted = [...names, 'link'].filter((name) => includeHidden || !name.startsWith('.'))
+    const wanted = names.filter((name) => includeHidden || !name.startsWith('.'))
     for (let limit = 1; limit <= 12; limit++) {
       const found: string[] = []
       let pageId: string | undefined

@@ -15,9 +15,10 @@ export function assertAbsolutePath(path: string): string {
 }
 
 /**
- * Writes a file and missing directories, all or nothing. A replaced file keeps its mode; links are followed.
+ * Writes a file and missing directories, all or nothing, and returns its size. A replaced file keeps its mode; links are
+ * followed.
  */
-export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Promise<void> {
+export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Promise<number> {
   const requestedPath = assertAbsolutePath(path)
   try {
     const target = await realpath(requestedPath).catch(() => resolve(requestedPath))
@@ -25,8 +26,9 @@ export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Prom
     const firstCreatedDirectory = await makeDirectory(dirname(target))
     const temporaryPath = join(dirname(target), `.slipway-${randomBytes(8).toString('hex')}.upload`)
     try {
-      await writeTemporaryFile(temporaryPath, bytes, existing)
+      const sizeBytes = await writeTemporaryFile(temporaryPath, bytes, existing)
       await rename(temporaryPath, target)
+      return sizeBytes
     } catch (error) {
       await rm(temporaryPath, { force: true }).catch(() => {})
       if (firstCreatedDirectory !== undefined)
@@ -44,7 +46,7 @@ export async function getFileSize(path: string): Promise<number> {
     const { size } = assertRegularFile(await stat(assertAbsolutePath(path)))
     return size
   } catch (error) {
-    throw toFileProblem(error, 'not_found')
+    throw toFileProblem(error, 'not_found', 'File not found')
   }
 }
 
@@ -78,7 +80,8 @@ export async function createDirectory(path: string): Promise<void> {
   try {
     await makeDirectory(directory)
   } catch (error) {
-    if (errorCode(error) === 'EEXIST') throw new Problem('bad_request', 'Path exists and is not a directory')
+    if (['EEXIST', 'ENOTDIR'].includes(errorCode(error) ?? ''))
+      throw new Problem('bad_request', 'Path exists and is not a directory')
     throw toFileProblem(error, 'bad_request')
   }
 }
@@ -87,6 +90,7 @@ export async function createDirectory(path: string): Promise<void> {
 export function contentDisposition(path: string): string {
   const name = path.slice(path.lastIndexOf('/') + 1).toWellFormed()
   const plain = name.replaceAll(/[^ !#-$&-[\]-~]/g, '_')
+  if (plain === name) return `attachment; filename="${name}"`
   const encoded = encodeURIComponent(name).replaceAll(
     /['()*]/g,
     (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
@@ -112,10 +116,14 @@ const problemsByCode: Readonly<
 }
 
 /** A system error as a Problem, any other error unchanged. */
-export function toFileProblem(error: unknown, missingCode: 'not_found' | 'bad_request'): unknown {
+export function toFileProblem(
+  error: unknown,
+  missingCode: 'not_found' | 'bad_request',
+  missingText = 'There is no such file or directory',
+): unknown {
   if (error instanceof Problem || !(error instanceof Error) || !('syscall' in error)) return error
   const code = errorCode(error) ?? ''
-  if (code === 'ENOENT') return new Problem(missingCode, 'There is no such file or directory')
+  if (code === 'ENOENT') return new Problem(missingCode, missingText)
   const [problem, text] = problemsByCode[code] ?? ['bad_request', `The path cannot be used so (${code})`]
   return new Problem(problem, text)
 }
@@ -139,13 +147,18 @@ async function writeTemporaryFile(
   path: string,
   bytes: AsyncIterable<Buffer>,
   existing: Stats | undefined,
-): Promise<void> {
+): Promise<number> {
   await using file = await open(path, 'wx', existing === undefined ? 0o666 : existing.mode & 0o777)
-  for await (const block of bytes) await file.writeFile(block)
-  if (existing === undefined) return
+  let sizeBytes = 0
+  for await (const block of bytes) {
+    await file.writeFile(block)
+    sizeBytes += block.length
+  }
+  if (existing === undefined) return sizeBytes
   // Only a privileged server may give a file away.
   if (toolUser() === undefined) await file.chown(existing.uid, existing.gid).catch(() => {})
   await file.chmod(existing.mode & (toolUser() === undefined ? 0o7777 : 0o777))
+  return sizeBytes
 }
 
 /** Removes the directories created on the way that are still empty. */

@@ -15,9 +15,19 @@ export interface WorkspaceFile extends ResolvedFile {
 
 /** The segments of a path; a Problem `bad_request` when they leave the workspace. */
 export function pathSegments(path: string): readonly string[] {
-  const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.')
-  if (segments.includes('..') || path.includes('\0')) throw outsideProblem()
+  if (path.includes('\0')) throw outsideProblem()
+  const segments: string[] = []
+  for (const segment of path.split('/')) {
+    if (segment === '..' && segments.pop() === undefined) throw outsideProblem()
+    if (segment !== '' && segment !== '.' && segment !== '..') segments.push(segment)
+  }
   return segments
+}
+
+/** Text or not is looked at in files without an extension only; undefined for those. */
+function contentTypeForName(path: string): string | undefined {
+  const name = path.slice(path.lastIndexOf('/') + 1)
+  return contentTypeForPath(path) ?? (name.lastIndexOf('.') > 0 ? 'application/octet-stream' : undefined)
 }
 
 /** The files of workspaces. Data of the server is never one, wherever the workspace is. */
@@ -36,6 +46,7 @@ export class WorkspaceFiles {
    */
   async find(record: ConversationRecord, path: string, grant: Grant | undefined): Promise<WorkspaceFile> {
     const root = await this.#findRoot(record)
+    if (path.startsWith('/')) throw outsideProblem()
     const segments = pathSegments(path)
     const target = await resolveWithin(root, segments.join('/'), { realpath, stat })
     const isDirectory = target.kind === 'directory'
@@ -47,15 +58,16 @@ export class WorkspaceFiles {
       await assertGranted(root, { grant, record, name, found })
     if (found.kind === 'refused') throw new Problem('forbidden', 'Permission denied')
     if (found.kind !== 'file' || (await this.#isServerData(found.path)))
-      throw new Problem('not_found', 'There is no such file in the workspace')
-    return { path: found.path, stats: found.stats, name, contentType: contentTypeForPath(name) }
+      throw new Problem('not_found', isDirectory ? 'No index.html in directory' : 'File not found')
+    return { path: found.path, stats: found.stats, name, contentType: contentTypeForName(name) }
   }
 
   async #findRoot(record: ConversationRecord): Promise<string> {
     const { workspace }: StoredRequest = JSON.parse(record.request ?? '{}')
     const directory = workspace?.working_dir
-    const root = directory && (await realpath(directory).catch(() => undefined))
-    if (!root) throw new Problem('not_found', 'The conversation has no workspace')
+    if (!directory) throw new Problem('not_found', 'The conversation has no workspace')
+    const root = await realpath(directory).catch(() => undefined)
+    if (!root) throw new Problem('not_found', 'Workspace directory does not exist')
     return root
   }
 
@@ -102,5 +114,5 @@ async function realpathOrSame(path: string): Promise<string> {
 }
 
 function outsideProblem(): Problem {
-  return new Problem('bad_request', 'The path leads out of the workspace')
+  return new Problem('bad_request', 'Path is outside the workspace')
 }

@@ -43,13 +43,16 @@ export class WorkspacesList {
 
   /** Answers the remaining list; a Problem `not_found` when no item has this path. */
   async remove(path: string): Promise<Lists> {
-    return await this.#file.update((lists) => ({ ...lists, workspaces: withoutPath(lists.workspaces, path) }))
+    return await this.#file.update((lists) => ({
+      ...lists,
+      workspaces: withoutPath(lists.workspaces, path, 'Workspace not found'),
+    }))
   }
 
   async removeParent(path: string): Promise<Lists> {
     return await this.#file.update((lists) => ({
       ...lists,
-      workspaceParents: withoutPath(lists.workspaceParents, path),
+      workspaceParents: withoutPath(lists.workspaceParents, path, 'Workspace parent not found'),
     }))
   }
 }
@@ -65,8 +68,8 @@ function appendNew<T extends { readonly path: string }>(list: T[], items: readon
   return [...list, ...added]
 }
 
-function withoutPath<T extends { readonly path: string }>(list: T[], path: string): T[] {
+function withoutPath<T extends { readonly path: string }>(list: T[], path: string, missing: string): T[] {
   const remaining = list.filter((item) => item.path !== path)
-  if (remaining.length === list.length) throw new Problem('not_found', 'The list has no item of this path')
+  if (remaining.length === list.length) throw new Problem('not_found', missing)
   return remaining
 }

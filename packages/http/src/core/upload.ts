@@ -27,6 +27,9 @@ export async function readUpload(
   limits: UploadLimits,
 ): Promise<Upload> {
   const isPlain = (raw.headers['content-encoding'] ?? 'identity') === 'identity'
+  const { 'content-type': type, 'content-length': length = '0', 'transfer-encoding': encoding } = raw.headers
+  if (type === undefined || (length === '0' && encoding === undefined))
+    throw invalidInput(['body', 'file'], 'Field required', 'missing')
   if (!isPlain || mediaType(raw) !== 'multipart/form-data') {
     throw new Problem('unsupported_media_type', 'The body should be multipart/form-data')
   }

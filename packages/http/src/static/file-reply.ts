@@ -38,6 +38,7 @@ export async function fileReply(file: ResolvedFile, options: FileReplyOptions): 
     'cache-control': 'no-cache',
     ...options.headers,
     etag,
+    'last-modified': new Date(Number(file.stats.mtimeMs)).toUTCString(),
     'x-content-type-options': 'nosniff',
   }
   if (matchesEtag(header('if-none-match'), etag)) return { status: 304, bytes: Buffer.alloc(0), headers }

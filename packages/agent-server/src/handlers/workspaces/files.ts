@@ -28,8 +28,8 @@ export function fileHandlers(options: {
   const { homeDirectory, log, infoReader, dataDirectory, environment } = options
   const save = async (path: string, request: UploadRequest): Promise<Reply> => {
     const { bytes } = await request.upload()
-    await saveFile(path, bytes)
-    return success
+    const file_size = await saveFile(path, bytes)
+    return { json: { success: true, file_size } }
   }
   const create = async ({ query, body }: CreateDirectoryRequest): Promise<Reply> => {
     const path = query.path ?? body?.path

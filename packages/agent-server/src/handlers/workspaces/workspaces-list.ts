@@ -10,11 +10,13 @@ export function workspacesListHandlers(options: {
     listWorkspaces: async () => ({ json: await workspaces.read() }),
     addWorkspaces: async ({ body }) => ({ json: await workspaces.add(body.workspaces) }),
     async removeWorkspace({ query: { path } }) {
-      return { json: { deleted: true, ...(await workspaces.remove(path)) } }
+      await workspaces.remove(path)
+      return { json: { deleted: true } }
     },
     addWorkspaceParents: async ({ body }) => ({ json: await workspaces.addParents(body.parents) }),
     async removeWorkspaceParent({ query: { path } }) {
-      return { json: { deleted: true, ...(await workspaces.removeParent(path)) } }
+      await workspaces.removeParent(path)
+      return { json: { deleted: true } }
     },
   }
 }

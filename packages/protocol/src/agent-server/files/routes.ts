@@ -24,7 +24,11 @@ const uploadRoute = {
   summary: 'Upload a file',
   description: 'Directories on the way are made. The file is there as a whole or not at all.',
   upload: true,
-  responses: { ...successResponses, ...badPathResponses, 507: { description: 'The disk is full.' } },
+  responses: {
+    ...ok('It is there.', component('UploadedFile', { success: z.boolean(), file_size: z.int() })),
+    ...badPathResponses,
+    507: { description: 'The disk is full.' },
+  },
 } as const
 
 const downloadRoute = {

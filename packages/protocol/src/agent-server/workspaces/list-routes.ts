@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { ok, unreadableResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component } from '../../core/schemas.ts'
-import { workspaceItem, workspaceParent, workspacesList } from './list.ts'
+import { workspaceItemInput, workspaceParentInput, workspacesList } from './list.ts'
 
 const pathQuery = z.object({ path: z.string().meta({ description: 'As it was added.' }) })
 const addResponses = {
@@ -10,11 +10,7 @@ const addResponses = {
   409: { description: 'There would be more than there may be, or what is kept cannot be read.' },
 }
 const removeResponses = {
-  /** Both forms that clients read: that it is gone, and what is left. */
-  200: {
-    description: 'It is gone; what is left.',
-    schema: workspacesList.extend({ deleted: z.boolean() }).meta({ id: 'RemovedWorkspace' }),
-  },
+  200: { description: 'It is gone.', schema: component('RemovedWorkspace', { deleted: z.boolean() }) },
   404: { description: 'There is none of this path.' },
   ...unreadableResponses,
 }
@@ -28,7 +24,7 @@ export const workspacesListRoutes = defineRoutes('workspaces', {
     summary: 'Add workspaces to the list',
     description: 'One whose path is there already stays as it is.',
     body: component('AddWorkspacesRequest', {
-      workspaces: z.array(workspaceItem).max(1000),
+      workspaces: z.array(workspaceItemInput).max(1000),
     }),
     responses: addResponses,
   }),
@@ -42,7 +38,7 @@ export const workspacesListRoutes = defineRoutes('workspaces', {
     summary: 'Add folders of workspaces to the list',
     description: 'One whose path is there already stays as it is.',
     body: component('AddWorkspaceParentsRequest', {
-      parents: z.array(workspaceParent).max(1000),
+      parents: z.array(workspaceParentInput).max(1000),
     }),
     responses: addResponses,
   }),
