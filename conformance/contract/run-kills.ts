@@ -34,7 +34,8 @@ export const runKills: Guarantee = {
 }
 
 async function killRuns(rounds: number): Promise<{ calls: number; interrupted: number }> {
-  await using server = await OwnAgentServer.open()
+  // Runs stay as the kill left them, so that their logs can be compared.
+  await using server = await OwnAgentServer.open({ env: { SLIPWAY_MAX_RUN_RECOVERIES: '0' } })
   const script = Array.from({ length: 150 * (rounds + 1) }, (_, n) => ({
     ...(n % 5 === 4
       ? toolCallsStep(
@@ -78,7 +79,7 @@ async function verify({ api, driver }: OwnAgentServer, id: string): Promise<void
   const events = await driver.getEvents(id)
   expect(events).toHaveLength(positions.length)
   expect(findLogIssues(events)).toEqual([])
-  expect((await driver.getInfo(id)).execution_status).toBe('paused')
-  expect(events.at(-1)).toMatchObject({ key: 'execution_status', value: 'paused' })
+  expect((await driver.getInfo(id)).execution_status).toBe('error')
+  expect(events.at(-1)).toMatchObject({ kind: 'ConversationErrorEvent', code: 'RunCutByRestart' })
   expect(await api.count(id)).toBe(positions.length)
 }

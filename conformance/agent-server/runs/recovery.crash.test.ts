@@ -51,47 +51,116 @@ async function waitForProcessesToEnd(mark: string): Promise<string[]> {
   }
 }
 
-test.each(['SIGKILL', 'SIGTERM'] as const)(
-  '%s during a tool: its call is answered once, the conversation is paused, and run continues to the end',
-  async (signal) => {
-    const mark = `slipway-crash-${randomUUID()}`
-    const { id } = await driver.createScripted([
-      bashStep('echo before'),
-      toolCallsStep(
-        toolCall('terminal', { command: `(exec -a ${mark} sleep 300)` }),
-        toolCall('terminal', { command: 'echo second' }),
-      ),
-      bashStep('echo after'),
-      finishStep(),
-    ])
-    await driver.waitForEvent(id, (event) => collectTexts(event).includes(mark))
-    await sleep(500)
-    await restart(signal)
-    // The shell's terminal closed with the server, and its processes ended with it.
-    expect(await waitForProcessesToEnd(mark)).toEqual([])
-    expect((await driver.getInfo(id)).execution_status).toBe('paused')
-    const events = await driver.getEvents(id)
-    expect(events.map(eventLabel).slice(-3)).toEqual([
-      'AgentErrorEvent:terminal',
-      'AgentErrorEvent:terminal',
-      'execution_status=paused',
-    ])
-    expect(events.at(-2)?.error).toMatch(/interrupted by a restart/)
-    expect(findLogIssues(events)).toEqual([])
-    expect((await driver.post(id, 'run')).status).toBe(200)
-    const ended = await driver.waitUntilIdle(id)
-    expect(ended.slice(0, events.length)).toEqual(events)
-    expect(ended.map(eventLabel).slice(events.length)).toEqual([
-      'execution_status=running',
-      'ActionEvent:terminal',
-      'result:terminal',
-      'ActionEvent:finish',
-      'result:finish',
-      'execution_status=finished',
-    ])
-    expect(findLogIssues(ended)).toEqual([])
-  },
-)
+/** A call that lasts, and what follows it; waits until the call runs. */
+async function startLongCall(mark: string): Promise<string> {
+  const { id } = await driver.createScripted([
+    bashStep('echo before'),
+    toolCallsStep(
+      toolCall('terminal', { command: `(exec -a ${mark} sleep 300)` }),
+      toolCall('terminal', { command: 'echo second' }),
+    ),
+    bashStep('echo after'),
+    finishStep(),
+  ])
+  await driver.waitForEvent(id, (event) => collectTexts(event).includes(mark))
+  await expect.poll(() => findProcesses(mark), { timeout: 20_000 }).not.toEqual([])
+  return id
+}
+
+const restOfRun = [
+  'ActionEvent:terminal',
+  'result:terminal',
+  'ActionEvent:finish',
+  'result:finish',
+  'execution_status=finished',
+]
+
+test('SIGKILL during a tool: its call is answered once, and the run goes on to its end', async () => {
+  const mark = `slipway-crash-${randomUUID()}`
+  const id = await startLongCall(mark)
+  const before = await driver.getEvents(id)
+  await restart('SIGKILL', { SLIPWAY_LOG_LEVEL: 'info' })
+  // The shell's terminal closed with the server, and its processes ended with it.
+  expect(await waitForProcessesToEnd(mark)).toEqual([])
+  const ended = await driver.waitUntilIdle(id)
+  expect(ended.slice(0, before.length)).toEqual(before)
+  expect(ended.map(eventLabel).slice(before.length)).toEqual([
+    'AgentErrorEvent:terminal',
+    'AgentErrorEvent:terminal',
+    'run_recovery=1',
+    ...restOfRun,
+  ])
+  expect(ended[before.length]?.error).toMatch(/interrupted by a restart/)
+  expect(findLogIssues(ended)).toEqual([])
+  expect(server.output()).toContain('a run that was cut is continued')
+})
+
+test('SIGTERM during a tool: its call is answered once, the conversation is paused, and run continues to the end', async () => {
+  const mark = `slipway-crash-${randomUUID()}`
+  const id = await startLongCall(mark)
+  await restart('SIGTERM')
+  expect(await waitForProcessesToEnd(mark)).toEqual([])
+  expect((await driver.getInfo(id)).execution_status).toBe('paused')
+  const events = await driver.getEvents(id)
+  expect(events.map(eventLabel).slice(-3)).toEqual([
+    'AgentErrorEvent:terminal',
+    'AgentErrorEvent:terminal',
+    'execution_status=paused',
+  ])
+  expect((await driver.post(id, 'run')).status).toBe(200)
+  const ended = await driver.waitUntilIdle(id)
+  expect(ended.slice(0, events.length)).toEqual(events)
+  expect(ended.map(eventLabel).slice(events.length)).toEqual(['execution_status=running', ...restOfRun])
+  expect(findLogIssues(ended)).toEqual([])
+})
+
+test('without recoveries a run that was cut is an error, and run continues it', async () => {
+  const mark = `slipway-crash-${randomUUID()}`
+  const id = await startLongCall(mark)
+  await restart('SIGKILL', { SLIPWAY_MAX_RUN_RECOVERIES: '0' })
+  expect((await driver.getInfo(id)).execution_status).toBe('error')
+  const events = await driver.getEvents(id)
+  expect(events.map(eventLabel).slice(-4)).toEqual([
+    'AgentErrorEvent:terminal',
+    'AgentErrorEvent:terminal',
+    'execution_status=error',
+    'ConversationErrorEvent:RunCutByRestart',
+  ])
+  expect((await driver.post(id, 'run')).status).toBe(200)
+  const ended = await driver.waitUntilIdle(id)
+  expect(ended.map(eventLabel).slice(events.length)).toEqual(['execution_status=running', ...restOfRun])
+  expect(findLogIssues(ended)).toEqual([])
+})
+
+test('a run whose server dies again and again is continued three times, another run anew', {
+  timeout: 120_000,
+}, async () => {
+  const { id } = await driver.createScripted(
+    Array.from({ length: 20 }, (_, n) => bashStep(`echo call ${n}; sleep 300`)),
+  )
+  const waitForCall = async (count: number) => {
+    const isCall = ({ kind }: ApiEvent) => kind === 'ActionEvent'
+    await expect
+      .poll(async () => (await driver.getEvents(id)).filter(isCall).length, { timeout: 30_000 })
+      .toBe(count)
+  }
+  for (const attempt of [1, 2, 3]) {
+    await waitForCall(attempt)
+    await restart('SIGKILL')
+    await driver.waitForEvent(id, ({ key, value }) => key === 'run_recovery' && value === attempt)
+  }
+  await waitForCall(4)
+  await restart('SIGKILL')
+  expect((await driver.getInfo(id)).execution_status).toBe('error')
+  const events = await driver.getEvents(id)
+  expect(events.map(eventLabel).at(-1)).toBe('ConversationErrorEvent:RunCutByRestart')
+  await driver.post(id, 'run')
+  await waitForCall(5)
+  await restart('SIGKILL')
+  await waitForCall(6)
+  const recoveries = (await driver.getEvents(id)).filter(({ key }) => key === 'run_recovery')
+  expect(recoveries.map(({ value }) => value)).toEqual([1, 2, 3, 1])
+})
 
 test('processes that a killed server left running are ended before the next one answers', async () => {
   const mark = `slipway-leftover-${randomUUID()}`
@@ -112,7 +181,7 @@ test('processes that a killed server left running are ended before the next one 
 })
 
 test.each(['SIGKILL', 'SIGTERM'] as const)(
-  '%s during a model call: nothing of it is stored, and run calls the model again',
+  '%s during a model call: nothing of it is stored, and the model is called again',
   async (signal) => {
     await using far = await MockProvider.open()
     far.replies = [
@@ -126,9 +195,11 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
     )
     while (far.requests.length < 2) await sleep(20)
     await restart(signal)
-    const events = await driver.getEvents(id)
-    expect(events.map(eventLabel).slice(-2)).toEqual(['result:terminal', 'execution_status=paused'])
-    await driver.post(id, 'run')
+    if (signal === 'SIGTERM') {
+      const events = await driver.getEvents(id)
+      expect(events.map(eventLabel).slice(-2)).toEqual(['result:terminal', 'execution_status=paused'])
+      await driver.post(id, 'run')
+    }
     const ended = await driver.waitUntilIdle(id)
     expect(ended.at(-1)).toMatchObject({ value: 'finished' })
     expect(far.requests).toHaveLength(3)

@@ -465,21 +465,26 @@ mapCase(
   own,
 )
 
-missing(
+differs(
   'F05.restart-hard-running',
   'a run at a kill comes back as error, and runs again',
-  'a run that was cut by a kill comes back as paused',
+  'a run that a kill cut',
   async () => {
     await using server = await OwnMapServer.open({ key: 'k' })
+    const cut = await hanging(server)
+    await server.stop('SIGKILL')
+    cut.held.release()
+    await server.start()
+    await server.waitForStatus(cut.id, 'finished')
+    await server.restart('SIGTERM', { SLIPWAY_MAX_RUN_RECOVERIES: '0' })
     const { id, held } = await hanging(server)
     await server.stop('SIGKILL')
     held.release()
-    await server.start()
+    await server.start({ SLIPWAY_MAX_RUN_RECOVERIES: '0' })
     expect((await server.getConversation(id)).execution_status).toBe('error')
     expect((await server.post(id, 'run')).status).toBe(200)
     await server.waitForStatus(id, 'finished')
   },
-  own,
 )
 
 mapCase(

@@ -84,7 +84,7 @@ export async function killLeftovers(directory: string): Promise<void> {
   await Workspace.killLeftovers(await serverMarker(directory))
 }
 
-/** Opens everything that depends on keys and secrets, and pauses the runs of the last process. */
+/** Opens everything that depends on keys and secrets, and continues the runs of the last process. */
 export async function openServices(options: ServicesOptions) {
   const { config, directory: dataDirectory, storage, log, activity, workMetrics, port } = options
   await using resources = new AsyncDisposableStack()
@@ -183,6 +183,7 @@ export async function openServices(options: ServicesOptions) {
       hasLanguageServers: config.hasLanguageServers,
       maxConcurrentRuns: config.maxConcurrentRuns,
       queuesRuns: config.queuesRuns,
+      maxRunRecoveries: config.maxRunRecoveries,
       idleMs: config.conversationIdleMs,
     }),
   )

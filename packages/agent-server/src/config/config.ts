@@ -40,6 +40,7 @@ export const environmentSchema = z.object({
   SLIPWAY_CONFIRMATION_DEADLINE_SECONDS: numberSetting(0, 2_000_000, 0),
   SLIPWAY_MAX_CONCURRENT_RUNS: numberSetting(1, 100_000, 100),
   SLIPWAY_QUEUE_RUNS: z.stringbool().default(false),
+  SLIPWAY_MAX_RUN_RECOVERIES: numberSetting(0, 100, 3),
   SLIPWAY_CONVERSATION_IDLE_SECONDS: numberSetting(1, 2_000_000, 1_200),
   SLIPWAY_MAX_STORED_MB: numberSetting(0, 1_073_741_824, 0),
   SLIPWAY_MAX_CONVERSATION_MB: numberSetting(0, 1_073_741_824, 0),
@@ -116,6 +117,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     maxConcurrentRuns: values.SLIPWAY_MAX_CONCURRENT_RUNS,
     /** Runs above that limit wait for their turn; otherwise their requests are refused. */
     queuesRuns: values.SLIPWAY_QUEUE_RUNS,
+    /** How often a run is continued whose server died. */
+    maxRunRecoveries: values.SLIPWAY_MAX_RUN_RECOVERIES,
     conversationIdleMs: values.SLIPWAY_CONVERSATION_IDLE_SECONDS * 1000,
     storageLimits: {
       totalBytes: mibOrUnlimited(values.SLIPWAY_MAX_STORED_MB),

@@ -4,6 +4,7 @@ import {
   type Conversation,
   type ConversationDeps,
   type ConversationStore,
+  type CutRun,
   loadOpenModel,
   openConversation,
   type ResolvedSettings,
@@ -71,6 +72,8 @@ interface ConversationRegistryOptions
   readonly maxConcurrentRuns: number
   /** Requests above that limit wait for their turn; otherwise they are refused. */
   readonly queuesRuns: boolean
+  /** How often a run is continued whose server died, where no other server shares the data. */
+  readonly maxRunRecoveries: number
   /** An unused idle conversation is closed after this time. */
   readonly idleMs: number
   /** Requests about a conversation are in progress. */
@@ -114,6 +117,7 @@ export class ConversationRegistry implements AsyncDisposable {
       homeDirectory,
       maxConcurrentRuns,
       queuesRuns,
+      maxRunRecoveries: _maxRunRecoveries,
       idleMs,
       isInUse: _,
       ...deps
@@ -291,8 +295,8 @@ export class ConversationRegistry implements AsyncDisposable {
   }
 
   /**
-   * Opens the conversations that ran when the process died, which pauses them, and those with a deadline. Where
-   * servers share the data, those of servers that are gone, at any time; their runs go on.
+   * Opens the conversations that ran when the process died, whose runs go on, and those with a deadline. Where
+   * servers share the data, those of servers that are gone, at any time.
    */
   async recover(): Promise<void> {
     const { log, confirmationDeadlineMs, storage } = this.#options
@@ -415,18 +419,28 @@ export class ConversationRegistry implements AsyncDisposable {
     const deps = { ...this.#deps, openModel: await loadOpenModel(), ...this.#runSlotsFor(record) }
     const transientUpdates = this.transientUpdates(id)
     const options = { id, settings, deps, store, wire: origin.wire ?? 'seed', transientUpdates }
-    // The parent of a task that its server left unfinished gets an error for it, and decides anew.
-    const goesOn = storage.leases !== undefined && origin.task === undefined
-    const conversation = await openConversation({ ...options, goesOn })
-    if (goesOn && conversation.state.status === 'running') this.#goOn(conversation)
+    const conversation = await openConversation({ ...options, cutRun: this.#cutRun(origin) })
+    if (conversation.state.status === 'running') this.#goOn(conversation)
     return conversation
+  }
+
+  #cutRun({ task }: ConversationOrigin): CutRun {
+    const { storage, maxRunRecoveries } = this.#options
+    // The parent of a task that its server left unfinished gets an error for it, and decides anew.
+    if (task !== undefined) return 'paused'
+    return storage.leases === undefined ? { maxRecoveries: maxRunRecoveries } : 'continued'
   }
 
   /** Continues a run of a server that is gone. */
   #goOn(conversation: Conversation): void {
-    const { log } = this.#options
-    log('info', 'a conversation of a server that is gone is taken over', { conversation: conversation.id })
-    this.takeovers.inc()
+    const { log, storage } = this.#options
+    const { id, state } = conversation
+    if (storage.leases === undefined)
+      log('info', 'a run that was cut is continued', { conversation: id, attempt: state.recoveries })
+    else {
+      log('info', 'a conversation of a server that is gone is taken over', { conversation: id })
+      this.takeovers.inc()
+    }
     conversation.run({ waitsForSlot: true }).catch((error: unknown) => {
       log('error', 'a run cannot go on', { conversation: conversation.id, reason: String(error) })
     })

@@ -42,6 +42,7 @@ export async function openRegistry(
     confirmationDeadlineMs: undefined,
     maxConcurrentRuns: 10,
     queuesRuns: false,
+    maxRunRecoveries: 3,
     idleMs,
   })
 }

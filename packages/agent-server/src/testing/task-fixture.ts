@@ -75,6 +75,7 @@ export class TaskFixture implements AsyncDisposable {
       confirmationDeadlineMs: undefined,
       maxConcurrentRuns: this.#options.maxConcurrentRuns ?? 10,
       queuesRuns: false,
+      maxRunRecoveries: 3,
       idleMs: this.#options.idleMs ?? 60_000,
     })
   }

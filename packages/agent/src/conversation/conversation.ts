@@ -36,7 +36,7 @@ import { askSideQuestion } from './side-questions.ts'
 import type { ResolvedSettings } from './state/resolved-settings.ts'
 import { type ConversationState, isAwaitingConsent } from './state/state.ts'
 import type { UsageStats } from './state/usage-stats.ts'
-import { callErrors, restartedText, stopEvents } from './stop-events.ts'
+import { cutRunEvents } from './stop-events.ts'
 import { Titles } from './titles.ts'
 
 /**
@@ -59,15 +59,15 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Folds the log from the newest checkpoint on. A conversation that was running when its process died is
-   * paused unless it `goesOn`, and each action without a result gets an AgentErrorEvent.
+   * Folds the log from the newest checkpoint on. `cutRun` says what becomes of a run whose process died; each of
+   * its actions without a result gets an AgentErrorEvent.
    */
   static async open(options: OpenConversationOptions): Promise<Conversation> {
     const context = await openContext(options)
     const conversation = new Conversation(context)
     await context.append((now) => {
       if (now.status !== 'running') return endGoalEvents(now)
-      return options.goesOn ? callErrors(now, restartedText) : stopEvents(now, restartedText)
+      return cutRunEvents(now, options.cutRun ?? 'paused')
     })
     conversation.#parts.runs.scheduleDeadline()
     return conversation

@@ -1,7 +1,7 @@
 import type { EventDraft } from '@slipway/storage'
-import { agentErrorEvent, statusUpdate } from './events/event-drafts.ts'
+import { agentErrorEvent, failureEvents, stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import { endGoalEvents } from './loop/goal.ts'
-import type { ConversationState } from './state/state.ts'
+import { type ConversationState, runRecoveryKey } from './state/state.ts'
 
 export const restartedText =
   'The call was interrupted by a restart before it had a result. It may have been done in part.'
@@ -17,4 +17,25 @@ export function callErrors(now: ConversationState, reason: string): EventDraft[]
 /** Ends the run, on a pause and after a crash. */
 export function stopEvents(now: ConversationState, reason: string): EventDraft[] {
   return [...callErrors(now, reason), ...endGoalEvents(now), statusUpdate('paused')]
+}
+
+/** What becomes of a run that its process left unfinished; every unanswered call gets an error in any case. */
+export type CutRun =
+  | 'paused'
+  /** Its status stays `running`: the caller continues it by `run`. */
+  | 'continued'
+  /** The same, so many times within one run; after that it is an error. */
+  | { readonly maxRecoveries: number }
+
+export function cutRunEvents(now: ConversationState, cutRun: CutRun): EventDraft[] {
+  if (cutRun === 'paused') return stopEvents(now, restartedText)
+  const errors = callErrors(now, restartedText)
+  if (cutRun === 'continued') return errors
+  const recoveries = now.recoveries ?? 0
+  if (recoveries < cutRun.maxRecoveries) return [...errors, stateUpdate(runRecoveryKey, recoveries + 1)]
+  const detail =
+    recoveries === 0
+      ? 'The server ended during the run. Run it again to continue.'
+      : `The server ended ${recoveries + 1} times during the run. Run it again to continue.`
+  return [...errors, ...endGoalEvents(now), ...failureEvents('RunCutByRestart', detail)]
 }

@@ -37,7 +37,7 @@ const byPhrase: readonly Rule[] = [
 ]
 
 const transientCodes =
-  /^(LLMTimeoutError|LLMServiceUnavailableError|LLMNoResponseError|MCPTimeoutError|StorageError)$/
+  /^(LLMTimeoutError|LLMServiceUnavailableError|LLMNoResponseError|MCPTimeoutError|StorageError|RunCutByRestart)$/
 
 /** Classifies by the code of a ConversationErrorEvent, then by its detail. */
 export function classifyError(code: string, detail: string): ErrorClassification {

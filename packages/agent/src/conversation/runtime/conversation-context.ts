@@ -11,6 +11,7 @@ import { Checkpoints } from '../state/checkpoints.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import type { ConversationState } from '../state/state.ts'
 import { UsageStats } from '../state/usage-stats.ts'
+import type { CutRun } from '../stop-events.ts'
 import { ConversationSettings } from './conversation-settings.ts'
 import type { ConversationDeps, ConversationStore } from './deps.ts'
 
@@ -23,8 +24,8 @@ export interface OpenConversationOptions {
   readonly wire?: WireVersion
   /** Listeners may subscribe before it opens and stay after it closes. */
   readonly transientUpdates?: TransientUpdates
-  /** A run that its process left unfinished keeps its status: the caller continues it by `run`. */
-  readonly goesOn?: boolean
+  /** `paused` unless passed. */
+  readonly cutRun?: CutRun
 }
 
 type Decide = (now: ConversationState) => readonly EventDraft[] | Promise<readonly EventDraft[]>

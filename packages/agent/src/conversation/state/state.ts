@@ -40,7 +40,7 @@ const plainMembers = [
 /** Members of a state that are saved as null when undefined. */
 const optionalMembers = [
   ...(['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy', 'repositoryConsent'] as const),
-  'runPosition' as const,
+  ...(['runPosition', 'recoveries'] as const),
 ] as const
 
 type PlainMembers = Pick<ConversationState, (typeof plainMembers)[number]>
@@ -65,9 +65,13 @@ export interface SavedState extends PlainMembers, OptionalMembers {
 const sharedMembers = [
   ...(['position', 'leafId', 'leafMoves', 'status'] as const),
   ...(['statusSince', 'policy', 'analyzer', 'goal', 'repositoryConsent', 'runPosition'] as const),
+  'recoveries' as const,
 ] as const
 
 const maxRecentIds = 64
+
+/** Key of the state update that counts how often a run was continued after its server had died. */
+export const runRecoveryKey = 'run_recovery'
 
 /**
  * The fold of a log; it depends on the events alone. Status, policy, analyzer and goal follow the whole log;
@@ -86,6 +90,8 @@ export class ConversationState {
   status: ExecutionStatus = 'idle'
   /** Where the last run began. It goes on after a pause and after a confirmation. */
   runPosition: number | undefined
+  /** How often the last run was continued after its server had died. */
+  recoveries: number | undefined
   /** When the status became what it is: the event's timestamp. */
   statusSince: string | undefined
   view = new View()
@@ -290,9 +296,14 @@ export class ConversationState {
         this.#recentIds = []
       }
       const isPartOfRun = this.status === 'paused' || this.status === 'waiting_for_confirmation'
-      if (status.data === 'running' && this.status !== 'running' && !isPartOfRun) this.runPosition = position
+      if (status.data === 'running' && this.status !== 'running' && !isPartOfRun) {
+        this.runPosition = position
+        this.recoveries = undefined
+      }
       this.status = status.data
       this.statusSince = timestamp
+    } else if (key === runRecoveryKey && typeof value === 'number') {
+      this.recoveries = value
     } else if (key === 'goal') {
       this.goal = goalState.safeParse(value).data ?? this.goal
     } else if (key === 'last_user_message_id' && typeof value === 'string') {
