@@ -16,6 +16,7 @@ export type { Conversation } from './conversation/conversation.ts'
 export { finalResponse, findNewestMessage } from './conversation/events/final-response.ts'
 export { type TransientUpdate, TransientUpdates } from './conversation/events/transient-updates.ts'
 export { type LoadedHooks, loadHooks } from './conversation/hooks/config.ts'
+export type { CutRun } from './conversation/runtime/conversation-context.ts'
 export {
   type ConversationDeps,
   type ConversationStore,
@@ -25,7 +26,6 @@ export type { MonitoredWork, RunMonitor, WorkOutcome } from './conversation/runt
 export { type Branch, readBranch } from './conversation/state/branch.ts'
 export type { ResolvedSettings } from './conversation/state/resolved-settings.ts'
 export { combineMetrics, UsageStats } from './conversation/state/usage-stats.ts'
-export type { CutRun } from './conversation/stop-events.ts'
 export { preferredFileTool } from './llm/capabilities/file-tool.ts'
 export type { Model, ModelFailureCode, OpenModel } from './llm/model.ts'
 export type { CommonExtensions, ExtensionProvider } from './plugins/extensions.ts'

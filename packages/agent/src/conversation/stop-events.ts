@@ -1,6 +1,7 @@
 import type { EventDraft } from '@slipway/storage'
 import { agentErrorEvent, failureEvents, stateUpdate, statusUpdate } from './events/event-drafts.ts'
 import { endGoalEvents } from './loop/goal.ts'
+import type { CutRun } from './runtime/conversation-context.ts'
 import { type ConversationState, runRecoveryKey } from './state/state.ts'
 
 export const restartedText =
@@ -19,14 +20,7 @@ export function stopEvents(now: ConversationState, reason: string): EventDraft[]
   return [...callErrors(now, reason), ...endGoalEvents(now), statusUpdate('paused')]
 }
 
-/** What becomes of a run that its process left unfinished; every unanswered call gets an error in any case. */
-export type CutRun =
-  | 'paused'
-  /** Its status stays `running`: the caller continues it by `run`. */
-  | 'continued'
-  /** The same, so many times within one run; after that it is an error. */
-  | { readonly maxRecoveries: number }
-
+/** See `CutRun`. */
 export function cutRunEvents(now: ConversationState, cutRun: CutRun): EventDraft[] {
   if (cutRun === 'paused') return stopEvents(now, restartedText)
   const errors = callErrors(now, restartedText)

@@ -11,9 +11,16 @@ import { Checkpoints } from '../state/checkpoints.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import type { ConversationState } from '../state/state.ts'
 import { UsageStats } from '../state/usage-stats.ts'
-import type { CutRun } from '../stop-events.ts'
 import { ConversationSettings } from './conversation-settings.ts'
 import type { ConversationDeps, ConversationStore } from './deps.ts'
+
+/** What becomes of a run that its process left unfinished; every unanswered call gets an error in any case. */
+export type CutRun =
+  | 'paused'
+  /** Its status stays `running`: the caller continues it by `run`. */
+  | 'continued'
+  /** The same, so many times within one run; after that it is an error. */
+  | { readonly maxRecoveries: number }
 
 export interface OpenConversationOptions {
   readonly id: string
