@@ -66,10 +66,7 @@ test('before init only health and init answer; afterwards everything does', asyn
   const { call } = it
   for (const path of ['/alive', '/health', '/server_info', '/'])
     expect((await call('GET', path)).status).toBe(200)
-  expect(await call('GET', '/ready')).toMatchObject({
-    status: 503,
-    body: { status: 'dormant', message: expect.any(String) },
-  })
+  expect(await call('GET', '/ready')).toMatchObject({ status: 200, body: { status: 'ready' } })
   const closed = [
     '/api/conversations/search',
     '/api/init/x',
@@ -81,13 +78,13 @@ test('before init only health and init answer; afterwards everything does', asyn
   for (const path of closed)
     expect(await call('GET', path, sessionKeyHeader)).toMatchObject({
       status: 503,
-      body: { detail: expect.any(String) },
+      body: { exception: expect.stringContaining("deferred-init state 'dormant'") },
     })
   expect((await call('POST', '/api/conversations', { body: '{' })).status).toBe(503)
   for (const path of ['/sockets/bash-events', '/sockets/events/00000000-0000-4000-8000-000000000000'])
     expect(await upgradeStatus(it.socket(path))).toBe(503)
 
-  expect(await call('GET', '/api/init', { 'x-init-api-key': initKey })).toMatchObject({
+  expect(await call('GET', '/api/init')).toMatchObject({
     status: 200,
     body: { state: 'dormant' },
   })
@@ -105,10 +102,10 @@ test('init requires its key, and refuses without details', async () => {
   await using it = await openDeferredServer()
   for (const key of ['', 'wrong', `${initKey}x`]) {
     expect(await it.init(settings, key)).toMatchObject({ status: 401, body: { detail: 'Unauthorized' } })
-    expect((await it.call('GET', '/api/init', { 'x-init-api-key': key })).status).toBe(401)
+    expect(await it.init('{', key)).toMatchObject({ status: 401 })
   }
   expect((await it.call('POST', '/api/init', { body: settings })).status).toBe(401)
-  expect((await it.call('GET', '/ready')).body.status).toBe('dormant')
+  expect((await it.call('GET', '/api/init')).body.state).toBe('dormant')
 })
 
 test('a repeated init with the same settings succeeds, also concurrently; other settings are refused', async () => {
@@ -119,7 +116,11 @@ test('a repeated init with the same settings succeeds, also concurrently; other 
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
   expect((await it.init(settings)).status).toBe(200)
   for (const other of [{}, { ...settings, session_api_keys: ['another'] }])
-    expect(await it.init(other)).toMatchObject({ status: 400, body: { detail: expect.any(String) } })
+    for (const [key, status] of [
+      [settings.secret_key, 400],
+      [initKey, 401],
+    ] as const)
+      expect(await it.init(other, key)).toMatchObject({ status, body: { detail: expect.any(String) } })
   expect((await it.call('GET', '/api/conversations/search', { 'x-session-api-key': 'another' })).status).toBe(
     401,
   )
@@ -153,13 +154,16 @@ test('invalid settings are refused with their location, and valid ones are accep
     [{ env: { A: 'x\0' } }, ['body', 'env', 'A']],
     [{ max_concurrent_runs: 0 }, ['body', 'max_concurrent_runs']],
     [{ web_url: 'javascript:1' }, ['body', 'web_url']],
+    [{ web_url: 'https://host/a b/' }, ['body', 'web_url']],
+    [{ conversations_path: 'relative' }, ['body', 'conversations_path']],
+    [{ unknown: 1 }, ['body', 'unknown']],
   ] as const)
     expect(await it.init(body), JSON.stringify(body)).toMatchObject({
       status: 422,
       body: { detail: [{ loc }] },
     })
   expect((await it.init('{')).status).toBe(422)
-  expect((await it.call('GET', '/ready')).body.status).toBe('dormant')
+  expect((await it.call('GET', '/api/init')).body.state).toBe('dormant')
   expect((await it.init({})).status).toBe(200)
 })
 

@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { startAgentServer } from '../../support/agent-server.ts'
-import { differs, endFamily, mapCase, missing, untested } from '../frame.ts'
+import { differs, endFamily, mapCase, missing } from '../frame.ts'
 import {
   type MapClient,
   type MapConversation,
@@ -193,10 +193,26 @@ mapCase('F02.workspace-session-delete', 'a sign-out clears the cookie', async ()
   expect(await server.requestStatus('DELETE', path, { isAnonymous: true })).toBe(401)
 })
 
-missing(
+mapCase(
   'F02.multiple-keys',
   'every configured key is valid',
-  'one key per server; several only by deferred init',
+  async () => {
+    const env = {
+      OH_SESSION_API_KEYS_0: 'first-key',
+      OH_SESSION_API_KEYS_1: 'second-key',
+      SLIPWAY_NO_KEY: '',
+    }
+    await using own = await OwnMapServer.open({ env })
+    for (const [key, status] of [
+      ['first-key', 200],
+      ['second-key', 200],
+      ['third-key', 401],
+    ] as const)
+      expect(
+        await own.requestStatus('GET', '/api/conversations/count', { headers: { 'x-session-api-key': key } }),
+      ).toBe(status)
+  },
+  { hasOwnServer: true },
 )
 
 mapCase(
@@ -247,22 +263,37 @@ differs(
   },
 )
 
-missing(
+differs(
   'F02.cors-configured-origins',
   'configured origins are allowed, others are refused',
-  'preflights answer 204 instead of 200, and do not refuse with 400',
+  'status of a preflight',
   async () => {
     await using own = await OwnMapServer.open({
       key: 'k',
-      env: { SLIPWAY_ALLOWED_ORIGINS: 'https://pages.example' },
+      env: {
+        SLIPWAY_ALLOWED_ORIGINS: 'https://pages.example',
+        OH_ALLOW_CORS_ORIGIN_REGEX: 'https://[a-z]+\\.pages\\.example',
+        DOCKER_HOST_ADDR: 'docker.internal',
+      },
     })
-    const found = await preflight('https://pages.example', '/api/settings', own)
-    expect(found.status).toBe(200)
-    expect(found.headers.get('access-control-allow-origin')).toBe('https://pages.example')
-    expect(found.headers.get('access-control-allow-credentials')).toBe('true')
-    expect(await preflight('https://others.example', '/api/settings', own)).toMatchObject({ status: 400 })
+    const allowed = ['https://pages.example', 'https://one.pages.example', 'http://docker.internal:3000']
+    for (const origin of allowed) {
+      const found = await preflight(origin, '/api/settings', own)
+      expect(found.status).toBe(204)
+      expect(found.headers.get('access-control-allow-origin')).toBe(origin)
+      expect(found.headers.get('access-control-allow-credentials')).toBe('true')
+    }
+    for (const origin of [
+      'https://others.example',
+      'https://one.pages.example.org',
+      'https://x-one.pages.example:1',
+      'http://docker-internal:3000',
+      'http://docker.internal.example',
+    ])
+      expect((await preflight(origin, '/api/settings', own)).headers.get('access-control-allow-origin')).toBe(
+        null,
+      )
   },
-  { hasOwnServer: true },
 )
 
 mapCase('F02.cors-workspace-routes', 'workspace routes allow pages of every http origin', async () => {
@@ -275,10 +306,10 @@ mapCase('F02.cors-workspace-routes', 'workspace routes allow pages of every http
   expect((await preflight('https://pages.example')).headers.get('access-control-allow-origin')).toBe(null)
 })
 
-missing(
+differs(
   'F02.no-auth-mode',
   'a server without keys answers calls with any key',
-  'the cookie of a server without keys has a value',
+  'workspace cookie without keys',
   async () => {
     await using own = await OwnMapServer.open()
     expect(await own.requestStatus('GET', '/api/conversations/count')).toBe(200)
@@ -287,15 +318,20 @@ missing(
     const { id } = await own.createConversation()
     await using socket = own.openSocket(`/sockets/events/${id}`)
     await waitForFrames(socket, (events) => events.length > 0)
-    expect((await mintCookie(own)).pair).toMatch(/^oh_workspace_session_key=("")?$/)
+    expect((await mintCookie(own)).pair).toMatch(/^oh_workspace_session_key=./)
   },
-  { hasOwnServer: true },
 )
 
-missing(
+mapCase(
   'F02.legacy-env-key',
   'SESSION_API_KEY alone sets the key',
-  'names of settings of the reference are not read',
+  async () => {
+    await using own = await OwnMapServer.open({ env: { SESSION_API_KEY: 'legacy-key', SLIPWAY_NO_KEY: '' } })
+    const path = '/api/conversations/count'
+    expect(await own.requestStatus('GET', path)).toBe(401)
+    expect(await own.requestStatus('GET', path, { headers: { 'x-session-api-key': 'legacy-key' } })).toBe(200)
+  },
+  { hasOwnServer: true },
 )
 
 differs(
@@ -309,7 +345,20 @@ differs(
   },
 )
 
-untested('F02.workspace-cookie-root-path', 'the cookie fits the addresses below a prefix')
+mapCase(
+  'F02.workspace-cookie-root-path',
+  'the cookie fits the addresses below a prefix',
+  async () => {
+    await using own = await OwnMapServer.open({ key: 'k', env: { OH_WEB_URL: 'https://agent.example/base' } })
+    const { id } = await conversationWithPage(own)
+    const { cookie, pair } = await mintCookie(own, '/base')
+    expect(cookie).toContain('Path=/base/api/conversations')
+    const path = `/base/api/conversations/${id}/workspace/page.html`
+    const found = await own.request('GET', path, { isAnonymous: true, headers: { cookie: pair } })
+    expect(found).toMatchObject({ status: 200, body: page })
+  },
+  { hasOwnServer: true },
+)
 
 mapCase(
   'F02.workspace-session-ipv6-loopback',

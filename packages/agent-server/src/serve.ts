@@ -90,20 +90,39 @@ export async function serve(options: ServeOptions): Promise<void> {
   const leftoversKilled = killLeftovers(directory)
   leftoversKilled.catch(() => {})
   let ownPort: number | undefined
+  /** That of the start, or where init settings say. */
+  let activeStorage = storage
   await using deferredInit = new DeferredInit({
     config,
     isExposed: options.socket === undefined && !isLoopback(options.host),
     log,
-    openServices: (config) =>
-      openServices({
-        ...{ config, directory, storage, log, activity, workMetrics, leftoversKilled, peerKey },
-        port: () => ownPort,
-      }),
+    openServices: async (config) => {
+      const common = { config, log, activity, workMetrics, peerKey, port: () => ownPort }
+      const { dataDirectory } = config
+      if (dataDirectory === undefined)
+        return await openServices({ ...common, directory, storage, leftoversKilled })
+      if (settings.databaseUrl !== undefined)
+        throw new Error('conversations_path: the conversations of this server are in a database')
+      await using resources = new AsyncDisposableStack()
+      const limits = settings.storageLimits
+      const delivered = resources.use(
+        await openServerStorage({ directory: dataDirectory, log, limits, database: undefined }),
+      )
+      const services = resources.use(
+        await openServices({
+          ...{ ...common, directory: dataDirectory, storage: delivered },
+          leftoversKilled: killLeftovers(dataDirectory),
+        }),
+      )
+      activeStorage = delivered
+      const disposables = resources.move()
+      return { ...services, [Symbol.asyncDispose]: () => disposables.disposeAsync() }
+    },
   })
   if (!config.isDeferred) await deferredInit.start()
   else await prepareInit(directory, config, log)
   telemetry.metrics.registry.add(
-    () => storage.metrics,
+    () => activeStorage.metrics,
     () => workMetrics.all,
     () => (deferredInit.state === 'ready' ? deferredInit.services.metrics : []),
   )
@@ -117,10 +136,10 @@ export async function serve(options: ServeOptions): Promise<void> {
       version: ownPackage.version,
       getLastActivityMs: () => activity.lastMs,
       getInitState: () => deferredInit.state,
-      checkStorage: () => storage.health.check(),
+      checkStorage: () => activeStorage.health.check(),
       webClient: webClient ?? consoleSite,
     }),
-    ...initHandlers({ deferredInit, isDeferred: config.isDeferred, key: config.initKey }),
+    ...initHandlers({ deferredInit, isDeferred: config.isDeferred }),
   }
   const lazyNames = Object.keys(agentServerRoutes).filter((name) => !Object.hasOwn(ownHandlers, name))
   const server = createApp(
@@ -143,7 +162,8 @@ export async function serve(options: ServeOptions): Promise<void> {
       isSessionKey: (key) => consoleSessions.isSessionKey(key),
       pageCredential: (url, header, peer) =>
         deferredInit.state === 'ready' ? deferredInit.services.pass(url, header, peer) : undefined,
-      ...(config.isDeferred ? { checkReady: (path: string) => deferredInit.assertReady(path) } : {}),
+      ...(config.isDeferred ? { checkReady: deferredInit.checkRequest } : {}),
+      basePath: config.isDeferred ? () => deferredInit.basePath : config.basePath,
       allowedHosts: config.allowedHosts,
       allowedOrigins: () => deferredInit.allowedOrigins,
       maxSocketsPerKey: config.maxSocketsPerConversation,

@@ -189,7 +189,7 @@ export async function openServices(options: ServicesOptions) {
   )
   const bash = resources.use(
     await BashService.open({
-      directory: dataDirectory,
+      directory: config.bashDirectory ?? dataDirectory,
       workingDirectory: toolUser()?.home ?? process.cwd(),
       environment,
       redactedValues,
@@ -211,7 +211,7 @@ export async function openServices(options: ServicesOptions) {
     sessionKeys: config.sessionKeys,
     now: Date.now,
   })
-  const worktrees = join(filesDirectory, 'worktrees')
+  const worktrees = config.worktreeRoot ?? join(filesDirectory, 'worktrees')
   const { wire } = config
   const createDeps = {
     ...{ storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire },
@@ -261,6 +261,7 @@ export async function openServices(options: ServicesOptions) {
       infoReader,
       files: new WorkspaceFiles({ directory: dataDirectory, worktrees: createDeps.worktrees }),
       tickets,
+      basePath: config.basePath,
     }),
     ...files,
     ...conversationWorkspaceHandlers({

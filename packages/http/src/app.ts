@@ -37,7 +37,7 @@ export interface AppOptions
   readonly sockets?: readonly SocketRoute[]
   readonly proxyRoutes?: readonly ProxyRoute[]
   /** The path below which a proxy shows this server (`/slipway`). Requests are served with and without it. */
-  readonly basePath?: string
+  readonly basePath?: string | (() => string)
   /** `/openapi.json` and `/docs` need no caller. */
   readonly openDocs?: true
   readonly log: LogFunction
@@ -154,10 +154,15 @@ export class App {
   /** Adds what every server serves besides its routes. */
   complete(): this {
     const { metrics, openDocs = false, openapi } = this.#options
-    let document: Buffer | undefined
+    let document: { readonly path: string; readonly bytes: Buffer } | undefined
     this.#addInternal('/openapi.json', openDocs, () => {
-      document ??= Buffer.from(JSON.stringify(openapi))
-      return { bytes: document }
+      const { path } = this.#basePath
+      if (document?.path !== path) {
+        const text = JSON.stringify(openapi)
+        const located = path === '' ? text : JSON.stringify({ ...JSON.parse(text), servers: [{ url: path }] })
+        document = { path, bytes: Buffer.from(located) }
+      }
+      return { bytes: document.bytes }
     })
     // Relative, so that it works behind a prefix too.
     this.#addInternal('/redoc', openDocs, ({ url = '' }) => {

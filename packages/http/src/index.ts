@@ -4,6 +4,7 @@ export { isConsoleKey } from './console/console-credential.ts'
 export { type ConsoleAccounts, type ConsoleUser, consoleHandlers } from './console/console-handlers.ts'
 export { ConsoleSite } from './console/console-site.ts'
 export { ConsoleTokens } from './console/console-tokens.ts'
+export { parseBasePath } from './core/base-path.ts'
 export type {
   Frame,
   Handlers,

@@ -1,3 +1,4 @@
+import { parseBasePath } from '@slipway/http'
 import {
   type CommandRule,
   commandRules,
@@ -31,6 +32,9 @@ export const environmentSchema = z.object({
   SLIPWAY_BASH_RETENTION_SECONDS: numberSetting(0, 2_000_000_000, 0),
   SLIPWAY_ALLOWED_HOSTS: listSetting,
   SLIPWAY_ALLOWED_ORIGINS: listSetting,
+  SLIPWAY_ALLOWED_ORIGIN_PATTERN: z.string().optional(),
+  SLIPWAY_WEB_URL: z.url({ protocol: /^https?$/, error: 'Should be a URL https://...' }).optional(),
+  SLIPWAY_WORKTREE_ROOT: z.string().regex(/^\//, 'Should be an absolute path').optional(),
   SLIPWAY_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
   SLIPWAY_MAX_SOCKETS_PER_CONVERSATION: numberSetting(1, 100_000, 2_000),
   SLIPWAY_STALL_SECONDS: numberSetting(1, 3_600, 30),
@@ -106,7 +110,14 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Without configured keys the server requires none, and makes none. */
     isKeyless: values.SLIPWAY_NO_KEY,
     allowedHosts: values.SLIPWAY_ALLOWED_HOSTS,
-    allowedOrigins: values.SLIPWAY_ALLOWED_ORIGINS,
+    allowedOrigins: readAllowedOrigins(values, variables),
+    /** The path below which a proxy shows this server; empty without one. */
+    basePath: readBasePath(values.SLIPWAY_WEB_URL),
+    /** Where worktrees of conversations are made, instead of the data directory. */
+    worktreeRoot: values.SLIPWAY_WORKTREE_ROOT,
+    /** What init settings deliver instead of the data directory of the start. */
+    dataDirectory: undefined as string | undefined,
+    bashDirectory: undefined as string | undefined,
     logLevel: values.SLIPWAY_LOG_LEVEL,
     maxSocketsPerConversation: values.SLIPWAY_MAX_SOCKETS_PER_CONVERSATION,
     stallMs: values.SLIPWAY_STALL_SECONDS * 1000,
@@ -181,6 +192,11 @@ function parseCommandRules(text: string | undefined): readonly CommandRule[] {
 const aliases = {
   OH_DEFERRED_INIT: 'SLIPWAY_DEFERRED_INIT',
   OH_MAX_CONCURRENT_RUNS: 'SLIPWAY_MAX_CONCURRENT_RUNS',
+  OH_ALLOW_CORS_ORIGIN_REGEX: 'SLIPWAY_ALLOWED_ORIGIN_PATTERN',
+  OH_WEB_URL: 'SLIPWAY_WEB_URL',
+  OH_CONVERSATION_WORKTREE_ROOT: 'SLIPWAY_WORKTREE_ROOT',
+  OH_CONVERSATION_IDLE_TTL_SECONDS: 'SLIPWAY_CONVERSATION_IDLE_SECONDS',
+  OH_BASH_EVENTS_RETENTION_SECONDS: 'SLIPWAY_BASH_RETENTION_SECONDS',
 } as const
 
 function withAliases(variables: Readonly<Record<string, string>>): Record<string, string> {
@@ -193,6 +209,40 @@ function withAliases(variables: Readonly<Record<string, string>>): Record<string
     ...Object.fromEntries(renamed),
     ...(origins === undefined ? {} : { SLIPWAY_ALLOWED_ORIGINS: origins.join(',') }),
     ...variables,
+  }
+}
+
+/** Names and patterns of origins; `DOCKER_HOST_ADDR` names the machine that containers see. */
+function readAllowedOrigins(
+  values: z.output<typeof environmentSchema>,
+  { DOCKER_HOST_ADDR }: Readonly<Record<string, string>>,
+): readonly (string | RegExp)[] {
+  const { SLIPWAY_ALLOWED_ORIGINS: names, SLIPWAY_ALLOWED_ORIGIN_PATTERN: pattern } = values
+  const host = DOCKER_HOST_ADDR?.trim().toLowerCase()
+  const { SLIPWAY_WEB_URL: webUrl } = values
+  return [
+    ...names,
+    ...(webUrl === undefined ? [] : [new URL(webUrl).origin]),
+    ...(pattern === undefined ? [] : [readPattern(pattern)]),
+    ...(host === undefined || !/^[\w.-]+$/.test(host)
+      ? []
+      : [new RegExp(`http://${host.replaceAll('.', '\\.')}(:\\d+)?`)]),
+  ]
+}
+
+function readPattern(text: string): RegExp {
+  try {
+    return new RegExp(text)
+  } catch {
+    throw new Error('SLIPWAY_ALLOWED_ORIGIN_PATTERN: it is not a regular expression')
+  }
+}
+
+function readBasePath(url: string | undefined): string {
+  try {
+    return url === undefined ? '' : parseBasePath(new URL(url).pathname)
+  } catch {
+    throw new Error('SLIPWAY_WEB_URL: its path is not one like /slipway')
   }
 }
 

@@ -29,6 +29,10 @@ const nothing = {
   allow_cors_origins: undefined,
   max_concurrent_runs: undefined,
   env: undefined,
+  conversations_path: undefined,
+  bash_events_dir: undefined,
+  conversation_worktree_root: undefined,
+  telemetry: undefined,
 }
 
 test('the state goes from dormant over initializing to ready, and requests are refused before', async () => {
@@ -36,14 +40,16 @@ test('the state goes from dormant over initializing to ready, and requests are r
   expect([init.state, init.keys]).toEqual(['dormant', undefined])
   const given = init.initialize({ ...nothing, session_api_keys: ['one'] })
   expect([init.state, init.keys]).toEqual(['initializing', undefined])
-  expect(() => init.assertReady('/api/profiles')).toThrow('waits')
+  const request = { method: 'GET', headers: {} }
+  expect(() => init.checkRequest('/api/profiles', request)).toThrow("'initializing'")
   for (const path of ['/', '/ready', '/ready/', '/api/init', '/api/init/'])
-    expect(() => init.assertReady(path)).not.toThrow()
+    expect(() => init.checkRequest(path, request)).not.toThrow()
+  expect(() => init.checkRequest('/api/init', { ...request, method: 'POST' })).toThrow('Unauthorized')
   opening[0]?.resolve()
   await given
-  expect(init.status).toEqual({ state: 'ready' })
+  expect(init.status).toEqual({ state: 'ready', error: null })
   expect(init.keys?.map((key) => key.reveal())).toEqual(['one'])
-  expect(() => init.assertReady('/api/profiles')).not.toThrow()
+  expect(() => init.checkRequest('/api/profiles', request)).not.toThrow()
   expect(init.services.config.secrets.map((secret) => secret.reveal())).toContain('one')
   await init[Symbol.asyncDispose]()
   expect(closed()).toBe(1)
@@ -53,13 +59,13 @@ test('after a failed opening all its callers get the error, and new settings are
   const { init, opening, lines } = openDormant()
   const [a, b] = [init.initialize(nothing), init.initialize(nothing)]
   opening[0]?.reject(new Error('no disk'))
-  for (const given of [a, b]) await expect(given).rejects.toMatchObject({ code: 'unavailable' })
-  expect(init.status).toEqual({ state: 'dormant', error: expect.not.stringContaining('no disk') })
+  for (const given of [a, b]) await expect(given).rejects.toMatchObject({ code: 'run_failed' })
+  expect(init.status).toEqual({ state: 'dormant', error: expect.stringContaining('no disk') })
   expect(lines.join()).toContain('no disk')
   const again = init.initialize({ ...nothing, max_concurrent_runs: 7 })
   opening[1]?.resolve()
   await again
-  expect(init.status).toEqual({ state: 'ready' })
+  expect(init.status).toEqual({ state: 'ready', error: null })
   expect(init.services.config.maxConcurrentRuns).toBe(7)
 })
 

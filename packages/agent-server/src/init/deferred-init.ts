@@ -1,4 +1,5 @@
-import { hash } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
+import type { AppOptions } from '@slipway/http'
 import {
   type InitRequest,
   type InitState,
@@ -6,13 +7,17 @@ import {
   type LogFunction,
   must,
   Problem,
+  serverFailure,
 } from '@slipway/protocol'
-import type { Secret } from '@slipway/shared/redaction'
+import { redactText, Secret } from '@slipway/shared/redaction'
 import type { Config } from '../config/config.ts'
 import { mergeInitRequest } from './merge-config.ts'
 
 /** Paths that answer before the server is initialized. */
 const alwaysAvailable = /^(\/(alive|health|ready|server_info|api\/init))?\/*$/
+const initPath = /^\/api\/init\/*$/
+
+type CheckRequest = NonNullable<AppOptions['checkReady']>
 
 interface DeferredInitOptions<P> {
   readonly config: Config
@@ -33,6 +38,8 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
   /** Digest of the accepted init settings, and the opening with them. */
   #accepted: { readonly digest: string; readonly opening: Promise<void> } | undefined
   #error: string | undefined
+  /** The key of init settings that the accepted ones have brought. */
+  #deliveredKey: Secret | undefined
 
   constructor(options: DeferredInitOptions<P>) {
     this.#options = options
@@ -44,8 +51,8 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     return this.#accepted === undefined ? 'dormant' : 'initializing'
   }
 
-  get status(): { readonly state: InitState; readonly error?: string } {
-    return { state: this.state, ...(this.#error === undefined ? {} : { error: this.#error }) }
+  get status(): { readonly state: InitState; readonly error: string | null } {
+    return { state: this.state, error: this.#error ?? null }
   }
 
   /** The opened services; throws while there are none. */
@@ -53,22 +60,46 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     return must(this.#services, 'the services')
   }
 
-  /** The session keys; undefined before the init settings arrive. */
+  /** The session keys; undefined before the init settings arrive, where the start has none. */
   get keys(): readonly Secret[] | undefined {
     const { isDeferred, initKey } = this.#options.config
-    return isDeferred && this.#services === undefined && initKey !== undefined
-      ? undefined
-      : this.#config.sessionKeys
+    const { sessionKeys } = this.#config
+    const isUnknown = isDeferred && this.#services === undefined && initKey !== undefined
+    return isUnknown && sessionKeys.length === 0 ? undefined : sessionKeys
   }
 
-  get allowedOrigins(): readonly string[] {
+  get allowedOrigins(): Config['allowedOrigins'] {
     return this.#config.allowedOrigins
   }
 
-  /** Throws a Problem `unavailable` for a path that needs init settings while they are missing. */
-  assertReady(path: string): void {
+  /** See `Config.basePath`. */
+  get basePath(): string {
+    return this.#config.basePath
+  }
+
+  /** A Problem `unauthorized` unless the key is that of the init settings; without any, all are accepted. */
+  authorize(key: string | undefined): void {
+    const keys = [this.#bootKey, this.#deliveredKey].filter((one) => one !== undefined)
+    if (keys.length > 0 && !keys.some((one) => isSameKey(one.reveal(), key)))
+      throw new Problem('unauthorized', 'Unauthorized')
+  }
+
+  /**
+   * Called before a request is read. Problems: `unauthorized` without the key of the init settings, or of the
+   * start; `unavailable` for a path that needs init settings while they are missing.
+   */
+  readonly checkRequest: CheckRequest = (path, { method, headers }) => {
+    if (method === 'POST' && initPath.test(path)) this.authorize(asText(headers['x-init-api-key']))
     if (this.#services !== undefined || alwaysAvailable.test(path)) return
-    throw new Problem('unavailable', 'The server waits for its settings')
+    const { sessionKeys } = this.#options.config
+    const key = asText(headers['x-session-api-key'])
+    const isKnown = sessionKeys.some((one) => isSameKey(one.reveal(), key))
+    if (sessionKeys.length > 0 && !isKnown && headers.upgrade === undefined)
+      throw new Problem('unauthorized', 'Unauthorized')
+    throw serverFailure(
+      'unavailable',
+      `503: The server is in deferred-init state '${this.state}'; call POST /api/init first`,
+    )
   }
 
   /** Opens the services of a server that is not deferred. */
@@ -78,9 +109,10 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
 
   /**
    * Opens the services with init settings; equal settings share one opening. Problems: `bad_request` for other
-   * settings than the accepted ones, `unavailable` for a failed opening, which may be repeated.
+   * settings than the accepted ones, `unauthorized` for those with the key of the start where another one was
+   * delivered, `run_failed` for a failed opening, which may be repeated.
    */
-  async initialize(request: InitRequest): Promise<void> {
+  async initialize(request: InitRequest, key?: string): Promise<void> {
     const digest = hash('sha256', JSON.stringify(request, sortMembers))
     if (this.#accepted === undefined) {
       const config = mergeInitRequest(this.#options.config, request)
@@ -89,9 +121,12 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
           ['body', 'session_api_keys'],
           'This server is reached from other machines, so it needs a key',
         )
-      this.#accepted = { digest, opening: this.#open(config) }
-    } else if (this.#accepted.digest !== digest)
-      throw new Problem('bad_request', 'The server has got its settings already')
+      this.#accepted = { digest, opening: this.#open(config, request) }
+    } else if (this.#accepted.digest !== digest) {
+      if (this.#deliveredKey !== undefined && !isSameKey(this.#deliveredKey.reveal(), key))
+        throw new Problem('unauthorized', 'Unauthorized')
+      throw new Problem('bad_request', `The server has its settings (server already in state: ${this.state})`)
+    }
     await this.#accepted.opening
   }
 
@@ -100,7 +135,13 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     await this.#services?.[Symbol.asyncDispose]()
   }
 
-  async #open(config: Config): Promise<void> {
+  /** The key of init settings at the start. */
+  get #bootKey(): Secret | undefined {
+    const { initKey, isDeferred, sessionKeys } = this.#options.config
+    return initKey ?? (isDeferred ? undefined : sessionKeys[0])
+  }
+
+  async #open(config: Config, request: InitRequest): Promise<void> {
     this.#error = undefined
     try {
       const services = await this.#options.openServices(config)
@@ -108,11 +149,28 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
       this.#services = services
     } catch (error) {
       this.#accepted = undefined
-      this.#error = 'The parts of the server could not be opened with these settings.'
+      const reason = error instanceof Error ? error.message : String(error)
+      this.#error = `The server could not be opened with these settings: ${redactText(reason)}`
       this.#options.log('error', 'invalid init settings', { error: String(error) })
-      throw new Problem('unavailable', this.#error)
+      throw serverFailure('run_failed', `500: ${this.#error}`)
     }
+    const { secret_key, session_api_keys } = request
+    const delivered = secret_key ?? (this.#bootKey === undefined ? session_api_keys?.[0] : undefined)
+    this.#deliveredKey = delivered === undefined ? undefined : new Secret(delivered)
   }
+}
+
+/** Compares in constant time. */
+function isSameKey(key: string, providedKey: string | undefined): boolean {
+  return providedKey !== undefined && timingSafeEqual(digestOf(key), digestOf(providedKey))
+}
+
+function digestOf(text: string): Buffer {
+  return hash('sha256', text, 'buffer')
+}
+
+function asText(header: string | string[] | undefined): string | undefined {
+  return typeof header === 'string' ? header : undefined
 }
 
 /** Sorts members by name, so that equal settings have equal JSON. */

@@ -15,14 +15,14 @@ export interface GuardOptions {
    * Called first for every request and upgrade except preflights, with the path (without base path and
    * query). Throws a Problem to refuse, `unavailable` while the server is not ready for this path.
    */
-  checkReady?(path: string): void
+  checkReady?(path: string, request: Pick<IncomingMessage, 'method' | 'headers'>): void
   /** Host names, with or without port, that requests may use besides loopback ones. */
   readonly allowedHosts?: readonly string[]
   /**
    * Origins (`https://example.org`) whose pages may call besides those of the server itself; a function
-   * returns the current ones, as for keys.
+   * returns the current ones, as for keys. A pattern has to match the whole origin, in lower case.
    */
-  readonly allowedOrigins?: readonly string[] | (() => readonly string[])
+  readonly allowedOrigins?: readonly (string | RegExp)[] | (() => readonly (string | RegExp)[])
 }
 
 /** Authorizes instead of a key, on routes with `pages: 'pass'`. */
@@ -68,10 +68,17 @@ export class Guard {
   readonly #identifiesCallers: boolean
   readonly #digests = memoizeLast((keys: readonly Secret[]) => keys.map((key) => digest(key.reveal())))
   readonly #hosts: ReadonlySet<string>
-  readonly #origins: () => readonly string[]
-  readonly #normalizedOrigins = memoizeLast(
-    (origins: readonly string[]) => new Set(origins.map((origin) => origin.toLowerCase().replace(/\/$/, ''))),
-  )
+  readonly #origins: () => readonly (string | RegExp)[]
+  readonly #normalizedOrigins = memoizeLast((origins: readonly (string | RegExp)[]) => ({
+    names: new Set(
+      origins.flatMap((origin) =>
+        typeof origin === 'string' ? [origin.toLowerCase().replace(/\/$/, '')] : [],
+      ),
+    ),
+    patterns: origins.flatMap((origin) =>
+      typeof origin === 'string' ? [] : [new RegExp(`^(?:${origin.source})$`)],
+    ),
+  }))
   /** The last accepted host; most requests use the same one. */
   #lastHost: string | undefined
 
@@ -92,7 +99,7 @@ export class Guard {
   /** Throws what the option `checkReady` throws. */
   checkReady(raw: IncomingMessage): void {
     if (this.#options.checkReady !== undefined && !isPreflight(raw))
-      this.#options.checkReady(requestPath(raw))
+      this.#options.checkReady(requestPath(raw), raw)
   }
 
   /**
@@ -168,7 +175,8 @@ export class Guard {
   /** Whether a page of this origin may call: one of the server that was requested, or one of the list. */
   #isAllowedOrigin(origin: string, host = ''): boolean {
     const lower = origin.toLowerCase()
-    if (this.#normalizedOrigins(this.#origins()).has(lower)) return true
+    const { names, patterns } = this.#normalizedOrigins(this.#origins())
+    if (names.has(lower) || patterns.some((pattern) => pattern.test(lower))) return true
     const name = /^https?:\/\/(.+)$/.exec(lower)?.[1]
     return name !== undefined && sameServerName(name) === sameServerName(host.toLowerCase())
   }

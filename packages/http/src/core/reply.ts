@@ -27,7 +27,9 @@ export const statusByCode: Readonly<Record<ProblemCode, number>> = {
 export function toErrorReply(error: unknown): ErrorReply | undefined {
   if (error instanceof BodyTimeout) return { status: 408, json: { detail: 'Request Timeout' } }
   if (!(error instanceof Problem)) return undefined
-  const { code, issues, members, message } = error
+  const { code, issues, members, message, exception } = error
+  if (exception !== undefined)
+    return { status: statusByCode[code], json: { detail: 'Internal Server Error', exception } }
   const detail = issues ?? (members === undefined ? message : { ...members, message })
   return { status: statusByCode[code], json: { detail } }
 }
@@ -35,7 +37,12 @@ export function toErrorReply(error: unknown): ErrorReply | undefined {
 /** An error body and its status. */
 export interface ErrorReply {
   readonly status: number
-  readonly json: { readonly detail: unknown; readonly error_id?: string; readonly error?: unknown }
+  readonly json: {
+    readonly detail: unknown
+    readonly error_id?: string
+    readonly exception?: string
+    readonly error?: unknown
+  }
 }
 
 const openaiTypes: Readonly<Record<number, string>> = {

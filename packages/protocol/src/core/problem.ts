@@ -38,6 +38,8 @@ export class Problem extends Error {
   readonly members: Readonly<Record<string, unknown>> | undefined
   /** Seconds after which the same request may succeed: the header `Retry-After`. */
   retryAfterSeconds: number | undefined
+  /** For programs that look for it: then `detail` of the answer is `Internal Server Error`, and `exception` this. */
+  exception: string | undefined
 
   constructor(
     code: ProblemCode,
@@ -51,6 +53,13 @@ export class Problem extends Error {
     this.issues = issues
     this.members = members
   }
+}
+
+/** A failure of the server that says why in the member `exception`, as other servers of the interface do. */
+export function serverFailure(code: 'unavailable' | 'run_failed', reason: string): Problem {
+  const problem = new Problem(code, reason)
+  problem.exception = reason
+  return problem
 }
 
 /** A 422 with one issue. */

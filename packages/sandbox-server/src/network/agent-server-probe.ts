@@ -23,8 +23,18 @@ export async function probeHealth(url: string, key: string | null, context: Prob
   if (ready.status === 503 && readinessState(ready.body) === 'dormant') return { kind: 'dormant' }
   // Some agent servers have no such route: the next request decides.
   if (ready.status !== 200 && ready.status !== 404) return pending(`/ready answers ${ready.status}`)
-  if (key === null) return pending('it does not wait for its settings')
-  return await probeKey(url, key, context)
+  if (key !== null) {
+    const health = await probeKey(url, key, context)
+    if (health.kind === 'ready') return health
+    return (await isDormant(url, context)) ? { kind: 'dormant' } : health
+  }
+  return (await isDormant(url, context)) ? { kind: 'dormant' } : pending('it does not wait for its settings')
+}
+
+/** Whether it waits for its settings: `/ready` of such a server is 200 or, of earlier ones, 503. */
+async function isDormant(url: string, context: ProbeContext): Promise<boolean> {
+  const init = await fetchJson(`${url}/api/init`, {}, context)
+  return typeof init !== 'string' && init.status === 200 && readinessState(init.body) === 'dormant'
 }
 
 /** Whether it accepts the key. */

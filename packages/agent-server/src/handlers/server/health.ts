@@ -10,11 +10,6 @@ import {
 /** The version of the contract that clients look for in `/server_info` (not our own). */
 const contractVersion = '1.44.0'
 
-const notReadyMessages = {
-  dormant: 'The server waits for its settings.',
-  initializing: 'The server is being opened.',
-}
-
 /** `getLastActivityMs` answers when the server was last used. */
 export function healthHandlers(options: {
   readonly version: string
@@ -57,8 +52,10 @@ export function healthHandlers(options: {
     alive: () => okReply,
     health: () => okReply,
     async ready() {
+      // One that waits for its settings is ready to receive them.
       const status = options.getInitState()
-      if (status !== 'ready') return { status: 503, json: { status, message: notReadyMessages[status] } }
+      if (status === 'initializing')
+        return { status: 503, json: { status, message: 'The server is being opened.' } }
       const problem = await options.checkStorage()
       if (problem === undefined) return { bytes: Buffer.from('{"status":"ready"}') }
       return { status: 503, json: { status: 'unavailable', message: problem.message } }

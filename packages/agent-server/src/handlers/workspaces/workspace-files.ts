@@ -19,8 +19,11 @@ export function workspaceHandlers(options: {
   readonly infoReader: ConversationInfoReader
   readonly files: WorkspaceFiles
   readonly tickets: WorkspaceTickets
+  /** The path below which a proxy shows this server. */
+  readonly basePath?: string
 }): Handlers<typeof workspaceRoutes> {
-  const { infoReader, files, tickets } = options
+  const { infoReader, files, tickets, basePath = '' } = options
+  const cookiePath = `${basePath}/api/conversations`
   const serve = async ({ params, header, peer, url }: FileRequest, path: string): Promise<Reply> => {
     const presented = tickets.findToken(url, header, peer)
     if (presented instanceof Problem) throw presented
@@ -65,9 +68,9 @@ export function workspaceHandlers(options: {
     },
     startWorkspaceSession({ header, peer }) {
       const value = tickets.createSessionToken(header('x-session-api-key'), header('origin'), peer())
-      return cookieReply(`${cookieName}=${value}; Max-Age=${sessionSeconds}`, header)
+      return cookieReply(`${cookieName}=${value}; Max-Age=${sessionSeconds}; Path=${cookiePath}`, header)
     },
-    endWorkspaceSession: ({ header }) => cookieReply(`${cookieName}=; Max-Age=0`, header),
+    endWorkspaceSession: ({ header }) => cookieReply(`${cookieName}=; Max-Age=0; Path=${cookiePath}`, header),
   }
 }
 
@@ -104,6 +107,6 @@ function cookieReply(cookie: string, header: GetHeader): Reply {
   const host = URL.parse(`http://${header('host') ?? ''}`)?.hostname.replace(/^\[|\]$/g, '') ?? ''
   const isEncrypted = header('x-forwarded-proto') === 'https' || /^https:/i.test(header('origin') ?? '')
   const sameSite = isEncrypted || isLoopback(host) ? 'SameSite=None; Secure; Partitioned' : 'SameSite=Lax'
-  const headers = { 'set-cookie': `${cookie}; Path=/api/conversations; HttpOnly; ${sameSite}` }
+  const headers = { 'set-cookie': `${cookie}; HttpOnly; ${sameSite}` }
   return { status: 204, bytes: Buffer.alloc(0), headers }
 }

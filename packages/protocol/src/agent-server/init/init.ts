@@ -1,5 +1,11 @@
 import * as z from 'zod'
-import { component, nullAsUndefined, withDefault } from '../../core/schemas.ts'
+import {
+  component,
+  looseComponent,
+  nullAsUndefined,
+  strictComponent,
+  withDefault,
+} from '../../core/schemas.ts'
 
 /** A webhook receiver (wire). Times are seconds. Unknown members are ignored. */
 export const webhookSpec = component('WebhookSpec', {
@@ -19,15 +25,18 @@ const sessionKey = z.string().regex(/^[!-~]+$/, 'A key is printable ASCII withou
 
 const variableValue = z.string().regex(/^[^\0]*$/, 'A value holds no NUL')
 
-/** The settings of a server that starts without. Unknown members are ignored; null means absent. */
-export const initRequest = component('InitRequest', {
+const deliveredPath = nullAsUndefined(z.string().regex(/^\/[^\0]*$/, 'An absolute path'))
+
+/** The settings of a server that starts without. Null means absent. */
+export const initRequest = strictComponent('InitRequest', {
   session_api_keys: nullAsUndefined(z.array(sessionKey)),
   secret_key: nullAsUndefined(z.string().min(16)).meta({
     description: 'Text from which the key for stored secrets is made, 16 characters or more.',
   }),
   webhooks: nullAsUndefined(z.array(webhookSpec)),
   web_url: nullAsUndefined(z.url({ protocol: /^https?$/ })).meta({
-    description: 'Where people reach the server; pages of its origin may call.',
+    description:
+      'Where people reach the server: pages of its origin may call, and its path is a prefix of every route.',
   }),
   allow_cors_origins: nullAsUndefined(z.array(z.string())),
   max_concurrent_runs: nullAsUndefined(z.int().min(1).max(100_000)),
@@ -35,6 +44,16 @@ export const initRequest = component('InitRequest', {
     z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'Not the name of a variable'), variableValue),
   ).meta({
     description: 'Variables that tools get besides the usual ones.',
+  }),
+  conversations_path: deliveredPath.meta({
+    description: 'The data directory: conversations, settings, profiles and secrets are stored there.',
+  }),
+  bash_events_dir: deliveredPath.meta({ description: 'Where commands of /api/bash are stored.' }),
+  conversation_worktree_root: deliveredPath.meta({
+    description: 'Where worktrees of conversations are made.',
+  }),
+  telemetry: nullAsUndefined(looseComponent('TelemetrySpec', {})).meta({
+    description: 'Accepted and not used: the server reports to nobody how it is used.',
   }),
 })
 export type InitRequest = z.output<typeof initRequest>

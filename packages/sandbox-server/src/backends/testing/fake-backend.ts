@@ -69,8 +69,9 @@ export class FakeAgentServer {
   #answer({ url = '', method, headers }: IncomingMessage, body: string): [number, unknown] {
     this.requests.push(`${method} ${url}`)
     if (url === '/alive') return [200, { status: 'ok' }]
-    if (url === '/ready' && this.#isDormant) return [503, { status: 'dormant' }]
     if (url === '/ready') return this.isReady ? [200, { status: 'ready' }] : [503, { status: 'starting' }]
+    if (url === '/api/init' && method === 'GET')
+      return [200, { state: this.#isDormant ? 'dormant' : 'ready', error: null }]
     if (url === '/api/init' && headers['x-init-api-key'] !== this.env.SLIPWAY_INIT_API_KEY) return [401, {}]
     if (url === '/api/init' && method === 'POST') return this.#init(body)
     if (url === '/server_info') return [200, { idle_time: this.idleSeconds }]
