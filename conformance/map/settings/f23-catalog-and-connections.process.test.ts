@@ -148,25 +148,20 @@ mapCase('F23.catalog-ts-client', 'the published client reads the same catalog', 
   const stranger = new LLMMetadataClient({ host: map.url, apiKey: 'a-wrong-key' })
   await expect(stranger.getProviders()).rejects.toMatchObject({ status: 401 })
 })
-missing(
-  'F23.conn-create',
-  'the server makes the id and never shows the key',
-  'ids of 32 hexadecimal digits without dashes',
-  async () => {
-    const made = await create({ provider: undefined })
-    expect(made).toMatchObject({
-      provider: 'custom',
-      api_key_set: true,
-      id: expect.stringMatching(/^[0-9a-f]{32}$/),
-    })
-    expect(made.created_at).toBe(made.updated_at)
-    expect(JSON.stringify(made)).not.toContain('map-connection-key')
-    const second = await create({ display_name: 'second' })
-    const ids = (await map.requestOrThrow<Connection[]>('GET', base)).map(({ id }) => id)
-    expect(ids.indexOf(made.id)).toBeLessThan(ids.indexOf(second.id))
-    for (const { id } of [made, second]) await remove(id)
-  },
-)
+mapCase('F23.conn-create', 'the server makes the id and never shows the key', async () => {
+  const made = await create({ provider: undefined })
+  expect(made).toMatchObject({
+    provider: 'custom',
+    api_key_set: true,
+    id: expect.stringMatching(/^[0-9a-f]{32}$/),
+  })
+  expect(made.created_at).toBe(made.updated_at)
+  expect(JSON.stringify(made)).not.toContain('map-connection-key')
+  const second = await create({ display_name: 'second' })
+  const ids = (await map.requestOrThrow<Connection[]>('GET', base)).map(({ id }) => id)
+  expect(ids.indexOf(made.id)).toBeLessThan(ids.indexOf(second.id))
+  for (const { id } of [made, second]) await remove(id)
+})
 mapCase(
   'F23.conn-key-encrypted',
   'no stored file has the key',
@@ -178,10 +173,9 @@ mapCase(
   },
   own,
 )
-missing(
+mapCase(
   'F23.no-cipher',
   'without any key a linked profile still applies the connection',
-  'activation copies the key of the connection into the settings',
   async () => {
     await using server = await OwnMapServer.open()
     const { id } = await create({}, server)
@@ -212,38 +206,32 @@ mapCase('F23.conn-create-blank-key', 'a blank or masked key is 422', async () =>
   for (const api_key of ['   ', '**********'])
     await expectAnswer(map, 422, 'POST', base, { body: { display_name: 'map', provider: 'openai', api_key } })
 })
-missing(
-  'F23.linked-run',
-  'an agent runs with the key of the connection',
-  'activation copies the key of the connection into the settings',
-  async () => {
-    const model = await map.openModel(finishReply())
-    const { id } = await create({ base_url: `${model.url}/v1` })
-    await link('map-linked', id, { api_key: 'stray-key' })
-    await activate('map-linked')
-    expect(await activeLlm()).toMatchObject({ api_key: 'map-connection-key', base_url: `${model.url}/v1` })
-    const { agent_settings } = await map.requestOrThrow<{ agent_settings: object }>('GET', '/api/settings', {
-      headers: { 'x-expose-secrets': 'encrypted' },
-    })
-    const made = await map.requestOrThrow<{ id: string }>('POST', '/api/conversations', {
-      body: {
-        agent_settings,
-        secrets_encrypted: true,
-        autotitle: false,
-        workspace: { working_dir: map.directory },
-      },
-    })
-    await map.sendMessage(made.id, 'Go.', true)
-    await map.waitForStatus(made.id, 'finished')
-    expect(model.requests[0]?.headers.authorization).toBe('Bearer map-connection-key')
-    await release('map-linked')
-    await remove(id)
-  },
-)
-missing(
+mapCase('F23.linked-run', 'an agent runs with the key of the connection', async () => {
+  const model = await map.openModel(finishReply())
+  const { id } = await create({ base_url: `${model.url}/v1` })
+  await link('map-linked', id, { api_key: 'stray-key' })
+  await activate('map-linked')
+  expect(await activeLlm()).toMatchObject({ api_key: 'map-connection-key', base_url: `${model.url}/v1` })
+  const { agent_settings } = await map.requestOrThrow<{ agent_settings: object }>('GET', '/api/settings', {
+    headers: { 'x-expose-secrets': 'encrypted' },
+  })
+  const made = await map.requestOrThrow<{ id: string }>('POST', '/api/conversations', {
+    body: {
+      agent_settings,
+      secrets_encrypted: true,
+      autotitle: false,
+      workspace: { working_dir: map.directory },
+    },
+  })
+  await map.sendMessage(made.id, 'Go.', true)
+  await map.waitForStatus(made.id, 'finished')
+  expect(model.requests[0]?.headers.authorization).toBe('Bearer map-connection-key')
+  await release('map-linked')
+  await remove(id)
+})
+mapCase(
   'F23.conn-update',
   'a change keeps id and key, and reaches the settings with an activation',
-  'activation copies the address of the connection into the settings',
   async () => {
     const { id, created_at } = await create()
     await link('map-update', id)
@@ -265,60 +253,45 @@ missing(
     await remove(id)
   },
 )
-missing(
-  'F23.conn-update-validation',
-  'changes that cannot be meant are 422, unknown ids 404',
-  'the text of the error',
-  async () => {
-    const { id } = await create()
-    const before = await map.requestOrThrow('GET', base)
-    for (const body of [
-      {},
-      { api_key: null },
-      { display_name: null },
-      { provider: null },
-      { display_name: '' },
-      { extra: 1 },
-    ])
-      await change(id, body, 422)
-    await change('0'.repeat(32), { display_name: 'x' }, 404, {
-      detail: `Provider connection '${'0'.repeat(32)}' not found`,
-    })
-    expect(await map.requestOrThrow('GET', base)).toEqual(before)
-    await remove(id)
-  },
-)
-missing(
-  'F23.conn-patch-blank-key',
-  'blank and masked keys replace nothing',
-  'activation copies the key of the connection into the settings',
-  async () => {
-    const { id } = await create()
-    await link('map-blank', id)
-    for (const api_key of ['', '  ', '**********'])
-      await map.request('PATCH', `${base}/${id}`, { body: { api_key } })
-    await activate('map-blank')
-    expect((await activeLlm()).api_key).toBe('map-connection-key')
-    await release('map-blank')
-    await remove(id)
-  },
-)
-missing(
-  'F23.conn-rotate-key',
-  'a new key reaches the settings with the next activation',
-  'activation copies the key of the connection into the settings',
-  async () => {
-    const { id } = await create()
-    await link('map-rotate', id)
-    await activate('map-rotate')
-    await change(id, { api_key: 'map-second-key' })
-    expect((await activeLlm()).api_key).toBe('map-connection-key')
-    await map.requestOrThrow('PATCH', '/api/settings', { body: { active_profile: 'map-rotate' } })
-    expect((await activeLlm()).api_key).toBe('map-second-key')
-    await release('map-rotate')
-    await remove(id)
-  },
-)
+mapCase('F23.conn-update-validation', 'changes that cannot be meant are 422, unknown ids 404', async () => {
+  const { id } = await create()
+  const before = await map.requestOrThrow('GET', base)
+  for (const body of [
+    {},
+    { api_key: null },
+    { display_name: null },
+    { provider: null },
+    { display_name: '' },
+    { extra: 1 },
+  ])
+    await change(id, body, 422)
+  await change('0'.repeat(32), { display_name: 'x' }, 404, {
+    detail: `Provider connection '${'0'.repeat(32)}' not found`,
+  })
+  expect(await map.requestOrThrow('GET', base)).toEqual(before)
+  await remove(id)
+})
+mapCase('F23.conn-patch-blank-key', 'blank and masked keys replace nothing', async () => {
+  const { id } = await create()
+  await link('map-blank', id)
+  for (const api_key of ['', '  ', '**********'])
+    await map.request('PATCH', `${base}/${id}`, { body: { api_key } })
+  await activate('map-blank')
+  expect((await activeLlm()).api_key).toBe('map-connection-key')
+  await release('map-blank')
+  await remove(id)
+})
+mapCase('F23.conn-rotate-key', 'a new key reaches the settings with the next activation', async () => {
+  const { id } = await create()
+  await link('map-rotate', id)
+  await activate('map-rotate')
+  await change(id, { api_key: 'map-second-key' })
+  expect((await activeLlm()).api_key).toBe('map-connection-key')
+  await map.requestOrThrow('PATCH', '/api/settings', { body: { active_profile: 'map-rotate' } })
+  expect((await activeLlm()).api_key).toBe('map-second-key')
+  await release('map-rotate')
+  await remove(id)
+})
 mapCase('F23.validate-linked-draft', 'a draft is checked with the key of its connection', async () => {
   const model = await map.openModel({ text: 'ok' })
   const { id } = await create({ base_url: `${model.url}/v1` })
@@ -333,10 +306,9 @@ mapCase('F23.validate-linked-draft', 'a draft is checked with the key of its con
   expect(model.requests[0]?.headers.authorization).toBe('Bearer map-connection-key')
   await remove(id)
 })
-missing(
+mapCase(
   'F23.persist-restart',
   'connections and links survive a restart',
-  'activation copies the key of the connection into the settings',
   async () => {
     await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
     const { id } = await create({}, server)
@@ -349,10 +321,9 @@ missing(
   },
   own,
 )
-missing(
+mapCase(
   'F23.strict-decrypt',
   'under another secret key all is 400; with the old one all is there',
-  'connections under another secret key are 400',
   async () => {
     await using server = await OwnMapServer.open({ key: 'map-key-2', env: keyEnv })
     const { id } = await create({}, server)
@@ -372,33 +343,23 @@ missing(
   },
   own,
 )
-missing(
-  'F23.delete-guard',
-  'a connection in use is not deleted',
-  'the refusal names the profiles',
-  async () => {
-    const { id } = await create()
-    await link('map-guard', id)
-    await activate('map-guard')
-    const { detail } = await expectAnswer(map, 409, 'DELETE', `${base}/${id}`)
-    expect(detail).toMatch(/map-guard/)
-    await release('map-guard')
-    await remove(id)
-  },
-)
-missing(
-  'F23.conn-delete',
-  'a deleted connection is gone',
-  'the answer of a delete has api_key_set false',
-  async () => {
-    const { id } = await create()
-    expect(await remove(id)).toMatchObject({ id, api_key_set: false })
-    await remove(id, 404)
-    await change(id, { display_name: 'x' }, 404)
-    expect(JSON.stringify(await map.requestOrThrow('GET', base))).not.toContain(id)
-  },
-)
-missing('F23.conn-limit', 'the 65th is 409, until one is deleted', 'the text of the error', async () => {
+mapCase('F23.delete-guard', 'a connection in use is not deleted', async () => {
+  const { id } = await create()
+  await link('map-guard', id)
+  await activate('map-guard')
+  const { detail } = await expectAnswer(map, 409, 'DELETE', `${base}/${id}`)
+  expect(detail).toMatch(/map-guard/)
+  await release('map-guard')
+  await remove(id)
+})
+mapCase('F23.conn-delete', 'a deleted connection is gone', async () => {
+  const { id } = await create()
+  expect(await remove(id)).toMatchObject({ id, api_key_set: false })
+  await remove(id, 404)
+  await change(id, { display_name: 'x' }, 404)
+  expect(JSON.stringify(await map.requestOrThrow('GET', base))).not.toContain(id)
+})
+mapCase('F23.conn-limit', 'the 65th is 409, until one is deleted', async () => {
   const made: string[] = []
   const present = (await map.requestOrThrow<Connection[]>('GET', base)).length
   for (let n = present; n < 64; n++) made.push((await create({ display_name: `map ${n}` })).id)

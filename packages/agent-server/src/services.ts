@@ -43,7 +43,7 @@ import type { WorkMetrics } from './metrics/work-metrics.ts'
 import { Peers } from './peers/peers.ts'
 import { AgentProfiles } from './profiles/agent-profiles.ts'
 import { LlmProfiles } from './profiles/llm-profiles.ts'
-import { isConnectionUsed, ProviderConnections } from './profiles/provider-connections.ts'
+import { findConnectionUsers, ProviderConnections } from './profiles/provider-connections.ts'
 import { RepositoryConsents } from './repositories/repository-consents.ts'
 import { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
@@ -115,7 +115,7 @@ export async function openServices(options: ServicesOptions) {
   const connections = new ProviderConnections({
     path: join(dataDirectory, 'provider-connections.sealed'),
     cipher,
-    isUsed: async (id) => await isConnectionUsed(id, { profiles: llmProfiles, settings }),
+    findUsers: async (id) => await findConnectionUsers(id, { profiles: llmProfiles, settings }),
   })
   const agentProfiles = new AgentProfiles({
     path: join(dataDirectory, 'agent-profiles.sealed'),

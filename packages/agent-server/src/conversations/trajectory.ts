@@ -25,7 +25,7 @@ export function zipTrajectory(options: TrajectoryOptions): AsyncGenerator<Buffer
 }
 
 /** Tokens that this server or others of its interface have made of a secret. */
-const sealedTokenPattern = /slipway-sealed-[\w-]+|gAAAA[\w-]{60,}={0,2}/g
+const sealedTokenPattern = /(?:slipway-sealed|gAAAAA-slipway)-[\w-]+|gAAAA[\w-]{60,}={0,2}/g
 const secretMember = /^(?:api_key|aws_(?:access_key_id|secret_access_key|session_token))$/
 /** A cheap test that may match too much: names may contain escapes. */
 const possibleSecretPattern = /slipway-sealed-|gAAAA|api_key|aws_|\\u00/

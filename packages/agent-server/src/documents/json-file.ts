@@ -12,15 +12,20 @@ export function openJsonFile<T>(options: {
   /** Throws when a value is not what was written. */
   readonly parse: (value: unknown) => T
   readonly cipher?: Cipher
+  /** The Problem of an unreadable file; a `conflict` unless passed. */
+  readonly unreadable?: () => Problem
 }): JsonDocument<T> {
-  const { path, cipher, ...rest } = options
+  const { path, cipher, unreadable = unreadableFile, ...rest } = options
   const encoding = cipher === undefined ? 'utf8' : 'base64'
   return new JsonDocument({
     ...rest,
     cipher,
     store: new FileDocumentStore({ directory: dirname(path), encoding }),
     name: basename(path),
-    unreadable: () =>
-      new Problem('conflict', 'What is stored here is damaged or was sealed with another key.'),
+    unreadable,
   })
+}
+
+function unreadableFile(): Problem {
+  return new Problem('conflict', 'What is stored here is damaged or was sealed with another key.')
 }

@@ -34,7 +34,7 @@ async function openStores(max?: number) {
   const connections = new ProviderConnections({
     path: join(directory.path, 'c'),
     cipher,
-    isUsed: async () => false,
+    findUsers: async () => [],
   })
   const listUserSkills = async () => [{ name: 'one' }, { name: 'two' }]
   const open = () =>

@@ -200,17 +200,18 @@ test('a profile resolves to the key and base URL of its connection, and shows wh
   await profiles.save('p', llm.parse({ model: 'openai/m', provider_connection_id: 'c' }))
   await profiles.save('own', createLlm({ provider_connection_id: 'c' }))
   expect(await profiles.resolve('p')).toMatchObject({ api_key: 'key-of-c', base_url: 'https://c.example/v1' })
-  // The address of its own goes before that of the connection; the key is what the connection is for.
+  // A linked profile has no address of its own; the key is what the connection is for.
   expect(await profiles.resolve('own')).toMatchObject({
     api_key: 'key-of-c',
-    base_url: 'https://x.example/v1',
+    base_url: 'https://c.example/v1',
   })
   expect((await profiles.get('p'))?.api_key).toBeUndefined()
   const named = { provider_connection_id: 'c', provider_connection_broken: false, api_key_set: true }
   expect(await profiles.list()).toMatchObject([{ name: 'own' }, { name: 'p', ...named }])
   connections.clear()
   expect((await profiles.list())[1]).toMatchObject({ provider_connection_broken: true, api_key_set: false })
-  await expect(profiles.resolve('p')).rejects.toMatchObject({ code: 'bad_request' })
+  await expect(profiles.resolve('p')).rejects.toMatchObject({ code: 'invalid' })
+  await expect(profiles.activate('p')).rejects.toMatchObject({ code: 'invalid' })
   expect(await profiles.resolve('none')).toBeUndefined()
 })
 

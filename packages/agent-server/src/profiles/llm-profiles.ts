@@ -67,31 +67,43 @@ export class LlmProfiles {
       return secret === undefined ? undefined : JSON.parse(secret)
     })
     const model = llm.safeParse(value)
-    if (!isOpened || !model.success) throw new Problem('bad_request', `The profile ${name} cannot be read`)
+    if (!isOpened || !model.success)
+      throw new Problem(
+        'bad_request',
+        `Failed to load profile \`${name}\`: it is damaged, or was sealed with another secret key`,
+      )
     return model.data
   }
 
-  /** Adds or replaces a profile. A Problem `conflict` above the limit. */
+  /** Adds or replaces a profile; a linked one without a key and URL of its own. A Problem `conflict` above the limit. */
   async save(name: string, model: Llm): Promise<void> {
     assertProfileName(name, 'name')
     await this.#mutex.runExclusive(async () => {
       const { cipher, max = 50 } = this.#options
       const names = await this.#listNames()
       if (!names.includes(name) && names.length >= max)
-        throw new Problem('conflict', `There are ${names.length} profiles, and no more than ${max} may be`)
-      const sealed = sealSecrets(model, (text) => cipher.seal(text).toString('base64'))
+        throw new Problem(
+          'conflict',
+          `Profile limit reached (${max}). Delete a profile before saving a new one.`,
+        )
+      const isLinked = typeof model.provider_connection_id === 'string'
+      const saved = isLinked ? { ...model, api_key: undefined, base_url: undefined } : model
+      const sealed = sealSecrets(saved, (text) => cipher.seal(text).toString('base64'))
       const text = `${JSON.stringify({ schema_version: schemaVersion, llm: sealed }, null, 2)}\n`
       await this.#writeFile(name, Buffer.from(text))
     })
   }
 
-  /** `get` with the key and base URL of its connection; a Problem `bad_request` also when that is missing. */
+  /** `get` with the key and base URL of its connection; a Problem `invalid` when that is missing. */
   async resolve(name: string): Promise<Llm | undefined> {
     const model = await this.get(name)
     if (model === undefined) return undefined
     const connected = await this.applyConnection(model)
     if (connected === undefined)
-      throw new Problem('bad_request', `The provider connection of the profile ${name} is gone`)
+      throw new Problem(
+        'invalid',
+        `Profile '${name}' references provider connection '${String(model.provider_connection_id).slice(0, 100)}', which does not exist. Update the profile or recreate the connection.`,
+      )
     return connected
   }
 
@@ -101,8 +113,8 @@ export class LlmProfiles {
     if (typeof id !== 'string') return model
     const connection = await this.#options.findConnection?.(id)
     if (connection === undefined) return undefined
-    const { base_url = connection.base_url } = model
-    return { ...model, api_key: connection.api_key, base_url }
+    // A key goes to the address that it was entered for.
+    return { ...model, api_key: connection.api_key, base_url: connection.base_url }
   }
 
   /** Whether a model or its connection has a key. */
@@ -120,7 +132,7 @@ export class LlmProfiles {
       const names = await this.#listNames()
       if (!names.includes(name)) throw profileNotFound(name)
       if (name === newName) return
-      if (names.includes(newName)) throw new Problem('conflict', `There is a profile ${newName} already`)
+      if (names.includes(newName)) throw new Problem('conflict', `Profile '${newName}' already exists`)
       // First, because the settings may be unreadable.
       const isActive = (await this.#readActiveName()) === name
       // The profile has both names until no reference uses the old one: a crash leaves no dangling reference.
@@ -143,9 +155,12 @@ export class LlmProfiles {
   async remove(name: string): Promise<boolean> {
     return await this.#mutex.runExclusive(async () => {
       if (!(await this.#listNames()).includes(name)) return false
-      const [referencing] = (await this.#options.references?.findReferences(name)) ?? []
-      if (referencing !== undefined)
-        throw new Problem('conflict', `The agent profile ${referencing} uses the profile ${name}`)
+      const users = (await this.#options.references?.findReferences(name)) ?? []
+      if (users.length > 0)
+        throw new Problem(
+          'conflict',
+          `LLM profile is referenced by ${users.length} agent profile(s): ${users.join(', ')}`,
+        )
       if ((await this.#readActiveName()) === name) await this.#setActive(undefined)
       await this.#writeFile(name, undefined)
       return true
@@ -157,10 +172,13 @@ export class LlmProfiles {
     return name !== undefined && (await this.#listNames()).includes(name) ? name : undefined
   }
 
-  /** Activates a profile and returns its model. Problems: `not_found`, and `bad_request` as `get`. */
+  /**
+   * Makes a profile the active one, and its model with the key of its connection that of the settings. Problems:
+   * `not_found`, and as `resolve`.
+   */
   async activate(name: string): Promise<Llm> {
     return await this.#mutex.runExclusive(async () => {
-      const model = await this.get(name)
+      const model = await this.resolve(name)
       if (model === undefined) throw profileNotFound(name)
       await this.#setActive(name, model)
       return model
@@ -209,7 +227,7 @@ export class LlmProfiles {
       base_url: base_url === undefined || base_url === sealedPlaceholder ? null : base_url,
       provider_connection_id: provider_connection_id ?? null,
       provider_connection_broken: provider_connection_id != null && connection === undefined,
-      api_key_set: (api_key ?? connection?.api_key) !== undefined,
+      api_key_set: (provider_connection_id == null ? api_key : connection?.api_key) !== undefined,
     }
   }
 
@@ -238,5 +256,5 @@ function assertProfileName(name: string, member: string): void {
 }
 
 function profileNotFound(name: string): Problem {
-  return new Problem('not_found', `Profile not found: ${name}`)
+  return new Problem('not_found', `Profile '${name}' not found`)
 }

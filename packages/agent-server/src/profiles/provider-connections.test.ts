@@ -9,7 +9,7 @@ import { sealText } from '../secrets/sealed-text.ts'
 import { ServerSettings } from '../settings/server-settings.ts'
 import { openTestServer } from '../testing/test-server.ts'
 import { LlmProfiles } from './llm-profiles.ts'
-import { isConnectionUsed, ProviderConnections } from './provider-connections.ts'
+import { findConnectionUsers, ProviderConnections } from './provider-connections.ts'
 
 const path = '/api/llm/provider-connections'
 const canary = 'sk-canary-4711-4711'
@@ -30,7 +30,7 @@ async function openServer(max?: number) {
     const connections = new ProviderConnections({
       path: join(directory, 'connections.sealed'),
       cipher,
-      isUsed: async (id) => await isConnectionUsed(id, { profiles, settings }),
+      findUsers: async (id) => await findConnectionUsers(id, { profiles, settings }),
       now: () => {
         at += 1_500
         return at
@@ -82,7 +82,10 @@ test('a connection is created, listed, changed and deleted, and its key is in no
   })
   expect(Object(changed.json).updated_at).toBeGreaterThan(created_at)
   expect(await server.connections.resolve(id)).toEqual({ api_key: canary, base_url: undefined })
-  expect(await call('DELETE', `${path}/${id}`)).toEqual({ status: 200, json: changed.json })
+  expect(await call('DELETE', `${path}/${id}`)).toEqual({
+    status: 200,
+    json: { ...Object(changed.json), api_key_set: false },
+  })
   for (const [method, body] of [['DELETE'], ['PATCH', { provider: 'x' }]] as const)
     expect(await call(method, `${path}/${id}`, body)).toMatchObject({ status: 404 })
   expect(await server.connections.resolve(id)).toBeUndefined()
@@ -183,17 +186,17 @@ test('a key in the parameters of a URL is redacted', async () => {
   })
 })
 
-test('an acknowledged change is there after reopening; another key makes it a conflict', async () => {
+test('an acknowledged change is there after reopening; another key makes it a bad request', async () => {
   await using server = await openServer()
   const id = await server.add()
-  const options = { path: server.file, isUsed: async () => false }
+  const options = { path: server.file, findUsers: async () => [] }
   const again = new ProviderConnections({ ...options, cipher: server.cipher })
   expect(await again.resolve(id)).toMatchObject({ api_key: canary })
   await writeFile(join(server.directory, 'secret.key'), Buffer.alloc(32, 1).toString('base64'))
   const cipher = await Cipher.open({ directory: server.directory, secretKey: undefined })
   const closed = new ProviderConnections({ ...options, cipher })
-  await expect(closed.list()).rejects.toMatchObject({ code: 'conflict' })
-  await expect(closed.add({ ...newConnection })).rejects.toMatchObject({ code: 'conflict' })
+  await expect(closed.list()).rejects.toMatchObject({ code: 'bad_request' })
+  await expect(closed.add({ ...newConnection })).rejects.toMatchObject({ code: 'bad_request' })
   expect(await again.list()).toHaveLength(1)
 })
 

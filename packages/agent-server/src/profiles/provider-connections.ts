@@ -21,8 +21,8 @@ type StoredConnection = Omit<ProviderConnection, 'api_key_set'> & { readonly api
 interface ProviderConnectionsOptions {
   readonly path: string
   readonly cipher: Cipher
-  /** Whether an LLM profile or the settings name this connection. */
-  readonly isUsed: (id: string) => Promise<boolean>
+  /** What names this connection, in words; empty when nothing does. */
+  readonly findUsers: (id: string) => Promise<readonly string[]>
   readonly max?: number
   /** Milliseconds. */
   readonly now?: () => number
@@ -30,7 +30,7 @@ interface ProviderConnectionsOptions {
 
 /**
  * Shared keys and base URLs of profiles: one sealed file. Only `resolve` returns a key. An unreadable file is
- * a Problem `conflict`.
+ * a Problem `bad_request`.
  */
 export class ProviderConnections {
   readonly #options: ProviderConnectionsOptions
@@ -43,6 +43,11 @@ export class ProviderConnections {
       empty: [],
       parse: parseConnections,
       cipher: options.cipher,
+      unreadable: () =>
+        new Problem(
+          'bad_request',
+          'Provider connections file is unreadable: it is damaged, or was sealed with another secret key',
+        ),
     })
   }
 
@@ -61,11 +66,15 @@ export class ProviderConnections {
   async add(connection: NewProviderConnection): Promise<ProviderConnection> {
     const api_key = this.#parseKey(connection.api_key)
     const now = this.#nowSeconds()
-    const connectionRow = { ...connection, api_key, id: randomUUID(), created_at: now, updated_at: now }
+    const id = randomUUID().replaceAll('-', '')
+    const connectionRow = { ...connection, api_key, id, created_at: now, updated_at: now }
     const { max = 64 } = this.#options
     await this.#file.update((all) => {
       if (all.length >= max)
-        throw new Problem('conflict', `There are ${all.length} connections, and no more than ${max} may be`)
+        throw new Problem(
+          'conflict',
+          `Provider connection limit reached (${max}). Delete one before adding another.`,
+        )
       return [...all, connectionRow]
     })
     return toPublicConnection(connectionRow)
@@ -84,17 +93,18 @@ export class ProviderConnections {
     return toPublicConnection(must(updated, 'the updated connection'))
   }
 
-  /** Returns the removed connection. Problems: `not_found`, and `conflict` while something names it. */
+  /** Returns the removed connection, without its key. Problems: `not_found`, and `conflict` while something names it. */
   async remove(id: string): Promise<ProviderConnection> {
     let removed: StoredConnection | undefined
     await this.#file.update(async (all) => {
       removed = all.find((one) => one.id === id)
       if (removed === undefined) throw connectionNotFound(id)
-      if (await this.#options.isUsed(id))
-        throw new Problem('conflict', 'An LLM profile or the settings use this connection')
+      const users = await this.#options.findUsers(id)
+      if (users.length > 0)
+        throw new Problem('conflict', `Provider connection is referenced by ${users.join(' and by ')}`)
       return all.filter((one) => one !== removed)
     })
-    return toPublicConnection(must(removed, 'the removed connection'))
+    return { ...toPublicConnection(must(removed, 'the removed connection')), api_key_set: false }
   }
 
   /** The key of a request, which may be sealed, in clear. */
@@ -110,16 +120,20 @@ export class ProviderConnections {
   }
 }
 
-/** Whether a readable LLM profile or the model of the settings names a connection. */
-export async function isConnectionUsed(
+/** The readable LLM profiles and the settings that name a connection. */
+export async function findConnectionUsers(
   id: string,
   by: {
     readonly profiles: Pick<LlmProfiles, 'list'>
     readonly settings: Pick<ServerSettings, 'getAgentSettings'>
   },
-): Promise<boolean> {
-  if ((await by.profiles.list()).some((profile) => profile.provider_connection_id === id)) return true
-  return (await by.settings.getAgentSettings()).llm.provider_connection_id === id
+): Promise<string[]> {
+  const profiles = (await by.profiles.list()).filter((profile) => profile.provider_connection_id === id)
+  const isInSettings = (await by.settings.getAgentSettings()).llm.provider_connection_id === id
+  return [
+    ...(profiles.length === 0 ? [] : [`LLM profile(s): ${profiles.map(({ name }) => name).join(', ')}`]),
+    ...(isInSettings ? ['the active agent settings'] : []),
+  ]
 }
 
 function parseConnections(value: unknown): readonly StoredConnection[] {
@@ -139,5 +153,5 @@ function toPublicConnection({ api_key: _, ...connection }: StoredConnection): Pr
 }
 
 function connectionNotFound(id: string): Problem {
-  return new Problem('not_found', `Provider connection not found: ${id.slice(0, 100)}`)
+  return new Problem('not_found', `Provider connection '${id.slice(0, 100)}' not found`)
 }

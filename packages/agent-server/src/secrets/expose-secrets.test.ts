@@ -56,7 +56,7 @@ test('sealed secrets are opened unchanged: numbers, lone surrogates, texts that 
     list: ['slipway-sealed-'],
   }
   const sent = exposeSecrets(odd, 'encrypted', { cipher, placeholder: null })
-  expect(sent.env).toMatchObject({ PASSWORD: expect.stringMatching(/^slipway-sealed-/), ON: true })
+  expect(sent.env).toMatchObject({ PASSWORD: expect.stringMatching(/^gAAAAA/), ON: true })
   expect(openSealedTexts(cipher, JSON.parse(JSON.stringify(sent)), [])).toEqual(odd)
 })
 

@@ -2,7 +2,10 @@ import { invalidInput, parseOrThrow, type Schema } from '@slipway/protocol'
 import { mapMembers } from '@slipway/shared/json'
 import type { Cipher } from '@slipway/storage'
 
-const sealedPrefix = 'slipway-sealed-'
+/** Clients know sealed texts by the beginning of Fernet tokens; the rest tells ours from those of others. */
+const sealedPrefix = 'gAAAAA-slipway-'
+/** Of tokens of earlier versions, which clients may have stored. */
+const earlierPrefix = 'slipway-sealed-'
 const cannotOpenText = 'This sealed secret cannot be opened: read it again'
 
 /** An opaque token for a client, accepted wherever a secret is. */
@@ -12,7 +15,7 @@ export function sealText(cipher: Cipher, value: string | number): string {
 }
 
 export function isSealedText(text: string): boolean {
-  return text.startsWith(sealedPrefix)
+  return text.startsWith(sealedPrefix) || text.startsWith(earlierPrefix)
 }
 
 /** A copy with all sealed texts opened. A Problem `invalid` has the place of one sealed with another key. */
@@ -20,6 +23,7 @@ export function openSealedTexts(cipher: Cipher, value: unknown, loc: readonly (s
   if (typeof value !== 'string')
     return mapMembers(value, (member, name) => openSealedTexts(cipher, member, [...loc, name]))
   if (!isSealedText(value)) return value
+  // Both prefixes have the same length.
   const text = cipher.open(Buffer.from(value.slice(sealedPrefix.length), 'base64url'))
   if (text === undefined) throw invalidInput(loc, cannotOpenText)
   return parseSealedContent(text, loc)

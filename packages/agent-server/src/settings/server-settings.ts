@@ -97,7 +97,7 @@ export class ServerSettings {
         ...(conversation === undefined
           ? {}
           : { conversation_settings: patchConversationSettings(before.conversation_settings, conversation) }),
-        ...(misc === undefined ? {} : { misc_settings: mergePatch(before.misc_settings, misc) }),
+        ...(misc === undefined ? {} : { misc_settings: patchMiscSettings(before.misc_settings, misc) }),
         ...(active_profile === undefined ? {} : { active_profile: active_profile ?? undefined }),
         ...(active_agent_profile_id === undefined
           ? {}
@@ -131,10 +131,20 @@ function patchAgentSettings(stored: JsonObject, diff: JsonObject): Record<string
 
 function patchConversationSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
   const merged = patchRedacted(stored, diff, toConversationSettingsJson(stored))
-  // Null means no analyzer. Without the member it would be the default, which asks less.
-  const patched = diff.security_analyzer === null ? { ...merged, security_analyzer: null } : merged
+  // Null is a value here: no analyzer. Without the member it would be the default, which asks less.
+  const patched = { ...merged, ...nullMembers(diff) }
   parseOrThrow(conversationSettings, patched, ['body', 'conversation_settings_diff'], invalidText)
   return patched
+}
+
+/** Nulls in its values remove members; a null of its own is stored. */
+function patchMiscSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
+  return { ...mergePatch(stored, diff), ...nullMembers(diff) }
+}
+
+function nullMembers(diff: JsonObject): Record<string, null> {
+  const names = Object.keys(diff).filter((name) => diff[name] === null)
+  return Object.fromEntries(names.map((name) => [name, null]))
 }
 
 /** A merge patch in which redacted values of `answered` stand for the current ones. */

@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import { profileMutation, profileName, renameProfileRequest } from '../agent-server/profiles/llm-profile.ts'
+import { profileName } from '../agent-server/llm/profile-name.ts'
+import { profileMutation, renameProfileRequest } from '../agent-server/profiles/llm-profile.ts'
 import { pageQuery, queryFlag, queryText } from '../core/query.ts'
 import { healthStatus, ok, successResponses } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'

@@ -23,37 +23,44 @@ export function llmProfileHandlers(options: {
     async getProfile({ params: { name }, header }) {
       const exposure = parseExposure(header('x-expose-secrets'))
       const profile = await llmProfiles.get(name)
-      if (profile === undefined) throw new Problem('not_found', `Profile not found: ${name}`)
+      if (profile === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
       if (exposure === 'plaintext') log('info', 'secrets were read', { what: 'profile', name })
-      const config = exposeSecrets({ ...profile, api_key: profile.api_key ?? null }, exposure, {
-        cipher,
-        placeholder: null,
-      })
+      const shown = exposure === 'masked' ? profile : ((await llmProfiles.resolve(name)) ?? profile)
+      const config = exposeSecrets(
+        { ...shown, api_key: shown.api_key ?? null, base_url: shown.base_url ?? null },
+        exposure,
+        {
+          cipher,
+          placeholder: null,
+        },
+      )
       return { json: { name, config, api_key_set: await llmProfiles.hasKey(profile) } }
     },
     async saveProfile({ params: { name }, body }) {
       const profile = parseWithSealedTexts(cipher, llm, body.llm, ['body', 'llm'])
       await llmProfiles.save(name, body.include_secrets ? profile : withoutSecrets(profile))
-      return { status: 201, json: { name, message: 'The profile is saved.' } }
+      return { status: 201, json: { name, message: `Profile '${name}' saved` } }
     },
     async deleteProfile({ params: { name } }) {
-      const existed = await llmProfiles.remove(name)
-      return { json: { name, message: existed ? 'The profile is deleted.' : 'There was no such profile.' } }
+      await llmProfiles.remove(name)
+      return { json: { name, message: `Profile '${name}' deleted` } }
     },
     async renameProfile({ params: { name }, body: { new_name } }) {
       await llmProfiles.rename(name, new_name)
-      return { json: { name: new_name, message: 'The profile is renamed.' } }
+      const done = name === new_name ? 'unchanged (same name)' : `renamed to '${new_name}'`
+      return { json: { name: new_name, message: `Profile '${name}' ${done}` } }
     },
     async activateProfile({ params: { name } }) {
       await llmProfiles.activate(name)
-      return { json: { name, message: 'The profile is active.', llm_applied: true } }
+      const message = `Profile '${name}' activated and applied to current settings`
+      return { json: { name, message, llm_applied: true } }
     },
     async validateProfile({ params: { name }, body, signal }) {
       const model =
         body.llm === undefined
           ? await llmProfiles.resolve(name)
           : await resolveModel({ cipher, llmProfiles }, body.llm, ['body', 'llm'])
-      if (model === undefined) throw new Problem('not_found', `Profile not found: ${name}`)
+      if (model === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
       return { json: await validateLlm(model, signal) }
     },
   } satisfies Partial<Handlers<typeof agentServerRoutes>>

@@ -176,12 +176,12 @@ test('a diff is merged, null removes a member, and an invalid one changes nothin
   })
   const changed = await patch(server, {
     agent_settings_diff: { llm: { model: 'openai/b' }, condenser: null },
-    conversation_settings_diff: { confirmation_mode: true, max_iterations: null },
+    conversation_settings_diff: { confirmation_mode: true, security_analyzer: null },
     misc_settings_diff: { odd: { more: 1 } },
   })
   expect(changed.json).toMatchObject({
     agent_settings: { llm: { model: 'openai/b', api_key: '**********' }, condenser: { max_size: 240 } },
-    conversation_settings: { confirmation_mode: true, max_iterations: 500 },
+    conversation_settings: { confirmation_mode: true, max_iterations: 7, security_analyzer: null },
     misc_settings: { app_preferences: { b: [1, { c: null }] }, odd: { deep: true, more: 1 } },
   })
   const refused = [
@@ -196,6 +196,11 @@ test('a diff is merged, null removes a member, and an invalid one changes nothin
       { conversation_settings_diff: { max_iterations: 0 }, misc_settings_diff: { x: 1 } },
       ['conversation_settings_diff', 'max_iterations'],
     ],
+    [
+      { conversation_settings_diff: { confirmation_mode: null } },
+      ['conversation_settings_diff', 'confirmation_mode'],
+    ],
+    [{ active_profile: '-x' }, ['active_profile']],
     [{ agent_settings_diff: [] }, ['agent_settings_diff']],
     [{ active_agent_profile_id: 'x' }, ['active_agent_profile_id']],
   ] as const
@@ -329,7 +334,7 @@ test('a sealed secret is accepted unless it holds no text', async () => {
   const put = async (value: string) => await call('PUT', '/secrets', { name: 'A', value })
   expect((await put(sealText(cipher, 'canary-1'))).status).toBe(200)
   expect((await call('GET', '/secrets/A', undefined, 'plaintext')).json).toBe('canary-1')
-  const sealedOther = (text: string) => `slipway-sealed-${cipher.seal(text).toString('base64url')}`
+  const sealedOther = (text: string) => `gAAAAA-slipway-${cipher.seal(text).toString('base64url')}`
   const odd = [sealText(cipher, 7), sealText(cipher, ''), sealedOther('{"a":1}'), sealedOther('not json')]
   for (const value of odd)
     expect(await put(value)).toMatchObject({ status: 422, json: { detail: [{ loc: ['body', 'value'] }] } })

@@ -100,12 +100,12 @@ export function settingsHandlers(options: {
     },
     async getSecretValue({ params: { name } }) {
       const value = await secrets.getValue(name)
-      if (value === undefined) throw secretNotFound(name)
+      if (value === undefined) throw secretNotFound()
       log('info', 'secrets were read', { what: 'secret', name })
       return { bytes: Buffer.from(value), contentType: 'text/plain; charset=utf-8' }
     },
     async deleteSecret({ params: { name } }) {
-      if (!(await secrets.remove(name))) throw secretNotFound(name)
+      if (!(await secrets.remove(name))) throw secretNotFound()
       return { json: { deleted: true } }
     },
   }
@@ -121,11 +121,11 @@ async function activatedLlm(
 ): Promise<Llm | undefined> {
   const { active_profile: name, agent_settings_diff: diff = {} } = body
   if (name === undefined || name === null) return undefined
-  const model = await llmProfiles.get(name)
-  if (model === undefined) throw new Problem('not_found', `Profile not found: ${name}`)
+  const model = 'llm' in diff ? await llmProfiles.get(name) : await llmProfiles.resolve(name)
+  if (model === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
   return 'llm' in diff ? undefined : model
 }
 
-function secretNotFound(name: string): Problem {
-  return new Problem('not_found', `Secret not found: ${name}`)
+function secretNotFound(): Problem {
+  return new Problem('not_found', 'Secret not found')
 }

@@ -3,7 +3,7 @@ import { emptyAsUndefined, queryFlag } from '../../core/query.ts'
 import { countResponses, listed, ok, successResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { boundedText, component, pageOf, withDefault } from '../../core/schemas.ts'
-import { profileName } from '../profiles/llm-profile.ts'
+import { profileName } from '../llm/profile-name.ts'
 import {
   agentResponse,
   askAgentRequest,

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { ok, unreadableResponses } from '../../core/responses.ts'
+import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import {
   createProviderConnectionRequest,
@@ -7,6 +7,9 @@ import {
   updateProviderConnectionRequest,
 } from './provider-connection.ts'
 
+const unreadableResponses = {
+  400: { description: 'What is stored is damaged, or was sealed with another key.' },
+}
 const connectionParams = z.object({ connection_id: z.string() })
 
 export const providerConnectionRoutes = defineRoutes('llm', {
@@ -23,7 +26,8 @@ export const providerConnectionRoutes = defineRoutes('llm', {
     body: createProviderConnectionRequest,
     responses: {
       201: { description: 'The connection.', schema: providerConnection },
-      409: { description: 'There are as many connections as there may be, or what is kept cannot be read.' },
+      409: { description: 'There are as many connections as there may be.' },
+      ...unreadableResponses,
     },
   }),
   updateProviderConnection: route.patch('/api/llm/provider-connections/{connection_id}', {
@@ -37,7 +41,8 @@ export const providerConnectionRoutes = defineRoutes('llm', {
     params: connectionParams,
     responses: {
       200: { description: 'What it was.', schema: providerConnection },
-      409: { description: 'A profile or the settings use it, or what is kept cannot be read.' },
+      409: { description: 'A profile or the settings use it.' },
+      ...unreadableResponses,
     },
   }),
 })

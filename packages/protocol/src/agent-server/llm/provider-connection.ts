@@ -44,11 +44,14 @@ export const updateProviderConnectionRequest = z
   .strictObject({
     display_name: name.optional(),
     provider: name.optional(),
-    api_key: apiKey.optional(),
+    api_key: z
+      .string({ error: () => 'api_key cannot be cleared; provide a new key to rotate it' })
+      .max(100_000)
+      .optional(),
     base_url: baseUrl.optional(),
   })
   .refine((body) => Object.values(body).some((member) => member !== undefined), {
-    message: 'Nothing is given to be changed',
+    message: 'Provide at least one provider connection field to update',
     when: ({ issues }) => issues.length === 0,
   })
   .meta({ id: 'ProviderConnectionUpdateRequest', minProperties: 1 })

@@ -2,8 +2,8 @@ import * as z from 'zod'
 import { ok, unreadableResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component, uuid } from '../../core/schemas.ts'
+import { profileName } from '../llm/profile-name.ts'
 import { agentProfile, agentProfileDiagnostics, agentProfileSummary } from './agent-profile.ts'
-import { profileName } from './llm-profile.ts'
 
 const nameParams = z.object({ name: profileName })
 const mutationResponse = {

@@ -10,8 +10,8 @@ import {
   withDefault,
 } from '../../core/schemas.ts'
 import { fitsKeepFirst, keepFirstIssue, toolSpec } from '../agents/agent.ts'
+import { profileName } from '../llm/profile-name.ts'
 import { condenserSettings, verificationSettings } from '../settings/settings.ts'
-import { profileName } from './llm-profile.ts'
 
 const longText = z.string().max(100_000)
 const nameList = z.array(z.string().min(1).max(200)).max(1000)

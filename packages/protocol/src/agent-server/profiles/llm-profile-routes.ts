@@ -3,13 +3,8 @@ import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component, jsonObject } from '../../core/schemas.ts'
 import { llm } from '../llm/llm.ts'
-import {
-  profileMutation,
-  profileName,
-  profileSummary,
-  renameProfileRequest,
-  saveProfileRequest,
-} from './llm-profile.ts'
+import { profileName } from '../llm/profile-name.ts'
+import { profileMutation, profileSummary, renameProfileRequest, saveProfileRequest } from './llm-profile.ts'
 
 const profileParams = z.object({ name: profileName })
 const unreadableResponses = { 400: { description: 'The stored profile cannot be read.' } }

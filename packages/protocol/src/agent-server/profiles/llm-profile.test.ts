@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { profileName, saveProfileRequest } from './llm-profile.ts'
+import { profileName } from '../llm/profile-name.ts'
+import { saveProfileRequest } from './llm-profile.ts'
 
 test.each(['a', '9', 'gpt-5.5_mini', 'A..', 'x'.repeat(64)])('%j is the name of a profile', (name) => {
   expect(profileName.safeParse(name).success).toBe(true)

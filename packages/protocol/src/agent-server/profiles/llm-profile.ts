@@ -1,14 +1,7 @@
 import * as z from 'zod'
 import { component } from '../../core/schemas.ts'
 import { llm } from '../llm/llm.ts'
-
-/** The name of a profile: 1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first. */
-export const profileName = z
-  .string()
-  .regex(
-    /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/,
-    'The name of a profile is 1 to 64 letters, digits, dots, underscores and hyphens, a letter or digit first',
-  )
+import { profileName } from '../llm/profile-name.ts'
 
 /** A profile in a list, without secrets. `provider_connection_*` are for clients that know them. */
 export const profileSummary = component('ProfileSummary', {

@@ -20,6 +20,7 @@ import {
   toolSpec,
 } from '../agents/agent.ts'
 import { llm, secretInput } from '../llm/llm.ts'
+import { profileName } from '../llm/profile-name.ts'
 
 export const condenserSettings = z.looseObject({
   condenser_kind: withDefault(z.enum(['llm_summarizing', 'no_op']), 'llm_summarizing'),
@@ -82,8 +83,8 @@ function withDefaultModel(value: unknown): unknown {
 /** Run settings of new conversations (wire 8.5). Unknown members stay; a create request takes precedence. */
 export const conversationSettings = looseComponent('ConversationSettings', {
   schema_version: z.preprocess(() => 1, z.literal(1)),
-  max_iterations: withDefault(z.int().min(1), 500),
-  confirmation_mode: withDefault(z.boolean(), false),
+  max_iterations: z.int().min(1).default(500),
+  confirmation_mode: z.boolean().default(false),
   security_analyzer: z.enum(['llm', 'pattern', 'policy_rail', 'none']).nullable().default('llm'),
 })
 export type ConversationSettings = z.output<typeof conversationSettings>
@@ -101,12 +102,15 @@ export const storedSettings = z.object({
 })
 export type StoredSettings = z.output<typeof storedSettings>
 
-/** Diffs are merge patches (RFC 7396); null restores a default. */
+/**
+ * Diffs are merge patches (RFC 7396). Null restores a default of the agent settings; for a member of the
+ * conversation or misc settings it is a value.
+ */
 export const updateSettingsRequest = component('SettingsUpdateRequest', {
   agent_settings_diff: nullAsUndefined(jsonObject),
   conversation_settings_diff: nullAsUndefined(jsonObject),
   misc_settings_diff: nullAsUndefined(jsonObject),
-  active_profile: z.string().nullish().meta({ description: 'A profile whose model to take; null: none.' }),
+  active_profile: profileName.nullish().meta({ description: 'A profile whose model to take; null: none.' }),
   active_agent_profile_id: uuid.nullish().meta({ description: 'The UUID of an agent profile; null: none.' }),
 })
 export type UpdateSettingsRequest = z.output<typeof updateSettingsRequest>
