@@ -66,7 +66,7 @@ wireCase(
     const second = await getProfile(name)
     expect(second).toMatchObject({ id: first.id, revision: first.revision + 1, tool_concurrency_limit: 2 })
     await wire.requestOrThrow('DELETE', url(name))
-    for (const bad of [{ llm_profile_ref: 'x' }, { ...body, unknown: 1 }, { ...body, agent_kind: 'x' }, []])
+    for (const bad of [{}, { ...body, unknown: 1 }, { ...body, agent_kind: 'x' }, []])
       expect([bad, await wire.requestStatus('POST', url(uniqueName()), { body: bad })]).toEqual([bad, 422])
     expect(await wire.requestStatus('POST', url('-x'), { body })).toBe(422)
   },
@@ -136,7 +136,9 @@ wireCase(
     })
     expect([made.status, made.body]).toEqual([
       201,
-      expect.objectContaining({ launched_agent_profile: { agent_profile_id: id, revision } }),
+      expect.objectContaining({
+        launched_agent_profile: { agent_profile_id: id, revision, secret_refs: null },
+      }),
     ])
     expect(made.body).toMatchObject({ agent: { llm: { model: 'scripted/test' } } })
     await wire.requestOrThrow('DELETE', url(name))

@@ -269,43 +269,38 @@ mapCase(
   },
 )
 
-missing(
-  'F18.secret-scope-agent-profile',
-  'the list follows the references of an agent profile',
-  'secret_refs of agent profiles',
-  async () => {
-    await putSecret('MAP_ONE', '1')
-    await putSecret('MAP_TWO', '2')
-    const names = async (name: string, secret_refs: unknown) => {
-      const body = {
-        agent_kind: 'openhands',
-        llm_profile_ref: 'default',
-        ...(secret_refs === undefined ? {} : { secret_refs }),
-      }
-      await map.requestOrThrow('POST', `/api/agent-profiles/${name}`, { body })
-      const { profile } = await map.requestOrThrow<{ profile: { id: string } }>(
-        'GET',
-        `/api/agent-profiles/${name}`,
-      )
-      const found = await map.requestOrThrow<{ secrets: { name: string }[] }>('GET', secrets, {
-        query: { agent_profile_id: profile.id },
-      })
-      await map.requestOrThrow('DELETE', `/api/agent-profiles/${name}`)
-      return found.secrets.map((secret) => secret.name)
+mapCase('F18.secret-scope-agent-profile', 'the list follows the references of an agent profile', async () => {
+  await putSecret('MAP_ONE', '1')
+  await putSecret('MAP_TWO', '2')
+  const names = async (name: string, secret_refs: unknown) => {
+    const body = {
+      agent_kind: 'openhands',
+      llm_profile_ref: 'default',
+      ...(secret_refs === undefined ? {} : { secret_refs }),
     }
-    expect(await names('map-f18-one', ['MAP_ONE'])).toEqual(['MAP_ONE'])
-    expect(await names('map-f18-none', [])).toEqual([])
-    expect(await names('map-f18-all', undefined)).toEqual(expect.arrayContaining(['MAP_ONE', 'MAP_TWO']))
-    await expectAnswer(
-      map,
-      404,
+    await map.requestOrThrow('POST', `/api/agent-profiles/${name}`, { body })
+    const { profile } = await map.requestOrThrow<{ profile: { id: string } }>(
       'GET',
-      secrets,
-      { query: { agent_profile_id: '00000000-0000-4000-8000-000000000000' } },
-      { detail: 'Agent profile not found' },
+      `/api/agent-profiles/${name}`,
     )
-  },
-)
+    const found = await map.requestOrThrow<{ secrets: { name: string }[] }>('GET', secrets, {
+      query: { agent_profile_id: profile.id },
+    })
+    await map.requestOrThrow('DELETE', `/api/agent-profiles/${name}`)
+    return found.secrets.map((secret) => secret.name)
+  }
+  expect(await names('map-f18-one', ['MAP_ONE'])).toEqual(['MAP_ONE'])
+  expect(await names('map-f18-none', [])).toEqual([])
+  expect(await names('map-f18-all', undefined)).toEqual(expect.arrayContaining(['MAP_ONE', 'MAP_TWO']))
+  await expectAnswer(
+    map,
+    404,
+    'GET',
+    secrets,
+    { query: { agent_profile_id: '00000000-0000-4000-8000-000000000000' } },
+    { detail: 'Agent profile not found' },
+  )
+})
 
 mapCase('F18.secret-empty-value', 'an empty value or the placeholder wipes nothing', async () => {
   await putSecret('MAP_KEPT', 'kept')

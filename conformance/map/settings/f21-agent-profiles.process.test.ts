@@ -1,6 +1,6 @@
 import { afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
 import { commandReply, finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
 
 const map = openMapServer()
@@ -59,10 +59,9 @@ mapCase('F21.auth-required', 'every route needs the key', async () => {
     ['POST', `${base}/map/materialize`, {}],
   )
 })
-missing(
+mapCase(
   'F21.lazy-seed',
   'the first list makes a default profile of the active model profile, once',
-  'the first list names the active model profile and has revision 0',
   async () => {
     await using server = await openOwn()
     await saveModel('map-active', keyed, server)
@@ -76,10 +75,9 @@ missing(
   },
   own,
 )
-missing(
+mapCase(
   'F21.seed-no-ghost-llm',
   'no model profile without a key; with one it is saved',
-  'the first list saves the model of the settings as a profile',
   async () => {
     await using server = await openOwn()
     expect((await list(server)).profiles).toMatchObject([{ name: 'default', llm_profile_ref: 'default' }])
@@ -108,10 +106,9 @@ missing(
   },
   own,
 )
-missing(
+mapCase(
   'F21.save-create',
   'the server makes the id, the path names it, the revision begins at 0',
-  'agent_kind may be left out',
   async () => {
     const done = await save('map-create', { llm_profile_ref: 'map-f21', id: 'mine', name: 'other' })
     expect(done).toMatchObject({ name: 'map-create' })
@@ -124,19 +121,14 @@ missing(
     await remove('map-create')
   },
 )
-missing(
-  'F21.save-overwrite',
-  'a second save replaces all, keeps the id and adds one revision',
-  'revisions begin at 0',
-  async () => {
-    await save('map-over', { ...open, system_message_suffix: 'once' })
-    const { id } = await read('map-over')
-    await save('map-over', { ...open, revision: 40 })
-    const found = await read('map-over')
-    expect([found.id, found.revision, found.system_message_suffix ?? null]).toEqual([id, 1, null])
-    await remove('map-over')
-  },
-)
+mapCase('F21.save-overwrite', 'a second save replaces all, keeps the id and adds one revision', async () => {
+  await save('map-over', { ...open, system_message_suffix: 'once' })
+  const { id } = await read('map-over')
+  await save('map-over', { ...open, revision: 40 })
+  const found = await read('map-over')
+  expect([found.id, found.revision, found.system_message_suffix ?? null]).toEqual([id, 1, null])
+  await remove('map-over')
+})
 mapCase('F21.acp-kind', 'an ACP profile has no model profile', async () => {
   await save('map-acp', { agent_kind: 'acp', acp_server: 'claude-code' })
   expect(await read('map-acp')).toMatchObject({ agent_kind: 'acp', acp_server: 'claude-code' })
@@ -145,24 +137,19 @@ mapCase('F21.acp-kind', 'an ACP profile has no model profile', async () => {
   })
   await remove('map-acp')
 })
-missing(
-  'F21.save-validation',
-  'profiles that cannot be meant are 422',
-  'one of the invalid bodies is taken',
-  async () => {
-    for (const body of [
-      {},
-      { ...open, acp_server: 'codex' },
-      { ...open, unknown_member: 1 },
-      { agent_kind: 'acp', acp_server: 5 },
-      { ...open, agent_kind: 'other' },
-      { ...open, schema_version: 99 },
-      [],
-    ])
-      expect([body, await map.requestStatus('POST', `${base}/map-bad`, { body })]).toEqual([body, 422])
-    await expectAnswer(map, 404, 'GET', `${base}/map-bad`)
-  },
-)
+mapCase('F21.save-validation', 'profiles that cannot be meant are 422', async () => {
+  for (const body of [
+    {},
+    { ...open, acp_server: 'codex' },
+    { ...open, unknown_member: 1 },
+    { agent_kind: 'acp', acp_server: 5 },
+    { ...open, agent_kind: 'other' },
+    { ...open, schema_version: 99 },
+    [],
+  ])
+    expect([body, await map.requestStatus('POST', `${base}/map-bad`, { body })]).toEqual([body, 422])
+  await expectAnswer(map, 404, 'GET', `${base}/map-bad`)
+})
 mapCase(
   'F21.name-rules',
   'names are as those of model profiles; ids have at most 128 characters',
@@ -179,19 +166,14 @@ mapCase(
     await expectAnswer(map, 422, 'POST', `${base}/${'m'.repeat(129)}/activate`)
   },
 )
-missing(
-  'F21.not-found',
-  'unknown names and ids are 404; a delete is 200',
-  'the text of the error',
-  async () => {
-    const detail = { detail: "Agent profile 'map-none' not found" }
-    await expectAnswer(map, 404, 'GET', `${base}/map-none`, {}, detail)
-    await expectAnswer(map, 404, 'POST', `${base}/map-none/rename`, { body: { new_name: 'x' } }, detail)
-    await materialize('map-none', {}, 404, detail)
-    await expectAnswer(map, 404, 'POST', `${base}/map-none/activate`)
-    await remove('map-none')
-  },
-)
+mapCase('F21.not-found', 'unknown names and ids are 404; a delete is 200', async () => {
+  const detail = { detail: "Agent profile 'map-none' not found" }
+  await expectAnswer(map, 404, 'GET', `${base}/map-none`, {}, detail)
+  await expectAnswer(map, 404, 'POST', `${base}/map-none/rename`, { body: { new_name: 'x' } }, detail)
+  await materialize('map-none', {}, 404, detail)
+  await expectAnswer(map, 404, 'POST', `${base}/map-none/activate`)
+  await remove('map-none')
+})
 mapCase('F21.activate', 'activation moves the pointer and nothing else', async () => {
   await save('map-act', open)
   const { id } = await read('map-act')
@@ -204,26 +186,21 @@ mapCase('F21.activate', 'activation moves the pointer and nothing else', async (
   })
   await remove('map-act')
 })
-missing(
-  'F21.rename',
-  'a rename keeps id, revision and pointer',
-  'the text of the answer to the same name',
-  async () => {
-    await save('map-old', open)
-    await save('map-taken', open)
-    const { id, revision } = await read('map-old')
-    await map.requestOrThrow('POST', `${base}/${id}/activate`)
-    const rename = (name: string, new_name: string, status = 200) =>
-      expectAnswer(map, status, 'POST', `${base}/${name}/rename`, { body: { new_name } })
-    await rename('map-old', 'map-new')
-    expect(await read('map-new')).toMatchObject({ id, revision })
-    expect((await list()).active_agent_profile_id).toBe(id)
-    await expectAnswer(map, 404, 'GET', `${base}/map-old`)
-    expect((await rename('map-new', 'map-new')).message).toContain('unchanged')
-    await rename('map-new', 'map-taken', 409)
-    for (const name of ['map-new', 'map-taken']) await remove(name)
-  },
-)
+mapCase('F21.rename', 'a rename keeps id, revision and pointer', async () => {
+  await save('map-old', open)
+  await save('map-taken', open)
+  const { id, revision } = await read('map-old')
+  await map.requestOrThrow('POST', `${base}/${id}/activate`)
+  const rename = (name: string, new_name: string, status = 200) =>
+    expectAnswer(map, status, 'POST', `${base}/${name}/rename`, { body: { new_name } })
+  await rename('map-old', 'map-new')
+  expect(await read('map-new')).toMatchObject({ id, revision })
+  expect((await list()).active_agent_profile_id).toBe(id)
+  await expectAnswer(map, 404, 'GET', `${base}/map-old`)
+  expect((await rename('map-new', 'map-new')).message).toContain('unchanged')
+  await rename('map-new', 'map-taken', 409)
+  for (const name of ['map-new', 'map-taken']) await remove(name)
+})
 mapCase('F21.delete', 'only the delete of the active profile clears the pointer', async () => {
   await save('map-a', open)
   await save('map-b', open)
@@ -261,24 +238,19 @@ missing(
   },
   own,
 )
-missing(
-  'F21.materialize-valid',
-  'a profile that resolves shows its settings without the key',
-  'secret_refs of agent profiles',
-  async () => {
-    await saveModel('map-f21', keyed)
-    await save('map-mat', { ...open, secret_refs: ['MAP_ONE'] })
-    const found = await materialize('map-mat', {}, 200, {
-      valid: true,
-      llm_profile_resolved: true,
-      llm_api_key_set: true,
-      secret_refs: ['MAP_ONE'],
-      resolved_settings: { llm: { api_key: '**********' } },
-    })
-    expect(JSON.stringify(found)).not.toContain('map-agent-key')
-    await remove('map-mat')
-  },
-)
+mapCase('F21.materialize-valid', 'a profile that resolves shows its settings without the key', async () => {
+  await saveModel('map-f21', keyed)
+  await save('map-mat', { ...open, secret_refs: ['MAP_ONE'] })
+  const found = await materialize('map-mat', {}, 200, {
+    valid: true,
+    llm_profile_resolved: true,
+    llm_api_key_set: true,
+    secret_refs: ['MAP_ONE'],
+    resolved_settings: { llm: { api_key: '**********' } },
+  })
+  expect(JSON.stringify(found)).not.toContain('map-agent-key')
+  await remove('map-mat')
+})
 missing(
   'F21.materialize-dangling',
   'every reference to nothing is reported',
@@ -309,7 +281,7 @@ missing(
       expect(errors).toContain(text)
   },
 )
-missing('F21.materialize-draft', 'a draft is shown and not saved', 'drafts of agent profiles', async () => {
+mapCase('F21.materialize-draft', 'a draft is shown and not saved', async () => {
   await saveModel('map-f21', keyed)
   await map.requestOrThrow('POST', '/api/settings/mcp/map-f21', { body: { command: 'true' } })
   await draft({ agent_kind: 'acp', acp_server: 'codex' }, { acp_api_key_secret_name: 'OPENAI_API_KEY' })
@@ -353,60 +325,50 @@ mapCase('F21.conversation-start', 'a conversation has the model and the tools of
   expect(model.requests.length).toBe(1)
   await remove('map-start')
 })
-missing(
-  'F21.secret-scope',
-  'secrets that a profile does not name are dropped',
-  'secret_refs of agent profiles',
-  async () => {
-    const model = await map.openModel(
-      commandReply('test -n "$MAP_A" && echo a-there; test -n "$MAP_B" || echo b-gone'),
-      finishReply(),
-    )
-    await saveModel('map-scope', model.llm('chat'))
-    await save('map-scope', {
-      agent_kind: 'openhands',
-      llm_profile_ref: 'map-scope',
-      tools: [{ name: 'terminal' }],
-      secret_refs: ['MAP_A'],
-    })
-    const made = await start('map-scope', { secrets: { MAP_A: 'value-of-a', MAP_B: 'value-of-b' } })
-    await map.sendMessage(made.id, 'Go.', true)
-    await map.waitForStatus(made.id, 'finished')
-    const results = JSON.stringify(
-      (await map.getEvents(made.id)).filter(({ kind }) => kind === 'ObservationEvent'),
-    )
-    expect(results).toContain('b-gone')
-    expect(results).toContain('a-there')
-    await remove('map-scope')
-  },
-)
-missing(
-  'F21.launch-additions',
-  'a text is appended to the suffix of one conversation',
-  'agent_launch_additions',
-  async () => {
-    const model = await map.openModel(finishReply())
-    await saveModel('map-add', model.llm('chat'))
-    await save('map-add', {
-      agent_kind: 'openhands',
-      llm_profile_ref: 'map-add',
-      system_message_suffix: 'MAP_SUFFIX',
-    })
-    const additions = (value: object) => ({ agent_launch_additions: value })
-    const made = await start('map-add', additions({ system_message_suffix_append: 'MAP_APPENDED' }))
-    expect(made).toMatchObject({
-      agent: { agent_context: { system_message_suffix: 'MAP_SUFFIX\n\nMAP_APPENDED' } },
-    })
-    await map.sendMessage(made.id, 'Go.', true)
-    await map.waitForStatus(made.id, 'finished')
-    const prompt = (await map.getEvents(made.id)).find(({ kind }) => kind === 'SystemPromptEvent')
-    expect(JSON.stringify(prompt)).toContain('MAP_APPENDED')
-    expect((await read('map-add')).revision).toBe(0)
-    for (const bad of [{ unknown: 'x' }, { system_message_suffix_append: 'x'.repeat(32_769) }])
-      await start('map-add', additions(bad), 422)
-    await remove('map-add')
-  },
-)
+mapCase('F21.secret-scope', 'secrets that a profile does not name are dropped', async () => {
+  const model = await map.openModel(
+    commandReply('test -n "$MAP_A" && echo a-there; test -n "$MAP_B" || echo b-gone'),
+    finishReply(),
+  )
+  await saveModel('map-scope', model.llm('chat'))
+  await save('map-scope', {
+    agent_kind: 'openhands',
+    llm_profile_ref: 'map-scope',
+    tools: [{ name: 'terminal' }],
+    secret_refs: ['MAP_A'],
+  })
+  const made = await start('map-scope', { secrets: { MAP_A: 'value-of-a', MAP_B: 'value-of-b' } })
+  await map.sendMessage(made.id, 'Go.', true)
+  await map.waitForStatus(made.id, 'finished')
+  const results = JSON.stringify(
+    (await map.getEvents(made.id)).filter(({ kind }) => kind === 'ObservationEvent'),
+  )
+  expect(results).toContain('b-gone')
+  expect(results).toContain('a-there')
+  await remove('map-scope')
+})
+mapCase('F21.launch-additions', 'a text is appended to the suffix of one conversation', async () => {
+  const model = await map.openModel(finishReply())
+  await saveModel('map-add', model.llm('chat'))
+  await save('map-add', {
+    agent_kind: 'openhands',
+    llm_profile_ref: 'map-add',
+    system_message_suffix: 'MAP_SUFFIX',
+  })
+  const additions = (value: object) => ({ agent_launch_additions: value })
+  const made = await start('map-add', additions({ system_message_suffix_append: 'MAP_APPENDED' }))
+  expect(made).toMatchObject({
+    agent: { agent_context: { system_message_suffix: 'MAP_SUFFIX\n\nMAP_APPENDED' } },
+  })
+  await map.sendMessage(made.id, 'Go.', true)
+  await map.waitForStatus(made.id, 'finished')
+  const prompt = (await map.getEvents(made.id)).find(({ kind }) => kind === 'SystemPromptEvent')
+  expect(JSON.stringify(prompt)).toContain('MAP_APPENDED')
+  expect((await read('map-add')).revision).toBe(0)
+  for (const bad of [{ unknown: 'x' }, { system_message_suffix_append: 'x'.repeat(32_769) }])
+    await start('map-add', additions(bad), 422)
+  await remove('map-add')
+})
 mapCase('F21.ts-client', 'the published client saves, renames, activates, shows and deletes', async () => {
   const { AgentProfilesClient } = await import('@openhands/typescript-client/clients')
   const client = new AgentProfilesClient({
@@ -423,10 +385,9 @@ mapCase('F21.ts-client', 'the published client saves, renames, activates, shows 
   await expect(client.getAgentProfile('map-ts-2')).rejects.toMatchObject({ status: 404 })
   await expect(client.getAgentProfile('-map')).rejects.toMatchObject({ status: 422 })
 })
-missing(
+mapCase(
   'F21.restart',
   'profiles and the pointer survive a restart',
-  'revisions begin at 0',
   async () => {
     await using server = await openOwn()
     await save('map-kept', open, 201, server)
@@ -439,25 +400,23 @@ missing(
   },
   own,
 )
-missing(
+differs(
   'F21.acp-skill-sourcing',
   'an ACP profile has no skills of the server by default',
-  'drafts of agent profiles',
-  async () => {
-    await draft({ agent_kind: 'acp', acp_server: 'codex' }, { valid: true, resolved_skills: [] })
-  },
-)
-missing(
-  'F21.dangling-llm-report',
-  'a model profile that is not there is named by a member',
-  'drafts of agent profiles',
+  'agents of kind `acp`',
   async () => {
     await draft(
-      { agent_kind: 'openhands', llm_profile_ref: 'map-none' },
-      { dangling_llm_profile_ref: 'map-none' },
+      { agent_kind: 'acp', acp_server: 'codex' },
+      { valid: false, errors: ['This server runs no agents of kind acp.'], resolved_skills: [] },
     )
   },
 )
+mapCase('F21.dangling-llm-report', 'a model profile that is not there is named by a member', async () => {
+  await draft(
+    { agent_kind: 'openhands', llm_profile_ref: 'map-none' },
+    { dangling_llm_profile_ref: 'map-none' },
+  )
+})
 mapCase(
   'F21.ts-payload-types',
   'profiles have the members that the types of the client declare',
@@ -470,22 +429,17 @@ mapCase(
     await remove('map-types')
   },
 )
-missing(
-  'F21.json-suffix-identity',
-  'a name with .json keeps one id, or is refused',
-  'revisions begin at 0',
-  async () => {
-    const body = open
-    const first = await map.requestStatus('POST', `${base}/map-x.json`, { body })
-    if (first === 422) return
-    const { id } = await read('map-x.json')
-    await save('map-x.json', body)
-    expect(await read('map-x.json')).toMatchObject({ id, revision: 1 })
-    await map.requestOrThrow('POST', `${base}/${id}/activate`)
-    await remove('map-x.json')
-    expect((await list()).active_agent_profile_id).toBe(null)
-  },
-)
+mapCase('F21.json-suffix-identity', 'a name with .json keeps one id, or is refused', async () => {
+  const body = open
+  const first = await map.requestStatus('POST', `${base}/map-x.json`, { body })
+  if (first === 422) return
+  const { id } = await read('map-x.json')
+  await save('map-x.json', body)
+  expect(await read('map-x.json')).toMatchObject({ id, revision: 1 })
+  await map.requestOrThrow('POST', `${base}/${id}/activate`)
+  await remove('map-x.json')
+  expect((await list()).active_agent_profile_id).toBe(null)
+})
 const oneDatabase = 'profiles are rows of the server database, without files and their locks'
 notApplicable('F21.activate-corrupt-settings', 'a settings file that cannot be parsed', oneDatabase)
 notApplicable('F21.corrupt-file', 'a file that is no profile', oneDatabase)

@@ -248,7 +248,7 @@ test('the profile of an agent is followed, and remembered with its revision', as
   const { directory, cipher, parts, settings } = server
   const profiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
   const { llm } = await import('@slipway/protocol')
-  const launched = { agent_profile_id: randomUUID(), revision: 3 }
+  const launched = { agent_profile_id: randomUUID(), revision: 3, secret_refs: null }
   await profiles.save('p', llm.parse(scripted({ text: 'Done.' })))
   const agentProfiles = {
     resolve: async () => ({

@@ -1,6 +1,7 @@
 import type { ResolvedSettings } from '@slipway/agent'
 import {
   type Agent,
+  agentContext,
   type Condenser,
   parseOrThrow,
   type StartConversationRequest,
@@ -30,19 +31,34 @@ export async function resolveStartSettings(
   request: StartConversationRequest,
 ): Promise<{ readonly settings: ResolvedSettings; readonly origin: ConversationOrigin }> {
   const { cipher, agentProfiles } = deps
-  const { agent_profile_id, secrets, ...rest } = unsealRequest(deps, request)
+  const { agent_profile_id, agent_launch_additions, secrets, ...rest } = unsealRequest(deps, request)
   const launch = agent_profile_id === undefined ? undefined : await agentProfiles.resolve(agent_profile_id)
+  const secretRefs = launch?.profileReference.secret_refs ?? undefined
+  const named = Object.entries(secrets ?? {}).filter(([name]) => secretRefs?.includes(name) ?? true)
   const secretSources =
-    secrets === undefined ? undefined : resolveSecretSources(cipher, secrets, ['body', 'secrets'])
+    secrets === undefined
+      ? undefined
+      : resolveSecretSources(cipher, Object.fromEntries(named), ['body', 'secrets'])
   const resolvedRequest = {
     ...rest,
+    // Becomes a part of the agent.
+    agent_launch_additions: undefined,
     secrets: secretSources,
     ...(launch && { agent_settings: launch.agentSettings }),
   }
   const { settings, place } = buildStartSettings(resolvedRequest)
   const agent = await resolveAgent(deps, settings.agent, ['body', place])
   const origin = launch === undefined ? {} : { launched_agent_profile: launch.profileReference }
-  return { settings: { ...settings, agent }, origin }
+  const suffix = agent_launch_additions?.system_message_suffix_append
+  return { settings: { ...settings, agent: appendSuffix(agent, suffix) }, origin }
+}
+
+/** An agent with more text at the end of its system message. */
+function appendSuffix(agent: Agent, text = ''): Agent {
+  if (text === '') return agent
+  const { system_message_suffix: suffix = '' } = agent.agent_context ?? {}
+  const system_message_suffix = suffix === '' ? text : `${suffix}\n\n${text}`
+  return { ...agent, agent_context: agentContext.parse({ ...agent.agent_context, system_message_suffix }) }
 }
 
 function unsealRequest(

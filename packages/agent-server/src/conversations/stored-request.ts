@@ -25,7 +25,11 @@ export interface ConversationOrigin {
   readonly wire?: WireVersion | undefined
   /** The profile of the agent, at its revision then. */
   readonly launched_agent_profile?:
-    | { readonly agent_profile_id: string; readonly revision: number }
+    | {
+        readonly agent_profile_id: string
+        readonly revision: number
+        readonly secret_refs?: readonly string[] | null
+      }
     | undefined
 }
 

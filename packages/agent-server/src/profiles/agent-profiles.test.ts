@@ -71,7 +71,7 @@ test('an empty list gets one profile "default", which uses the active LLM profil
     id: expect.stringMatching(/^[0-9a-f-]{36}$/),
     name: 'default',
     agent_kind: 'openhands',
-    revision: 1,
+    revision: 0,
     llm_profile_ref: 'mine',
     mcp_server_refs: null,
   })
@@ -86,10 +86,10 @@ test('saving again keeps the id and increments the revision, whatever the body s
   const first = await profiles.get('a')
   await profiles.save('a', acp)
   const second = await profiles.get('a')
-  expect(first).toMatchObject({ name: 'a', revision: 1, agent_kind: 'openhands' })
-  expect(second).toMatchObject({ name: 'a', revision: 2, agent_kind: 'acp', id: first?.id })
+  expect(first).toMatchObject({ name: 'a', revision: 0, agent_kind: 'openhands' })
+  expect(second).toMatchObject({ name: 'a', revision: 1, agent_kind: 'acp', id: first?.id })
   await Promise.all(Array.from({ length: 10 }, () => profiles.save('a', openHandsProfile('m'))))
-  expect(await profiles.get('a')).toMatchObject({ revision: 12, id: first?.id })
+  expect(await profiles.get('a')).toMatchObject({ revision: 11, id: first?.id })
   expect((await profiles.list()).map(({ name }) => name)).toEqual(['a'])
   expect(await server.open().get('a')).toEqual(await profiles.get('a'))
 })
@@ -119,7 +119,7 @@ test('a rename keeps the id, and profiles are active by id', async () => {
   await profiles.rename('a', 'a')
   await profiles.rename('a', 'c')
   expect(await profiles.get('a')).toBeUndefined()
-  expect(await profiles.get('c')).toMatchObject({ id, revision: 1 })
+  expect(await profiles.get('c')).toMatchObject({ id, revision: 0 })
   expect(await profiles.getActiveId()).toBe(id)
   await expect(profiles.activate(crypto.randomUUID())).rejects.toEqual(problemWith('not_found'))
   expect(await profiles.getActiveId()).toBe(id)
@@ -138,7 +138,7 @@ test('a referenced LLM profile is not removed, and its rename updates the refere
   await profiles.save('b', openHandsProfile('other'))
   await expect(llmProfiles.remove('m')).rejects.toEqual(problemWith('conflict'))
   await llmProfiles.rename('m', 'n')
-  expect(await profiles.get('a')).toMatchObject({ llm_profile_ref: 'n', revision: 1 })
+  expect(await profiles.get('a')).toMatchObject({ llm_profile_ref: 'n', revision: 0 })
   expect(await profiles.get('b')).toMatchObject({ llm_profile_ref: 'other' })
   await profiles.save('a', acp)
   expect(await llmProfiles.remove('n')).toBe(true)
@@ -193,7 +193,7 @@ test('a profile resolves to its model with the key and to the MCP servers that i
   )
   const { id = '' } = (await profiles.get('a')) ?? {}
   const { agentSettings, profileReference } = await profiles.resolve(id)
-  expect(profileReference).toEqual({ agent_profile_id: id, revision: 1 })
+  expect(profileReference).toEqual({ agent_profile_id: id, revision: 0, secret_refs: null })
   expect(agentSettings).toMatchObject({
     agent_kind: 'openhands',
     llm: { model: 'openai/m', api_key: 'sk-canary-12345678' },
@@ -224,7 +224,7 @@ test('a profile resolves to its model with the key and to the MCP servers that i
     dangling_mcp_server_refs: [],
     disabled_skills: ['one'],
     resolved_skills: ['two'],
-    resolved_settings: { llm: { model: 'openai/m', api_key: null } },
+    resolved_settings: { llm: { model: 'openai/m', api_key: '**********' } },
   })
   expect(JSON.stringify(diagnosis)).not.toContain('canary')
 })
@@ -255,22 +255,24 @@ test('missing references are in the diagnosis, and refused at the start of a con
   expect(await profiles.diagnose('a', never)).toMatchObject({
     valid: false,
     errors: [
-      "There is no LLM profile 'gone'.",
-      "This server has no tool 'nothing'.",
-      "The settings have no MCP server 'x'.",
-      "The settings have no MCP server 'toString'.",
+      "LLM profile 'gone' not found",
+      'Tool(s) this server cannot run: nothing',
+      'MCP server(s) not configured: x, toString',
     ],
     llm_profile_resolved: false,
     llm_api_key_set: false,
     dangling_mcp_server_refs: ['x', 'toString'],
     resolved_settings: null,
   })
-  await expect(profiles.resolve(id)).rejects.toEqual(problemWith('not_found'))
+  await expect(profiles.resolve(id)).rejects.toMatchObject({
+    code: 'invalid',
+    members: { code: 'unresolved_profile_references', dangling_llm_profile_ref: 'gone' },
+  })
   await llmProfiles.save('gone', llm.parse({ model: 'openai/m' }))
   await expect(profiles.resolve(id)).rejects.toMatchObject({
     code: 'invalid',
     issues: undefined,
-    members: { dangling_mcp_server_refs: ['x', 'toString'] },
+    members: { dangling_llm_profile_ref: null, dangling_mcp_server_refs: ['x', 'toString'] },
   })
   await expect(profiles.resolve(crypto.randomUUID())).rejects.toEqual(problemWith('not_found'))
   await expect(profiles.diagnose('none', never)).rejects.toEqual(problemWith('not_found'))
@@ -320,7 +322,7 @@ test('a file sealed with another key is a conflict and is not overwritten', asyn
 class ReferenceModel {
   readonly all = new Map<string, { model: string; revision: number }>()
   save(name: string, model: string): void {
-    this.all.set(name, { model, revision: (this.all.get(name)?.revision ?? 0) + 1 })
+    this.all.set(name, { model, revision: (this.all.get(name)?.revision ?? -1) + 1 })
   }
   rename(name: string, newName: string): void {
     const profile = this.all.get(name)

@@ -18,10 +18,13 @@ import {
   resolveAgentProfile,
 } from './resolve-agent-profile.ts'
 
+/** Of the first agent profile, and of the LLM profile that is made for it. */
+const defaultName = 'default'
+
 interface AgentProfilesOptions {
   readonly path: string
   readonly cipher: Cipher
-  readonly llmProfiles: Pick<LlmProfiles, 'resolve' | 'getActiveName'>
+  readonly llmProfiles: Pick<LlmProfiles, 'resolve' | 'getActiveName' | 'get' | 'save'>
   /** Also stores which profile is active. */
   readonly settings: Pick<ServerSettings, 'getAgentSettings' | 'read' | 'modify'>
   /** The user's skills, which every conversation has. */
@@ -30,7 +33,7 @@ interface AgentProfilesOptions {
 }
 
 /**
- * Agents by reference to LLM profiles and MCP servers: one sealed file. An empty list gets the profile
+ * Agents by reference to LLM profiles and MCP servers: one sealed file. The first list makes the profile
  * `default`, which becomes active. An unreadable file is a Problem `conflict`.
  */
 export class AgentProfiles implements ProfileReferences {
@@ -44,7 +47,9 @@ export class AgentProfiles implements ProfileReferences {
 
   /** In order of name. */
   async list(): Promise<AgentProfileSummary[]> {
-    return (await this.#readOrSeed()).map(toSummary).sort((a, b) => (a.name < b.name ? -1 : 1))
+    const profiles = await this.#file.read()
+    const listed = profiles.length > 0 ? profiles : await this.#seed()
+    return listed.map(toSummary).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
   /** Undefined when no profile is active or the active one was removed. */
@@ -54,11 +59,15 @@ export class AgentProfiles implements ProfileReferences {
   }
 
   async has(id: string): Promise<boolean> {
-    return (await this.#readOrSeed()).some((profile) => profile.id === id)
+    return (await this.getById(id)) !== undefined
+  }
+
+  async getById(id: string): Promise<StoredAgentProfile | undefined> {
+    return (await this.#file.read()).find((profile) => profile.id === id)
   }
 
   async get(name: string): Promise<StoredAgentProfile | undefined> {
-    return (await this.#readOrSeed()).find((profile) => profile.name === name)
+    return (await this.#file.read()).find((profile) => profile.name === name)
   }
 
   /** Adds or replaces a profile; the id stays, the revision grows. A Problem `conflict` above the limit. */
@@ -69,22 +78,21 @@ export class AgentProfiles implements ProfileReferences {
       if (existing === undefined && profiles.length >= max)
         throw new Problem(
           'conflict',
-          `There are ${profiles.length} agent profiles, and no more than ${max} may be`,
+          `Agent profile limit reached (${max}). Delete a profile before saving a new one.`,
         )
       const id = existing?.id ?? randomUUID()
-      const updated = { ...profile, id, name, revision: existing === undefined ? 1 : existing.revision + 1 }
+      const updated = { ...profile, id, name, revision: existing === undefined ? 0 : existing.revision + 1 }
       return [...profiles.filter((other) => other !== existing), updated]
     })
   }
 
   /** Problems: `not_found`, and `conflict` when the new name is in use. */
   async rename(name: string, newName: string): Promise<void> {
-    await this.#readOrSeed()
     await this.#file.update((profiles) => {
       if (!profiles.some((profile) => profile.name === name)) throw profileNotFound(name)
       if (name === newName) return profiles
       if (profiles.some((profile) => profile.name === newName))
-        throw new Problem('conflict', `There is an agent profile ${newName} already`)
+        throw new Problem('conflict', `Agent profile '${newName}' already exists`)
       return profiles.map((profile) => (profile.name === name ? { ...profile, name: newName } : profile))
     })
   }
@@ -100,7 +108,7 @@ export class AgentProfiles implements ProfileReferences {
 
   /** A Problem `not_found` for an unknown id. */
   async activate(id: string): Promise<void> {
-    if (!(await this.has(id))) throw profileNotFound(id)
+    if (!(await this.has(id))) throw idNotFound(id)
     await this.#updateActiveId(() => id)
   }
 
@@ -123,53 +131,68 @@ export class AgentProfiles implements ProfileReferences {
   }
 
   /**
-   * The settings that a profile resolves to. Problems: `not_found` for the id and for a missing LLM profile,
-   * `invalid` for another kind of agent and, with `dangling_mcp_server_refs`, for missing MCP servers.
+   * The settings that a profile resolves to. Problems: `not_found` for the id, `invalid` for another kind of
+   * agent and, with the code `unresolved_profile_references`, for references to nothing.
    */
   async resolve(id: string) {
-    const profile = (await this.#readOrSeed()).find((other) => other.id === id)
-    if (profile === undefined) throw profileNotFound(id)
+    const profile = await this.getById(id)
+    if (profile === undefined) throw idNotFound(id)
     const references = await this.#resolveReferences(profile, [])
-    if (profile.agent_kind === 'openhands' && references.llm === undefined)
-      throw new Problem('not_found', `LLM profile '${profile.llm_profile_ref}' not found`)
     const { settings, danglingMcpServers, errors } = resolveAgentProfile(profile, references)
     if (settings === undefined)
-      throw new Problem('invalid', errors.join(' '), undefined, {
+      throw new Problem('invalid', errors.join('; '), undefined, {
+        code: 'unresolved_profile_references',
+        dangling_llm_profile_ref: references.llm === undefined ? (llmProfileName(profile) ?? null) : null,
         dangling_mcp_server_refs: danglingMcpServers,
       })
     return {
       agentSettings: settings,
-      profileReference: { agent_profile_id: profile.id, revision: profile.revision },
+      profileReference: {
+        agent_profile_id: profile.id,
+        revision: profile.revision,
+        secret_refs: profile.secret_refs,
+      },
     }
   }
 
-  /** The redacted result of `resolve`; a Problem `not_found` for an unknown name. */
-  async diagnose(name: string, signal: AbortSignal): Promise<AgentProfileDiagnostics> {
-    const profile = await this.get(name)
+  /** The redacted result of `resolve` for a draft, or else a profile: a Problem `not_found` for an unknown name. */
+  async diagnose(name: string, signal: AbortSignal, draft?: AgentProfile): Promise<AgentProfileDiagnostics> {
+    const profile = draft ?? (await this.get(name))
     if (profile === undefined) throw profileNotFound(name)
     const skills = (await this.#options.listUserSkills(signal)).map((skill) => skill.name)
     return diagnoseAgentProfile(profile, await this.#resolveReferences(profile, skills))
   }
 
-  async #resolveReferences(
-    profile: StoredAgentProfile,
-    skills: readonly string[],
-  ): Promise<ResolvedReferences> {
+  async #resolveReferences(profile: AgentProfile, skills: readonly string[]): Promise<ResolvedReferences> {
     const { llmProfiles, settings } = this.#options
     const name = llmProfileName(profile)
     const llm = name === undefined ? undefined : await readLlm(() => llmProfiles.resolve(name))
     return { llm, settings: await settings.getAgentSettings(), skills }
   }
 
-  async #readOrSeed(): Promise<readonly StoredAgentProfile[]> {
-    const profiles = await this.#file.read()
-    if (profiles.length > 0) return profiles
-    const defaultProfile = createDefaultProfile(
-      (await this.#options.llmProfiles.getActiveName()) ?? 'default',
-    )
+  /** Makes the first profile, unless one is active or another request is faster. */
+  async #seed(): Promise<readonly StoredAgentProfile[]> {
+    const { llmProfiles, settings } = this.#options
+    if ((await settings.read()).active_agent_profile_id !== undefined) return []
+    const model = (await llmProfiles.getActiveName()) ?? (await this.#saveDefaultModel())
+    const defaultProfile = createDefaultProfile(model)
     const current = await this.#file.update((profiles) => (profiles.length > 0 ? profiles : [defaultProfile]))
     if (current.includes(defaultProfile)) await this.#updateActiveId((id) => id ?? defaultProfile.id)
     return current
+  }
+
+  /** Saves the model of the settings as an LLM profile where somebody has configured one. */
+  async #saveDefaultModel(): Promise<string> {
+    const { llmProfiles, settings } = this.#options
+    const { llm } = await settings.getAgentSettings()
+    const isConfigured = llm.api_key !== undefined || (llm.base_url ?? '').trim() !== ''
+    const existing = await readLlm(() => llmProfiles.get(defaultName))
+    if (isConfigured && existing === undefined)
+      await llmProfiles.save(defaultName, llm).catch((error: unknown) => {
+        // Above the limit the reference dangles, which the diagnosis says.
+        if (!(error instanceof Problem)) throw error
+      })
+    return defaultName
   }
 
   async #updateActiveId(update: (id: string | undefined) => string | undefined): Promise<void> {
@@ -192,7 +215,7 @@ function parseProfiles(value: unknown): readonly StoredAgentProfile[] {
 
 function createDefaultProfile(model: string): StoredAgentProfile {
   const profile = agentProfile.parse({ agent_kind: 'openhands', llm_profile_ref: model })
-  return { ...profile, id: randomUUID(), name: 'default', revision: 1 }
+  return { ...profile, id: randomUUID(), name: defaultName, revision: 0 }
 }
 
 function toSummary(profile: StoredAgentProfile): AgentProfileSummary {
@@ -200,7 +223,7 @@ function toSummary(profile: StoredAgentProfile): AgentProfileSummary {
   return { id, name, agent_kind, revision, llm_profile_ref: llmProfileName(profile) ?? null, mcp_server_refs }
 }
 
-function llmProfileName(profile: StoredAgentProfile): string | undefined {
+function llmProfileName(profile: AgentProfile): string | undefined {
   return profile.agent_kind === 'openhands' ? profile.llm_profile_ref : undefined
 }
 
@@ -214,6 +237,10 @@ async function readLlm(read: () => Promise<Llm | undefined>): Promise<ResolvedRe
   }
 }
 
-function profileNotFound(nameOrId: string): Problem {
-  return new Problem('not_found', `Agent profile not found: ${nameOrId}`)
+function idNotFound(id: string): Problem {
+  return new Problem('not_found', `Agent profile with id '${id.slice(0, 128)}' not found`)
+}
+
+function profileNotFound(name: string): Problem {
+  return new Problem('not_found', `Agent profile '${name}' not found`)
 }

@@ -1,7 +1,7 @@
 import { findTool } from '@slipway/agent'
-import type { AgentProfileDiagnostics, Llm, OpenHandsProfile, StoredAgentProfile } from '@slipway/protocol'
+import type { AgentProfile, AgentProfileDiagnostics, Llm, OpenHandsProfile } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
-import { redact } from '@slipway/shared/redaction'
+import { redact, redactedText } from '@slipway/shared/redaction'
 
 type JsonObject = Record<string, unknown>
 
@@ -15,14 +15,16 @@ export interface ResolvedReferences {
 }
 
 /** Resolves the references of a profile: settings with secrets in clear, none when a reference is missing. */
-export function resolveAgentProfile(profile: StoredAgentProfile, references: ResolvedReferences) {
+export function resolveAgentProfile(profile: AgentProfile, references: ResolvedReferences) {
   const configured = toObject(references.settings.mcp_config)
   const serverNames = profile.mcp_server_refs ?? Object.keys(configured)
   const mcpServers = [...new Set(serverNames)].filter((name) => Object.hasOwn(configured, name))
   const danglingMcpServers = [...new Set(serverNames)].filter((name) => !Object.hasOwn(configured, name))
   const errors = [
     ...listProfileErrors(profile, references.llm),
-    ...danglingMcpServers.map((name) => `The settings have no MCP server '${name}'.`),
+    ...(danglingMcpServers.length === 0
+      ? []
+      : [`MCP server(s) not configured: ${danglingMcpServers.join(', ')}`]),
   ]
   if (profile.agent_kind === 'acp' || !isModel(references.llm) || danglingMcpServers.length > 0)
     return { settings: undefined, mcpServers, danglingMcpServers, errors }
@@ -33,7 +35,7 @@ export function resolveAgentProfile(profile: StoredAgentProfile, references: Res
 
 /** The result of `resolveAgentProfile` for clients, redacted. */
 export function diagnoseAgentProfile(
-  profile: StoredAgentProfile,
+  profile: AgentProfile,
   references: ResolvedReferences,
 ): AgentProfileDiagnostics {
   const { settings, mcpServers, danglingMcpServers, errors } = resolveAgentProfile(profile, references)
@@ -51,21 +53,48 @@ export function diagnoseAgentProfile(
     resolved_mcp_config_keys: [...mcpServers],
     resolved_mcp_servers: [...mcpServers],
     dangling_mcp_server_refs: [...danglingMcpServers],
+    dangling_llm_profile_ref: isOpenHands && llm === undefined ? profile.llm_profile_ref : null,
+    unusable_tools: listUnusableTools(profile),
+    secret_refs: profile.secret_refs,
     disabled_skills: disabled,
     resolved_skills: isOpenHands ? references.skills.filter((name) => !disabled.includes(name)) : [],
-    acp_api_key_secret_name: null,
-    acp_base_url_secret_name: null,
-    acp_file_secret_names: [],
-    resolved_settings: settings === undefined ? null : redact(toObject(JSON.parse(JSON.stringify(settings)))),
+    ...(isOpenHands ? noAcpSecrets : acpSecrets[profile.acp_server]),
+    resolved_settings:
+      settings === undefined || errors.length > 0
+        ? null
+        : redact(toObject(JSON.parse(JSON.stringify(settings))), redactedText),
   }
 }
 
-function listProfileErrors(profile: StoredAgentProfile, llm: ResolvedReferences['llm']): string[] {
+function listProfileErrors(profile: AgentProfile, llm: ResolvedReferences['llm']): string[] {
   if (profile.agent_kind === 'acp') return ['This server runs no agents of kind acp.']
-  const unknownTools = (profile.tools ?? []).filter(({ name }) => findTool(name) === undefined)
-  const toolErrors = unknownTools.map(({ name }) => `This server has no tool '${name}'.`)
-  if (llm === undefined) return [`There is no LLM profile '${profile.llm_profile_ref}'.`, ...toolErrors]
+  const unusable = listUnusableTools(profile)
+  const toolErrors = unusable.length === 0 ? [] : [`Tool(s) this server cannot run: ${unusable.join(', ')}`]
+  if (llm === undefined) return [`LLM profile '${profile.llm_profile_ref}' not found`, ...toolErrors]
   return 'issue' in llm && typeof llm.issue === 'string' ? [llm.issue, ...toolErrors] : toolErrors
+}
+
+function listUnusableTools(profile: AgentProfile): string[] {
+  if (profile.agent_kind === 'acp') return []
+  return (profile.tools ?? []).map(({ name }) => name).filter((name) => findTool(name) === undefined)
+}
+
+const noAcpSecrets = {
+  acp_api_key_secret_name: null,
+  acp_base_url_secret_name: null,
+  acp_file_secret_names: [],
+}
+const apiSecrets = (vendor: string, files: string[] = []) => ({
+  acp_api_key_secret_name: `${vendor}_API_KEY`,
+  acp_base_url_secret_name: `${vendor}_BASE_URL`,
+  acp_file_secret_names: files,
+})
+/** The names of the secrets that such a program reads. */
+const acpSecrets = {
+  'claude-code': apiSecrets('ANTHROPIC'),
+  codex: apiSecrets('OPENAI', ['CODEX_AUTH_JSON']),
+  'gemini-cli': apiSecrets('GEMINI'),
+  custom: noAcpSecrets,
 }
 
 function isModel(llm: ResolvedReferences['llm']): llm is Llm {

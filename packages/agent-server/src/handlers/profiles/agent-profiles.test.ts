@@ -44,7 +44,7 @@ test('profiles are listed, read, saved, activated by id, renamed and deleted', a
         id,
         name: 'default',
         agent_kind: 'openhands',
-        revision: 1,
+        revision: 0,
         llm_profile_ref: 'default',
         mcp_server_refs: null,
       },
@@ -56,10 +56,10 @@ test('profiles are listed, read, saved, activated by id, renamed and deleted', a
   expect(detail).toMatchObject({
     name: 'default',
     profile: {
-      schema_version: 1,
+      schema_version: 3,
       id,
       name: 'default',
-      revision: 1,
+      revision: 0,
       agent: 'CodeActAgent',
       tools: null,
       disabled_skills: [],
@@ -79,7 +79,7 @@ test('profiles are listed, read, saved, activated by id, renamed and deleted', a
     status: 201,
   })
   const { json: mine } = await call('GET', `${path}/mine`)
-  expect(mine).toMatchObject({ profile: { name: 'mine', revision: 2, disabled_skills: [] } })
+  expect(mine).toMatchObject({ profile: { name: 'mine', revision: 1, disabled_skills: [] } })
   const mineId = Object(mine).profile.id
   expect(mineId).not.toBe(id)
   expect(await call('POST', `${path}/${mineId}/activate`, {})).toEqual({
@@ -109,16 +109,16 @@ test('an unknown profile is 404, an invalid id or name 422', async () => {
     await call('POST', `${path}/none/rename`, { new_name: 'x' }),
     await call('POST', `${path}/none/materialize`, {}),
     await call('POST', `${path}/${none}/activate`, {}),
+    await call('POST', `${path}/default/activate`, {}),
   ]
-  expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404])
+  expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404, 404])
   const bad = [
     await call('GET', `${path}/%2e%2e%2fx`),
     await call('POST', `${path}/${'x'.repeat(65)}`, minimal),
-    await call('POST', `${path}/default/activate`, {}),
     await call('POST', `${path}/default/rename`, { new_name: 'a/b' }),
     await call('POST', `${path}/default/rename`, {}),
   ]
-  expect(bad.map(({ status }) => status)).toEqual([422, 422, 422, 422, 422])
+  expect(bad.map(({ status }) => status)).toEqual([422, 422, 422, 422])
   await call('GET', path)
   expect(await call('POST', `${path}/second`, minimal)).toMatchObject({ status: 409 })
 })
@@ -127,13 +127,15 @@ test('a wrong or unknown member, or one of another kind, is refused with its pla
   await using server = await openServer()
   const { call } = server
   const bad: readonly (readonly [object, (string | number)[]])[] = [
-    [{}, ['agent_kind']],
+    [{}, ['llm_profile_ref']],
+    [{ ...minimal, agent_kind: 'other' }, ['agent_kind']],
+    [{ ...minimal, schema_version: 4 }, ['schema_version']],
     [{ agent_kind: 'other' }, ['agent_kind']],
     [{ agent_kind: 'openhands' }, ['llm_profile_ref']],
     [{ ...minimal, llm_profile_ref: '' }, ['llm_profile_ref']],
     [{ ...minimal, llm_profile_ref: null }, ['llm_profile_ref']],
     [{ ...minimal, more: canary }, ['more']],
-    [{ ...minimal, secret_refs: ['A'] }, ['secret_refs']],
+    [{ ...minimal, secret_refs: 'A' }, ['secret_refs']],
     [{ ...minimal, acp_model: 'x' }, ['acp_model']],
     [{ ...minimal, verification: { critic_api_key: canary } }, ['verification', 'critic_api_key']],
     [{ ...minimal, condenser: { max_size: 19 } }, ['condenser', 'max_size']],
@@ -187,7 +189,7 @@ test('a diagnosis has the settings of a conversation and no secret', async () =>
       llm_api_key_set: true,
       resolved_mcp_config_keys: ['web', 'local'],
       resolved_skills: ['one'],
-      resolved_settings: { llm: { model: 'openai/m', api_key: null } },
+      resolved_settings: { llm: { model: 'openai/m', api_key: '**********' } },
     },
   })
   await call('POST', `${path}/a`, { ...minimal, mcp_server_refs: ['web', 'gone'] })

@@ -16,28 +16,29 @@ export function agentProfileHandlers(options: {
     },
     async getAgentProfile({ params: { name } }) {
       const profile = await agentProfiles.get(name)
-      if (profile === undefined) throw new Problem('not_found', `Agent profile not found: ${name}`)
+      if (profile === undefined) throw new Problem('not_found', `Agent profile '${name}' not found`)
       return { json: { name, profile } }
     },
     async saveAgentProfile({ params: { name }, body }) {
       await agentProfiles.save(name, body)
-      return { status: 201, json: { name, message: 'The agent profile is saved.' } }
+      return { status: 201, json: { name, message: `Agent profile '${name}' saved` } }
     },
     async deleteAgentProfile({ params: { name } }) {
-      const isDeleted = await agentProfiles.remove(name)
-      return { json: { name, message: isDeleted ? 'The agent profile is deleted.' : 'There was none.' } }
+      await agentProfiles.remove(name)
+      return { json: { name, message: `Agent profile '${name}' deleted` } }
     },
     async renameAgentProfile({ params: { name }, body: { new_name } }) {
       await agentProfiles.rename(name, new_name)
-      return { json: { name: new_name, message: 'The agent profile is renamed.' } }
+      const done = name === new_name ? 'unchanged (same name)' : `renamed to '${new_name}'`
+      return { json: { name: new_name, message: `Agent profile '${name}' ${done}` } }
     },
     async activateAgentProfile({ params: { profile_id } }) {
       await agentProfiles.activate(profile_id)
-      const message = 'The agent profile is active.'
+      const message = `Agent profile '${profile_id}' activated`
       return { json: { id: profile_id, message, agent_settings_applied: false } }
     },
-    async materializeAgentProfile({ params: { name }, signal }) {
-      return { json: await agentProfiles.diagnose(name, signal) }
+    async materializeAgentProfile({ params: { name }, body: { profile }, signal }) {
+      return { json: await agentProfiles.diagnose(name, signal, profile) }
     },
   }
 }

@@ -20,7 +20,7 @@ async function openServer() {
   const settings = new ServerSettings({ directory, cipher })
   const secrets = new ServerSecrets({ directory, cipher })
   const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
-  const agentProfiles = { has: async (id: string) => id === known }
+  const agentProfiles = { has: async (id: string) => id === known, getById: async () => undefined }
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
   const handlers = settingsHandlers({

@@ -29,7 +29,7 @@ export function settingsHandlers(options: {
   readonly settings: ServerSettings
   readonly secrets: ServerSecrets
   readonly llmProfiles: LlmProfiles
-  readonly agentProfiles: Pick<AgentProfiles, 'has'>
+  readonly agentProfiles: Pick<AgentProfiles, 'has' | 'getById'>
   readonly cipher: Cipher
   readonly log: LogFunction
 }): Handlers<typeof settingsRoutes> {
@@ -92,7 +92,13 @@ export function settingsHandlers(options: {
       await removeMcpServer(settings, params.settings_key)
       return { json: await readSettings() }
     },
-    listSecrets: async () => ({ json: { secrets: await secrets.list() } }),
+    async listSecrets({ query: { agent_profile_id: id } }) {
+      const profile = id === undefined ? undefined : await agentProfiles.getById(id)
+      if (id !== undefined && profile === undefined) throw new Problem('not_found', 'Agent profile not found')
+      const names = profile?.secret_refs ?? undefined
+      const all = await secrets.list()
+      return { json: { secrets: all.filter(({ name }) => names === undefined || names.includes(name)) } }
+    },
     async saveSecret({ body }) {
       const { name, value, description } = parseWithSealedTexts(cipher, saveSecretRequest, body, ['body'])
       await secrets.save(name, { value, description })

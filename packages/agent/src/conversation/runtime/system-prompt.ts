@@ -51,6 +51,7 @@ export function systemPromptEvent(
   runtime: AgentRuntime,
   options: Pick<SystemPromptOptions, 'secrets' | 'now' | 'analyzer'>,
 ): EventDraft {
+  // Conversations that earlier versions made have the additions beside the agent.
   const { agent, agent_launch_additions: additions } = runtime.settings
   const tools = [...runtime.tools.values()]
   const hasTaskTool = runtime.tools.get('task')?.definition.action_type === 'TaskAction'

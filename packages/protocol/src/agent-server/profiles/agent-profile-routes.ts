@@ -1,9 +1,14 @@
 import * as z from 'zod'
 import { ok, unreadableResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { component, uuid } from '../../core/schemas.ts'
+import { component } from '../../core/schemas.ts'
 import { profileName } from '../llm/profile-name.ts'
-import { agentProfile, agentProfileDiagnostics, agentProfileSummary } from './agent-profile.ts'
+import {
+  agentProfile,
+  agentProfileDiagnostics,
+  agentProfileSummary,
+  materializeRequest,
+} from './agent-profile.ts'
 
 const nameParams = z.object({ name: profileName })
 const mutationResponse = {
@@ -17,7 +22,8 @@ const mutationResponse = {
 export const agentProfileRoutes = defineRoutes('agent profiles', {
   listAgentProfiles: route.get('/api/agent-profiles', {
     summary: 'List the profiles of agents',
-    description: 'There is always one: an empty list gets one with the name default.',
+    description:
+      'The first list makes a profile with the name default, of the active LLM profile or of the model of the settings.',
     /** In order of name. */
     responses: {
       ...ok(
@@ -66,7 +72,7 @@ export const agentProfileRoutes = defineRoutes('agent profiles', {
   activateAgentProfile: route.post('/api/agent-profiles/{profile_id}/activate', {
     summary: 'Make a profile of an agent the active one',
     description: 'It is named by its id. The settings stay as they are.',
-    params: z.object({ profile_id: uuid }),
+    params: z.object({ profile_id: z.string().min(1).max(128) }),
     responses: {
       ...ok(
         'It is.',
@@ -82,8 +88,9 @@ export const agentProfileRoutes = defineRoutes('agent profiles', {
   materializeAgentProfile: route.post('/api/agent-profiles/{name}/materialize', {
     summary: 'Tell what a conversation of this profile would be started with',
     description:
-      'What it refers to and is not there is told in the answer, and is no error. Secrets are null.',
+      'What it refers to and is not there is told in the answer, and is no error. Secrets are stars. A profile in the body is a draft of any name; it is not saved.',
     params: nameParams,
+    body: materializeRequest.prefault({}),
     responses: { ...ok('The diagnosis.', agentProfileDiagnostics), ...unreadableResponses },
   }),
 })

@@ -1,3 +1,4 @@
+import { isRecord } from '@slipway/shared/json'
 import { findSecretTexts } from '@slipway/shared/redaction'
 import * as z from 'zod'
 import {
@@ -6,7 +7,6 @@ import {
   nullByDefault,
   strictComponent,
   trueByDefault,
-  uuid,
   withDefault,
 } from '../../core/schemas.ts'
 import { fitsKeepFirst, keepFirstIssue, toolSpec } from '../agents/agent.ts'
@@ -37,12 +37,15 @@ const profileVerification = strictComponent('AgentProfileVerification', {
 })
 
 const identityMembers = {
-  schema_version: withDefault(z.int().min(1), 1),
-  id: uuid.nullish(),
-  name: profileName.nullish(),
+  schema_version: withDefault(z.int().min(1).max(3), 3),
+  id: z.string().nullish(),
+  name: z.string().nullish(),
   revision: z.int().min(0).nullish(),
   mcp_server_refs: nullByDefault(nameList).meta({
     description: 'Which of the MCP servers of the settings are used; null: all of them.',
+  }),
+  secret_refs: nullByDefault(nameList).meta({
+    description: 'Which of the secrets of a start request the conversation gets; null: all of them.',
   }),
 }
 
@@ -51,6 +54,9 @@ const openHandsProfile = strictComponent('OpenHandsAgentProfile', {
   ...identityMembers,
   agent_kind: z.literal('openhands'),
   llm_profile_ref: profileName.meta({ description: 'The LLM profile by name; it need not be there yet.' }),
+  persona: nullByDefault(longText),
+  meta_profile_ref: nullByDefault(profileName),
+  enable_classify_and_switch_llm_tool: withDefault(z.boolean(), false),
   agent: withDefault(z.string().min(1).max(200), 'CodeActAgent'),
   tools: nullByDefault(z.array(toolSpec).max(200).refine(hasNoSecrets, { message: noSecretsMessage })).meta({
     description: 'Null: the default tools.',
@@ -79,11 +85,14 @@ const acpProfile = strictComponent('ACPAgentProfile', {
 })
 
 /**
- * An agent by references, without secrets. Unknown members are refused. The server sets `id`, `revision` and
- * `name`; in a request they are ignored.
+ * An agent by references, without secrets, of this server unless it says otherwise. Unknown members are refused.
+ * The server sets `id`, `revision` and `name`; in a request they are ignored.
  */
 export const agentProfile = z
-  .discriminatedUnion('agent_kind', [openHandsProfile, acpProfile])
+  .preprocess(
+    (value) => (isRecord(value) && value.agent_kind == null ? { ...value, agent_kind: 'openhands' } : value),
+    z.discriminatedUnion('agent_kind', [openHandsProfile, acpProfile]),
+  )
   .meta({ id: 'AgentProfile' })
 export type AgentProfile = z.output<typeof agentProfile>
 /** A stored profile. */
@@ -103,6 +112,11 @@ export const agentProfileSummary = component('AgentProfileInfo', {
 })
 export type AgentProfileSummary = z.infer<typeof agentProfileSummary>
 
+/** A draft is diagnosed without being saved. */
+export const materializeRequest = strictComponent('MaterializeAgentProfileRequest', {
+  profile: agentProfile.optional(),
+})
+
 /** What a conversation of this profile would start with, and what is missing. Has no secrets. */
 export const agentProfileDiagnostics = component('AgentProfileDiagnostics', {
   agent_kind: z.enum(['openhands', 'acp']),
@@ -115,6 +129,9 @@ export const agentProfileDiagnostics = component('AgentProfileDiagnostics', {
   resolved_mcp_config_keys: z.array(z.string()),
   resolved_mcp_servers: z.array(z.string()),
   dangling_mcp_server_refs: z.array(z.string()),
+  dangling_llm_profile_ref: z.string().nullable(),
+  unusable_tools: z.array(z.string()),
+  secret_refs: z.array(z.string()).nullable(),
   disabled_skills: z.array(z.string()),
   resolved_skills: z.array(z.string()),
   acp_api_key_secret_name: z.string().nullable(),

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { emptyAsUndefined } from '../../core/query.ts'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component, jsonObject, strictComponent } from '../../core/schemas.ts'
@@ -94,6 +95,11 @@ export const settingsRoutes = defineRoutes('settings', {
   listSecrets: route.get('/api/settings/secrets', {
     summary: 'List the secrets',
     description: 'Names and descriptions, never values.',
+    query: z.object({
+      agent_profile_id: emptyAsUndefined(z.string().max(128)).meta({
+        description: 'Only those that this agent profile names in `secret_refs`.',
+      }),
+    }),
     responses: {
       ...ok('All of them, by name.', component('SecretsListResponse', { secrets: z.array(secretItem) })),
       ...unreadableResponses,
