@@ -73,24 +73,19 @@ mapCase(
   },
 )
 
-missing(
-  'F04.create-agent-profile',
-  'a conversation from a profile remembers it',
-  'agent_kind of an agent profile may not be left out',
-  async () => {
-    await server.requestOrThrow('POST', '/api/profiles/map-f04', { body: { llm } })
-    await server.requestOrThrow('POST', '/api/agent-profiles/map-f04', {
-      body: { llm_profile_ref: 'map-f04', tools: [] },
-    })
-    const profile = await server.requestOrThrow<{ profile: Json }>('GET', '/api/agent-profiles/map-f04')
-    const id = (profile.profile ?? (profile as unknown as Json)).id
-    const found = await create({ agent_profile_id: id, workspace: workspace(), autotitle: false })
-    expect(found).toMatchObject({
-      status: 201,
-      body: { launched_agent_profile: { agent_profile_id: id }, agent: { llm: { model: 'openai/gpt-4o' } } },
-    })
-  },
-)
+mapCase('F04.create-agent-profile', 'a conversation from a profile remembers it', async () => {
+  await server.requestOrThrow('POST', '/api/profiles/map-f04', { body: { llm } })
+  await server.requestOrThrow('POST', '/api/agent-profiles/map-f04', {
+    body: { llm_profile_ref: 'map-f04', tools: [] },
+  })
+  const profile = await server.requestOrThrow<{ profile: Json }>('GET', '/api/agent-profiles/map-f04')
+  const id = (profile.profile ?? (profile as unknown as Json)).id
+  const found = await create({ agent_profile_id: id, workspace: workspace(), autotitle: false })
+  expect(found).toMatchObject({
+    status: 201,
+    body: { launched_agent_profile: { agent_profile_id: id }, agent: { llm: { model: 'openai/gpt-4o' } } },
+  })
+})
 
 mapCase('F04.create-validation', 'invalid requests create nothing', async () => {
   const before = await count()

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
-import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { commandReply, finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
 
 const map = openMapServer()
@@ -41,41 +41,31 @@ interface Schema {
   }[]
 }
 
-missing(
-  'F18.get-defaults',
-  'a server that was never configured has defaults without a key',
-  'active_meta_profile in the settings',
-  async () => {
-    const found = await read()
-    expect(found).toMatchObject({
-      agent_settings: { agent_kind: 'openhands' },
-      llm_api_key_is_set: false,
-      active_profile: null,
-      active_meta_profile: null,
-      misc_settings: {},
-    })
-    expect(found.agent_settings.llm.api_key ?? null).toBe(null)
-  },
-)
+mapCase('F18.get-defaults', 'a server that was never configured has defaults without a key', async () => {
+  const found = await read()
+  expect(found).toMatchObject({
+    agent_settings: { agent_kind: 'openhands' },
+    llm_api_key_is_set: false,
+    active_profile: null,
+    active_meta_profile: null,
+    misc_settings: {},
+  })
+  expect(found.agent_settings.llm.api_key ?? null).toBe(null)
+})
 
-missing(
-  'F18.agent-schema',
-  'the form of agent settings has sections for both kinds',
-  'one schema for both kinds of agents',
-  async () => {
-    const schema = await map.requestOrThrow<Schema>('GET', `${settings}/agent-schema`)
-    expect(schema.model_name).toBe('AgentSettings')
-    expect(new Set(schema.sections.map(({ variant }) => variant ?? null))).toEqual(
-      new Set([null, 'openhands', 'acp']),
-    )
-    const fields = schema.sections.flatMap((section) => section.fields)
-    expect(fields.find(({ key }) => key === 'llm.api_key')).toMatchObject({ secret: true })
-    const { agent_settings } = await read()
-    for (const { variant, fields } of schema.sections)
-      if (variant !== 'acp')
-        for (const { key } of fields) expect(agent_settings).toHaveProperty(key.split('.')[0] ?? key)
-  },
-)
+mapCase('F18.agent-schema', 'the form of agent settings has sections for both kinds', async () => {
+  const schema = await map.requestOrThrow<Schema>('GET', `${settings}/agent-schema`)
+  expect(schema.model_name).toBe('AgentSettings')
+  expect(new Set(schema.sections.map(({ variant }) => variant ?? null))).toEqual(
+    new Set([null, 'openhands', 'acp']),
+  )
+  const fields = schema.sections.flatMap((section) => section.fields)
+  expect(fields.find(({ key }) => key === 'llm.api_key')).toMatchObject({ secret: true })
+  const { agent_settings } = await read()
+  for (const { variant, fields } of schema.sections)
+    if (variant !== 'acp')
+      for (const { key } of fields) expect(agent_settings).toHaveProperty(key.split('.')[0] ?? key)
+})
 
 mapCase('F18.conversation-schema', 'three fields with the defaults of the settings', async () => {
   const schema = await map.requestOrThrow<Schema>('GET', `${settings}/conversation-schema`)
@@ -214,20 +204,15 @@ mapCase(
   },
 )
 
-missing(
-  'F18.agent-kind-switch',
-  'another kind begins from fresh defaults, both ways',
-  'settings of ACP agents',
-  async () => {
-    await setKey()
-    await patch({ agent_settings_diff: { agent_kind: 'acp' } })
-    const acp = await read()
-    expect(acp.agent_settings.agent_kind).toBe('acp')
-    expect(acp.agent_settings).not.toHaveProperty('llm')
-    expect(acp.llm_api_key_is_set).toBe(false)
-    await patch({ agent_settings_diff: { agent_kind: 'openhands' } }, 200, { llm_api_key_is_set: false })
-  },
-)
+mapCase('F18.agent-kind-switch', 'another kind begins from fresh defaults, both ways', async () => {
+  await setKey()
+  await patch({ agent_settings_diff: { agent_kind: 'acp' } })
+  const acp = await read()
+  expect(acp.agent_settings.agent_kind).toBe('acp')
+  expect(acp.agent_settings).not.toHaveProperty('llm')
+  expect(acp.llm_api_key_is_set).toBe(false)
+  await patch({ agent_settings_diff: { agent_kind: 'openhands' } }, 200, { llm_api_key_is_set: false })
+})
 
 mapCase('F18.secret-put-list-get', 'the list has no values; one value is plain text', async () => {
   expect(await putSecret('MAP_TOKEN', 'map-value-1', 'of the map')).toMatchObject({
@@ -313,23 +298,18 @@ mapCase('F18.secret-empty-value', 'an empty value or the placeholder wipes nothi
   else expect(empty.status).toBe(422)
 })
 
-missing(
-  'F18.dangling-pointers',
-  'a pointer to nothing is refused',
-  'a pointer to nothing is refused',
-  async () => {
-    const before = await read()
-    for (const body of [
-      { active_agent_profile_id: '00000000-0000-4000-8000-000000000000' },
-      { active_meta_profile: 'map-none' },
+mapCase('F18.dangling-pointers', 'a pointer to nothing is refused', async () => {
+  const before = await read()
+  for (const body of [
+    { active_agent_profile_id: '00000000-0000-4000-8000-000000000000' },
+    { active_meta_profile: 'map-none' },
+  ])
+    expect([body, [404, 422].includes((await map.request('PATCH', settings, { body })).status)]).toEqual([
+      body,
+      true,
     ])
-      expect([body, [404, 422].includes((await map.request('PATCH', settings, { body })).status)]).toEqual([
-        body,
-        true,
-      ])
-    expect(await read()).toEqual(before)
-  },
-)
+  expect(await read()).toEqual(before)
+})
 
 mapCase('F18.secret-name-contract', 'the published contract names the status of a wrong name', async () => {
   const contract = await map.requestOrThrow<{ paths: Record<string, Record<string, Json>> }>(
@@ -344,32 +324,27 @@ mapCase('F18.secret-name-contract', 'the published contract names the status of 
   }
 })
 
-missing(
-  'F18.ts-client',
-  'the published client reads and changes settings and secrets',
-  'one schema for both kinds of agents',
-  async () => {
-    const { SettingsClient } = await import('@openhands/typescript-client/clients')
-    const client = new SettingsClient(clientOptions())
-    expect((await client.getAgentSchema()).model_name).toBe('AgentSettings')
-    expect((await client.getConversationSchema()).model_name).toBe('ConversationSettings')
-    await client.updateSettings({
-      agent_settings_diff: { llm: { model: 'openai/ts', api_key: 'map-ts-key' } },
-    })
-    const exposed = (exposeSecrets: 'plaintext' | 'encrypted') => client.getSettings({ exposeSecrets })
-    expect(await client.getSettings()).toMatchObject({ agent_settings: { llm: { api_key: '**********' } } })
-    expect(await exposed('plaintext')).toMatchObject({ agent_settings: { llm: { api_key: 'map-ts-key' } } })
-    expect(JSON.stringify(await exposed('encrypted'))).not.toContain('map-ts-key')
-    await client.upsertSecret({ name: 'MAP_TS', value: 'map-ts-value' })
-    expect(await client.getSecret('MAP_TS')).toBe('map-ts-value')
-    expect(JSON.stringify(await client.listSecrets())).toContain('MAP_TS')
-    await client.deleteSecret('MAP_TS')
-    await expect(client.getSecret('MAP_TS')).rejects.toMatchObject({ status: 404 })
-    await expect(client.getSecret('1-bad')).rejects.toMatchObject({ status: 422 })
-    const stranger = new SettingsClient({ ...clientOptions(), apiKey: 'a-wrong-key' })
-    await expect(stranger.getSettings()).rejects.toMatchObject({ status: 401 })
-  },
-)
+mapCase('F18.ts-client', 'the published client reads and changes settings and secrets', async () => {
+  const { SettingsClient } = await import('@openhands/typescript-client/clients')
+  const client = new SettingsClient(clientOptions())
+  expect((await client.getAgentSchema()).model_name).toBe('AgentSettings')
+  expect((await client.getConversationSchema()).model_name).toBe('ConversationSettings')
+  await client.updateSettings({
+    agent_settings_diff: { llm: { model: 'openai/ts', api_key: 'map-ts-key' } },
+  })
+  const exposed = (exposeSecrets: 'plaintext' | 'encrypted') => client.getSettings({ exposeSecrets })
+  expect(await client.getSettings()).toMatchObject({ agent_settings: { llm: { api_key: '**********' } } })
+  expect(await exposed('plaintext')).toMatchObject({ agent_settings: { llm: { api_key: 'map-ts-key' } } })
+  expect(JSON.stringify(await exposed('encrypted'))).not.toContain('map-ts-key')
+  await client.upsertSecret({ name: 'MAP_TS', value: 'map-ts-value' })
+  expect(await client.getSecret('MAP_TS')).toBe('map-ts-value')
+  expect(JSON.stringify(await client.listSecrets())).toContain('MAP_TS')
+  await client.deleteSecret('MAP_TS')
+  await expect(client.getSecret('MAP_TS')).rejects.toMatchObject({ status: 404 })
+  await expect(client.getSecret('1-bad')).rejects.toMatchObject({ status: 422 })
+  const stranger = new SettingsClient({ ...clientOptions(), apiKey: 'a-wrong-key' })
+  await expect(stranger.getSettings()).rejects.toMatchObject({ status: 401 })
+})
 
 mapCase('F18.sdk-remote-workspace', 'names, then values, and an agent that looks a value up', async () => {
   await setKey()

@@ -258,20 +258,15 @@ mapCase(
     await remove('map-run')
   },
 )
-missing(
-  'F20.activate-acp',
-  'with ACP settings only the pointer moves',
-  'settings of ACP agents',
-  async () => {
-    await save('map-acp')
-    await patch({ agent_settings_diff: { agent_kind: 'acp' } })
-    await activate('map-acp', 200, { llm_applied: false })
-    const found = await settings()
-    expect([found.active_profile, found.agent_settings.llm]).toEqual(['map-acp', undefined])
-    await patch({ agent_settings_diff: { agent_kind: 'openhands' } })
-    await remove('map-acp')
-  },
-)
+mapCase('F20.activate-acp', 'with ACP settings only the pointer moves', async () => {
+  await save('map-acp')
+  await patch({ agent_settings_diff: { agent_kind: 'acp' } })
+  await activate('map-acp', 200, { llm_applied: false })
+  const found = await settings()
+  expect([found.active_profile, found.agent_settings.llm]).toEqual(['map-acp', undefined])
+  await patch({ agent_settings_diff: { agent_kind: 'openhands' } })
+  await remove('map-acp')
+})
 mapCase('F20.sdk-get-llm', 'the reads of the SDK: a profile by name, and the active one', async () => {
   await save('map-sdk', { num_retries: 0 })
   await activate('map-sdk')

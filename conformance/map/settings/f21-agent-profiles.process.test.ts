@@ -1,6 +1,6 @@
 import { afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { commandReply, finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
 
 const map = openMapServer()
@@ -92,10 +92,9 @@ mapCase(
   },
   own,
 )
-missing(
+mapCase(
   'F21.seed-acp',
   'ACP settings make an ACP profile',
-  'settings of ACP agents',
   async () => {
     await using server = await openOwn()
     await patch({ agent_settings_diff: { agent_kind: 'acp', acp_server: 'codex' } }, server)
@@ -213,10 +212,9 @@ mapCase('F21.delete', 'only the delete of the active profile clears the pointer'
   expect((await list()).active_agent_profile_id).toBe(null)
   await remove('map-b')
 })
-missing(
+mapCase(
   'F21.delete-active-acp-reset',
   'ACP settings become defaults that keep the MCP servers',
-  'settings of ACP agents',
   async () => {
     await using server = await openOwn()
     await server.requestOrThrow('POST', '/api/settings/mcp/map', { body: { command: 'true' } })
@@ -251,36 +249,31 @@ mapCase('F21.materialize-valid', 'a profile that resolves shows its settings wit
   expect(JSON.stringify(found)).not.toContain('map-agent-key')
   await remove('map-mat')
 })
-missing(
-  'F21.materialize-dangling',
-  'every reference to nothing is reported',
-  'drafts of agent profiles',
-  async () => {
-    const found = await materialize(
-      'map-draft',
-      {
-        profile: {
-          agent_kind: 'openhands',
-          llm_profile_ref: 'map-none',
-          mcp_server_refs: ['map-no-mcp'],
-          meta_profile_ref: 'map-no-meta',
-          enable_classify_and_switch_llm_tool: true,
-          tools: [{ name: 'map_no_tool' }],
-        },
+mapCase('F21.materialize-dangling', 'every reference to nothing is reported', async () => {
+  const found = await materialize(
+    'map-draft',
+    {
+      profile: {
+        agent_kind: 'openhands',
+        llm_profile_ref: 'map-none',
+        mcp_server_refs: ['map-no-mcp'],
+        meta_profile_ref: 'map-no-meta',
+        enable_classify_and_switch_llm_tool: true,
+        tools: [{ name: 'map_no_tool' }],
       },
-      200,
-      { valid: false, resolved_settings: null },
-    )
-    const errors = JSON.stringify(found.errors)
-    for (const text of [
-      "LLM profile 'map-none' not found",
-      'MCP server(s) not configured: map-no-mcp',
-      "Meta-profile 'map-no-meta' not found",
-      'Tool(s) this server cannot run: map_no_tool',
-    ])
-      expect(errors).toContain(text)
-  },
-)
+    },
+    200,
+    { valid: false, resolved_settings: null },
+  )
+  const errors = JSON.stringify(found.errors)
+  for (const text of [
+    "LLM profile 'map-none' not found",
+    'MCP server(s) not configured: map-no-mcp',
+    "Meta-profile 'map-no-meta' not found",
+    'Tool(s) this server cannot run: map_no_tool',
+  ])
+    expect(errors).toContain(text)
+})
 mapCase('F21.materialize-draft', 'a draft is shown and not saved', async () => {
   await saveModel('map-f21', keyed)
   await map.requestOrThrow('POST', '/api/settings/mcp/map-f21', { body: { command: 'true' } })

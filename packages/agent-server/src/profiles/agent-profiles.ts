@@ -10,9 +10,10 @@ import {
 } from '@slipway/protocol'
 import type { Cipher, JsonDocument } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
-import type { ServerSettings } from '../settings/server-settings.ts'
+import { isAcp, type ServerSettings } from '../settings/server-settings.ts'
 import type { LlmProfiles, ProfileReferences } from './llm-profiles.ts'
 import {
+  danglingMetaProfile,
   diagnoseAgentProfile,
   type ResolvedReferences,
   resolveAgentProfile,
@@ -102,7 +103,13 @@ export class AgentProfiles implements ProfileReferences {
     const existing = (await this.#file.read()).find((profile) => profile.name === name)
     if (existing === undefined) return false
     await this.#file.update((profiles) => profiles.filter(({ id }) => id !== existing.id))
-    await this.#updateActiveId((id) => (id === existing.id ? undefined : id))
+    await this.#options.settings.modify((current) => {
+      const { active_agent_profile_id: id, agent_settings } = current
+      if (id !== existing.id) return current
+      // Settings of another program do not outlive their profile; the MCP servers are those of all.
+      const kept = isAcp(agent_settings) ? { mcp_config: agent_settings.mcp_config } : agent_settings
+      return { ...current, active_agent_profile_id: undefined, agent_settings: kept }
+    })
     return true
   }
 
@@ -144,6 +151,7 @@ export class AgentProfiles implements ProfileReferences {
         code: 'unresolved_profile_references',
         dangling_llm_profile_ref: references.llm === undefined ? (llmProfileName(profile) ?? null) : null,
         dangling_mcp_server_refs: danglingMcpServers,
+        dangling_meta_profile_ref: danglingMetaProfile(profile),
       })
     return {
       agentSettings: settings,
@@ -172,18 +180,23 @@ export class AgentProfiles implements ProfileReferences {
 
   /** Makes the first profile, unless one is active or another request is faster. */
   async #seed(): Promise<readonly StoredAgentProfile[]> {
-    const { llmProfiles, settings } = this.#options
-    if ((await settings.read()).active_agent_profile_id !== undefined) return []
-    const model = (await llmProfiles.getActiveName()) ?? (await this.#saveDefaultModel())
-    const defaultProfile = createDefaultProfile(model)
+    const { active_agent_profile_id: active, agent_settings } = await this.#options.settings.read()
+    if (active !== undefined) return []
+    const defaultProfile = createDefaultProfile(
+      isAcp(agent_settings)
+        ? acpProfileMembers(agent_settings)
+        : { llm_profile_ref: await this.#findDefaultModel() },
+    )
     const current = await this.#file.update((profiles) => (profiles.length > 0 ? profiles : [defaultProfile]))
     if (current.includes(defaultProfile)) await this.#updateActiveId((id) => id ?? defaultProfile.id)
     return current
   }
 
-  /** Saves the model of the settings as an LLM profile where somebody has configured one. */
-  async #saveDefaultModel(): Promise<string> {
+  /** The active LLM profile, or else the model of the settings, which is saved where somebody configured it. */
+  async #findDefaultModel(): Promise<string> {
     const { llmProfiles, settings } = this.#options
+    const active = await llmProfiles.getActiveName()
+    if (active !== undefined) return active
     const { llm } = await settings.getAgentSettings()
     const isConfigured = llm.api_key !== undefined || (llm.base_url ?? '').trim() !== ''
     const existing = await readLlm(() => llmProfiles.get(defaultName))
@@ -213,8 +226,12 @@ function parseProfiles(value: unknown): readonly StoredAgentProfile[] {
   })
 }
 
-function createDefaultProfile(model: string): StoredAgentProfile {
-  const profile = agentProfile.parse({ agent_kind: 'openhands', llm_profile_ref: model })
+function acpProfileMembers({ acp_server, acp_model }: Readonly<Record<string, unknown>>): object {
+  return { agent_kind: 'acp', acp_server: acp_server ?? 'claude-code', acp_model }
+}
+
+function createDefaultProfile(members: object): StoredAgentProfile {
+  const profile = agentProfile.parse(members)
   return { ...profile, id: randomUUID(), name: defaultName, revision: 0 }
 }
 

@@ -2,7 +2,7 @@ import { invalidInput, type Llm, llm, Problem, type ProfileSummary, profileName 
 import { Mutex } from '@slipway/shared/async'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { type Cipher, FileDocumentStore } from '@slipway/storage'
-import { type ServerSettings, withAgentLlm } from '../settings/server-settings.ts'
+import { isAcp, type ServerSettings, withAgentLlm } from '../settings/server-settings.ts'
 import { openSecrets, sealSecrets } from './profile-secrets.ts'
 
 const schemaVersion = 1
@@ -173,15 +173,15 @@ export class LlmProfiles {
   }
 
   /**
-   * Makes a profile the active one, and its model with the key of its connection that of the settings. Problems:
-   * `not_found`, and as `resolve`.
+   * Makes a profile the active one, and its model with the key of its connection that of the settings: returns
+   * whether they take a model. Problems: `not_found`, and as `resolve`.
    */
-  async activate(name: string): Promise<Llm> {
+  async activate(name: string): Promise<boolean> {
     return await this.#mutex.runExclusive(async () => {
       const model = await this.resolve(name)
       if (model === undefined) throw profileNotFound(name)
       await this.#setActive(name, model)
-      return model
+      return !isAcp((await this.#options.settings.read()).agent_settings)
     })
   }
 

@@ -26,7 +26,8 @@ export function resolveAgentProfile(profile: AgentProfile, references: ResolvedR
       ? []
       : [`MCP server(s) not configured: ${danglingMcpServers.join(', ')}`]),
   ]
-  if (profile.agent_kind === 'acp' || !isModel(references.llm) || danglingMcpServers.length > 0)
+  const isDangling = danglingMcpServers.length > 0 || danglingMetaProfile(profile) !== null
+  if (profile.agent_kind === 'acp' || !isModel(references.llm) || isDangling)
     return { settings: undefined, mcpServers, danglingMcpServers, errors }
   const mcp_config = Object.fromEntries(mcpServers.map((name) => [name, configured[name]]))
   const settings = buildAgentSettings(profile, references.llm, { mcp_config, base: references.settings })
@@ -54,6 +55,7 @@ export function diagnoseAgentProfile(
     resolved_mcp_servers: [...mcpServers],
     dangling_mcp_server_refs: [...danglingMcpServers],
     dangling_llm_profile_ref: isOpenHands && llm === undefined ? profile.llm_profile_ref : null,
+    dangling_meta_profile_ref: danglingMetaProfile(profile),
     unusable_tools: listUnusableTools(profile),
     secret_refs: profile.secret_refs,
     disabled_skills: disabled,
@@ -69,9 +71,19 @@ export function diagnoseAgentProfile(
 function listProfileErrors(profile: AgentProfile, llm: ResolvedReferences['llm']): string[] {
   if (profile.agent_kind === 'acp') return ['This server runs no agents of kind acp.']
   const unusable = listUnusableTools(profile)
-  const toolErrors = unusable.length === 0 ? [] : [`Tool(s) this server cannot run: ${unusable.join(', ')}`]
+  const metaProfile = danglingMetaProfile(profile)
+  const toolErrors = [
+    ...(unusable.length === 0 ? [] : [`Tool(s) this server cannot run: ${unusable.join(', ')}`]),
+    ...(metaProfile === null ? [] : [`Meta-profile '${metaProfile}' not found`]),
+  ]
   if (llm === undefined) return [`LLM profile '${profile.llm_profile_ref}' not found`, ...toolErrors]
   return 'issue' in llm && typeof llm.issue === 'string' ? [llm.issue, ...toolErrors] : toolErrors
+}
+
+/** The meta-profile that a profile switches on; this server has none. */
+export function danglingMetaProfile(profile: AgentProfile): string | null {
+  const isOn = profile.agent_kind === 'openhands' && profile.enable_classify_and_switch_llm_tool
+  return isOn ? profile.meta_profile_ref : null
 }
 
 function listUnusableTools(profile: AgentProfile): string[] {

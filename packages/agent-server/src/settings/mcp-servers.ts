@@ -51,8 +51,9 @@ async function updateServers(
   update: (servers: McpServers) => McpServers,
 ): Promise<void> {
   await settings.modify((current) => {
-    const { mcp_config } = agentSettings.parse(current.agent_settings)
-    return { ...current, agent_settings: { ...current.agent_settings, mcp_config: update(mcp_config) } }
+    const { agent_settings: stored } = current
+    const { mcp_config } = agentSettings.parse({ mcp_config: stored.mcp_config })
+    return { ...current, agent_settings: { ...stored, mcp_config: update(mcp_config) } }
   })
 }
 

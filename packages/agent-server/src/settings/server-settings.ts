@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import {
   type AgentSettings,
+  acpAgentSettings,
   agentSettings,
   type ConversationSettings,
   confirmationPolicy,
@@ -9,6 +10,7 @@ import {
   llm,
   Problem,
   parseOrThrow,
+  type Schema,
   type StartConversationRequest,
   type StoredSettings,
   securityAnalyzer,
@@ -49,7 +51,7 @@ export class ServerSettings {
       empty: storedSettings.parse({}),
       parse: (value) => {
         const stored = storedSettings.parse(value)
-        agentSettings.parse(stored.agent_settings)
+        agentSettingsSchemaOf(stored.agent_settings).parse(stored.agent_settings)
         conversationSettings.parse(stored.conversation_settings)
         return stored
       },
@@ -61,9 +63,10 @@ export class ServerSettings {
     return await this.#file.read()
   }
 
-  /** The settings of agents with secrets in clear and defaults filled in. */
+  /** The settings of agents of this server, secrets in clear and defaults filled in; of `acp` only the MCP servers. */
   async getAgentSettings(): Promise<AgentSettings> {
-    return agentSettings.parse((await this.read()).agent_settings)
+    const { agent_settings: stored } = await this.read()
+    return agentSettings.parse(isAcp(stored) ? { mcp_config: stored.mcp_config } : stored)
   }
 
   /** What the settings say of confirmations, as members of a create request. */
@@ -117,15 +120,30 @@ export class ServerSettings {
   }
 }
 
-/** The settings with the agents' model replaced as a whole. */
+/** Whether settings describe an agent that is another program. */
+export function isAcp({ agent_kind }: JsonObject): boolean {
+  return agent_kind === 'acp'
+}
+
+function agentSettingsSchemaOf(stored: JsonObject): Schema<object> {
+  return isAcp(stored) ? acpAgentSettings : agentSettings
+}
+
+/** The settings with the agents' model replaced as a whole; an agent of kind `acp` has none. */
 export function withAgentLlm(stored: StoredSettings, llmSettings: Llm): StoredSettings {
+  if (isAcp(stored.agent_settings)) return stored
   return { ...stored, agent_settings: { ...stored.agent_settings, llm: { ...llmSettings } } }
 }
 
-/** The agent settings after a merge patch; a Problem `invalid` has the places of what is not valid then. */
+/**
+ * The agent settings after a merge patch. Another kind of agent begins from its defaults; the MCP servers are
+ * those of the server and stay. A Problem `invalid` has the places of what is not valid then.
+ */
 function patchAgentSettings(stored: JsonObject, diff: JsonObject): Record<string, unknown> {
-  const patched = patchRedacted(stored, unwrapMcpConfig(diff), toAgentSettingsJson(stored))
-  parseOrThrow(agentSettings, patched, ['body', 'agent_settings_diff'], invalidText)
+  const isOtherKind = 'agent_kind' in diff && isAcp(diff) !== isAcp(stored)
+  const before: JsonObject = isOtherKind ? { mcp_config: stored.mcp_config } : stored
+  const patched = patchRedacted(before, unwrapMcpConfig(diff), toAgentSettingsJson(before))
+  parseOrThrow(agentSettingsSchemaOf(patched), patched, ['body', 'agent_settings_diff'], invalidText)
   return patched
 }
 
@@ -163,6 +181,7 @@ function unwrapMcpConfig(diff: JsonObject): JsonObject {
 
 /** The agent settings as answered, secrets in clear: every member is present, null without a value. */
 export function toAgentSettingsJson(stored: JsonObject): Record<string, unknown> {
+  if (isAcp(stored)) return jsonCopy(acpAgentSettings.parse(stored))
   const {
     llm: model,
     agent_context: context,

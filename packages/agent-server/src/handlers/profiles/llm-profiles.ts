@@ -51,9 +51,9 @@ export function llmProfileHandlers(options: {
       return { json: { name: new_name, message: `Profile '${name}' ${done}` } }
     },
     async activateProfile({ params: { name } }) {
-      await llmProfiles.activate(name)
-      const message = `Profile '${name}' activated and applied to current settings`
-      return { json: { name, message, llm_applied: true } }
+      const isApplied = await llmProfiles.activate(name)
+      const done = isApplied ? 'activated and applied to current settings' : 'activated'
+      return { json: { name, message: `Profile '${name}' ${done}`, llm_applied: isApplied } }
     },
     async validateProfile({ params: { name }, body, signal }) {
       const model =

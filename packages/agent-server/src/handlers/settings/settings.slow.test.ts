@@ -190,7 +190,7 @@ test('a diff is merged, null removes a member, and an invalid one changes nothin
       { agent_settings_diff: { condenser: { max_size: 3, keep_first: 0 } } },
       ['agent_settings_diff', 'condenser', 'max_size'],
     ],
-    [{ agent_settings_diff: { agent_kind: 'acp' } }, ['agent_settings_diff', 'agent_kind']],
+    [{ agent_settings_diff: { agent_kind: 'other' } }, ['agent_settings_diff', 'agent_kind']],
     [{ agent_settings_diff: { mcp_config: { a: {} } } }, ['agent_settings_diff', 'mcp_config', 'a']],
     [
       { conversation_settings_diff: { max_iterations: 0 }, misc_settings_diff: { x: 1 } },
@@ -393,17 +393,18 @@ test('concurrent changes are all stored', async () => {
 test('the forms describe existing fields and their defaults', async () => {
   await using server = await openServer()
   const agent = await server.call('GET', '/agent-schema')
-  expect(agent).toMatchObject({ status: 200, json: { model_name: 'OpenHandsAgentSettings' } })
+  expect(agent).toMatchObject({ status: 200, json: { model_name: 'AgentSettings' } })
   const conversation = await server.call('GET', '/conversation-schema')
   expect(conversation).toMatchObject({ status: 200, json: { model_name: 'ConversationSettings' } })
   const { json } = await server.call('GET', '')
-  for (const [schema, values] of [
-    [agent.json, json.agent_settings],
-    [conversation.json, json.conversation_settings],
+  const { json: acp } = await patch(server, { agent_settings_diff: { agent_kind: 'acp' } })
+  const isAcp = ({ variant }: { variant: string | null }) => variant === 'acp'
+  for (const [sections, values] of [
+    [agent.json.sections.filter(isAcp), acp.agent_settings],
+    [agent.json.sections.filter((section: { variant: null }) => !isAcp(section)), json.agent_settings],
+    [conversation.json.sections, json.conversation_settings],
   ] as const)
-    for (const { key, default: usual } of schema.sections.flatMap(
-      ({ fields }: { fields: unknown[] }) => fields,
-    )) {
+    for (const { key, default: usual } of sections.flatMap(({ fields }: { fields: unknown[] }) => fields)) {
       const at = key.split('.').reduce((value: object, name: string) => Reflect.get(value, name), values)
       expect([key, at]).toEqual([key, usual])
     }

@@ -48,6 +48,7 @@ export function settingsHandlers(options: {
       llm_api_key_is_set: await llmProfiles.hasKey(agent.llm),
       active_profile: (await llmProfiles.getActiveName()) ?? null,
       active_agent_profile_id: stored.active_agent_profile_id ?? null,
+      active_meta_profile: null,
       misc_settings: stored.misc_settings,
     }
   }
@@ -62,7 +63,9 @@ export function settingsHandlers(options: {
     async updateSettings({ body }) {
       if (Object.values(body).every((member) => member === undefined))
         throw new Problem('bad_request', 'The body changes nothing')
-      const { active_agent_profile_id: id } = body
+      const { active_agent_profile_id: id, active_meta_profile: metaProfile } = body
+      if (typeof metaProfile === 'string')
+        throw new Problem('not_found', `Meta-profile '${metaProfile}' not found`)
       if (id !== undefined && id !== null && !(await agentProfiles.has(id)))
         throw new Problem('not_found', `Agent profile not found: ${id}`)
       await settings.update(body, await activatedLlm(llmProfiles, body))

@@ -11,7 +11,7 @@ import {
 } from '../../core/schemas.ts'
 import { fitsKeepFirst, keepFirstIssue, toolSpec } from '../agents/agent.ts'
 import { profileName } from '../llm/profile-name.ts'
-import { condenserSettings, verificationSettings } from '../settings/settings.ts'
+import { acpServer, condenserSettings, verificationSettings } from '../settings/settings.ts'
 
 const longText = z.string().max(100_000)
 const nameList = z.array(z.string().min(1).max(200)).max(1000)
@@ -75,7 +75,7 @@ export type OpenHandsProfile = z.output<typeof openHandsProfile>
 const acpProfile = strictComponent('ACPAgentProfile', {
   ...identityMembers,
   agent_kind: z.literal('acp'),
-  acp_server: z.enum(['claude-code', 'codex', 'gemini-cli', 'custom']),
+  acp_server: acpServer,
   acp_model: nullByDefault(z.string().max(200)),
   acp_session_mode: nullByDefault(z.string().max(200)),
   acp_prompt_timeout: withDefault(z.number().positive(), 1800),
@@ -130,6 +130,7 @@ export const agentProfileDiagnostics = component('AgentProfileDiagnostics', {
   resolved_mcp_servers: z.array(z.string()),
   dangling_mcp_server_refs: z.array(z.string()),
   dangling_llm_profile_ref: z.string().nullable(),
+  dangling_meta_profile_ref: z.string().nullable(),
   unusable_tools: z.array(z.string()),
   secret_refs: z.array(z.string()).nullable(),
   disabled_skills: z.array(z.string()),

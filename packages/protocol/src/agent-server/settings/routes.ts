@@ -21,6 +21,7 @@ const settingsResult = {
     llm_api_key_is_set: z.boolean(),
     active_profile: z.string().nullable(),
     active_agent_profile_id: z.string().nullable(),
+    active_meta_profile: z.string().nullable(),
     misc_settings: jsonObject,
   }),
 }

@@ -1,7 +1,13 @@
 import { expect, test } from 'vitest'
 import { agentContext } from '../agents/agent.ts'
 import { llm } from '../llm/llm.ts'
-import { agentSettings, condenserSettings, conversationSettings, verificationSettings } from './settings.ts'
+import {
+  acpAgentSettings,
+  agentSettings,
+  condenserSettings,
+  conversationSettings,
+  verificationSettings,
+} from './settings.ts'
 import settingsForms from './settings-forms.json' with { type: 'json' }
 import { agentSettingsSchema, conversationSettingsSchema } from './settings-forms.ts'
 
@@ -12,6 +18,7 @@ const prefixedNames = (prefix: string, shape: object) => Object.keys(shape).map(
 test('every member of the settings is a field of a form or named as one that no form shows, and every field is a member', () => {
   const members = [
     ...prefixedNames('', agentSettings.shape),
+    ...prefixedNames('', acpAgentSettings.shape),
     ...prefixedNames('llm.', llm.shape),
     ...prefixedNames('agent_context.', agentContext.shape),
     ...prefixedNames('condenser.', condenserSettings.shape),
@@ -21,7 +28,7 @@ test('every member of the settings is a field of a form or named as one that no 
   const keys = fields.map(({ key }) => key)
   const excluded = [
     ...settingsForms.agent.flatMap(({ key, excluded }) =>
-      excluded.map((name) => (key === 'general' ? name : `${key}.${name}`)),
+      excluded.map((name) => (['general', 'acp'].includes(key) ? name : `${key}.${name}`)),
     ),
     ...settingsForms.conversation.flatMap(({ excluded }) => excluded),
   ]

@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { agentContext } from '../agents/agent.ts'
 import { llm, secretInput } from '../llm/llm.ts'
 import {
+  acpAgentSettings,
   agentSettings,
   condenserSettings,
   conversationSettings,
@@ -42,19 +43,22 @@ const agentSections: Readonly<Record<string, Shape>> = {
 }
 
 const topLevel = { prefix: '', variant: null }
+const acpPlace = { prefix: '', variant: 'acp' }
+const acpDefaults = acpAgentSettings.parse({ agent_kind: 'acp' })
 
-/** The form for the settings of agents. */
+/** The form for the settings of agents of both kinds. */
 export function agentSettingsSchema(): SettingsSchema {
   const defaults = agentSettings.parse({})
   const sections = forms.agent.map((input) => {
     const section = sectionSchema.parse(input)
     const { key } = section
+    if (key === 'acp') return buildSection(section, acpAgentSettings.shape, acpDefaults, acpPlace)
     const shape = agentSections[key]
     if (shape === undefined) return buildSection(section, agentSettings.shape, defaults, topLevel)
     const place = { prefix: `${key}.`, variant: 'openhands' }
     return buildSection(section, shape, Object(Reflect.get(defaults, key)), place)
   })
-  return { model_name: 'OpenHandsAgentSettings', sections }
+  return { model_name: 'AgentSettings', sections }
 }
 
 /** The form for the settings of conversations. */

@@ -48,13 +48,13 @@ const defaultLlm = { model: 'openai/gpt-5.5' }
 
 /**
  * Agent settings of new conversations (wire 8.5, OpenHandsAgentSettings). Every member has a default; null
- * means absent. Unknown members stay. The only kind of agent is `openhands`, which older clients call `llm`.
+ * means absent. Unknown members stay. The kind that runs is `openhands`, which older clients call `llm`.
  */
 export const agentSettings = looseComponent('OpenHandsAgentSettings', {
   schema_version: z.preprocess(() => 5, z.literal(5)),
   agent_kind: z
     .enum(['openhands', 'llm'], {
-      error: () => "Input should be 'openhands': this server runs no other kind",
+      error: () => "Input should be 'openhands' or 'acp'",
     })
     .nullish()
     .transform(() => 'openhands' as const)
@@ -71,6 +71,26 @@ export const agentSettings = looseComponent('OpenHandsAgentSettings', {
   verification: z.preprocess((value) => value ?? {}, verificationSettings),
 })
 export type AgentSettings = z.output<typeof agentSettings>
+
+/** The programs that an agent of kind `acp` may be. */
+export const acpServer = z.enum(['claude-code', 'codex', 'gemini-cli', 'custom'])
+
+/**
+ * Settings of an agent that is another program: stored for clients, never run. Times are seconds. Unknown
+ * members stay.
+ */
+export const acpAgentSettings = looseComponent('ACPAgentSettings', {
+  schema_version: z.preprocess(() => 5, z.literal(5)),
+  agent_kind: z.literal('acp'),
+  acp_server: withDefault(acpServer, 'claude-code'),
+  acp_model: nullByDefault(z.string()),
+  acp_session_mode: nullByDefault(z.string()),
+  acp_prompt_timeout: withDefault(z.number().positive(), 1800),
+  acp_startup_timeout: withDefault(z.number().positive(), 90),
+  acp_command: nullByDefault(z.array(z.string())),
+  acp_args: nullByDefault(z.array(z.string())),
+  mcp_config: mcpConfig,
+})
 
 /** Settings without a model are those of the default one. */
 function withDefaultModel(value: unknown): unknown {
@@ -111,6 +131,9 @@ export const updateSettingsRequest = component('SettingsUpdateRequest', {
   conversation_settings_diff: nullAsUndefined(jsonObject),
   misc_settings_diff: nullAsUndefined(jsonObject),
   active_profile: profileName.nullish().meta({ description: 'A profile whose model to take; null: none.' }),
+  active_meta_profile: profileName
+    .nullish()
+    .meta({ description: 'A meta-profile, of which this server has none.' }),
   active_agent_profile_id: uuid.nullish().meta({ description: 'The UUID of an agent profile; null: none.' }),
 })
 export type UpdateSettingsRequest = z.output<typeof updateSettingsRequest>
