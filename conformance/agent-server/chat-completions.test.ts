@@ -69,7 +69,7 @@ test('each profile is a model; the key works in either header, and without a key
     const response = await fetch(`${server.url}/v1/models`, { headers })
     const { object, data } = (await response.json()) as { object: string; data: { id: string }[] }
     expect(object).toBe('list')
-    expect(data).toContainEqual({ id, object: 'model', created: expect.any(Number), owned_by: 'slipway' })
+    expect(data).toContainEqual({ id, object: 'model', created: 0, owned_by: 'openhands' })
     expect(data.every((one) => one.id.startsWith('openhands_'))).toBe(true)
   }
   const refused = [
@@ -154,10 +154,10 @@ test('earlier messages and system messages reach the agent of a new conversation
     expect(log).toContain(text)
 })
 
-test('a conversation continues with the requested model, and one that was not started by the gateway with its own', async () => {
+test('a conversation continues with its own model, whichever profile is named', async () => {
   const [one, other] = [
-    await createModel([{ text: 'From one.' }]),
-    await createModel([{}, { text: 'From the other.' }]),
+    await createModel([{ text: 'From one.' }, { text: 'From one again.' }]),
+    await createModel([{ text: 'From the other.' }]),
   ]
   const first = await completeChat({ model: one, messages: [userMessage('Who?')] })
   const conversation = first.headers.get(idHeader) ?? ''
@@ -166,7 +166,7 @@ test('a conversation continues with the requested model, and one that was not st
     { model: other, messages: [userMessage('And now?')] },
     { [idHeader]: conversation },
   )
-  expect(completionText(await parseCompletion(second))).toBe('From the other.')
+  expect(completionText(await parseCompletion(second))).toBe('From one again.')
   const { body } = await api.sendJson('POST', '/api/conversations', {
     agent: { llm: { model: 'scripted/own', script: [{ text: 'Its own.' }] } },
     workspace: { working_dir: join(directory, 'elsewhere') },
@@ -348,15 +348,8 @@ test('an invalid request is refused with its location', async () => {
   for (const [body, place] of [
     [{ messages: hello }, ['body', 'model']],
     [{ model: id }, ['body', 'messages']],
-    [{ model: id, messages: [] }, ['body', 'messages']],
     [{ model: id, messages: [{ role: 'wizard', content: 'x' }] }, ['body', 'messages', 0, 'role']],
-    [
-      { model: id, messages: [...hello, { role: 'assistant', content: 'x' }] },
-      ['body', 'messages', 1, 'role'],
-    ],
-    [{ model: id, messages: [userMessage('')] }, ['body', 'messages', 0, 'content']],
     [{ model: id, messages: [userMessage(5)] }, ['body', 'messages', 0, 'content']],
-    [{ model: id, messages: [userMessage([{ type: 'audio' }])] }, ['body', 'messages', 0, 'content']],
     [{ model: id, messages: hello, stream: 'perhaps' }, ['body', 'stream']],
   ] as const) {
     const response = await completeChat(body)
@@ -367,12 +360,96 @@ test('an invalid request is refused with its location', async () => {
     ])
   }
   const long = [{ role: 'system', content: 'x'.repeat(40_000) }, ...hello]
-  expect((await completeChat({ model: id, messages: long })).status).toBe(422)
-  expect((await completeChat({ model: id, messages: hello }, { [idHeader]: 'nobody' })).status).toBe(422)
-  for (const unknown of ['gpt-4', 'openhands_', 'openhands_nobody', 'openhands_../x', 'openhands_\u0000']) {
-    const response = await completeChat({ model: unknown, messages: hello })
-    expect([response.status, ((await response.json()) as Completion).error?.code]).toEqual([404, 'not_found'])
+  for (const [messages, text] of [
+    [[], 'At least one user message is required'],
+    [[{ role: 'system', content: 'x' }], 'At least one user message is required'],
+    [[userMessage('')], 'The message of the user is empty'],
+    [[userMessage([{ type: 'audio' }])], 'Unsupported content part type: audio'],
+    [[userMessage([{ type: 'image_url' }])], 'image_url content part is missing a url'],
+    [long, 'The messages of the system are longer than 32768 characters'],
+  ]) {
+    const response = await completeChat({ model: id, messages })
+    expect([response.status, ((await response.json()) as Completion).detail]).toEqual([400, text])
   }
-  const nowhere = await completeChat({ model: id, messages: hello }, { [idHeader]: randomUUID() })
-  expect(nowhere.status).toBe(404)
+  expect((await completeChat({ model: id, messages: hello }, { [idHeader]: 'nobody' })).status).toBe(422)
+  for (const [unknown, expected] of [
+    ['gpt-4', [404, 'not_found']],
+    ['openhands_', [404, 'not_found']],
+    ['openhands_nobody', [404, 'not_found']],
+    ['openhands_../x', [400, 'bad_request']],
+    ['openhands_\u0000', [400, 'bad_request']],
+  ] as const) {
+    const response = await completeChat({ model: unknown, messages: hello })
+    expect([response.status, ((await response.json()) as Completion).error?.code]).toEqual(expected)
+  }
+})
+
+test('an id that is not known becomes that of the new conversation', async () => {
+  const model = await createModel([{ text: 'Hello.' }])
+  const id = randomUUID()
+  const response = await completeChat({ model, messages: [userMessage('Hello.')] }, { [idHeader]: id })
+  expect(response.headers.get(idHeader)).toBe(id)
+  expect(completionText(await parseCompletion(response))).toBe('Hello.')
+})
+
+test('a response is the answer of a new conversation, with the tokens of its run', async () => {
+  const usage = { prompt_tokens: 11, completion_tokens: 3, cache_read_tokens: 4 }
+  const model = await createModel([{ text: 'Blue.', usage }])
+  const send = (body: object) =>
+    fetch(`${server.url}/v1/responses`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, ...body }),
+    })
+  const input = [
+    { role: 'developer', content: 'Answer in one word.' },
+    { role: 'user', content: [{ type: 'input_text', text: 'My colour is blue.' }] },
+    { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Noted.' }] },
+    { role: 'user', content: 'Which is it?' },
+  ]
+  const response = await send({ input, instructions: 'Be kind.', metadata: { a: 'b' } })
+  const conversation = response.headers.get(idHeader) ?? ''
+  expect([response.status, await response.json()]).toEqual([
+    200,
+    {
+      id: expect.stringMatching(/^resp_[0-9a-f]{32}$/),
+      ...{ object: 'response', status: 'completed', model, instructions: 'Be kind.', metadata: { a: 'b' } },
+      ...{ created_at: expect.any(Number), completed_at: expect.any(Number) },
+      ...{ tools: [], tool_choice: 'none', parallel_tool_calls: false },
+      output: [
+        {
+          id: expect.stringMatching(/^msg_[0-9a-f]{32}$/),
+          ...{ type: 'message', role: 'assistant', status: 'completed' },
+          content: [{ type: 'output_text', text: 'Blue.', annotations: [] }],
+        },
+      ],
+      usage: {
+        ...{ input_tokens: expect.any(Number), output_tokens: expect.any(Number) },
+        ...{ total_tokens: expect.any(Number), input_tokens_details: { cached_tokens: 4 } },
+        output_tokens_details: { reasoning_tokens: 0 },
+      },
+    },
+  ])
+  const { body } = await api.requestJson<{ agent: { agent_context: { system_message_suffix: string } } }>(
+    `/api/conversations/${conversation}`,
+  )
+  expect(body.agent.agent_context.system_message_suffix).toBe('Be kind.\n\nAnswer in one word.')
+  const message = (await api.searchAll(conversation)).find(({ source }) => source === 'user')
+  const { content } = (message?.llm_message ?? {}) as { content?: { text: string }[] }
+  expect(content?.map(({ text }) => text)).toEqual([
+    ...['<message role="user">', 'My colour is blue.', '</message>'],
+    ...['<message role="assistant">', 'Noted.', '</message>'],
+    ...['<message role="user">', 'Which is it?', '</message>'],
+  ])
+  for (const [more, status] of [
+    [{ input: '' }, 400],
+    [{ input: [] }, 400],
+    [{ input: 'x', stream: true }, 400],
+    [{ input: [{ role: 'assistant', content: 'x' }] }, 400],
+    [{ input: [{ role: 'user', content: [{ type: 'input_file', file_id: 'x' }] }] }, 400],
+    [{ input: [{ type: 'function_call_output', call_id: 'x', output: 'x' }] }, 422],
+    [{ input: 'x', metadata: { n: 1 } }, 422],
+    [{ input: 'x', model: 'openhands_nobody' }, 404],
+  ] as const)
+    expect([more, (await send(more)).status]).toEqual([more, status])
 })

@@ -77,3 +77,12 @@ wireCase('POST /v1/chat/completions', 'refuses unknown models and invalid reques
   })
   expect([400, 422]).toContain((await completeChat({ model: 'x' })).status)
 })
+
+wireCase('POST /v1/responses', 'replies with an output text', async () => {
+  const model = await createModel([{ text: 'One.' }])
+  const { status, body } = await wire.request('POST', '/v1/responses', { body: { model, input: 'Count.' } })
+  expect([status, body]).toMatchObject([
+    200,
+    { object: 'response', output: [{ content: [{ type: 'output_text', text: 'One.' }] }] },
+  ])
+})

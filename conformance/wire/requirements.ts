@@ -218,6 +218,7 @@ const requirementTable = [
 
   ['gateway', 'P2', 'GET', '/v1/models', 'one for each profile'],
   ['gateway', 'P2', 'POST', '/v1/chat/completions', 'a conversation by another name'],
+  ['gateway', 'P2', 'POST', '/v1/responses', 'one answer of a new conversation'],
 
   ['aliases', 'P0', 'POST', '/api/conversations/{id}/generate_title', 'a title, not stored'],
   ['aliases', 'P0', 'GET', '/api/git/changes/{path}', 'path in the URL, encoded or not'],

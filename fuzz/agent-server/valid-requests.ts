@@ -223,6 +223,7 @@ function modelRequests({ conversation, agentProfileId, connectionId }: ExistingR
     activateProfile: { params: { name: 'renamed' } },
     listModels: {},
     completeChat: { body: { model: 'openhands_renamed', messages: [{ role: 'user', content: 'Hi' }] } },
+    createResponse: { body: { model: 'openhands_renamed', input: 'Hi' } },
     saveAgentProfile: {
       params: { name: 'valid' },
       body: { agent_kind: 'openhands', llm_profile_ref: 'renamed' },

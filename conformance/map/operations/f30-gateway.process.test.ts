@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import { errorReply, type MockProvider } from '../../support/mock-provider.ts'
 import { expectAnswer } from '../answers.ts'
-import { differs, endFamily, mapCase, missing, untested } from '../frame.ts'
+import { differs, endFamily, mapCase, untested } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -32,54 +32,37 @@ const conversations = () => map.requestOrThrow('GET', '/api/conversations/count'
 const sentTexts = async (id: string) =>
   JSON.stringify((await map.getEvents(id)).filter(({ source }) => source === 'user'))
 
-missing(
-  'F30.models-list',
-  'one model for each profile, sorted, as they are now',
-  'the member created is 0',
-  async () => {
-    const model = await map.openModel()
-    const id = await profile(model)
-    const ids = async () =>
-      (await map.requestOrThrow<{ data: { id: string }[] }>('GET', '/v1/models')).data.map((one) => one.id)
-    const { data } = await map.requestOrThrow<{ data: Json[] }>('GET', '/v1/models')
-    expect(data).toContainEqual({ id, object: 'model', created: 0, owned_by: 'openhands' })
-    expect(await ids()).toEqual((await ids()).toSorted())
-    const name = id.replace('openhands_', '')
-    await map.requestOrThrow('POST', `/api/profiles/${name}/rename`, { body: { new_name: 'map-gw-renamed' } })
-    expect(await ids()).toContain('openhands_map-gw-renamed')
-    await map.requestOrThrow('DELETE', '/api/profiles/map-gw-renamed')
-    expect(await ids()).not.toContain('openhands_map-gw-renamed')
-  },
-)
-missing(
-  'F30.auth-bearer-or-header',
-  'the key in either header, checked before the body',
-  'POST /v1/responses takes the key as a bearer',
-  async () => {
-    const bearer = { isAnonymous: true, headers: { authorization: `Bearer ${map.key}` } }
-    for (const [method, path] of [
-      ['GET', '/v1/models'],
-      ['POST', '/v1/chat/completions'],
-      ['POST', '/v1/responses'],
-    ] as const) {
-      const options = method === 'POST' ? { body: {} } : {}
-      const accepted = method === 'POST' ? 422 : 200
-      await expectAnswer(
-        map,
-        401,
-        method,
-        path,
-        { ...options, isAnonymous: true },
-        { detail: 'Unauthorized' },
-      )
-      const wrong = { authorization: 'Bearer a-wrong-key' }
-      await expectAnswer(map, 401, method, path, { ...options, isAnonymous: true, headers: wrong })
-      await expectAnswer(map, accepted, method, path, { ...options, ...bearer })
-      await expectAnswer(map, accepted, method, path, options)
-    }
-    await expectAnswer(map, 401, 'GET', '/api/conversations/count', bearer)
-  },
-)
+mapCase('F30.models-list', 'one model for each profile, sorted, as they are now', async () => {
+  const model = await map.openModel()
+  const id = await profile(model)
+  const ids = async () =>
+    (await map.requestOrThrow<{ data: { id: string }[] }>('GET', '/v1/models')).data.map((one) => one.id)
+  const { data } = await map.requestOrThrow<{ data: Json[] }>('GET', '/v1/models')
+  expect(data).toContainEqual({ id, object: 'model', created: 0, owned_by: 'openhands' })
+  expect(await ids()).toEqual((await ids()).toSorted())
+  const name = id.replace('openhands_', '')
+  await map.requestOrThrow('POST', `/api/profiles/${name}/rename`, { body: { new_name: 'map-gw-renamed' } })
+  expect(await ids()).toContain('openhands_map-gw-renamed')
+  await map.requestOrThrow('DELETE', '/api/profiles/map-gw-renamed')
+  expect(await ids()).not.toContain('openhands_map-gw-renamed')
+})
+mapCase('F30.auth-bearer-or-header', 'the key in either header, checked before the body', async () => {
+  const bearer = { isAnonymous: true, headers: { authorization: `Bearer ${map.key}` } }
+  for (const [method, path] of [
+    ['GET', '/v1/models'],
+    ['POST', '/v1/chat/completions'],
+    ['POST', '/v1/responses'],
+  ] as const) {
+    const options = method === 'POST' ? { body: {} } : {}
+    const accepted = method === 'POST' ? 422 : 200
+    await expectAnswer(map, 401, method, path, { ...options, isAnonymous: true }, { detail: 'Unauthorized' })
+    const wrong = { authorization: 'Bearer a-wrong-key' }
+    await expectAnswer(map, 401, method, path, { ...options, isAnonymous: true, headers: wrong })
+    await expectAnswer(map, accepted, method, path, { ...options, ...bearer })
+    await expectAnswer(map, accepted, method, path, options)
+  }
+  await expectAnswer(map, 401, 'GET', '/api/conversations/count', bearer)
+})
 mapCase(
   'F30.auth-open-without-keys',
   'a server without keys asks for none',
@@ -104,26 +87,21 @@ mapCase('F30.chat-basic', 'the answer of the agent as a completion', async () =>
   ])
   expect((await map.getConversation(String(headers.get(header)))).execution_status).toBe('finished')
 })
-missing(
-  'F30.chat-system-suffix',
-  'system and developer messages are the suffix of the prompt',
-  'the suffix is shown in the agent of the conversation',
-  async () => {
-    const name = await profile(await map.openModel(finishReply()))
-    const messages = [
-      { role: 'system', content: 'MAP_SYSTEM' },
-      { role: 'developer', content: 'MAP_DEVELOPER' },
-      user('Go.'),
-    ]
-    const { headers } = await chat({ model: name, messages })
-    const id = String(headers.get(header))
-    const { agent } = (await map.getConversation(id)) as unknown as { agent: { agent_context: Json } }
-    for (const text of ['MAP_SYSTEM', 'MAP_DEVELOPER']) {
-      expect(agent.agent_context.system_message_suffix).toContain(text)
-      expect(await sentTexts(id)).not.toContain(text)
-    }
-  },
-)
+mapCase('F30.chat-system-suffix', 'system and developer messages are the suffix of the prompt', async () => {
+  const name = await profile(await map.openModel(finishReply()))
+  const messages = [
+    { role: 'system', content: 'MAP_SYSTEM' },
+    { role: 'developer', content: 'MAP_DEVELOPER' },
+    user('Go.'),
+  ]
+  const { headers } = await chat({ model: name, messages })
+  const id = String(headers.get(header))
+  const { agent } = (await map.getConversation(id)) as unknown as { agent: { agent_context: Json } }
+  for (const text of ['MAP_SYSTEM', 'MAP_DEVELOPER']) {
+    expect(agent.agent_context.system_message_suffix).toContain(text)
+    expect(await sentTexts(id)).not.toContain(text)
+  }
+})
 const earlier = [user('Earlier.'), { role: 'assistant', content: 'Before.' }, user('Latest.')]
 differs(
   'F30.chat-latest-user-only',
@@ -188,35 +166,25 @@ mapCase(
   },
   own,
 )
-missing(
-  'F30.chat-header-new-id',
-  'an unknown id makes that conversation; no id is 422',
-  'an unknown id makes that conversation',
-  async () => {
-    const name = await profile(await map.openModel(finishReply()))
-    const id = crypto.randomUUID()
-    const made = await chat({ model: name, messages: [user('Go.')] }, { [header]: id })
-    expect([made.status, made.headers.get(header)]).toEqual([200, id])
-    const before = await conversations()
-    expect((await chat({ model: name, messages: [user('Go.')] }, { [header]: 'no-id' })).status).toBe(422)
-    expect(await conversations()).toEqual(before)
-  },
-)
-missing(
-  'F30.chat-reuse-keeps-llm',
-  'a continued conversation keeps its model',
-  'a continued conversation keeps its model',
-  async () => {
-    const other = await map.openModel(finishReply('Other.'))
-    const first = await profile(await map.openModel(finishReply('One.'), finishReply('Two.')))
-    const { headers } = await chat({ model: first, messages: [user('Go.')] })
-    const id = { [header]: String(headers.get(header)) }
-    const again = await chat({ model: await profile(other), messages: [user('On.')] }, id)
-    expect(again.body).toMatchObject({ choices: [{ message: { content: 'Two.' } }] })
-    expect(other.requests).toEqual([])
-    expect((await chat({ model: 'openhands_map-none', messages: [user('On.')] }, id)).status).toBe(404)
-  },
-)
+mapCase('F30.chat-header-new-id', 'an unknown id makes that conversation; no id is 422', async () => {
+  const name = await profile(await map.openModel(finishReply()))
+  const id = crypto.randomUUID()
+  const made = await chat({ model: name, messages: [user('Go.')] }, { [header]: id })
+  expect([made.status, made.headers.get(header)]).toEqual([200, id])
+  const before = await conversations()
+  expect((await chat({ model: name, messages: [user('Go.')] }, { [header]: 'no-id' })).status).toBe(422)
+  expect(await conversations()).toEqual(before)
+})
+mapCase('F30.chat-reuse-keeps-llm', 'a continued conversation keeps its model', async () => {
+  const other = await map.openModel(finishReply('Other.'))
+  const first = await profile(await map.openModel(finishReply('One.'), finishReply('Two.')))
+  const { headers } = await chat({ model: first, messages: [user('Go.')] })
+  const id = { [header]: String(headers.get(header)) }
+  const again = await chat({ model: await profile(other), messages: [user('On.')] }, id)
+  expect(again.body).toMatchObject({ choices: [{ message: { content: 'Two.' } }] })
+  expect(other.requests).toEqual([])
+  expect((await chat({ model: 'openhands_map-none', messages: [user('On.')] }, id)).status).toBe(404)
+})
 mapCase('F30.chat-usage-per-request', 'usage is that of the request', async () => {
   const name = await profile(await map.openModel(finishReply()))
   const first = await chat({ model: name, messages: [user('Go.')] })
@@ -224,7 +192,25 @@ mapCase('F30.chat-usage-per-request', 'usage is that of the request', async () =
   const second = await chat({ model: name, messages: [user('On.')] }, headers)
   expect(second.body.usage).toMatchObject({ total_tokens: 100 })
 })
-untested('F30.chat-reuse-concurrent', 'two requests on one conversation get their own answers')
+mapCase(
+  'F30.chat-reuse-concurrent',
+  'a second request on a running conversation is refused, and the first gets its own answer',
+  async () => {
+    const model = await map.openModel()
+    const held = heldReply(finishReply('For X.'))
+    model.replies = [finishReply('One.'), held.reply(model), finishReply('For Y.')]
+    const name = await profile(model)
+    const { headers } = await chat({ model: name, messages: [user('Go.')] })
+    const id = { [header]: String(headers.get(header)) }
+    const first = chat({ model: name, messages: [user('X.')] }, id)
+    await held.arrived
+    const second = await chat({ model: name, messages: [user('Y.')] }, id)
+    held.release()
+    expect((await first).body).toMatchObject({ choices: [{ message: { content: 'For X.' } }] })
+    expect([200, 409]).toContain(second.status)
+  },
+  { faultThere: 'the first request gets the answer of the second' },
+)
 mapCase('F30.chat-agent-tools', 'the agent uses its tools, not those of the request', async () => {
   const name = await profile(await map.openModel(commandReply('echo map-gateway-tool'), finishReply('Ran.')))
   const tools = [{ type: 'function', function: { name: 'mine', parameters: {} } }]
@@ -232,23 +218,18 @@ mapCase('F30.chat-agent-tools', 'the agent uses its tools, not those of the requ
   expect(JSON.stringify(body)).not.toContain('tool_calls":[{')
   expect(JSON.stringify(await map.getEvents(String(headers.get(header))))).toContain('map-gateway-tool')
 })
-missing(
-  'F30.chat-input-errors',
-  'bad requests make no conversation',
-  '400 for a request without a user message',
-  async () => {
-    const before = await conversations()
-    const model = await profile(await map.openModel(finishReply()))
-    const status = async (body: object) => (await chat(body)).status
-    expect(await status({ model, messages: [{ role: 'system', content: 'x' }] })).toBe(400)
-    expect(await status({ model, messages: [user([{ type: 'no_such_part' }])] })).toBe(400)
-    expect(await status({ model: 'gpt-4o', messages: [user('x')] })).toBe(404)
-    expect(await status({ model: 'openhands_map-none', messages: [user('x')] })).toBe(404)
-    expect(await status({ model: 'openhands_-bad', messages: [user('x')] })).toBe(400)
-    expect(await status({ model })).toBe(422)
-    expect(await conversations()).toEqual(before)
-  },
-)
+mapCase('F30.chat-input-errors', 'bad requests make no conversation', async () => {
+  const before = await conversations()
+  const model = await profile(await map.openModel(finishReply()))
+  const status = async (body: object) => (await chat(body)).status
+  expect(await status({ model, messages: [{ role: 'system', content: 'x' }] })).toBe(400)
+  expect(await status({ model, messages: [user([{ type: 'no_such_part' }])] })).toBe(400)
+  expect(await status({ model: 'gpt-4o', messages: [user('x')] })).toBe(404)
+  expect(await status({ model: 'openhands_map-none', messages: [user('x')] })).toBe(404)
+  expect(await status({ model: 'openhands_-bad', messages: [user('x')] })).toBe(400)
+  expect(await status({ model })).toBe(422)
+  expect(await conversations()).toEqual(before)
+})
 untested('F30.observability-headers', 'headers of observability are stored')
 differs(
   'F30.chat-run-error-500',
@@ -278,7 +259,24 @@ mapCase('F30.chat-confirmation-409', 'a run that waits for a confirmation is 409
     await confirmation(false)
   }
 })
-untested('F30.chat-reuse-confirmation', 'a continued run that waits for a confirmation is 409')
+mapCase(
+  'F30.chat-reuse-confirmation',
+  'a continued run that waits for a confirmation is 409',
+  async () => {
+    const name = await profile(
+      await map.openModel(finishReply('One.'), commandReply('echo asked'), finishReply()),
+    )
+    const { headers } = await chat({ model: name, messages: [user('Go.')] })
+    const id = String(headers.get(header))
+    await map.post(id, 'confirmation_policy', { policy: { kind: 'AlwaysConfirm' } })
+    const again = await chat({ model: name, messages: [user('On.')] }, { [header]: id })
+    expect([again.status, again.body.detail]).toEqual([
+      409,
+      'Agent run ended with status: waiting_for_confirmation',
+    ])
+  },
+  { faultThere: '504 after two minutes' },
+)
 mapCase(
   'F30.chat-run-limit-429',
   'a full server refuses and stores nothing',
@@ -303,9 +301,33 @@ mapCase(
   },
   own,
 )
-untested('F30.chat-reuse-run-limit-429', 'a refused continuation leaves no message')
+mapCase(
+  'F30.chat-reuse-run-limit-429',
+  'a refused continuation leaves no message',
+  async () => {
+    await using server = await OwnMapServer.open({
+      key: 'map-key-2',
+      env: { SLIPWAY_MAX_CONCURRENT_RUNS: '1' },
+    })
+    await using model = await openModel()
+    const held = heldReply(finishReply())
+    model.replies = [finishReply('One.'), held.reply(model), finishReply('Two.')]
+    const name = await profile(model, server)
+    const { headers } = await chat({ model: name, messages: [user('First.')] }, {}, server)
+    const id = { [header]: String(headers.get(header)) }
+    const other = chat({ model: name, messages: [user('Hold.')] }, {}, server)
+    await held.arrived
+    for (const _ of [1, 2])
+      expect((await chat({ model: name, messages: [user('REFUSED')] }, id, server)).status).toBe(429)
+    held.release()
+    await other
+    expect(JSON.stringify(await server.getEvents(String(id[header])))).not.toContain('REFUSED')
+    expect((await chat({ model: name, messages: [user('Again.')] }, id, server)).status).toBe(200)
+  },
+  own,
+)
 untested('F30.chat-timeout-504', 'a run of more than 120 s is 504')
-missing('F30.responses-basic', 'the answer of the agent as a response', 'POST /v1/responses', async () => {
+mapCase('F30.responses-basic', 'the answer of the agent as a response', async () => {
   const model = await profile(await map.openModel(finishReply('Responded.')))
   const { status, body, headers } = await respond({
     model,
@@ -326,10 +348,9 @@ missing('F30.responses-basic', 'the answer of the agent as a response', 'POST /v
   ])
   expect(JSON.stringify(await map.getConversation(String(headers.get(header))))).toContain('MAP_INSTRUCTIONS')
 })
-missing(
+mapCase(
   'F30.responses-stateless-replay',
   'each response is a new conversation with the replayed items',
-  'POST /v1/responses',
   async () => {
     const model = await profile(await map.openModel(finishReply()))
     const input = [
@@ -347,22 +368,17 @@ missing(
     expect(texts).not.toContain('MAP_DEV')
   },
 )
-missing(
-  'F30.responses-errors',
-  'what is not done is 400, and nothing is made',
-  'POST /v1/responses',
-  async () => {
-    const before = await conversations()
-    for (const more of [{ stream: true }, { store: true }, { previous_response_id: 'resp_1' }])
-      expect([more, (await respond({ model: 'openhands_map-none', input: 'x', ...more })).status]).toEqual([
-        more,
-        400,
-      ])
-    expect((await respond({ model: 'openhands_map-none', input: 'x' })).status).toBe(404)
-    expect([400, 422]).toContain((await respond({ model: 'openhands_map-none', input: [] })).status)
-    expect(await conversations()).toEqual(before)
-  },
-)
+mapCase('F30.responses-errors', 'what is not done is 400, and nothing is made', async () => {
+  const before = await conversations()
+  for (const more of [{ stream: true }, { store: true }, { previous_response_id: 'resp_1' }])
+    expect([more, (await respond({ model: 'openhands_map-none', input: 'x', ...more })).status]).toEqual([
+      more,
+      400,
+    ])
+  expect((await respond({ model: 'openhands_map-none', input: 'x' })).status).toBe(404)
+  expect([400, 422]).toContain((await respond({ model: 'openhands_map-none', input: [] })).status)
+  expect(await conversations()).toEqual(before)
+})
 untested('F30.openai-sdk', 'the Python SDK of OpenAI')
 
 endFamily('F30', 26)

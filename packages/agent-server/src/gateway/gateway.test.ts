@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openCreateDeps, openRegistry, temporaryDirectory } from '../testing/fixtures.ts'
 import { Gateway } from './gateway.ts'
-import { parsePrompt } from './prompt.ts'
+import { parseChatPrompt } from './prompt.ts'
 
 function request(more: object = {}) {
   return chatRequest.parse({ model: 'openhands_x', messages: [{ role: 'user', content: 'Hello.' }], ...more })
@@ -100,7 +100,7 @@ test('a prompt of any messages holds the last one whole, and refuses only what h
       fc.string({ minLength: 1 }),
       (before, text) => {
         const messages = [...before, { role: 'user', content: text }]
-        const prompt = parsePrompt(request({ messages }))
+        const prompt = parseChatPrompt(request({ messages }))
         expect(prompt.message).toEqual([{ type: 'text', text, cache_prompt: false }])
         expect(prompt.messageWithHistory.at(-1)).toEqual(prompt.message[0])
       },

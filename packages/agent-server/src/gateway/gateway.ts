@@ -5,17 +5,18 @@ import {
   type ChatRequest,
   type Llm,
   Problem,
+  profileName,
+  type ResponsesRequest,
   type StartConversationRequest,
   startConversationRequest,
 } from '@slipway/protocol'
-import { getConversationRecord } from '../conversations/conversation-info.ts'
 import { type CreateConversationDeps, createConversation } from '../conversations/create.ts'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
-import { parsePrompt } from './prompt.ts'
+import { type GatewayPrompt, parseChatPrompt, parseResponsesPrompt } from './prompt.ts'
 import { GatewayTurn } from './turn.ts'
 
 const modelPrefix = 'openhands_'
-/** Tag with the name of the profile that the conversation last used. */
+/** Tag with the name of the profile that the conversation began with. */
 const profileTag = 'gateway'
 
 interface GatewayOptions {
@@ -36,7 +37,6 @@ export class Gateway {
   readonly #options: GatewayOptions
   /** Conversations with a waiting request. */
   readonly #inUse = new Set<string>()
-  readonly #startedAt = Math.floor(Date.now() / 1000)
 
   constructor(options: GatewayOptions) {
     this.#options = options
@@ -44,36 +44,48 @@ export class Gateway {
 
   async listModels() {
     const summaries = await this.#options.llmProfiles.list()
-    const common = { object: 'model', created: this.#startedAt, owned_by: 'slipway' } as const
+    const common = { object: 'model', created: 0, owned_by: 'openhands' } as const
     const data = summaries.map(({ name }) => ({ id: modelPrefix + name, ...common }))
     return { object: 'list', data } as const
   }
 
   /**
-   * The continued or new conversation of a request, and its turn: call `complete` or `stream` of it.
-   * Problems: `invalid`, `not_found`, and `conflict` while it runs.
+   * The continued or new conversation of a request, and its turn: call `complete` or `stream` of it. An id that
+   * is not known becomes that of a new conversation; a continued one keeps its model. Problems: `bad_request`,
+   * `not_found`, `limit` and, while it runs, `conflict`.
    */
-  async startTurn(
-    request: ChatRequest,
+  async startTurn(request: ChatRequest, conversationId: string | undefined, signal: AbortSignal) {
+    return await this.#startTurn(request.model, parseChatPrompt(request), conversationId, signal)
+  }
+
+  /** Like `startTurn`, always with a new conversation. */
+  async startResponse(request: ResponsesRequest, signal: AbortSignal) {
+    return await this.#startTurn(request.model, parseResponsesPrompt(request), undefined, signal)
+  }
+
+  async #startTurn(
+    modelId: string,
+    prompt: GatewayPrompt,
     conversationId: string | undefined,
     signal: AbortSignal,
   ): Promise<{ readonly id: string; readonly turn: GatewayTurn }> {
     const { createDeps, timeoutMs = 120_000 } = this.#options
-    const prompt = parsePrompt(request)
-    const model = await this.#resolveModel(request.model)
-    createDeps.registry.assertRunSlotFree()
+    const { storage, registry } = createDeps
+    const model = await this.#resolveModel(modelId)
+    registry.assertRunSlotFree()
     const id = conversationId ?? randomUUID()
     if (this.#inUse.has(id)) throw runningProblem()
     this.#inUse.add(id)
     try {
-      const conversation =
-        conversationId === undefined
-          ? await this.#createConversation(id, model, prompt.system)
-          : await this.#continueConversation(conversationId, model)
-      const message = conversationId === undefined ? prompt.messageWithHistory : prompt.message
-      const { log } = createDeps.storage
+      const isKnown = conversationId !== undefined && (await storage.conversations.get([id]))[0] !== undefined
+      const conversation = isKnown
+        ? await registry.get(id)
+        : await this.#createConversation(id, model, prompt.system)
+      if (conversation.isRunning) throw runningProblem()
+      const message = isKnown ? prompt.message : prompt.messageWithHistory
       const release = () => void this.#inUse.delete(id)
-      return { id, turn: new GatewayTurn(conversation, { log, message, timeoutMs, signal, onEnd: release }) }
+      const options = { log: storage.log, message, timeoutMs, signal, onEnd: release }
+      return { id, turn: new GatewayTurn(conversation, options) }
     } catch (error) {
       this.#inUse.delete(id)
       throw error
@@ -82,8 +94,12 @@ export class Gateway {
 
   async #resolveModel(id: string): Promise<{ readonly name: string; readonly llm: Llm }> {
     const name = id.startsWith(modelPrefix) ? id.slice(modelPrefix.length) : ''
+    if (name === '')
+      throw new Problem('not_found', `Unknown OpenHands model '${id.slice(0, 100)}'. Use GET /v1/models.`)
+    if (!profileName.safeParse(name).success)
+      throw new Problem('bad_request', `Invalid profile name: '${name.slice(0, 100)}'`)
     const llm = await this.#options.llmProfiles.resolve(name)
-    if (llm === undefined) throw new Problem('not_found', 'There is no such model')
+    if (llm === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
     return { name, llm }
   }
 
@@ -96,29 +112,15 @@ export class Gateway {
     const request = startConversationRequest.parse({
       ...(await this.#options.readConfirmation()),
       conversation_id: id,
-      agent_settings: { llm },
+      agent_settings: {
+        llm,
+        ...(system === undefined ? {} : { agent_context: { system_message_suffix: system } }),
+      },
       workspace: { working_dir: join(directory, id) },
       tags: { [profileTag]: name },
-      ...(system === undefined ? {} : { agent_launch_additions: { system_message_suffix_append: system } }),
     })
     await createConversation(createDeps, request)
     return await createDeps.registry.get(id)
-  }
-
-  /** A conversation that the gateway created switches to the requested model; any other one keeps its own. */
-  async #continueConversation(
-    id: string,
-    { name, llm }: { readonly name: string; readonly llm: Llm },
-  ): Promise<Conversation> {
-    const { storage, registry } = this.#options.createDeps
-    const { tags } = await getConversationRecord(storage.conversations, id)
-    const conversation = await registry.get(id)
-    if (conversation.isRunning) throw runningProblem()
-    if (tags[profileTag] !== undefined && tags[profileTag] !== name) {
-      await conversation.switchModel(llm)
-      await storage.conversations.patch(id, { tags: { ...tags, [profileTag]: name } })
-    }
-    return conversation
   }
 }
 

@@ -1,17 +1,12 @@
 import { type Conversation, combineMetrics, finalResponse } from '@slipway/agent'
-import { Problem, type SendMessageRequest } from '@slipway/protocol'
+import { type GatewayUsage, Problem, type SendMessageRequest } from '@slipway/protocol'
 import { raceAbort, Signal } from '@slipway/shared/async'
 import type { EventLog } from '@slipway/storage'
 
-export interface TurnUsage {
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly total_tokens: number
-}
-
 interface TurnResult {
   readonly text: string
-  readonly usage: TurnUsage
+  /** Tokens of this turn, not of the conversation. */
+  readonly usage: GatewayUsage
 }
 
 interface GatewayTurnOptions {
@@ -73,13 +68,18 @@ export class GatewayTurn {
     await withTimeout(this.#conversation.waitUntilIdle(), timeoutMs, signal)
     const { id, state } = this.#conversation
     if (state.status !== 'finished') throw await unfinishedProblem(log, id, state.status)
-    const [prompt, completion] = tokenCounts(this.#conversation).map(
+    const [prompt = 0, completion = 0, cached = 0, reasoning = 0] = tokenCounts(this.#conversation).map(
       (count, at) => count - (tokensBefore[at] ?? 0),
     )
-    const usage = { prompt_tokens: prompt ?? 0, completion_tokens: completion ?? 0 }
     return {
       text: await finalResponse(log, id, signal),
-      usage: { ...usage, total_tokens: usage.prompt_tokens + usage.completion_tokens },
+      usage: {
+        prompt_tokens: prompt,
+        completion_tokens: completion,
+        total_tokens: prompt + completion,
+        prompt_tokens_details: { cached_tokens: cached },
+        completion_tokens_details: { reasoning_tokens: reasoning },
+      },
     }
   }
 
@@ -143,12 +143,14 @@ export class GatewayTurn {
   }
 }
 
+/** Prompt, completion, cached and reasoning tokens of the conversation so far. */
 function tokenCounts({ stats }: Conversation): number[] {
   const { accumulated_token_usage: usage }: { accumulated_token_usage?: unknown } =
     combineMetrics(stats) ?? {}
-  const { prompt_tokens, completion_tokens }: { prompt_tokens?: unknown; completion_tokens?: unknown } =
-    Object(usage)
-  return [Number(prompt_tokens ?? 0), Number(completion_tokens ?? 0)]
+  const counts: Readonly<Record<string, unknown>> = Object(usage)
+  return ['prompt_tokens', 'completion_tokens', 'cache_read_tokens', 'reasoning_tokens'].map((name) =>
+    Number(counts[name] ?? 0),
+  )
 }
 
 async function withTimeout(work: Promise<void>, timeoutMs: number, signal: AbortSignal): Promise<void> {

@@ -3,12 +3,14 @@ import type { Handlers, Reply } from '@slipway/http'
 import {
   type ChatRequest,
   conversationId,
+  type GatewayUsage,
   type gatewayRoutes,
   invalidInput,
   Problem,
+  type ResponsesRequest,
 } from '@slipway/protocol'
 import type { Gateway } from '../../gateway/gateway.ts'
-import type { GatewayTurn, TurnUsage } from '../../gateway/turn.ts'
+import type { GatewayTurn } from '../../gateway/turn.ts'
 
 const idHeader = 'x-openhands-serverconversation-id'
 
@@ -32,6 +34,18 @@ export function gatewayHandlers(options: {
         throw error
       }
     },
+    async createResponse({ body, signal }) {
+      const createdAt = nowSeconds()
+      const { id, turn } = await gateway.startResponse(body, signal)
+      const headers = { [idHeader]: id }
+      try {
+        const { text, usage } = await turn.complete()
+        return { json: responseObject(body, text, usage, createdAt), headers }
+      } catch (error) {
+        if (error instanceof Problem) return { refusal: error, headers }
+        throw error
+      }
+    },
   }
 }
 
@@ -42,12 +56,34 @@ function parseConversationId(text: string | undefined): string | undefined {
   throw invalidInput(['header', idHeader], 'Input should be the id of a conversation', 'uuid_parsing')
 }
 
-function completionResponse(model: string, content: string, usage: TurnUsage) {
+function completionResponse(model: string, content: string, usage: GatewayUsage) {
   const message = { role: 'assistant', content }
   return {
-    ...{ id: `chatcmpl-${randomUUID()}`, object: 'chat.completion', created: nowSeconds(), model },
+    ...{ id: hexId('chatcmpl-'), object: 'chat.completion', created: nowSeconds(), model },
     choices: [{ index: 0, message, finish_reason: 'stop' }],
     usage,
+  }
+}
+
+function responseObject(
+  { model, instructions, metadata = {} }: ResponsesRequest,
+  text: string,
+  usage: GatewayUsage,
+  created_at: number,
+) {
+  const content = [{ type: 'output_text', text, annotations: [] }]
+  return {
+    ...{ id: hexId('resp_'), object: 'response', created_at, completed_at: nowSeconds() },
+    ...{ status: 'completed', model, instructions: instructions ?? null, metadata },
+    output: [{ id: hexId('msg_'), type: 'message', role: 'assistant', status: 'completed', content }],
+    ...{ tools: [], tool_choice: 'none', parallel_tool_calls: false },
+    usage: {
+      input_tokens: usage.prompt_tokens,
+      output_tokens: usage.completion_tokens,
+      total_tokens: usage.total_tokens,
+      input_tokens_details: usage.prompt_tokens_details,
+      output_tokens_details: usage.completion_tokens_details,
+    },
   }
 }
 
@@ -76,7 +112,7 @@ async function* completionChunks(
   heartbeatMs: number,
 ): AsyncGenerator<string> {
   const head = {
-    id: `chatcmpl-${randomUUID()}`,
+    id: hexId('chatcmpl-'),
     object: 'chat.completion.chunk',
     created: nowSeconds(),
     model,
@@ -107,6 +143,10 @@ async function* completionChunks(
     if (!hasBegun || !(error instanceof Problem)) throw error
     yield line({ error: { message: error.message, type: 'server_error', code: error.code } })
   }
+}
+
+function hexId(prefix: string): string {
+  return prefix + randomUUID().replaceAll('-', '')
 }
 
 function nowSeconds(): number {
