@@ -108,52 +108,42 @@ mapCase(
   },
 )
 
-missing(
-  'F19.settings-validation',
-  'servers that cannot work are 422 and not stored',
-  'a server of stdio without a command is 422',
-  async () => {
-    for (const body of [
-      { transport: 'stdio', args: ['x'] },
-      { transport: 'http', headers: {} },
-      { command: 'true', unknown_member: 1 },
-      { url: 'http://127.0.0.1:9/mcp', transport: 'websocket' },
-      {
-        url: 'http://127.0.0.1:9/mcp',
-        headers: { Authorization: 'Bearer x' },
-        auth: { strategy: 'bearer', value: 'y' },
-      },
-    ])
-      expect([body, await map.requestStatus('POST', stored('map-bad'), { body })]).toEqual([body, 422])
-    expect(await getServers()).not.toHaveProperty('map-bad')
-  },
-)
+mapCase('F19.settings-validation', 'servers that cannot work are 422 and not stored', async () => {
+  for (const body of [
+    { transport: 'stdio', args: ['x'] },
+    { transport: 'http', headers: {} },
+    { command: 'true', unknown_member: 1 },
+    { url: 'http://127.0.0.1:9/mcp', transport: 'websocket' },
+    {
+      url: 'http://127.0.0.1:9/mcp',
+      headers: { Authorization: 'Bearer x' },
+      auth: { strategy: 'bearer', value: 'y' },
+    },
+  ])
+    expect([body, await map.requestStatus('POST', stored('map-bad'), { body })]).toEqual([body, 422])
+  expect(await getServers()).not.toHaveProperty('map-bad')
+})
 
 mapCase('F19.settings-empty-server', 'an empty server is 422', async () => {
   await expectAnswer(map, 422, 'POST', stored('map-empty'), { body: {} })
 })
 
-missing(
-  'F19.settings-patch',
-  'a change merges; null removes a header; unknown keys are 404',
-  'enabled in answers',
-  async () => {
-    const headers = { a: 'map-a', b: 'map-b' }
-    await map.requestOrThrow('POST', stored('map-patch'), {
-      body: { url: 'http://127.0.0.1:9/mcp', headers },
-    })
-    const change = (body: object, status = 200) =>
-      expectAnswer(map, status, 'PATCH', stored('map-patch'), { body })
-    await change({ enabled: false })
-    expect((await getServers())['map-patch']).toMatchObject({ enabled: false, headers })
-    await change({ headers: { a: null }, enabled: null })
-    expect((await getServers())['map-patch']).toMatchObject({ enabled: true, headers: { b: 'map-b' } })
-    await change({ unknown_member: 1 }, 422)
-    await change({ url: null }, 422)
-    await expectAnswer(map, 404, 'PATCH', stored('map-none'), { body: { enabled: false } })
-    await map.requestOrThrow('DELETE', stored('map-patch'))
-  },
-)
+mapCase('F19.settings-patch', 'a change merges; null removes a header; unknown keys are 404', async () => {
+  const headers = { a: 'map-a', b: 'map-b' }
+  await map.requestOrThrow('POST', stored('map-patch'), {
+    body: { url: 'http://127.0.0.1:9/mcp', headers },
+  })
+  const change = (body: object, status = 200) =>
+    expectAnswer(map, status, 'PATCH', stored('map-patch'), { body })
+  await change({ enabled: false })
+  expect((await getServers())['map-patch']).toMatchObject({ enabled: false, headers })
+  await change({ headers: { a: null }, enabled: null })
+  expect((await getServers())['map-patch']).toMatchObject({ enabled: true, headers: { b: 'map-b' } })
+  await change({ unknown_member: 1 }, 422)
+  await change({ url: null }, 422)
+  await expectAnswer(map, 404, 'PATCH', stored('map-none'), { body: { enabled: false } })
+  await map.requestOrThrow('DELETE', stored('map-patch'))
+})
 
 mapCase('F19.settings-delete', 'one server goes, the others keep their credentials', async () => {
   for (const name of ['map-del-a', 'map-del-b'])
@@ -203,24 +193,19 @@ mapCase('F19.test-timeout', 'a handshake that never ends is a timeout, and its p
   expect(await map.runCommand('pgrep -f [m]cp-server.cjs || true')).toBe('')
 })
 
-missing(
-  'F19.test-validation',
-  'requests that cannot be meant are 422',
-  'an unknown transport is 422',
-  async () => {
-    const url = 'http://127.0.0.1:9/mcp'
-    for (const body of [
-      {},
-      { server: { command: '' } },
-      { server: { url, transport: 'websocket' } },
-      { server: { command: 'true' }, timeout: 0 },
-      { server: { command: 'true' }, timeout: 121 },
-      { server: { url, authentication: { type: 'oauth' } } },
-      { server: { url, headers: { Authorization: 'Bearer x' }, auth: { strategy: 'bearer', value: 'y' } } },
-    ])
-      expect([body, await map.requestStatus('POST', test, { body })]).toEqual([body, 422])
-  },
-)
+mapCase('F19.test-validation', 'requests that cannot be meant are 422', async () => {
+  const url = 'http://127.0.0.1:9/mcp'
+  for (const body of [
+    {},
+    { server: { command: '' } },
+    { server: { url, transport: 'websocket' } },
+    { server: { command: 'true' }, timeout: 0 },
+    { server: { command: 'true' }, timeout: 121 },
+    { server: { url, authentication: { type: 'oauth' } } },
+    { server: { url, headers: { Authorization: 'Bearer x' }, auth: { strategy: 'bearer', value: 'y' } } },
+  ])
+    expect([body, await map.requestStatus('POST', test, { body })]).toEqual([body, 422])
+})
 
 differs(
   'F19.test-encrypted-env',
@@ -244,26 +229,21 @@ differs(
   },
 )
 
-missing(
-  'F19.test-remote-bearer',
-  'a bearer token in each of its forms',
-  'auth of MCP servers by strategy',
-  async () => {
-    const url = bearerUrl()
-    for (const server of [
-      { url, transport: 'http', auth: { strategy: 'bearer', value: 'map-bearer' } },
-      { type: 'shttp', url, headers: { Authorization: 'Bearer map-bearer' } },
-      {
-        url,
-        transport: 'http',
-        auth: { strategy: 'header', header_name: 'Authorization', value: 'Bearer map-bearer' },
-      },
-    ])
-      await probe({ server, timeout: 20 }, 200, { ok: true, tools: ['echo'] })
-    const server = { url, transport: 'http', auth: { strategy: 'bearer', value: 'wrong' } }
-    await probe({ server, timeout: 20 }, 200, { ok: false })
-  },
-)
+mapCase('F19.test-remote-bearer', 'a bearer token in each of its forms', async () => {
+  const url = bearerUrl()
+  for (const server of [
+    { url, transport: 'http', auth: { strategy: 'bearer', value: 'map-bearer' } },
+    { type: 'shttp', url, headers: { Authorization: 'Bearer map-bearer' } },
+    {
+      url,
+      transport: 'http',
+      auth: { strategy: 'header', header_name: 'Authorization', value: 'Bearer map-bearer' },
+    },
+  ])
+    await probe({ server, timeout: 20 }, 200, { ok: true, tools: ['echo'] })
+  const server = { url, transport: 'http', auth: { strategy: 'bearer', value: 'wrong' } }
+  await probe({ server, timeout: 20 }, 200, { ok: false })
+})
 
 const noOAuth = 'sign-in to MCP servers with OAuth'
 const oauth = { auth: { strategy: 'oauth2', authentication: { type: 'oauth' } } }

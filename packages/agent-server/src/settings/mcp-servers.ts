@@ -1,6 +1,8 @@
 import {
   type AgentSettings,
   agentSettings,
+  checkMcpAuth,
+  checkMcpTransport,
   type McpServer,
   mcpServer,
   Problem,
@@ -17,7 +19,7 @@ type JsonObject = Readonly<Record<string, unknown>>
 /** Adds an MCP server to the settings; a Problem `conflict` when the name is in use. */
 export async function addMcpServer(settings: ServerSettings, name: string, server: McpServer): Promise<void> {
   await updateServers(settings, (servers) => {
-    if (Object.hasOwn(servers, name)) throw new Problem('conflict', `There is an MCP server ${name} already`)
+    if (Object.hasOwn(servers, name)) throw new Problem('conflict', `MCP server '${name}' already exists`)
     return { ...servers, [name]: parseServer(restoreRedacted(server, undefined, undefined)) }
   })
 }
@@ -59,7 +61,7 @@ async function updateServers(
 
 function getServer(servers: McpServers, name: string): McpServer {
   const server = ownMember(servers, name)
-  if (server === undefined) throw new Problem('not_found', `MCP server not found: ${name}`)
+  if (server === undefined) throw new Problem('not_found', `MCP server '${name}' was not found`)
   return server
 }
 
@@ -73,6 +75,12 @@ function withoutOtherTransport(
   return { ...rest, command, args, env, cwd, url, headers, auth }
 }
 
+/** What works, with `enabled`: a server that cannot be meant is not stored. */
+const storedServer = mcpServer
+  .superRefine(checkMcpAuth)
+  .superRefine(checkMcpTransport)
+  .transform((server) => ({ ...server, enabled: server.enabled ?? server.disabled !== true }))
+
 function parseServer(value: unknown): McpServer {
-  return parseOrThrow(mcpServer, value, ['body'], 'Settings validation failed')
+  return parseOrThrow(storedServer, value, ['body'], 'Settings validation failed')
 }

@@ -288,7 +288,7 @@ test('MCP servers are added, changed and removed one by one', async () => {
     far: { transport: 'stdio', command: 'run', env: { A: 'canary-2' }, timeout: 5, enabled: false },
   })
   await call('POST', '/mcp/other', { command: 'other', env: { A: '**********' } })
-  expect((await read()).other).toEqual({ command: 'other', env: {} })
+  expect((await read()).other).toEqual({ command: 'other', env: {}, enabled: true })
   await call('PATCH', '', {
     agent_settings_diff: { mcp_config: { mcpServers: { third: { command: 'c' } } } },
   })

@@ -99,6 +99,8 @@ function authHeaders(auth: unknown): Record<string, string> {
     return { [typeof header_name === 'string' ? header_name : 'X-API-Key']: value }
   if (strategy === 'basic' && typeof username === 'string' && typeof password === 'string')
     return { Authorization: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` }
+  if (strategy === 'header' && typeof header_name === 'string' && typeof value === 'string')
+    return { [header_name]: value }
   if (strategy === 'header' && typeof headers === 'object' && headers !== null)
     return Object.fromEntries(Object.entries(headers).map(([name, text]) => [name, String(text)]))
   if (strategy === 'oauth2') return { Authorization: `Bearer ${accessToken(auth)}` }

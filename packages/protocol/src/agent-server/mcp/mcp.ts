@@ -7,6 +7,7 @@ import {
   strictComponent,
   withDefault,
 } from '../../core/schemas.ts'
+import { checkMcpAuth, mcpTransport } from './mcp-rules.ts'
 
 const stringMap = z.record(z.string(), z.string())
 const optionalSeconds = nullAsUndefined(z.number().positive())
@@ -16,7 +17,7 @@ const settingsMembers = {
   icon: nullAsUndefined(z.string()),
   enabled: nullAsUndefined(z.boolean()),
   disabled: nullAsUndefined(z.boolean()),
-  transport: nullAsUndefined(z.string()),
+  transport: nullAsUndefined(mcpTransport),
   timeout: optionalSeconds,
   sse_read_timeout: optionalSeconds,
   keep_alive: nullAsUndefined(z.boolean()),
@@ -40,7 +41,7 @@ const remoteServer = strictComponent('RemoteMCPServerSpec', {
     description:
       'A bearer token, or an object whose strategy is none, bearer, api_key, basic, header or oauth2.',
   }),
-})
+}).superRefine(checkMcpAuth)
 
 /** A server to test: with its type, or in the form of agent settings. Unknown members are refused. */
 const serverSpec = z.preprocess(inferType, z.discriminatedUnion('type', [stdioServer, remoteServer]))

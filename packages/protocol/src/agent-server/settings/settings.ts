@@ -21,6 +21,7 @@ import {
 } from '../agents/agent.ts'
 import { llm, secretInput } from '../llm/llm.ts'
 import { profileName } from '../llm/profile-name.ts'
+import { mcpTransport } from '../mcp/mcp-rules.ts'
 
 export const condenserSettings = z.looseObject({
   condenser_kind: withDefault(z.enum(['llm_summarizing', 'no_op']), 'llm_summarizing'),
@@ -147,6 +148,7 @@ export const mcpServerName = z
 /** Unknown members are refused, because they are misspelled. */
 export const createMcpServerRequest = strictComponent('MCPServerInput', {
   ...mcpServer.shape,
+  transport: nullAsUndefined(mcpTransport),
   enabled: nullAsUndefined(z.boolean()),
   description: nullAsUndefined(z.string()),
   icon: nullAsUndefined(z.string()),
