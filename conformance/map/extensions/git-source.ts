@@ -14,7 +14,7 @@ export class GitSource {
     this.directory = directory
   }
 
-  static async create(files: Readonly<Record<string, string>>): Promise<GitSource> {
+  static async create(files: Readonly<Record<string, string | Buffer>>): Promise<GitSource> {
     const source = new GitSource(await realpath(await mkdtemp(join(tmpdir(), 'slipway-map-source-'))))
     await source.#git('init', '-q', '-b', 'main')
     await source.commit(files)
@@ -26,7 +26,7 @@ export class GitSource {
   }
 
   /** Writes files and returns the id of the commit. */
-  async commit(files: Readonly<Record<string, string>>): Promise<string> {
+  async commit(files: Readonly<Record<string, string | Buffer>>): Promise<string> {
     for (const [name, text] of Object.entries(files)) {
       await mkdir(dirname(join(this.directory, name)), { recursive: true })
       await writeFile(join(this.directory, name), text)

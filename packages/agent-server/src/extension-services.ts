@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import { extensionReaders } from '@slipway/agent'
 import { type LogFunction, listSkillsRequest, type MarketplaceRegistration } from '@slipway/protocol'
+import { ApplicationBackends } from './applications/application-backends.ts'
+import { InstalledApplications } from './applications/installed-applications.ts'
 import type { ConversationRegistry } from './conversations/registry.ts'
 import { InstalledExtensions } from './extensions/installed-extensions.ts'
 import { Marketplaces } from './extensions/marketplaces.ts'
@@ -10,6 +12,7 @@ import { PublicSkills } from './extensions/public-skills.ts'
 import { ServerExtensions } from './extensions/server-extensions.ts'
 import { SkillList } from './extensions/skill-list.ts'
 import { SourceCache } from './extensions/source-cache.ts'
+import { applicationHandlers } from './handlers/extensions/applications.ts'
 import { pluginHandlers } from './handlers/extensions/plugins.ts'
 import { skillHandlers } from './handlers/extensions/skills.ts'
 
@@ -25,7 +28,7 @@ interface ExtensionServicesOptions {
   readonly log: LogFunction
 }
 
-/** Services for skills and plugins, for conversations and handlers. Reads nothing yet. */
+/** Services for skills, plugins and applications, for conversations and handlers. Reads nothing yet. */
 export function openExtensionServices(options: ExtensionServicesOptions) {
   const { directory, environment, homeDirectory, log } = options
   const subdirectory = (name: string) => join(directory, name)
@@ -64,6 +67,17 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
   const orgSkills = new OrgSkills({ directory: subdirectory('org-skills'), environment, log })
   const skillList = new SkillList({ homeDirectory, log, extensions, publicSkills, orgSkills })
   const pluginList = new PluginList({ homeDirectory, installed: plugins, marketplaces, log })
+  const backends = new ApplicationBackends({
+    directory: subdirectory('canvas-extensions/backends'),
+    environment,
+    find: async (name) => await applications.find(name),
+  })
+  const applications = new InstalledApplications({
+    directory: subdirectory('canvas-extensions'),
+    environment,
+    assertReplaceable: () => backends.assertNoneRuns(),
+    onReplace: async (name) => await backends.forgetApproval(name),
+  })
   const userSkillsRequest = listSkillsRequest.parse({
     load_public: false,
     load_org: false,
@@ -77,9 +91,14 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     handlers: ({ registry }: { readonly registry: ConversationRegistry }) => ({
       ...skillHandlers({ skills: skillList, installed: skills, publicSkills, pluginList, marketplaces, log }),
       ...pluginHandlers({ plugins: pluginList, installed: plugins, marketplaces, registry }),
+      ...applicationHandlers({ applications, backends }),
     }),
     async [Symbol.asyncDispose]() {
-      await Promise.all([collectionCache[Symbol.asyncDispose](), sourceCache[Symbol.asyncDispose]()])
+      await Promise.all([
+        collectionCache[Symbol.asyncDispose](),
+        sourceCache[Symbol.asyncDispose](),
+        backends[Symbol.asyncDispose](),
+      ])
     },
   }
 }

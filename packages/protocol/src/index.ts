@@ -8,6 +8,8 @@ export {
 } from './agent-server/agents/command-sandbox.ts'
 export * from './agent-server/agents/sub-agent-routes.ts'
 export * from './agent-server/agents/tool-routes.ts'
+export * from './agent-server/applications/application.ts'
+export * from './agent-server/applications/routes.ts'
 export * from './agent-server/bash/bash.ts'
 export * from './agent-server/bash/routes.ts'
 export * from './agent-server/conversation-workspaces/routes.ts'

@@ -13,7 +13,14 @@ import {
 } from '@slipway/shared/tool-files'
 
 /** Folders of the data directory with extensions that the server has fetched: tools cannot read them. */
-const extensionFolders = ['collections', 'fetched-plugins', 'org-skills', 'plugins', 'skills']
+const extensionFolders = [
+  'canvas-extensions',
+  'collections',
+  'fetched-plugins',
+  'org-skills',
+  'plugins',
+  'skills',
+]
 
 /**
  * Gives tools the rights of the user of `SLIPWAY_TOOL_USER`. Rejects with a message when that is not possible, also when

@@ -12,7 +12,7 @@ export function pluginHandlers(options: {
   readonly installed: InstalledExtensions
   readonly marketplaces: Marketplaces
   readonly registry: ConversationRegistry
-}): Handlers<typeof pluginRoutes> {
+}): Handlers<Omit<typeof pluginRoutes, 'listCanvasExtensions'>> {
   const { plugins: pluginList, installed, marketplaces, registry } = options
   return {
     async listPlugins({ body, signal }) {
@@ -51,6 +51,5 @@ export function pluginHandlers(options: {
       await conversation.loadPlugin(await marketplaces.resolveReference(body.plugin_ref, others, signal))
       return { json: { success: true } }
     },
-    listCanvasExtensions: () => ({ json: { canvas_extensions: [] } }),
   }
 }

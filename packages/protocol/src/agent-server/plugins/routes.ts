@@ -2,6 +2,7 @@ import * as z from 'zod'
 import { ok, success } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component, nullAsUndefined, trueByDefault } from '../../core/schemas.ts'
+import { installedApplication } from '../applications/application.ts'
 import { conversationParams } from '../conversations/conversation.ts'
 import {
   enableRequest,
@@ -128,11 +129,14 @@ export const pluginRoutes = defineRoutes('plugins', {
     },
   }),
   listCanvasExtensions: route.get('/api/canvas-extensions/installed', {
-    summary: 'List the extensions of the web client',
-    description: 'This server installs none.',
+    summary: 'List the installed applications',
+    description:
+      'Valid folders that were copied beside them are installed, disabled; those that are gone are not listed.',
     responses: ok(
-      'None.',
-      component('InstalledCanvasExtensionsListResponse', { canvas_extensions: z.array(z.unknown()) }),
+      'All of them.',
+      component('InstalledCanvasExtensionsListResponse', {
+        canvas_extensions: z.array(installedApplication),
+      }),
     ),
   }),
 })

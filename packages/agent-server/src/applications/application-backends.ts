@@ -1,0 +1,247 @@
+import { createHash } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import {
+  type ApplicationBackend,
+  type ApplicationBackendStatus,
+  type InstalledApplication,
+  Problem,
+} from '@slipway/protocol'
+import { KeyedMutex } from '@slipway/shared/async'
+import { makeDirectory } from '@slipway/shared/fs'
+import { isRecord } from '@slipway/shared/json'
+import { toolUser } from '@slipway/shared/tool-files'
+import { openJsonFile } from '../documents/json-file.ts'
+import { currentPlatform, prepareArtifact } from './artifact.ts'
+import { BackendProcess } from './backend-process.ts'
+import { readManifestBytes } from './manifest.ts'
+import { OutputTail } from './output-tail.ts'
+
+/** What was approved of an application. `manifest`: the checksum of the file. */
+interface Approval {
+  readonly revision: string
+  readonly manifest: string
+  readonly platform: string
+  readonly artifact_sha256: string
+  readonly artifact_dir: string
+}
+
+interface ApplicationBackendsOptions {
+  /** Holds `approvals`, `artifacts`, `data` and `downloads`. */
+  readonly directory: string
+  /** Of tools: programs get what their manifest names, and the marker of this server. */
+  readonly environment: Readonly<Record<string, string>>
+  readonly find: (name: string) => Promise<InstalledApplication | undefined>
+}
+
+/** An application whose program this server may run. */
+interface Startable {
+  readonly folder: string
+  readonly backend: ApplicationBackend
+  readonly revision: string
+  readonly manifest: string
+}
+
+/** The programs of applications: a revision is approved, then it may be started. */
+export class ApplicationBackends implements AsyncDisposable {
+  readonly #options: ApplicationBackendsOptions
+  readonly #processes = new Map<string, BackendProcess>()
+  readonly #output = new Map<string, OutputTail>()
+  readonly #mutex = new KeyedMutex()
+  #isClosed = false
+
+  constructor(options: ApplicationBackendsOptions) {
+    this.#options = options
+  }
+
+  async status(name: string): Promise<ApplicationBackendStatus> {
+    const base = { name, revision: null, prepared_revision: null, pid: null, port: null, detail: null }
+    const found = await this.#options.find(name)
+    if (found === undefined) return { ...base, state: 'missing', detail: 'Canvas extension is not installed' }
+    if (found.manifest === null)
+      return { ...base, state: 'missing', detail: 'Canvas extension has no valid manifest' }
+    const { revision } = await readRevision(found)
+    if (found.manifest.backend === null) {
+      const detail = 'Canvas extension does not declare a backend'
+      return { ...base, revision, state: 'unsupported', detail }
+    }
+    const approval = await this.#approval(name).read()
+    const prepared = { ...base, revision, prepared_revision: approval?.revision ?? null }
+    const process = this.#processes.get(name)
+    if (process === undefined) return { ...prepared, state: 'stopped' }
+    const isSlow = process.state === 'ready' && !(await process.isHealthy())
+    if (!process.isRunning) return { ...prepared, state: process.state, detail: process.detail }
+    const running = { ...prepared, pid: process.pid ?? null, port: process.port }
+    // Not stored: the next answer may be another one.
+    if (isSlow) return { ...running, state: 'unhealthy', detail: 'backend health check failed' }
+    return { ...running, state: process.state }
+  }
+
+  /** Approves a revision. Everything that speaks against it is a Problem `conflict`. */
+  async prepare(name: string, revision: string, signal: AbortSignal): Promise<ApplicationBackendStatus> {
+    return await this.#mutex.runExclusive(name, async () => {
+      const found = await this.#findStartable(name)
+      if (found.revision !== revision)
+        throw new Problem('conflict', 'approval revision does not match installed revision')
+      const platform = currentPlatform()
+      const artifact = platform && found.backend.artifacts[platform]
+      if (platform === undefined || artifact === undefined)
+        throw new Problem('conflict', 'backend has no artifact for this platform')
+      const { directory, environment } = this.#options
+      const artifact_dir = await prepareArtifact(
+        artifact,
+        { folder: found.folder, directory, name, environment },
+        signal,
+      )
+      const { manifest } = found
+      const approval = { revision, manifest, platform, artifact_sha256: artifact.sha256, artifact_dir }
+      await this.#approval(name).update(() => approval)
+      return await this.status(name)
+    })
+  }
+
+  /** Resolves when the program is ready, has failed or was stopped meanwhile. */
+  async start(name: string, revision: string): Promise<ApplicationBackendStatus> {
+    const process = await this.#mutex.runExclusive(name, async () => {
+      const running = this.#processes.get(name)
+      if (running?.isRunning) {
+        if (running.revision === revision) return running
+        throw new Problem('conflict', 'a different backend revision is already running')
+      }
+      const { state } = await this.status(name)
+      return state === 'missing' ? undefined : await this.#launch(name, revision)
+    })
+    await process?.waitUntilReady()
+    return await this.status(name)
+  }
+
+  async stop(name: string): Promise<ApplicationBackendStatus> {
+    // Not in turn: a start that waits for the program is abandoned.
+    await this.#processes.get(name)?.stop()
+    await this.#mutex.runExclusive(name, async () => {
+      await this.#processes.get(name)?.stop()
+      this.#processes.delete(name)
+    })
+    return await this.status(name)
+  }
+
+  logs(name: string, limitBytes: number): { readonly logs: string; readonly truncated: boolean } {
+    return this.#output.get(name)?.read(limitBytes) ?? { logs: '', truncated: false }
+  }
+
+  async deleteData(name: string): Promise<ApplicationBackendStatus> {
+    return await this.#mutex.runExclusive(name, async () => {
+      if (this.#processes.get(name)?.isRunning)
+        throw new Problem('conflict', 'stop the backend before deleting its data')
+      await rm(this.#dataDirectory(name), { recursive: true, force: true })
+      return await this.status(name)
+    })
+  }
+
+  async forgetApproval(name: string): Promise<void> {
+    await rm(this.#approvalPath(name), { force: true })
+  }
+
+  /** Throws while a program runs: its files must not be replaced under it. */
+  assertNoneRuns(): void {
+    const names = [...this.#processes].filter(([, { isRunning }]) => isRunning).map(([name]) => name)
+    if (names.length > 0)
+      throw new Problem(
+        'conflict',
+        `Stop running Canvas App backends before replacing files: ${names.join(', ')}`,
+      )
+  }
+
+  /** The ready program of an application. */
+  findReady(name: string): BackendProcess | undefined {
+    const process = this.#processes.get(name)
+    return process?.state === 'ready' ? process : undefined
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#processes.values()].map((process) => process.stop()))
+  }
+
+  async #launch(name: string, revision: string): Promise<BackendProcess> {
+    const found = await this.#findStartable(name)
+    const approval = await this.#approval(name).read()
+    const isApproved =
+      approval !== undefined &&
+      approval.revision === revision &&
+      found.revision === revision &&
+      approval.manifest === found.manifest &&
+      approval.platform === currentPlatform()
+    if (!isApproved) throw new Problem('conflict', 'backend revision must be prepared before start')
+    if (toolUser() !== undefined)
+      throw new Problem('conflict', 'backends do not run where tools have another user (SLIPWAY_TOOL_USER)')
+    if (this.#isClosed) throw new Problem('unavailable', 'The server is stopping')
+    const dataDirectory = this.#dataDirectory(name)
+    const home = join(dataDirectory, 'home')
+    await makeDirectory(home, 0o700)
+    const output = new OutputTail()
+    this.#output.set(name, output)
+    const process = await BackendProcess.start({
+      folder: found.folder,
+      environment: { HOME: home, ...this.#environment(found.backend) },
+      backend: found.backend,
+      revision,
+      artifactDirectory: approval.artifact_dir,
+      dataDirectory,
+      output,
+    })
+    this.#processes.set(name, process)
+    if (this.#isClosed) await process.stop()
+    return process
+  }
+
+  /** By the marker, a program that outlived a killed server is found and ended at the next start. */
+  #environment({ inherit_environment }: ApplicationBackend): Record<string, string> {
+    const { environment } = this.#options
+    const names = ['SLIPWAY_SERVER', ...inherit_environment]
+    return Object.fromEntries(
+      names.flatMap((name) => {
+        const value = environment[name]
+        return value === undefined ? [] : [[name, value]]
+      }),
+    )
+  }
+
+  async #findStartable(name: string): Promise<Startable> {
+    const found = await this.#options.find(name)
+    const backend = found?.manifest?.backend
+    if (found === undefined || backend == null)
+      throw new Problem('conflict', 'Canvas extension does not declare a backend')
+    return { folder: found.install_path, backend, ...(await readRevision(found)) }
+  }
+
+  #dataDirectory(name: string): string {
+    return join(this.#options.directory, 'data', name)
+  }
+
+  #approvalPath(name: string): string {
+    return join(this.#options.directory, 'approvals', `${name}.json`)
+  }
+
+  #approval(name: string) {
+    return openJsonFile<Approval | undefined>({
+      path: this.#approvalPath(name),
+      empty: undefined,
+      parse: parseApproval,
+    })
+  }
+}
+
+/** The commit where there is one, otherwise the checksum of the manifest. */
+async function readRevision({ install_path, resolved_ref }: InstalledApplication) {
+  const bytes = (await readManifestBytes(install_path)) ?? ''
+  const manifest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+  return { manifest, revision: resolved_ref ?? manifest }
+}
+
+function parseApproval(value: unknown): Approval {
+  const names = ['revision', 'manifest', 'platform', 'artifact_sha256', 'artifact_dir']
+  if (!isRecord(value) || !names.every((name) => typeof value[name] === 'string'))
+    throw new Error('not an approval')
+  return value as unknown as Approval
+}

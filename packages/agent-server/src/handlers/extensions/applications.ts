@@ -1,0 +1,66 @@
+import { fileReply, type Handlers } from '@slipway/http'
+import { type applicationRoutes, Problem, type pluginRoutes } from '@slipway/protocol'
+import type { ApplicationBackends } from '../../applications/application-backends.ts'
+import type { InstalledApplications } from '../../applications/installed-applications.ts'
+
+const iconHeaders = {
+  'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+}
+
+/** Installed applications and their programs. */
+export function applicationHandlers(options: {
+  readonly applications: InstalledApplications
+  readonly backends: ApplicationBackends
+}): Handlers<typeof applicationRoutes & Pick<typeof pluginRoutes, 'listCanvasExtensions'>> {
+  const { applications, backends } = options
+  return {
+    async listCanvasExtensions() {
+      return { json: { canvas_extensions: await applications.list() } }
+    },
+    async installCanvasExtension({ body, signal }) {
+      return { json: await applications.install(body, signal) }
+    },
+    async getCanvasExtension({ params }) {
+      return { json: await applications.get(params.extension_name) }
+    },
+    async enableCanvasExtension({ params: { extension_name: name }, body: { enabled } }) {
+      await applications.setEnabled(name, enabled)
+      if (!enabled) await backends.stop(name)
+      return { json: { name, enabled } }
+    },
+    async uninstallCanvasExtension({ params: { extension_name: name } }) {
+      await applications.get(name)
+      await backends.stop(name)
+      await applications.remove(name)
+      return { json: { message: `Canvas extension '${name}' uninstalled` } }
+    },
+    async getCanvasExtensionBundle({ params, header }) {
+      const file = await applications.findFile(params.extension_name, 'entrypoint')
+      if (file === undefined) throw new Problem('not_found', 'Canvas extension bundle not found')
+      return await fileReply(file, { header, contentType: 'text/javascript; charset=utf-8' })
+    },
+    async getCanvasExtensionIcon({ params, header }) {
+      const file = await applications.findFile(params.extension_name, 'icon')
+      if (file === undefined) throw new Problem('not_found', 'Canvas extension icon not found')
+      return await fileReply(file, { header, contentType: 'image/svg+xml', headers: iconHeaders })
+    },
+    async getCanvasExtensionBackend({ params }) {
+      return { json: await backends.status(params.extension_name) }
+    },
+    async prepareCanvasExtensionBackend({ params, body, signal }) {
+      return { json: await backends.prepare(params.extension_name, body.revision, signal) }
+    },
+    async startCanvasExtensionBackend({ params, body }) {
+      return { json: await backends.start(params.extension_name, body.revision) }
+    },
+    async stopCanvasExtensionBackend({ params }) {
+      return { json: await backends.stop(params.extension_name) }
+    },
+    getCanvasExtensionBackendLogs({ params: { extension_name: name }, query }) {
+      return { json: { name, ...backends.logs(name, query.limit_bytes) } }
+    },
+    async deleteCanvasExtensionBackendData({ params }) {
+      return { json: await backends.deleteData(params.extension_name) }
+    },
+  }
+}

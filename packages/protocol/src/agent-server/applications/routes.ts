@@ -1,0 +1,111 @@
+import * as z from 'zod'
+import { ok } from '../../core/responses.ts'
+import { defineRoutes, route } from '../../core/route.ts'
+import { boundedText, component } from '../../core/schemas.ts'
+import {
+  enableRequest,
+  enableResponse,
+  extensionName,
+  installRequest,
+  uninstallResponse,
+} from '../extensions/extension.ts'
+import { applicationBackendStatus, installedApplication } from './application.ts'
+
+const nameParams = z.object({ extension_name: extensionName })
+const revisionRequest = component('CanvasExtensionBackendRequest', { revision: boundedText(1, 200) })
+const status = ok('The state of its program.', applicationBackendStatus)
+const refused = { 409: { description: 'Its state, its files or its approval do not permit this.' } }
+const missing = { 404: { description: 'It is not installed, or has no such file.' } }
+
+/** Installed applications: pages of the web client, each perhaps with a program of its own. */
+export const applicationRoutes = defineRoutes('applications', {
+  installCanvasExtension: route.post('/api/canvas-extensions/install', {
+    summary: 'Install an application',
+    description:
+      'It is disabled at first. `force` replaces its files and takes the approval of its program back.',
+    body: installRequest,
+    responses: {
+      ...ok('It is installed.', installedApplication),
+      400: { description: 'The source cannot be fetched.' },
+      409: { description: 'It is installed, or a program of an application runs.' },
+    },
+  }),
+  getCanvasExtension: route.get('/api/canvas-extensions/installed/{extension_name}', {
+    summary: 'Get an installed application',
+    params: nameParams,
+    responses: { ...ok('The application.', installedApplication), ...missing },
+  }),
+  enableCanvasExtension: route.patch('/api/canvas-extensions/installed/{extension_name}', {
+    summary: 'Enable or disable an installed application',
+    description: 'The program of a disabled application is stopped.',
+    params: nameParams,
+    body: enableRequest,
+    responses: { ...ok('It is.', enableResponse), ...missing },
+  }),
+  uninstallCanvasExtension: route.delete('/api/canvas-extensions/installed/{extension_name}', {
+    summary: 'Uninstall an application',
+    description: 'Its program is stopped; what the program has stored stays.',
+    params: nameParams,
+    responses: { ...ok('It is gone.', uninstallResponse), ...missing },
+  }),
+  getCanvasExtensionBundle: route.get('/api/canvas-extensions/installed/{extension_name}/bundle', {
+    summary: 'Get the code of the page of an application',
+    params: nameParams,
+    responses: { 200: { description: 'The file.', contentType: 'text/javascript' }, ...missing },
+  }),
+  getCanvasExtensionIcon: route.get('/api/canvas-extensions/installed/{extension_name}/icon', {
+    summary: 'Get the icon of an application',
+    params: nameParams,
+    responses: { 200: { description: 'The file.', contentType: 'image/svg+xml' }, ...missing },
+  }),
+  getCanvasExtensionBackend: route.get('/api/canvas-extensions/installed/{extension_name}/backend', {
+    summary: 'Get the state of the program of an application',
+    description: '`missing` for an application that is not installed.',
+    params: nameParams,
+    responses: status,
+  }),
+  prepareCanvasExtensionBackend: route.post(
+    '/api/canvas-extensions/installed/{extension_name}/backend/prepare',
+    {
+      summary: 'Approve the program of a revision of an application',
+      description: 'Verifies the checksum of its archive and unpacks it read-only.',
+      params: nameParams,
+      body: revisionRequest,
+      responses: { ...status, ...refused },
+    },
+  ),
+  startCanvasExtensionBackend: route.post('/api/canvas-extensions/installed/{extension_name}/backend/start', {
+    summary: 'Start the approved program of an application',
+    description: 'Answers when it is ready or has failed.',
+    params: nameParams,
+    body: revisionRequest,
+    responses: { ...status, ...refused },
+  }),
+  stopCanvasExtensionBackend: route.post('/api/canvas-extensions/installed/{extension_name}/backend/stop', {
+    summary: 'Stop the program of an application',
+    description: 'With everything that it started in its process group.',
+    params: nameParams,
+    responses: status,
+  }),
+  getCanvasExtensionBackendLogs: route.get('/api/canvas-extensions/installed/{extension_name}/backend/logs', {
+    summary: 'Get the newest output of the program of an application',
+    params: nameParams,
+    query: z.object({ limit_bytes: z.coerce.number().int().min(1).max(262_144).default(65_536) }),
+    responses: ok(
+      'The output; it is kept after the end of the program.',
+      component('CanvasExtensionBackendLogs', {
+        name: z.string(),
+        logs: z.string(),
+        truncated: z.boolean(),
+      }),
+    ),
+  }),
+  deleteCanvasExtensionBackendData: route.delete(
+    '/api/canvas-extensions/installed/{extension_name}/backend/data',
+    {
+      summary: 'Delete what the program of an application has stored',
+      params: nameParams,
+      responses: { ...status, ...refused },
+    },
+  ),
+})
