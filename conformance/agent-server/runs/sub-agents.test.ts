@@ -99,7 +99,7 @@ test('agents are listed: those of a project, and the built-in ones', async () =>
   expect(await count({ load_builtin: false, load_project: false, project_dir: project })).toBe(0)
   for (const project_dir of ['workspace/project', '/nowhere/at/all', '', null])
     expect(await count({ project_dir })).toBe(4)
-  expect((await api.requestJson('/api/sub-agents', { method: 'POST' })).status).toBe(200)
+  expect((await api.requestJson('/api/sub-agents', { method: 'POST' })).status).toBe(422)
   const bad = await list({ project_dir: 'a\0b' })
   expect(bad).toMatchObject({ status: 422, body: { detail: [{ loc: ['body', 'project_dir'] }] } })
 })

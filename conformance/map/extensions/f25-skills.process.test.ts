@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
+import { differs, endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
 import {
   finishReply,
   type Json,
@@ -126,34 +126,24 @@ mapCase(
   },
   own,
 )
-missing(
-  'F25.catalog-server-sources',
-  'hosts of a sandbox become one skill',
-  'the skill of the hosts is named otherwise and lists more than workers',
-  async () => {
-    const exposed_urls = [
-      { name: 'WORKER_1', url: 'http://worker.example', port: 8011 },
-      { name: 'AGENT_SERVER', url: 'http://agent.example', port: 8000 },
-    ]
-    const { skills } = await catalog({ sandbox_config: { exposed_urls } })
-    expect(skills).toMatchObject([{ name: 'work_hosts', type: 'repo' }])
-    expect(JSON.stringify(skills)).toContain('http://worker.example (port 8011)')
-    expect(JSON.stringify(skills)).not.toContain('agent.example')
-  },
-)
-missing(
-  'F25.catalog-validation',
-  'requests that cannot be meant are 422',
-  'a repo_path that leads out is taken',
-  async () => {
-    for (const body of [
-      { load_user: 'perhaps' },
-      { org_configs: [{ repository: 'x' }] },
-      { registered_marketplaces: [{ name: 'x', source: source.url, repo_path: '../out' }] },
-    ])
-      expect([body, await map.requestStatus('POST', '/api/skills', { body })]).toEqual([body, 422])
-  },
-)
+mapCase('F25.catalog-server-sources', 'hosts of a sandbox become one skill', async () => {
+  const exposed_urls = [
+    { name: 'WORKER_1', url: 'http://worker.example', port: 8011 },
+    { name: 'AGENT_SERVER', url: 'http://agent.example', port: 8000 },
+  ]
+  const { skills } = await catalog({ sandbox_config: { exposed_urls } })
+  expect(skills).toMatchObject([{ name: 'work_hosts', type: 'repo' }])
+  expect(JSON.stringify(skills)).toContain('http://worker.example (port 8011)')
+  expect(JSON.stringify(skills)).not.toContain('agent.example')
+})
+mapCase('F25.catalog-validation', 'requests that cannot be meant are 422', async () => {
+  for (const body of [
+    { load_user: 'perhaps' },
+    { org_configs: [{ repository: 'x' }] },
+    { registered_marketplaces: [{ name: 'x', source: source.url, repo_path: '../out' }] },
+  ])
+    expect([body, await map.requestStatus('POST', '/api/skills', { body })]).toEqual([body, 422])
+})
 mapCase('F25.install-local', 'a directory is copied and its skill offered', async () => {
   const path = await local('map-local')
   expect(await install({ source: path })).toMatchObject({
@@ -184,21 +174,32 @@ mapCase('F25.install-conflict', 'a second install is 409; with force it stays di
   expect((await get('map-twice')).enabled).toBe(false)
   await uninstall('map-twice')
 })
-missing(
+async function checkInstallErrors(isStrict: boolean): Promise<void> {
+  const nothing = { source: `${map.directory}/nothing` }
+  for (const body of [nothing, { source: 'no such form' }, { source: source.url, repo_path: '../out' }])
+    await install(body, 400)
+  await map.upload(`${map.directory}/map-plain/README.md`, 'no skill')
+  await install({ source: `${map.directory}/map-plain` }, 422)
+  const mismatch = { source: await local('map-mismatch', skillText('map-other')) }
+  const nameless = { source: await local('Map_Bad', '---\ndescription: x\n---\nBody.\n') }
+  for (const [body, name] of [
+    [mismatch, 'map-other'],
+    [nameless, 'unnamed'],
+  ] as const) {
+    const made = await install(body, isStrict ? 422 : 200)
+    if (isStrict) continue
+    expect(made).toMatchObject({ name })
+    await uninstall(name)
+  }
+  for (const body of [{ source: '' }, {}]) await install(body, 422)
+  expect(await map.requestOrThrow('GET', installed)).toEqual({ skills: [] })
+}
+differs(
   'F25.install-errors',
   'sources that cannot be fetched are 400, no skills 422',
-  '400 for an address of no known form (422 here)',
-  async () => {
-    const nothing = { source: `${map.directory}/nothing` }
-    for (const body of [nothing, { source: 'no such form' }, { source: source.url, repo_path: '../out' }])
-      await install(body, 400)
-    await map.upload(`${map.directory}/map-plain/README.md`, 'no skill')
-    await install({ source: `${map.directory}/map-plain` }, 422)
-    await install({ source: await local('map-mismatch', skillText('map-other')) }, 422)
-    await install({ source: await local('Map_Bad', '---\ndescription: x\n---\nBody.\n') }, 422)
-    for (const body of [{ source: '' }, {}]) await install(body, 422)
-    expect(await map.requestOrThrow('GET', installed)).toEqual({ skills: [] })
-  },
+  'skills: a folder of another name',
+  () => checkInstallErrors(false),
+  () => checkInstallErrors(true),
 )
 mapCase('F25.install-bad-frontmatter', 'a front matter that is no YAML is 422', async () => {
   const text = '---\nname: map-yaml\ndescription: [open\n---\nBody.\n'
@@ -221,34 +222,24 @@ mapCase('F25.sdk-load-skills', 'the merged catalog that the SDK asks for', async
   })
   await uninstall('map-sdk')
 })
-missing(
-  'F25.refresh',
-  'a refresh installs what the source has now and keeps the flag',
-  'the text of the answer',
-  async () => {
-    await install(fromGit)
-    await toggle('map-git', false)
-    const commit = await source.commit({
-      'skills/map-git/SKILL.md': skillText('map-git', '', 'A second body.'),
-    })
-    const { message, skill } = await refresh('map-git')
-    expect(message).toBe("Skill 'map-git' updated")
-    expect(skill).toMatchObject({ enabled: false, resolved_ref: commit })
-    await uninstall('map-git')
-  },
-)
-missing(
-  'F25.install-ref',
-  'a ref pins the commit until a refresh',
-  'a refresh takes the newest commit whatever ref was installed',
-  async () => {
-    const first = await source.commit({ 'skills/map-git/SKILL.md': skillText('map-git', '', 'Pinned.') })
-    const second = await source.commit({ 'skills/map-git/SKILL.md': skillText('map-git', '', 'Newest.') })
-    expect(await install({ ...fromGit, ref: first })).toMatchObject({ resolved_ref: first })
-    expect((await refresh('map-git')).skill).toMatchObject({ resolved_ref: second })
-    await uninstall('map-git')
-  },
-)
+mapCase('F25.refresh', 'a refresh installs what the source has now and keeps the flag', async () => {
+  await install(fromGit)
+  await toggle('map-git', false)
+  const commit = await source.commit({
+    'skills/map-git/SKILL.md': skillText('map-git', '', 'A second body.'),
+  })
+  const { message, skill } = await refresh('map-git')
+  expect(message).toBe("Skill 'map-git' updated")
+  expect(skill).toMatchObject({ enabled: false, resolved_ref: commit })
+  await uninstall('map-git')
+})
+mapCase('F25.install-ref', 'a ref pins the commit until a refresh', async () => {
+  const first = await source.commit({ 'skills/map-git/SKILL.md': skillText('map-git', '', 'Pinned.') })
+  const second = await source.commit({ 'skills/map-git/SKILL.md': skillText('map-git', '', 'Newest.') })
+  expect(await install({ ...fromGit, ref: first })).toMatchObject({ resolved_ref: first })
+  expect((await refresh('map-git')).skill).toMatchObject({ resolved_ref: second })
+  await uninstall('map-git')
+})
 mapCase('F25.install-unknown-ref', 'an unknown ref is 400, also of a source that is known', async () => {
   const { resolved_ref } = await install(fromGit)
   await install({ ...fromGit, ref: 'no-such-ref', force: true }, 400)
@@ -263,23 +254,18 @@ mapCase('F25.refresh-unfetchable', 'a source that vanished is the error of the c
   await get('map-vanish')
   await uninstall('map-vanish')
 })
-missing(
-  'F25.name-errors',
-  'unknown names are 404, names of another form 422',
-  '422 for a name of another form (404 here)',
-  async () => {
-    for (const [method, path, body] of [
-      ['GET', '', undefined],
-      ['PATCH', '', { enabled: false }],
-      ['DELETE', '', undefined],
-      ['POST', '/refresh', undefined],
-    ] as const) {
-      const options = body === undefined ? {} : { body }
-      await expectAnswer(map, 404, method, `${installed}/map-none${path}`, options)
-      await expectAnswer(map, 422, method, `${installed}/Map_None${path}`, options)
-    }
-  },
-)
+mapCase('F25.name-errors', 'unknown names are 404, names of another form 422', async () => {
+  for (const [method, path, body] of [
+    ['GET', '', undefined],
+    ['PATCH', '', { enabled: false }],
+    ['DELETE', '', undefined],
+    ['POST', '/refresh', undefined],
+  ] as const) {
+    const options = body === undefined ? {} : { body }
+    await expectAnswer(map, 404, method, `${installed}/map-none${path}`, options)
+    await expectAnswer(map, 422, method, `${installed}/Map_None${path}`, options)
+  }
+})
 missing(
   'F25.self-heal',
   'the list adopts directories and forgets those that are gone',

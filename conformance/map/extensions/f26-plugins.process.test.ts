@@ -123,20 +123,15 @@ mapCase(
   },
   own,
 )
-missing(
-  'F26.install-local',
-  'a directory is copied, with its skills and files',
-  'installed plugins in the list of what conversations load',
-  async () => {
-    const path = await local('map-local')
-    const made = await install({ source: path })
-    expect(made).toMatchObject({ name: 'map-local', version: '0.1.0', enabled: true, source: path })
-    expect(skillNames(made)).toEqual(expect.arrayContaining(['map-local-skill', 'map-local:hello']))
-    expect(made.files).toEqual(expect.arrayContaining(['.plugin/plugin.json', 'hooks/hooks.json']))
-    expect(await ambientNames()).toEqual(['map-local'])
-    await uninstall('map-local')
-  },
-)
+mapCase('F26.install-local', 'a directory is copied, with its skills and files', async () => {
+  const path = await local('map-local')
+  const made = await install({ source: path })
+  expect(made).toMatchObject({ name: 'map-local', version: '0.1.0', enabled: true, source: path })
+  expect(skillNames(made)).toEqual(expect.arrayContaining(['map-local-skill', 'map-local:hello']))
+  expect(made.files).toEqual(expect.arrayContaining(['.plugin/plugin.json', 'hooks/hooks.json']))
+  expect(await ambientNames()).toEqual(['map-local'])
+  await uninstall('map-local')
+})
 missing(
   'F26.install-agent-plugins',
   'the layout of a manifest at the root, told by its schema',
@@ -185,76 +180,56 @@ mapCase('F26.install-conflict', 'a second install is 409; with force it stays di
   expect((await get('map-twice')).enabled).toBe(false)
   await uninstall('map-twice')
 })
-missing(
-  'F26.install-errors',
-  'sources that cannot be fetched are 400, no plugins 422',
-  '400 for an address of no known form (422 here)',
-  async () => {
-    for (const body of [
-      { source: `${map.directory}/nothing` },
-      { source: 'no such form' },
-      { source: source.url, repo_path: '../out' },
-      { source: source.url, repo_path: 'nothing' },
-    ])
-      await install(body, 400)
-    for (const [name, text] of [
-      ['map-json', '{bad'],
-      ['map-name', '{"name":"Bad_Name","version":"1.0.0"}'],
-    ] as const) {
-      await map.upload(`${map.directory}/${name}/.plugin/plugin.json`, text)
-      await install({ source: `${map.directory}/${name}` }, 422)
-    }
-    for (const body of [{}, { source: '' }, { source: 5 }]) await install(body, 422)
-    expect(await map.requestOrThrow('GET', installed)).toEqual({ plugins: [] })
-  },
-)
+mapCase('F26.install-errors', 'sources that cannot be fetched are 400, no plugins 422', async () => {
+  for (const body of [
+    { source: `${map.directory}/nothing` },
+    { source: 'no such form' },
+    { source: source.url, repo_path: '../out' },
+    { source: source.url, repo_path: 'nothing' },
+  ])
+    await install(body, 400)
+  for (const [name, text] of [
+    ['map-json', '{bad'],
+    ['map-name', '{"name":"Bad_Name","version":"1.0.0"}'],
+  ] as const) {
+    await map.upload(`${map.directory}/${name}/.plugin/plugin.json`, text)
+    await install({ source: `${map.directory}/${name}` }, 422)
+  }
+  for (const body of [{}, { source: '' }, { source: 5 }]) await install(body, 422)
+  expect(await map.requestOrThrow('GET', installed)).toEqual({ plugins: [] })
+})
 untested('F26.install-github', 'a plugin from github.com')
 untested('F26.install-documented-source', 'the documented form of a source installs')
-missing(
-  'F26.enable-disable',
-  'a disabled plugin leaves what conversations load',
-  'installed plugins in the list of what conversations load',
-  async () => {
-    await install({ source: await local('map-toggle') })
-    await toggle('map-toggle', false)
-    expect(await ambientNames()).toEqual([])
-    await toggle('map-toggle', true)
-    expect(await ambientNames()).toEqual(['map-toggle'])
-    await uninstall('map-toggle')
-  },
-)
-missing(
-  'F26.name-errors',
-  'unknown names are 404, names of another form 422',
-  '422 for a name of another form (404 here)',
-  async () => {
-    for (const [method, path, body] of [
-      ['GET', '', undefined],
-      ['PATCH', '', { enabled: false }],
-      ['DELETE', '', undefined],
-      ['POST', '/refresh', undefined],
-    ] as const) {
-      const options = body === undefined ? {} : { body }
-      await expectAnswer(map, 404, method, `${installed}/map-none${path}`, options)
-      await expectAnswer(map, 422, method, `${installed}/Map_None${path}`, options)
-    }
-  },
-)
-missing(
-  'F26.refresh',
-  'a refresh installs the newest commit, drops the ref and keeps the flag',
-  'a refresh takes the newest commit whatever ref was installed',
-  async () => {
-    const { resolved_ref } = await install(fromGit)
-    await uninstall('map-git')
-    const newest = await source.commit(pluginFiles('map-git', 'map-git', '0.2.0'))
-    await install({ ...fromGit, ref: resolved_ref })
-    await toggle('map-git', false)
-    await map.requestOrThrow('POST', `${installed}/map-git/refresh`)
-    expect(await get('map-git')).toMatchObject({ version: '0.2.0', resolved_ref: newest, enabled: false })
-    await uninstall('map-git')
-  },
-)
+mapCase('F26.enable-disable', 'a disabled plugin leaves what conversations load', async () => {
+  await install({ source: await local('map-toggle') })
+  await toggle('map-toggle', false)
+  expect(await ambientNames()).toEqual([])
+  await toggle('map-toggle', true)
+  expect(await ambientNames()).toEqual(['map-toggle'])
+  await uninstall('map-toggle')
+})
+mapCase('F26.name-errors', 'unknown names are 404, names of another form 422', async () => {
+  for (const [method, path, body] of [
+    ['GET', '', undefined],
+    ['PATCH', '', { enabled: false }],
+    ['DELETE', '', undefined],
+    ['POST', '/refresh', undefined],
+  ] as const) {
+    const options = body === undefined ? {} : { body }
+    await expectAnswer(map, 404, method, `${installed}/map-none${path}`, options)
+    await expectAnswer(map, 422, method, `${installed}/Map_None${path}`, options)
+  }
+})
+mapCase('F26.refresh', 'a refresh installs the newest commit, drops the ref and keeps the flag', async () => {
+  const { resolved_ref } = await install(fromGit)
+  await uninstall('map-git')
+  const newest = await source.commit(pluginFiles('map-git', 'map-git', '0.2.0'))
+  await install({ ...fromGit, ref: resolved_ref })
+  await toggle('map-git', false)
+  await map.requestOrThrow('POST', `${installed}/map-git/refresh`)
+  expect(await get('map-git')).toMatchObject({ version: '0.2.0', resolved_ref: newest, enabled: false })
+  await uninstall('map-git')
+})
 missing(
   'F26.self-heal',
   'the list adopts directories and forgets those that are gone',

@@ -53,7 +53,7 @@ mapCase('F27.auth', 'every route needs the key', async () => {
     ['POST', '/api/sub-agents', {}],
   )
 })
-missing('F27.validation', 'a missing body or a wrong type is 422', 'a missing body is 422', async () => {
+mapCase('F27.validation', 'a missing body or a wrong type is 422', async () => {
   for (const path of ['/api/hooks', '/api/sub-agents']) {
     await expectAnswer(map, 422, 'POST', path)
     await expectAnswer(map, 422, 'POST', path, { body: { project_dir: 5 } })
@@ -95,19 +95,14 @@ missing(
     expect(found.get('task')).toMatchObject({ user_selectable: false })
   },
 )
-missing(
-  'F27.hooks-project',
-  'the older spelling comes back in the newer one with defaults',
-  'the member async of hooks',
-  async () => {
-    const at = await project('pascal', {
-      hooks: { PreToolUse: [{ matcher: 'terminal', hooks: [{ command: 'true' }] }] },
-    })
-    expect(await hooksOf(at)).toMatchObject({
-      pre_tool_use: [{ matcher: 'terminal', hooks: [{ type: 'command', command: 'true', async: false }] }],
-    })
-  },
-)
+mapCase('F27.hooks-project', 'the older spelling comes back in the newer one with defaults', async () => {
+  const at = await project('pascal', {
+    hooks: { PreToolUse: [{ matcher: 'terminal', hooks: [{ command: 'true' }] }] },
+  })
+  expect(await hooksOf(at)).toMatchObject({
+    pre_tool_use: [{ matcher: 'terminal', hooks: [{ type: 'command', command: 'true', async: false }] }],
+  })
+})
 mapCase('F27.hooks-formats', 'both spellings, prompts, and a matcher that was left out', async () => {
   const at = await project('formats', {
     pre_tool_use: command('true', { timeout: 7, async: true }),
@@ -118,7 +113,7 @@ mapCase('F27.hooks-formats', 'both spellings, prompts, and a matcher that was le
     post_tool_use: [{ matcher: '*', hooks: [{ type: 'prompt', prompt: 'Check it.' }] }],
   })
 })
-missing('F27.hooks-absent', 'no hooks are null', 'an empty file is null', async () => {
+mapCase('F27.hooks-absent', 'no hooks are null', async () => {
   expect(await hooksOf()).toBe(null)
   expect(await hooksOf(`${map.directory}/nothing`)).toBe(null)
   expect(await hooksOf(await project('elsewhere', { stop: command('true') }, '.agents'))).toBe(null)
@@ -126,18 +121,13 @@ missing('F27.hooks-absent', 'no hooks are null', 'an empty file is null', async 
   const body = { projectDir: map.directory }
   expect(await map.requestOrThrow('POST', '/api/hooks', { body })).toEqual({ hook_config: null })
 })
-missing(
-  'F27.hooks-invalid',
-  'hooks that cannot be read are null',
-  'both spellings of one event are refused',
-  async () => {
-    const bad = ['{bad', { NoSuchEvent: command('true') }, { no_such_event: command('true') }]
-    const both = { PreToolUse: command('true'), pre_tool_use: command('true') }
-    const noCommand = { pre_tool_use: [{ hooks: [{ type: 'command' }] }] }
-    for (const [n, hooks] of [...bad, both, noCommand].entries())
-      expect([n, await hooksOf(await project(`bad-${n}`, hooks))]).toEqual([n, null])
-  },
-)
+mapCase('F27.hooks-invalid', 'hooks that cannot be read are null', async () => {
+  const bad = ['{bad', { NoSuchEvent: command('true') }, { no_such_event: command('true') }]
+  const both = { PreToolUse: command('true'), pre_tool_use: command('true') }
+  const noCommand = { pre_tool_use: [{ hooks: [{ type: 'command' }] }] }
+  for (const [n, hooks] of [...bad, both, noCommand].entries())
+    expect([n, await hooksOf(await project(`bad-${n}`, hooks))]).toEqual([n, null])
+})
 /** A conversation that plays replies after one message. */
 async function converse(replies: Parameters<MapClient['conversationRequest']>[0], more: object = {}) {
   const { id } = await map.createConversation(replies, { autotitle: false, ...more })

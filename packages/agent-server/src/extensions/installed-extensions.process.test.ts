@@ -150,8 +150,8 @@ test('an installed skill is replaced only with force, and one of concurrent inst
 })
 
 test.each([
-  ['relative', 'invalid'],
-  ['ext::sh -c id', 'invalid'],
+  ['relative', 'bad_request'],
+  ['ext::sh -c id', 'bad_request'],
   ['/nothing/here', 'bad_request'],
   ['EMPTY', 'invalid'],
   ['BADNAME', 'invalid'],

@@ -76,7 +76,7 @@ export class InstalledExtensions {
   }
 
   /**
-   * Problems: `invalid` source or extension, `bad_request` for a failed fetch, `conflict` when installed
+   * Problems: `invalid` extension, `bad_request` for a source that is none or cannot be fetched, `conflict` when installed
    * without `force`.
    */
   async install(request: InstallRequest, signal: AbortSignal): Promise<InstalledSkill> {
@@ -84,16 +84,16 @@ export class InstalledExtensions {
     return await this.#fetchAndCommit(source, signal, (rows, { name }) => {
       const isPresent = rows.some((row) => row.name === name)
       if (isPresent && !force)
-        throw new Problem('conflict', `The ${this.#options.kind} ${name} is installed already`)
+        throw new Problem('conflict', `${this.#label} already installed. Use force=true to overwrite.`)
       if (!isPresent && rows.length >= maxInstalled)
         throw new Problem('conflict', `No more than ${maxInstalled} may be installed`)
     })
   }
 
-  /** Fetches it again from its source; `enabled` stays. Problems as for `install`. */
+  /** Installs what its source has now, whatever ref it was installed with; `enabled` stays. Problems as for `install`. */
   async refresh(name: string, signal: AbortSignal): Promise<InstalledSkill> {
-    const { source, ref, repo_path } = this.#getRow(await this.#index.read(), name)
-    const request = { source, ref: ref ?? undefined, repo_path: repo_path ?? undefined }
+    const { source, repo_path } = this.#getRow(await this.#index.read(), name)
+    const request = { source, ref: undefined, repo_path: repo_path ?? undefined }
     return await this.#fetchAndCommit(request, signal, (rows, found) => {
       this.#getRow(rows, name)
       if (found.name !== name)
@@ -124,7 +124,7 @@ export class InstalledExtensions {
     check: CommitCheck,
   ): Promise<InstalledSkill> {
     const source = parseSource(request)
-    if ('issue' in source) throw invalidInput(['body', source.member], source.issue)
+    if ('issue' in source) throw this.#notFetched(source.issue)
     this.#cleanup ??= this.#removeLeftovers()
     await this.#cleanup
     const { directory, environment, kind } = this.#options
@@ -134,7 +134,7 @@ export class InstalledExtensions {
     let mustKeepTree = false
     try {
       const fetched = await fetchSource(source, { into, environment }, signal)
-      if ('issue' in fetched) throw new Problem('bad_request', `The source ${fetched.issue}`)
+      if ('issue' in fetched) throw this.#notFetched(`The source ${fetched.issue}`)
       const found = await this.#options.describe(into, signal)
       if ('issue' in found) throw invalidInput(['body', 'source'], `The ${kind} ${found.issue}`)
       await moveToName(into, found.name)
@@ -174,7 +174,19 @@ export class InstalledExtensions {
   #getRow(rows: readonly InstalledRow[], name: string): InstalledRow {
     const found = rows.find((row) => row.name === name)
     if (found !== undefined) return found
-    throw new Problem('not_found', `No ${this.#options.kind} of this name is installed`)
+    throw new Problem('not_found', `${this.#label} '${name}' is not installed`)
+  }
+
+  get #label(): string {
+    return this.#options.kind === 'skill' ? 'Skill' : 'Plugin'
+  }
+
+  #notFetched(issue: string): Problem {
+    const { kind } = this.#options
+    return new Problem(
+      'bad_request',
+      `Failed to fetch ${kind} source. Check that the source is valid. ${issue}`,
+    )
   }
 
   #toPublic(row: InstalledRow): InstalledSkill {

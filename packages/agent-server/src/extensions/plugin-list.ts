@@ -35,7 +35,7 @@ export class PluginList {
     this.#options = options
   }
 
-  /** Plugins of a project and of the user, by name; those of the project take precedence. */
+  /** Plugins of a project, of the user, and those that are installed and enabled, each name once, in this order. */
   async list(
     query: { readonly isUser: boolean; readonly project: string | undefined },
     signal: AbortSignal,
@@ -47,7 +47,16 @@ export class PluginList {
         if (!found.has(plugin.name)) found.set(plugin.name, toPluginInfo(plugin))
       }
     }
-    return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+    if (query.isUser) {
+      const { readPlugin } = await extensionReaders()
+      for (const { install_path } of (await this.#options.installed.list()).filter(
+        ({ enabled }) => enabled,
+      )) {
+        const plugin = await readPlugin(install_path, signal)
+        if (!('issue' in plugin) && !found.has(plugin.name)) found.set(plugin.name, toPluginInfo(plugin))
+      }
+    }
+    return [...found.values()]
   }
 
   /** Adds the contents of a plugin, null when it cannot be read. */

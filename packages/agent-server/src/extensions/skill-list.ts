@@ -59,7 +59,7 @@ export class SkillList {
     if (first === undefined) return null
     const { config, issues } = await loadHooks(first, second)
     this.#logIssues(issues)
-    return config ?? null
+    return Object.values(config ?? {}).some((matchers) => matchers.length > 0) ? (config ?? null) : null
   }
 
   async #loadAdditions(query: ListSkillsRequest, signal: AbortSignal) {
@@ -105,16 +105,17 @@ function toSkillInfo(skill: ListedSkill): SkillInfo {
   }
 }
 
-/** A skill that tells the agent under which URLs its sandbox is reachable. */
+/** A skill that tells the agent under which URLs the servers that it starts are reachable. */
 function sandboxSkill(urls: readonly ExposedUrl[]): LoadedSkill[] {
-  if (urls.length === 0) return []
-  const lines = urls.map(({ name, url, port }) => {
-    const at = port === undefined ? '' : ` (port ${port} in here)`
-    return `- ${oneLine(name)}: ${oneLine(url)}${at}`
+  const workers = urls.filter(({ name }) => name.startsWith('WORKER_'))
+  if (workers.length === 0) return []
+  const lines = workers.map(({ url, port }) => {
+    const at = port === undefined ? '' : ` (port ${port})`
+    return `- ${oneLine(url)}${at}`
   })
   return [
     {
-      name: 'sandbox-addresses',
+      name: 'work_hosts',
       content: `The user reaches this machine by these addresses. A server that is meant for the user listens on one of their ports:\n${lines.join('\n')}`,
       description: undefined,
       keywords: [],
@@ -125,7 +126,7 @@ function sandboxSkill(urls: readonly ExposedUrl[]): LoadedSkill[] {
       isAgentSkill: false,
       isModelInvocable: true,
       origin: 'sandbox',
-      source: 'sandbox',
+      source: undefined,
       file: undefined,
       resources: undefined,
     },

@@ -35,11 +35,11 @@ export function pluginHandlers(options: {
     },
     async uninstallPlugin({ params: { name } }) {
       await installed.remove(name)
-      return { json: { message: `The plugin ${name} was uninstalled` } }
+      return { json: { message: `Plugin '${name}' uninstalled` } }
     },
     async refreshPlugin({ params: { name }, signal }) {
       const plugin = await pluginList.withContents(await installed.refresh(name, signal), signal)
-      return { json: { message: `The plugin ${name} was fetched again`, plugin } }
+      return { json: { message: `Plugin '${name}' updated`, plugin } }
     },
     async listMarketplacePlugins({ signal }) {
       return { json: { plugins: await pluginList.listMarketplacePlugins(signal) } }

@@ -121,7 +121,7 @@ test('hooks come from the project, else from the user, else null', async () => {
     JSON.stringify({ hooks: { Stop: [{ hooks: [{ command }] }], SessionStart: [{ hooks: [{ command }] }] } })
   expect((await post('hooks', { project_dir: project })).json).toEqual({ hook_config: null })
   put(home, file, hooks('of the user'))
-  expect((await post('hooks')).json.hook_config.stop[0].hooks[0].command).toBe('of the user')
+  expect((await post('hooks', {})).json.hook_config.stop[0].hooks[0].command).toBe('of the user')
   put(project, file, hooks('of the project'))
   const { hook_config } = (await post('hooks', { project_dir: project })).json
   expect(hook_config.stop[0]).toMatchObject({

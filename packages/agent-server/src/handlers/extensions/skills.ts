@@ -32,11 +32,11 @@ export function skillHandlers(options: {
     },
     async uninstallSkill({ params: { name } }) {
       await installed.remove(name)
-      return { json: { message: `The skill ${name} was uninstalled` } }
+      return { json: { message: `Skill '${name}' uninstalled` } }
     },
     async refreshSkill({ params: { name }, signal }) {
       const skill = await installed.refresh(name, signal)
-      return { json: { message: `The skill ${name} was fetched again`, skill } }
+      return { json: { message: `Skill '${name}' updated`, skill } }
     },
     async listMarketplaceSkills({ signal }) {
       const isInstalled = await installed.getInstalledCheck()

@@ -37,7 +37,11 @@ async function readConfig(
   const value = exceedsMaxDepth(Buffer.from(read.text)) ? undefined : parseJson(read.text)
   if (value === undefined) return { issue: 'is not JSON' }
   const result = hookConfig.safeParse(value)
-  if (result.success) return { config: result.data }
+  if (result.success) {
+    const hooks = Object.values(result.data).flatMap((matchers) => matchers.flatMap(({ hooks }) => hooks))
+    const isEmpty = hooks.some(({ type, command }) => type === 'command' && command.trim() === '')
+    return isEmpty ? { issue: 'has a command hook without a command' } : { config: result.data }
+  }
   const issues = validationIssues(result.error, [], value).slice(0, 5)
   return { issue: issues.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ') }
 }

@@ -78,7 +78,7 @@ export class Hooks {
     for (const hook of this.#matchingHooks(event, payload.tool_name)) {
       signal.throwIfAborted()
       const call: HookCall = { event, payload, hook }
-      if (hook.async ?? hook.async_ ?? false) {
+      if (hook.async || (hook.async_ ?? false)) {
         this.#start(call)
         continue
       }

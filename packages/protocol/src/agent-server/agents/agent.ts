@@ -179,7 +179,7 @@ const hookDefinition = z.strictObject({
   tools: withDefault(z.array(z.string()), []),
   max_iterations: withDefault(z.int().min(1), 3),
   timeout: withDefault(z.number().positive(), 60).meta({ description: 'Seconds.' }),
-  async: nullAsUndefined(z.boolean()),
+  async: withDefault(z.boolean(), false),
   async_: nullAsUndefined(z.boolean()),
 })
 const hookMatchers = z
@@ -214,12 +214,11 @@ export type HookConfig = z.output<typeof hookConfig>
 function normalizeHookConfig(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   if ('hooks' in value && typeof value.hooks === 'object') return normalizeHookConfig(value.hooks)
-  return Object.fromEntries(
-    Object.entries(value).map(([name, matchers]) => [
-      name.replace(/([a-z])([A-Z])/g, '$1_$2').toLowerCase(),
-      matchers,
-    ]),
+  const entries = Object.entries(value).map(
+    ([name, matchers]) => [name.replace(/([a-z])([A-Z])/g, '$1_$2').toLowerCase(), matchers] as const,
   )
+  // With both spellings of an event one would be lost: the other one is refused.
+  return new Set(entries.map(([name]) => name)).size < entries.length ? value : Object.fromEntries(entries)
 }
 
 const trigger = z.discriminatedUnion('type', [

@@ -45,7 +45,7 @@ export const subAgentRoutes = defineRoutes('sub-agents', {
     summary: 'List the agents that tasks can be given to',
     description:
       'Of one name that of the project is listed, then that of the user, then the one that comes with the server. Files that cannot be read as agents are passed over.',
-    body: listSubAgentsRequest.prefault({}),
+    body: listSubAgentsRequest,
     responses: ok('The agents.', component('SubAgentsResponse', { agents: z.array(subAgentInfo) })),
   }),
 })

@@ -7,12 +7,13 @@ import { conversationParams } from '../conversations/conversation.ts'
 import {
   enableRequest,
   enableResponse,
+  extensionName,
   installedMembers,
   installRequest,
   uninstallResponse,
 } from '../extensions/extension.ts'
 
-const nameParams = z.object({ name: z.string() })
+const nameParams = z.object({ name: extensionName })
 
 const bundledSkill = component('PluginSkillSummary', { name: z.string(), description: z.string().nullable() })
 const files = z.array(z.string())
@@ -55,14 +56,14 @@ const notFetchedResponse = { description: 'The source cannot be fetched.' }
 
 export const pluginRoutes = defineRoutes('plugins', {
   listPlugins: route.post('/api/plugins', {
-    summary: 'List the plugins of the user and of a project',
+    summary: 'List the plugins that a new conversation would have',
     description:
-      'Folders below `.agents/plugins` and `.openhands/plugins`. Of two of one name that of the project is listed.',
+      'Folders below `.agents/plugins` and `.openhands/plugins`, and the enabled installed ones. Of one name that of the project is listed, then that of the user.',
     body: component('PluginsRequest', {
       load_user: trueByDefault,
       load_project: trueByDefault,
       project_dir: nullAsUndefined(z.string()),
-    }).prefault({}),
+    }),
     responses: ok('The plugins.', component('PluginsResponse', { plugins: z.array(pluginInfo) })),
   }),
   installPlugin: route.post('/api/plugins/install', {

@@ -6,8 +6,10 @@ import { hookConfig } from '../agents/agent.ts'
 import {
   enableRequest,
   enableResponse,
+  extensionName,
   installedMembers,
   installRequest,
+  type MarketplaceRegistration,
   marketplaceRegistration,
   uninstallResponse,
 } from '../extensions/extension.ts'
@@ -39,6 +41,8 @@ const orgConfig = looseComponent('OrgConfig', {
 })
 export type OrgConfig = z.output<typeof orgConfig>
 
+const staysInside = ({ repo_path }: MarketplaceRegistration) => !repo_path?.split('/').includes('..')
+
 const exposedUrl = z.looseObject({
   name: z.string().max(200),
   url: z.string().max(2048),
@@ -57,7 +61,10 @@ export const listSkillsRequest = looseComponent('SkillsRequest', {
   load_org: trueByDefault,
   project_dir: projectDirectory,
   marketplace_path: nullAsUndefined(z.string().max(1024)),
-  registered_marketplaces: withDefault(z.array(marketplaceRegistration).max(20), []),
+  registered_marketplaces: withDefault(
+    z.array(marketplaceRegistration.refine(staysInside, 'Its folder leads out of the repository')).max(20),
+    [],
+  ),
   org_config: nullAsUndefined(orgConfig),
   org_configs: nullAsUndefined(z.array(orgConfig).max(20)),
   sandbox_config: nullAsUndefined(
@@ -84,7 +91,7 @@ export const marketplaceSkill = component('MarketplaceSkillInfo', {
 })
 export type MarketplaceSkill = z.infer<typeof marketplaceSkill>
 
-const nameParams = z.object({ name: z.string() })
+const nameParams = z.object({ name: extensionName })
 const updatedSkill = component('UpdateSkillResponse', { message: z.string(), skill: installedSkill })
 const notFetchedResponse = { description: 'The source cannot be fetched.' }
 
@@ -155,7 +162,7 @@ export const skillRoutes = defineRoutes('skills', {
     tag: 'hooks',
     summary: 'Get the hooks of a project',
     description: 'Those of the project, and when it has none those of the user; null when there are none.',
-    body: component('HooksRequest', { project_dir: projectDirectory }).prefault({}),
+    body: component('HooksRequest', { project_dir: projectDirectory }),
     responses: ok('The hooks.', component('HooksResponse', { hook_config: hookConfig.nullable() })),
   }),
 })
