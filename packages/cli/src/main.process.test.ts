@@ -148,12 +148,6 @@ test.concurrent.each([
   ],
   ['an id that is none', ['export', 'nonsense'], '', 'slipway: path.conversation_id: '],
   [
-    'a moment that is none',
-    ['search', 'a9a1c0de-0000-4000-8000-000000000001', '--since', 'noon'],
-    '',
-    'query.timestamp__gte: ',
-  ],
-  [
     'an address that is none',
     ['conversations', '--url', 'here'],
     '',
@@ -171,6 +165,7 @@ test.concurrent.each([
   [['import', 'x', '--tag', 'novalue']],
   [['tail', 'x', '--after', '-1']],
   [['search', 'x', '--limit', '101']],
+  [['search', 'x', '--since', 'noon']],
 ])('%j is wrong usage', async (args) => {
   expect(await runCli(args)).toMatchObject({
     stdout: '',

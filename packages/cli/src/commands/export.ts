@@ -2,19 +2,23 @@ import { createWriteStream } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { Problem } from '@slipway/protocol'
-import type { CommandContext } from '../context/command-context.ts'
+import type { ConversationSource } from '../conversation/source/source.ts'
 import { Progress } from '../output/progress.ts'
 import { print, printResult } from '../output/terminal.ts'
 
 /** Writes the log of a conversation, one event a line, to standard output or whole into a file. */
 export async function exportCommand(
-  context: CommandContext,
+  context: {
+    readonly source: ConversationSource
+    readonly isJson: boolean
+    readonly signal: AbortSignal
+  },
   id: string,
   options: { readonly output?: string | undefined; readonly meta: boolean; readonly gzip: boolean },
 ): Promise<void> {
   const { output, meta, gzip } = options
-  const { client, signal } = context
-  const chunks = readWithProgress(await client.exportEvents(id, { meta, gzip, signal }), signal)
+  const { source, signal } = context
+  const chunks = readWithProgress(await source.exportEvents(id, { meta, gzip }), signal)
   if (output === undefined) {
     for await (const chunk of chunks) await print(chunk)
     return

@@ -1,27 +1,27 @@
-import type { CallInput, CallOutput } from '@slipway/client'
+import type { CallOutput } from '@slipway/client'
 import type { CommandContext } from '../context/command-context.ts'
+import type { ConversationSource, EventPageQuery } from '../conversation/source/source.ts'
 import { summarizeEvent } from '../output/event-line.ts'
 import { listPages } from '../output/list-pages.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { eventColumns, eventWidths, paint, print, printNote, table } from '../output/terminal.ts'
 
-export type SearchQuery = NonNullable<CallInput<'searchEvents'>['query']>
+export type SearchQuery = EventPageQuery
 
 /** Prints the events of a page, or of all pages, or counts what matches. */
 export async function searchCommand(
-  context: CommandContext,
+  context: { readonly source: ConversationSource; readonly isJson: boolean },
   id: string,
   query: SearchQuery,
   options: { readonly all: boolean; readonly count: boolean },
 ): Promise<void> {
-  const { client, isJson, signal } = context
-  const params = { conversation_id: id }
+  const { source, isJson } = context
   if (options.count) {
     const { limit: _, page_id: __, sort_order: ___, ...filter } = query
-    return print(`${await client.call('countEvents', { params, query: filter, signal })}\n`)
+    return print(`${await source.countEvents(id, filter)}\n`)
   }
   await listPages({
-    open: (page_id) => client.open('searchEvents', { params, query: { ...query, page_id }, signal }),
+    open: (page_id) => source.openEvents(id, { ...query, page_id }),
     table: eventTable,
     isJson,
     all: options.all,

@@ -1,20 +1,20 @@
-import { follow, type PositionedEvent } from '@slipway/client'
+import type { PositionedEvent } from '@slipway/client'
 import type { Resync } from '@slipway/protocol'
-import type { CommandContext } from '../context/command-context.ts'
+import type { ConversationSource } from '../conversation/source/source.ts'
 import { summarizeEvent } from '../output/event-line.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { eventColumns, eventWidths, print, printNote, table } from '../output/terminal.ts'
 
 /** Prints events as they come, until Ctrl-C or until nothing runs in the conversation. */
 export async function tailCommand(
-  context: CommandContext,
+  context: { readonly source: ConversationSource; readonly isJson: boolean },
   id: string,
   options: { readonly after: string; readonly untilIdle: boolean },
 ): Promise<void> {
-  const { client, isJson, signal } = context
+  const { source, isJson } = context
   const { after, untilIdle } = options
-  const until = untilIdle ? ({ until: 'idle' } as const) : {}
-  for await (const item of follow(client, id, { after, signal, onResync: noteResync, ...until })) {
+  const until = untilIdle ? 'idle' : undefined
+  for await (const item of source.follow(id, { after, until, onResync: noteResync })) {
     await print(isJson ? positionedLine(item) : tailLine(item))
   }
 }

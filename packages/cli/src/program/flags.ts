@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander'
+import { parseTime } from '../output/relative-time.ts'
 
 /** Reads a whole number in a flag. */
 export function integerFlag(min: number, max: number): (text: string) => number {
@@ -47,4 +48,13 @@ export function ageFlag(text: string): number {
   const ms = Number(count) * (unitMs[unit] ?? Number.NaN)
   if (Number.isNaN(ms)) throw new InvalidArgumentError('Expected an age such as 90d, 12h or 30m.')
   return ms
+}
+
+/** Reads a moment: an age, a day, a date or a time. */
+export function timeFlag(text: string): string {
+  const time = parseTime(text)
+  if (time !== undefined) return time
+  throw new InvalidArgumentError(
+    'Expected a moment: 2h, 3d, today, yesterday, 2026-05-20 or 2026-05-20T14:30:00Z.',
+  )
 }

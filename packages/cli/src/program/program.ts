@@ -1,16 +1,17 @@
-import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, Option } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
 import type { CommandContext } from '../context/command-context.ts'
 import { type Config, readConfig } from '../context/config.ts'
-import { findSessionKey } from '../context/session-key.ts'
-import { printNote } from '../output/terminal.ts'
+import { replaceLastFlag } from '../conversation/source/find-id.ts'
+import { printNote, printResult } from '../output/terminal.ts'
+import { addContextCommands, addConversationCommands, idText } from './conversation-commands.ts'
 import { errorMessage } from './error-message.ts'
-import { cursorFlag, integerFlag, pageSizeFlag, tagFlag } from './flags.ts'
+import { cursorFlag, integerFlag, pageSizeFlag, tagFlag, timeFlag } from './flags.ts'
 import { addMaintenanceCommands, addPruneCommand } from './maintenance-commands.ts'
 import { addRunCommand, addRunControlCommands, addTrustCommand } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
+import { type ConversationDeps, ServerSelection } from './server-selection.ts'
 
 /** Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for an answer. */
 export async function runCli(args: readonly string[]): Promise<number> {
@@ -20,7 +21,9 @@ export async function runCli(args: readonly string[]): Promise<number> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {
     const outcome = { code: 0 }
-    await buildProgram(readConfig(), outcome, abort.signal).parseAsync(args, { from: 'user' })
+    await buildProgram(readConfig(), outcome, abort.signal).parseAsync(replaceLastFlag(args), {
+      from: 'user',
+    })
     return outcome.code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
@@ -35,13 +38,25 @@ export async function runCli(args: readonly string[]): Promise<number> {
 function buildProgram(config: Config, outcome: { code: number }, signal: AbortSignal): Command {
   const slipway = new Command('slipway')
     .description('The agent server whose log you can trust.')
-    .version(ownPackage.version)
+    .version(ownPackage.version, '-v, --version')
     .option(
       '--url <address>',
       'address of the server (or SLIPWAY_URL; SLIPWAY_SANDBOX_URL for the sandbox server)',
       config.url,
     )
+    .option('--context <name>', 'use this context (or SLIPWAY_CONTEXT); see "slipway context"')
     .option('--json', 'print JSON, one value a line', false)
+    .addOption(
+      new Option(
+        '-o, --output-format <format>',
+        'text, json as --json, or wide: whole ids and times',
+      ).choices(['text', 'json', 'wide']),
+    )
+    .hook('preAction', () => {
+      if (slipway.opts<{ outputFormat?: string }>().outputFormat === 'json')
+        slipway.setOptionValue('json', true)
+    })
+    .configureHelp({ showGlobalOptions: true })
     .addHelpText(
       'after',
       '\nKeys are read from the environment: SLIPWAY_SESSION_API_KEY of the agent server (else from its data directory,\n' +
@@ -49,20 +64,27 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
     )
     .exitOverride()
     .showHelpAfterError('Run with --help for usage.')
-  let sessionApiKey = config.sessionApiKey
-  const context = (): CommandContext => {
-    const { url, json } = slipway.opts<{ url: string; json: boolean }>()
-    return { client: new Client({ url, sessionApiKey }), isJson: json, signal }
-  }
+  const selection = new ServerSelection(slipway, config, signal)
+  const deps = selection.deps(outcome)
+  const { context } = deps
+  slipway
+    .command('version')
+    .description('print the version')
+    .action(async () => {
+      const { version } = ownPackage
+      await printResult(slipway.opts<{ json: boolean }>().json, { version, node: process.version }, version)
+    })
   addServerCommands(slipway, config, signal)
-  addSandboxServerCommands(slipway, { config, outcome, signal })
+  addContextCommands(slipway, { env: config.env, signal })
+  addSandboxServerCommands(slipway, { config, outcome, selection, signal })
   addMaintenanceCommands(slipway, { config, outcome })
   const otherCommands = slipway.commands.length
-  addRunCommand(slipway, config, { context, outcome })
-  addRunControlCommands(slipway, { context, outcome })
-  addTrustCommand(slipway, { context, outcome })
-  addLogCommands(slipway, context)
-  addReadCommands(slipway, context)
+  addRunCommand(slipway, config, deps)
+  addConversationCommands(slipway, deps)
+  addRunControlCommands(slipway, deps)
+  addTrustCommand(slipway, deps)
+  addLogCommands(slipway, deps)
+  addReadCommands(slipway, deps)
   addPruneCommand(slipway, context)
   addOpenCommand(slipway, context)
   for (const command of slipway.commands.slice(otherCommands)) {
@@ -73,8 +95,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
         config.dataDirectory,
       )
       .hook('preAction', async () => {
-        const { url } = slipway.opts<{ url: string }>()
-        sessionApiKey ??= await findSessionKey(url, command.opts<{ data: string }>().data)
+        await selection.select(command.opts<{ data: string }>().data, ['agent', 'sandbox'])
       })
   }
   return slipway
@@ -159,7 +180,7 @@ interface ImportOptions {
   readonly keepUnknown: boolean
 }
 
-function addLogCommands(slipway: Command, context: () => CommandContext): void {
+function addLogCommands(slipway: Command, { context, find }: ConversationDeps): void {
   slipway
     .command('import')
     .description('import a log: one event a line, plain or gzip')
@@ -180,13 +201,14 @@ function addLogCommands(slipway: Command, context: () => CommandContext): void {
   slipway
     .command('export')
     .description('export the log of a conversation, one event a line')
-    .argument('<id>', 'id of the conversation')
+    .argument('<id>', idText)
     .option('--output <file>', 'write to a file, atomically')
     .option('--meta', 'begin with a line of id, title and tags', false)
     .option('--gzip', 'write a gzip file', false)
-    .action(async (id: string, options: { output?: string; meta: boolean; gzip: boolean }) => {
+    .action(async (text: string, options: { output?: string; meta: boolean; gzip: boolean }) => {
       const { exportCommand } = await import('../commands/export.ts')
-      await exportCommand(context(), id, options)
+      const found = await find(text)
+      await exportCommand(found.context, found.id, options)
     })
 }
 
@@ -209,22 +231,26 @@ interface GrepOptions {
   readonly limit: number
 }
 
-function addReadCommands(slipway: Command, context: () => CommandContext): void {
+function addReadCommands(slipway: Command, { context, find }: ConversationDeps): void {
   slipway
     .command('search')
     .description('find events of a conversation')
-    .argument('<id>', 'id of the conversation')
+    .argument('<id>', idText)
     .option('--kind <kind>', 'only this kind, for example ActionEvent')
     .option('--source <source>', 'only this source: agent, user or environment')
     .option('--body <text>', 'only messages that contain this text, in any case')
-    .option('--since <time>', 'only events at or after this moment')
-    .option('--until <time>', 'only events before this moment')
+    .option(
+      '--since <time>',
+      'only events at or after this moment: 2h, yesterday, a date or a time',
+      timeFlag,
+    )
+    .option('--until <time>', 'only events before this moment', timeFlag)
     .option('--limit <number>', 'events a page, 1 to 100', pageSizeFlag)
     .option('--desc', 'newest first', false)
     .option('--page-id <id>', 'start at this page')
     .option('--all', 'print all pages', false)
     .option('--count', 'only count what matches', false)
-    .action(async (id: string, { since, until, pageId, desc, all, count, ...filter }: SearchOptions) => {
+    .action(async (text: string, { since, until, pageId, desc, all, count, ...filter }: SearchOptions) => {
       const { searchCommand } = await import('../commands/search.ts')
       const query = {
         ...filter,
@@ -233,7 +259,8 @@ function addReadCommands(slipway: Command, context: () => CommandContext): void 
         page_id: pageId,
         sort_order: desc ? ('TIMESTAMP_DESC' as const) : undefined,
       }
-      await searchCommand(context(), id, query, { all, count })
+      const found = await find(text)
+      await searchCommand(found.context, found.id, query, { all, count })
     })
   slipway
     .command('grep')
@@ -250,12 +277,13 @@ function addReadCommands(slipway: Command, context: () => CommandContext): void 
   slipway
     .command('tail')
     .description('follow the events of a conversation')
-    .argument('<id>', 'id of the conversation')
+    .argument('<id>', idText)
     .option('--after <cursor>', 'start after this position or cursor', cursorFlag, '0')
     .option('--until-idle', 'exit when all events are read and nothing runs', false)
-    .action(async (id: string, options: { after: string; untilIdle: boolean }) => {
+    .action(async (text: string, options: { after: string; untilIdle: boolean }) => {
       const { tailCommand } = await import('../commands/tail.ts')
-      await tailCommand(context(), id, options)
+      const found = await find(text)
+      await tailCommand(found.context, found.id, options)
     })
   slipway
     .command('conversations')

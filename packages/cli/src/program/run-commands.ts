@@ -1,13 +1,8 @@
 import { type Command, Option } from 'commander'
-import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
+import { idText } from './conversation-commands.ts'
 import { integerFlag, listFlag, positiveFlag } from './flags.ts'
-
-/** What these commands need: the context, and where the exit code goes. */
-interface RunCommandDeps {
-  readonly context: () => CommandContext
-  readonly outcome: { code: number }
-}
+import type { ConversationDeps } from './server-selection.ts'
 
 interface RunFlags {
   readonly model?: string
@@ -27,7 +22,11 @@ interface RunFlags {
 }
 
 /** The command that runs an agent. */
-export function addRunCommand(slipway: Command, config: Config, { context, outcome }: RunCommandDeps): void {
+export function addRunCommand(
+  slipway: Command,
+  config: Config,
+  { context, conversation, outcome }: ConversationDeps,
+): void {
   slipway
     .command('run')
     .description('run an agent: start or continue a conversation, and follow it')
@@ -38,7 +37,7 @@ export function addRunCommand(slipway: Command, config: Config, { context, outco
       '--workspace <directory>',
       'working directory on the machine of the server; default: the current one',
     )
-    .option('--conversation <id>', 'continue this conversation')
+    .option('--conversation <id>', `continue this conversation: ${idText}`)
     .addOption(new Option('--yes', 'accept all confirmations').default(false).conflicts('ask'))
     .option('--ask', 'ask for confirmation of every action', false)
     .option('--max-iterations <number>', 'maximum steps of one run', integerFlag(1, 1_000_000))
@@ -62,8 +61,9 @@ export function addRunCommand(slipway: Command, config: Config, { context, outco
       if (!isNew && isFixed)
         command.error('--workspace, --max-iterations and --output-schema are for a new conversation.')
       const { runCommand } = await import('../commands/run.ts')
-      outcome.code = await runCommand(context(), message, {
-        conversation: flags.conversation,
+      const found = flags.conversation === undefined ? undefined : await conversation(flags.conversation)
+      outcome.code = await runCommand(found?.context ?? context(), message, {
+        conversation: found?.id,
         workspace: flags.workspace ?? '.',
         model: selectModel(config, flags, isNew),
         isYes: flags.yes,
@@ -87,7 +87,7 @@ function selectModel({ model }: Config, flags: RunFlags, isNew: boolean) {
 }
 
 /** The command that decides what repositories may run. */
-export function addTrustCommand(slipway: Command, { context, outcome }: RunCommandDeps): void {
+export function addTrustCommand(slipway: Command, { context, outcome }: ConversationDeps): void {
   slipway
     .command('trust')
     .description('show the hooks and agents that a repository brings, and decide whether they may run')
@@ -108,7 +108,7 @@ interface TrustFlags {
 }
 
 /** The commands that act on an existing conversation. */
-export function addRunControlCommands(slipway: Command, { context, outcome }: RunCommandDeps): void {
+export function addRunControlCommands(slipway: Command, { conversation, outcome }: ConversationDeps): void {
   const stops = [
     ['pause', 'pauseConversation', 'stop a run after the current step'],
     ['interrupt', 'interruptConversation', 'stop a run immediately'],
@@ -117,62 +117,72 @@ export function addRunControlCommands(slipway: Command, { context, outcome }: Ru
     slipway
       .command(name)
       .description(description)
-      .argument('<id>', 'id of the conversation')
-      .action(async (id: string) => {
+      .argument('<id>', idText)
+      .action(async (text: string) => {
         const { stopCommand } = await import('../commands/run-control.ts')
-        await stopCommand(context(), id, route)
+        const { context, id } = await conversation(text)
+        await stopCommand(context, id, route)
       })
   }
   slipway
     .command('confirm')
     .description('accept or reject pending actions')
-    .argument('<id>', 'id of the conversation')
+    .argument('<id>', idText)
     .option('--reject', 'reject them', false)
     .option('--reason <text>', 'reason that the agent sees')
     .option('--follow', 'follow the run, as "run" does', false)
     .action(
-      async (id: string, flags: { reject: boolean; reason?: string; follow: boolean }, command: Command) => {
+      async (
+        text: string,
+        flags: { reject: boolean; reason?: string; follow: boolean },
+        command: Command,
+      ) => {
         if (flags.reason !== undefined && !flags.reject) command.error('--reason goes with --reject.')
         const { confirmCommand } = await import('../commands/run-control.ts')
         const { reject: isReject, reason, follow: isFollowing } = flags
-        outcome.code = await confirmCommand(context(), id, { isReject, reason, isFollowing })
+        const { context, id } = await conversation(text)
+        outcome.code = await confirmCommand(context, id, { isReject, reason, isFollowing })
       },
     )
   slipway
     .command('ask')
     .description('ask a question about a conversation without changing its log')
-    .argument('<id>', 'id of the conversation')
+    .argument('<id>', idText)
     .argument('<question>', 'the question')
-    .action(async (id: string, question: string) => {
+    .action(async (text: string, question: string) => {
       const { askCommand } = await import('../commands/run-control.ts')
-      await askCommand(context(), id, question)
+      const { context, id } = await conversation(text)
+      await askCommand(context, id, question)
     })
   slipway
     .command('fork')
     .description('copy a conversation into a new one')
-    .argument('<id>', 'id of the conversation')
+    .argument('<id>', idText)
     .option('--title <title>', 'title of the copy')
     .option('--from-event <id>', 'copy up to this event')
-    .action(async (id: string, options: { title?: string; fromEvent?: string }) => {
+    .action(async (text: string, options: { title?: string; fromEvent?: string }) => {
       const { forkCommand } = await import('../commands/run-control.ts')
-      await forkCommand(context(), id, options)
+      const { context, id } = await conversation(text)
+      await forkCommand(context, id, options)
     })
   slipway
     .command('checkpoints')
     .description('list the stored states of the workspace, or show what changed after one of them')
-    .argument('<id>', 'id of the conversation')
+    .argument('<id>', idText)
     .argument('[checkpoint]', 'id of a checkpoint')
-    .action(async (id: string, checkpoint?: string) => {
+    .action(async (text: string, checkpoint?: string) => {
       const { checkpointsCommand } = await import('../commands/checkpoints.ts')
-      await checkpointsCommand(context(), id, checkpoint)
+      const { context, id } = await conversation(text)
+      await checkpointsCommand(context, id, checkpoint)
     })
   slipway
     .command('rollback')
     .description('restore the workspace to a checkpoint; what is there becomes a checkpoint first')
-    .argument('<id>', 'id of the conversation')
+    .argument('<id>', idText)
     .argument('<checkpoint>', 'id of the checkpoint')
-    .action(async (id: string, checkpoint: string) => {
+    .action(async (text: string, checkpoint: string) => {
       const { restoreCommand } = await import('../commands/checkpoints.ts')
-      await restoreCommand(context(), id, checkpoint)
+      const { context, id } = await conversation(text)
+      await restoreCommand(context, id, checkpoint)
     })
 }

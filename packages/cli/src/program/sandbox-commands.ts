@@ -4,9 +4,11 @@ import type { SandboxServerContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
 import { explainSandboxServerError } from './error-message.ts'
 import { integerFlag, pageSizeFlag } from './flags.ts'
+import type { ServerSelection } from './server-selection.ts'
 
 interface SandboxCommandDeps {
   readonly config: Config
+  readonly selection: ServerSelection
   /** `code` becomes the exit code of the command. */
   readonly outcome: { code: number }
   readonly signal: AbortSignal
@@ -18,15 +20,12 @@ type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>)
 /** The sandbox server, its demo, and the commands that talk to one. */
 export function addSandboxServerCommands(
   slipway: Command,
-  { config, outcome, signal }: SandboxCommandDeps,
+  { config, outcome, selection, signal }: SandboxCommandDeps,
 ): void {
   const run: RunWithClient = async (work) => {
-    const { url, json } = slipway.opts<{ url: string; json: boolean }>()
-    const hasUrlFlag = slipway.getOptionValueSource('url') === 'cli'
-    const client = new SandboxServerClient({
-      url: hasUrlFlag ? url : config.sandboxUrl,
-      apiKey: config.apiKey,
-    })
+    const { json } = slipway.opts<{ json: boolean }>()
+    const { url, key } = await selection.select(config.dataDirectory, ['sandbox'])
+    const client = new SandboxServerClient({ url, apiKey: key })
     const code = await work({ client, isJson: json, signal }).catch((error: unknown) => {
       throw explainSandboxServerError(error)
     })

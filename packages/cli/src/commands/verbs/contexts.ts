@@ -1,0 +1,116 @@
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import { Client, SandboxServerClient } from '@slipway/client'
+import { Problem } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
+import { Secret } from '@slipway/shared/redaction'
+import {
+  contextsPath,
+  namedServer,
+  readContexts,
+  type ServerKind,
+  writeContexts,
+} from '../../context/contexts.ts'
+import { isInteractive } from '../../conversation/confirmation-prompt.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { paint, print, printNote, printResult, table } from '../../output/terminal.ts'
+
+interface ContextsContext {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly isJson: boolean
+  readonly signal: AbortSignal
+}
+
+/** Lists the contexts; the current one is marked. Keys are not shown. */
+export async function listContextsCommand({ env, isJson }: ContextsContext): Promise<void> {
+  const { current, servers } = await readContexts(contextsPath(env))
+  const rows = [...servers].map(([name, { url, kind, key }]) => ({
+    name,
+    url,
+    kind,
+    has_key: key !== undefined,
+    is_current: name === current,
+  }))
+  if (isJson) return await print(rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
+  if (rows.length === 0) return printNote('There is no context. Add one with: slipway context add NAME URL')
+  const width = Math.max(...rows.map(({ name }) => name.length)) + 2
+  await print(
+    table(
+      rows.map(({ name, url, kind, is_current }) => [is_current ? '*' : '', name, kind, sanitizeLine(url)]),
+      [2, Math.max(8, width), 9],
+      ['', 'NAME', 'KIND', 'URL'],
+    ),
+  )
+}
+
+/** Adds or replaces a context and makes it the current one; the server and the key are tested first. */
+export async function addContextCommand(
+  { env, isJson, signal }: ContextsContext,
+  name: string,
+  url: string,
+  options: { readonly keyFile?: string | undefined; readonly hasKey: boolean },
+): Promise<void> {
+  if (!/^[\w.-]{1,64}$/.test(name)) {
+    throw new Problem('bad_request', 'A name of a context has letters, digits, ".", "_" and "-", at most 64.')
+  }
+  const kind = await detectKind(url, signal)
+  const key = await readKey(options, kind)
+  if (kind === 'agent') await new Client({ url, sessionApiKey: key }).call('countConversations', { signal })
+  else await new SandboxServerClient({ url, apiKey: key }).call('me', { signal })
+  const path = contextsPath(env)
+  const { servers } = await readContexts(path)
+  await writeContexts(path, { current: name, servers: new Map([...servers, [name, { url, kind, key }]]) })
+  const result = { name, url, kind, is_current: true }
+  await printResult(isJson, result, `${paint('bold', name)} is the current context: ${kind} server at ${url}`)
+}
+
+/** Makes a context the current one. */
+export async function useContextCommand({ env, isJson }: ContextsContext, name: string): Promise<void> {
+  const path = contextsPath(env)
+  const contexts = await readContexts(path)
+  const { url, kind } = namedServer(contexts, name)
+  await writeContexts(path, { ...contexts, current: name })
+  await printResult(isJson, { name, url, kind, is_current: true }, `${name}: ${kind} server at ${url}`)
+}
+
+/** Forgets a context and its key; without a current one the server of this machine is used. */
+export async function removeContextCommand({ env, isJson }: ContextsContext, name: string): Promise<void> {
+  const path = contextsPath(env)
+  const contexts = await readContexts(path)
+  namedServer(contexts, name)
+  const servers = new Map([...contexts.servers].filter(([other]) => other !== name))
+  await writeContexts(path, { current: contexts.current === name ? undefined : contexts.current, servers })
+  await printResult(isJson, { name, status: 'removed' }, 'removed')
+}
+
+/** A sandbox server says where its sandboxes run. */
+async function detectKind(url: string, signal: AbortSignal): Promise<ServerKind> {
+  const info: unknown = await new Client({ url }).call('serverInfo', { signal })
+  if (!isRecord(info) || !('slipway_version' in info)) {
+    throw new Problem('bad_request', `No Slipway server answers at ${sanitizeLine(url)}.`)
+  }
+  return 'backends' in info ? 'sandbox' : 'agent'
+}
+
+async function readKey(
+  { keyFile, hasKey }: { readonly keyFile?: string | undefined; readonly hasKey: boolean },
+  kind: ServerKind,
+): Promise<Secret | undefined> {
+  if (!hasKey) return undefined
+  if (keyFile !== undefined) {
+    const read = keyFile === '-' ? await text(process.stdin) : await readFile(keyFile, 'utf8')
+    if (read.trim() === '') throw new Problem('bad_request', `${keyFile} holds no key.`)
+    return new Secret(read.trim())
+  }
+  const word = kind === 'agent' ? 'session key' : 'API key'
+  if (!isInteractive()) {
+    throw new Problem(
+      'bad_request',
+      `Name the file of its ${word} with --key-file FILE (- is standard input), or say --no-key.`,
+    )
+  }
+  const { isCancel, password } = await import('@clack/prompts')
+  const answer = await password({ message: `The ${word} of the server`, output: process.stderr })
+  if (isCancel(answer)) throw new Problem('bad_request', 'Nothing was changed.')
+  return answer ? new Secret(answer) : undefined
+}

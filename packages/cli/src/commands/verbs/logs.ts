@@ -1,0 +1,34 @@
+import type { ConversationSource } from '../../conversation/source/source.ts'
+import { print, printNote, printResult } from '../../output/terminal.ts'
+import { TranscriptRenderer } from '../../output/transcript.ts'
+import { noteResync, positionedLine } from '../tail.ts'
+
+interface LogsContext {
+  readonly source: ConversationSource
+  readonly isJson: boolean
+  readonly signal: AbortSignal
+}
+
+/** Prints the steps of a conversation as text, and with `isFollowing` those that come, until Ctrl-C. */
+export async function logsCommand(
+  { source, isJson }: LogsContext,
+  id: string,
+  options: { readonly isFollowing: boolean; readonly after: string },
+): Promise<void> {
+  const { isFollowing, after } = options
+  await source.get(id)
+  const total = await source.countEvents(id, {})
+  const steps = new TranscriptRenderer({ columns: process.stdout.columns || 100 })
+  if (!isFollowing && total <= Number.parseInt(after, 10)) return
+  for await (const item of source.follow(id, { after, onResync: noteResync })) {
+    await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
+    if (!isFollowing && item.position >= total) return
+  }
+}
+
+/** Sends a message, which starts a run. */
+export async function sendCommand({ source, isJson }: LogsContext, id: string, text: string): Promise<void> {
+  await source.send(id, text)
+  await printResult(isJson, { conversation_id: id }, 'sent')
+  printNote(`Follow it with: slipway logs -f ${id.slice(0, 8)}`)
+}

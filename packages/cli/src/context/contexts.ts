@@ -1,0 +1,75 @@
+import { homedir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { Problem } from '@slipway/protocol'
+import { exists, makeDirectory, readPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
+import { isRecord, parseJson } from '@slipway/shared/json'
+import { Secret } from '@slipway/shared/redaction'
+
+export type ServerKind = 'agent' | 'sandbox'
+
+/** A server with a name. */
+export interface NamedServer {
+  readonly url: string
+  readonly kind: ServerKind
+  readonly key: Secret | undefined
+}
+
+/** The servers that a user named, and the one that is used. */
+export interface Contexts {
+  readonly current: string | undefined
+  readonly servers: ReadonlyMap<string, NamedServer>
+}
+
+type Env = Readonly<Record<string, string | undefined>>
+
+/** `$XDG_CONFIG_HOME/slipway`, else `~/.config/slipway`. */
+export function configDirectory(env: Env): string {
+  return join(env.XDG_CONFIG_HOME || join(env.HOME || homedir(), '.config'), 'slipway')
+}
+
+/** `$XDG_DATA_HOME/slipway`, else `~/.local/share/slipway`. */
+export function userDataDirectory(env: Env): string {
+  return join(env.XDG_DATA_HOME || join(env.HOME || homedir(), '.local', 'share'), 'slipway')
+}
+
+/** The file of the contexts; it holds keys, so it is private. */
+export function contextsPath(env: Env): string {
+  return join(configDirectory(env), 'contexts.json')
+}
+
+/** None when there is no file. A Problem when others may read it, or when it is not of this form. */
+export async function readContexts(path: string): Promise<Contexts> {
+  const text = await readPrivateFile(path)
+  if (text === undefined) {
+    if (!(await exists(path))) return { current: undefined, servers: new Map() }
+    throw new Problem('bad_request', `${path} holds keys and others may read it. Run: chmod 600 ${path}`)
+  }
+  const value = parseJson(text)
+  if (!isRecord(value) || !isRecord(value.contexts)) {
+    throw new Problem('bad_request', `${path} is no file of contexts. Move it away and add them again.`)
+  }
+  const servers = new Map<string, NamedServer>()
+  for (const [name, server] of Object.entries(value.contexts)) {
+    if (!isRecord(server) || typeof server.url !== 'string') continue
+    const key = typeof server.key === 'string' ? new Secret(server.key) : undefined
+    servers.set(name, { url: server.url, kind: server.kind === 'sandbox' ? 'sandbox' : 'agent', key })
+  }
+  return { current: typeof value.current === 'string' ? value.current : undefined, servers }
+}
+
+/** Replaces the file, mode 0600. */
+export async function writeContexts(path: string, { current, servers }: Contexts): Promise<void> {
+  const contexts = Object.fromEntries(
+    [...servers].map(([name, { url, kind, key }]) => [name, { url, kind, key: key?.reveal() }]),
+  )
+  await makeDirectory(dirname(path))
+  await writeFileAtomic(path, `${JSON.stringify({ current, contexts }, undefined, 2)}\n`)
+}
+
+/** A Problem that names the others when there is no such context. */
+export function namedServer({ servers }: Contexts, name: string): NamedServer {
+  const server = servers.get(name)
+  if (server !== undefined) return server
+  const names = [...servers.keys()].join(', ') || 'none; add one with: slipway context add NAME URL'
+  throw new Problem('bad_request', `There is no context ${JSON.stringify(name)}. There are: ${names}`)
+}

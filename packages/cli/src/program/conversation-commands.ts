@@ -1,0 +1,126 @@
+import type { Command } from 'commander'
+import { cursorFlag, integerFlag } from './flags.ts'
+import type { ConversationDeps } from './server-selection.ts'
+
+/** How an argument that names a conversation is described. */
+export const idText = 'id of the conversation, its first characters, or --last'
+
+/** The verbs that are the same on agent servers and on sandbox servers. */
+export function addConversationCommands(slipway: Command, { source, find }: ConversationDeps): void {
+  slipway
+    .command('ls')
+    .description('list conversations, the last changed first')
+    .option('--status <status>', 'only those with this status, for example idle')
+    .option('-n, --limit <number>', 'conversations a page', integerFlag(1, 100), 20)
+    .option('--all', 'print all pages', false)
+    .option('-q, --quiet', 'print ids only', false)
+    .action(async ({ quiet: isQuiet, ...options }: ListFlags) => {
+      const { listCommand } = await import('../commands/verbs/conversation-verbs.ts')
+      await listCommand(source(), { ...options, isQuiet })
+    })
+  slipway
+    .command('show')
+    .description('show a conversation: what it is, what it cost, what it waits for')
+    .argument('<id>', idText)
+    .action(async (text: string) => {
+      const { showCommand } = await import('../commands/verbs/conversation-verbs.ts')
+      const { context, id } = await find(text)
+      await showCommand(context, id)
+    })
+  slipway
+    .command('rename')
+    .description('give a conversation a title')
+    .argument('<id>', idText)
+    .argument('<title>', 'the title')
+    .action(async (text: string, title: string) => {
+      const { renameCommand } = await import('../commands/verbs/conversation-verbs.ts')
+      const { context, id } = await find(text)
+      await renameCommand(context, id, title)
+    })
+  slipway
+    .command('rm')
+    .description('delete conversations with their logs; in sandboxes also the sandbox unless others use it')
+    .argument('<ids...>', idText)
+    .action(async (texts: string[]) => {
+      const { removeCommand } = await import('../commands/verbs/conversation-verbs.ts')
+      // All of them are found before the first one goes.
+      const found = await Promise.all(texts.map(find))
+      await removeCommand(
+        source(),
+        found.map(({ id }) => id),
+      )
+    })
+  slipway
+    .command('send')
+    .description('send a message to a conversation and run it')
+    .argument('<id>', idText)
+    .argument('<message>', 'the message')
+    .action(async (text: string, message: string) => {
+      const { sendCommand } = await import('../commands/verbs/logs.ts')
+      const { context, id } = await find(text)
+      await sendCommand(context, id, message)
+    })
+  slipway
+    .command('logs')
+    .description('print the steps of a conversation as text')
+    .argument('<id>', idText)
+    .option('-f, --follow', 'go on with what comes, until Ctrl-C', false)
+    .option('--after <cursor>', 'start after this position', cursorFlag, '0')
+    .action(async (text: string, { follow, after }: { follow: boolean; after: string }) => {
+      const { logsCommand } = await import('../commands/verbs/logs.ts')
+      const { context, id } = await find(text)
+      await logsCommand(context, id, { isFollowing: follow, after })
+    })
+  slipway
+    .command('pending')
+    .description('list what waits for a person, over all conversations')
+    .action(async () => {
+      const { pendingCommand } = await import('../commands/verbs/conversation-verbs.ts')
+      await pendingCommand(source())
+    })
+}
+
+interface ListFlags {
+  readonly limit: number
+  readonly all: boolean
+  readonly status?: string
+  readonly quiet: boolean
+}
+
+interface ContextDeps {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly signal: AbortSignal
+}
+
+/** The commands for named servers. */
+export function addContextCommands(slipway: Command, { env, signal }: ContextDeps): void {
+  const deps = () => ({ env, signal, isJson: slipway.opts<{ json: boolean }>().json })
+  const load = () => import('../commands/verbs/contexts.ts')
+  const context = slipway
+    .command('context')
+    .description('name servers and choose the one that commands use; keys lie in a private file')
+  context
+    .command('ls', { isDefault: true })
+    .description('list the contexts')
+    .action(async () => (await load()).listContextsCommand(deps()))
+  context
+    .command('add')
+    .description('add a context, tested, and use it')
+    .argument('<name>', 'name of the context')
+    .argument('<url>', 'address of an agent server or a sandbox server')
+    .option('--key-file <file>', 'file of its key, - for standard input; the terminal asks otherwise')
+    .option('--no-key', 'the server needs no key, or it lies in its data directory')
+    .action(async (name: string, url: string, flags: { keyFile?: string; key: boolean }) =>
+      (await load()).addContextCommand(deps(), name, url, { keyFile: flags.keyFile, hasKey: flags.key }),
+    )
+  context
+    .command('use')
+    .description('make a context the current one')
+    .argument('<name>', 'name of the context')
+    .action(async (name: string) => (await load()).useContextCommand(deps(), name))
+  context
+    .command('rm')
+    .description('forget a context and its key')
+    .argument('<name>', 'name of the context')
+    .action(async (name: string) => (await load()).removeContextCommand(deps(), name))
+}

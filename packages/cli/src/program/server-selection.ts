@@ -1,0 +1,147 @@
+import { Client, SandboxServerClient } from '@slipway/client'
+import { Problem } from '@slipway/protocol'
+import { exists } from '@slipway/shared/fs'
+import type { Secret } from '@slipway/shared/redaction'
+import type { Command } from 'commander'
+import type { CommandContext } from '../context/command-context.ts'
+import type { Config } from '../context/config.ts'
+import { contextsPath, namedServer, readContexts, type ServerKind } from '../context/contexts.ts'
+import { findPrivateServer } from '../context/private-server.ts'
+import { findSessionKey } from '../context/session-key.ts'
+import { agentSource } from '../conversation/source/agent-source.ts'
+import { findConversationId } from '../conversation/source/find-id.ts'
+import { sandboxSource } from '../conversation/source/sandbox-source.ts'
+import type { ConversationSource } from '../conversation/source/source.ts'
+
+interface SelectedServer {
+  readonly kind: ServerKind
+  readonly url: string
+  readonly key: Secret | undefined
+}
+
+/** The context of a command that works on the conversations of either kind of server. */
+export interface SourceContext {
+  readonly source: ConversationSource
+  readonly isJson: boolean
+  readonly isWide: boolean
+  readonly signal: AbortSignal
+}
+
+/** What commands for conversations get. `outcome.code` becomes the exit code. */
+export interface ConversationDeps {
+  /** An agent server; a Problem when the context names a sandbox server. */
+  context(): CommandContext
+  source(): SourceContext
+  /** The whole id, and the agent server that runs the conversation. */
+  conversation(id: string): Promise<{ readonly context: CommandContext; readonly id: string }>
+  /** The whole id. */
+  find(id: string): Promise<{ readonly context: SourceContext; readonly id: string }>
+  readonly outcome: { code: number }
+}
+
+/** Which server a command line means, and its keys. */
+export class ServerSelection {
+  readonly #slipway: Command
+  readonly #config: Config
+  readonly #signal: AbortSignal
+  #selected: SelectedServer | undefined
+
+  constructor(slipway: Command, config: Config, signal: AbortSignal) {
+    this.#slipway = slipway
+    this.#config = config
+    this.#signal = signal
+  }
+
+  /**
+   * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address, else the current
+   * context, else the server of this machine. `kinds`: those that the command can use, the first by default.
+   */
+  async select(data: string, kinds: readonly [ServerKind, ...ServerKind[]]): Promise<SelectedServer> {
+    this.#selected = await this.#find(data, kinds)
+    return this.#selected
+  }
+
+  deps(outcome: { code: number }): ConversationDeps {
+    const source = () => this.#source()
+    return {
+      outcome,
+      context: () => this.#agentContext(),
+      source,
+      conversation: async (text) => {
+        const context = source()
+        const id = await findConversationId(context.source, text)
+        const client = await context.source.agent(id)
+        return { context: { client, isJson: context.isJson, signal: context.signal }, id }
+      },
+      find: async (text) => {
+        const context = source()
+        return { context, id: await findConversationId(context.source, text) }
+      },
+    }
+  }
+
+  async #find(data: string, kinds: readonly [ServerKind, ...ServerKind[]]): Promise<SelectedServer> {
+    const config = this.#config
+    const kind = kinds[0]
+    const keys = { agent: config.sessionApiKey, sandbox: config.apiKey }
+    const flags = this.#slipway.opts<{ url: string; context?: string }>()
+    const hasUrlFlag = this.#slipway.getOptionValueSource('url') === 'cli'
+    const withKey = async (url: string, key = keys[kind]): Promise<SelectedServer> => ({
+      kind,
+      url,
+      key: key ?? (kind === 'agent' ? await findSessionKey(url, data) : undefined),
+    })
+    if (hasUrlFlag) return await withKey(flags.url)
+    const name = flags.context ?? config.env.SLIPWAY_CONTEXT
+    const hasVariable = Boolean(kind === 'agent' ? config.env.SLIPWAY_URL : config.env.SLIPWAY_SANDBOX_URL)
+    const defaultUrl = kind === 'agent' ? config.url : config.sandboxUrl
+    if (!name && hasVariable) return await withKey(defaultUrl)
+    const contexts = await readContexts(contextsPath(config.env))
+    const chosen = name || contexts.current
+    const server = chosen === undefined ? undefined : namedServer(contexts, chosen)
+    if (server !== undefined && kinds.includes(server.kind)) {
+      const key = server.key ?? (server.kind === 'agent' ? await findSessionKey(server.url, data) : undefined)
+      return { ...server, key }
+    }
+    if (name && server !== undefined) {
+      throw new Problem(
+        'bad_request',
+        `The context ${name} is ${article[server.kind]}; this needs ${article[kind]}.`,
+      )
+    }
+    if (kind === 'agent' && !(await exists(data))) {
+      const own = await findPrivateServer(config.env)
+      if (own !== undefined) return { kind, url: own.url, key: own.key }
+    }
+    return await withKey(defaultUrl)
+  }
+
+  #agentContext(): CommandContext {
+    const { url, kind, key } = this.#server()
+    if (kind !== 'agent') {
+      throw new Problem('bad_request', 'The current context is a sandbox server; this needs an agent server.')
+    }
+    const { isJson } = this.#output()
+    return { client: new Client({ url, sessionApiKey: key }), isJson, signal: this.#signal }
+  }
+
+  #source(): SourceContext {
+    const { url, kind, key } = this.#server()
+    const source =
+      kind === 'agent'
+        ? agentSource(new Client({ url, sessionApiKey: key }), this.#signal)
+        : sandboxSource(new SandboxServerClient({ url, apiKey: key }), this.#signal)
+    return { source, ...this.#output(), signal: this.#signal }
+  }
+
+  #server(): SelectedServer {
+    return this.#selected ?? { kind: 'agent', url: this.#config.url, key: this.#config.sessionApiKey }
+  }
+
+  #output() {
+    const { json, outputFormat } = this.#slipway.opts<{ json: boolean; outputFormat?: string }>()
+    return { isJson: json, isWide: outputFormat === 'wide' }
+  }
+}
+
+const article = { agent: 'an agent server', sandbox: 'a sandbox server' } as const

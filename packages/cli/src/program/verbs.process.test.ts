@@ -1,0 +1,166 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { must } from '@slipway/protocol'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
+
+const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
+const sample = fileURLToPath(new URL('../../../../examples/sample-log/sample.jsonl', import.meta.url))
+const ids = ['aaaa1111-0000-4000-8000-000000000001', 'aaaa2222-0000-4000-8000-000000000002']
+const key = 'a-session-key-of-this-test'
+
+let directory: string
+let url: string
+let server: ReturnType<typeof spawnCli>
+
+function spawnCli(args: readonly string[], env: Record<string, string> = {}) {
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|XDG)_/.test(name))
+  return spawn(process.execPath, [mainPath, ...args], {
+    env: { ...Object.fromEntries(inherited), HOME: directory, ...env },
+    cwd: directory,
+  })
+}
+
+async function runCli(args: readonly string[], input = '', env: Record<string, string> = {}) {
+  const child = spawnCli(args, env)
+  child.stdin.on('error', () => undefined).end(input)
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close'),
+  ])
+  return { stdout, stderr, code }
+}
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'slipway-verbs-test-'))
+  server = spawnCli(['serve', '--port', '0', '--data', 'data', '--json', '--no-console'], {
+    SLIPWAY_SESSION_API_KEY: key,
+    SLIPWAY_LOG_LEVEL: 'error',
+  })
+  server.stderr.resume()
+  const [line] = await once(createInterface({ input: server.stdout }), 'line')
+  url = JSON.parse(line).url
+  const added = await runCli(['context', 'add', 'here', url, '--key-file', '-'], `${key}\n`)
+  expect(added).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('agent server at') })
+  for (const [at, id] of ids.entries()) {
+    const imported = await runCli(['import', sample, '--id', id, '--title', `Title ${at + 1}`])
+    expect(imported).toMatchObject({ code: 0 })
+  }
+})
+
+afterAll(async () => {
+  server.kill('SIGTERM')
+  if (server.exitCode === null) await once(server, 'close')
+  await rm(directory, { recursive: true, force: true })
+})
+
+test('a context keeps address and key in a private file, and its key is shown nowhere', async () => {
+  const path = join(directory, '.config', 'slipway', 'contexts.json')
+  expect((await stat(path)).mode & 0o777).toBe(0o600)
+  expect(await readFile(path, 'utf8')).toContain(key)
+  const listed = await runCli(['context'])
+  expect(listed.stdout).toMatch(/^\* {1,}here +agent +http/m)
+  const json = await runCli(['context', 'ls', '--json'])
+  expect(JSON.parse(json.stdout)).toEqual({
+    name: 'here',
+    url,
+    kind: 'agent',
+    has_key: true,
+    is_current: true,
+  })
+  expect(listed.stdout + json.stdout).not.toContain(key)
+})
+
+test('a context is added only when its server answers and takes the key', async () => {
+  const wrong = await runCli(['context', 'add', 'wrong', url, '--key-file', '-'], 'not-the-key-of-it')
+  expect(wrong).toMatchObject({ code: 1, stdout: '' })
+  expect(wrong.stderr).not.toContain('not-the-key-of-it')
+  const nobody = await runCli(['context', 'add', 'nobody', 'http://127.0.0.1:9', '--no-key'])
+  expect(nobody).toMatchObject({ code: 1, stderr: expect.stringContaining('No answer from') })
+  const unknown = await runCli(['--context', 'nobody', 'ls'])
+  expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('There are: here') })
+})
+
+test('a file of contexts that others may read is refused', async () => {
+  const { chmod, mkdir, writeFile } = await import('node:fs/promises')
+  const config = join(directory, 'open', 'slipway')
+  await mkdir(config, { recursive: true })
+  await writeFile(join(config, 'contexts.json'), '{"contexts":{}}')
+  await chmod(join(config, 'contexts.json'), 0o644)
+  const refused = await runCli(['ls'], '', { XDG_CONFIG_HOME: join(directory, 'open') })
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('chmod 600') })
+})
+
+test('conversations are listed with short ids, whole ones, ids alone and as JSON', async () => {
+  const listed = await runCli(['ls'])
+  expect(listed.stdout).toMatch(/^ID +STATUS +CHANGED +TITLE$/m)
+  expect(listed.stdout).toMatch(/^aaaa2222 +\S+ .*Title 2$/m)
+  expect((await runCli(['ls', '-o', 'wide'])).stdout).toContain(ids[0])
+  expect((await runCli(['ls', '-q'])).stdout.split('\n')).toEqual([ids[1], ids[0], ''])
+  const lines = (await runCli(['ls', '-o', 'json', '-n', '1', '--all'])).stdout.trimEnd().split('\n')
+  expect(lines.map((line) => JSON.parse(line).id)).toEqual([ids[1], ids[0]])
+})
+
+test('the first characters of an id name a conversation, and --last the one that changed last', async () => {
+  const short = await runCli(['show', 'aaaa1', '--json'])
+  expect(JSON.parse(short.stdout)).toMatchObject({ id: ids[0], title: 'Title 1' })
+  expect(JSON.parse((await runCli(['show', '--last', '--json'])).stdout).id).toBe(ids[1])
+  const several = await runCli(['show', 'aaaa'])
+  expect(several).toMatchObject({ code: 1, stdout: '' })
+  expect(several.stderr).toContain(`${ids[0]}  Title 1`)
+  const none = await runCli(['show', 'bbbb'])
+  expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining('"slipway ls" lists them') })
+  const exported = await runCli(['export', 'aaaa-2222'])
+  expect(exported.stdout).toBe(await readFile(sample, 'utf8'))
+  const count = await runCli(['search', '--last', '--count', '--since', '2000-01-01'])
+  expect(Number(count.stdout)).toBe(60)
+})
+
+test('logs are the steps as text, and follow until Ctrl-C', async () => {
+  const { stdout, code } = await runCli(['logs', 'aaaa1111'])
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^You$/m)
+  expect(stdout).toMatch(/^Agent$/m)
+  const child = spawnCli(['logs', '-f', 'aaaa1111'])
+  const printed: string[] = []
+  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
+    printed.push(String(chunk))
+    if (printed.join('').length >= stdout.length) break
+  }
+  child.kill('SIGINT')
+  const [status] = await once(child, 'close')
+  expect(status).toBe(0)
+})
+
+test('a title is changed, and conversations are deleted together or not at all', async () => {
+  const id = 'cccc1111-0000-4000-8000-000000000003'
+  await runCli(['import', sample, '--id', id])
+  expect(await runCli(['rename', 'cccc1', 'Σίγμα \u001b[31m'])).toMatchObject({
+    code: 0,
+    stdout: 'renamed\n',
+  })
+  const shown = await runCli(['show', 'cccc1'])
+  expect(shown.stdout).toContain('Σίγμα ␛[31m')
+  expect(await runCli(['rm', 'cccc1', 'dddd1'])).toMatchObject({ code: 1, stdout: '' })
+  expect(await runCli(['rm', 'cccc1'])).toMatchObject({ code: 0, stdout: 'removed cccc1111\n' })
+  expect((await runCli(['ls', '-q'])).stdout).not.toContain(id)
+  expect((await runCli(['pending'])).stderr).toContain('Nothing waits')
+})
+
+test('every help names the flags of all commands, and the version is a command too', async () => {
+  for (const command of [['ls'], ['search'], ['app', 'start'], ['context', 'add']]) {
+    const help = await runCli([...command, '--help'])
+    for (const flag of ['--json', '--context', '--output-format', '--url'])
+      expect(help.stdout, command.join(' ')).toContain(flag)
+  }
+  const versions = await Promise.all([['version'], ['-v'], ['--version']].map((args) => runCli(args)))
+  expect(new Set(versions.map(({ stdout }) => must(stdout, 'output')))).toHaveLength(1)
+})
