@@ -63,6 +63,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
     'agent/src/workspace/workspace.ts',
     'sandbox-server/src/backends/process/',
     'cli/src/console/',
+    'cli/src/session/start-private-server.ts',
   ],
   dockerode: ['sandbox-server/src/backends/docker/'],
   '@kubernetes/client-node': ['sandbox-server/src/backends/kubernetes/'],

@@ -27,7 +27,9 @@ export async function findPrivateServer(
   return { url: value.url, pid: value.pid, key: await findSessionKey(value.url, directory) }
 }
 
-function isAlive(pid: number): boolean {
+/** Whether a process runs. */
+export function isAlive(pid: number): boolean {
+  if (!Number.isInteger(pid) || pid < 1) return false
   try {
     process.kill(pid, 0)
     return true

@@ -169,6 +169,8 @@ export class TranscriptRenderer {
 
   #state(members: JsonObject): string {
     const { key, value } = members
+    // They say where in the log the conversation is, which people see.
+    if (key === 'last_user_message_id' || key === 'leaf_event_id') return ''
     if (key !== 'execution_status') return this.#remarkLine(`${asString(key)} = ${toDisplayJson(value)}`)
     this.#streamedText = ''
     const words = statusText(asString(value))

@@ -12,6 +12,7 @@ import { addMaintenanceCommands, addPruneCommand } from './maintenance-commands.
 import { addRunCommand, addRunControlCommands, addTrustCommand } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
 import { type ConversationDeps, ServerSelection } from './server-selection.ts'
+import { addSessionCommands, withSessionCommand } from './session-commands.ts'
 
 /** Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for an answer. */
 export async function runCli(args: readonly string[]): Promise<number> {
@@ -21,9 +22,13 @@ export async function runCli(args: readonly string[]): Promise<number> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {
     const outcome = { code: 0 }
-    await buildProgram(readConfig(), outcome, abort.signal).parseAsync(replaceLastFlag(args), {
-      from: 'user',
-    })
+    const { slipway, selection } = buildProgram(readConfig(), outcome, abort.signal)
+    const names = slipway.commands.map((command) => command.name())
+    try {
+      await slipway.parseAsync(withSessionCommand(replaceLastFlag(args), names), { from: 'user' })
+    } finally {
+      await selection.close()
+    }
     return outcome.code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
@@ -35,7 +40,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
 }
 
 /** `outcome.code` becomes the exit code of the command. */
-function buildProgram(config: Config, outcome: { code: number }, signal: AbortSignal): Command {
+function buildProgram(config: Config, outcome: { code: number }, signal: AbortSignal) {
   const slipway = new Command('slipway')
     .description('The agent server whose log you can trust.')
     .version(ownPackage.version, '-v, --version')
@@ -75,6 +80,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
       await printResult(slipway.opts<{ json: boolean }>().json, { version, node: process.version }, version)
     })
   addServerCommands(slipway, config, signal)
+  addSessionCommands(slipway, { ...deps, config, selection })
   addContextCommands(slipway, { env: config.env, signal })
   addSandboxServerCommands(slipway, { config, outcome, selection, signal })
   addMaintenanceCommands(slipway, { config, outcome })
@@ -98,7 +104,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
         await selection.select(command.opts<{ data: string }>().data, ['agent', 'sandbox'])
       })
   }
-  return slipway
+  return { slipway, selection }
 }
 
 function addServerCommands(slipway: Command, config: Config, signal: AbortSignal): void {

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { Client, SandboxServerClient } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { exists } from '@slipway/shared/fs'
@@ -5,8 +6,13 @@ import type { Secret } from '@slipway/shared/redaction'
 import type { Command } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
-import { contextsPath, namedServer, readContexts, type ServerKind } from '../context/contexts.ts'
-import { findPrivateServer } from '../context/private-server.ts'
+import {
+  contextsPath,
+  namedServer,
+  readContexts,
+  type ServerKind,
+  userDataDirectory,
+} from '../context/contexts.ts'
 import { findSessionKey } from '../context/session-key.ts'
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
@@ -45,6 +51,7 @@ export class ServerSelection {
   readonly #config: Config
   readonly #signal: AbortSignal
   #selected: SelectedServer | undefined
+  #leave: (() => Promise<void>) | undefined
 
   constructor(slipway: Command, config: Config, signal: AbortSignal) {
     this.#slipway = slipway
@@ -54,11 +61,29 @@ export class ServerSelection {
 
   /**
    * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address, else the current
-   * context, else the server of this machine. `kinds`: those that the command can use, the first by default.
+   * context, else the server of this machine: the one of `data` when that exists, else the private one of the
+   * sessions, which is started when it has conversations, or with `isSession`. `kinds`: those that the command
+   * can use, the first by default.
    */
-  async select(data: string, kinds: readonly [ServerKind, ...ServerKind[]]): Promise<SelectedServer> {
-    this.#selected = await this.#find(data, kinds)
+  async select(
+    data: string,
+    kinds: readonly [ServerKind, ...ServerKind[]],
+    isSession = false,
+  ): Promise<SelectedServer> {
+    this.#selected = await this.#find(data, kinds, isSession)
     return this.#selected
+  }
+
+  /** Starts the private server again when it has died; nothing for another server. */
+  async revive(): Promise<void> {
+    if (this.#leave === undefined) return
+    const { startPrivateServer } = await import('../session/start-private-server.ts')
+    await startPrivateServer(this.#config.env, this.#signal)
+  }
+
+  /** Ends the private server unless somebody else needs it. */
+  async close(): Promise<void> {
+    await this.#leave?.()
   }
 
   deps(outcome: { code: number }): ConversationDeps {
@@ -80,7 +105,11 @@ export class ServerSelection {
     }
   }
 
-  async #find(data: string, kinds: readonly [ServerKind, ...ServerKind[]]): Promise<SelectedServer> {
+  async #find(
+    data: string,
+    kinds: readonly [ServerKind, ...ServerKind[]],
+    isSession: boolean,
+  ): Promise<SelectedServer> {
     const config = this.#config
     const kind = kinds[0]
     const keys = { agent: config.sessionApiKey, sandbox: config.apiKey }
@@ -109,11 +138,20 @@ export class ServerSelection {
         `The context ${name} is ${article[server.kind]}; this needs ${article[kind]}.`,
       )
     }
-    if (kind === 'agent' && !(await exists(data))) {
-      const own = await findPrivateServer(config.env)
+    if (kind === 'agent' && (isSession || !(await exists(data)))) {
+      const own = await this.#startPrivate(isSession)
       if (own !== undefined) return { kind, url: own.url, key: own.key }
     }
     return await withKey(defaultUrl)
+  }
+
+  async #startPrivate(isSession: boolean) {
+    const { env } = this.#config
+    if (!isSession && !(await exists(join(userDataDirectory(env), 'log.db')))) return undefined
+    const { joinPrivateServer, startPrivateServer } = await import('../session/start-private-server.ts')
+    const own = await startPrivateServer(env, this.#signal)
+    this.#leave = await joinPrivateServer(env, own)
+    return own
   }
 
   #agentContext(): CommandContext {

@@ -39,6 +39,10 @@ export interface FollowOptions {
    * `ResyncError`.
    */
   readonly onResync?: (resync: Resync) => void
+  /** Called when the connection is lost or refused, before the next try. */
+  readonly onDisconnect?: () => void
+  /** Called when the server answers, the first time too. */
+  readonly onConnect?: () => void
   /** Closes a connection without data for this long; the server sends every 10 s. Default 35,000. */
   readonly silenceTimeoutMs?: number
   /** Delay before the nth consecutive retry without events. Default: 250 to 10,000, jittered. */
@@ -72,6 +76,8 @@ export async function* follow(
     until,
     onTransientUpdate,
     onResync,
+    onDisconnect,
+    onConnect,
     silenceTimeoutMs = 35_000,
     retryDelayMs = jitteredBackoff,
   } = options
@@ -103,6 +109,7 @@ export async function* follow(
         until,
         onTransientUpdate: onTransientUpdate && notify(onTransientUpdate),
         onResync: notify(startAgain),
+        onConnect: onConnect && (() => notify(onConnect)(undefined)),
         silenceTimeoutMs,
       })) {
         if (!(item.position > lastPosition)) continue
@@ -119,6 +126,7 @@ export async function* follow(
       if (signal?.aborted) return
       if (error instanceof CallError && isPermanentFailure(error.status)) throw error
     }
+    onDisconnect?.()
     await sleep(retryDelayMs(Math.max(failures, 1)), signal)
   }
 }
@@ -129,6 +137,7 @@ interface ConnectionOptions {
   readonly until: 'idle' | undefined
   readonly onTransientUpdate: ((update: TransientUpdate) => void) | undefined
   readonly onResync: (resync: Resync) => void
+  readonly onConnect: (() => void) | undefined
   readonly silenceTimeoutMs: number
 }
 
@@ -138,7 +147,7 @@ async function* readConnection(
   id: string,
   options: ConnectionOptions,
 ): AsyncGenerator<PositionedEvent> {
-  const { after, signal, until, onTransientUpdate, onResync, silenceTimeoutMs } = options
+  const { after, signal, until, onTransientUpdate, onResync, onConnect, silenceTimeoutMs } = options
   const abort = new AbortController()
   const combinedSignal = signal === undefined ? abort.signal : AbortSignal.any([signal, abort.signal])
   const withSilenceTimeout = <T>(pending: Promise<T>): Promise<T> => {
@@ -161,6 +170,7 @@ async function* readConnection(
         signal: combinedSignal,
       }),
     )
+    onConnect?.()
     const reader = response.body?.getReader()
     const parser = new SseParser()
     for (;;) {

@@ -1,0 +1,79 @@
+import type { Command } from 'commander'
+import type { Config } from '../context/config.ts'
+import { idText } from './conversation-commands.ts'
+import type { ConversationDeps, ServerSelection } from './server-selection.ts'
+
+interface SessionDeps extends ConversationDeps {
+  readonly config: Config
+  readonly selection: ServerSelection
+}
+
+interface SessionFlags {
+  readonly print?: string | true
+  readonly model?: string
+  readonly baseUrl?: string
+  readonly workspace: string
+}
+
+/** The conversation in the terminal. */
+export function addSessionCommands(
+  slipway: Command,
+  { config, selection, context, conversation, outcome }: SessionDeps,
+): void {
+  const revive = () => selection.revive()
+  slipway
+    .command('session')
+    .description('have a conversation in the terminal; "slipway" alone does the same')
+    .option('-p, --print [message]', 'run one message and print what happens; - or nothing is standard input')
+    .option('--model <provider/name>', 'the model (or LLM_MODEL); asked for and kept otherwise')
+    .option('--base-url <address>', 'address of the model (or LLM_BASE_URL)')
+    .option('--workspace <directory>', 'working directory', '.')
+    .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent'], true)))
+    .action(async ({ print, model, baseUrl, workspace }: SessionFlags) => {
+      const name = model ?? config.model.name
+      const selected =
+        name === undefined ? undefined : { ...config.model, name, baseUrl: baseUrl ?? config.model.baseUrl }
+      const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true
+      if (print === undefined && isTerminal) {
+        const { sessionCommand } = await import('../session/session-command.ts')
+        await sessionCommand(context(), {
+          ...{ config, revive, directory: workspace, id: undefined, model: selected },
+        })
+        return
+      }
+      const { printCommand } = await import('../session/print-command.ts')
+      const message = typeof print === 'string' ? print : '-'
+      outcome.code = await printCommand(context(), message, { workspace, model: selected })
+    })
+  slipway
+    .command('attach')
+    .description('join a conversation in the terminal')
+    .argument('<id>', idText)
+    .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent', 'sandbox'])))
+    .action(async (text: string) => {
+      const { sessionCommand } = await import('../session/session-command.ts')
+      const found = await conversation(text)
+      await sessionCommand(found.context, {
+        ...{ config, revive, directory: '.', id: found.id, model: undefined },
+      })
+    })
+  slipway
+    .command('stop')
+    .description('stop the private server of the sessions; runs that go on are cut')
+    .action(async () => {
+      const { stopPrivateServer } = await import('../session/start-private-server.ts')
+      const { printResult } = await import('../output/terminal.ts')
+      const isStopped = await stopPrivateServer(config.env)
+      await printResult(
+        slipway.opts<{ json: boolean }>().json,
+        { stopped: isStopped },
+        isStopped ? 'stopped' : 'It does not run.',
+      )
+    })
+}
+
+/** `slipway` alone, or with flags only, is `slipway session`. */
+export function withSessionCommand(args: readonly string[], commands: readonly string[]): readonly string[] {
+  const isOther = args.some((arg) => /^(-h|--help|-v|--version|help)$/.test(arg) || commands.includes(arg))
+  return isOther || !(args[0] ?? '-').startsWith('-') ? args : ['session', ...args]
+}

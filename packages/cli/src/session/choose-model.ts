@@ -1,0 +1,137 @@
+import { type Client, ConnectionError } from '@slipway/client'
+import { Problem } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
+import { Secret } from '@slipway/shared/redaction'
+import { buildLlm, type SelectedModel } from '../conversation/agent-request.ts'
+import { isInteractive } from '../conversation/confirmation-prompt.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
+import { printNote } from '../output/terminal.ts'
+
+/** The name under which the model of sessions is kept on the server, its key sealed. */
+const profileName = 'session'
+
+const providers = [
+  { value: 'anthropic', label: 'Anthropic', example: 'claude-sonnet-4-5' },
+  { value: 'openai', label: 'OpenAI', example: 'gpt-5' },
+  { value: 'gemini', label: 'Google Gemini', example: 'gemini-2.5-pro' },
+  { value: 'openrouter', label: 'OpenRouter', example: 'anthropic/claude-sonnet-4.5' },
+  {
+    value: 'openai-compatible',
+    label: 'A local or other server (Ollama, vLLM, LM Studio …)',
+    example: 'qwen3',
+  },
+] as const
+
+/**
+ * The settings of the model of a new conversation: the named one, else the kept one, else the one that the user
+ * chooses, which is tested before it is kept. A Problem where nobody can be asked.
+ */
+export async function chooseModel(
+  client: Client,
+  named: SelectedModel | undefined,
+  signal: AbortSignal,
+): Promise<SelectedModel> {
+  if (named !== undefined) return named
+  const kept = await readKeptModel(client, signal)
+  if (kept !== undefined) return kept
+  if (!isInteractive()) {
+    throw new Problem(
+      'bad_request',
+      'There is no model yet. Name one with LLM_MODEL and LLM_API_KEY, or run: slipway',
+    )
+  }
+  return await askModel(client, signal)
+}
+
+/** Asks for a model until one answers, and keeps it. */
+export async function askModel(client: Client, signal: AbortSignal): Promise<SelectedModel> {
+  const prompts = await import('@clack/prompts')
+  const output = process.stderr
+  const check = (answer: string | symbol): string => {
+    if (typeof answer === 'symbol') throw new Problem('bad_request', 'No model was chosen.')
+    return answer
+  }
+  printNote('Slipway needs a model. It is tested, then kept here with its key sealed.')
+  for (;;) {
+    const provider = check(
+      await prompts.select({
+        message: 'Which provider?',
+        options: providers.map((one) => ({ ...one })),
+        output,
+        signal,
+      }),
+    )
+    const isOwn = provider === 'openai-compatible'
+    const { example = '' } = providers.find(({ value }) => value === provider) ?? {}
+    const address = isOwn
+      ? check(
+          await prompts.text({
+            message: 'The address of its API',
+            placeholder: 'http://127.0.0.1:11434/v1',
+            defaultValue: 'http://127.0.0.1:11434/v1',
+            output,
+            signal,
+          }),
+        )
+      : undefined
+    const name = check(
+      await prompts.text({
+        message: 'The name of the model',
+        placeholder: example,
+        defaultValue: example,
+        output,
+        signal,
+      }),
+    )
+    const key = check(
+      await prompts.password({
+        message: isOwn ? 'Its API key (may be empty)' : 'Its API key',
+        output,
+        signal,
+      }),
+    )
+    const model = {
+      name: name.startsWith(`${provider}/`) ? name : `${provider}/${name}`,
+      baseUrl: address,
+      apiKey: key ? new Secret(key) : undefined,
+    }
+    const refusal = await testModel(client, model, signal)
+    if (refusal === undefined) {
+      const body = { llm: buildLlm(model), include_secrets: true }
+      await client.call('saveProfile', { params: { name: profileName }, body, signal })
+      return model
+    }
+    printNote(`The model does not answer: ${refusal}`)
+  }
+}
+
+/** Why it does not answer; undefined when it does. */
+async function testModel(
+  client: Client,
+  model: SelectedModel,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  printNote(`Asking ${sanitizeLine(model.name)} …`)
+  const params = { name: profileName }
+  const llm = buildLlm(model)
+  const { valid, error } = await client.call('validateProfile', { params, body: { llm }, signal })
+  return valid ? undefined : sanitizeLine(`${error?.type ?? 'error'}: ${error?.message ?? ''}`)
+}
+
+async function readKeptModel(client: Client, signal: AbortSignal): Promise<SelectedModel | undefined> {
+  const headers = { 'X-Expose-Secrets': 'plaintext' }
+  const params = { name: profileName }
+  const response = await client.open('getProfile', { params, headers, signal }).catch((error: unknown) => {
+    if (error instanceof ConnectionError) throw error
+    return undefined
+  })
+  const profile: unknown = await response?.json()
+  const settings = isRecord(profile) ? profile.config : undefined
+  if (!isRecord(settings) || typeof settings.model !== 'string') return undefined
+  const { base_url, api_key } = settings
+  return {
+    name: settings.model,
+    baseUrl: typeof base_url === 'string' ? base_url : undefined,
+    apiKey: typeof api_key === 'string' ? new Secret(api_key) : undefined,
+  }
+}

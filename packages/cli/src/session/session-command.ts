@@ -1,0 +1,44 @@
+import { resolve } from 'node:path'
+import type { CommandContext } from '../context/command-context.ts'
+import type { Config } from '../context/config.ts'
+import { userDataDirectory } from '../context/contexts.ts'
+import type { SelectedModel } from '../conversation/agent-request.ts'
+import { printNote } from '../output/terminal.ts'
+import { chooseModel } from './choose-model.ts'
+import { readHistory } from './input/history.ts'
+import { Session } from './session.ts'
+import { TerminalSession } from './terminal-session.ts'
+
+/** A conversation in the terminal, until the user leaves. */
+export async function sessionCommand(
+  { client, signal }: CommandContext,
+  options: {
+    readonly config: Config
+    readonly directory: string
+    /** Called when the connection is lost: it may start the server again. */
+    readonly revive: () => Promise<void>
+    /** The conversation to join; undefined: a new one. */
+    readonly id: string | undefined
+    readonly model: SelectedModel | undefined
+  },
+): Promise<void> {
+  const { config, id, revive } = options
+  const directory = resolve(options.directory)
+  const model = id === undefined ? await chooseModel(client, options.model, signal) : undefined
+  const dataDirectory = userDataDirectory(config.env)
+  const history = await readHistory(dataDirectory)
+  const terminal = new TerminalSession({ history, dataDirectory, directory, signal })
+  const session = new Session({ client, directory, screen: terminal, signal, model, revive })
+  const ended = terminal.run(session)
+  try {
+    if (id !== undefined) await session.attach(id)
+    await ended
+  } finally {
+    terminal.close()
+    session.close()
+    await ended
+  }
+  if (session.id === undefined) return
+  const isOpen = session.isRunning || session.status === 'waiting_for_confirmation'
+  printNote(`${isOpen ? 'It goes on. ' : ''}Come back with: slipway attach ${session.id.slice(0, 8)}`)
+}

@@ -1,0 +1,394 @@
+import { randomUUID } from 'node:crypto'
+import {
+  type CallInput,
+  type Client,
+  follow,
+  type PositionedEvent,
+  type TransientUpdate,
+} from '@slipway/client'
+import type { CommandRule, ConversationInfo } from '@slipway/protocol'
+import {
+  buildAgent,
+  buildConfirmationSettings,
+  buildLlm,
+  type SelectedModel,
+} from '../conversation/agent-request.ts'
+import { agentSource } from '../conversation/source/agent-source.ts'
+import { findConversationId } from '../conversation/source/find-id.ts'
+import type { ConversationSource, ConversationSummary } from '../conversation/source/source.ts'
+import { asObject, asString } from '../output/action-text.ts'
+import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
+import { paint } from '../output/terminal.ts'
+import { TranscriptRenderer } from '../output/transcript.ts'
+import { askModel } from './choose-model.ts'
+import { contentWithFiles } from './input/mentions.ts'
+import { describeAction } from './pending-text.ts'
+
+type PolicyRequest = CallInput<'setConfirmationPolicy'>['body']
+
+/** What a session shows of its conversation. */
+export interface SessionScreen {
+  readonly columns: number
+  /** Prints text above the input; it may end in the middle of a line, which is continued. */
+  print(text: string): void
+  /** Something that is drawn has changed. */
+  update(): void
+}
+
+export interface SessionOptions {
+  readonly client: Client
+  readonly directory: string
+  readonly screen: SessionScreen
+  readonly signal: AbortSignal
+  /** The settings of the model for a new conversation; it may ask the user. */
+  readonly model: SelectedModel | undefined
+  /** Called when the connection is lost: it may start the server again. */
+  readonly revive: () => Promise<void>
+}
+
+/** The conversation of a session: what is known of it, and what the user may do with it. */
+export class Session {
+  readonly #options: SessionOptions
+  #id: string | undefined
+  #following: AbortController | undefined
+  #transcript: TranscriptRenderer
+  /** Actions without a result, by call. */
+  readonly #open = new Map<string, Record<string, unknown>>()
+  /** Events of the user's messages, each with the event before it. */
+  readonly #messages: { readonly text: string; readonly before: string | null }[] = []
+  #lastEventId: string | null = null
+  #lastResult = ''
+  #info: ConversationInfo | undefined
+  status = 'idle'
+  connection = ''
+  startedAt = 0
+  tasks: { title: string; status: string }[] = []
+  readonly queue: string[] = []
+  readonly #source: ConversationSource
+  #reviving: Promise<void> | undefined
+  #model: SelectedModel | undefined
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+    this.#model = options.model
+    this.#source = agentSource(options.client, options.signal)
+    this.#transcript = this.#newTranscript()
+  }
+
+  get id(): string | undefined {
+    return this.#id
+  }
+
+  get isRunning(): boolean {
+    return this.status === 'running'
+  }
+
+  /** The actions that wait for the user. */
+  get pending(): readonly Record<string, unknown>[] {
+    return this.status === 'waiting_for_confirmation' ? [...this.#open.values()] : []
+  }
+
+  /** Model, tokens, context and cost, as far as they are known. */
+  get facts(): string[] {
+    const { agent, metrics } = this.#info ?? {}
+    const model = asString(asObject(asObject(agent).llm).model) || (this.#model?.name ?? '')
+    const { accumulated_cost, accumulated_token_usage } = asObject(metrics)
+    const { prompt_tokens, completion_tokens, per_turn_token, context_window } =
+      asObject(accumulated_token_usage)
+    const facts = [model]
+    if (typeof accumulated_cost === 'number' && accumulated_cost > 0)
+      facts.push(`$${accumulated_cost.toFixed(4)}`)
+    if (typeof per_turn_token === 'number' && typeof context_window === 'number' && context_window > 0)
+      facts.push(`context ${Math.round((100 * per_turn_token) / context_window)} %`)
+    if (typeof prompt_tokens === 'number' && prompt_tokens > 0)
+      facts.push(`${prompt_tokens} in, ${completion_tokens} out`)
+    if (this.#id !== undefined) facts.push(this.#id.slice(0, 8))
+    return facts.filter((fact) => fact !== '')
+  }
+
+  /** Shows the newest events of a conversation and follows it. */
+  async attach(id: string): Promise<void> {
+    const { client, signal } = this.#options
+    const params = { conversation_id: id }
+    this.#info = await client.call('getConversation', { params, signal })
+    const count = await client.call('countEvents', { params, query: {}, signal })
+    this.#following?.abort()
+    this.#id = id
+    this.status = this.#info.execution_status
+    this.#open.clear()
+    this.#messages.length = 0
+    this.tasks = []
+    this.#lastEventId = null
+    this.#transcript = this.#newTranscript()
+    if (count > maxShown) this.#options.screen.print(`… ${count - maxShown} events before these\n`)
+    await this.#follow(Math.max(0, count - maxShown))
+  }
+
+  /** Sends a message: at once, or when the run that goes on has ended. */
+  async send(text: string): Promise<void> {
+    if (this.isRunning) {
+      this.queue.push(text)
+      return
+    }
+    const { client, signal, directory } = this.#options
+    const model = this.#model
+    const content = await contentWithFiles(text, directory)
+    this.#setStatus('running')
+    if (this.#id !== undefined) {
+      const params = { conversation_id: this.#id }
+      await client.call('sendMessage', { params, body: { content, run: true }, signal })
+      return
+    }
+    if (model === undefined) throw new Error('There is no model. Choose one with /model.')
+    const id = randomUUID()
+    const body = {
+      conversation_id: id,
+      agent: buildAgent(buildLlm(model)),
+      workspace: { working_dir: directory },
+      // It runs when its stream is open, so that the first words are seen.
+      initial_message: { content, run: false },
+      ...buildConfirmationSettings(false),
+    }
+    this.#info = await client.call('createConversation', { body, signal })
+    this.#id = id
+    await this.#follow(0)
+    await client.call('runConversation', { params: { conversation_id: id }, signal })
+  }
+
+  async interrupt(): Promise<void> {
+    if (this.#id === undefined) return
+    this.queue.length = 0
+    const { client, signal } = this.#options
+    await client.call('interruptConversation', { params: { conversation_id: this.#id }, signal })
+  }
+
+  /** Answers what waits. A rejection without a reason stops the run. */
+  async answer(isAccepted: boolean, reason?: string): Promise<void> {
+    const { client, signal } = this.#options
+    const params = { conversation_id: this.#conversationId() }
+    const body = { accept: isAccepted, ...(reason === undefined ? {} : { reason }) }
+    await client.call('respondToConfirmation', { params, body, signal })
+    if (!isAccepted && reason !== undefined) await client.call('runConversation', { params, signal })
+  }
+
+  /** Runs this command from now on without a question, and what waits. */
+  async allowAlways(pattern: string): Promise<void> {
+    const { client, signal } = this.#options
+    const params = { conversation_id: this.#conversationId() }
+    const { command_rules = [] } = await client.call('getConversation', { params, signal })
+    const rule: CommandRule = { pattern, decision: 'allow' }
+    await client.call('patchConversation', {
+      params,
+      body: { command_rules: [...command_rules, rule] },
+      signal,
+    })
+    await this.answer(true)
+  }
+
+  /** Goes back to before the newest message; the text of it, undefined when there is none. */
+  async undo(): Promise<string | undefined> {
+    const last = this.#messages.pop()
+    if (last === undefined) return undefined
+    const { client, signal } = this.#options
+    const params = { conversation_id: this.#conversationId() }
+    await client.call('navigateConversation', {
+      params,
+      body: { event_id: last.before ?? undefined },
+      signal,
+    })
+    return last.text
+  }
+
+  async setPolicy(policy: PolicyRequest['policy']): Promise<void> {
+    const { client, signal } = this.#options
+    const params = { conversation_id: this.#conversationId() }
+    await client.call('setConfirmationPolicy', { params, body: { policy }, signal })
+  }
+
+  /** Copies the conversation and goes on in the copy; returns its id. */
+  async fork(): Promise<string> {
+    const { client, signal } = this.#options
+    const params = { conversation_id: this.#conversationId() }
+    const { id } = await client.call('forkConversation', { params, body: {}, signal })
+    await this.attach(id)
+    return id
+  }
+
+  async compact(): Promise<void> {
+    const { client, signal } = this.#options
+    await client.call('condenseConversation', { params: { conversation_id: this.#conversationId() }, signal })
+  }
+
+  async rename(title: string): Promise<void> {
+    await this.#source.rename(this.#conversationId(), title)
+  }
+
+  /** The conversations that changed last. */
+  async listOthers(): Promise<ConversationSummary[]> {
+    return (await this.#source.list({ limit: 20 })).items
+  }
+
+  /** Goes to the conversation whose id begins so. */
+  async attachTo(text: string): Promise<void> {
+    await this.attach(await findConversationId(this.#source, text))
+  }
+
+  /** Asks the user for a model, for this conversation and the next ones. */
+  async chooseModel(): Promise<void> {
+    const { client, signal } = this.#options
+    this.#model = await askModel(client, signal)
+    if (this.#id === undefined) return
+    const params = { conversation_id: this.#id }
+    await client.call('switchLlm', { params, body: { llm: buildLlm(this.#model) }, signal })
+    this.#info = await client.call('getConversation', { params, signal })
+  }
+
+  /** The last result in full. */
+  get lastResult(): string {
+    return this.#lastResult
+  }
+
+  close(): void {
+    this.#following?.abort()
+  }
+
+  #conversationId(): string {
+    if (this.#id === undefined) throw new Error('There is no conversation yet: write a message.')
+    return this.#id
+  }
+
+  #newTranscript(): TranscriptRenderer {
+    const { directory, screen } = this.#options
+    return new TranscriptRenderer({ columns: Math.max(20, screen.columns - 1), directory })
+  }
+
+  /** Resolves when the stream is open. */
+  async #follow(after: number): Promise<void> {
+    const { signal, screen } = this.#options
+    const abort = new AbortController()
+    this.#following = abort
+    const opened = Promise.withResolvers<void>()
+    this.#read(after, AbortSignal.any([signal, abort.signal]), opened.resolve)
+      .catch((error: Error) => {
+        if (!abort.signal.aborted) screen.print(paint('red', `✗ ${sanitizeLine(error.message)}\n`))
+      })
+      .finally(opened.resolve)
+    await opened.promise
+  }
+
+  async #read(after: number, signal: AbortSignal, onOpen: () => void): Promise<void> {
+    const { client, screen } = this.#options
+    const items = follow(client, this.#conversationId(), {
+      after,
+      signal,
+      onTransientUpdate: (update) => this.#onUpdate(update),
+      onResync: ({ message }) => screen.print(`${sanitizeLine(message)}\n`),
+      onDisconnect: () => {
+        this.#setConnection('Connection lost, trying again …')
+        this.#revive()
+      },
+      onConnect: () => {
+        this.#setConnection('')
+        onOpen()
+      },
+    })
+    for await (const item of items) this.#onEvent(item)
+  }
+
+  #revive(): void {
+    this.#reviving ??= this.#options
+      .revive()
+      .catch(() => {})
+      .finally(() => {
+        this.#reviving = undefined
+      })
+  }
+
+  #setConnection(text: string): void {
+    this.connection = text
+    this.#options.screen.update()
+  }
+
+  #onUpdate(update: TransientUpdate): void {
+    this.#options.screen.print(this.#transcript.renderUpdate(update))
+  }
+
+  #onEvent({ event }: PositionedEvent): void {
+    const members = asObject(event)
+    const call = asString(members.tool_call_id)
+    switch (members.kind) {
+      case 'MessageEvent':
+        if (members.source === 'user') {
+          const parts = asObject(members.llm_message).content
+          const text = Array.isArray(parts) ? asString(asObject(parts[0]).text) : asString(parts)
+          this.#messages.push({ text, before: this.#lastEventId })
+        }
+        break
+      case 'ActionEvent':
+        this.#open.set(call, { ...members })
+        break
+      case 'ConversationStateUpdateEvent':
+        if (members.key === 'execution_status') this.#setStatus(asString(members.value))
+        break
+      default:
+        if (call !== '') this.#open.delete(call)
+    }
+    this.#remember(members)
+    if (typeof members.id === 'string') this.#lastEventId = members.id
+    this.#options.screen.print(this.#transcript.renderEvent(event))
+  }
+
+  /** The task list and the last result. */
+  #remember(members: Readonly<Record<string, unknown>>): void {
+    const { task_list } = asObject(members.action)
+    if (Array.isArray(task_list)) {
+      this.tasks = task_list.map(asObject).map((task) => ({
+        title: asString(task.title),
+        status: asString(task.status),
+      }))
+    }
+    const { content } = asObject(members.observation)
+    if (members.kind !== 'ObservationEvent') return
+    const parts = Array.isArray(content)
+      ? content.map((part) => asString(asObject(part).text))
+      : [asString(content)]
+    this.#lastResult = sanitizeLines(parts.join('\n')).join('\n')
+  }
+
+  #setStatus(status: string): void {
+    if (status === 'running' && this.status !== 'running') this.startedAt = Date.now()
+    this.status = status
+    const { screen } = this.#options
+    if (status === 'waiting_for_confirmation') this.#printPending()
+    if (status !== 'running') this.#afterRun()
+    screen.update()
+  }
+
+  /** The whole command or diff: what was printed of it may be cut. */
+  #printPending(): void {
+    const { screen } = this.#options
+    for (const action of this.#open.values()) {
+      const details = describeAction(action)
+      if (details.length > 1) screen.print(details.map((line) => `    ${line}\n`).join(''))
+    }
+  }
+
+  #afterRun(): void {
+    const { client, screen, signal } = this.#options
+    const id = this.#id
+    if (id === undefined) return
+    client.call('getConversation', { params: { conversation_id: id }, signal }).then(
+      (info) => {
+        this.#info = info
+        screen.update()
+      },
+      () => {},
+    )
+    const next = this.status === 'waiting_for_confirmation' ? undefined : this.queue.shift()
+    if (next === undefined) return
+    this.send(next).catch((error: Error) => screen.print(paint('red', `✗ ${sanitizeLine(error.message)}\n`)))
+  }
+}
+
+/** Events that are shown of a conversation when a session joins it. */
+const maxShown = 200

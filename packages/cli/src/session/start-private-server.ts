@@ -1,0 +1,116 @@
+import { spawn } from 'node:child_process'
+import { open, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { Client } from '@slipway/client'
+import { must } from '@slipway/protocol'
+import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
+import { isRecord, parseJson } from '@slipway/shared/json'
+import { userDataDirectory } from '../context/contexts.ts'
+import {
+  findPrivateServer,
+  isAlive,
+  type PrivateServer,
+  privateServerFile,
+} from '../context/private-server.ts'
+
+type Env = Readonly<Record<string, string | undefined>>
+
+const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
+const startTimeoutMs = 60_000
+
+/** The server of this user's sessions: the one that runs, or a new one in the background. */
+export async function startPrivateServer(env: Env, signal: AbortSignal): Promise<PrivateServer> {
+  const directory = userDataDirectory(env)
+  await makeDirectory(join(directory, 'sessions'))
+  const deadline = Date.now() + startTimeoutMs
+  let failure = ''
+  while (Date.now() < deadline) {
+    const running = await findPrivateServer(env)
+    if (running !== undefined && (await answers(running, signal))) return running
+    // Where its predecessor was, so that sessions find it again.
+    const port = failure === '' ? await lastPort(directory) : '0'
+    failure = await spawnServer(directory, env, port)
+    // Another session may have been faster; then the directory is locked until its server says where it is.
+    if (failure !== '') await sleep(500, undefined, { signal })
+  }
+  throw new Error(`The private server did not start: ${failure || 'no answer'}. See ${logPath(directory)}`)
+}
+
+/** Stops it; false when none runs. */
+export async function stopPrivateServer(env: Env): Promise<boolean> {
+  const server = await findPrivateServer(env)
+  if (server === undefined || !(await answers(server, AbortSignal.timeout(5_000)))) return false
+  process.kill(server.pid, 'SIGTERM')
+  while (isAlive(server.pid)) await sleep(50)
+  return true
+}
+
+/** Marks this process as a session; the returned function ends it, and the server when nobody needs it. */
+export async function joinPrivateServer(env: Env, server: PrivateServer): Promise<() => Promise<void>> {
+  const sessions = join(userDataDirectory(env), 'sessions')
+  const own = String(process.pid)
+  await writeFile(join(sessions, own), '')
+  return async () => {
+    await rm(join(sessions, own), { force: true })
+    const others = (await readdir(sessions)).filter((name) => isAlive(Number(name)))
+    const client = new Client({ url: server.url, sessionApiKey: server.key })
+    const query = { status: 'running' as const }
+    const running = await client.call('countConversations', { query }).catch(() => 0)
+    if (others.length === 0 && running === 0) await stopPrivateServer(env)
+  }
+}
+
+async function lastPort(directory: string): Promise<string> {
+  const value = parseJson(await readFile(join(directory, privateServerFile), 'utf8').catch(() => ''))
+  const url = isRecord(value) && typeof value.url === 'string' ? URL.parse(value.url) : null
+  return url?.port || '0'
+}
+
+/** Starts a server and notes where it is; a text when it did not start. */
+async function spawnServer(directory: string, env: Env, port: string): Promise<string> {
+  await using log = await open(logPath(directory), 'a', 0o600)
+  const args = [mainPath, 'serve', '--port', port, '--data', directory, '--json', '--no-console']
+  const child = spawn(process.execPath, args, {
+    // A server of its own: not at the addresses and keys of another one.
+    env: Object.fromEntries(Object.entries(env).filter(([name]) => !isForeign(name))),
+    cwd: directory,
+    detached: true,
+    stdio: ['ignore', 'pipe', log.fd],
+  })
+  const output = must(child.stdout, 'the output of a server')
+  const lines = createInterface({ input: output })
+  const line = await new Promise<string>((resolve) => {
+    lines.once('line', resolve)
+    child.once('error', (error) => resolve(error.message))
+    child.once('close', () => resolve(''))
+  })
+  lines.close()
+  output.destroy()
+  child.unref()
+  const value = parseJson(line)
+  if (!isRecord(value) || typeof value.url !== 'string') return 'it ended at once'
+  const text = JSON.stringify({ url: value.url, pid: child.pid })
+  await writeFileAtomic(join(directory, privateServerFile), `${text}\n`)
+  return ''
+}
+
+function isForeign(name: string): boolean {
+  return /^(SLIPWAY_(SESSION_API_KEY|API_KEY|URL|SANDBOX_URL|DATA_DIRECTORY|DATABASE_URL|NO_KEY|WEB|CONTEXT)|LLM_API_KEY)$/.test(
+    name,
+  )
+}
+
+async function answers({ url, key }: PrivateServer, signal: AbortSignal): Promise<boolean> {
+  const client = new Client({ url, sessionApiKey: key })
+  return await client.call('countConversations', { query: {}, signal }).then(
+    () => true,
+    () => false,
+  )
+}
+
+function logPath(directory: string): string {
+  return join(directory, 'server.log')
+}
