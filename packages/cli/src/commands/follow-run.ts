@@ -15,7 +15,7 @@ import { asObject, asString } from '../output/action-text.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { print, printNote } from '../output/terminal.ts'
 import { TranscriptRenderer } from '../output/transcript.ts'
-import { noteResync, positionedLine } from './tail.ts'
+import { connectionNotes, noteResync, positionedLine } from './tail.ts'
 
 /** Exit codes of commands that follow a run. */
 export const exitCodes = { finished: 0, failed: 1, waiting: 3 } as const
@@ -82,7 +82,7 @@ export async function* printRun(
     process.stdout.write(steps.renderUpdate(update))
   }
   const listener = isJson ? {} : { onTransientUpdate }
-  const handlers = { onResync: noteResync, ...listener }
+  const handlers = { onResync: noteResync, ...connectionNotes(), ...listener }
   for await (const item of follow(client, id, { after, signal, until: 'idle', ...handlers })) {
     await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
     yield item

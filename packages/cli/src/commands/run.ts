@@ -12,7 +12,7 @@ import {
 } from '../conversation/agent-request.ts'
 import { asObject } from '../output/action-text.ts'
 import { print, printNote } from '../output/terminal.ts'
-import { followRun } from './follow-run.ts'
+import { exitCodes, followRun } from './follow-run.ts'
 
 export interface RunOptions {
   /** The conversation to continue; undefined: a new one. */
@@ -28,6 +28,8 @@ export interface RunOptions {
   readonly outputSchema: string | undefined
   /** They replace those that the conversation has; none: they stay. */
   readonly rules: readonly CommandRule[]
+  /** Do not follow the run. */
+  readonly isDetached?: boolean
   /** Limits of each run. */
   readonly limits: Readonly<Record<'cost' | 'tokens' | 'seconds', number | undefined>>
 }
@@ -44,6 +46,10 @@ export async function runCommand(
     conversation === undefined
       ? await startConversation(context, text ?? '', options)
       : await continueConversation(context, conversation, { ...options, text })
+  if (options.isDetached) {
+    printNote(`It runs on the server. Follow it with: slipway logs -f ${run.id.slice(0, 8)}`)
+    return exitCodes.finished
+  }
   return await followRun(context, run.id, { after: run.after, isYes })
 }
 

@@ -14,8 +14,23 @@ export async function tailCommand(
   const { source, isJson } = context
   const { after, untilIdle } = options
   const until = untilIdle ? 'idle' : undefined
-  for await (const item of source.follow(id, { after, until, onResync: noteResync })) {
+  for await (const item of source.follow(id, { after, until, onResync: noteResync, ...connectionNotes() })) {
     await print(isJson ? positionedLine(item) : tailLine(item))
+  }
+}
+
+/** Tells people that the connection is lost, and that it is back: each once. */
+export function connectionNotes(): { onDisconnect(): void; onConnect(): void } {
+  let isLost = false
+  return {
+    onDisconnect() {
+      if (!isLost) printNote('Connection lost, trying again …')
+      isLost = true
+    },
+    onConnect() {
+      if (isLost) printNote('Connected again.')
+      isLost = false
+    },
   }
 }
 

@@ -16,6 +16,7 @@ interface RunFlags {
   readonly maxTokens?: number
   readonly maxTime?: number
   readonly outputSchema?: string
+  readonly detach: boolean
   readonly allow?: readonly string[]
   readonly askBefore?: readonly string[]
   readonly deny?: readonly string[]
@@ -51,6 +52,7 @@ export function addRunCommand(
       listFlag,
     )
     .option('--deny <pattern>', 'never run commands like "rm -rf *"; repeatable', listFlag)
+    .option('--detach', 'leave it running on the server; "slipway logs -f" follows it', false)
     .option('--output-schema <file>', 'JSON Schema of type object for the final answer')
     .addHelpText('after', '\nExit codes: 0 finished, 1 failed, 3 waits for confirmation.')
     .action(async (message: string | undefined, flags: RunFlags, command: Command) => {
@@ -70,6 +72,7 @@ export function addRunCommand(
         isAsking: flags.ask,
         maxIterations: flags.maxIterations,
         outputSchema: flags.outputSchema,
+        isDetached: flags.detach,
         rules: [
           ...(flags.allow ?? []).map((pattern) => ({ pattern, decision: 'allow' as const })),
           ...(flags.askBefore ?? []).map((pattern) => ({ pattern, decision: 'ask' as const })),

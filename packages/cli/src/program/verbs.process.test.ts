@@ -164,3 +164,17 @@ test('every help names the flags of all commands, and the version is a command t
   const versions = await Promise.all([['version'], ['-v'], ['--version']].map((args) => runCli(args)))
   expect(new Set(versions.map(({ stdout }) => must(stdout, 'output')))).toHaveLength(1)
 })
+
+test('a run may be left alone, and answers itself under its conversation', async () => {
+  const env = { LLM_MODEL: 'scripted/demo' }
+  const started = await runCli(
+    ['run', 'Say something', '--detach', '--json', '--workspace', directory],
+    '',
+    env,
+  )
+  expect(started).toMatchObject({ code: 0, stderr: expect.stringContaining('slipway logs -f') })
+  const id: string = JSON.parse(started.stdout).conversation_id
+  const logs = await runCli(['tail', id, '--until-idle'])
+  expect(logs.stdout).toContain('The script is over.')
+  await runCli(['rm', id])
+})

@@ -1,7 +1,7 @@
 import type { ConversationSource } from '../../conversation/source/source.ts'
 import { print, printNote, printResult } from '../../output/terminal.ts'
 import { TranscriptRenderer } from '../../output/transcript.ts'
-import { noteResync, positionedLine } from '../tail.ts'
+import { connectionNotes, noteResync, positionedLine } from '../tail.ts'
 
 interface LogsContext {
   readonly source: ConversationSource
@@ -20,7 +20,7 @@ export async function logsCommand(
   const total = await source.countEvents(id, {})
   const steps = new TranscriptRenderer({ columns: process.stdout.columns || 100 })
   if (!isFollowing && total <= Number.parseInt(after, 10)) return
-  for await (const item of source.follow(id, { after, onResync: noteResync })) {
+  for await (const item of source.follow(id, { after, onResync: noteResync, ...connectionNotes() })) {
     await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
     if (!isFollowing && item.position >= total) return
   }

@@ -51,7 +51,9 @@ export interface ConversationSource {
     options: {
       readonly after: string
       readonly until?: 'idle' | undefined
-      readonly onResync: (r: Resync) => void
+      readonly onResync: (resync: Resync) => void
+      readonly onDisconnect?: () => void
+      readonly onConnect?: () => void
     },
   ): AsyncIterable<PositionedEvent>
 }
