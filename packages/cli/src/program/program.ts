@@ -1,10 +1,10 @@
 import { Problem } from '@slipway/protocol'
-import { Command, CommanderError, Option } from 'commander'
+import { Argument, Command, CommanderError, Option } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
 import type { CommandContext } from '../context/command-context.ts'
 import { type Config, readConfig } from '../context/config.ts'
 import { replaceLastFlag } from '../conversation/source/find-id.ts'
-import { printNote, printResult } from '../output/terminal.ts'
+import { print, printNote, printResult } from '../output/terminal.ts'
 import { addContextCommands, addConversationCommands, idText } from './conversation-commands.ts'
 import { errorMessage } from './error-message.ts'
 import { cursorFlag, integerFlag, pageSizeFlag, tagFlag, timeFlag } from './flags.ts'
@@ -22,7 +22,12 @@ export async function runCli(args: readonly string[]): Promise<number> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {
     const outcome = { code: 0 }
-    const { slipway, selection } = buildProgram(readConfig(), outcome, abort.signal)
+    const { slipway, selection, deps } = buildProgram(readConfig(), outcome, abort.signal)
+    if (args[0] === '__complete') {
+      const { completeWords } = await import('./completion.ts')
+      await print(await completeWords(slipway, args.slice(1), deps))
+      return 0
+    }
     const names = slipway.commands.map((command) => command.name())
     try {
       await slipway.parseAsync(withSessionCommand(replaceLastFlag(args), names), { from: 'user' })
@@ -79,6 +84,14 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
       const { version } = ownPackage
       await printResult(slipway.opts<{ json: boolean }>().json, { version, node: process.version }, version)
     })
+  slipway
+    .command('completion')
+    .description('print the completion of a shell: source <(slipway completion bash)')
+    .addArgument(new Argument('<shell>', 'the shell').choices(['bash', 'zsh', 'fish']))
+    .action(async (shell: string) => {
+      const { completionScripts } = await import('./completion.ts')
+      await print(completionScripts[shell] ?? '')
+    })
   addServerCommands(slipway, config, signal)
   addSessionCommands(slipway, { ...deps, config, selection })
   addContextCommands(slipway, { env: config.env, signal })
@@ -104,7 +117,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
         await selection.select(command.opts<{ data: string }>().data, ['agent', 'sandbox'])
       })
   }
-  return { slipway, selection }
+  return { slipway, selection, deps: { ...deps, config, selection } }
 }
 
 function addServerCommands(slipway: Command, config: Config, signal: AbortSignal): void {

@@ -13,6 +13,7 @@ import {
   type ServerKind,
   userDataDirectory,
 } from '../context/contexts.ts'
+import { findPrivateServer } from '../context/private-server.ts'
 import { findSessionKey } from '../context/session-key.ts'
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
@@ -52,6 +53,7 @@ export class ServerSelection {
   readonly #signal: AbortSignal
   #selected: SelectedServer | undefined
   #leave: (() => Promise<void>) | undefined
+  #startsNothing = false
 
   constructor(slipway: Command, config: Config, signal: AbortSignal) {
     this.#slipway = slipway
@@ -72,6 +74,12 @@ export class ServerSelection {
   ): Promise<SelectedServer> {
     this.#selected = await this.#find(data, kinds, isSession)
     return this.#selected
+  }
+
+  /** As `select` for conversations, without starting anything: a private server that does not run is none. */
+  async selectRunning(data: string): Promise<void> {
+    this.#startsNothing = true
+    await this.select(data, ['agent', 'sandbox'])
   }
 
   /** Starts the private server again when it has died; nothing for another server. */
@@ -147,6 +155,7 @@ export class ServerSelection {
 
   async #startPrivate(isSession: boolean) {
     const { env } = this.#config
+    if (this.#startsNothing) return await findPrivateServer(env)
     if (!isSession && !(await exists(join(userDataDirectory(env), 'log.db')))) return undefined
     const { joinPrivateServer, startPrivateServer } = await import('../session/start-private-server.ts')
     const own = await startPrivateServer(env, this.#signal)

@@ -178,3 +178,27 @@ test('a run may be left alone, and answers itself under its conversation', async
   expect(logs.stdout).toContain('The script is over.')
   await runCli(['rm', id])
 })
+
+test('shells complete commands, flags, their values, contexts and conversations with their titles', async () => {
+  const complete = async (...words: string[]) => (await runCli(['__complete', ...words])).stdout
+  expect(await complete('sho')).toMatch(/^show\tshow a conversation/)
+  expect(await complete('context', 'u')).toMatch(/^use\t/)
+  expect(await complete('logs', '--fol')).toMatch(/^--follow\t/)
+  expect(await complete('ls', '-o', 'j')).toBe('json\t\n')
+  expect(await complete('--context', '')).toMatch(/^here\thttp/)
+  expect(await complete('show', 'aaaa1')).toBe('aaaa1111\tTitle 1\n')
+  expect(await complete('run', '--conversation', 'aaaa2')).toBe('aaaa2222\tTitle 2\n')
+  expect(await complete('import', '')).toBe('')
+})
+
+test('the completion of bash works in bash', async () => {
+  const script = `slipway() { '${process.execPath}' '${mainPath}' "$@"; }
+    . <(slipway completion bash)
+    COMP_WORDS=(slipway show aaaa2); COMP_CWORD=2; _slipway; echo "\${COMPREPLY[@]}"`
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|XDG)_/.test(name))
+  const shell = spawn('bash', ['-c', script], { env: { ...Object.fromEntries(inherited), HOME: directory } })
+  shell.stderr.resume()
+  expect(await text(shell.stdout)).toBe('aaaa2222\n')
+  for (const name of ['zsh', 'fish'])
+    expect((await runCli(['completion', name])).stdout).toContain('__complete')
+})
