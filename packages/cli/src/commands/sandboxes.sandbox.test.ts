@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -193,6 +193,62 @@ test('what waits for an answer ends with code 3 and says how to give it', async 
       body: { conversation_settings_diff: { confirmation_mode: false } },
     })
   }
+})
+
+test('by a context the verbs of conversations are those of an agent server', async () => {
+  const home = { HOME: directory, XDG_CONFIG_HOME: '', SLIPWAY_URL: '' }
+  const keyFile = join(directory, 'key')
+  await writeFile(keyFile, key)
+  const added = await runCli(['context', 'add', 'boxes', url, '--key-file', keyFile], home)
+  expect(added).toMatchObject({ code: 0, stdout: expect.stringContaining('sandbox server at') })
+  await setScript({ text: 'May I?', tool_calls: terminalCall('echo yes') }, { text: 'Said it.' })
+  await client.call('changeSettings', { body: { conversation_settings_diff: { confirmation_mode: true } } })
+  try {
+    const { stdout } = await runCli(['app', 'start', 'Try', '--title', 'By a context', '--follow', '--json'])
+    const id: string = JSON.parse(splitLines(stdout).at(-1) ?? '').conversation_id
+    const short = id.slice(0, 8)
+    expect((await runCli(['ls'], home)).stdout).toMatch(
+      new RegExp(`^${short} +waiting for confirmation .*By a context$`, 'm'),
+    )
+    expect((await runCli(['pending'], home)).stdout).toContain('terminal: echo yes')
+    expect((await runCli(['show', short], home)).stdout).toContain('waits      terminal: echo yes')
+    expect(await runCli(['confirm', short, '--follow'], home)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('Said it.'),
+    })
+    expect(await runCli(['rename', '--last', 'Named'], home)).toMatchObject({ code: 0, stdout: 'renamed\n' })
+    await vi.waitFor(async () => expect((await runCli(['logs', short], home)).stdout).toContain('Said it.'), {
+      timeout: 60_000,
+      interval: 500,
+    })
+    expect(splitLines((await runCli(['export', short], home)).stdout).length).toBeGreaterThan(5)
+    expect((await runCli(['search', short, '--kind', 'ActionEvent', '--count'], home)).stdout).toBe('1\n')
+    const refused = await runCli(['trust', '--list'], home)
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('this needs an agent server') })
+    expect(await runCli(['rm', short], home)).toMatchObject({ code: 0, stdout: `removed ${short}\n` })
+  } finally {
+    await client.call('changeSettings', {
+      body: { conversation_settings_diff: { confirmation_mode: false } },
+    })
+  }
+})
+
+test('users, keys and quotas are managed by commands', async () => {
+  const ann = JSON.parse((await runCli(['users', 'add', 'Ann', '--per-day', '3', '--json'])).stdout)
+  expect(ann).toMatchObject({ name: 'Ann', daily_conversation_limit: 3, key: expect.stringMatching(/^sk-/) })
+  expect((await runCli(['users'])).stdout).toMatch(new RegExp(`^${ann.id} +3 +Ann$`, 'm'))
+  const asAnn = { SLIPWAY_API_KEY: ann.key }
+  expect((await runCli(['quotas'], asAnn)).stdout).toContain('conversations today: 0, of 3')
+  expect(await runCli(['quotas', 'set', ann.id, '--per-day', '5'])).toMatchObject({ code: 0 })
+  expect((await runCli(['quotas'], asAnn)).stdout).toContain('of 5')
+  const made = JSON.parse((await runCli(['keys', 'add', 'reader', '--read-only', '--json'], asAnn)).stdout)
+  expect(made).toMatchObject({ scopes: ['read'], name: 'reader' })
+  const listed = await runCli(['keys'], asAnn)
+  expect(listed.stdout).toContain('reader')
+  expect(listed.stdout).not.toContain(made.key)
+  expect(await runCli(['keys', 'rm', made.id], asAnn)).toMatchObject({ code: 0, stdout: 'removed\n' })
+  expect((await runCli(['users'], asAnn)).code).toBe(1)
+  expect(await runCli(['users', 'rm', ann.id])).toMatchObject({ code: 0, stdout: 'removed\n' })
 })
 
 test('Ctrl-C ends the showing and not the agent', async () => {

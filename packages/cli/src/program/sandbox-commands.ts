@@ -2,6 +2,7 @@ import { SandboxServerClient } from '@slipway/client'
 import type { Command } from 'commander'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
+import { addAccountCommands } from './account-commands.ts'
 import { explainSandboxServerError } from './error-message.ts'
 import { integerFlag, pageSizeFlag } from './flags.ts'
 import type { ServerSelection } from './server-selection.ts'
@@ -34,6 +35,7 @@ export function addSandboxServerCommands(
   addServerCommand(slipway, config, signal)
   addSandboxCommands(slipway, run, config)
   addAppCommands(slipway, run)
+  addAccountCommands(slipway, run)
 }
 
 interface SandboxServerFlags {
