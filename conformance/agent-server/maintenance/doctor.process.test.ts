@@ -65,10 +65,10 @@ test('settings: an unknown name with the nearest one, an invalid value without i
   const { server } = await stoppedServer()
   await using _ = server
   const unknown = await doctor(server.data, [], { SLIPWAY_MAX_CONCURENT_RUN: 'canary-1' })
-  expect(unknown.code).toBe(0)
+  expect(unknown.code).toBe(1)
   expect(unknown.findings).toContainEqual({
     area: 'settings',
-    level: 'warning',
+    level: 'error',
     message: 'SLIPWAY_MAX_CONCURENT_RUN is no setting',
     next: 'Is it SLIPWAY_MAX_CONCURRENT_RUNS?',
   })

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -159,6 +159,51 @@ test.concurrent.each([
   expect(failed.stderr).not.toContain('    at ')
 })
 
+test('an import tells what was new, and what is no JSON is not an event of another version', async () => {
+  const id = '5b1f0a52-3f0e-4d53-9a3c-90c7ad2d2f10'
+  const first = await runCli(['import', samplePath, '--id', id])
+  expect(first.stdout).toBe(`Imported 60 events into conversation ${id}\n`)
+  const again = await runCli(['import', samplePath, '--id', id])
+  expect(again.stdout).toBe(`Imported 0 events into conversation ${id}; 60 were there already\n`)
+  const bad = await runCli(['import', '-'], 'hello\n')
+  expect(bad).toMatchObject({ code: 1, stderr: expect.stringContaining('should be one event as JSON') })
+  expect(bad.stderr).not.toContain('--keep-unknown')
+})
+
+test('a server that cannot work refuses to start with what, where and next', async () => {
+  const file = join(directory, 'a-file')
+  await writeFile(file, 'x')
+  const foreign = await mkdtemp(join(directory, 'foreign-'))
+  await writeFile(join(foreign, 'log.db'), 'not a database '.repeat(20))
+  const folder = await mkdtemp(join(directory, 'folder-'))
+  await mkdir(join(folder, 'log.db'))
+  const serve = (data: string, env = {}) =>
+    runCli(['serve', '--port', '0', '--no-console', '--data', data], '', env)
+  const cases = [
+    [serve(file), `the data directory ${file} cannot be used: it is a file. Name another one with --data.`],
+    [serve(join(file, 'x')), 'a part of its path is a file. Name another one'],
+    [serve(foreign), `"slipway doctor --data ${foreign}" examines it`],
+    [serve(folder), `${join(folder, 'log.db')} cannot be opened: it is a directory.`],
+    [serve('d1', { SLIPWAY_LOGLEVEL: 'debug' }), 'SLIPWAY_LOGLEVEL is no setting. Is it SLIPWAY_LOG_LEVEL?'],
+    [
+      serve('d2', { SLIPWAY_MAX_CONCURRENT_RUNS: 'many' }),
+      'SLIPWAY_MAX_CONCURRENT_RUNS: Should be a whole number from 1 to 100000',
+    ],
+    [
+      runCli(['sandbox-server', '--port', '0', '--no-console', '--data', 'd3'], '', {
+        SLIPWAY_BACKEND: 'docker',
+        SLIPWAY_DOCKER_SOCKET: join(directory, 'no.sock'),
+      }),
+      'Docker sandboxes cannot be started. The container engine at',
+    ],
+  ] as const
+  for (const [run, words] of cases) {
+    const result = await run
+    expect(result).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(words) })
+    expect(result.stderr).not.toContain('    at ')
+  }
+})
+
 test.concurrent.each([
   [['nonsense']],
   [['search']],
@@ -174,12 +219,24 @@ test.concurrent.each([
   })
 })
 
-test('no server and a missing key say what to do', async () => {
+test('no server, a missing and a wrong key say what to do', async () => {
   const strict = createServer((_, response) => void response.writeHead(401).end('{"detail":"Unauthorized"}'))
   await new Promise<void>((resolve) => strict.listen(0, '127.0.0.1', resolve))
   const address = `http://127.0.0.1:${(strict.address() as AddressInfo).port}`
   const refused = await runCli(['conversations', '--url', address])
-  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('Set SLIPWAY_SESSION_API_KEY') })
+  expect(refused).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('No key was sent. Set SLIPWAY_SESSION'),
+  })
+  const wrong = await runCli(['conversations', '--url', address], '', {
+    SLIPWAY_SESSION_API_KEY: 'canary-of-key',
+  })
+  expect(wrong.stderr).toContain('does not accept the key of SLIPWAY_SESSION_API_KEY')
+  expect(wrong.stderr).not.toContain('canary')
+  const data = await mkdtemp(join(directory, 'key-'))
+  await writeFile(join(data, 'session.key'), 'canary-of-a-file-0123\n', { mode: 0o600 })
+  const stale = await runCli(['conversations', '--url', address, '--data', data])
+  expect(stale.stderr).toContain(`does not accept the key of ${join(data, 'session.key')}`)
   await new Promise((resolve) => strict.close(resolve))
   const absent = await runCli(['conversations', '--url', address])
   expect(absent).toMatchObject({ code: 1, stderr: expect.stringContaining('slipway serve') })

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LogFunction, Problem } from '@slipway/protocol'
-import { makeDirectory } from '@slipway/shared/fs'
 import type { Metric } from '@slipway/shared/metrics'
 import type { Storage } from './conversations/storage.ts'
 import { DirectoryLock } from './sqlite/database/directory-lock.ts'
+import { makeDataDirectory } from './sqlite/database/open-failure.ts'
 import { StorageHealth } from './sqlite/database/storage-health.ts'
 import type { StorageLimits } from './sqlite/event-log/storage-limits.ts'
 import { openStorage } from './sqlite/storage.ts'
@@ -41,7 +41,7 @@ export async function openServerStorage(options: {
     throw new Error(
       'SLIPWAY_MAX_STORED_MB and SLIPWAY_MAX_CONVERSATION_MB limit a data directory, not a database: unset them',
     )
-  await makeDirectory(directory, 0o700)
+  await makeDataDirectory(directory)
   const lock = await DirectoryLock.acquire(directory, 'lock.db')
   try {
     if (existsSync(join(directory, 'log.db')))

@@ -37,7 +37,7 @@ test('settings of runs are read, seconds as milliseconds, and the key as a secre
 test.each([
   ['SLIPWAY_SECRET_KEY', 'too-short-x'],
   ['SLIPWAY_CONFIRMATION_DEADLINE_SECONDS', '-7'],
-  ['SLIPWAY_MAX_CONCURRENT_RUNS', '0'],
+  ['SLIPWAY_MAX_CONCURRENT_RUNS', '-3'],
   ['SLIPWAY_CONVERSATION_IDLE_SECONDS', 'soonish'],
   ['SLIPWAY_CONFINE_FILES', 'perhaps'],
 ])('%s=%s is refused by name, and the value is not shown', (name, value) => {

@@ -117,8 +117,9 @@ async function prepareWorkspace(
   settings: ResolvedSettings,
 ): Promise<ResolvedSettings> {
   const { working_dir } = settings.workspace
+  let created: string | undefined
   try {
-    await makeDirectory(working_dir)
+    created = await makeDirectory(working_dir)
   } catch {
     throw invalidInput(workingDirPath, 'The directory cannot be made')
   }
@@ -132,6 +133,8 @@ async function prepareWorkspace(
     const path = await createWorktree(git, deps.worktrees, id)
     return { ...settings, workspace: { ...settings.workspace, working_dir: path } }
   }
+  // A directory that was there is the user's: it stays as it is.
+  if (created === undefined) return settings
   // Without git on this machine there is no repository, and nothing that needs one.
   const { exitCode } = await git('rev-parse', '--is-inside-work-tree')
   if (exitCode === 128) await git('init', '--quiet')

@@ -1,14 +1,8 @@
 import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
-import {
-  agentServerSettings,
-  checkAgentServerSettings,
-  examine,
-  type Finding,
-  repair,
-} from '@slipway/agent-server/maintenance'
-import { sandboxServerSettings } from '@slipway/sandbox-server/settings'
+import { checkAgentServerSettings, examine, type Finding, repair } from '@slipway/agent-server/maintenance'
+import { findUnknownSettings } from '../context/check-settings.ts'
 import type { Config } from '../context/config.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint, print } from '../output/terminal.ts'
@@ -18,9 +12,6 @@ interface DoctorFlags {
   readonly deep: boolean
   readonly repair: boolean
 }
-
-/** Variables of the command itself. */
-const ownSettings = ['SLIPWAY_URL', 'SLIPWAY_SANDBOX_URL', 'SLIPWAY_DATA_DIRECTORY', 'SLIPWAY_SERVER']
 
 const programs = [
   ['git', 'worktrees, clones and diffs need it'],
@@ -38,7 +29,7 @@ export async function doctorCommand(
   const repaired = isRepairing ? await repair(data) : []
   const findings = [
     ...(await examineEnvironment(env)),
-    ...examineSettings(env),
+    ...(await examineSettings(env)),
     ...(await examine({ data, isDeep: deep || isRepairing })),
   ]
   const isHealthy = findings.every(({ level }) => level !== 'error')
@@ -84,30 +75,17 @@ async function findProgram(name: string, path: string): Promise<string | undefin
   return undefined
 }
 
-/** Variables that look like settings and that nothing reads. Their values are not shown. */
-function examineSettings(env: Config['env']): Finding[] {
-  const known = [...new Set([...agentServerSettings, ...sandboxServerSettings, ...ownSettings])]
-  const unknown = Object.keys(env).filter((name) => name.startsWith('SLIPWAY_') && !known.includes(name))
+/** Variables that look like settings and that nothing reads, and a value that is refused. Values are not shown. */
+async function examineSettings(env: Config['env']): Promise<Finding[]> {
+  const area = 'settings'
+  const findings = (await findUnknownSettings(env)).map(
+    ({ name, nearest, isTypo }): Finding => ({
+      ...{ area, level: isTypo ? 'error' : 'warning', message: `${name} is no setting` },
+      next: isTypo ? `Is it ${nearest}?` : 'Nothing reads it: unset it.',
+    }),
+  )
   const invalid = checkAgentServerSettings(env)
-  const findings = unknown.map((name): Finding => {
-    const nearest = known.toSorted((a, b) => editDistance(name, a) - editDistance(name, b))[0] ?? ''
-    return { area: 'settings', level: 'warning', message: `${name} is no setting`, next: `Is it ${nearest}?` }
-  })
   if (invalid === undefined) return findings
   const next = 'Correct it: the agent server does not start with it.'
-  return [...findings, { area: 'settings', level: 'error', message: invalid, next }]
-}
-
-/** Levenshtein distance. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[b.length] ?? 0
+  return [...findings, { area, level: 'error', message: invalid, next }]
 }

@@ -163,6 +163,9 @@ export function usageLine({ execution_status, metrics }: ConversationInfo): stri
   const { prompt_tokens, completion_tokens } = asObject(accumulated_token_usage)
   const words = [sanitizeLine(execution_status.replaceAll('_', ' '))]
   if (typeof prompt_tokens === 'number') words.push(`${prompt_tokens} tokens in, ${completion_tokens} out`)
-  if (typeof accumulated_cost === 'number') words.push(`$${accumulated_cost.toFixed(4)}`)
+  if (accumulated_cost === 0 && typeof prompt_tokens === 'number' && prompt_tokens > 0)
+    words.push('cost unknown: the model has no price')
+  else if (typeof accumulated_cost === 'number' && accumulated_cost > 0)
+    words.push(`$${accumulated_cost.toFixed(4)}`)
   return words.join(' · ')
 }

@@ -22,11 +22,13 @@ export async function importCommand(
   const source = await openSource(file)
   let readError: unknown
   let addedLines = 0
+  let eventsBefore = 0
   const upload = async function* (): AsyncGenerator<Buffer> {
     using progress = new Progress('sent', source.sizeBytes)
     try {
       const plain = gunzipIfNeeded(countBytes(source.chunks, (bytes) => progress.add(bytes, 0)))
-      const { chunks, isAdded } = await withMetaLine(plain, options.meta)
+      const { chunks, isAdded, id } = await withMetaLine(plain, options.meta)
+      eventsBefore = id === undefined ? 0 : await countEvents(context, id)
       addedLines = isAdded ? 1 : 0
       for await (const chunk of chunks) {
         progress.add(0, countNewlines(chunk))
@@ -44,8 +46,10 @@ export async function importCommand(
     const { signal } = context
     const unknown = options.keepUnknown ? ('keep' as const) : undefined
     const done = await context.client.importEvents(toReadableStream(upload()), { unknown, signal })
-    const words = `Imported ${done.imported} events into conversation ${done.conversation_id}`
-    await printResult(context.isJson, done, words)
+    const id = done.conversation_id
+    const added = eventsBefore === 0 ? done.imported : (await countEvents(context, id)) - eventsBefore
+    const known = added < done.imported ? `; ${done.imported - added} were there already` : ''
+    await printResult(context.isJson, done, `Imported ${added} events into conversation ${id}${known}`)
   } catch (error) {
     if (context.signal.aborted) throw new Problem('bad_request', 'Stopped. Nothing was imported.')
     if (readError !== undefined) throw readError
@@ -53,6 +57,14 @@ export async function importCommand(
   } finally {
     source.close()
   }
+}
+
+/** 0 for a conversation that does not exist, and for an id that is none, which the import refuses. */
+async function countEvents({ client, signal }: CommandContext, id: string): Promise<number> {
+  return await client.call('countEvents', { params: { conversation_id: id }, signal }).catch((error) => {
+    if (error instanceof CallError && (error.status === 404 || error.status === 422)) return 0
+    throw error
+  })
 }
 
 interface ImportSource {
@@ -106,19 +118,21 @@ async function* prepend(first: Buffer, rest: AsyncIterable<Buffer>): AsyncGenera
   yield* rest
 }
 
-/** Adds the line that names the conversation, or merges `meta` into it. */
+/** Adds the line that names the conversation, or merges `meta` into it; `id` is the one that it names. */
 async function withMetaLine(chunks: AsyncIterable<Buffer>, meta: MetaFlags) {
-  if (Object.keys(meta).length === 0) return { chunks, isAdded: false }
   const { first, rest } = await readAhead(chunks, (bytes) => bytes.includes(10) || bytes.length > 64 * 1024)
   const end = first.includes(10) ? first.indexOf(10) : first.length
   const fileMeta = parseMetaLine(first.subarray(0, end))
-  const header = Buffer.from(`${JSON.stringify({ ...fileMeta, ...meta })}\n`)
+  const header = { ...fileMeta, ...meta }
+  const id = typeof header.conversation_id === 'string' ? header.conversation_id : undefined
+  if (Object.keys(meta).length === 0) return { chunks: prepend(first, rest), isAdded: false, id }
+  const line = Buffer.from(`${JSON.stringify(header)}\n`)
   const body = fileMeta === undefined ? first : first.subarray(end + 1)
-  return { chunks: prepend(Buffer.concat([header, body]), rest), isAdded: fileMeta === undefined }
+  return { chunks: prepend(Buffer.concat([line, body]), rest), isAdded: fileMeta === undefined, id }
 }
 
 /** The members of a first line that is not an event. */
-function parseMetaLine(line: Buffer): object | undefined {
+function parseMetaLine(line: Buffer): { conversation_id?: unknown } | undefined {
   const value = parseJson(line.toString('utf8').replace(/^\ufeff/, ''))
   return typeof value === 'object' && value !== null && !Object.hasOwn(value, 'kind') ? value : undefined
 }
@@ -141,7 +155,10 @@ function reportIssues(error: unknown, file: string, addedLines: number): Problem
     const words = isLine ? msg.replace(/^line \d+: /, '') : msg
     printNote(sanitizeLine(`${location}: ${path.length === 0 ? '' : `${path.join('.')}: `}${words}`))
   }
-  const advice = 'Nothing was imported. --keep-unknown also takes events of other versions.'
+  const isReadable = error.issues.every(({ type }) => type !== 'json_invalid')
+  const advice = isReadable
+    ? 'Nothing was imported. --keep-unknown also takes events of other versions.'
+    : 'Nothing was imported: each line should be one event as JSON, as "slipway export" writes it.'
   return new Problem('invalid', error.status === 422 ? advice : error.detail)
 }
 

@@ -80,6 +80,10 @@ class MockProvider {
       })
     }
     send({}, calls.length > 0 ? 'tool_calls' : 'stop')
+    const usage = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 }
+    response.write(
+      `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [], usage })}\n\n`,
+    )
     response.end('data: [DONE]\n\n')
   }
 
@@ -404,6 +408,31 @@ test('the demo lets a model of the environment do the work, and leaves nothing b
   expect(failed).toMatchObject({ code: 1, stdout: expect.stringContaining('✗ LLMAuthenticationError') })
   expect(failed.stderr).toContain('Without LLM_MODEL')
   expect((await readdir(temporary)).filter((name) => name !== 'node-compile-cache')).toEqual([])
+})
+
+test('run changes nothing unasked: no repository, no directory, no turn for an empty message', async () => {
+  provider.scripts.set('only look', [{ text: 'I looked.' }])
+  const path = await createWorkspace('untouched')
+  const run = await runCli(['run', 'only look', '--workspace', 'untouched'])
+  expect(run).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('cost unknown: the model has no price'),
+  })
+  expect(run.stderr).not.toContain('$0.0000')
+  expect(await readdir(path)).toEqual(['build'])
+  const requests = provider.requests.length
+  const typo = await runCli(['run', 'only look', '--workspace', 'no-such-place'])
+  expect(typo).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('mkdir -p') })
+  expect(existsSync(join(directory, 'no-such-place'))).toBe(false)
+  for (const message of ['-', '', '  ']) {
+    const empty = await runCli(['run', message, '--workspace', 'untouched'])
+    expect(empty).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('The message is empty'),
+    })
+  }
+  expect(provider.requests.length).toBe(requests)
 })
 
 test('without a model run says how to name one', async () => {

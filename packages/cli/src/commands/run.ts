@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { CallError } from '@slipway/client'
 import { type CommandRule, Problem } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import type { CommandContext } from '../context/command-context.ts'
@@ -41,6 +42,11 @@ export async function runCommand(
   options: RunOptions,
 ): Promise<number> {
   const text = message === '-' ? await readStdin() : message
+  if (text?.trim() === '')
+    throw new Problem(
+      'bad_request',
+      `The message is empty${message === '-' ? ': nothing came from standard input' : ''}. Nothing was sent to a model.`,
+    )
   const { conversation, isYes } = options
   const run =
     conversation === undefined
@@ -63,12 +69,14 @@ async function startConversation(context: CommandContext, text: string, options:
       'Name a model, for example with --model anthropic/NAME, or set LLM_MODEL.',
     )
   }
+  const directory = resolve(workspace)
+  await assertDirectory(context, directory)
   // The client chooses the id, so that an abort can interrupt the conversation.
   const id = randomUUID()
   const body = {
     conversation_id: id,
     agent: buildAgent(buildLlm(model)),
-    workspace: { working_dir: resolve(workspace) },
+    workspace: { working_dir: directory },
     initial_message: { content: text, run: true },
     ...buildConfirmationSettings(isAsking),
     max_iterations: maxIterations,
@@ -109,6 +117,22 @@ async function continueConversation(
   if (text === undefined) await client.call('runConversation', { params, signal })
   else await client.call('sendMessage', { params, body: { content: text, run: true }, signal })
   return { id, after }
+}
+
+/** The server would create a missing directory, which is more often a typing error. */
+async function assertDirectory({ client, signal }: CommandContext, path: string): Promise<void> {
+  try {
+    await client.call('searchSubdirectories', { query: { path, limit: '1' }, signal })
+  } catch (error) {
+    if (!(error instanceof CallError)) throw error
+    // A server that does not show its directories decides itself.
+    if (error.status !== 400 && error.status !== 404) return
+    const advice = `Create it with "mkdir -p ${path}", or name another one with --workspace.`
+    throw new Problem(
+      'not_found',
+      `The workspace ${path} is no directory on the machine of the server. ${advice}`,
+    )
+  }
 }
 
 /** Limits and rules that flags name. */

@@ -2,9 +2,12 @@ import { CallError, ConnectionError } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { sanitizeLine } from '../output/sanitize.ts'
 
-/** The message for a failure and what to do next, without a final line feed. */
-export function errorMessage(error: unknown): string {
-  if (error instanceof CallError) return withAdvice(error, serverAdvice)
+/**
+ * The message for a failure and what to do next, without a final line feed. `keySource` is where the key that was
+ * sent came from; undefined: none was sent.
+ */
+export function errorMessage(error: unknown, keySource?: string): string {
+  if (error instanceof CallError) return withAdvice(error, { ...serverAdvice, 401: keyAdvice(keySource) })
   if (!(error instanceof Error)) return sanitizeLine(String(error))
   const isInternal =
     error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
@@ -14,11 +17,13 @@ export function errorMessage(error: unknown): string {
     : sanitizeLine(error.message)
 }
 
-/** A refusal of a sandbox server as a Problem that says what to do next; any other error unchanged. */
-export function explainSandboxServerError(error: unknown): unknown {
-  return error instanceof CallError
-    ? new Problem('bad_request', withAdvice(error, sandboxServerAdvice))
-    : error
+/**
+ * A refusal of a sandbox server as a Problem that says what to do next; any other error unchanged. `hasKey`: a key
+ * was sent.
+ */
+export function explainSandboxServerError(error: unknown, hasKey: boolean): unknown {
+  const advice = hasKey ? { ...sandboxServerAdvice, 401: wrongApiKey } : sandboxServerAdvice
+  return error instanceof CallError ? new Problem('bad_request', withAdvice(error, advice)) : error
 }
 
 type Advice = Readonly<Record<number, string>>
@@ -28,19 +33,30 @@ function withAdvice({ detail, status }: CallError, advice: Advice): string {
   return [sanitizeLine(detail), ...(next === undefined ? [] : [next])].join('\n')
 }
 
-const serverAdvice: Advice = {
-  401:
+function keyAdvice(keySource: string | undefined): string {
+  const next =
     'Set SLIPWAY_SESSION_API_KEY to the session key of the server. A server on this machine that made its own has it in\n' +
-    'the file session.key of its data directory: name the directory with --data (default .slipway), as its user.',
+    'the file session.key of its data directory: name the directory with --data (default .slipway), as its user.'
+  const problem =
+    keySource === undefined
+      ? 'No key was sent.'
+      : `The server does not accept the key of ${sanitizeLine(keySource)}.`
+  return `${problem} ${next}`
+}
+
+const serverAdvice: Advice = {
   404: '"slipway conversations" lists what is there.',
   429: 'Try again in a moment.',
   503: 'Try again in a moment.',
 }
 
 const sandboxServerLists = '"slipway sandboxes" and "slipway app list" show what is there.'
+const wrongApiKey =
+  'The server does not accept the key of SLIPWAY_API_KEY: it is wrong, expired or revoked. Started with\n' +
+  '"slipway sandbox-server --new-key" the server makes another one.'
 const sandboxServerAdvice: Advice = {
   401:
-    'Set SLIPWAY_API_KEY to an API key of the sandbox server. It prints one at its first start;\n' +
+    'No key was sent. Set SLIPWAY_API_KEY to an API key of the sandbox server. It prints one at its first start;\n' +
     'started with "slipway sandbox-server --new-key" it makes another one.',
   404: sandboxServerLists,
   410: sandboxServerLists,

@@ -1,6 +1,7 @@
 import { Problem } from '@slipway/protocol'
 import { Argument, Command, CommanderError, Option } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
+import { assertSettingsKnown } from '../context/check-settings.ts'
 import type { CommandContext } from '../context/command-context.ts'
 import { type Config, readConfig } from '../context/config.ts'
 import { replaceLastFlag } from '../conversation/source/find-id.ts'
@@ -19,9 +20,9 @@ export async function runCli(args: readonly string[]): Promise<number> {
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort())
   // The reader of the output may exit early, as `head` does.
+  const outcome: Outcome = { code: 0, keySource: undefined }
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   try {
-    const outcome = { code: 0 }
     const { slipway, selection, deps } = buildProgram(readConfig(), outcome, abort.signal)
     if (args[0] === '__complete') {
       const { completeWords } = await import('./completion.ts')
@@ -32,20 +33,27 @@ export async function runCli(args: readonly string[]): Promise<number> {
     try {
       await slipway.parseAsync(withSessionCommand(replaceLastFlag(args), names), { from: 'user' })
     } finally {
+      outcome.keySource = selection.keySource
       await selection.close()
     }
     return outcome.code
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     printNote(
-      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error)}`,
+      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, outcome.keySource)}`,
     )
     return 1
   }
 }
 
-/** `outcome.code` becomes the exit code of the command. */
-function buildProgram(config: Config, outcome: { code: number }, signal: AbortSignal) {
+interface Outcome {
+  /** Becomes the exit code of the command. */
+  code: number
+  /** Where the session key that is sent comes from. */
+  keySource: string | undefined
+}
+
+function buildProgram(config: Config, outcome: Outcome, signal: AbortSignal) {
   const slipway = new Command('slipway')
     .description('The agent server whose log you can trust.')
     .version(ownPackage.version, '-v, --version')
@@ -74,6 +82,10 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
     )
     .exitOverride()
     .showHelpAfterError('Run with --help for usage.')
+    .hook('preAction', async (_, command) => {
+      // `doctor` reports them with everything else.
+      if (command.name() !== 'doctor') await assertSettingsKnown(config.env)
+    })
   const selection = new ServerSelection(slipway, config, signal)
   const deps = selection.deps(outcome)
   const { context } = deps

@@ -28,7 +28,7 @@ export function addSandboxServerCommands(
     const { url, key } = await selection.select(config.dataDirectory, ['sandbox'])
     const client = new SandboxServerClient({ url, apiKey: key })
     const code = await work({ client, isJson: json, signal }).catch((error: unknown) => {
-      throw explainSandboxServerError(error)
+      throw explainSandboxServerError(error, key !== undefined)
     })
     outcome.code = typeof code === 'number' ? code : 0
   }

@@ -1,4 +1,4 @@
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { Client, SandboxServerClient } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { exists } from '@slipway/shared/fs'
@@ -24,6 +24,8 @@ interface SelectedServer {
   readonly kind: ServerKind
   readonly url: string
   readonly key: Secret | undefined
+  /** Where the key comes from, for people; undefined without a key. */
+  readonly keySource: string | undefined
 }
 
 /** The context of a command that works on the conversations of either kind of server. */
@@ -94,6 +96,10 @@ export class ServerSelection {
     await this.#leave?.()
   }
 
+  get keySource(): string | undefined {
+    return this.#selected?.keySource
+  }
+
   deps(outcome: { code: number }): ConversationDeps {
     const source = () => this.#source()
     return {
@@ -123,10 +129,17 @@ export class ServerSelection {
     const keys = { agent: config.sessionApiKey, sandbox: config.apiKey }
     const flags = this.#slipway.opts<{ url: string; context?: string }>()
     const hasUrlFlag = this.#slipway.getOptionValueSource('url') === 'cli'
+    const variable = kind === 'agent' ? 'SLIPWAY_SESSION_API_KEY' : 'SLIPWAY_API_KEY'
+    const withFileKey = async (url: string) => {
+      const key = await findSessionKey(url, data)
+      return { key, keySource: key && join(resolve(data), 'session.key') }
+    }
     const withKey = async (url: string, key = keys[kind]): Promise<SelectedServer> => ({
       kind,
       url,
-      key: key ?? (kind === 'agent' ? await findSessionKey(url, data) : undefined),
+      ...(key === undefined && kind === 'agent'
+        ? await withFileKey(url)
+        : { key, keySource: key && variable }),
     })
     if (hasUrlFlag) return await withKey(flags.url)
     const name = flags.context ?? config.env.SLIPWAY_CONTEXT
@@ -137,8 +150,9 @@ export class ServerSelection {
     const chosen = name || contexts.current
     const server = chosen === undefined ? undefined : namedServer(contexts, chosen)
     if (server !== undefined && kinds.includes(server.kind)) {
-      const key = server.key ?? (server.kind === 'agent' ? await findSessionKey(server.url, data) : undefined)
-      return { ...server, key }
+      return server.key === undefined && server.kind === 'agent'
+        ? { ...server, ...(await withFileKey(server.url)) }
+        : { ...server, key: server.key, keySource: server.key && `the context ${chosen}` }
     }
     if (name && server !== undefined) {
       throw new Problem(
@@ -148,7 +162,7 @@ export class ServerSelection {
     }
     if (kind === 'agent' && (isSession || !(await exists(data)))) {
       const own = await this.#startPrivate(isSession)
-      if (own !== undefined) return { kind, url: own.url, key: own.key }
+      if (own !== undefined) return { kind, url: own.url, key: own.key, keySource: 'the private server' }
     }
     return await withKey(defaultUrl)
   }
@@ -182,7 +196,8 @@ export class ServerSelection {
   }
 
   #server(): SelectedServer {
-    return this.#selected ?? { kind: 'agent', url: this.#config.url, key: this.#config.sessionApiKey }
+    const { url, sessionApiKey } = this.#config
+    return this.#selected ?? { kind: 'agent', url, key: sessionApiKey, keySource: undefined }
   }
 
   #output() {

@@ -13,7 +13,13 @@ export const listSetting = z
 
 /** A setting that is a whole number from `min` to `max`. */
 export function numberSetting(min: number, max: number, defaultValue: number) {
-  return z.coerce.number().int().min(min).max(max).default(defaultValue)
+  const error = `Should be a whole number from ${min} to ${max}`
+  return z.coerce
+    .number({ error })
+    .int({ error })
+    .min(min, { error })
+    .max(max, { error })
+    .default(defaultValue)
 }
 
 /** What is set; an empty variable is one that is not. */

@@ -50,7 +50,11 @@ export const environmentSchema = z.object({
   SLIPWAY_WARM_POOL: numberSetting(0, 100, 0),
   SLIPWAY_SANDBOX_MEMORY_MB: numberSetting(0, 16_777_216, 4_096),
   SLIPWAY_SANDBOX_PROCESSES: numberSetting(0, 4_194_304, 1_024),
-  SLIPWAY_SANDBOX_CPUS: z.coerce.number().min(0).max(1024).default(0),
+  SLIPWAY_SANDBOX_CPUS: z.coerce
+    .number({ error: 'Should be a number from 0 to 1024' })
+    .min(0)
+    .max(1024)
+    .default(0),
   SLIPWAY_SANDBOX_DISK_MB: numberSetting(0, 1_073_741_824, 0),
   SLIPWAY_SANDBOX_MAX_DISK_MB: numberSetting(0, 1_073_741_824, 10_240),
   SLIPWAY_DISK_RESERVE_MB: numberSetting(0, 1_073_741_824, 1_024),

@@ -49,12 +49,19 @@ async function openBackend(name: string, config: Config, deps: BackendDeps): Pro
   }
   if (name === 'docker') {
     const { DockerBackend } = await import('../backends/docker/docker-backend.ts')
-    return new DockerBackend({
+    const backend = new DockerBackend({
       socketPath: config.dockerSocket,
       ledgerId,
       log,
       defaultImage: config.image,
     })
+    // An absent engine is said now, not at each start of a sandbox.
+    await backend.isolation().catch((cause: unknown) => {
+      const reason = cause instanceof Error ? cause.message : String(cause)
+      const advice = 'SLIPWAY_DOCKER_SOCKET names its socket; SLIPWAY_BACKEND=process needs no engine.'
+      throw new Error(`Docker sandboxes cannot be started. ${reason}. ${advice}`, { cause })
+    })
+    return backend
   }
   if (name === 'kubernetes') {
     const { KubernetesBackend } = await import('../backends/kubernetes/kubernetes-backend.ts')

@@ -1,7 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Instant, type LogFunction, must } from '@slipway/protocol'
-import { makeDirectory } from '@slipway/shared/fs'
 import type { Metric } from '@slipway/shared/metrics'
 import type { ConversationRecords } from '../conversations/conversation-records.ts'
 import { ImportLocks } from '../conversations/import-locks.ts'
@@ -18,6 +17,7 @@ import { Database } from './database/database.ts'
 import { DirectoryLock } from './database/directory-lock.ts'
 import { HighWaterMark } from './database/high-water-mark.ts'
 import { advice, assertNotBehindIndex, assertSameLog, readIdentity } from './database/log-identity.ts'
+import { makeDataDirectory } from './database/open-failure.ts'
 import { recoverDatabase, StorageHealth } from './database/storage-health.ts'
 import { SqliteDeliveries } from './deliveries/deliveries.ts'
 import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
@@ -52,7 +52,7 @@ export async function openStorage({
   limits,
   now = () => Date.now() * 1000,
 }: StorageOptions) {
-  await makeDirectory(directory, 0o700)
+  await makeDataDirectory(directory)
   const lock = await DirectoryLock.acquire(directory, 'lock.db')
   try {
     const path = join(directory, 'log.db')

@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { type Instant, type LogFunction, must } from '@slipway/protocol'
-import { makeDirectory } from '@slipway/shared/fs'
 import type { ControlPlaneStore } from '../../control-plane/control-plane-store.ts'
 import { LocalLeases } from '../../control-plane/leases.ts'
 import { Database } from '../database/database.ts'
 import { DirectoryLock } from '../database/directory-lock.ts'
+import { makeDataDirectory } from '../database/open-failure.ts'
 import { recoverDatabase, StorageHealth } from '../database/storage-health.ts'
 import { SqliteAppConversationRows } from './app-conversations.ts'
 import { ChangeQueue } from './change-queue.ts'
@@ -39,7 +39,7 @@ export async function openControlPlaneStore({
   health = new StorageHealth(directory, log),
   now = () => Date.now() * 1000,
 }: ControlPlaneStoreOptions): Promise<ControlPlaneStore> {
-  await makeDirectory(directory, 0o700)
+  await makeDataDirectory(directory)
   const lock = await DirectoryLock.acquire(directory, 'control-lock.db')
   try {
     const path = join(directory, 'control.db')

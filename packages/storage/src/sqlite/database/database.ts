@@ -15,6 +15,7 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
 import { pathToFileURL } from 'node:url'
 import { crc32 } from 'node:zlib'
 import { compareSchema, schemaSql } from './compare-schema.ts'
+import { openFailure } from './open-failure.ts'
 import { toStorageProblem } from './storage-failure.ts'
 
 export type Value = SQLInputValue
@@ -57,8 +58,7 @@ export class Database {
       if (!options.readOnly && existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK)
       this.#db = this.#open(path)
     } catch (cause) {
-      const reason = cause instanceof Error ? cause.message : String(cause)
-      throw new Error(`${path} cannot be opened: ${reason}`, { cause })
+      throw new Error(`${path} cannot be opened: ${openFailure(path, cause)}`, { cause })
     }
     if (options.readOnly) return
     this.#migrate(path, options.migrations)

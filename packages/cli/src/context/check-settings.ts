@@ -1,0 +1,83 @@
+import { Problem } from '@slipway/protocol'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Variables of the command itself, and those that programs of an agent server have in their environment. */
+const ownSettings = [
+  ...[
+    'SLIPWAY_URL',
+    'SLIPWAY_SANDBOX_URL',
+    'SLIPWAY_DATA_DIRECTORY',
+    'SLIPWAY_SESSION_API_KEY',
+    'SLIPWAY_API_KEY',
+  ],
+  ...['SLIPWAY_CONFIG', 'SLIPWAY_CONTEXT', 'SLIPWAY_SERVER', 'SLIPWAY_COMMAND', 'SLIPWAY_TERMINAL'],
+]
+/** Variables of the project's own tests and benchmarks; CONTRIBUTING.md lists them. */
+const developmentSettings =
+  /^SLIPWAY_(TEST|MAP|CI|CLUSTER)_|^SLIPWAY_(DATA|INSTALLED|WEB_CLIENT|SCREENSHOTS|CANARY)$|_(ROUNDS|RUNS|REQUESTS|SEED|FAULTS|STEPS|CASES|EVENTS)$/
+/** Kubernetes adds these to containers beside a Service whose name begins with `slipway`. */
+const serviceVariables = /^SLIPWAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$/
+
+/** A variable that looks like a setting and that nothing reads. */
+export interface UnknownSetting {
+  readonly name: string
+  /** The setting with the most similar name. */
+  readonly nearest: string
+  /** It is so similar that the name is a mistake. */
+  readonly isTypo: boolean
+}
+
+/** Variables `SLIPWAY_*` that neither a command nor a server reads. Loads the schemas only when it has to. */
+export async function findUnknownSettings(env: Environment): Promise<UnknownSetting[]> {
+  const names = Object.keys(env).filter(
+    (name) =>
+      name.startsWith('SLIPWAY_') &&
+      !ownSettings.includes(name) &&
+      !developmentSettings.test(name) &&
+      !serviceVariables.test(name),
+  )
+  if (names.length === 0) return []
+  const [{ agentServerSettings }, { sandboxServerSettings }] = await Promise.all([
+    import('@slipway/agent-server/maintenance'),
+    import('@slipway/sandbox-server/settings'),
+  ])
+  const known = [...new Set([...agentServerSettings, ...sandboxServerSettings, ...ownSettings])]
+  return names
+    .filter((name) => !known.includes(name))
+    .map((name) => {
+      const { word, distance } = nearestWord(name, known)
+      return { name, nearest: word, isTypo: distance <= Math.max(2, (name.length - 'SLIPWAY_'.length) / 4) }
+    })
+}
+
+/** Throws a Problem for a misspelt setting. A name that resembles none is only a finding of `slipway doctor`. */
+export async function assertSettingsKnown(env: Environment): Promise<void> {
+  const typos = (await findUnknownSettings(env)).filter(({ isTypo }) => isTypo)
+  if (typos.length === 0) return
+  const lines = typos.map(({ name, nearest }) => `${name} is no setting. Is it ${nearest}?`)
+  throw new Problem('bad_request', `${lines.join('\n')}\nCorrect or unset it; its value is not used.`)
+}
+
+function nearestWord(name: string, words: readonly string[]): { word: string; distance: number } {
+  let nearest = { word: '', distance: Number.POSITIVE_INFINITY }
+  for (const word of words) {
+    const distance = editDistance(name, word)
+    if (distance < nearest.distance) nearest = { word, distance }
+  }
+  return nearest
+}
+
+/** Levenshtein distance. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[b.length] ?? 0
+}

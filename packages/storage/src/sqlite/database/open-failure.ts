@@ -1,0 +1,46 @@
+import { statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { errorCode, makeDirectory } from '@slipway/shared/fs'
+import { resultCode } from './storage-failure.ts'
+
+/** Why a database file cannot be opened, and what to do. */
+export function openFailure(path: string, cause: unknown): string {
+  const reason = cause instanceof Error ? cause.message : String(cause)
+  const examine = `"slipway doctor --data ${dirname(path)}" examines it, "slipway restore" writes a backup.`
+  switch (resultCode(cause)) {
+    case 11:
+    case 26:
+      return `${reason}. It is damaged, or not written by Slipway: ${examine}`
+    case 14:
+      return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+        ? 'it is a directory. Name another data directory, or move it away.'
+        : `${reason}. Check the rights of ${dirname(path)} and the number of open files.`
+    default:
+      return reason
+  }
+}
+
+const directoryReasons: Readonly<Record<string, string>> = {
+  EEXIST: 'it is a file',
+  ENOTDIR: 'a part of its path is a file',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  EROFS: 'the file system is read-only',
+  ENOSPC: 'the disk is full',
+}
+
+/** Creates a data directory, for this user alone. Rejects with an Error that says why, and what to do. */
+export async function makeDataDirectory(directory: string): Promise<void> {
+  try {
+    await makeDirectory(directory, 0o700)
+  } catch (cause) {
+    const reason =
+      directoryReasons[errorCode(cause) ?? ''] ?? (cause instanceof Error ? cause.message : cause)
+    throw new Error(
+      `the data directory ${directory} cannot be used: ${reason}. Name another one with --data.`,
+      {
+        cause,
+      },
+    )
+  }
+}
