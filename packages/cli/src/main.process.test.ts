@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -369,6 +369,36 @@ test('a port in use is reported', async () => {
   expect(result.code).toBe(1)
   expect(result.stderr).toContain(new URL(url).port)
   expect(result.stderr).not.toContain('    at ')
+})
+
+test('the data directory of a server is ignored by git', async () => {
+  expect(await readFile(join(directory, 'data/.gitignore'), 'utf8')).toBe('*\n')
+})
+
+test('an older Node starts the one that is installed, or says in one line what to install', async () => {
+  const pretend = 'Object.defineProperty(process.versions, "node", { value: "20.1.0" })'
+  const flags = ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`]
+  const run = async (main: string) => {
+    const child = spawn(process.execPath, [...flags, main, '--version'])
+    const [out, error, code] = await Promise.all([text(child.stdout), text(child.stderr), exitCode(child)])
+    return { out, error, code }
+  }
+  expect(await run(mainPath)).toEqual({ out: '0.1.0\n', error: '', code: 0 })
+  const alone = await mkdtemp(join(directory, 'alone-'))
+  await writeFile(join(alone, 'package.json'), '{"type":"module"}')
+  await copyFile(mainPath, join(alone, 'main.js'))
+  const refused = await run(join(alone, 'main.js'))
+  expect(refused).toMatchObject({ out: '', code: 1 })
+  expect(refused.error).toMatch(/^Slipway needs Node 24\.12 or newer .*install Node 24.*\n$/)
+})
+
+test('a server whose output nobody reads any more stops', async () => {
+  const child = spawnCli(['demo'])
+  const end = exitCode(child)
+  const out = must(child.stdout, 'stdout')
+  await firstLines(child, 1)
+  out.destroy()
+  expect(await end).toBe(0)
 })
 
 test('the demo succeeds and leaves nothing behind', async () => {

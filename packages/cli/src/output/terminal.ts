@@ -2,9 +2,17 @@ import { styleText } from 'node:util'
 import Table from 'cli-table3'
 import type { EventLine } from './event-line.ts'
 
-/** Writes to standard output with backpressure. */
+/** Writes to standard output with backpressure. What comes after its reader has gone is dropped. */
 export async function print(text: string | Uint8Array): Promise<void> {
-  if (!process.stdout.write(text)) await new Promise((resolve) => process.stdout.once('drain', resolve))
+  const { stdout } = process
+  if (stdout.destroyed || stdout.write(text)) return
+  await new Promise<void>((resolve) => {
+    const end = () => {
+      for (const name of ['drain', 'close', 'error']) stdout.off(name, end)
+      resolve()
+    }
+    for (const name of ['drain', 'close', 'error']) stdout.on(name, end)
+  })
 }
 
 /** Prints the result of a command, as JSON or as text for people. */

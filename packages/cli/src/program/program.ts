@@ -15,13 +15,23 @@ import { addSandboxServerCommands } from './sandbox-commands.ts'
 import { type ConversationDeps, ServerSelection } from './server-selection.ts'
 import { addSessionCommands, withSessionCommand } from './session-commands.ts'
 
+/** For commands that end what they started when nobody reads their output any more. */
+const cleanupMs = 60_000
+
 /** Runs the command line; returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 waits for an answer. */
 export async function runCli(args: readonly string[]): Promise<number> {
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort())
-  // The reader of the output may exit early, as `head` does.
+  // The reader of the output may exit early, as `head` does: what was started is ended, as at Ctrl-C.
   const outcome: Outcome = { code: 0, keySource: undefined }
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+  let isReaderGone = false
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') process.exit(1)
+    if (isReaderGone) return
+    isReaderGone = true
+    abort.abort()
+    setTimeout(() => process.exit(0), cleanupMs).unref()
+  })
   try {
     const { slipway, selection, deps } = buildProgram(readConfig(), outcome, abort.signal)
     if (args[0] === '__complete') {
@@ -36,8 +46,9 @@ export async function runCli(args: readonly string[]): Promise<number> {
       outcome.keySource = selection.keySource
       await selection.close()
     }
-    return outcome.code
+    return isReaderGone ? 0 : outcome.code
   } catch (error) {
+    if (isReaderGone) return 0
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     printNote(
       `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, outcome.keySource)}`,

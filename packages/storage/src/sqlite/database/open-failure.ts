@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { writeFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { errorCode, makeDirectory } from '@slipway/shared/fs'
 import { resultCode } from './storage-failure.ts'
 
@@ -29,10 +30,18 @@ const directoryReasons: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full',
 }
 
-/** Creates a data directory, for this user alone. Rejects with an Error that says why, and what to do. */
+/**
+ * Creates a data directory, for this user alone, which git ignores: it has keys. Rejects with an Error that says why,
+ * and what to do.
+ */
 export async function makeDataDirectory(directory: string): Promise<void> {
   try {
-    await makeDirectory(directory, 0o700)
+    const created = await makeDirectory(directory, 0o700)
+    // An earlier version made the default directories without the file; others may be somebody's repository.
+    if (created === undefined && !/^\.slipway(-sandboxes)?$/.test(basename(directory))) return
+    await writeFile(join(directory, '.gitignore'), '*\n', { flag: 'wx', mode: 0o600 }).catch((error) => {
+      if (errorCode(error) !== 'EEXIST') throw error
+    })
   } catch (cause) {
     const reason =
       directoryReasons[errorCode(cause) ?? ''] ?? (cause instanceof Error ? cause.message : cause)
