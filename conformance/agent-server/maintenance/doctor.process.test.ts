@@ -1,4 +1,6 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test, vi } from 'vitest'
@@ -76,6 +78,32 @@ test('settings: an unknown name with the nearest one, an invalid value without i
   expect(invalid.code).toBe(1)
   expect(JSON.stringify(invalid.findings)).toContain('SLIPWAY_STALL_SECONDS')
   expect(JSON.stringify([unknown, invalid])).not.toContain('canary')
+})
+
+test('the server of the model is asked, and a file is no data directory', async () => {
+  const provider = createServer(({ headers }, response) => {
+    response.writeHead(headers.authorization === 'Bearer canary-right' ? 200 : 401).end('{}')
+  })
+  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve))
+  const { port } = provider.address() as AddressInfo
+  const ask = async (LLM_API_KEY: string) => {
+    const env = {
+      LLM_MODEL: 'openai-compatible/near',
+      LLM_BASE_URL: `http://127.0.0.1:${port}/v1`,
+      LLM_API_KEY,
+    }
+    const { findings } = await doctor(import.meta.filename, [], env)
+    expect(JSON.stringify(findings)).not.toContain('canary')
+    expect(findings).toContainEqual(expect.objectContaining({ area: 'data', level: 'error' }))
+    return findings.filter(({ area }) => area === 'model')
+  }
+  expect(await ask('canary-right')).toEqual([expect.objectContaining({ level: 'ok' })])
+  expect(await ask('canary-wrong')).toEqual([expect.objectContaining({ next: 'Correct LLM_API_KEY.' })])
+  provider.closeAllConnections()
+  await new Promise((resolve) => provider.close(resolve))
+  expect(await ask('canary-right')).toEqual([
+    expect.objectContaining({ level: 'error', next: 'Start it, or correct LLM_BASE_URL.' }),
+  ])
 })
 
 test('damaged events are set aside with their bytes, missing ones replaced, and all others stay', async () => {

@@ -82,6 +82,13 @@ export async function repair(data: string): Promise<string[]> {
 }
 
 async function missingLog(directory: string): Promise<Finding> {
+  if ((await statOrUndefined(directory))?.isDirectory() === false)
+    return {
+      area: 'data',
+      level: 'error',
+      message: `${directory} is a file`,
+      next: 'Name another with --data.',
+    }
   const names = await readdir(directory).catch(() => undefined)
   if (names === undefined || names.length === 0) {
     const message = `${directory} ${names === undefined ? 'does not exist' : 'is empty'}: a server makes it at its first start`

@@ -6,6 +6,7 @@ import { findUnknownSettings } from '../context/check-settings.ts'
 import type { Config } from '../context/config.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint, print } from '../output/terminal.ts'
+import { examineModel, examinePorts } from './doctor-network.ts'
 
 interface DoctorFlags {
   readonly data: string
@@ -23,13 +24,15 @@ const programs = [
 /** Examines this machine and a data directory. Returns the exit code: 1 when something is wrong. */
 export async function doctorCommand(
   { data, deep, repair: isRepairing }: DoctorFlags,
-  env: Config['env'],
+  { env, model }: Pick<Config, 'env' | 'model'>,
   isJson: boolean,
 ): Promise<number> {
   const repaired = isRepairing ? await repair(data) : []
   const findings = [
     ...(await examineEnvironment(env)),
     ...(await examineSettings(env)),
+    ...(await examinePorts()),
+    ...(await examineModel(model)),
     ...(await examine({ data, isDeep: deep || isRepairing })),
   ]
   const isHealthy = findings.every(({ level }) => level !== 'error')

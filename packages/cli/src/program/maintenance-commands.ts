@@ -32,7 +32,7 @@ export function addMaintenanceCommands(slipway: Command, { config, outcome }: Ma
       const { restoreCommand } = await import('../commands/backup.ts')
       await restoreCommand(source, options, isJson())
     })
-  command('doctor', 'examine this machine, the settings and a data directory, also while a server uses it')
+  command('doctor', 'examine this machine, settings, model and a data directory, also while a server uses it')
     .option('--deep', 'read every event and every indexed text', false)
     .option(
       '--repair',
@@ -42,7 +42,7 @@ export function addMaintenanceCommands(slipway: Command, { config, outcome }: Ma
     .addHelpText('after', '\nExit codes: 0 nothing is wrong, 1 something is; warnings alone are 0.')
     .action(async (options: { data: string; deep: boolean; repair: boolean }) => {
       const { doctorCommand } = await import('../commands/doctor.ts')
-      outcome.code = await doctorCommand(options, config.env, isJson())
+      outcome.code = await doctorCommand(options, config, isJson())
     })
   command('du', 'show what a data directory takes on the disk, and its largest conversations')
     .option('--limit <number>', 'conversations to list', integerFlag(0, 1_000_000), 20)

@@ -1,0 +1,63 @@
+import { createServer } from 'node:net'
+import type { Finding } from '@slipway/agent-server/maintenance'
+import type { ModelConfig } from '../context/config.ts'
+
+const modelTimeoutMs = 10_000
+const defaultPorts = [
+  [8000, 'slipway serve'],
+  [3000, 'slipway sandbox-server'],
+] as const
+
+/** Whether the default ports are free. One that is in use may be that of a running server. */
+export async function examinePorts(
+  ports: readonly (readonly [number, string])[] = defaultPorts,
+): Promise<Finding[]> {
+  const area = 'ports'
+  return await Promise.all(
+    ports.map(async ([port, command]): Promise<Finding> => {
+      if (await isFree(port)) return { area, level: 'ok', message: `${port} is free` }
+      const next = `If no Slipway server runs there: ${command} --port NUMBER`
+      return { area, level: 'warning', message: `${port} is in use`, next }
+    }),
+  )
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer()
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  server.once('error', () => resolve(false))
+  server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+  return await promise
+}
+
+/**
+ * Whether the server of the model answers. Only one with an address of its own is asked, for its list of models:
+ * that costs nothing.
+ */
+export async function examineModel({ name, baseUrl, apiKey }: ModelConfig): Promise<Finding[]> {
+  const area = 'model'
+  const error = (message: string, next: string): Finding[] => [{ area, level: 'error', message, next }]
+  if (name === undefined)
+    return [
+      {
+        ...{ area, level: 'warning', message: 'no model is configured' },
+        next: 'Set LLM_MODEL=provider/name, with LLM_API_KEY or LLM_BASE_URL.',
+      },
+    ]
+  if (baseUrl === undefined) return [{ area, level: 'ok', message: `${name} (its provider was not asked)` }]
+  if (URL.parse(baseUrl)?.protocol.startsWith('http') !== true)
+    return error('LLM_BASE_URL is no address', 'Correct it: http://HOST:PORT/v1')
+  try {
+    const response = await fetch(`${baseUrl.replace(/\/+$/, '')}/models`, {
+      headers: apiKey === undefined ? {} : { authorization: `Bearer ${apiKey.reveal()}` },
+      signal: AbortSignal.timeout(modelTimeoutMs),
+    })
+    await response.body?.cancel()
+    if (response.status === 401 || response.status === 403)
+      return error(`the server of ${name} refuses the key (${response.status})`, 'Correct LLM_API_KEY.')
+    // Many servers have no such list; an answer shows that they are there.
+    return [{ area, level: 'ok', message: `${name}: its server answers` }]
+  } catch {
+    return error(`the server of ${name} does not answer`, 'Start it, or correct LLM_BASE_URL.')
+  }
+}
