@@ -64,6 +64,10 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
     'sandbox-server/src/backends/process/',
     'cli/src/console/',
     'cli/src/session/start-private-server.ts',
+    // Starts the installed Node.
+    'cli/src/main.js',
+    // Kills a server.
+    'examples/demo/crash.ts',
   ],
   dockerode: ['sandbox-server/src/backends/docker/'],
   '@kubernetes/client-node': ['sandbox-server/src/backends/kubernetes/'],

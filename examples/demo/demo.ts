@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { serve } from '@slipway/agent-server'
-import { type Config, isInteractive, paint, print } from '@slipway/cli/toolkit'
+import { type Config, isInteractive, openBrowser, paint, print, startConsole } from '@slipway/cli/toolkit'
 import { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { showAgentRun } from './agent-run.ts'
 import { type DemoContext, printCommand, printHeading } from './context.ts'
+import { showCrash } from './crash.ts'
 import { showEventLog } from './event-log.ts'
 
 /**
@@ -21,6 +23,8 @@ export async function demoCommand(options: {
   readonly isFast: boolean
   /** The user at the terminal confirms pending actions. */
   readonly isAsking: boolean
+  /** The server keeps running at the end, with its console, until the signal. */
+  readonly isKept: boolean
   readonly config: Pick<Config, 'env' | 'model'>
   readonly signal: AbortSignal
 }): Promise<void> {
@@ -54,7 +58,18 @@ async function runOnTemporaryServer(
   const sessionApiKey = randomUUID()
   const env = { ...demoEnvironment(config, root), SLIPWAY_SESSION_API_KEY: sessionApiKey }
   const server = { host: '127.0.0.1', port: 0, data: join(root, 'data'), env }
-  const serving = serve({ ...server, signal: abort.signal, ready: ready.resolve })
+  const console = options.isKept ? startConsole({ isJson: false, signal }) : undefined
+  let consoleUrl: string | undefined
+  const serving = serve({
+    ...server,
+    console: console?.directory,
+    signal: abort.signal,
+    ready(url, _, address) {
+      consoleUrl = address
+      console?.begin()
+      ready.resolve(url)
+    },
+  })
   try {
     const url = await Promise.race([
       ready.promise,
@@ -64,7 +79,8 @@ async function runOnTemporaryServer(
     const isReachable = apiKey !== undefined || baseUrl !== undefined
     const model = name === undefined || !isReachable ? undefined : { ...config.model, name }
     const stage = { client: new Client({ url, sessionApiKey }), isFast, isAsking, workspace, model, signal }
-    await runDemo(stage)
+    await runDemo(stage, { root, env })
+    if (consoleUrl !== undefined) await keepServer(consoleUrl, { root, serving, signal })
     return url
   } finally {
     abort.abort()
@@ -72,13 +88,31 @@ async function runOnTemporaryServer(
   }
 }
 
-async function runDemo(stage: DemoContext): Promise<void> {
+/** Resolves when the signal aborts. */
+async function keepServer(
+  url: string,
+  {
+    root,
+    serving,
+    signal,
+  }: { readonly root: string; readonly serving: Promise<void>; readonly signal: AbortSignal },
+): Promise<void> {
+  await print(`\nThe console has these conversations: ${paint('bold', url)}\nCtrl-C stops the server.\n`)
+  if (process.stdout.isTTY) await openBrowser(url, root)
+  if (!signal.aborted) await Promise.race([once(signal, 'abort'), serving])
+}
+
+async function runDemo(
+  stage: DemoContext,
+  own: { readonly root: string; readonly env: Config['env'] },
+): Promise<void> {
   const { url } = stage.client
   await printHeading(stage, 'A server, its log in SQLite on disk')
   await printCommand('npx slipway serve --port 0')
   await print(`${url}\n`)
   const work = await showAgentRun(stage)
   await showEventLog(stage, work)
+  await showCrash(stage, own)
 }
 
 /**

@@ -12,7 +12,7 @@ import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 
 // Each command is a process of its own, and the machine may have others to run.
-vi.setConfig({ testTimeout: 30_000, hookTimeout: 30_000 })
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const mainPath = fileURLToPath(new URL('main.js', import.meta.url))
 const samplePath = fileURLToPath(new URL('../../../examples/sample-log/sample.jsonl', import.meta.url))
@@ -401,13 +401,32 @@ test('a server whose output nobody reads any more stops', async () => {
   expect(await end).toBe(0)
 })
 
-test('the demo succeeds and leaves nothing behind', async () => {
+test('the demo succeeds, kills a server, and leaves nothing behind', async () => {
   const temporary = await mkdtemp(join(directory, 'tmp-'))
   const demo = await runCli(['demo', '--fast'], '', { TMPDIR: temporary })
   expect(demo).toMatchObject({ code: 0, stderr: '' })
   expect(demo.stdout).toContain('byte for byte')
   expect(demo.stdout).toContain('▸ terminal [HIGH] rm -rf build')
+  expect(demo.stdout).toContain('kill -9: the command had begun')
+  expect(demo.stdout).toContain('The server was killed, the log has every step')
   expect(demo.stdout).not.toContain('\u001b')
   // Node caches compiled code.
+  expect((await readdir(temporary)).filter((name) => name !== 'node-compile-cache')).toEqual([])
+})
+
+test('the demo keeps its server until Ctrl-C when it is asked to', async () => {
+  const temporary = await mkdtemp(join(directory, 'tmp-'))
+  const child = spawnCli(['demo', '--fast', '--keep'], { TMPDIR: temporary })
+  const end = exitCode(child)
+  let printed = ''
+  for await (const chunk of must(child.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
+    printed += chunk
+    if (printed.includes('Ctrl-C stops the server')) break
+  }
+  must(child.stdout, 'stdout').resume()
+  const [, address = ''] = /(http:\S+)\/#token=/.exec(printed) ?? []
+  expect((await fetch(`${address}/alive`)).status).toBe(200)
+  child.kill('SIGINT')
+  expect(await end).toBe(0)
   expect((await readdir(temporary)).filter((name) => name !== 'node-compile-cache')).toEqual([])
 })

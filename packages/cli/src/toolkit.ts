@@ -4,6 +4,8 @@ export { conversationsCommand } from './commands/conversations.ts'
 export { printRun, usageLine } from './commands/follow-run.ts'
 export { agentServerCommand } from './commands/sandbox-server.ts'
 export { eventTable, type SearchQuery } from './commands/search.ts'
+export { startConsole } from './console/console-start.ts'
+export { openBrowser } from './console/open-browser.ts'
 export type { Config } from './context/config.ts'
 export {
   buildAgent,

@@ -13,7 +13,7 @@ import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 
 // Each command is a process of its own, and the machine may have others to run.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
 const key = 'key-of-the-model-1234567890'

@@ -41,7 +41,7 @@ export function addMaintenanceCommands(slipway: Command, { config, outcome }: Ma
     )
     .addHelpText('after', '\nExit codes: 0 nothing is wrong, 1 something is; warnings alone are 0.')
     .action(async (options: { data: string; deep: boolean; repair: boolean }) => {
-      const { doctorCommand } = await import('../commands/doctor.ts')
+      const { doctorCommand } = await import('../doctor/doctor.ts')
       outcome.code = await doctorCommand(options, config, isJson())
     })
   command('du', 'show what a data directory takes on the disk, and its largest conversations')

@@ -184,9 +184,10 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     .description('run a demo: a server, an agent run, searches, an export')
     .option('--fast', 'do not pause between the steps', false)
     .option('--ask', 'ask for confirmation of actions', false)
-    .action(async (options: { fast: boolean; ask: boolean }) => {
+    .option('--keep', 'leave the server running at the end, with the console open', false)
+    .action(async (options: { fast: boolean; ask: boolean; keep: boolean }) => {
       const { demoCommand } = await import('@slipway/examples/demo')
-      await demoCommand({ isFast: options.fast, isAsking: options.ask, config, signal })
+      await demoCommand({ isFast: options.fast, isAsking: options.ask, isKept: options.keep, config, signal })
     })
 }
 

@@ -6,7 +6,7 @@ import { findUnknownSettings } from '../context/check-settings.ts'
 import type { Config } from '../context/config.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint, print } from '../output/terminal.ts'
-import { examineModel, examinePorts } from './doctor-network.ts'
+import { examineModel, examinePorts } from './network.ts'
 
 interface DoctorFlags {
   readonly data: string
