@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { differs, endFamily, mapCase, missing } from '../frame.ts'
+import { differs, endFamily, mapCase } from '../frame.ts'
 import {
   commandReply,
   finishReply,

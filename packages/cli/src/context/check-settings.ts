@@ -11,7 +11,14 @@ const ownSettings = [
     'SLIPWAY_SESSION_API_KEY',
     'SLIPWAY_API_KEY',
   ],
-  ...['SLIPWAY_CONFIG', 'SLIPWAY_CONTEXT', 'SLIPWAY_SESSION', 'SLIPWAY_SERVER', 'SLIPWAY_COMMAND', 'SLIPWAY_TERMINAL'],
+  ...[
+    'SLIPWAY_CONFIG',
+    'SLIPWAY_CONTEXT',
+    'SLIPWAY_SESSION',
+    'SLIPWAY_SERVER',
+    'SLIPWAY_COMMAND',
+    'SLIPWAY_TERMINAL',
+  ],
 ]
 /** Variables of the project's own tests and benchmarks; CONTRIBUTING.md lists them. */
 const developmentSettings =
