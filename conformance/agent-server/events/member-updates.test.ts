@@ -30,7 +30,9 @@ interface Update {
 async function openStreams(id: string) {
   const plain = driver.openSocket(`/sockets/events/${id}`)
   const resumable = driver.openSocket(`/sockets/events/${id}?after=0`)
+  const session = driver.openSocket(`/sockets/session/${id}`)
   await plain.waitUntil(({ length }) => length > 0)
+  await session.waitUntil(({ length }) => length > 1)
   const abort = new AbortController()
   const response = await driver.api.fetch(`/api/conversations/${id}/events/stream`, { signal: abort.signal })
   let text = ''
@@ -42,6 +44,7 @@ async function openStreams(id: string) {
   const seen: Record<string, () => Update[]> = {
     socket: () => plain.events() as Update[],
     after: () => frames().flatMap(({ hint }) => (hint === undefined ? [] : [hint])),
+    session: () => session.events().flatMap(({ event }) => (event === undefined ? [] : [event as Update])),
     sse: () => [...text.matchAll(/^event: hint\ndata: (.*)$/gm)].map(([, data]) => JSON.parse(String(data))),
   }
   return {
@@ -59,6 +62,7 @@ async function openStreams(id: string) {
       await reading
       await plain[Symbol.asyncDispose]()
       await resumable[Symbol.asyncDispose]()
+      await session[Symbol.asyncDispose]()
     },
   }
 }
