@@ -266,7 +266,7 @@ test('an interrupt ends a command within seconds: its call is answered and its p
   expect(Date.now() - began).toBeLessThan(8_000)
   const errors = await life.eventsOfKind('AgentErrorEvent')
   expect(errors.map(({ tool_name }) => tool_name)).toEqual(['terminal', 'think'])
-  expect(errors[0]?.error).toContain('interrupted by the user')
+  expect(errors[0]?.error).toContain('interrupted before completion')
   expect((await life.eventSummary()).slice(-4)).toEqual([
     'AgentErrorEvent',
     'AgentErrorEvent',
