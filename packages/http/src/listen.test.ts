@@ -126,7 +126,7 @@ test('a keep-alive connection does not delay a stop', async () => {
   const trial = await TestServer.start(routes, handlers)
   const socket = connect(trial.port, '127.0.0.1')
   socket.write('GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n')
-  await new Promise((resolve) => setTimeout(resolve, 30))
+  await once(socket, 'data')
   const closed = once(socket.resume(), 'close')
   await trial.listening.close()
   await closed
