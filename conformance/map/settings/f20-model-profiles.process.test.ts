@@ -1,7 +1,7 @@
 import { afterEach, expect } from 'vitest'
 import { errorReply } from '../../support/mock-provider.ts'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
-import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
 
 const map = openMapServer()
@@ -180,32 +180,26 @@ mapCase('F20.validate-bad-key-type', '401 is an authentication error', async () 
   const config = await refused(401, { model: 'deepseek/deepseek-chat' })
   await validate(config, { valid: false, error: { type: 'LLMAuthenticationError' } })
 })
-missing(
-  'F20.validate-provider-errors',
-  'lasting errors are not valid, passing ones are',
-  'the messages of the probe: a system message and ping',
-  async () => {
-    const unavailable = { valid: false, error: { type: 'LLMServiceUnavailableError' } }
-    await validate(await refused(500), unavailable)
-    await validate({ ...llm, base_url: 'http://127.0.0.1:9/v1', num_retries: 0 }, unavailable)
-    await validate(await refused(429), { valid: true })
-    const model = await map.openModel()
-    model.replyWithoutTools = () => {}
-    await validate({ ...model.llm('chat'), num_retries: 0, timeout: 1 }, { valid: true })
-    const { messages, max_tokens } = model.requests[0]?.body ?? {}
-    expect(messages).toMatchObject([
-      { role: 'system', content: expect.anything() },
-      { role: 'user', content: expect.anything() },
-    ])
-    expect(JSON.stringify(messages)).toContain('Reply with one token.')
-    expect(JSON.stringify(messages)).toContain('ping')
-    expect(max_tokens).toBe(1)
-  },
-)
-missing(
+mapCase('F20.validate-provider-errors', 'lasting errors are not valid, passing ones are', async () => {
+  const unavailable = { valid: false, error: { type: 'LLMServiceUnavailableError' } }
+  await validate(await refused(500), unavailable)
+  await validate({ ...llm, base_url: 'http://127.0.0.1:9/v1', num_retries: 0 }, unavailable)
+  await validate(await refused(429), { valid: true })
+  const model = await map.openModel()
+  model.replyWithoutTools = () => {}
+  await validate({ ...model.llm('chat'), num_retries: 0, timeout: 1 }, { valid: true })
+  const { messages, max_tokens } = model.requests[0]?.body ?? {}
+  expect(messages).toMatchObject([
+    { role: 'system', content: expect.anything() },
+    { role: 'user', content: expect.anything() },
+  ])
+  expect(JSON.stringify(messages)).toContain('Reply with one token.')
+  expect(JSON.stringify(messages)).toContain('ping')
+  expect(max_tokens).toBe(1)
+})
+mapCase(
   'F20.validate-subscription-login',
   'a subscription without sign-in is not valid at once',
-  'a subscription without a sign-in is named as the reason',
   async () => {
     const error = { type: 'ValueError', message: expect.stringContaining('subscription login is required') }
     await validate({ model: 'openai/gpt-5', auth_type: 'subscription' }, { valid: false, error })

@@ -19,6 +19,7 @@ export async function validateLlm(
   signal: AbortSignal,
   options: { readonly openModel?: OpenModel; readonly limitMs?: number } = {},
 ) {
+  if (model.auth_type === 'subscription') return signedOut
   const createModel = options.openModel ?? (await loadOpenModel())
   const limit = AbortSignal.any([signal, AbortSignal.timeout(options.limitMs ?? limitMs)])
   const client = createModel({
@@ -28,7 +29,7 @@ export async function validateLlm(
     fallback_strategy: undefined,
   })
   const request = async (maxOutputTokens: number) =>
-    await client.generate({ messages: [pingMessage], tools: [], maxOutputTokens }, limit)
+    await client.generate({ messages: probe, tools: [], maxOutputTokens }, limit)
   const first = await request(minTokens)
   const isRefused = first.kind === 'failure' && first.code === 'LLMBadRequestError'
   const result = isRefused ? await request(retryTokens) : first
@@ -37,8 +38,15 @@ export async function validateLlm(
   return { valid: true, error: null }
 }
 
-const pingMessage: Message = {
-  role: 'user',
-  content: [{ type: 'text', text: 'ping', cache_prompt: false }],
-  thinking_blocks: [],
+/** This server uses API keys: no subscription is signed in. */
+const signedOut = {
+  valid: false,
+  error: { type: 'ValueError', message: 'OpenAI subscription login is required' },
 }
+
+const toMessage = (role: 'system' | 'user', text: string): Message => ({
+  role,
+  content: [{ type: 'text', text, cache_prompt: false }],
+  thinking_blocks: [],
+})
+const probe = [toMessage('system', 'Reply with one token.'), toMessage('user', 'ping')]
