@@ -214,7 +214,10 @@ describe('files', () => {
   test('uploads and downloads preserve bytes, create directories, and allow any name', async () => {
     const bytes = new Uint8Array(3_000_000).map((_, at) => (at * 7919) >> 3)
     const path = `${directory}/a/b/größe ✓ "quoted".bin`
-    expect(await upload(path, bytes, '../../evil')).toEqual({ status: 200, body: { success: true } })
+    expect(await upload(path, bytes, '../../evil')).toEqual({
+      status: 200,
+      body: { success: true, file_size: 3_000_000 },
+    })
     const response = await download(path)
     expect(response.status).toBe(200)
     expect(response.headers.get('content-type')).toBe('application/octet-stream')

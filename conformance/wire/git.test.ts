@@ -54,7 +54,7 @@ wireCase('GET /api/git/changes', 'is [] without a repository, and 400 for an inv
 wireCase('GET /api/git/diff', 'returns both sides: changed, new, deleted', async () => {
   const path = await createRepository(`printf 'two\\n' >> tracked.txt && echo n > new.txt`)
   for (const query of [{}, { ref: 'HEAD' }])
-    expect(await getDiff(`${path}/tracked.txt`, query)).toEqual({ modified: 'one\ntwo\n', original: 'one\n' })
+    expect(await getDiff(`${path}/tracked.txt`, query)).toEqual({ modified: 'one\ntwo', original: 'one' })
   const fresh = await wire.requestOrThrow<{ modified: string; original: string | null }>(
     'GET',
     '/api/git/diff',
@@ -62,7 +62,7 @@ wireCase('GET /api/git/diff', 'returns both sides: changed, new, deleted', async
       query: { path: `${path}/new.txt` },
     },
   )
-  expect([fresh.modified, fresh.original ?? '']).toEqual(['n\n', ''])
+  expect([fresh.modified, fresh.original ?? '']).toEqual(['n', ''])
 })
 
 wireCase(

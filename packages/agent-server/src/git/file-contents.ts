@@ -1,8 +1,9 @@
 import { constants } from 'node:fs'
+import { Problem } from '@slipway/protocol'
 import { lstat, open, readlink } from '@slipway/shared/tool-files'
 import type { GitRepository } from './repository.ts'
 
-/** A larger file is answered by its size: a page can show a note. */
+/** A larger text of a commit is answered by its size: a page can show a note. */
 const maxBytes = 1024 * 1024
 /** Where git looks for a NUL, which no text has. */
 const sampleBytes = 8000
@@ -14,7 +15,7 @@ export async function readCommittedFile(repository: GitRepository, name: string)
   return bytes === undefined ? null : toDisplayText(bytes, Math.max(size || 0, bytes.length))
 }
 
-/** Content of a file in the working tree, of a link its target as git stores it; null when missing. */
+/** Content of a file in the working tree, of a link its target as git stores it; null when missing. A Problem when it is too large. */
 export async function readWorkingFile(path: string): Promise<string | null> {
   const stats = await lstat(path).catch(() => undefined)
   if (stats?.isSymbolicLink()) return await readlink(path).catch(() => null)
@@ -24,6 +25,8 @@ export async function readWorkingFile(path: string): Promise<string | null> {
   await using file = await open(path, flags).catch(() => undefined)
   if (file === undefined) return null
   const { size } = await file.stat()
+  if (size > maxBytes)
+    throw new Problem('bad_request', `File too large for git diff: ${size} bytes (max: ${maxBytes} bytes)`)
   const bytes = Buffer.alloc(Math.min(size, maxBytes + 1))
   const { bytesRead } = await file.read(bytes, 0, bytes.length, 0)
   return toDisplayText(bytes.subarray(0, bytesRead), size)

@@ -93,9 +93,9 @@ test('changed, new, deleted, renamed and ignored files, by path, with whatever n
   )
   expect(await at.diff('line\nfeed')).toEqual({ original: 'line\nfeed', modified: 'changed' })
   expect(await at.diff('ä/ö ü.txt')).toEqual({ original: 'ä/ö ü.txt', modified: 'changed' })
-  expect(await at.diff('gone.txt')).toEqual({ original: 'gone.txt', modified: null })
+  expect(await at.diff('gone.txt')).toEqual({ original: 'gone.txt', modified: '' })
   expect(await at.diff('new dir/untracked file')).toEqual({
-    original: null,
+    original: '',
     modified: 'new dir/untracked file',
   })
 })
@@ -150,7 +150,8 @@ test('for any work on any names, the changes are what differs between the commit
         expect(await at.changes()).toEqual(expected)
         for (const { path, status } of expected) {
           const { original, modified } = await at.diff(path)
-          expect([original === null, modified === null]).toEqual([status === 'ADDED', status === 'DELETED'])
+          if (status === 'ADDED') expect(original).toBe('')
+          if (status === 'DELETED') expect(modified).toBe('')
         }
       },
     ),
@@ -173,7 +174,7 @@ test('where there is no repository, nothing has changed; a file is no directory'
     badRequest,
   )
   await expect(git.changes('a\0b', undefined, neverAborted)).rejects.toMatchObject(badRequest)
-  await expect(git.commitChanges(directory.path, 'abcd', neverAborted)).rejects.toMatchObject(badRequest)
+  expect(await git.commitChanges(directory.path, 'abcd', neverAborted)).toEqual([])
 })
 
 test('in a repository without a commit everything is new', async () => {
@@ -183,7 +184,7 @@ test('in a repository without a commit everything is new', async () => {
   at.write('loose')
   expect(await at.changes()).toEqual(changesWith('ADDED', 'loose', 'staged'))
   expect(await at.changes(at.root, 'HEAD')).toEqual(changesWith('ADDED', 'loose', 'staged'))
-  expect(await at.diff('loose', { ref: 'HEAD' })).toEqual({ original: null, modified: 'loose' })
+  expect(await at.diff('loose', { ref: 'HEAD' })).toEqual({ original: '', modified: 'loose' })
   expect(await at.commits()).toEqual({ commits: [], has_more: false })
   await expect(at.changes(at.root, 'main')).rejects.toMatchObject(badRequest)
 })
@@ -257,7 +258,7 @@ test('type changes, links and directories', async () => {
   ])
   expect(await at.diff('file')).toEqual({ original: 'file', modified: '/etc/hostname' })
   expect(await at.diff('link')).toEqual({ original: 'target', modified: 'now a file' })
-  expect(await at.diff('becomes a directory')).toEqual({ original: 'becomes a directory', modified: null })
+  expect(await at.diff('becomes a directory')).toEqual({ original: 'becomes a directory', modified: '' })
 })
 
 test('repositories right below are included with their names, and hide nothing that only begins like them', async () => {
@@ -325,7 +326,7 @@ test('files that are no text are told of in their place, and other encodings are
   expect(await at.diff('empty')).toEqual({ original: '', modified: 'no more' })
 })
 
-test('a file larger than 1 MiB is told of in its place, one of just as much is shown', async () => {
+test('a file larger than 1 MiB is refused, its former text told of in its place, one of just as much shown', async () => {
   using at = createRepository()
   const largest = 'x'.repeat(1024 * 1024)
   at.write('was', `${largest}x`)
@@ -336,8 +337,19 @@ test('a file larger than 1 MiB is told of in its place, one of just as much is s
   at.write('new', `${largest}x`)
   const note = '[This file is larger than 1 MiB: 1048577 bytes.]'
   expect(await at.diff('was')).toEqual({ original: note, modified: 'small' })
-  expect(await at.diff('new')).toEqual({ original: null, modified: note })
+  await expect(at.diff('new')).rejects.toMatchObject({
+    ...badRequest,
+    message: 'File too large for git diff: 1048577 bytes (max: 1048576 bytes)',
+  })
   expect(await at.diff('just')).toEqual({ original: 'small', modified: largest })
+})
+
+test('the final line feed is left out, other blanks stay, and CRLF is read as LF', async () => {
+  using at = createRepository()
+  at.write('text', ' one \r\ntwo\n\n')
+  at.commit()
+  at.write('text', ' one \ntwo')
+  expect(await at.diff('text')).toEqual({ original: ' one \ntwo\n', modified: ' one \ntwo' })
 })
 
 test('commits are listed newest first with a word whether there are more, and each says what it changed', async () => {
@@ -361,7 +373,7 @@ test('commits are listed newest first with a word whether there are more, and ea
   expect(await at.commits(4)).toEqual(all)
   expect(await at.commitChanges(root)).toEqual(changesWith('ADDED', 'first'))
   expect(await at.commitChanges(all.commits[0]?.sha ?? '')).toEqual(changesWith('ADDED', 'on the side'))
-  expect(await at.diff('first', { commit: root.slice(0, 8) })).toEqual({ original: null, modified: 'first' })
+  expect(await at.diff('first', { commit: root.slice(0, 8) })).toEqual({ original: '', modified: 'first' })
 })
 
 test('nothing that a repository names is run, and nothing in it is written', async () => {

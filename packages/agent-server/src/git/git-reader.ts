@@ -56,7 +56,7 @@ export class GitReader {
     signal: AbortSignal,
   ): Promise<GitDiff> {
     if (base.ref !== undefined && base.commit !== undefined)
-      throw new Problem('bad_request', 'Give ref or commit, not both')
+      throw new Problem('bad_request', "'ref' and 'commit' are mutually exclusive")
     const file = await locateFile(path)
     await using repository = await GitRepository.open(file.directory, this.#env, signal)
     if (repository === undefined) return { modified: null, original: null }
@@ -70,8 +70,9 @@ export class GitReader {
       after === undefined
         ? await readWorkingFile(join(repository.directory, file.name))
         : await readCommittedFile(repository, `${after}:${name}`)
-    if (original === null && modified === null) throw new Problem('bad_request', 'There is no such file')
-    return { modified, original }
+    if (original === null && modified === null)
+      throw new Problem('bad_request', `File does not exist: ${path}`)
+    return { modified: toDiffSide(modified), original: toDiffSide(original) }
   }
 
   /** The newest commits of HEAD, and whether there are more. */
@@ -96,7 +97,7 @@ export class GitReader {
   /** Changes of a commit; of a merge those against its first parent. */
   async commitChanges(path: string, commit: string, signal: AbortSignal): Promise<GitChange[]> {
     await using repository = await this.#openRepository(path, signal)
-    if (repository === undefined) throw commitNotFound()
+    if (repository === undefined) return []
     const range = await resolveCommitRange(repository, commit)
     const format = ['-r', '-z', '--no-commit-id', '--name-status', '--relative', ...plainDiffOptions]
     return mergeByPath(parseChanges(await repository.runFields(['diff-tree', ...format, ...range])))
@@ -224,6 +225,11 @@ function mergeByPath(changes: readonly GitChange[]): GitChange[] {
     byPath.set(change.path, isBoth ? { status: 'UPDATED', path: change.path } : change)
   }
   return [...byPath.values()].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0))
+}
+
+/** Clients compare line by line: no final line feed, and nothing for a file that is not there. */
+function toDiffSide(text: string | null): string {
+  return (text ?? '').replaceAll('\r\n', '\n').replace(/\n$/, '')
 }
 
 function commitNotFound(): Problem {

@@ -90,7 +90,7 @@ test('what is wrong in a question is 400 or 422, and what is not there is empty'
   expect((await get('diff', { path: join(root, 'missing') })).status).toBe(400)
   expect((await get('changes', { path: 'a\0b' })).status).toBe(400)
   expect((await get('changes/%00')).status).toBe(400)
-  expect((await get('commits/zz/changes', { path: root })).status).toBe(400)
+  expect((await get('commits/zz/changes', { path: root })).status).toBe(422)
   expect(await get('changes', { path: '/none/such' })).toEqual({ status: 200, json: [] })
   expect(await get('diff', { path: `/none/${'x/'.repeat(3000)}y` })).toMatchObject({ status: 200 })
 })

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { queryInteger, queryText } from '../../core/query.ts'
+import { emptyAsUndefined, queryInteger, queryText } from '../../core/query.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component } from '../../core/schemas.ts'
 import { gitChange, gitCommit, gitDiff } from './git.ts'
@@ -19,9 +19,10 @@ const refQuery = {
       'What is compared with: anything that names a commit. Without it, where the work has left the default branch of the remote, else HEAD.',
   }),
 }
+const commitHash = z.string().regex(/^[0-9a-fA-F]{4,64}$/, 'A commit id has 4 to 64 hexadecimal digits')
 const diffQuery = {
   ...refQuery,
-  commit: queryText.meta({
+  commit: emptyAsUndefined(commitHash).meta({
     description: 'What this commit did: its id, 4 to 64 hexadecimal digits. Not together with ref.',
   }),
 }
@@ -38,10 +39,11 @@ const changesRoute = {
 
 const diffRoute = {
   summary: 'Get a file before and after',
-  description: 'Both are null where there is no repository.',
+  description:
+    'Without the final line feed, CRLF as LF; empty where the file is not there, null on both sides without a repository.',
   responses: {
     200: { description: 'Both sides.', schema: gitDiff },
-    400: { description: 'There is no such file on either side, or git failed.' },
+    400: { description: 'There is no such file on either side, it is larger than 1 MiB, or git failed.' },
   },
 } as const
 
@@ -88,7 +90,7 @@ export const gitRoutes = defineRoutes('git', {
   gitCommitChanges: route.get('/api/git/commits/{sha}/changes', {
     summary: 'List the files that a commit changed',
     description: 'Of a merge: what it changed for its first parent.',
-    params: z.object({ sha: z.string().meta({ description: '4 to 64 hexadecimal digits.' }) }),
+    params: z.object({ sha: commitHash.meta({ description: '4 to 64 hexadecimal digits.' }) }),
     query: z.object({ path: directoryPath }),
     responses: {
       200: { description: 'The changes.', schema: z.array(gitChange) },
