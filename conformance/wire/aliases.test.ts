@@ -49,7 +49,7 @@ wireCase('GET /api/git/diff/{path}', 'replies as with ?path=, in each spelling',
   for (const spelling of spellings(`${path}/tracked.txt`))
     expect([spelling, (await wire.request('GET', `/api/git/diff/${spelling}`)).body]).toEqual([
       spelling,
-      { modified: 'one\ntwo\n', original: 'one\n' },
+      { modified: 'one\ntwo', original: 'one' },
     ])
 })
 

@@ -135,7 +135,7 @@ wireCase('ALL A.4 old GUI and app server', 'uploads, changes and differences by 
     'GET',
     `/api/git/diff/${encodeURIComponent(`${repository}/tracked.txt`)}`,
   )
-  expect(diff).toEqual({ modified: 'one\ntwo\n', original: 'one\n' })
+  expect(diff).toEqual({ modified: 'one\ntwo', original: 'one' })
 })
 
 wireCase('ALL A.4 old GUI and app server', 'creates, lists by id, names, titles and deletes', async () => {

@@ -67,20 +67,15 @@ missing(
     expect(new Uint8Array(await blob.arrayBuffer())).toEqual(bytes)
   },
 )
-missing(
-  'F34.workspace-git',
-  'changes and differences of a repository',
-  'differences without the last end of line',
-  async () => {
-    const at = `${map.directory}/repository`
-    const git = `git -C '${at}' -c user.name=m -c user.email=m@localhost`
-    await map.runCommand(
-      `git init -q '${at}' && echo one > '${at}/a.txt' && ${git} add . && ${git} commit -qm first && echo two > '${at}/a.txt'`,
-    )
-    expect(await workspace().gitChanges(at)).toMatchObject([{ path: 'a.txt' }])
-    expect(await workspace().gitDiff(`${at}/a.txt`)).toMatchObject({ original: 'one', modified: 'two' })
-  },
-)
+mapCase('F34.workspace-git', 'changes and differences of a repository', async () => {
+  const at = `${map.directory}/repository`
+  const git = `git -C '${at}' -c user.name=m -c user.email=m@localhost`
+  await map.runCommand(
+    `git init -q '${at}' && echo one > '${at}/a.txt' && ${git} add . && ${git} commit -qm first && echo two > '${at}/a.txt'`,
+  )
+  expect(await workspace().gitChanges(at)).toMatchObject([{ path: 'a.txt' }])
+  expect(await workspace().gitDiff(`${at}/a.txt`)).toMatchObject({ original: 'one', modified: 'two' })
+})
 mapCase('F34.conversation-run', 'a message is stored, a run ends, and its results are read', async () => {
   const model = await map.openModel(commandReply('echo ran'), finishReply('Done.'))
   const info = await map.createConversation(model)
