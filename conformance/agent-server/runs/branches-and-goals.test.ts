@@ -217,7 +217,7 @@ test('a goal runs through the API, and invalid requests for it are refused', asy
   const { id } = await driver.create({
     llm: scriptedModel([{ text: 'Half.' }, { text: 'Whole.' }, goalVerdict(false), goalVerdict(true)]),
   })
-  expect((await driver.post(id, 'goal', { objective: ' ' })).status).toBe(422)
+  expect((await driver.post(id, 'goal', { objective: ' ' })).status).toBe(400)
   expect((await driver.post(id, 'goal', { objective: 'x', max_iterations: 0 })).status).toBe(422)
   expect((await driver.post(id, 'goal/resume')).status).toBe(400)
   expect((await driver.post(id, 'goal/stop')).body).toEqual({ success: true })

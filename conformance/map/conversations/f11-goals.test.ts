@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { errorReply } from '../../support/mock-provider.ts'
-import { endFamily, mapCase, missing } from '../frame.ts'
+import { endFamily, mapCase } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -69,27 +69,22 @@ async function inRound(on: MapClient = server, verdict: Model['replyWithoutTools
   return { id, model, held }
 }
 
-missing(
-  'F11.goal-validation',
-  'invalid goals record nothing',
-  'texts and statuses of the errors',
-  async () => {
-    const { id } = await server.createConversation(undefined, plain)
-    for (const objective of ['', '   '])
-      expect(await start(id, { objective })).toMatchObject({
-        status: 400,
-        body: { detail: 'Goal objective must not be empty.' },
-      })
-    for (const [body, name] of [
-      [{ objective: 'x', max_iterations: 0 }, 'max_iterations'],
-      [{ max_iterations: 2 }, 'objective'],
-    ] as const) {
-      const found = await start(id, body)
-      expect(found).toMatchObject({ status: 422, body: { detail: [{ loc: ['body', name] }] } })
-    }
-    expect(await server.getEvents(id)).toEqual([])
-  },
-)
+mapCase('F11.goal-validation', 'invalid goals record nothing', async () => {
+  const { id } = await server.createConversation(undefined, plain)
+  for (const objective of ['', '   '])
+    expect(await start(id, { objective })).toMatchObject({
+      status: 400,
+      body: { detail: 'Goal objective must not be empty.' },
+    })
+  for (const [body, name] of [
+    [{ objective: 'x', max_iterations: 0 }, 'max_iterations'],
+    [{ max_iterations: 2 }, 'objective'],
+  ] as const) {
+    const found = await start(id, body)
+    expect(found).toMatchObject({ status: 422, body: { detail: [{ loc: ['body', name] }] } })
+  }
+  expect(await server.getEvents(id)).toEqual([])
+})
 
 mapCase('F11.goal-unknown-id', 'unknown ids are 404, malformed ones 422', async () => {
   for (const [id, status] of [
@@ -117,19 +112,14 @@ mapCase('F11.goal-stop-noop', 'a stop without a goal records nothing', async () 
   expect(await server.getEvents(id)).toEqual([])
 })
 
-missing(
-  'F11.goal-resume-none',
-  'nothing to resume is 400',
-  'the text of the error is another one',
-  async () => {
-    const { id } = await server.createConversation(undefined, plain)
-    expect(await server.post(id, 'goal/resume')).toMatchObject({
-      status: 400,
-      body: { detail: 'no_resumable_goal' },
-    })
-    expect(await server.getEvents(id)).toEqual([])
-  },
-)
+mapCase('F11.goal-resume-none', 'nothing to resume is 400', async () => {
+  const { id } = await server.createConversation(undefined, plain)
+  expect(await server.post(id, 'goal/resume')).toMatchObject({
+    status: 400,
+    body: { detail: 'no_resumable_goal' },
+  })
+  expect(await server.getEvents(id)).toEqual([])
+})
 
 mapCase('F11.goal-complete', 'a goal that the judge calls complete', async () => {
   const { id } = await withJudge(complete)
@@ -166,27 +156,22 @@ mapCase('F11.goal-in-place', 'the work is in the same conversation', async () =>
   expect((await server.getEvents(id)).map(({ kind }) => kind)).toContain('ObservationEvent')
 })
 
-missing(
-  'F11.goal-followup',
-  'an incomplete verdict is told to the agent in another round',
-  'rounds are counted from 1',
-  async () => {
-    const { id } = await withJudge(incomplete)
-    await start(id)
-    const all = await waitForGoal(id, 'capped')
-    expect(all[0]).toMatchObject({ active: true, status: 'running', iteration: 0, verdict: null })
-    expect(all).toContainEqual(
-      expect.objectContaining({
-        status: 'running',
-        iteration: 1,
-        verdict: expect.objectContaining({ complete: false }),
-      }),
-    )
-    const texts = await userTexts(id)
-    expect(texts[1]).toContain('MAP_MISSING')
-    expect(texts[1]).toContain('audit iteration 1')
-  },
-)
+mapCase('F11.goal-followup', 'an incomplete verdict is told to the agent in another round', async () => {
+  const { id } = await withJudge(incomplete)
+  await start(id)
+  const all = await waitForGoal(id, 'capped')
+  expect(all[0]).toMatchObject({ active: true, status: 'running', iteration: 0, verdict: null })
+  expect(all).toContainEqual(
+    expect.objectContaining({
+      status: 'running',
+      iteration: 1,
+      verdict: expect.objectContaining({ complete: false }),
+    }),
+  )
+  const texts = await userTexts(id)
+  expect(texts[1]).toContain('MAP_MISSING')
+  expect(texts[1]).toContain('audit iteration 1')
+})
 
 mapCase('F11.goal-capped', 'the cap ends the loop after as many rounds', async () => {
   const { id, model } = await withJudge(incomplete)
@@ -199,64 +184,49 @@ mapCase('F11.goal-capped', 'the cap ends the loop after as many rounds', async (
   expect(model.requests).toHaveLength(4)
 })
 
-missing(
-  'F11.goal-resume-finished',
-  'an ended goal cannot be resumed',
-  'the text of the error is another one',
-  async () => {
-    for (const verdict of [complete, incomplete]) {
-      const { id } = await withJudge(verdict)
-      await start(id, { objective: 'x', max_iterations: 1 })
-      await waitForGoal(id, verdict === complete ? 'complete' : 'capped')
-      const found = await waitFor(
-        () => server.post(id, 'goal/resume'),
-        ({ status }) => status !== 409,
-      )
-      expect(found).toMatchObject({ status: 400, body: { detail: 'no_resumable_goal' } })
-    }
-  },
-)
+mapCase('F11.goal-resume-finished', 'an ended goal cannot be resumed', async () => {
+  for (const verdict of [complete, incomplete]) {
+    const { id } = await withJudge(verdict)
+    await start(id, { objective: 'x', max_iterations: 1 })
+    await waitForGoal(id, verdict === complete ? 'complete' : 'capped')
+    const found = await waitFor(
+      () => server.post(id, 'goal/resume'),
+      ({ status }) => status !== 409,
+    )
+    expect(found).toMatchObject({ status: 400, body: { detail: 'no_resumable_goal' } })
+  }
+})
 
-missing(
-  'F11.goal-busy',
-  'a goal in a round refuses goals and runs; the default cap is 10',
-  'the text of the error is another one',
-  async () => {
-    const { id, model } = await withJudge(complete)
-    const held = heldReply(finishReply())
-    model.replies = [held.reply(model), finishReply()]
-    await start(id, { objective: 'OBJECTIVE' })
-    await held.arrived
-    expect((await goals(id))[0]).toMatchObject({ max_iterations: 10 })
-    const before = await goals(id)
-    expect(await start(id)).toMatchObject({
-      status: 409,
-      body: { detail: 'Conversation run or goal loop already running.' },
-    })
-    expect((await server.post(id, 'goal/resume')).status).toBe(409)
-    expect((await server.post(id, 'run')).status).toBe(409)
-    expect(await goals(id)).toEqual(before)
-    held.release()
-  },
-)
+mapCase('F11.goal-busy', 'a goal in a round refuses goals and runs; the default cap is 10', async () => {
+  const { id, model } = await withJudge(complete)
+  const held = heldReply(finishReply())
+  model.replies = [held.reply(model), finishReply()]
+  await start(id, { objective: 'OBJECTIVE' })
+  await held.arrived
+  expect((await goals(id))[0]).toMatchObject({ max_iterations: 10 })
+  const before = await goals(id)
+  expect(await start(id)).toMatchObject({
+    status: 409,
+    body: { detail: 'Conversation run or goal loop already running.' },
+  })
+  expect((await server.post(id, 'goal/resume')).status).toBe(409)
+  expect((await server.post(id, 'run')).status).toBe(409)
+  expect(await goals(id)).toEqual(before)
+  held.release()
+})
 
-missing(
-  'F11.goal-stop',
-  'a stop ends the loop and lets the round go on',
-  'a stop of the goal pauses its round too',
-  async () => {
-    const { id, held } = await inRound()
-    expect((await server.post(id, 'goal/stop')).status).toBe(200)
-    expect((await waitForGoal(id, 'interrupted')).at(-1)).toMatchObject({
-      active: false,
-      objective: 'OBJECTIVE',
-    })
-    expect((await server.getConversation(id)).execution_status).toBe('running')
-    await server.post(id, 'interrupt')
-    await server.waitForStatus(id, 'paused')
-    held.release()
-  },
-)
+mapCase('F11.goal-stop', 'a stop ends the loop and lets the round go on', async () => {
+  const { id, held } = await inRound()
+  expect((await server.post(id, 'goal/stop')).status).toBe(200)
+  expect((await waitForGoal(id, 'interrupted')).at(-1)).toMatchObject({
+    active: false,
+    objective: 'OBJECTIVE',
+  })
+  expect((await server.getConversation(id)).execution_status).toBe('running')
+  await server.post(id, 'interrupt')
+  await server.waitForStatus(id, 'paused')
+  held.release()
+})
 
 mapCase('F11.goal-superseded', 'a user message ends the loop', async () => {
   const { id, held } = await inRound()
@@ -295,32 +265,27 @@ mapCase('F11.goal-busy-run', 'goals are refused in a run', async () => {
   held.release()
 })
 
-missing(
-  'F11.goal-resume',
-  'a resumed goal goes on with a prompt of its own',
-  'the prompt of a resumed goal is another one',
-  async () => {
-    const { id, held } = await inRound()
-    await server.post(id, 'interrupt')
-    await waitForGoal(id, 'interrupted')
-    held.release()
-    expect(
-      (
-        await waitFor(
-          () => server.post(id, 'goal/resume'),
-          ({ status }) => status !== 409,
-        )
-      ).status,
-    ).toBe(200)
-    expect((await waitForGoal(id, 'complete')).at(-1)).toMatchObject({
-      objective: 'OBJECTIVE',
-      max_iterations: 3,
-    })
-    const texts = await userTexts(id)
-    expect(texts.filter((text) => text.includes('OBJECTIVE'))).toHaveLength(1)
-    expect(texts.at(-1)).toContain('Resuming a goal that was paused or interrupted')
-  },
-)
+mapCase('F11.goal-resume', 'a resumed goal goes on with a prompt of its own', async () => {
+  const { id, held } = await inRound()
+  await server.post(id, 'interrupt')
+  await waitForGoal(id, 'interrupted')
+  held.release()
+  expect(
+    (
+      await waitFor(
+        () => server.post(id, 'goal/resume'),
+        ({ status }) => status !== 409,
+      )
+    ).status,
+  ).toBe(200)
+  expect((await waitForGoal(id, 'complete')).at(-1)).toMatchObject({
+    objective: 'OBJECTIVE',
+    max_iterations: 3,
+  })
+  const texts = await userTexts(id)
+  expect(texts.filter((text) => text.includes('OBJECTIVE'))).toHaveLength(1)
+  expect(texts.at(-1)).toContain('Resuming a goal that was paused or interrupted')
+})
 
 mapCase(
   'F11.goal-restart-resume',

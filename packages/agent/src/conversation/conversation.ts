@@ -171,7 +171,7 @@ export class Conversation implements AsyncDisposable {
     await this.#track(sendMessage(this.#parts, runRequest(objective), { goal }))
   }
 
-  /** Ends the goal and pauses its run. Does nothing without an active goal. */
+  /** Ends the goal; its round goes on. Does nothing without an active goal. */
   async stopGoal(): Promise<void> {
     await stopGoal(this.#parts)
   }

@@ -40,8 +40,8 @@ test('a goal is pursued until the judge finds it reached: the agent gets what is
   const common = { max_iterations: 10, objective: 'Build it.' }
   const missing = { score: 0.5, complete: false, missing: 'The tests.' }
   expect(await goalHistory(life)).toEqual([
-    { active: true, status: 'running', iteration: 1, ...common, verdict: null },
-    { active: true, status: 'running', iteration: 2, ...common, verdict: missing },
+    { active: true, status: 'running', iteration: 0, ...common, verdict: null },
+    { active: true, status: 'running', iteration: 1, ...common, verdict: missing },
     {
       active: false,
       status: 'complete',
@@ -105,7 +105,7 @@ test('a message of the user ends the pursuit; the run answers it', async () => {
   expect(life.status).toBe('finished')
 })
 
-test('stopping a goal pauses the run, and the goal can be resumed', async () => {
+test('stopping a goal lets its round end, and the goal can be resumed', async () => {
   const [requested, go] = [createLatch(), createLatch()]
   const before = async () => {
     requested.open()
@@ -120,7 +120,7 @@ test('stopping a goal pauses the run, and the goal can be resumed', async () => 
   await life.conversation.startGoal('Build it.', 3)
   await requested.opened
   await life.conversation.stopGoal()
-  expect(life.status).toBe('paused')
+  expect(life.status).toBe('running')
   go.open()
   await life.conversation.waitUntilIdle()
   await life.conversation.resumeGoal()
@@ -188,7 +188,7 @@ test('after the death of its process a goal is interrupted, and can be resumed',
   expect((await goalHistory(life)).at(-1)).toMatchObject({
     active: false,
     status: 'interrupted',
-    iteration: 1,
+    iteration: 0,
   })
   await life.conversation.resumeGoal()
   await life.conversation.waitUntilIdle()

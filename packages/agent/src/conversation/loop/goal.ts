@@ -5,12 +5,14 @@ import type { ConversationState } from '../state/state.ts'
 
 /** A Problem `conflict` during a run or while a goal is active. */
 export function assertCanStartGoal({ status, goal }: ConversationState): void {
-  if (status === 'running') throw new Problem('conflict', 'The conversation is running.')
-  if (goal?.active) throw new Problem('conflict', 'The conversation pursues a goal already.')
+  if (status === 'running' || goal?.active)
+    throw new Problem('conflict', 'Conversation run or goal loop already running.')
 }
 
+/** A Problem `bad_request` for an objective of blanks. */
 export function newGoal(objective: string, max_iterations: number): GoalState {
-  return { active: true, status: 'running', iteration: 1, max_iterations, objective, verdict: null }
+  if (objective.trim() === '') throw new Problem('bad_request', 'Goal objective must not be empty.')
+  return { active: true, status: 'running', iteration: 0, max_iterations, objective, verdict: null }
 }
 
 export function goalUpdateEvent(goal: GoalState): EventDraft {
@@ -24,17 +26,16 @@ export function endGoalEvents({ goal }: ConversationState): EventDraft[] {
 
 /** The end of a round: the goal is over, or the agent gets a message with what is missing. */
 export function goalRoundEvents(goal: GoalState, verdict: GoalVerdict): readonly EventDraft[] {
-  if (verdict.complete) return [goalUpdateEvent({ ...goal, active: false, status: 'complete', verdict })]
-  if (goal.iteration >= goal.max_iterations)
-    return [goalUpdateEvent({ ...goal, active: false, status: 'capped', verdict })]
+  const round = { ...goal, iteration: goal.iteration + 1, verdict }
+  if (verdict.complete) return [goalUpdateEvent({ ...round, active: false, status: 'complete' })]
+  if (round.iteration >= goal.max_iterations)
+    return [goalUpdateEvent({ ...round, active: false, status: 'capped' })]
   const missing = verdict.missing === '' ? 'Check the result against the goal.' : verdict.missing
-  return [
-    goalUpdateEvent({ ...goal, iteration: goal.iteration + 1, verdict }),
-    userMessage('user', `The goal is not reached yet. What is missing:\n\n${missing}\n\nGo on until it is.`),
-  ]
+  const found = `The goal is not reached yet, says audit iteration ${round.iteration}. What is missing:`
+  return [goalUpdateEvent(round), userMessage('user', `${found}\n\n${missing}\n\nGo on until it is.`)]
 }
 
-/** The message for a resumed goal when no other message waits. */
-export function goalReminder({ objective }: GoalState): EventDraft {
-  return userMessage('user', `Go on until this goal is reached:\n\n${objective}`)
+/** The message for a resumed goal. */
+export function goalReminder(): EventDraft {
+  return userMessage('user', 'Resuming a goal that was paused or interrupted. Go on until it is reached.')
 }

@@ -299,7 +299,7 @@ export const goalVerdict = z.object({
 })
 export type GoalVerdict = z.output<typeof goalVerdict>
 
-/** The value of a state update of key `goal`. `iteration` counts the rounds, from 1. */
+/** The value of a state update of key `goal`. `iteration` counts the rounds that were judged. */
 export const goalState = component('GoalState', {
   active: z.boolean(),
   status: z.enum(['running', 'complete', 'capped', 'interrupted']),

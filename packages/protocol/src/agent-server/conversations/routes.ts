@@ -184,20 +184,21 @@ export const conversationRoutes = defineRoutes('conversations', {
     params: conversationParams,
     /** What the agent is to reach; after each round a model judges whether it has. */
     body: component('StartGoalRequest', {
-      objective: boundedText(1, 100_000).refine((text) => text.trim() !== '', 'The objective is empty'),
+      objective: boundedText(0, 100_000),
       max_iterations: withDefault(z.int().min(1).max(10_000), 10).meta({
         description: 'Rounds before it gives up.',
       }),
     }),
     responses: {
       ...successResponses,
+      400: { description: 'The objective is empty.' },
       409: { description: 'It is running, pursues a goal already, or has no agent.' },
       ...runLimitResponses,
     },
   }),
   stopGoal: route.post('/api/conversations/{conversation_id}/goal/stop', {
     summary: 'Stop pursuing a goal',
-    description: 'A run that is under way is paused. Where there is no goal nothing changes.',
+    description: 'A round that is under way goes on to its end. Where there is no goal nothing changes.',
     params: conversationParams,
     responses: successResponses,
   }),
