@@ -58,7 +58,7 @@ wireCase('POST /api/mcp/test', 'returns 200 with the error, and 422 for an inval
 })
 
 wireCase('POST /api/mcp/oauth/start', 'returns 200 with a job or with the error', async () => {
-  const server = { type: 'http', url: 'http://127.0.0.1:9/mcp' }
+  const server = { type: 'http', url: 'http://127.0.0.1:9/mcp', auth: { strategy: 'oauth2' } }
   const body = await wire.requestOrThrow('POST', '/api/mcp/oauth/start', { body: { server, timeout: 5 } })
   expect(body).toHaveProperty('ok', expect.any(Boolean))
 })

@@ -251,7 +251,12 @@ function modelRequests({ conversation, agentProfileId, connectionId }: ExistingR
     pollSubscriptionLogin: { body: { device_code: 'x' }, status: 404 },
     endSubscription: {},
     testMcpServer: { body: { server, timeout: 5 } },
-    startMcpOAuth: { body: { server, timeout: 5 } },
+    startMcpOAuth: {
+      body: {
+        server: { type: 'http', url: 'http://127.0.0.1:9/mcp', auth: { strategy: 'oauth2' } },
+        timeout: 5,
+      },
+    },
     getMcpOAuthStatus: { params: { job_id: 'none' }, status: 404 },
     finishMcpOAuth: { params: { job_id: 'none' }, body: { callback_url: 'http://127.0.0.1/' }, status: 404 },
   }

@@ -2,8 +2,17 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
-import { differs, endFamily, mapCase, missing } from '../frame.ts'
-import { finishReply, type Json, OwnMapServer, openMapServer, openModel, toolReply } from '../map-server.ts'
+import { differs, endFamily, mapCase } from '../frame.ts'
+import {
+  finishReply,
+  type Json,
+  OwnMapServer,
+  openMapServer,
+  openModel,
+  toolReply,
+  waitFor,
+} from '../map-server.ts'
+import { openOAuthMcpServer } from './oauth-server.ts'
 
 const map = openMapServer()
 const stored = (key: string) => `/api/settings/mcp/${key}`
@@ -245,12 +254,10 @@ mapCase('F19.test-remote-bearer', 'a bearer token in each of its forms', async (
   await probe({ server, timeout: 20 }, 200, { ok: false })
 })
 
-const noOAuth = 'sign-in to MCP servers with OAuth'
 const oauth = { auth: { strategy: 'oauth2', authentication: { type: 'oauth' } } }
-missing(
+mapCase(
   'F19.oauth-start-errors',
   'a start without OAuth is 400, an unreachable server a failed job',
-  noOAuth,
   async () => {
     const start = (server: object, status: number, shape?: object) =>
       expectAnswer(map, status, 'POST', '/api/mcp/oauth/start', { body: { server } }, shape)
@@ -270,15 +277,142 @@ mapCase('F19.oauth-unknown-job', 'an unknown job is 404; a callback without an a
   await expectAnswer(map, 404, 'POST', '/api/mcp/oauth/callback/none', { body })
   await expectAnswer(map, 422, 'POST', '/api/mcp/oauth/callback/none', { body: {} })
 })
-missing('F19.oauth-flow', 'start, consent, callback, tools and sealed tokens', noOAuth)
-missing('F19.oauth-callback-replay', 'a second callback is a status or 4xx', noOAuth)
-missing('F19.oauth-callback-bad-port', 'a port that is none is 400', noOAuth)
-missing('F19.oauth-callback-validation', 'foreign addresses are 400 and the job waits on', noOAuth)
-missing('F19.oauth-consent-denied', 'a denied consent fails the job', noOAuth)
-missing('F19.oauth-consent-timeout', 'a consent that does not come fails the job', noOAuth)
-missing('F19.oauth-inline-writeback', 'refreshed tokens of an inline server go to the webhook', noOAuth)
-missing('F19.oauth-stored-state', 'stored tokens connect without consent', noOAuth)
-missing('F19.oauth-refresh-writeback', 'refreshed tokens of a stored server are stored', noOAuth)
+type OAuthServer = Awaited<ReturnType<typeof openOAuthMcpServer>>
+const statusPath = (id: unknown) => `/api/mcp/oauth/status/${id}`
+const oauthServer = ({ url }: OAuthServer) => ({ type: 'http', url, ...oauth })
+/** Starts a sign-in until it waits for the consent; returns it with the address of the callback. */
+async function startSignIn(
+  there: OAuthServer,
+  more: object = {},
+  on: Pick<typeof map, 'requestOrThrow'> = map,
+) {
+  const body = { server: oauthServer(there), timeout: 60, ...more }
+  const job = await on.requestOrThrow<Json>('POST', '/api/mcp/oauth/start', { body })
+  expect(job).toMatchObject({ ok: true, authorization_url: expect.stringContaining('/authorize?') })
+  expect(await on.requestOrThrow('GET', statusPath(job.job_id))).toMatchObject({
+    status: 'authorizing',
+    callback_ready: true,
+  })
+  return { id: String(job.job_id), callback: await there.consent(String(job.authorization_url)) }
+}
+const sendCallback = (id: string, callback_url: string, on: Pick<typeof map, 'request'> = map) =>
+  on.request<Json>('POST', `/api/mcp/oauth/callback/${id}`, { body: { callback_url } })
+const waitForJob = (id: string, on: Pick<typeof map, 'requestOrThrow'> = map) =>
+  waitFor(
+    () => on.requestOrThrow<Json>('GET', statusPath(id)),
+    ({ status }) => status === 'succeeded' || status === 'failed',
+  )
+/** A whole sign-in; returns the state of it. */
+async function signIn(there: OAuthServer, on: Pick<typeof map, 'request' | 'requestOrThrow'> = map) {
+  const { id, callback } = await startSignIn(there, {}, on)
+  await sendCallback(id, callback, on)
+  const { oauth_state } = await waitForJob(id, on)
+  return oauth_state as Json
+}
+
+mapCase('F19.oauth-flow', 'start, consent, callback, tools and sealed tokens', async () => {
+  await using there = await openOAuthMcpServer()
+  const { id, callback } = await startSignIn(there, call('echo', 'hi'))
+  expect(callback).toMatch(/^http:\/\/localhost:\d+\/callback\?/)
+  expect(await sendCallback(id, callback)).toMatchObject({ status: 200, body: { ok: true } })
+  const job = await waitForJob(id)
+  expect(job).toMatchObject({
+    status: 'succeeded',
+    tools: ['echo'],
+    tool_result: { is_error: false, text: 'MAP_OAUTH:hi' },
+    oauth_state: {
+      tokens: { access_token: expect.any(String), refresh_token: expect.any(String) },
+      client_info: { client_id: expect.any(String) },
+      token_expires_at: expect.any(Number),
+    },
+  })
+  expect(JSON.stringify(job)).not.toMatch(/map-(?:access|refresh)-/)
+})
+mapCase(
+  'F19.oauth-callback-replay',
+  'a second callback is a status or 4xx',
+  async () => {
+    await using there = await openOAuthMcpServer()
+    const { id, callback } = await startSignIn(there)
+    await sendCallback(id, callback)
+    await waitForJob(id)
+    expect((await sendCallback(id, callback)).status).toBeLessThan(500)
+    expect(await waitForJob(id)).toMatchObject({ status: 'succeeded' })
+  },
+  { faultThere: '500' },
+)
+mapCase(
+  'F19.oauth-callback-bad-port',
+  'a port that is none is 400',
+  async () => {
+    await using there = await openOAuthMcpServer()
+    const { id } = await startSignIn(there)
+    for (const port of ['1', '99999', 'abc'])
+      expect((await sendCallback(id, `http://localhost:${port}/callback?code=x`)).status).toBe(400)
+    expect(await map.requestOrThrow('GET', statusPath(id))).toMatchObject({ status: 'authorizing' })
+  },
+  { faultThere: '500' },
+)
+mapCase('F19.oauth-callback-validation', 'foreign addresses are 400 and the job waits on', async () => {
+  await using there = await openOAuthMcpServer()
+  const { id, callback } = await startSignIn(there)
+  const { port, search } = new URL(callback)
+  for (const [address, detail] of [
+    [`https://localhost:${port}/callback${search}`, 'Invalid OAuth callback URL'],
+    [`http://elsewhere.example:${port}/callback${search}`, 'Invalid OAuth callback URL'],
+    [`http://localhost:${port}/other${search}`, 'Unexpected OAuth callback URL'],
+    [`http://localhost:1/callback${search}`, 'Unexpected OAuth callback URL'],
+  ] as const)
+    expect(await sendCallback(id, address)).toMatchObject({ status: 400, body: { detail } })
+  expect(await map.requestOrThrow('GET', statusPath(id))).toMatchObject({ status: 'authorizing' })
+  await sendCallback(id, callback.replace('localhost', '127.0.0.1'))
+  expect(await waitForJob(id)).toMatchObject({ status: 'succeeded' })
+})
+mapCase('F19.oauth-consent-denied', 'a denied consent fails the job', async () => {
+  await using there = await openOAuthMcpServer()
+  const { id, callback } = await startSignIn(there)
+  const url = new URL(callback)
+  url.searchParams.delete('code')
+  url.searchParams.set('error', 'access_denied')
+  expect(await sendCallback(id, url.href)).toMatchObject({
+    status: 200,
+    body: {
+      ok: false,
+      status: 'failed',
+      error: 'OAuth callback returned HTTP 400',
+      error_kind: 'connection',
+    },
+  })
+  const job = await waitFor(
+    () => map.requestOrThrow<Json>('GET', statusPath(id)),
+    ({ error }) => String(error).includes('Access was denied'),
+  )
+  expect(job).toMatchObject({ ok: false, status: 'failed' })
+  expect(Object.keys(job)).not.toContain('oauth_state')
+})
+mapCase('F19.oauth-consent-timeout', 'a consent that does not come fails the job', async () => {
+  await using there = await openOAuthMcpServer()
+  const { id } = await startSignIn(there, { timeout: 2 })
+  expect(await waitForJob(id)).toMatchObject({
+    ...{ ok: false, status: 'failed', error_kind: 'timeout' },
+    error: expect.stringContaining('timed out after 2.0 seconds'),
+  })
+})
+mapCase('F19.oauth-stored-state', 'stored tokens connect without consent', async () => {
+  await using there = await openOAuthMcpServer()
+  const state = await signIn(there)
+  const server = { ...oauthServer(there), auth: { ...oauth.auth, state } }
+  const shape = { ok: true, tools: ['echo'], tool_result: { text: 'MAP_OAUTH:again' } }
+  await probe({ server, ...call('echo', 'again'), timeout: 20 }, 200, shape)
+  const started = await map.requestOrThrow<Json>('POST', '/api/mcp/oauth/start', { body: { server } })
+  expect(Object.keys(started)).not.toContain('authorization_url')
+  expect(await waitForJob(String(started.job_id))).toMatchObject({ status: 'succeeded', tools: ['echo'] })
+  const body = { url: there.url, transport: 'http', auth: server.auth }
+  const made = await expectAnswer(map, 201, 'POST', stored('map-oauth'), { body })
+  expect(JSON.stringify(made)).not.toContain('map-access-')
+  expect(JSON.stringify((await getServers())['map-oauth'])).toContain('map-access-')
+  await map.requestOrThrow('DELETE', stored('map-oauth'))
+})
 
 /** A conversation from stored settings, whose model calls `call`. */
 async function startFromSettings(on: OwnMapServer, calls: readonly ReturnType<typeof toolReply>[]) {
@@ -298,6 +432,96 @@ async function startFromSettings(on: OwnMapServer, calls: readonly ReturnType<ty
   return { id: made.id, model, events: await on.getEvents(made.id) }
 }
 const own = { hasOwnServer: true }
+
+mapCase(
+  'F19.oauth-refresh-writeback',
+  'refreshed tokens of a stored server are stored',
+  async () => {
+    await using there = await openOAuthMcpServer()
+    await using server = await OwnMapServer.open({
+      key: 'map-key-2',
+      env: { SLIPWAY_SECRET_KEY: 'a-secret-key-of-the-map' },
+    })
+    const state = { ...(await signIn(there, server)), token_expires_at: 1 }
+    const body = { url: there.url, transport: 'http', auth: { ...oauth.auth, state } }
+    await server.requestOrThrow('POST', stored('map-oauth'), { body })
+    const read = async () => {
+      const { auth } = (await getServers('plaintext', server))['map-oauth'] as { auth: { state: Json } }
+      return auth.state as { tokens: Json; token_expires_at: number }
+    }
+    const before = await read()
+    for (const n of [1, 2]) {
+      const { model, events } = await startFromSettings(server, [toolReply('echo', { text: `hi-${n}` })])
+      await using _ = model
+      expect(JSON.stringify(events)).toContain(`MAP_OAUTH:hi-${n}`)
+      expect(JSON.stringify(events)).not.toMatch(/map-(?:access|refresh)-/)
+    }
+    const after = await read()
+    expect(after.tokens.access_token).not.toBe(before.tokens.access_token)
+    expect(after.token_expires_at).toBeGreaterThan(Date.now() / 1000)
+    expect(there.refreshes).toBe(1)
+    await server.stop()
+    expect(await filesWith(server, String(after.tokens.access_token))).toEqual([])
+    expect(await filesWith(server, String(after.tokens.refresh_token))).toEqual([])
+  },
+  own,
+)
+
+mapCase(
+  'F19.oauth-inline-writeback',
+  'refreshed tokens of an inline server go to the webhook',
+  async () => {
+    await using there = await openOAuthMcpServer()
+    const posts: { body: Json; key: unknown }[] = []
+    const sink = createServer(async (request, response) => {
+      const body = Buffer.concat(await request.toArray()).toString()
+      if (request.url === '/mcp-oauth-state')
+        posts.push({ body: JSON.parse(body), key: request.headers['x-session-api-key'] })
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+    })
+    await new Promise<void>((done) => sink.listen(0, '127.0.0.1', done))
+    const { port } = sink.address() as AddressInfo
+    try {
+      await using server = await OwnMapServer.open({
+        key: 'map-key-2',
+        env: { SLIPWAY_WEBHOOKS: JSON.stringify([{ base_url: `http://127.0.0.1:${port}` }]) },
+      })
+      const state = { ...(await signIn(there, server)), token_expires_at: 1 }
+      await using model = await openModel(finishReply())
+      const auth = { ...oauth.auth, state }
+      const mcp_config = { inline: { url: there.url, transport: 'http', auth } }
+      const { id } = await server.requestOrThrow<{ id: string }>('POST', '/api/conversations', {
+        body: {
+          agent_settings: { llm: model.llm('chat'), tools: [], mcp_config },
+          secrets_encrypted: true,
+          workspace: { working_dir: server.directory },
+        },
+      })
+      await server.sendMessage(id, 'Go.', true)
+      await server.waitForStatus(id, 'finished')
+      expect(JSON.stringify(await server.getEvents(id))).toContain('echo')
+      const [post] = await waitFor(
+        async () => posts,
+        (all) => all.length > 0,
+      )
+      expect(post).toMatchObject({
+        key: 'map-key-2',
+        body: {
+          server_url: there.url,
+          oauth_state: {
+            tokens: { access_token: expect.stringContaining('map-access-') },
+            client_info: { client_id: expect.any(String) },
+          },
+        },
+      })
+      expect(await getServers('plaintext', server)).toEqual({})
+    } finally {
+      sink.closeAllConnections()
+      sink.close()
+    }
+  },
+  own,
+)
 
 mapCase(
   'F19.disabled-server',

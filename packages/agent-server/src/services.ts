@@ -48,6 +48,9 @@ import { RepositoryConsents } from './repositories/repository-consents.ts'
 import { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
 import { toolFilesDirectory, withToolUser } from './server/tool-user.ts'
+import { McpOAuthJobs } from './settings/mcp-oauth-jobs.ts'
+import { SavedMcpOAuthStates } from './settings/mcp-oauth-states.ts'
+import { testMcpServer } from './settings/mcp-probe.ts'
 import { ServerSettings } from './settings/server-settings.ts'
 import { eventsSocket } from './streams/events-socket.ts'
 import { LiveEvents } from './streams/live-events.ts'
@@ -151,6 +154,13 @@ export async function openServices(options: ServicesOptions) {
     cipher,
     trust: config.repositoryTrust,
   })
+  const mcpOAuth = new SavedMcpOAuthStates({
+    settings,
+    announce: (state) => void webhooks.postOAuthState(state),
+  })
+  const mcpOAuthJobs = resources.use(
+    new McpOAuthJobs((request, signal) => testMcpServer(request, environment, signal)),
+  )
   const { leases } = storage
   const { peerKey } = options
   const peers =
@@ -162,6 +172,7 @@ export async function openServices(options: ServicesOptions) {
       isInUse: (id) => peers?.isInUse(id) ?? false,
       extensions: extensionServices.extensions,
       repositoryConsents,
+      mcpOAuth,
       server: { directories: [...new Set([dataDirectory, await realpath(dataDirectory)])], port },
       storage,
       cipher,
@@ -238,7 +249,7 @@ export async function openServices(options: ServicesOptions) {
       workspaces: new WorkspacesList({ path: join(dataDirectory, 'workspaces.json') }),
     }),
     ...llmCatalogueHandlers(),
-    ...mcpHandlers({ cipher, environment }),
+    ...mcpHandlers({ cipher, environment, jobs: mcpOAuthJobs }),
     ...subAgentHandlers({ homeDirectory: environment.HOME, log }),
     ...timelineHandlers({ storage }),
     ...checkpointHandlers({ registry }),

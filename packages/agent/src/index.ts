@@ -8,6 +8,8 @@ import type { OpenModel } from './llm/model.ts'
 import type { RepositoryCode } from './repository/repository-code.ts'
 import type { LoadedSkills } from './skills/collector.ts'
 import type { SkillAdditions } from './skills/load.ts'
+import type { McpOAuthState } from './tools/core/mcp-oauth-states.ts'
+import type { McpSignInOptions } from './tools/mcp/oauth.ts'
 import type { McpProbeOptions, McpProbeResult } from './tools/mcp/probe.ts'
 
 export type { FoundAgents } from './agents/find-agents.ts'
@@ -38,6 +40,7 @@ export { Secrets } from './secrets/secrets.ts'
 export type { LoadedSkills as ListedSkills } from './skills/collector.ts'
 export type { SkillAdditions } from './skills/load.ts'
 export type { LoadedSkill, SkillOrigin } from './skills/skill.ts'
+export type { McpOAuthState, McpOAuthStates } from './tools/core/mcp-oauth-states.ts'
 export { availableToolNames, findTool, toolNames } from './tools/registry.ts'
 export { Workspace } from './workspace/workspace.ts'
 
@@ -50,6 +53,11 @@ export async function openConversation(options: OpenConversationOptions): Promis
 /** Loads the list of known models. */
 export async function loadCatalogue(): Promise<Catalogue> {
   return (await import('./llm/catalogue/catalogue.ts')).catalogue()
+}
+
+/** Signs in to an MCP server by OAuth; undefined when it answers without. */
+export async function signInToMcpServer(options: McpSignInOptions): Promise<McpOAuthState | undefined> {
+  return await (await import('./tools/mcp/oauth.ts')).signInToMcpServer(options)
 }
 
 /** Connects to an MCP server once and reports its tools. */

@@ -5,6 +5,7 @@ import type { Secret } from '@slipway/shared/redaction'
 import { decodePercent } from '@slipway/shared/url'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import { WebhookDelivery } from './delivery.ts'
+import { postJson } from './post.ts'
 import { WebhookReceiver } from './receiver.ts'
 
 const maxEvents = 100
@@ -65,6 +66,21 @@ export class Webhooks implements AsyncDisposable {
     this.#receivers = [...byId].map(([id, spec]) => this.#openReceiver(id, spec))
   }
 
+  /** Posts the tokens of a sign-in to each receiver, once; a failure is logged. */
+  async postOAuthState(state: object): Promise<void> {
+    const body = Buffer.from(JSON.stringify(state))
+    const { log, receivers } = this.#options
+    for (const spec of receivers) {
+      const { address, headers } = this.#endpoint(spec)
+      const request = { headers: { ...headers, 'content-type': 'application/json' }, body }
+      const options = { ...request, timeoutMs: requestTimeoutMs }
+      const url = `${address}/mcp-oauth-state`
+      const { kind } = await postJson(this.#options.fetch, url, options, new AbortController().signal)
+      if (kind !== 'accepted')
+        log('warn', 'a webhook receiver did not take the tokens of an MCP server', { outcome: kind })
+    }
+  }
+
   /** Sends what can be sent within a few seconds. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#receivers.map((receiver) => receiver.close(flushTimeoutMs)))
@@ -84,22 +100,25 @@ export class Webhooks implements AsyncDisposable {
     }
   }
 
-  #openReceiver(receiver: string, spec: WebhookSpec): WebhookReceiver {
-    const { storage, readInfo, sessionKey, log } = this.#options
-    const fetch = this.#countRequests(this.#options.fetch)
-    const { now = () => performance.now(), random = Math.random } = this.#options
+  #endpoint(spec: WebhookSpec): { address: string; headers: Record<string, string> } {
+    const { sessionKey } = this.#options
     const ownHeaders = Object.entries(spec.headers).map(
       ([name, value]) => [name.toLowerCase(), value] as const,
     )
     const { address, headers } = splitCredentials(spec.base_url)
+    const keyHeader = sessionKey === undefined ? {} : { 'x-session-api-key': sessionKey.reveal() }
+    return { address, headers: { ...keyHeader, ...headers, ...Object.fromEntries(ownHeaders) } }
+  }
+
+  #openReceiver(receiver: string, spec: WebhookSpec): WebhookReceiver {
+    const { storage, readInfo, log } = this.#options
+    const fetch = this.#countRequests(this.#options.fetch)
+    const { now = () => performance.now(), random = Math.random } = this.#options
+    const { address, headers } = this.#endpoint(spec)
     const delivery = new WebhookDelivery({
       receiver,
       baseUrl: address,
-      headers: {
-        ...(sessionKey === undefined ? {} : { 'x-session-api-key': sessionKey.reveal() }),
-        ...headers,
-        ...Object.fromEntries(ownHeaders),
-      },
+      headers,
       maxEvents: Math.min(maxEvents, spec.event_buffer_size ?? maxEvents),
       timeoutMs: requestTimeoutMs,
       storage,

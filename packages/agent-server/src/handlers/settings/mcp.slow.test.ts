@@ -4,6 +4,8 @@ import { mcpRoutes } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
 import { sealText } from '../../secrets/sealed-text.ts'
+import { McpOAuthJobs } from '../../settings/mcp-oauth-jobs.ts'
+import { testMcpServer } from '../../settings/mcp-probe.ts'
 import { openTestServer } from '../../testing/test-server.ts'
 import { mcpHandlers } from './mcp.ts'
 
@@ -28,7 +30,8 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 
 async function openServer() {
   const environment = { PATH: '/nothing' }
-  const server = await openTestServer(mcpRoutes, ({ cipher }) => mcpHandlers({ cipher, environment }))
+  const jobs = new McpOAuthJobs((request, signal) => testMcpServer(request, environment, signal))
+  const server = await openTestServer(mcpRoutes, ({ cipher }) => mcpHandlers({ cipher, environment, jobs }))
   const file = join(server.directory, 'program.mjs')
   await writeFile(file, program)
   return {
@@ -150,13 +153,13 @@ test('an invalid server is refused with its place and not echoed', async () => {
   expect(await server.collectOutput()).not.toContain('canary')
 })
 
-test('an OAuth sign-in is refused, and none is found', async () => {
+test('a sign-in without OAuth is refused, and an unknown one is not found', async () => {
   await using server = await openServer()
   const { call } = server
   const start = await call('POST', '/api/mcp/oauth/start', { server: { url: 'https://x.example/mcp' } })
   expect(start).toEqual({
-    status: 200,
-    json: { ok: false, error: expect.stringContaining('token'), error_kind: 'unknown' },
+    status: 400,
+    json: { detail: "MCP OAuth start requires auth.strategy='oauth2'" },
   })
   expect((await call('GET', '/api/mcp/oauth/status/1')).status).toBe(404)
   const callback_url = 'http://127.0.0.1/?code=x'

@@ -152,7 +152,7 @@ export class AgentRuntime {
       skills: async (taskContext) => (await findSkills(taskContext)).skills,
     })
     const toolContext = {
-      ...{ workspace, secrets, directory },
+      ...{ workspace, secrets, directory, mcpOAuth: deps.mcpOAuth },
       ...(deps.hasLanguageServers ? { languageServers: new LanguageServers(workspace) } : {}),
       ...(tasks === undefined ? {} : { tasks }),
     }

@@ -4,6 +4,7 @@ import type { TaskDeps } from '../../agents/tasks/task-runner.ts'
 import type { OpenModel } from '../../llm/model.ts'
 import type { ExtensionProvider } from '../../plugins/extensions.ts'
 import type { RepositoryConsents } from '../../repository/repository-access.ts'
+import type { McpOAuthStates } from '../../tools/core/mcp-oauth-states.ts'
 import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import type { RunMonitor } from './instrumentation.ts'
 
@@ -54,6 +55,8 @@ export interface ConversationDeps extends TaskDeps {
   readonly hasCheckpoints?: boolean
   /** Default deadline for a confirmation, in milliseconds; undefined: none. A policy may set its own. */
   readonly confirmationDeadlineMs?: number | undefined
+  /** Keeps the tokens of sign-ins to MCP servers. */
+  readonly mcpOAuth?: McpOAuthStates | undefined
   readonly monitor?: RunMonitor | undefined
   /** The limit of concurrent runs; without it there is none. */
   readonly runSlots?: RunSlots | undefined

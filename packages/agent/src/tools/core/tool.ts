@@ -2,6 +2,7 @@ import type { Action, Observation, ToolDefinition } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 import type { LanguageServers } from '../lsp/language-servers.ts'
+import type { McpOAuthStates } from './mcp-oauth-states.ts'
 import type { TaskExecutor } from './task-executor.ts'
 
 /** Dependencies of a tool; one for each open conversation. */
@@ -15,6 +16,8 @@ export interface ToolContext {
   readonly directory: string
   /** Find errors after edits, where they are installed and wanted. */
   readonly languageServers?: LanguageServers | undefined
+  /** Keeps the tokens of sign-ins to MCP servers; without it they are renewed for each connection. */
+  readonly mcpOAuth?: McpOAuthStates | undefined
   /** Runs tasks of other agents, if any exist. */
   readonly tasks?: TaskExecutor
 }

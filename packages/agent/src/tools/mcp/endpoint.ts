@@ -1,6 +1,9 @@
 import { resolve } from 'node:path'
 import type { McpServer } from '@slipway/protocol'
+import { isRecord } from '@slipway/shared/json'
 import type { ToolContext } from '../core/tool.ts'
+import { McpConnectionError } from './connection-error.ts'
+import { accessToken } from './oauth.ts'
 
 /** How to connect to a server, with the values of secrets filled in. */
 export type McpEndpoint =
@@ -19,20 +22,6 @@ export type McpEndpoint =
       readonly transport: 'streamable' | 'sse' | 'any'
     }
 
-/**
- * A server that cannot be reached, because of its `settings`, a time-out (`time`) or a failed `connection`.
- * The message contains no values of settings.
- */
-export class McpConnectionError extends Error {
-  override readonly name = 'McpConnectionError'
-  readonly reason: 'settings' | 'time' | 'connection'
-
-  constructor(message: string, reason: McpConnectionError['reason'] = 'settings') {
-    super(message)
-    this.reason = reason
-  }
-}
-
 const secretNamePattern = /authorization|cookie|credential|key|pass|secret|token/i
 /** Shorter values are not redacted: they may be common words. */
 const minSecretLength = 8
@@ -43,7 +32,7 @@ const minSecretLength = 8
  */
 export async function resolveEndpoint(
   server: McpServer,
-  { secrets, workspace }: ToolContext,
+  { secrets, workspace, mcpOAuth }: ToolContext,
 ): Promise<McpEndpoint> {
   const { command, url } = server
   if (command !== undefined) {
@@ -55,7 +44,11 @@ export async function resolveEndpoint(
   const parsed = URL.parse(address)
   if (parsed === null || !/^https?:$/.test(parsed.protocol))
     throw new McpConnectionError('its url is no http or https address')
-  const auth = authHeaders(await secrets.expand(server.auth))
+  const settings: unknown = await secrets.expand(server.auth)
+  const auth =
+    isRecord(settings) && settings.strategy === 'oauth2'
+      ? { Authorization: `Bearer ${await accessToken(parsed.href, settings, mcpOAuth)}` }
+      : authHeaders(settings)
   // With and without the authorization scheme.
   for (const value of Object.values(auth))
     for (const secretPart of [value, value.replace(/^\w+ /, '')]) secrets.addValue(secretPart)
@@ -90,7 +83,10 @@ function resolveTransport(requested: string | undefined, url: URL): 'streamable'
 /** The headers of an `auth`: a bearer token as text, or an object with a `strategy`. */
 function authHeaders(auth: unknown): Record<string, string> {
   if (auth === undefined || auth === null || auth === '') return {}
-  if (auth === 'oauth') throw new McpConnectionError('OAuth is not supported: give it a token')
+  if (auth === 'oauth')
+    throw new McpConnectionError(
+      'OAuth needs an auth with the strategy oauth2: sign in to it, or give it a token',
+    )
   if (typeof auth === 'string') return { Authorization: `Bearer ${auth}` }
   const { strategy, value, header_name, username, password, headers }: Record<string, unknown> = { ...auth }
   if (strategy === 'none') return {}
@@ -103,15 +99,5 @@ function authHeaders(auth: unknown): Record<string, string> {
     return { [header_name]: value }
   if (strategy === 'header' && typeof headers === 'object' && headers !== null)
     return Object.fromEntries(Object.entries(headers).map(([name, text]) => [name, String(text)]))
-  if (strategy === 'oauth2') return { Authorization: `Bearer ${accessToken(auth)}` }
   throw new McpConnectionError('its auth is none of none, bearer, api_key, basic, header and oauth2')
-}
-
-/** The token of an existing sign-in; it is never refreshed here. */
-function accessToken(auth: object): string {
-  let value: unknown = auth
-  for (const name of ['state', 'tokens', 'access_token'])
-    value = typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
-  if (typeof value === 'string' && value !== '') return value
-  throw new McpConnectionError('it wants a sign-in of OAuth, which cannot be made here: give it a token')
 }

@@ -4,7 +4,7 @@ import { redactText } from '@slipway/shared/redaction'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { McpConnection } from './connection.ts'
-import { McpConnectionError } from './endpoint.ts'
+import { McpConnectionError } from './connection-error.ts'
 
 export interface McpProbeOptions {
   readonly name: string

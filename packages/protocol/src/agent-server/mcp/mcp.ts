@@ -67,6 +67,13 @@ export const mcpTestRequest = component('MCPTestRequest', {
 })
 export type McpTestRequest = z.output<typeof mcpTestRequest>
 
+/** The same for a sign-in, which waits for the user. */
+export const mcpOAuthStartRequest = mcpTestRequest
+  .extend({
+    timeout: withDefault(z.number().gt(0).max(600), 300).meta({ description: 'Seconds, with the consent.' }),
+  })
+  .meta({ id: 'MCPOAuthStartRequest' })
+
 export const mcpErrorKind = z.enum(['timeout', 'connection', 'unknown'])
 
 const toolResult = component('MCPToolCallResult', { is_error: z.boolean(), text: z.string() })
@@ -88,6 +95,9 @@ export const mcpOAuthStatus = component('MCPOAuthStatusResponse', {
   callback_ready: z.boolean(),
   tools: z.array(z.string()).optional(),
   tool_result: toolResult.optional(),
+  oauth_state: jsonObject.optional().meta({
+    description: 'The `state` of the `auth` of the server that is stored then; its secrets are sealed.',
+  }),
   error: z.string().optional(),
   error_kind: mcpErrorKind.optional(),
 })

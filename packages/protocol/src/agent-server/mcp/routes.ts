@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component } from '../../core/schemas.ts'
-import { mcpErrorKind, mcpOAuthStatus, mcpTestRequest, mcpTestResponse } from './mcp.ts'
+import { mcpOAuthStartRequest, mcpOAuthStatus, mcpTestRequest, mcpTestResponse } from './mcp.ts'
 
 const jobParams = z.object({ job_id: z.string() })
 const statusResponses = {
@@ -10,7 +10,6 @@ const statusResponses = {
   404: { description: 'There is no such sign-in.' },
 }
 
-/** This server starts no OAuth sign-in; servers that need one are given a token. */
 export const mcpRoutes = defineRoutes('mcp', {
   testMcpServer: route.post('/api/mcp/test', {
     summary: 'Try an MCP server before it is saved',
@@ -21,17 +20,14 @@ export const mcpRoutes = defineRoutes('mcp', {
   }),
   startMcpOAuth: route.post('/api/mcp/oauth/start', {
     summary: 'Begin to sign in to an MCP server',
-    body: mcpTestRequest,
-    responses: ok(
-      'Whether it began.',
-      component('MCPOAuthStartResponse', {
-        ok: z.boolean(),
-        job_id: z.string().optional(),
-        authorization_url: z.string().optional(),
-        error: z.string().optional(),
-        error_kind: mcpErrorKind.optional(),
-      }),
-    ),
+    description:
+      'Registers a client where the server wants one, and answers with the address where the user consents; without one when no consent is needed. The address to which the user is sent then belongs in the callback, unless the browser has reached it on this machine. A sign-in can be asked about for 15 minutes.',
+    body: mcpOAuthStartRequest,
+    responses: {
+      200: { description: 'Whether it began.', schema: mcpOAuthStatus },
+      400: { description: 'The auth of the server has another strategy than oauth2.' },
+      409: { description: 'Too many sign-ins are under way.' },
+    },
   }),
   getMcpOAuthStatus: route.get('/api/mcp/oauth/status/{job_id}', {
     summary: 'Get the state of a sign-in to an MCP server',
@@ -42,6 +38,10 @@ export const mcpRoutes = defineRoutes('mcp', {
     summary: 'End a sign-in to an MCP server',
     params: jobParams,
     body: component('MCPOAuthCallbackRequest', { callback_url: z.string() }),
-    responses: statusResponses,
+    responses: {
+      ...statusResponses,
+      400: { description: 'It is not the address of this sign-in, which waits on.' },
+      409: { description: 'It does not wait for a callback.' },
+    },
   }),
 })

@@ -1,0 +1,179 @@
+import { randomBytes } from 'node:crypto'
+import type { OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js'
+import type {
+  OAuthClientInformationMixed,
+  OAuthClientMetadata,
+  OAuthTokens,
+} from '@modelcontextprotocol/sdk/shared/auth.js'
+import { isRecord } from '@slipway/shared/json'
+import type { McpOAuthState, McpOAuthStates } from '../core/mcp-oauth-states.ts'
+import { McpConnectionError } from './connection-error.ts'
+
+/** A token is renewed so long before its end. */
+const marginSeconds = 30
+const refreshMs = 20_000
+
+/** A valid access token of a server whose `auth` has the strategy `oauth2`. Rejects with McpConnectionError. */
+export async function accessToken(
+  url: string,
+  auth: Readonly<Record<string, unknown>>,
+  states: McpOAuthStates | undefined,
+): Promise<string> {
+  const given: McpOAuthState = isRecord(auth.state) ? auth.state : {}
+  const renew = async (state: McpOAuthState) =>
+    isExpired(state) && state.tokens?.refresh_token !== undefined
+      ? await refresh(url, auth.authentication, state)
+      : state
+  const { tokens } = await (states === undefined ? renew(given) : states.update(url, given, renew))
+  const token: unknown = tokens?.access_token
+  if (typeof token === 'string' && token !== '') return token
+  throw new McpConnectionError('it wants a sign-in of OAuth: sign in to it, or give it a token')
+}
+
+function isExpired({ token_expires_at: end }: McpOAuthState): boolean {
+  return typeof end === 'number' && end < Date.now() / 1000 + marginSeconds
+}
+
+async function refresh(url: string, authentication: unknown, state: McpOAuthState): Promise<McpOAuthState> {
+  const { auth } = await import('@modelcontextprotocol/sdk/client/auth.js')
+  const [registered] = 'redirect_uris' in Object(state.client_info) ? redirectUris(state) : []
+  const provider = new SignIn(registered ?? 'http://localhost/callback', authentication, state)
+  try {
+    const result = await auth(provider, {
+      serverUrl: url,
+      fetchFn: boundedFetch(AbortSignal.timeout(refreshMs)),
+    })
+    if (result === 'AUTHORIZED') return provider.signedIn
+  } catch {
+    // The reason may contain tokens.
+  }
+  throw new McpConnectionError('its sign-in has ended and could not be renewed: sign in to it again')
+}
+
+function redirectUris({ client_info }: McpOAuthState): string[] {
+  const { redirect_uris }: { redirect_uris?: unknown } = Object(client_info)
+  return Array.isArray(redirect_uris) ? redirect_uris.map(String) : []
+}
+
+export interface McpSignInOptions {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  /** `auth.authentication`: `scopes`, `client_id` and `client_secret` of a client that is registered already. */
+  readonly authentication: unknown
+  readonly redirectUrl: string
+  /** Shows the address where the user consents; resolves with the code of the answer, or rejects. */
+  readonly consent: (authorizationUrl: URL, state: string) => Promise<string>
+  readonly signal: AbortSignal
+}
+
+/** Signs in to a server, with PKCE; undefined when it answers without. Rejects with the error. */
+export async function signInToMcpServer(options: McpSignInOptions): Promise<McpOAuthState | undefined> {
+  const { url, headers, authentication, redirectUrl, consent, signal } = options
+  const { auth, extractWWWAuthenticateParams } = await import('@modelcontextprotocol/sdk/client/auth.js')
+  const fetchFn = boundedFetch(signal)
+  const answer = await fetchFn(url, {
+    method: 'POST',
+    headers: {
+      ...headers,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+  })
+  await answer.body?.cancel()
+  if (answer.status !== 401) return undefined
+  const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(answer)
+  const provider = new SignIn(redirectUrl, authentication, {})
+  const request = {
+    serverUrl: url,
+    fetchFn,
+    ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }),
+    ...(scope === undefined ? {} : { scope }),
+  }
+  await auth(provider, request)
+  if (provider.authorizationUrl === undefined) throw new Error('The server named no address for the consent')
+  const authorizationCode = await consent(provider.authorizationUrl, provider.state())
+  await auth(provider, { ...request, authorizationCode })
+  return provider.signedIn
+}
+
+function boundedFetch(signal: AbortSignal) {
+  return async (url: string | URL, init?: RequestInit) => await fetch(url, { ...init, signal })
+}
+
+/** One sign-in, or the renewal of one, which never asks for a consent. */
+class SignIn implements OAuthClientProvider {
+  readonly redirectUrl: string
+  readonly #authentication: Readonly<Record<string, unknown>>
+  readonly #state = randomBytes(24).toString('base64url')
+  #tokens: OAuthTokens | undefined
+  #client: OAuthClientInformationMixed | undefined
+  #expiresAt: number | undefined
+  #verifier = ''
+  authorizationUrl: URL | undefined
+
+  constructor(
+    redirectUrl: string,
+    authentication: unknown,
+    { tokens, client_info, token_expires_at }: McpOAuthState,
+  ) {
+    this.redirectUrl = redirectUrl
+    this.#authentication = isRecord(authentication) ? authentication : {}
+    this.#tokens = tokens as OAuthTokens | undefined // as saveTokens received them
+    this.#client = client_info
+    this.#expiresAt = token_expires_at
+    const { client_id, client_secret } = this.#authentication
+    if (typeof client_id === 'string' && client_id !== '')
+      this.#client ??= { client_id, ...(typeof client_secret === 'string' ? { client_secret } : {}) }
+  }
+
+  get clientMetadata(): OAuthClientMetadata {
+    const { scopes, client_auth_method: method, client_name: name } = this.#authentication
+    return {
+      redirect_uris: [this.redirectUrl],
+      client_name: typeof name === 'string' ? name : 'Slipway',
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      token_endpoint_auth_method: typeof method === 'string' ? method : 'none',
+      ...(Array.isArray(scopes) && scopes.length > 0 ? { scope: scopes.join(' ') } : {}),
+    }
+  }
+
+  get signedIn(): McpOAuthState {
+    return { tokens: this.#tokens, client_info: this.#client, token_expires_at: this.#expiresAt }
+  }
+
+  state(): string {
+    return this.#state
+  }
+
+  clientInformation() {
+    return this.#client
+  }
+
+  saveClientInformation(client: OAuthClientInformationMixed): void {
+    this.#client = client
+  }
+
+  tokens() {
+    return this.#tokens
+  }
+
+  saveTokens(tokens: OAuthTokens): void {
+    this.#tokens = tokens
+    this.#expiresAt =
+      tokens.expires_in === undefined ? undefined : Math.floor(Date.now() / 1000) + tokens.expires_in
+  }
+
+  redirectToAuthorization(url: URL): void {
+    this.authorizationUrl = url
+  }
+
+  saveCodeVerifier(verifier: string): void {
+    this.#verifier = verifier
+  }
+
+  codeVerifier(): string {
+    return this.#verifier
+  }
+}
