@@ -53,7 +53,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   pino: ['http/'],
   'prom-client': ['shared/src/metrics/', 'http/src/telemetry/'],
   '@opentelemetry/': ['http/src/telemetry/'],
-  'node:http': ['http/', 'agent/src/tools/web/'],
+  'node:http': ['http/', 'agent/src/tools/web/', 'agent-server/src/settings/mcp-oauth-jobs.ts'],
   'node:https': ['agent/src/tools/web/'],
   'html-to-text': ['agent/src/tools/web/'],
   'node:sqlite': ['storage/src/sqlite/'],
