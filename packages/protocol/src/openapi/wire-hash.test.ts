@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'dad1c7b5fe0e8f9d98d1e597c06e5feb6a8aa84998bb675edee68619e01bac00'
+const expectedHash = '4e41492b60e75961871e33b7fe30d41dca90591e782c28367813bfd92935fdfa'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas
