@@ -502,11 +502,15 @@ mapCase(
   'F28.status-probe-latch',
   'a slow answer is no lasting fault',
   async () => {
-    const { port, pid } = await apps.start({ name: 'map-app' })
+    const { port, pid, revision } = await apps.start({ name: 'map-app' })
     await fetchText(port, '/slow')
     expect(await apps.backend('map-app')).toMatchObject({ state: 'unhealthy', pid })
     await fetchText(port, '/fast')
-    expect(await apps.backend('map-app')).toMatchObject({ state: 'ready', pid, detail: null })
+    await waitFor(
+      () => apps.backend('map-app'),
+      ({ state }) => state === 'ready',
+    )
+    expect(await apps.backend('map-app', 'start', revision)).toMatchObject({ pid, detail: null })
   },
   { faultThere: 'it stays unhealthy' },
 )

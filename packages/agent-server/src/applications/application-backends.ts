@@ -54,7 +54,8 @@ export class ApplicationBackends implements AsyncDisposable {
     this.#options = options
   }
 
-  async status(name: string): Promise<ApplicationBackendStatus> {
+  /** With `isProbed`, a ready program that does not answer now is unhealthy. */
+  async status(name: string, isProbed = false): Promise<ApplicationBackendStatus> {
     const base = { name, revision: null, prepared_revision: null, pid: null, port: null, detail: null }
     const found = await this.#options.find(name)
     if (found === undefined) return { ...base, state: 'missing', detail: 'Canvas extension is not installed' }
@@ -69,7 +70,7 @@ export class ApplicationBackends implements AsyncDisposable {
     const prepared = { ...base, revision, prepared_revision: approval?.revision ?? null }
     const process = this.#processes.get(name)
     if (process === undefined) return { ...prepared, state: 'stopped' }
-    const isSlow = process.state === 'ready' && !(await process.isHealthy())
+    const isSlow = isProbed && process.state === 'ready' && !(await process.isHealthy())
     if (!process.isRunning) return { ...prepared, state: process.state, detail: process.detail }
     const running = { ...prepared, pid: process.pid ?? null, port: process.port }
     // Not stored: the next answer may be another one.

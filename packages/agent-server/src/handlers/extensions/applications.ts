@@ -45,7 +45,7 @@ export function applicationHandlers(options: {
       return await fileReply(file, { header, contentType: 'image/svg+xml', headers: iconHeaders })
     },
     async getCanvasExtensionBackend({ params }) {
-      return { json: await backends.status(params.extension_name) }
+      return { json: await backends.status(params.extension_name, true) }
     },
     async prepareCanvasExtensionBackend({ params, body, signal }) {
       return { json: await backends.prepare(params.extension_name, body.revision, signal) }
