@@ -312,3 +312,20 @@ test('a fork that is killed is complete or absent', { timeout: 60_000 }, async (
     if (reported === 201 || status !== 404) expect([round, status, body]).toEqual([round, 200, 20_000])
   }
 })
+
+test('SIGKILL after a pause during a tool: the call is answered once and not done again', async () => {
+  const mark = `slipway-crash-${randomUUID()}`
+  const id = await startLongCall(mark)
+  await api.sendJson('POST', `/api/conversations/${id}/pause`, {})
+  await driver.waitForEvent(id, hasLabel('execution_status=paused'))
+  await restart('SIGKILL')
+  expect((await driver.getInfo(id)).execution_status).toBe('paused')
+  await api.sendJson('POST', `/api/conversations/${id}/run`, {})
+  const ended = await driver.waitUntilIdle(id)
+  const errors = ended.filter(hasLabel('AgentErrorEvent:terminal'))
+  expect(errors.map(collectTexts).join()).toMatch(/was paused.*may have been done in part/s)
+  expect(errors).toHaveLength(2)
+  expect(findLogIssues(ended)).toEqual([])
+  expect(ended.map(eventLabel).slice(-restOfRun.length)).toEqual(restOfRun)
+  expect(await findProcesses(mark)).toEqual([])
+})

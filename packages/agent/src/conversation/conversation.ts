@@ -22,7 +22,7 @@ import type { ConversationParts } from './conversation-parts.ts'
 import { runRequest, stateUpdate } from './events/event-drafts.ts'
 import type { TransientUpdates } from './events/transient-updates.ts'
 import { resumeGoal, stopGoal } from './goals.ts'
-import { endGoalEvents, newGoal } from './loop/goal.ts'
+import { newGoal } from './loop/goal.ts'
 import { sendMessage } from './messages.ts'
 import { openCheckpoints, restoreCheckpoint } from './restore-checkpoint.ts'
 import { RunControl } from './run-control.ts'
@@ -36,7 +36,7 @@ import { askSideQuestion } from './side-questions.ts'
 import type { ResolvedSettings } from './state/resolved-settings.ts'
 import { type ConversationState, isAwaitingConsent } from './state/state.ts'
 import type { UsageStats } from './state/usage-stats.ts'
-import { cutRunEvents } from './stop-events.ts'
+import { reopenEvents } from './stop-events.ts'
 import { Titles } from './titles.ts'
 
 /**
@@ -65,10 +65,7 @@ export class Conversation implements AsyncDisposable {
   static async open(options: OpenConversationOptions): Promise<Conversation> {
     const context = await openContext(options)
     const conversation = new Conversation(context)
-    await context.append((now) => {
-      if (now.status !== 'running') return endGoalEvents(now)
-      return cutRunEvents(now, options.cutRun ?? 'paused')
-    })
+    await context.append((now) => reopenEvents(now, options.cutRun ?? 'paused'))
     conversation.#parts.runs.scheduleDeadline()
     return conversation
   }

@@ -7,6 +7,9 @@ import { type ConversationState, runRecoveryKey } from './state/state.ts'
 export const restartedText =
   'The call was interrupted by a restart before it had a result. It may have been done in part.'
 
+const pausedText =
+  'The run was paused, and its conversation was closed before this call had a result. It may have been done in part.'
+
 export const pauseEvent: EventDraft = { kind: 'PauseEvent', source: 'user' }
 export const interruptEvent: EventDraft = { kind: 'InterruptEvent', source: 'user' }
 
@@ -20,8 +23,18 @@ export function stopEvents(now: ConversationState, reason: string): EventDraft[]
   return [...callErrors(now, reason), ...endGoalEvents(now), statusUpdate('paused')]
 }
 
+/**
+ * What a conversation that is opened again gets first. A pause lets the current calls go on, so when the process
+ * died after it nobody knows whether they were done: they are not done a second time.
+ */
+export function reopenEvents(now: ConversationState, cutRun: CutRun): EventDraft[] {
+  if (now.status === 'running') return cutRunEvents(now, cutRun)
+  const isWaiting = now.status === 'waiting_for_confirmation'
+  return [...(isWaiting ? [] : callErrors(now, pausedText)), ...endGoalEvents(now)]
+}
+
 /** See `CutRun`. */
-export function cutRunEvents(now: ConversationState, cutRun: CutRun): EventDraft[] {
+function cutRunEvents(now: ConversationState, cutRun: CutRun): EventDraft[] {
   if (cutRun === 'paused') return stopEvents(now, restartedText)
   const errors = callErrors(now, restartedText)
   if (cutRun === 'continued') return errors
