@@ -332,7 +332,7 @@ wireCase(
     expect([out, exit]).toEqual(['1\n2\n3\n', 6])
     const bytes = Uint8Array.from({ length: 3_000_000 }, (_, n) => (n * 7) % 251)
     const file = `${wire.directory}/sdk.bin`
-    expect((await wire.upload(file, bytes)).body).toEqual({ success: true })
+    expect((await wire.upload(file, bytes)).body).toEqual({ success: true, file_size: bytes.length })
     const query = new URLSearchParams({ path: file })
     const response = await fetch(`${wire.url}/api/file/download?${query}`, { headers: wire.headers })
     expect(Buffer.from(await response.arrayBuffer()).equals(bytes)).toBe(true)

@@ -9,7 +9,7 @@ import {
   userMessage,
 } from '../events/event-drafts.ts'
 import { ConversationState } from '../state/state.ts'
-import { ConversationFixtures, contentText, FakeModel, type TestConversation } from '../testing/fixtures.ts'
+import { ConversationFixtures, FakeModel, type TestConversation } from '../testing/fixtures.ts'
 import type { LogEvent } from '../view/log-event.ts'
 
 let fixtures: ConversationFixtures
@@ -185,7 +185,7 @@ test('calls with the same id in two turns each get their own result', async () =
   expect(life.conversation.state.pending.size).toBe(0)
 })
 
-test('a batch paused in the middle continues with its other calls after a restart', async () => {
+test('a batch paused in the middle: what has no result is not done after a restart, as it may have begun', async () => {
   const life = await fixtures.create({
     events: [
       userMessage('user', 'go'),
@@ -197,12 +197,11 @@ test('a batch paused in the middle continues with its other calls after a restar
     ],
     status: 'paused',
   })
-  expect(await life.eventsOfKind('AgentErrorEvent')).toEqual([])
+  expect(await life.eventsOfKind('AgentErrorEvent')).toMatchObject([{ tool_call_id: 'call-b' }])
   await life.conversation.run()
   await life.conversation.waitUntilIdle()
   const results = await life.eventsOfKind('ObservationEvent')
-  expect(results.map(({ action_id }) => action_id)).toEqual(['a', 'b'])
-  expect(contentText(results[1]?.observation.content)).not.toBe('')
+  expect(results.map(({ action_id }) => action_id)).toEqual(['a'])
 })
 
 test('changed settings are sealed together with their event and apply after a restart', async () => {
