@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { agentServerOpenApi } from '@slipway/protocol'
 import fc from 'fast-check'
@@ -65,6 +65,8 @@ beforeAll(async () => {
     conversation_id: conversations,
     event_id: ['a', 'b'],
     name: ['known', 'KNOWN', 'fuzz-skill', 'fuzz-plugin'],
+    extension_name: ['fuzz-app'],
+    runtime_conversation_id: conversations,
     settings_key: ['known'],
     profile_id: [await agentProfileId()],
     sha: [commit],
@@ -80,6 +82,13 @@ async function createRepository(): Promise<void> {
   const files = {
     'tracked.txt': 'one\n',
     'fuzz-skill/SKILL.md': '---\nname: fuzz-skill\ndescription: Of the fuzz.\n---\n\nDo it.\n',
+    'fuzz-app/canvas-extension.json': JSON.stringify({
+      ...{ schema_version: 1, name: 'fuzz-app', display_name: 'Fuzz', version: '0.1.0' },
+      ...{ entrypoint: 'dist/index.js', icon: 'assets/icon.svg' },
+      contributes: { pages: [{ id: 'fuzz', title: 'fuzz', path: '/fuzz' }] },
+    }),
+    'fuzz-app/dist/index.js': 'export {}\n',
+    'fuzz-app/assets/icon.svg': '<svg xmlns="http://www.w3.org/2000/svg"/>\n',
     'fuzz-plugin/.plugin/plugin.json': '{ "name": "fuzz-plugin", "version": "1.0.0" }\n',
   }
   await mkdir(join(fuzzDirectory, 'home'), { recursive: true })
@@ -174,8 +183,10 @@ test('a valid request of each operation succeeds, and the reply conforms to the 
     connectionId: () => String(made.createProviderConnection),
     consentId: await consentId('valid-hooks'),
     bashEventId: () => String(made.startBashCommand),
+    conversationBashEventId: () => String(made.startConversationBashCommand),
   }
   await mkdir(things.directory, { recursive: true })
+  await cp(repository, join(things.directory, 'repository'), { recursive: true })
   const requests = validRequests(things)
   expect(Object.keys(requests).toSorted()).toEqual(
     operations.map(({ operation }) => operation.operationId).toSorted(),

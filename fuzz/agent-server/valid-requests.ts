@@ -29,6 +29,8 @@ export interface ExistingResources {
   readonly agentProfileId: () => string
   readonly connectionId: () => string
   readonly bashEventId: () => string
+  /** Of a command of the conversation. */
+  readonly conversationBashEventId: () => string
   readonly consentId: string
 }
 
@@ -39,7 +41,9 @@ export function validRequests(resources: ExistingResources): ValidRequests {
     ...conversationRequests(resources),
     ...serverRequests,
     ...workspaceRequests(resources),
+    ...scopedRequests(resources),
     ...extensionRequests(resources),
+    ...applicationRequests(resources),
     ...modelRequests(resources),
     ...consentRequests(resources),
     ...settingsRequests(resources),
@@ -58,7 +62,7 @@ const serverRequests: ValidRequests = {
   endConsoleSession: { status: 401 },
   createConsoleToken: {},
   getInit: { status: 404 },
-  postInit: { body: {}, status: 404 },
+  postInit: { body: {}, status: 401 },
   listTools: {},
   getEditorStatus: {},
   getEditorUrl: { status: 503 },
@@ -167,6 +171,58 @@ function workspaceRequests({
     listWorkspaces: {},
     removeWorkspace: { query: { path: directory } },
     removeWorkspaceParent: { query: { path: directory } },
+  }
+}
+
+/** The routes below a conversation; the repository is in its workspace. */
+function scopedRequests({
+  conversation,
+  directory,
+  commit,
+  conversationBashEventId,
+}: ExistingResources): ValidRequests {
+  const params = { runtime_conversation_id: conversation }
+  const path = `${directory}/scoped.txt`
+  const repository = `${directory}/repository`
+  return {
+    uploadConversationFile: { params, query: { path }, isUpload: true },
+    downloadConversationFile: { params, query: { path } },
+    createConversationDirectory: { params, query: { path: `${directory}/made` } },
+    archiveConversationDirectory: { params, query: { path: directory, format: 'tar.gz' } },
+    downloadConversationTrajectory: { params: { ...params, conversation_id: conversation } },
+    conversationGitChanges: { params, query: { path: repository, ref: 'HEAD' } },
+    conversationGitDiff: { params, query: { path: `${repository}/tracked.txt` } },
+    conversationGitCommits: { params, query: { path: repository, limit: '1' } },
+    conversationGitCommitChanges: { params: { ...params, sha: commit }, query: { path: repository } },
+    getConversationEditorStatus: { params },
+    getConversationEditorUrl: { params, status: 503 },
+    startConversationBashCommand: { params, body: { command: 'true' } },
+    executeConversationBashCommand: { params, body: { command: 'true', timeout: 20 } },
+    searchConversationBashEvents: { params, query: { kind__eq: 'BashCommand' } },
+    getConversationBashEvent: () => ({ params: { ...params, event_id: conversationBashEventId() } }),
+    stopConversationBashCommand: () => ({ params: { ...params, command_id: conversationBashEventId() } }),
+    getConversationBashEvents: () => ({ params, query: { ids: conversationBashEventId() } }),
+    clearConversationBashEvents: { params },
+  }
+}
+
+/** Of an application without a program, which the cases of the conformance map start. */
+function applicationRequests({ repository }: ExistingResources): ValidRequests {
+  const params = { extension_name: 'fuzz-app' }
+  const body = { revision: 'sha256:none' }
+  return {
+    installCanvasExtension: { body: { source: `${repository}/fuzz-app` } },
+    getCanvasExtension: { params },
+    enableCanvasExtension: { params, body: { enabled: true } },
+    getCanvasExtensionBundle: { params },
+    getCanvasExtensionIcon: { params },
+    getCanvasExtensionBackend: { params },
+    prepareCanvasExtensionBackend: { params, body, status: 409 },
+    startCanvasExtensionBackend: { params, body, status: 409 },
+    getCanvasExtensionBackendLogs: { params },
+    stopCanvasExtensionBackend: { params },
+    deleteCanvasExtensionBackendData: { params },
+    uninstallCanvasExtension: { params },
   }
 }
 

@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { startAgentServer } from '../../support/agent-server.ts'
-import { differs, endFamily, mapCase, missing } from '../frame.ts'
+import { differs, endFamily, mapCase } from '../frame.ts'
 import {
   type MapClient,
   type MapConversation,
@@ -80,40 +80,30 @@ mapCase('F02.http-header-only', 'no cookie, query member or bearer token opens o
   expect(await server.requestStatus('GET', path, { isAnonymous: true, query })).toBe(401)
 })
 
-missing(
-  'F02.ws-first-frame',
-  'a first frame with the key opens every socket',
-  'no socket below /sockets/session',
-  async () => {
-    const { id } = await server.createConversation()
-    const key = auth(server.key)
-    expect(await firstAnswer(`/sockets/events/${id}`, [key])).toMatchObject({
-      kind: 'ConversationStateUpdateEvent',
-    })
-    expect(await firstAnswer(`/sockets/session/${id}`, [key])).toMatchObject({ type: 'sync' })
-    expect(await firstAnswer('/sockets/bash-events', [key, { command: 'echo hi' }])).toMatchObject({
-      kind: 'BashCommand',
-    })
-  },
-)
+mapCase('F02.ws-first-frame', 'a first frame with the key opens every socket', async () => {
+  const { id } = await server.createConversation()
+  const key = auth(server.key)
+  expect(await firstAnswer(`/sockets/events/${id}`, [key])).toMatchObject({
+    kind: 'ConversationStateUpdateEvent',
+  })
+  expect(await firstAnswer(`/sockets/session/${id}`, [key])).toMatchObject({ type: 'sync' })
+  expect(await firstAnswer('/sockets/bash-events', [key, { command: 'echo hi' }])).toMatchObject({
+    kind: 'BashCommand',
+  })
+})
 
-missing(
-  'F02.ws-first-frame-reject',
-  'other first frames close with 4001, before a look-up',
-  'no socket below /sockets/session',
-  async () => {
-    const { id } = await server.createConversation()
-    const refused = { code: 4001, reason: 'Authentication failed' }
-    for (const path of [`/sockets/events/${id}`, `/sockets/session/${id}`, '/sockets/bash-events'])
-      expect(await closeAfterFirstFrame(path, auth('wrong'))).toEqual(refused)
-    for (const frame of [{ type: 'hello', session_api_key: server.key }, { type: 'auth' }, [1]])
-      expect(await closeAfterFirstFrame('/sockets/bash-events', frame)).toEqual(refused)
-    expect(await closeAfterFirstFrame(`/sockets/events/${unknownId}`, auth('wrong'))).toEqual(refused)
-    expect(await closeAfterFirstFrame(`/sockets/events/${unknownId}`, auth(server.key))).toMatchObject({
-      code: 4004,
-    })
-  },
-)
+mapCase('F02.ws-first-frame-reject', 'other first frames close with 4001, before a look-up', async () => {
+  const { id } = await server.createConversation()
+  const refused = { code: 4001, reason: 'Authentication failed' }
+  for (const path of [`/sockets/events/${id}`, `/sockets/session/${id}`, '/sockets/bash-events'])
+    expect(await closeAfterFirstFrame(path, auth('wrong'))).toEqual(refused)
+  for (const frame of [{ type: 'hello', session_api_key: server.key }, { type: 'auth' }, [1]])
+    expect(await closeAfterFirstFrame('/sockets/bash-events', frame)).toEqual(refused)
+  expect(await closeAfterFirstFrame(`/sockets/events/${unknownId}`, auth('wrong'))).toEqual(refused)
+  expect(await closeAfterFirstFrame(`/sockets/events/${unknownId}`, auth(server.key))).toMatchObject({
+    code: 4004,
+  })
+})
 
 mapCase('F02.ws-auth-timeout', 'no first frame closes with 4001 after 10 s', async () => {
   await using socket = server.openSocket('/sockets/bash-events', {})

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type McpOAuthState, signInToMcpServer } from '@slipway/agent'
 import { type McpTestRequest, type McpTestResponse, Problem } from '@slipway/protocol'
@@ -194,6 +194,7 @@ class CallbackListener implements AsyncDisposable {
   }
 
   static async open(): Promise<CallbackListener> {
+    const { createServer } = await import('node:http')
     const server = createServer((request, response) => {
       const url = URL.parse(request.url ?? '', listener.redirectUrl)
       const { consent } = listener

@@ -23,8 +23,10 @@ interface Call {
   readonly arguments: object
 }
 
+let requestCount = 0
 /** A model server: the last message of the user selects the reply. */
 const model = createServer(async (request, response) => {
+  requestCount++
   const { messages, tools = [] } = JSON.parse(await text(request))
   response.writeHead(200, { 'content-type': 'text/event-stream' })
   const send = (delta: object, finish_reason: string | null = null) =>
@@ -272,9 +274,13 @@ test.skipIf(!hasTmux)('a server that is killed comes back, and the session goes 
   await screen.enter('slow one')
   await screen.until(/word word/)
   const pid = await serverPid()
+  const before = requestCount
   process.kill(pid, 'SIGKILL')
   await vi.waitFor(async () => expect(await serverPid()).not.toBe(pid), { timeout: 60_000, interval: 200 })
-  await screen.until(/· paused/)
+  // The run that was cut goes on: the model is asked again.
+  await vi.waitFor(() => expect(requestCount).toBeGreaterThan(before), { timeout: 60_000, interval: 200 })
+  await screen.keys('Escape')
+  await screen.until(/· paused[\s\S]*interrupted ·/)
   await screen.enter('hello again')
   await screen.until(/hello again\n[\s\S]*I heard \d+ characters\.\n· finished/)
 })

@@ -33,3 +33,30 @@ export function cachedPageResponses<S extends z.ZodType>(page: S) {
     304: { description: 'The page of If-None-Match.' },
   }
 }
+
+/** Spec 2.4. */
+const validationError = component('ValidationError', {
+  loc: z.array(z.union([z.string(), z.int()])),
+  msg: z.string(),
+  type: z.string(),
+})
+/** What a 422 answers. */
+export const httpValidationError = component('HTTPValidationError', {
+  detail: z.array(validationError).optional(),
+})
+/** What every other refusal answers. */
+export const problem = component('Problem', {
+  detail: z.union([z.string(), z.looseObject({ message: z.string() })]),
+  error_id: z.string().optional().meta({
+    description: 'With a status of 500 or more: by this the log of the server tells more.',
+  }),
+  error: z
+    .object({ message: z.string(), type: z.string(), code: z.string().nullable() })
+    .optional()
+    .meta({ description: 'Below /v1: the same as clients of such interfaces read it.' }),
+})
+
+/** The 422 of a route that also refuses valid input in words of its own. */
+export function invalidOrRefused(description: string) {
+  return { 422: { description, schema: z.union([httpValidationError, problem]) } }
+}

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { agentServerRoutes } from '../agent-server/routes.ts'
+import { httpValidationError, problem } from '../core/responses.ts'
 import type { Route, RouteResponse, RouteTable } from '../core/route.ts'
-import { component } from '../core/schemas.ts'
 import { sandboxServerRoutes } from '../sandbox-server/routes.ts'
 
 type Json = Record<string, unknown>
@@ -16,25 +16,6 @@ export interface OpenApi {
   readonly security?: readonly Json[]
   readonly [extension: `x-${string}`]: unknown
 }
-
-/** Spec 2.4. */
-const validationError = component('ValidationError', {
-  loc: z.array(z.union([z.string(), z.int()])),
-  msg: z.string(),
-  type: z.string(),
-})
-const httpValidationError = component('HTTPValidationError', { detail: z.array(validationError).optional() })
-/** What every other refusal answers. */
-const problem = component('Problem', {
-  detail: z.union([z.string(), z.looseObject({ message: z.string() })]),
-  error_id: z.string().optional().meta({
-    description: 'With a status of 500 or more: by this the log of the server tells more.',
-  }),
-  error: z
-    .object({ message: z.string(), type: z.string(), code: z.string().nullable() })
-    .optional()
-    .meta({ description: 'Below /v1: the same as clients of such interfaces read it.' }),
-})
 
 /**
  * Describes a route table. Schemas with an id become components. All are printed as input, also of answers:
@@ -167,7 +148,10 @@ function allResponses(route: Route): Readonly<Record<string, RouteResponse>> {
           415: { description: 'The body is of another type.' },
         }
       : {}),
-    422: { description: 'A parameter or the body is not valid.', schema: httpValidationError },
+    422: route.responses[422] ?? {
+      description: 'A parameter or the body is not valid.',
+      schema: httpValidationError,
+    },
     default: { description: 'Any other refusal.', schema: problem },
   }
 }

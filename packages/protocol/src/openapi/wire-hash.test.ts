@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '4e41492b60e75961871e33b7fe30d41dca90591e782c28367813bfd92935fdfa'
+const expectedHash = 'ac4cad1ab1bbdee12c2c6022898cd5f8c942384e167fbb4065722c14adf7eaa5'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { ok } from '../../core/responses.ts'
+import { invalidOrRefused, ok } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { boundedText, component } from '../../core/schemas.ts'
 import {
@@ -28,6 +28,7 @@ export const applicationRoutes = defineRoutes('applications', {
       ...ok('It is installed.', installedApplication),
       400: { description: 'The source cannot be fetched.' },
       409: { description: 'It is installed, or a program of an application runs.' },
+      ...invalidOrRefused('The request, or the manifest of the source, is not valid.'),
     },
   }),
   getCanvasExtension: route.get('/api/canvas-extensions/installed/{extension_name}', {

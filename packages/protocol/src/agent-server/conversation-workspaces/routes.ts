@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { invalidOrRefused } from '../../core/responses.ts'
 import { defineRoutes, type Route } from '../../core/route.ts'
 import { bashRoutes } from '../bash/routes.ts'
 import { conversationId } from '../conversations/conversation.ts'
@@ -22,6 +23,10 @@ function belowConversation<R extends Route>(route: R, summary: string): BelowCon
   const { tag: _, ...rest } = route
   return {
     ...rest,
+    responses: {
+      ...route.responses,
+      ...invalidOrRefused('A parameter or the body is not valid, or a path leads out of the workspace.'),
+    },
     summary,
     path: route.path.replace('/api/', '/api/conversations/{runtime_conversation_id}/'),
     params: conversationPath.extend(route.params?.shape ?? {}),
