@@ -52,6 +52,8 @@ const openOwn = async () => {
     server,
     apps: new Applications(server),
     async [Symbol.asyncDispose]() {
+      // Not killed: it ends its programs.
+      await server.stop()
       await makeWritable(server.data).catch(() => undefined)
       await server[Symbol.asyncDispose]()
     },
