@@ -204,9 +204,11 @@ class Session {
     const { storage, infoReader, registry, now } = this.#options
     const [current = this.#record] = await storage.conversations.get([this.#record.id])
     const state = await infoReader.readState(current, await registry.peek(current.id))
-    const bytes = Buffer.from(JSON.stringify(stateUpdateEvent('full_state', state, now())))
-    const event = bytes.length < maxSnapshotBytes ? bytes : shrinkEvent(bytes, maxSnapshotBytes)
-    await this.#socket.send([jsonFrame({ type: 'transient', event: JSON.parse(event.toString()) })])
+    const event = stateUpdateEvent('full_state', state, now())
+    const bytes = Buffer.from(JSON.stringify(event))
+    const isSmall = bytes.length < maxSnapshotBytes
+    const sent = isSmall ? event : JSON.parse(shrinkEvent(bytes, maxSnapshotBytes).toString())
+    await this.#socket.send([jsonFrame({ type: 'transient', event: sent })])
     return current.status
   }
 

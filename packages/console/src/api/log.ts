@@ -57,7 +57,7 @@ export async function* followLog(
     return
   }
   const { signal } = options
-  for (let { after } = options; ; ) {
+  for (let { after } = options; ; await sleep(pollMs, signal)) {
     // While the server does not answer, the console says so; this goes on when it is back.
     const head = await readHead(id, signal).catch(() => after)
     if (head < after) options.onResync?.()
@@ -67,14 +67,23 @@ export async function* followLog(
         yield item
         after = item.position
       }
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(resolve, pollMs)
-      signal.addEventListener('abort', () => {
-        clearTimeout(timer)
-        reject(signal.reason)
-      })
-    })
   }
+}
+
+/** Rejects when the signal aborts, or has aborted. */
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted()
+    const stop = () => {
+      clearTimeout(timer)
+      reject(signal.reason)
+    }
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop)
+      resolve()
+    }, ms)
+    signal.addEventListener('abort', stop, { once: true })
+  })
 }
 
 /** Undefined until the first answer says whether the server has pages by position. */
