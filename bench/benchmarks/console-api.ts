@@ -14,8 +14,8 @@ const events = `/api/conversations/${conversationId}/events`
 const goalMs = 100
 
 /**
- * What a page asks of a conversation of 1,000,000 events, one request at a time: p95 is at most 100 ms for each,
- * also while the log is read for the first time, which takes many such requests.
+ * What a page asks of a conversation of 1,000,000 events, one request at a time: p95 is at most 100 ms for
+ * each, also while the log is read for the first time, which takes many such requests.
  */
 export async function consoleApi(bench: BenchContext): Promise<ResultRow[]> {
   const count = bench.isQuick ? 20_000 : 1_000_000

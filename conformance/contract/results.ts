@@ -41,7 +41,9 @@ export function keptRounds(outcomes: readonly Outcome[], name: string): number {
   return kept.reduce((sum, { rounds }) => sum + rounds, 0)
 }
 
-/** A table of promises: all rounds and figures of each, and the last reason when it is broken or not shown. */
+/**
+ * A table of promises: all rounds and figures of each, and the last reason when it is broken or not shown.
+ */
 export function resultTable(
   guarantees: Readonly<Record<string, Guarantee>>,
   outcomes: readonly Outcome[],

@@ -1,10 +1,11 @@
 import { afterAll, test } from 'vitest'
 
 /**
- * Cases of the map: what every client of the interface may rely on, one case for each sub-feature, named by its
- * id (`F07.replay`). A case is defined by exactly one of `mapCase`, `differs`, `missing`, `notApplicable` and
- * `untested`. The name of its test carries the id and the outcome that is expected, so that a report of vitest
- * is enough for `print.ts`. With `SLIPWAY_MAP_URL` (and `SLIPWAY_MAP_KEY`) the cases run against that server.
+ * Cases of the map: what every client of the interface may rely on, one case for each sub-feature, named by
+ * its id (`F07.replay`). A case is defined by exactly one of `mapCase`, `differs`, `missing`, `notApplicable`
+ * and `untested`. The name of its test carries the id and the outcome that is expected, so that a report of
+ * vitest is enough for `print.ts`. With `SLIPWAY_MAP_URL` (and `SLIPWAY_MAP_KEY`) the cases run against that
+ * server.
  */
 export const externalUrl = process.env.SLIPWAY_MAP_URL?.replace(/\/$/, '')
 
@@ -46,8 +47,8 @@ export function differs(id: MapId, promise: string, reason: string, here: Run, t
 }
 
 /**
- * A sub-feature that this server lacks. `run` asserts what the map says and is expected to fail: when it passes,
- * the test fails, and the case becomes a `mapCase`. It must not wait long for what does not come.
+ * A sub-feature that this server lacks. `run` asserts what the map says and is expected to fail: when it
+ * passes, the test fails, and the case becomes a `mapCase`. It must not wait long for what does not come.
  */
 export function missing(
   id: MapId,

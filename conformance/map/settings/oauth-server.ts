@@ -4,8 +4,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /**
- * An MCP server with one tool, `echo`, behind OAuth: registers clients, consents at once, checks PKCE, and accepts
- * each refresh token once.
+ * An MCP server with one tool, `echo`, behind OAuth: registers clients, consents at once, checks PKCE, and
+ * accepts each refresh token once.
  */
 export async function openOAuthMcpServer() {
   const challenges = new Map<string, string>()

@@ -31,8 +31,9 @@ interface ArtifactOptions {
 type Artifact = NonNullable<ApplicationBackend['artifacts'][Platform]>
 
 /**
- * Verifies the checksum of an archive and unpacks it read-only; returns the folder. What is unpacked already is not
- * unpacked again. Every archive that is not as the manifest says is a Problem `conflict`, and leaves nothing.
+ * Verifies the checksum of an archive and unpacks it read-only; returns the folder. What is unpacked already
+ * is not unpacked again. Every archive that is not as the manifest says is a Problem `conflict`, and leaves
+ * nothing.
  */
 export async function prepareArtifact(
   artifact: Artifact,

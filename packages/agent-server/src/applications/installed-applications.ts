@@ -36,7 +36,9 @@ interface InstalledApplicationsOptions {
   readonly onReplace: (name: string) => Promise<void>
 }
 
-/** Installed applications. A list adopts valid folders that were copied here, and forgets those that are gone. */
+/**
+ * Installed applications. A list adopts valid folders that were copied here, and forgets those that are gone.
+ */
 export class InstalledApplications {
   readonly #options: InstalledApplicationsOptions
   readonly #directory: string

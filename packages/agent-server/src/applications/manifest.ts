@@ -6,8 +6,8 @@ import { parseJson } from '@slipway/shared/json'
 const maxBytes = 256 * 1024
 
 /**
- * The manifest of a folder, when it is valid and its entrypoint is a file of the folder, not a link out of it.
- * Never rejects.
+ * The manifest of a folder, when it is valid and its entrypoint is a file of the folder, not a link out of
+ * it. Never rejects.
  */
 export async function readManifest(
   folder: string,

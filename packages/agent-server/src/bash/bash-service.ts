@@ -34,8 +34,9 @@ interface RunningCommand {
 }
 
 /**
- * Commands of clients, outside of conversations (wire 1.5) or in the workspace of one, each in its own process group. Their output is stored as
- * events. Background processes of a command run until the server stops.
+ * Commands of clients, outside of conversations (wire 1.5) or in the workspace of one, each in its own
+ * process group. Their output is stored as events. Background processes of a command run until the server
+ * stops.
  */
 export class BashService implements AsyncDisposable {
   readonly events: BashEventStore

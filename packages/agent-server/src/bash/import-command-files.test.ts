@@ -9,7 +9,9 @@ import { importCommandFiles } from './import-command-files.ts'
 
 const start = Date.parse('2026-03-01T10:00:00Z') * 1000
 
-/** A data directory as an older version left it: `bash/` with a file for each command, a line for each event. */
+/**
+ * A data directory as an older version left it: `bash/` with a file for each command, a line for each event.
+ */
 function oldDirectory() {
   const path = mkdtempSync(join(tmpdir(), 'slipway-bash-'))
   const bash = join(path, 'bash')

@@ -76,8 +76,8 @@ export class InstalledExtensions {
   }
 
   /**
-   * Problems: `invalid` extension, `bad_request` for a source that is none or cannot be fetched, `conflict` when installed
-   * without `force`.
+   * Problems: `invalid` extension, `bad_request` for a source that is none or cannot be fetched, `conflict`
+   * when installed without `force`.
    */
   async install(request: InstallRequest, signal: AbortSignal): Promise<InstalledSkill> {
     const { force, ...source } = request
@@ -90,7 +90,10 @@ export class InstalledExtensions {
     })
   }
 
-  /** Installs what its source has now, whatever ref it was installed with; `enabled` stays. Problems as for `install`. */
+  /**
+   * Installs what its source has now, whatever ref it was installed with; `enabled` stays. Problems as for
+   * `install`.
+   */
   async refresh(name: string, signal: AbortSignal): Promise<InstalledSkill> {
     const { source, repo_path } = this.#getRow(await this.#index.read(), name)
     const request = { source, ref: undefined, repo_path: repo_path ?? undefined }

@@ -35,7 +35,10 @@ export class PluginList {
     this.#options = options
   }
 
-  /** Plugins of a project, of the user, and those that are installed and enabled, each name once, in this order. */
+  /**
+   * Plugins of a project, of the user, and those that are installed and enabled, each name once, in this
+   * order.
+   */
   async list(
     query: { readonly isUser: boolean; readonly project: string | undefined },
     signal: AbortSignal,

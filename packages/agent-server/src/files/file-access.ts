@@ -15,8 +15,8 @@ export function assertAbsolutePath(path: string): string {
 }
 
 /**
- * Writes a file and missing directories, all or nothing, and returns its size. A replaced file keeps its mode; links are
- * followed.
+ * Writes a file and missing directories, all or nothing, and returns its size. A replaced file keeps its
+ * mode; links are followed.
  */
 export async function saveFile(path: string, bytes: AsyncIterable<Buffer>): Promise<number> {
   const requestedPath = assertAbsolutePath(path)

@@ -50,9 +50,9 @@ export class Gateway {
   }
 
   /**
-   * The continued or new conversation of a request, and its turn: call `complete` or `stream` of it. An id that
-   * is not known becomes that of a new conversation; a continued one keeps its model. Problems: `bad_request`,
-   * `not_found`, `limit` and, while it runs, `conflict`.
+   * The continued or new conversation of a request, and its turn: call `complete` or `stream` of it. An id
+   * that is not known becomes that of a new conversation; a continued one keeps its model. Problems:
+   * `bad_request`, `not_found`, `limit` and, while it runs, `conflict`.
    */
   async startTurn(request: ChatRequest, conversationId: string | undefined, signal: AbortSignal) {
     return await this.#startTurn(request.model, parseChatPrompt(request), conversationId, signal)

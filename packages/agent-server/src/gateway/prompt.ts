@@ -30,8 +30,8 @@ export interface GatewayPrompt {
 }
 
 /**
- * The last message of the user, and what was said before it. A Problem `bad_request` without one, for parts of
- * other types, and for a long system prompt.
+ * The last message of the user, and what was said before it. A Problem `bad_request` without one, for parts
+ * of other types, and for a long system prompt.
  */
 export function parseChatPrompt({ messages }: Pick<ChatRequest, 'messages'>): GatewayPrompt {
   if (!messages.some(({ role }) => role === 'user')) throw badRequest('At least one user message is required')

@@ -15,7 +15,10 @@ export async function readCommittedFile(repository: GitRepository, name: string)
   return bytes === undefined ? null : toDisplayText(bytes, Math.max(size || 0, bytes.length))
 }
 
-/** Content of a file in the working tree, of a link its target as git stores it; null when missing. A Problem when it is too large. */
+/**
+ * Content of a file in the working tree, of a link its target as git stores it; null when missing. A Problem
+ * when it is too large.
+ */
 export async function readWorkingFile(path: string): Promise<string | null> {
   const stats = await lstat(path).catch(() => undefined)
   if (stats?.isSymbolicLink()) return await readlink(path).catch(() => null)

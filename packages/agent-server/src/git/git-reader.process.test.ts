@@ -416,7 +416,8 @@ test('nothing that a repository names is run, and nothing in it is written', asy
     writeFileSync(join(at.root, '.git/hooks', hook), readFileSync(evil), { mode: 0o755 })
   }
   rmSync(trace, { force: true })
-  // Signed by nobody, and one that was only touched: git would ask the signer, and note what it found in the index.
+  // Signed by nobody, and one that was only touched: git would ask the signer, and note what it found in the
+  // index.
   const text = at
     .git('cat-file', 'commit', 'HEAD')
     .replace('\n\n', '\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n\n')

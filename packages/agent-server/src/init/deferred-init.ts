@@ -108,9 +108,9 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
   }
 
   /**
-   * Opens the services with init settings; equal settings share one opening. Problems: `bad_request` for other
-   * settings than the accepted ones, `unauthorized` for those with the key of the start where another one was
-   * delivered, `run_failed` for a failed opening, which may be repeated.
+   * Opens the services with init settings; equal settings share one opening. Problems: `bad_request` for
+   * other settings than the accepted ones, `unauthorized` for those with the key of the start where another
+   * one was delivered, `run_failed` for a failed opening, which may be repeated.
    */
   async initialize(request: InitRequest, key?: string): Promise<void> {
     const digest = hash('sha256', JSON.stringify(request, sortMembers))

@@ -75,7 +75,10 @@ export class LlmProfiles {
     return model.data
   }
 
-  /** Adds or replaces a profile; a linked one without a key and URL of its own. A Problem `conflict` above the limit. */
+  /**
+   * Adds or replaces a profile; a linked one without a key and URL of its own. A Problem `conflict` above the
+   * limit.
+   */
   async save(name: string, model: Llm): Promise<void> {
     assertProfileName(name, 'name')
     await this.#mutex.runExclusive(async () => {
@@ -173,8 +176,8 @@ export class LlmProfiles {
   }
 
   /**
-   * Makes a profile the active one, and its model with the key of its connection that of the settings: returns
-   * whether they take a model. Problems: `not_found`, and as `resolve`.
+   * Makes a profile the active one, and its model with the key of its connection that of the settings:
+   * returns whether they take a model. Problems: `not_found`, and as `resolve`.
    */
   async activate(name: string): Promise<boolean> {
     return await this.#mutex.runExclusive(async () => {

@@ -93,7 +93,10 @@ export class ProviderConnections {
     return toPublicConnection(must(updated, 'the updated connection'))
   }
 
-  /** Returns the removed connection, without its key. Problems: `not_found`, and `conflict` while something names it. */
+  /**
+   * Returns the removed connection, without its key. Problems: `not_found`, and `conflict` while something
+   * names it.
+   */
   async remove(id: string): Promise<ProviderConnection> {
     let removed: StoredConnection | undefined
     await this.#file.update(async (all) => {

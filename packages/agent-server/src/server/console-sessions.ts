@@ -16,8 +16,8 @@ interface StoredSession {
 }
 
 /**
- * The console sessions of an agent server: each has the rights of a session key while that is configured. Digests
- * and ends are in `console.sessions` of the data directory, so that a restart signs nobody out.
+ * The console sessions of an agent server: each has the rights of a session key while that is configured.
+ * Digests and ends are in `console.sessions` of the data directory, so that a restart signs nobody out.
  */
 export class ConsoleSessions implements ConsoleAccounts {
   readonly #path: string

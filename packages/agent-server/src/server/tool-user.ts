@@ -23,8 +23,8 @@ const extensionFolders = [
 ]
 
 /**
- * Gives tools the rights of the user of `SLIPWAY_TOOL_USER`. Rejects with a message when that is not possible, also when
- * the user could read the data directory.
+ * Gives tools the rights of the user of `SLIPWAY_TOOL_USER`. Rejects with a message when that is not
+ * possible, also when the user could read the data directory.
  */
 export async function startToolUser(setting: string | undefined, dataDirectory: string): Promise<void> {
   if (setting === undefined) return
@@ -47,7 +47,10 @@ export async function startToolUser(setting: string | undefined, dataDirectory: 
   }
 }
 
-/** Where files of tools are: outside the data directory when another user writes them. `marker`: of the server. */
+/**
+ * Where files of tools are: outside the data directory when another user writes them. `marker`: of the
+ * server.
+ */
 export function toolFilesDirectory(dataDirectory: string, marker: string): string {
   const user = toolUser()
   return user === undefined ? dataDirectory : join(user.home, '.slipway-tools', marker)

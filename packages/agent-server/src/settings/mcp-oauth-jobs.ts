@@ -49,7 +49,9 @@ export class McpOAuthJobs implements AsyncDisposable {
     this.#test = test
   }
 
-  /** Resolves when the user is to consent, or the sign-in has ended. A Problem `bad_request` without OAuth. */
+  /**
+   * Resolves when the user is to consent, or the sign-in has ended. A Problem `bad_request` without OAuth.
+   */
   async start(request: McpTestRequest): Promise<McpOAuthStatus> {
     const { server } = request
     if (server.type === 'stdio' || !isRecord(server.auth) || server.auth.strategy !== 'oauth2')
@@ -77,8 +79,8 @@ export class McpOAuthJobs implements AsyncDisposable {
   }
 
   /**
-   * Continues a sign-in with the address to which the provider sent the user. Problems: `not_found`, `conflict`
-   * before the consent is asked for, `bad_request` for another address, after which it waits on.
+   * Continues a sign-in with the address to which the provider sent the user. Problems: `not_found`,
+   * `conflict` before the consent is asked for, `bad_request` for another address, after which it waits on.
    */
   finish(id: string, callbackUrl: string): McpOAuthStatus {
     const job = this.#find(id)

@@ -12,8 +12,9 @@ interface SavedMcpOAuthStatesOptions {
 }
 
 /**
- * Tokens of MCP servers, renewed one at a time for a URL: a provider may accept a refresh token only once. They
- * are stored in the servers of the settings that have the URL; those of other servers are kept in memory.
+ * Tokens of MCP servers, renewed one at a time for a URL: a provider may accept a refresh token only once.
+ * They are stored in the servers of the settings that have the URL; those of other servers are kept in
+ * memory.
  */
 export class SavedMcpOAuthStates implements McpOAuthStates {
   readonly #options: SavedMcpOAuthStatesOptions

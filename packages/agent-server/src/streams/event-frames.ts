@@ -36,7 +36,9 @@ export const positionedFrames = cacheByBatch((batch: readonly StoredEvent[]) =>
 /** Frames of the session socket have at most so many bytes of JSON. */
 export const maxSessionFrameBytes = 4 * 1024 * 1024
 
-/** `{"type":"durable","seq":n,"event":{...}}`: the frames of the session socket; undefined for a larger one. */
+/**
+ * `{"type":"durable","seq":n,"event":{...}}`: the frames of the session socket; undefined for a larger one.
+ */
 export const durableFrames = cacheByBatch((batch: readonly StoredEvent[]) =>
   batch.map(({ position, bytes }): Frame | undefined => {
     const head = Buffer.from(`{"type":"durable","seq":${position - 1},"event":`)

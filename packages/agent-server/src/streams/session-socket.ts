@@ -16,9 +16,9 @@ const stalledMs = 1_000
 const maxSnapshotBytes = 1024 * 1024
 
 /**
- * `/sockets/session/{conversation_id}`: `sync`, the history after `after_seq`, a state snapshot, then each new
- * event once and in order, with the progress of streamed replies between them. A client text frame is a user
- * message that is run.
+ * `/sockets/session/{conversation_id}`: `sync`, the history after `after_seq`, a state snapshot, then each
+ * new event once and in order, with the progress of streamed replies between them. A client text frame is a
+ * user message that is run.
  */
 export function sessionSocket(options: EventsSocketOptions): SocketRoute {
   return {

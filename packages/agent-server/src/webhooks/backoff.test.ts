@@ -69,7 +69,8 @@ test('whatever fails and succeeds: there is a choice now, or a moment within a m
         random = of.random
         if (isTaken) rests.recordSuccess(one)
         else rests.recordFailure(one, of, nowMs)
-        // Nobody is kept for ever: by stepping to the moments that are named, everybody is free within a minute.
+        // Nobody is kept for ever: by stepping to the moments that are named, everybody is free within a
+        // minute.
         let [atMs, steps] = [nowMs, 0]
         const isFree = (who: string) =>
           rests.listQueries(noConversations, 4, atMs).some(({ except }) => !except.has(who))

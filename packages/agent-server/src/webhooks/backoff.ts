@@ -33,8 +33,9 @@ const goneFailureCount = 4
 const outageThreshold = 3
 
 /**
- * Retry backoff of a webhook receiver, for each conversation on its own; `webhooks.ts` has the times. When several fail in a row, the receiver is down:
- * then one conversation at a time is tried, first those without failures. Pure: calls pass the time in ms.
+ * Retry backoff of a webhook receiver, for each conversation on its own; `webhooks.ts` has the times. When
+ * several fail in a row, the receiver is down: then one conversation at a time is tried, first those without
+ * failures. Pure: calls pass the time in ms.
  */
 export class Backoff {
   readonly #times: BackoffTimes

@@ -23,7 +23,10 @@ interface ReceivedRequest {
 /** True: accepted. False: the plan has answered. */
 type Plan = (received: ReceivedRequest, response: ServerResponse) => boolean | Promise<boolean>
 
-/** A receiver of webhooks on loopback that keeps what it takes: events by position, and what it heard of conversations. */
+/**
+ * A receiver of webhooks on loopback that keeps what it takes: events by position, and what it heard of
+ * conversations.
+ */
 class TestReceiver implements AsyncDisposable {
   readonly requests: ReceivedRequest[] = []
   readonly infos: Record<string, unknown>[] = []
@@ -49,7 +52,10 @@ class TestReceiver implements AsyncDisposable {
     return this
   }
 
-  /** What it has of a conversation, as an export would print it; undefined while something is missing before the end. */
+  /**
+   * What it has of a conversation, as an export would print it; undefined while something is missing before
+   * the end.
+   */
   lines(conversation: string): string {
     const log = this.logs.get(conversation.replaceAll('-', '')) ?? new Map()
     return [...log]

@@ -58,8 +58,8 @@ export class WorkspaceTickets {
   }
 
   /**
-   * Cookie value for a page of this origin that sent this session key. Only its peer can use it: browsers send a cookie
-   * to all ports of a host, and so to programs of other users.
+   * Cookie value for a page of this origin that sent this session key. Only its peer can use it: browsers
+   * send a cookie to all ports of a host, and so to programs of other users.
    */
   createSessionToken(
     providedKey: string | undefined,

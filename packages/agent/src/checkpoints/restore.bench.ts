@@ -7,8 +7,9 @@ import { defaultLimits } from './shadow-repository.ts'
 import { WorkspaceCheckpoints } from './workspace-checkpoints.ts'
 
 /**
- * `node packages/agent/src/checkpoints/restore.bench.ts [FILES]`: milliseconds that a checkpoint and a restore
- * take in a tree of 100,000 files of which a step has changed 100; one line of JSON, the best of three.
+ * `node packages/agent/src/checkpoints/restore.bench.ts [FILES]`: milliseconds that a checkpoint and a
+ * restore take in a tree of 100,000 files of which a step has changed 100; one line of JSON, the best of
+ * three.
  */
 const files = Number(process.argv[2] ?? 100_000)
 const perDirectory = 500

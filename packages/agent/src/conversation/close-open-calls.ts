@@ -7,7 +7,9 @@ import { endGoalEvents } from './loop/goal.ts'
 
 const forkedText = 'The call was not done here: the conversation was forked before it had a result.'
 
-/** Of a fork, whose log is truncated: each tool call without a result gets an error, and the status is idle. */
+/**
+ * Of a fork, whose log is truncated: each tool call without a result gets an error, and the status is idle.
+ */
 export async function closeOpenCalls(
   log: EventLog,
   conversation: string,

@@ -22,10 +22,10 @@ const maxLength = 32 * 1024
  * The risk of a shell text by rules: the greatest risk of the calls it would make, including those in
  * substitutions, wrappers such as `sudo` and `xargs`, and texts for other shells. HIGH: destroys, leaks
  * secrets, runs downloaded code or code hidden in options and variables, weakens the machine, reaches the
- * agent server or its data directory, too long to analyze. MEDIUM: installs, uses the network, deletes, leaves
- * the directory, runs unknown programs or sets unknown variables for one. LOW: the rest. UNKNOWN: invalid
- * syntax, and no HIGH risk in the readable part. It is not a security boundary: a started program can do
- * anything.
+ * agent server or its data directory, too long to analyze. MEDIUM: installs, uses the network, deletes,
+ * leaves the directory, runs unknown programs or sets unknown variables for one. LOW: the rest. UNKNOWN:
+ * invalid syntax, and no HIGH risk in the readable part. It is not a security boundary: a started program can
+ * do anything.
  */
 export async function patternRisk(command: string, server?: ServerPlace): Promise<SecurityRisk> {
   return await assess(command, scriptRisk, server)

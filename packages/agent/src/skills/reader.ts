@@ -29,7 +29,9 @@ interface SkillFile {
   readonly isAgentSkill: boolean
 }
 
-/** Reads skills below a root into a collector; visits each folder once. Skipped files and folders add issues. */
+/**
+ * Reads skills below a root into a collector; visits each folder once. Skipped files and folders add issues.
+ */
 export class SkillReader {
   readonly #root: SkillRoot
   readonly #collector: SkillCollector

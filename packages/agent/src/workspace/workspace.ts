@@ -70,8 +70,8 @@ const commandEnvPrefix = 'SLIPWAY_COMMAND='
 /**
  * A directory, its files and its processes: the only place of this package that starts processes. Each
  * process leads its own process group, which is killed as a whole, and sees `env` and no other variable. Path
- * confinement holds for the agent's file tools, and for terminals where there is a sandbox. Files and processes
- * have the rights of the tool user, where there is one, otherwise those of this process.
+ * confinement holds for the agent's file tools, and for terminals where there is a sandbox. Files and
+ * processes have the rights of the tool user, where there is one, otherwise those of this process.
  */
 export class Workspace implements AsyncDisposable {
   /** Absolute, without symbolic links. */

@@ -5,7 +5,10 @@ import { gunzipSync } from 'node:zlib'
 import { expect, onTestFinished, test } from 'vitest'
 import { prepareConsole } from './console-build.ts'
 
-/** Stands for Vite: counts its runs, and writes a page that names the source; `fail` in the source ends it with 1. */
+/**
+ * Stands for Vite: counts its runs, and writes a page that names the source; `fail` in the source ends it
+ * with 1.
+ */
 const builder = `
 const { mkdirSync, readFileSync, writeFileSync, appendFileSync } = require('node:fs')
 const out = process.argv[process.argv.indexOf('--outDir') + 1]

@@ -24,9 +24,9 @@ interface BuildOptions {
 }
 
 /**
- * The directory of the built console: `dist` of a released package, in a clone the build of its sources, which is made
- * once and kept. Undefined where there is no console. Rejects with a readable Error when the build fails. Servers that
- * start at once may both build; the first to finish counts.
+ * The directory of the built console: `dist` of a released package, in a clone the build of its sources,
+ * which is made once and kept. Undefined where there is no console. Rejects with a readable Error when the
+ * build fails. Servers that start at once may both build; the first to finish counts.
  */
 export async function prepareConsole(options: BuildOptions = {}): Promise<string | undefined> {
   const { packagesDirectory = packages, onBuild, signal } = options
@@ -56,7 +56,9 @@ export async function prepareConsole(options: BuildOptions = {}): Promise<string
   return build
 }
 
-/** Builds the console of a directory with Vite into another, with compressed files beside those that shrink. */
+/**
+ * Builds the console of a directory with Vite into another, with compressed files beside those that shrink.
+ */
 export async function buildConsole(directory: string, out: string, signal?: AbortSignal): Promise<void> {
   let vite: string
   try {

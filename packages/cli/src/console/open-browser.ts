@@ -4,8 +4,9 @@ import { pathToFileURL } from 'node:url'
 import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 
 /**
- * Opens a link in the user's browser. Other users see the arguments of programs, so the browser gets a file of the data
- * directory that only this user reads, and that leads to the link. False when no browser could be started.
+ * Opens a link in the user's browser. Other users see the arguments of programs, so the browser gets a file
+ * of the data directory that only this user reads, and that leads to the link. False when no browser could be
+ * started.
  */
 export async function openBrowser(link: string, dataDirectory: string): Promise<boolean> {
   const directory = resolve(dataDirectory)

@@ -31,8 +31,8 @@ async function isFree(port: number): Promise<boolean> {
 }
 
 /**
- * Whether the server of the model answers. Only one with an address of its own is asked, for its list of models:
- * that costs nothing.
+ * Whether the server of the model answers. Only one with an address of its own is asked, for its list of
+ * models: that costs nothing.
  */
 export async function examineModel({ name, baseUrl, apiKey }: ModelConfig): Promise<Finding[]> {
   const area = 'model'

@@ -3,8 +3,8 @@ import { Problem } from '@slipway/protocol'
 import { sanitizeLine } from '../output/sanitize.ts'
 
 /**
- * The message for a failure and what to do next, without a final line feed. `keySource` is where the key that was
- * sent came from; undefined: none was sent.
+ * The message for a failure and what to do next, without a final line feed. `keySource` is where the key that
+ * was sent came from; undefined: none was sent.
  */
 export function errorMessage(error: unknown, keySource?: string): string {
   if (error instanceof CallError) return withAdvice(error, { ...serverAdvice, 401: keyAdvice(keySource) })
@@ -18,8 +18,8 @@ export function errorMessage(error: unknown, keySource?: string): string {
 }
 
 /**
- * A refusal of a sandbox server as a Problem that says what to do next; any other error unchanged. `hasKey`: a key
- * was sent.
+ * A refusal of a sandbox server as a Problem that says what to do next; any other error unchanged. `hasKey`:
+ * a key was sent.
  */
 export function explainSandboxServerError(error: unknown, hasKey: boolean): unknown {
   const advice = hasKey ? { ...sandboxServerAdvice, 401: wrongApiKey } : sandboxServerAdvice

@@ -23,8 +23,8 @@ const providers = [
 ] as const
 
 /**
- * The settings of the model of a new conversation: the named one, else the kept one, else the one that the user
- * chooses, which is tested before it is kept. A Problem where nobody can be asked.
+ * The settings of the model of a new conversation: the named one, else the kept one, else the one that the
+ * user chooses, which is tested before it is kept. A Problem where nobody can be asked.
  */
 export async function chooseModel(
   client: Client,

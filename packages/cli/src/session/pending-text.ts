@@ -25,8 +25,8 @@ export function titleOfAction(event: Readonly<Record<string, unknown>>): string 
 }
 
 /**
- * The pattern of a rule for exactly this command; undefined when it is not one simple command, which alone a rule
- * can name.
+ * The pattern of a rule for exactly this command; undefined when it is not one simple command, which alone a
+ * rule can name.
  */
 export function rulePattern(event: Readonly<Record<string, unknown>>): string | undefined {
   const { kind, command } = asObject(event.action)

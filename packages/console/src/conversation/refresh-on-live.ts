@@ -2,7 +2,9 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useCallback, useEffect, useRef } from 'react'
 import type { LogEvent } from '../api/log.ts'
 
-/** For `LogView`: what is known of the conversation is read again when events arrive; many make one request. */
+/**
+ * For `LogView`: what is known of the conversation is read again when events arrive; many make one request.
+ */
 export function useRefreshOnLive(name: string, id: string): (events: readonly LogEvent[]) => void {
   const cache = useQueryClient()
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)

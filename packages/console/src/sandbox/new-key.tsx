@@ -1,4 +1,6 @@
-/** A key that was just made. The server shows it this once, and it is kept in the memory of the page alone. */
+/**
+ * A key that was just made. The server shows it this once, and it is kept in the memory of the page alone.
+ */
 export function NewKey(props: { readonly value: string; readonly onDone: () => void }) {
   return (
     <div className="card" role="status">

@@ -8,8 +8,8 @@ const proofHeader = consoleProofHeader.toLowerCase()
 const safeMethods = new Set(['GET', 'HEAD', undefined])
 
 /**
- * A session of a page in two halves, because neither is safe alone: browsers send the cookie to every port of the
- * host, and scripts read the proof. Together they are the key of the session, which is nowhere stored.
+ * A session of a page in two halves, because neither is safe alone: browsers send the cookie to every port of
+ * the host, and scripts read the proof. Together they are the key of the session, which is nowhere stored.
  */
 export interface ConsoleCredential {
   readonly cookieName: string
@@ -36,9 +36,9 @@ export function consoleCookieName(proof: string): string | undefined {
 }
 
 /**
- * Gives a request of a signed-in page the key of its session as `X-Session-API-Key`. A request that has a key of its
- * own, comes from a page of another origin, or has only one half stays as it is. Whether the session exists, and what
- * it may do, is decided where keys are.
+ * Gives a request of a signed-in page the key of its session as `X-Session-API-Key`. A request that has a key
+ * of its own, comes from a page of another origin, or has only one half stays as it is. Whether the session
+ * exists, and what it may do, is decided where keys are.
  */
 export function acceptConsoleSession(raw: IncomingMessage, isUpgrade: boolean): void {
   const { headers, method } = raw
@@ -62,8 +62,8 @@ function proofInQuery(raw: IncomingMessage): string | undefined {
 }
 
 /**
- * Whether a page of the server's own origin sends this, or the user typed the address. Browsers that do not say name
- * the origin with everything that acts; the guard compares it.
+ * Whether a page of the server's own origin sends this, or the user typed the address. Browsers that do not
+ * say name the origin with everything that acts; the guard compares it.
  */
 function isOwnPage({ headers, method }: IncomingMessage, isUpgrade: boolean): boolean {
   const isReading = safeMethods.has(method) && !isUpgrade
@@ -72,7 +72,9 @@ function isOwnPage({ headers, method }: IncomingMessage, isUpgrade: boolean): bo
   return isReading || headers.origin !== undefined
 }
 
-/** Another port of the host can set cookies of this name, so only the one that the proof belongs to counts. */
+/**
+ * Another port of the host can set cookies of this name, so only the one that the proof belongs to counts.
+ */
 function findCookie(header: string, proof: string): string | undefined {
   const name = consoleCookieName(proof)
   for (const pair of header.split(';')) {

@@ -16,7 +16,10 @@ export interface ConsoleAccounts {
   readonly isKeyRequired: boolean
   /** Undefined for an invalid key. */
   findUser(key: string): Promise<ConsoleUser | undefined>
-  /** Makes another key valid, with the rights of the first, until it is removed or the first is not valid any more. */
+  /**
+   * Makes another key valid, with the rights of the first, until it is removed or the first is not valid any
+   * more.
+   */
   addSession(key: string, sessionKey: string, expiresAtMs: number): Promise<void>
   /** False when there is no such session. */
   removeSession(sessionKey: string): Promise<boolean>

@@ -3,7 +3,10 @@ import { acceptsHtml, Site } from '../static/site.ts'
 
 type Header = (name: string) => string | undefined
 
-/** Scripts and connections of the server's own origin alone; styles of elements are set by the libraries of the page. */
+/**
+ * Scripts and connections of the server's own origin alone; styles of elements are set by the libraries of
+ * the page.
+ */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -20,8 +23,9 @@ const contentSecurityPolicy = [
 ].join('; ')
 
 /**
- * The console at the root of a server: the files of its build, and its page for every other address that a browser
- * requests as a page. While the build is made, a page says so; where it could not be made, there is no page.
+ * The console at the root of a server: the files of its build, and its page for every other address that a
+ * browser requests as a page. While the build is made, a page says so; where it could not be made, there is
+ * no page.
  */
 export class ConsoleSite implements Pick<Site, 'get'> {
   #site: Site | undefined

@@ -10,8 +10,8 @@ export class BasePath {
   readonly rewrite: ((raw: IncomingMessage) => string) | undefined
 
   /**
-   * Throws an Error when it is not an absolute path of plain segments. A function returns the current one, which
-   * `parseBasePath` has returned.
+   * Throws an Error when it is not an absolute path of plain segments. A function returns the current one,
+   * which `parseBasePath` has returned.
    */
   constructor(input: string | (() => string)) {
     const fixed = typeof input === 'string' ? parseBasePath(input) : undefined
@@ -41,7 +41,9 @@ export class BasePath {
   }
 }
 
-/** A base path without a slash at its end; throws an Error when it is not an absolute path of plain segments. */
+/**
+ * A base path without a slash at its end; throws an Error when it is not an absolute path of plain segments.
+ */
 export function parseBasePath(input: string): string {
   const path = input.replace(/\/+$/, '')
   if (!/^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)*$/.test(path))

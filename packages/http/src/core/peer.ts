@@ -4,9 +4,9 @@ import type { Socket } from 'node:net'
 const peers = new WeakMap<Socket, string>()
 
 /**
- * Who sends the requests of a connection, as far as the system tells: `user:<uid>` of a program of this machine (Linux,
- * TCP), `local` when its user is unknown, `remote` for other machines, `socket` for a Unix socket. Behind a proxy that
- * is the proxy.
+ * Who sends the requests of a connection, as far as the system tells: `user:<uid>` of a program of this
+ * machine (Linux, TCP), `local` when its user is unknown, `remote` for other machines, `socket` for a Unix
+ * socket. Behind a proxy that is the proxy.
  */
 export function peerOf(socket: Socket): string {
   const known = peers.get(socket)
@@ -20,7 +20,10 @@ export function peerOf(socket: Socket): string {
   return peer
 }
 
-/** The user of the other end, by the tables of the kernel. Ports are unique among connections to one port of ours. */
+/**
+ * The user of the other end, by the tables of the kernel. Ports are unique among connections to one port of
+ * ours.
+ */
 function findUser({ remotePort, localPort, remoteAddress = '' }: Socket): string | undefined {
   const toHex = (port = 0) => port.toString(16).toUpperCase().padStart(4, '0')
   const files = remoteAddress.includes('.') ? ['tcp', 'tcp6'] : ['tcp6', 'tcp']

@@ -11,7 +11,9 @@ import { fileReply } from './file-reply.ts'
 type Header = (name: string) => string | undefined
 
 export interface SiteOptions {
-  /** Returns HTML for the start of the page's `<head>`, by the path of the request; called for each request. */
+  /**
+   * Returns HTML for the start of the page's `<head>`, by the path of the request; called for each request.
+   */
   readonly head?: (path: string) => string
   /** Of the page and its files; unless given, only pages of this server may embed them. */
   readonly contentSecurityPolicy?: string

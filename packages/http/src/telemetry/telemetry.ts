@@ -9,8 +9,8 @@ export async function openTraces(options: TracesOptions | undefined): Promise<Tr
 }
 
 /**
- * Opens the configured telemetry, the options of `createApp`. Rejects with a readable Error when the audit log
- * cannot be opened.
+ * Opens the configured telemetry, the options of `createApp`. Rejects with a readable Error when the audit
+ * log cannot be opened.
  */
 export async function openTelemetry(
   { isOpen, auditLog, traces }: Telemetry,

@@ -38,7 +38,10 @@ export class Problem extends Error {
   readonly members: Readonly<Record<string, unknown>> | undefined
   /** Seconds after which the same request may succeed: the header `Retry-After`. */
   retryAfterSeconds: number | undefined
-  /** For programs that look for it: then `detail` of the answer is `Internal Server Error`, and `exception` this. */
+  /**
+   * For programs that look for it: then `detail` of the answer is `Internal Server Error`, and `exception`
+   * this.
+   */
   exception: string | undefined
 
   constructor(

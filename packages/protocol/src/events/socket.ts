@@ -17,8 +17,8 @@ export const eventsSocketQuery = z.object({
 })
 
 /**
- * The query of `/sockets/session/{conversation_id}`. `after_seq` asks for the history after an event's place in
- * the log (from 0); below 0 is all of it, absent is none.
+ * The query of `/sockets/session/{conversation_id}`. `after_seq` asks for the history after an event's place
+ * in the log (from 0); below 0 is all of it, absent is none.
  */
 export const sessionSocketQuery = z.object({
   session_api_key: z.string().optional(),
@@ -39,7 +39,8 @@ const sessionItem = { item_id: z.string(), attempt: z.int().min(1) }
 
 /**
  * A frame of the server on the session socket. `seq` is an event's place in the log, from 0. A streamed reply
- * ends with the durable event whose id is `item_id`, or with `item_aborted`; a higher attempt replaces a lower.
+ * ends with the durable event whose id is `item_id`, or with `item_aborted`; a higher attempt replaces a
+ * lower.
  */
 export const sessionFrame = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('sync'), from_seq: z.int().optional(), through_seq: seq.optional() }),

@@ -58,7 +58,10 @@ export async function issueApiKey(
 export const consoleKeyName = 'console session'
 const maxSessionsPerUser = 50
 
-/** Stores the hash of the key of a console session, with the rights of the caller; of many the oldest is removed. */
+/**
+ * Stores the hash of the key of a console session, with the rights of the caller; of many the oldest is
+ * removed.
+ */
 export async function issueSessionKey(
   users: UserRows,
   { owner, boundOrg, scopes, keyId }: Caller,

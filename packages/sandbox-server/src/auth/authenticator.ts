@@ -47,8 +47,8 @@ interface AuthenticatorDeps {
 }
 
 /**
- * Headers in the order of the wire (4.1). No cookies: a browser sends them from pages of agents too. A page of the
- * console has a proof besides, and `http` makes both a header.
+ * Headers in the order of the wire (4.1). No cookies: a browser sends them from pages of agents too. A page
+ * of the console has a proof besides, and `http` makes both a header.
  */
 export class Authenticator {
   readonly #deps: AuthenticatorDeps

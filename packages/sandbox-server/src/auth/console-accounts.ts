@@ -4,7 +4,10 @@ import type { UserRows } from '@slipway/storage/control-plane'
 import { consoleKeyName, issueSessionKey } from './api-keys.ts'
 import { type Authenticator, hashKey } from './authenticator.ts'
 
-/** The console sessions of a sandbox server: API keys that expire, and go with the key that they were made with. */
+/**
+ * The console sessions of a sandbox server: API keys that expire, and go with the key that they were made
+ * with.
+ */
 export function consoleAccounts(deps: {
   readonly users: UserRows
   readonly authenticator: Pick<Authenticator, 'authenticateCaller'>

@@ -71,7 +71,8 @@ export interface Isolation {
 }
 
 /**
- * Creates sandboxes. Its only state is objects with the label of a ledger, which a new process finds by `list`.
+ * Creates sandboxes. Its only state is objects with the label of a ledger, which a new process finds by
+ * `list`.
  *
  * Every call is idempotent and may be interrupted by a crash: a repeated call continues it. Calls for one
  * sandbox do not overlap. A temporary failure (an engine that does not answer) rejects with an Error; `list`

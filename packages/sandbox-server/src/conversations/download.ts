@@ -1,7 +1,9 @@
 import { Problem } from '@slipway/protocol'
 import { type Storage, zipConversation } from '@slipway/storage'
 
-/** Zip files (wire 3.10), read from the log while they are sent. A Problem `busy` for a concurrent download. */
+/**
+ * Zip files (wire 3.10), read from the log while they are sent. A Problem `busy` for a concurrent download.
+ */
 export class ConversationDownloads {
   readonly #storage: Pick<Storage, 'log' | 'conversations'>
   readonly #active = new Set<string>()

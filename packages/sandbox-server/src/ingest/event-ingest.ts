@@ -28,8 +28,8 @@ interface EventIngestDeps extends Omit<ConversationContext, 'fetch'> {
 }
 
 /**
- * Stores the logs of agent servers, byte by byte. A sandbox is not trusted: it reaches only its own conversations
- * (a Problem `unauthorized` otherwise), and all its input is checked and bounded.
+ * Stores the logs of agent servers, byte by byte. A sandbox is not trusted: it reaches only its own
+ * conversations (a Problem `unauthorized` otherwise), and all its input is checked and bounded.
  */
 export class EventIngest {
   readonly #deps: EventIngestDeps

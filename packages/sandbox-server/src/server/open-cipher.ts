@@ -7,8 +7,8 @@ const documentName = 'sealing-key-check'
 const text = 'sealed by the control plane'
 
 /**
- * The cipher of the data directory or of `SLIPWAY_SECRET_KEY`. Servers that share a database need the same key:
- * rejects with a plain Error for another one.
+ * The cipher of the data directory or of `SLIPWAY_SECRET_KEY`. Servers that share a database need the same
+ * key: rejects with a plain Error for another one.
  */
 export async function openCipher(
   { secretKey }: Pick<Config, 'secretKey'>,

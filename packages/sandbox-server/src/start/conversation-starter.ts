@@ -31,8 +31,8 @@ interface ActiveStart {
 const recoverMs = 3_000
 
 /**
- * Starts conversations (wire 3.1), in the background once the task is durable and its sandbox is chosen. A change
- * of a task is durable before it is visible. A start that becomes READY uses a slot of the quota.
+ * Starts conversations (wire 3.1), in the background once the task is durable and its sandbox is chosen. A
+ * change of a task is durable before it is visible. A start that becomes READY uses a slot of the quota.
  */
 export class ConversationStarter implements AsyncDisposable {
   readonly #deps: ConversationStarterDeps

@@ -8,7 +8,10 @@ export type ResolvedPath =
   | { readonly kind: 'file' | 'directory' | 'other'; readonly path: string; readonly stats: BigIntStats }
   | { readonly kind: 'missing' | 'outside' | 'refused' }
 
-/** Whether a path is the root or below it, by name only: stops path traversal of paths that are resolved already. */
+/**
+ * Whether a path is the root or below it, by name only: stops path traversal of paths that are resolved
+ * already.
+ */
 export function isWithin(root: string, path: string): boolean {
   return path === root || path.startsWith(root.endsWith(sep) ? root : root + sep)
 }

@@ -2,9 +2,9 @@ import * as systemFiles from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
- * Creates or replaces a file atomically: a reader sees the old content or the new one, also after a crash, and
- * the new one is durable when the promise resolves. Mode 0600. One writer of a path at a time. Rejects with
- * the system's error (`ENOSPC`, ...) and leaves the old file unchanged.
+ * Creates or replaces a file atomically: a reader sees the old content or the new one, also after a crash,
+ * and the new one is durable when the promise resolves. Mode 0600. One writer of a path at a time. Rejects
+ * with the system's error (`ENOSPC`, ...) and leaves the old file unchanged.
  */
 export async function writeFileAtomic(
   path: string,

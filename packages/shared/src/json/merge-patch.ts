@@ -15,8 +15,8 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
 }
 
 /**
- * A patch made from redacted values: a text that equals the redacted one stands for the current one, and a placeholder that
- * replaces nothing is left out.
+ * A patch made from redacted values: a text that equals the redacted one stands for the current one, and a
+ * placeholder that replaces nothing is left out.
  */
 export function restoreRedacted(patch: unknown, redacted: unknown, current: unknown): unknown {
   if (typeof patch === 'string') {

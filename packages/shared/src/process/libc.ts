@@ -16,14 +16,20 @@ export interface Libc {
   lockExclusively(fd: number): boolean
   /** Overwrites memory of this process with zeros. The caller answers for the range. */
   eraseMemory(address: number, length: number): void
-  /** Programs that this process starts from now on gain no privileges (prctl PR_SET_NO_NEW_PRIVS); call it on the main thread. */
+  /**
+   * Programs that this process starts from now on gain no privileges (prctl PR_SET_NO_NEW_PRIVS); call it on
+   * the main thread.
+   */
   forbidNewPrivileges(): boolean
   /**
-   * Lets the calling thread alone access files with the rights of this user and group, without supplementary groups
-   * and capabilities (setfsuid). False when that is not possible; the thread must not touch files then.
+   * Lets the calling thread alone access files with the rights of this user and group, without supplementary
+   * groups and capabilities (setfsuid). False when that is not possible; the thread must not touch files
+   * then.
    */
   becomeFileUser(uid: number, gid: number): boolean
-  /** Who listens on the other side of a connected Unix socket (SO_PEERCRED); undefined when the call fails. */
+  /**
+   * Who listens on the other side of a connected Unix socket (SO_PEERCRED); undefined when the call fails.
+   */
   peerCredentials(fd: number): PeerCredentials | undefined
 }
 
@@ -48,15 +54,19 @@ const SO_PEERCRED = 17
 
 let libc: Promise<Libc | undefined> | undefined
 
-/** The C library of this machine. Undefined where there is none to call: not Linux, or no binary for the processor. */
+/**
+ * The C library of this machine. Undefined where there is none to call: not Linux, or no binary for the
+ * processor.
+ */
 export function loadLibc(): Promise<Libc | undefined> {
   libc ??= process.platform === 'linux' ? open().catch(() => undefined) : Promise.resolve(undefined)
   return libc
 }
 
 /**
- * Keeps other processes of the same user from reading the memory and the first environment of this one, where the
- * system can. Root still reads the memory, but no more the secrets of the first environment that were taken.
+ * Keeps other processes of the same user from reading the memory and the first environment of this one, where
+ * the system can. Root still reads the memory, but no more the secrets of the first environment that were
+ * taken.
  */
 export async function hideFromDebuggers(): Promise<void> {
   const libc = await loadLibc()

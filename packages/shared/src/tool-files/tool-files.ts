@@ -24,8 +24,8 @@ let current:
   | undefined
 
 /**
- * From now on, the functions of this module access files with the rights of this user, and programs that this process
- * starts gain no privileges. Once in a process, which must be root on Linux; rejects with a message
+ * From now on, the functions of this module access files with the rights of this user, and programs that this
+ * process starts gain no privileges. Once in a process, which must be root on Linux; rejects with a message
  * otherwise. `own`: folders of this process, which hold no files of tools.
  */
 export async function useToolUser(user: ToolUser, own: readonly string[] = []): Promise<void> {
@@ -81,7 +81,8 @@ export async function open(
   if (current === undefined) return await systemFiles.open(path, flags, mode)
   const fd = await openAsUser(path, flags, mode)
   try {
-    // The same file, which that user could open: opened again by its descriptor, whatever its path leads to now.
+    // The same file, which that user could open: opened again by its descriptor, whatever its path leads to
+    // now.
     return await systemFiles.open(`/proc/self/fd/${fd}`, toNumber(flags) & lastingFlags)
   } finally {
     close(fd)
@@ -126,7 +127,9 @@ export async function writeFile(
   await file.writeFile(content)
 }
 
-/** Creates a file in a directory, which it makes if needed, with modes 0600 and 0700; fails when it exists. */
+/**
+ * Creates a file in a directory, which it makes if needed, with modes 0600 and 0700; fails when it exists.
+ */
 export function createPrivateStream(path: string): WriteStream {
   const openFile = async (): Promise<number> => {
     await makeDirectory(dirname(path), 0o700)

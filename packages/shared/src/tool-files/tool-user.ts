@@ -10,8 +10,8 @@ export interface ToolUser {
 }
 
 /**
- * The account of a name or user id in `/etc/passwd`, or what `<uid>:<gid>:<home>` says. Rejects with a message when
- * there is none, and for root.
+ * The account of a name or user id in `/etc/passwd`, or what `<uid>:<gid>:<home>` says. Rejects with a
+ * message when there is none, and for root.
  */
 export async function findToolUser(setting: string): Promise<ToolUser> {
   const user = parseToolUser(setting) ?? (await findAccount(setting))

@@ -25,8 +25,9 @@ export interface TextSearch {
 }
 
 /**
- * A page of the conversations whose messages contain a text, with their newest hits. The log's own search decides, so
- * the meaning is the same. Stops when the page is full or the time is up, and says where to go on.
+ * A page of the conversations whose messages contain a text, with their newest hits. The log's own search
+ * decides, so the meaning is the same. Stops when the page is full or the time is up, and says where to go
+ * on.
  */
 export async function searchTexts(
   log: Pick<EventLog, 'search' | 'get'>,

@@ -1,8 +1,8 @@
 import { invalidInput, type Problem } from '@slipway/protocol'
 
 /**
- * Reads and writes opaque page ids: a prefix that names the format (empty for sandbox specs), and base64url. Clients store page ids, so
- * a change of a format needs a new prefix.
+ * Reads and writes opaque page ids: a prefix that names the format (empty for sandbox specs), and base64url.
+ * Clients store page ids, so a change of a format needs a new prefix.
  *
  * Three lists have readable page ids instead, which the wire fixes: conversations (the id without dashes),
  * directories (the name) and bash events (the name of the event's file).

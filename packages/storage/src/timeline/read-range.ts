@@ -6,8 +6,8 @@ import { rangeBytes } from '../event-log/page-bytes.ts'
 const maxBytes = 4 * 1024 * 1024
 
 /**
- * EventRange as JSON: from a position, or from the first event at or after a moment (behind the last event when there
- * is none). A Problem `invalid` for both.
+ * EventRange as JSON: from a position, or from the first event at or after a moment (behind the last event
+ * when there is none). A Problem `invalid` for both.
  */
 export async function readRange(
   log: Pick<EventLog, 'read' | 'search'>,

@@ -26,8 +26,8 @@ export interface FindQuery extends EventFilter {
 type LogRecord = Pick<ConversationRecord, 'id' | 'head' | 'created_at'>
 
 /**
- * Counts and filters by position over logs of any length. What was read of an event stays in memory in chunks of
- * positions, because events never change; a request reads for a bounded time and says how far it came.
+ * Counts and filters by position over logs of any length. What was read of an event stays in memory in chunks
+ * of positions, because events never change; a request reads for a bounded time and says how far it came.
  */
 export class Timelines {
   readonly #log: Pick<EventLog, 'read' | 'search'>
@@ -119,7 +119,9 @@ export class Timelines {
     return { positions: items.map(({ position }) => position), next_from }
   }
 
-  /** The chunk, read further until it is complete or the time is up; every request that needs one does a read. */
+  /**
+   * The chunk, read further until it is complete or the time is up; every request that needs one does a read.
+   */
   async #fill({ id, head, created_at }: LogRecord, index: number, deadline: number): Promise<TimelineChunk> {
     const key = `${id}/${created_at}/${index}`
     let chunk = this.#chunks.get(key)

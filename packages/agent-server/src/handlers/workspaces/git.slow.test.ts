@@ -8,7 +8,9 @@ import { GitReader } from '../../git/git-reader.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { gitHandlers } from './git.ts'
 
-/** A server of these routes alone, and a repository with one commit and one changed file of an awkward name. */
+/**
+ * A server of these routes alone, and a repository with one commit and one changed file of an awkward name.
+ */
 async function openServer() {
   const directory = temporaryDirectory()
   const env = { PATH: process.env.PATH ?? '', HOME: directory.path }

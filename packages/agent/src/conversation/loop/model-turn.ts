@@ -40,8 +40,9 @@ export interface ModelTurnOptions {
 }
 
 /**
- * How a model's reply becomes events, as one model turn (spec 2.2, 6): completion log and token ids, then a MessageEvent or an ActionEvent
- * for each tool call, and the errors of invalid calls. Calls after a finish are dropped.
+ * How a model's reply becomes events, as one model turn (spec 2.2, 6): completion log and token ids, then a
+ * MessageEvent or an ActionEvent for each tool call, and the errors of invalid calls. Calls after a finish
+ * are dropped.
  */
 export async function eventsFromModelTurn(reply: ModelReply, options: ModelTurnOptions): Promise<ModelTurn> {
   const { message } = reply

@@ -4,7 +4,8 @@ import type { ConversationContext } from '../runtime/conversation-context.ts'
 
 /**
  * Publishes the deltas of one reply under the id that its first event will have. Holds back a possible
- * beginning of a secret. Each reply whose deltas were published either becomes an event or is ended by `abort`.
+ * beginning of a secret. Each reply whose deltas were published either becomes an event or is ended by
+ * `abort`.
  */
 export class StreamedReply {
   /** The id of the reply's message, or of its first action. */

@@ -14,7 +14,9 @@ import { UsageStats } from '../state/usage-stats.ts'
 import { ConversationSettings } from './conversation-settings.ts'
 import type { ConversationDeps, ConversationStore } from './deps.ts'
 
-/** What becomes of a run that its process left unfinished; every unanswered call gets an error in any case. */
+/**
+ * What becomes of a run that its process left unfinished; every unanswered call gets an error in any case.
+ */
 export type CutRun =
   | 'paused'
   /** Its status stays `running`: the caller continues it by `run`. */

@@ -139,7 +139,9 @@ function resultFingerprint(event: ResultEvent): string {
 
 /** Members that differ between otherwise equal results. */
 const volatileMembers: ReadonlySet<string> = new Set(['pid', 'full_output_save_dir'])
-/** The note of the terminal names the directory when it is another one than before; a member has it always. */
+/**
+ * The note of the terminal names the directory when it is another one than before; a member has it always.
+ */
 const directoryNote = /^(\[Exit code -?\d+)\. Working directory: .*\]$/m
 
 function fingerprint(value: unknown): string {

@@ -14,8 +14,8 @@ export interface McpOAuthState {
 /** Keeps renewed tokens, which replace those of the settings and of the conversation. */
 export interface McpOAuthStates {
   /**
-   * The newest state of a server, after `renew`, which runs alone for a URL and returns its input when there is
-   * nothing to do.
+   * The newest state of a server, after `renew`, which runs alone for a URL and returns its input when there
+   * is nothing to do.
    */
   update(
     url: string,

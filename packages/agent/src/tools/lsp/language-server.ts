@@ -36,7 +36,9 @@ export class LanguageServer {
     })
   }
 
-  /** Starts a server for a workspace; rejects when it cannot be started or ends. It ends with the workspace. */
+  /**
+   * Starts a server for a workspace; rejects when it cannot be started or ends. It ends with the workspace.
+   */
   static async start(workspace: Workspace, command: ServerCommand, options: object): Promise<LanguageServer> {
     const child = workspace.spawn(command.program, command.args)
     child.stderr.resume()

@@ -13,7 +13,9 @@ import { McpConnectionError } from './connection-error.ts'
 const marginSeconds = 30
 const refreshMs = 20_000
 
-/** A valid access token of a server whose `auth` has the strategy `oauth2`. Rejects with McpConnectionError. */
+/**
+ * A valid access token of a server whose `auth` has the strategy `oauth2`. Rejects with McpConnectionError.
+ */
 export async function accessToken(
   url: string,
   auth: Readonly<Record<string, unknown>>,
@@ -58,7 +60,9 @@ function redirectUris({ client_info }: McpOAuthState): string[] {
 export interface McpSignInOptions {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-  /** `auth.authentication`: `scopes`, `client_id` and `client_secret` of a client that is registered already. */
+  /**
+   * `auth.authentication`: `scopes`, `client_id` and `client_secret` of a client that is registered already.
+   */
   readonly authentication: unknown
   readonly redirectUrl: string
   /** Shows the address where the user consents; resolves with the code of the answer, or rejects. */

@@ -14,8 +14,8 @@ export function replaceLastFlag(args: readonly string[]): string[] {
 const pageSize = 100
 
 /**
- * The id that a user names: all of it, its first characters (at least 4, dashes may be missing), or `@last`. A
- * Problem when none or several begin so.
+ * The id that a user names: all of it, its first characters (at least 4, dashes may be missing), or `@last`.
+ * A Problem when none or several begin so.
  */
 export async function findConversationId(source: ConversationSource, text: string): Promise<string> {
   if (text === lastId) {

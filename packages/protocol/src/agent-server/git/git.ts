@@ -10,8 +10,8 @@ export const gitChange = component('GitChange', { status: gitStatus, path: z.str
 export type GitChange = z.infer<typeof gitChange>
 
 /**
- * A file before and after; empty where it does not exist, null without a repository. Binary content, and a longer
- * text of a commit (1 MiB), is replaced by a sentence in brackets.
+ * A file before and after; empty where it does not exist, null without a repository. Binary content, and a
+ * longer text of a commit (1 MiB), is replaced by a sentence in brackets.
  */
 export const gitDiff = component('GitDiff', {
   modified: z.string().nullable(),

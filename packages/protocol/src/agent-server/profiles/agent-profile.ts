@@ -85,8 +85,8 @@ const acpProfile = strictComponent('ACPAgentProfile', {
 })
 
 /**
- * An agent by references, without secrets, of this server unless it says otherwise. Unknown members are refused.
- * The server sets `id`, `revision` and `name`; in a request they are ignored.
+ * An agent by references, without secrets, of this server unless it says otherwise. Unknown members are
+ * refused. The server sets `id`, `revision` and `name`; in a request they are ignored.
  */
 export const agentProfile = z
   .preprocess(

@@ -22,8 +22,8 @@ export interface DockerBackendOptions
 }
 
 /**
- * Sandboxes as containers of Docker or Podman: a container, which may be replaced, and a volume each, in one network
- * of the ledger. They reach the server at `host.docker.internal` if it listens on `gatewayAddress()`.
+ * Sandboxes as containers of Docker or Podman: a container, which may be replaced, and a volume each, in one
+ * network of the ledger. They reach the server at `host.docker.internal` if it listens on `gatewayAddress()`.
  */
 export class DockerBackend implements Backend {
   readonly name = 'docker'

@@ -97,8 +97,8 @@ export class SandboxRecords {
   }
 
   /**
-   * Removes what an interrupted `getOrCreate`, `remove` or probe left: all of it, while none runs, or what has
-   * this age.
+   * Removes what an interrupted `getOrCreate`, `remove` or probe left: all of it, while none runs, or what
+   * has this age.
    */
   async removeLeftovers(minAgeMs = 0): Promise<void> {
     const prefixes = ['.new-', '.gone-', '.trial-'].map((prefix) => `${prefix}${this.#ledger}-`)

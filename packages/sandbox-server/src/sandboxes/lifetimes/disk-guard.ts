@@ -27,8 +27,9 @@ type DiskGuardDeps = SandboxContext & { readonly reconciler: Reconciler }
 /**
  * Keeps free space on the file system of the sandboxes for the server and the others: when less than the
  * reserve is left, the running sandbox with the most bytes there is paused, and the next one only when space
- * goes on to shrink. The less is left, the sooner it looks again. A running sandbox that keeps more than its limit is
- * paused too; resumed, it may remove files, and is paused again when it keeps clearly more than then.
+ * goes on to shrink. The less is left, the sooner it looks again. A running sandbox that keeps more than its
+ * limit is paused too; resumed, it may remove files, and is paused again when it keeps clearly more than
+ * then.
  */
 export class DiskGuard implements AsyncDisposable {
   readonly #deps: DiskGuardDeps

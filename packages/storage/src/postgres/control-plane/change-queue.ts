@@ -44,7 +44,9 @@ export class ChangeQueue {
     this.#getFences = getFences
   }
 
-  /** Resolves with the result of `work` when its writes are durable. It may run again in another transaction. */
+  /**
+   * Resolves with the result of `work` when its writes are durable. It may run again in another transaction.
+   */
   write<T>(work: (session: Session) => Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#isClosed) {

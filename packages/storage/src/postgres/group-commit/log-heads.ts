@@ -148,7 +148,9 @@ export class LogHeads {
     return this.#shared?.isHeld(conversation) === false ? undefined : this.#heads.get(conversation)
   }
 
-  /** The head of a row; with the versions of the last one, as far as nothing that they stand for has changed. */
+  /**
+   * The head of a row; with the versions of the last one, as far as nothing that they stand for has changed.
+   */
   #loaded(row: Pick<LogHead, 'id' | 'ordinal' | 'server' | 'epoch'>, extent: Extent): LogHead {
     const last = this.#heads.get(row.id)
     if (last?.ordinal !== row.ordinal || extent.head < last.head) {

@@ -19,9 +19,9 @@ interface ChangeNoticesOptions {
 }
 
 /**
- * Tells other servers which conversations have changed, by NOTIFY: one at a time is under way, in a transaction
- * of its own after the commit, and says what has changed since the last. A notice may be lost: readers look by
- * themselves once a second.
+ * Tells other servers which conversations have changed, by NOTIFY: one at a time is under way, in a
+ * transaction of its own after the commit, and says what has changed since the last. A notice may be lost:
+ * readers look by themselves once a second.
  */
 export class ChangeNotices implements AsyncDisposable {
   readonly #options: ChangeNoticesOptions

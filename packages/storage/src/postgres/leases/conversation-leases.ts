@@ -32,7 +32,9 @@ interface Held {
 interface LeasesOptions {
   readonly db: PostgresDatabase
   readonly registration: Registration
-  /** The conversation was acquired: what memory has of it is old. `above`: what an import left, to be removed. */
+  /**
+   * The conversation was acquired: what memory has of it is old. `above`: what an import left, to be removed.
+   */
   readonly onAcquired: (lease: {
     readonly conversation: string
     readonly ordinal: number

@@ -12,9 +12,9 @@ interface Mark extends LogIdentity {
 }
 
 /**
- * A small file beside the log that says how far the log went when a change was last acknowledged. SQLite silently
- * drops the rest of a write-ahead log from the first damaged frame on, and starts with an older file where one was put
- * in its place; the mark shows both at the next start.
+ * A small file beside the log that says how far the log went when a change was last acknowledged. SQLite
+ * silently drops the rest of a write-ahead log from the first damaged frame on, and starts with an older file
+ * where one was put in its place; the mark shows both at the next start.
  *
  * It is written after each commit and not synced: it may lag behind the log, but is never ahead of it.
  */

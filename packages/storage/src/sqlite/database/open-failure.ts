@@ -31,8 +31,8 @@ const directoryReasons: Readonly<Record<string, string>> = {
 }
 
 /**
- * Creates a data directory, for this user alone, which git ignores: it has keys. Rejects with an Error that says why,
- * and what to do.
+ * Creates a data directory, for this user alone, which git ignores: it has keys. Rejects with an Error that
+ * says why, and what to do.
  */
 export async function makeDataDirectory(directory: string): Promise<void> {
   try {

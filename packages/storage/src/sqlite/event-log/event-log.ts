@@ -233,7 +233,10 @@ export class SqliteEventLog implements EventLog {
     }
   }
 
-  /** Before the first search that uses the indexes of a conversation: rejects with a DamageError when they are wrong. */
+  /**
+   * Before the first search that uses the indexes of a conversation: rejects with a DamageError when they are
+   * wrong.
+   */
   #checkIndexes(head: LogHead, query: EventFilter & Partial<EventQuery>): Promise<void> | undefined {
     const { kind, source, key, body, timestamp__gte, timestamp__lt, page_id } = query
     const { indexes } = this.#context

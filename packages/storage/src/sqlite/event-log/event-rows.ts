@@ -99,8 +99,8 @@ export class EventRows {
   }
 
   /**
-   * Positions above `after` up to `last`, all of them; stops after `maxBytes`, with at least one event. Throws a
-   * DamageError for a missing event.
+   * Positions above `after` up to `last`, all of them; stops after `maxBytes`, with at least one event.
+   * Throws a DamageError for a missing event.
    */
   readRange(ordinal: number, after: number, last: number, maxBytes: number): StoredEvent[] {
     const base = rowBase(ordinal)
@@ -147,8 +147,8 @@ export class EventRows {
   }
 
   /**
-   * Throws a DamageError unless the log of a conversation ends at its head, with the rows of an import above it. The
-   * instant of its last event is passed where it is known.
+   * Throws a DamageError unless the log of a conversation ends at its head, with the rows of an import above
+   * it. The instant of its last event is passed where it is known.
    */
   verifyEnd(ordinal: number, head: number, instant?: Instant): void {
     const base = rowBase(ordinal)

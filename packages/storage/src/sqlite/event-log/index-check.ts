@@ -42,7 +42,9 @@ const checks: Readonly<Record<IndexGroup, readonly (readonly [rows: string, inde
   ],
 }
 
-/** Whether the indexes of a conversation have what its rows up to the head say, nothing less and nothing else. */
+/**
+ * Whether the indexes of a conversation have what its rows up to the head say, nothing less and nothing else.
+ */
 export function areIndexesRight(db: Database, group: IndexGroup, ordinal: number, head: number): boolean {
   const base = rowBase(ordinal)
   return checks[group].every((pair) => {
@@ -63,8 +65,8 @@ interface IndexGuardOptions {
 }
 
 /**
- * Compares the indexes of a conversation with its rows before they are first used: a changed bit in an index would
- * hide events, or show events of another kind. What this process has written itself is not checked.
+ * Compares the indexes of a conversation with its rows before they are first used: a changed bit in an index
+ * would hide events, or show events of another kind. What this process has written itself is not checked.
  */
 export class IndexGuard {
   readonly #options: IndexGuardOptions

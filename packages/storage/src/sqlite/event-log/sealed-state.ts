@@ -34,7 +34,10 @@ export function writeSnapshot(db: Database, ordinal: number, { position, text }:
   db.run(putSnapshotSql, ordinal, position, `${checksumOf(position, text)} ${text}`)
 }
 
-/** Null for one that is not what was written: the state is read from the log then. Earlier versions wrote no checksum. */
+/**
+ * Null for one that is not what was written: the state is read from the log then. Earlier versions wrote no
+ * checksum.
+ */
 function openSnapshot(position: number, stored: string): Snapshot | null {
   if (stored.startsWith('{')) return { position, text: stored }
   const text = stored.slice(checksumLength + 1)

@@ -60,8 +60,8 @@ export class TextIndex {
   }
 
   /**
-   * Positions of the messages of a selection that contain the needle. Rejects with a DamagedRowError for a message that
-   * is not what was written.
+   * Positions of the messages of a selection that contain the needle. Rejects with a DamagedRowError for a
+   * message that is not what was written.
    */
   async search(selection: Selection, needle: string): Promise<number[]> {
     const rows = await this.#request({ kind: 'search', selection, needle })

@@ -45,8 +45,8 @@ export interface Namespace extends AsyncDisposable {
 }
 
 /**
- * A namespace that admits restricted Pods only, with a service account of the control plane, whose kubeconfig names `apiServer`
- * where it is given.
+ * A namespace that admits restricted Pods only, with a service account of the control plane, whose kubeconfig
+ * names `apiServer` where it is given.
  */
 export async function openNamespace({ config, core }: TestCluster, apiServer?: string): Promise<Namespace> {
   const name = `t-${randomBytes(5).toString('hex')}`
@@ -171,8 +171,8 @@ async function readRules(): Promise<k8s.V1PolicyRule[]> {
 }
 
 /**
- * A second API server of the cluster that `.ci/cluster` has started, whose restarts disturb no other test. There can be one at a
- * time.
+ * A second API server of the cluster that `.ci/cluster` has started, whose restarts disturb no other test.
+ * There can be one at a time.
  */
 export interface SpareApiServer extends AsyncDisposable {
   readonly url: string
