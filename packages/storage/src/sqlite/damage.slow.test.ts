@@ -49,7 +49,10 @@ function copyOf(directory: string): string {
   return copy
 }
 
-/** Reads all there is by every way; throws when anything is not what was written. Errors of the storage are fine. */
+/**
+ * Reads all there is by every way; throws when anything is not what was written. Errors of the storage are
+ * fine.
+ */
 async function readEverything(storage: SqliteStorage): Promise<{ served: number; refused: number }> {
   const counts = { served: 0, refused: 0 }
   const attempt = async (work: () => Promise<readonly { position: number; bytes: Buffer }[]>, id: string) => {
@@ -281,7 +284,7 @@ test.each([
   db.close()
   await expect(openStorage({ directory })).rejects.toThrow(message)
   await expect(openStorage({ directory })).rejects.toThrow(/log\.db is damaged: .* Restore it from a backup/)
-  expect(inspectDatabase(path, 'log.db', false).problems.join()).toMatch(message)
+  expect(inspectDatabase(path, 'log.db', false).schemaProblem).toMatch(message)
 })
 
 test('a record that would remove acknowledged events as those of an import is not followed', async () => {

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import type { DatabaseSync } from 'node:sqlite'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { encodeParts } from '../../text/needle.ts'
 import { bashMigrations } from '../bash-events/bash-events.ts'
@@ -6,10 +7,10 @@ import { controlPlaneMigrations } from '../control-plane/schema.ts'
 import { compareSchema, schemaSql } from '../database/compare-schema.ts'
 import { Database, toBuffer } from '../database/database.ts'
 import { verifyMark } from '../database/high-water-mark.ts'
-import { logMigrations } from '../event-log/schema.ts'
+import { logMigrations, uncheckedTables } from '../event-log/schema.ts'
 import { indexMigrations } from '../event-log/text-store.ts'
 import { openFile, rowsOf } from './open-file.ts'
-import { checkFile } from './verify-log.ts'
+import { checkFile, checkTable } from './verify-log.ts'
 
 const migrations: Readonly<Record<string, readonly string[]>> = {
   'log.db': logMigrations,
@@ -22,28 +23,49 @@ export interface DatabaseReport {
   readonly schema: number
   /** The schema version that this version of the program writes. */
   readonly current: number
+  /** What the schema lacks or has in another form. */
+  readonly schemaProblem: string | undefined
+  /** What SQLite finds wrong. */
   readonly problems: readonly string[]
+  /** The indexes were compared with the tables, which takes long in a large file. */
+  readonly areIndexesCompared: boolean
 }
+
+/** In a report that is not thorough the indexes of a log with more events are not compared. */
+const maxComparedEvents = 1_000_000
 
 /** Reads a database of a data directory, also while a server uses it. Throws for a file that is none. */
 export function inspectDatabase(path: string, name: string, isThorough: boolean): DatabaseReport {
   using db = openFile(path, { readOnly: true })
   const [[schema] = [0]] = rowsOf<[number]>(db, 'PRAGMA user_version')
   const own = migrations[name] ?? []
-  const difference = compareSchema(rowsOf(db, schemaSql), own.slice(0, schema))
-  const problems = [...(difference === undefined ? [] : [difference]), ...checkFile(db, isThorough)]
-  return { schema, current: migrations[name]?.length ?? schema, problems }
+  const schemaProblem = compareSchema(rowsOf(db, schemaSql), own.slice(0, schema))
+  const isLog = name === 'log.db' && !isThorough && schemaProblem === undefined
+  const areIndexesCompared = isThorough || (isLog && countEvents(db) <= maxComparedEvents)
+  const problems = checkFile(db, areIndexesCompared)
+  if (isLog && !areIndexesCompared)
+    for (const table of uncheckedTables) problems.push(...checkTable(db, table))
+  return {
+    schema,
+    current: migrations[name]?.length ?? schema,
+    schemaProblem,
+    problems,
+    areIndexesCompared,
+  }
+}
+
+function countEvents(db: DatabaseSync): number {
+  return rowsOf<[number]>(db, 'SELECT coalesce(sum(head), 0) FROM conversation')[0]?.[0] ?? 0
+}
+
+function openReadOnly(path: string): Database {
+  return new Database(path, { readOnly: true, synchronous: 'FULL', cacheBytes: 1_000_000, migrations: [] })
 }
 
 /** What the log says that the high-water mark contradicts, as a text with the next step. */
 export function inspectMark(markPath: string, logPath: string): string | undefined {
   if (!existsSync(markPath)) return undefined
-  const db = new Database(logPath, {
-    readOnly: true,
-    synchronous: 'FULL',
-    cacheBytes: 1_000_000,
-    migrations: [],
-  })
+  const db = openReadOnly(logPath)
   let isDamaged = false
   try {
     verifyMark(markPath, db, () => {

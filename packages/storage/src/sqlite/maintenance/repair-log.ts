@@ -9,7 +9,14 @@ import { eventChecksum } from '../event-log/checksum.ts'
 import { logMigrations } from '../event-log/schema.ts'
 import { openFile, rowsOf, syncFile } from './open-file.ts'
 import { dropUnpublished } from './unpublished.ts'
-import { checkFile, type DamagedEvent, maxFindings, surplusReason, verifyOpenLog } from './verify-log.ts'
+import {
+  checkFile,
+  type DamagedEvent,
+  endReason,
+  maxFindings,
+  surplusReason,
+  verifyOpenLog,
+} from './verify-log.ts'
 
 export interface RepairResult {
   /** Each was replaced by a ConversationErrorEvent at its position. */
@@ -49,22 +56,27 @@ export function repairLog(path: string, directory: string): RepairResult {
   if (problems.length > 0) return { damaged: [], extended: [], dropped: 0, rebuilt, problems }
   db.exec('BEGIN IMMEDIATE')
   const dropped = dropUnpublished(db)
-  const surplus = verifyOpenLog(db).damaged.filter(isSurplus)
-  const extended = [...new Set(surplus.map(({ conversation }) => conversation))]
+  const ends = verifyOpenLog(db).damaged.filter(isEnd)
+  const extended = [...new Set(ends.map(({ conversation }) => conversation))]
   for (const conversation of extended) extendLog(db, conversation)
   const { damaged } = verifyOpenLog(db)
-  if (damaged.length >= maxFindings || damaged.some(isSurplus)) {
+  if (damaged.length >= maxFindings || damaged.some(isEnd)) {
     db.exec('ROLLBACK')
     const problem = 'more events are damaged than can be set aside'
     return { damaged: [], extended: [], dropped: 0, rebuilt, problems: [problem] }
   }
-  for (const event of damaged) replaceEvent(db, directory, event)
+  // All are set aside first, so that a replacement takes its instant from events that are right.
+  const gaps = damaged.map((event) => setAside(db, directory, event))
+  for (const gap of gaps) fillGap(db, gap)
+  // An event that was replaced may have another instant.
+  for (const conversation of new Set(damaged.map(({ conversation }) => conversation)))
+    extendLog(db, conversation)
   db.exec('COMMIT; PRAGMA wal_checkpoint(TRUNCATE)')
   return { damaged, extended, dropped, rebuilt, problems }
 }
 
-function isSurplus({ reason }: DamagedEvent): boolean {
-  return reason === surplusReason
+function isEnd({ reason }: DamagedEvent): boolean {
+  return reason === surplusReason || reason === endReason
 }
 
 /** Events and the end of the log are written together, so an event behind the end was acknowledged. */
@@ -96,13 +108,24 @@ function attempt(work: () => void): void {
   }
 }
 
-/** Sets an event aside and puts an event about that in its place. */
-function replaceEvent(db: DatabaseSync, directory: string, event: DamagedEvent): void {
-  const { conversation, position, reason } = event
+interface Gap {
+  readonly event: DamagedEvent
+  readonly ordinal: number
+  readonly row: number
+  /** What was set aside, unless it was missing. */
+  readonly damaged: EventRow | undefined
+}
+
+function setAside(db: DatabaseSync, directory: string, event: DamagedEvent): Gap {
+  const { conversation, position } = event
   const find = 'SELECT ordinal FROM conversation WHERE id = ? AND is_visible = 1'
   const [[ordinal] = [0]] = rowsOf<[number]>(db, find, conversation)
   const row = ordinal * positionsPerConversation + position
-  const [damaged] = rowsOf<EventRow>(db, 'SELECT id, instant, body FROM event WHERE row = ?', row)
+  const [damaged] = rowsOf<EventRow>(
+    db,
+    'SELECT id, CAST(instant AS REAL), body FROM event WHERE row = ?',
+    row,
+  )
   if (damaged !== undefined) {
     mkdirSync(directory, { recursive: true, mode: 0o700 })
     const file = join(directory, `${conversation.replaceAll(/[^\w-]/g, '_')}-${position}`)
@@ -110,30 +133,36 @@ function replaceEvent(db: DatabaseSync, directory: string, event: DamagedEvent):
     syncFile(file)
   }
   db.prepare('DELETE FROM event WHERE row = ?').run(row)
+  return { event, ordinal, row, damaged }
+}
+
+/** Puts an event about the damage in the place of one that was set aside. Lower gaps are filled before. */
+function fillGap(db: DatabaseSync, { event, ordinal, row, damaged }: Gap): void {
   const instant = plausibleInstant(db, row, damaged?.[1])
   const storedId = damaged !== undefined && isFree(db, ordinal, damaged[0]) ? damaged[0] : randomUUID()
-  const detail = `Event ${position} ${reason}. It was set aside by "slipway doctor --repair".`
+  const detail = `Event ${event.position} ${event.reason}. It was set aside by "slipway doctor --repair".`
   const body = serializeEvent({ kind: errorKind, source, code, detail }, storedId, instant)
   db.prepare(
     'INSERT INTO event (row, conversation, id, instant, facet, body, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)',
   ).run(row, ordinal, storedId, instant, facetNumber(db), body, eventChecksum(row, storedId, instant, body))
-  db.prepare(
-    `UPDATE conversation SET bytes = (SELECT sum(length(body)) FROM event WHERE row > ?1 AND row <= ?1 + head),
-     updated_at = updated_at + 1 WHERE ordinal = ?2`,
-  ).run(ordinal * positionsPerConversation, ordinal)
+  db.prepare('UPDATE conversation SET updated_at = updated_at + 1 WHERE ordinal = ?').run(ordinal)
   // The fold of the log may have read the damaged event.
   db.prepare('UPDATE vault SET snapshot = NULL, snapshot_position = NULL WHERE ordinal = ?').run(ordinal)
 }
 
 /** The instant of the event, or of its neighbour where it would break the order of time. */
 function plausibleInstant(db: DatabaseSync, row: number, instant: number | undefined): number {
-  const neighbour = (at: number) =>
-    rowsOf<[number]>(db, 'SELECT instant FROM event WHERE row = ?', at)[0]?.[0]
-  const before = row % positionsPerConversation === 1 ? undefined : neighbour(row - 1)
-  const after = neighbour(row + 1)
+  const base = row - (row % positionsPerConversation)
+  const before = neighbour(db, 'row > ? AND row < ? ORDER BY row DESC', base, row)
+  const after = neighbour(db, 'row > ? AND row < ? ORDER BY row', row, base + positionsPerConversation)
+  const highest = after ?? before
   const isInOrder =
-    instant !== undefined && instant >= (before ?? 0) && instant <= (after ?? before ?? instant)
+    instant !== undefined && highest !== undefined && instant >= (before ?? 0) && instant <= highest
   return isInOrder ? instant : (before ?? after ?? Date.now() * 1_000)
+}
+
+function neighbour(db: DatabaseSync, where: string, low: number, high: number): number | undefined {
+  return rowsOf<[number]>(db, `SELECT instant FROM event WHERE ${where} LIMIT 1`, low, high)[0]?.[0]
 }
 
 function isFree(db: DatabaseSync, ordinal: number, id: string): boolean {

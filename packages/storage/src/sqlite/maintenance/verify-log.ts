@@ -30,9 +30,17 @@ interface VerifyOptions {
   readonly isThorough?: boolean
 }
 
-type EventRow = readonly [row: number, id: string, instant: number, body: Uint8Array, checksum: number | null]
+type EventRow = readonly [
+  row: number,
+  id: string,
+  instant: number | null,
+  body: Uint8Array,
+  checksum: number | null,
+]
 
 export const surplusReason = 'is behind the end of the log'
+/** The event is right, and the record of its conversation is not. */
+export const endReason = 'is not the one that the log ends with'
 /** Most findings of one kind in a report. */
 export const maxFindings = 1_000
 
@@ -55,12 +63,16 @@ export function verifyOpenLog(db: DatabaseSync, options: VerifyOptions = {}): Lo
     rowsOf(db, "SELECT 1 FROM pragma_table_info('event') WHERE name = 'checksum'").length > 0
   const checksum = hasChecksums ? 'checksum' : 'NULL'
   const select = db.prepare(
-    `SELECT row, id, instant, body, ${checksum} FROM event WHERE row > ? AND row < ? ORDER BY row`,
+    `SELECT row, id, CASE WHEN abs(instant) <= ${Number.MAX_SAFE_INTEGER} THEN instant END, body, ${checksum}
+     FROM event WHERE row > ? AND row < ? ORDER BY row`,
   )
   select.setReturnArrays(true)
   const leftovers = new Map(rowsOf<[number, number]>(db, 'SELECT ordinal, above FROM leftover'))
-  const visible = 'SELECT ordinal, id, head FROM conversation WHERE is_visible = 1 ORDER BY ordinal'
-  for (const [ordinal, conversation, head] of rowsOf<[number, string, number]>(db, visible)) {
+  const visible = `SELECT ordinal, id, head, CASE in_order WHEN 1 THEN CAST(last_instant AS REAL) END
+    FROM conversation
+    WHERE is_visible = 1 ORDER BY ordinal`
+  for (const row of rowsOf<[number, string, number, number | null]>(db, visible)) {
+    const [ordinal, conversation, head, lastInstant] = row
     counts.conversations++
     const base = ordinal * positionsPerConversation
     const fail = (position: number, reason: string) => {
@@ -82,8 +94,16 @@ export function verifyOpenLog(db: DatabaseSync, options: VerifyOptions = {}): Lo
         for (; expected < position; expected++) fail(expected, 'is missing')
         expected = position + 1
         counts.events++
+        if (instant === null) {
+          fail(position, 'has an instant out of range')
+          continue
+        }
         if (sum === null) counts.unchecked++
-        else if (sum !== eventChecksum(row, id, instant, body)) fail(position, 'does not match its checksum')
+        else if (sum !== eventChecksum(row, id, instant, body)) {
+          fail(position, 'does not match its checksum')
+          continue
+        }
+        if (position === head && (lastInstant ?? instant) !== instant) fail(position, endReason)
       }
       for (; !isFirst && expected <= head && damaged.length < maxFindings; expected++)
         fail(expected, 'is missing')
@@ -94,11 +114,20 @@ export function verifyOpenLog(db: DatabaseSync, options: VerifyOptions = {}): Lo
   return { ...counts, damaged, problems }
 }
 
-/** What SQLite finds wrong with a file. */
+/** What SQLite finds wrong with a file. Thorough: compares the indexes with the tables too. */
 export function checkFile(db: DatabaseSync, isThorough: boolean): string[] {
+  return check(db, `${isThorough ? 'integrity_check' : 'quick_check'}(20)`)
+}
+
+/** The same for a table and its indexes; nothing for a table that is not there. */
+export function checkTable(db: DatabaseSync, table: string): string[] {
+  const isThere = rowsOf(db, 'SELECT 1 FROM sqlite_schema WHERE name = ?', table).length > 0
+  return isThere ? check(db, `integrity_check(${table})`).map((line) => `table ${table}: ${line}`) : []
+}
+
+function check(db: DatabaseSync, pragma: string): string[] {
   try {
-    const pragma = isThorough ? 'integrity_check' : 'quick_check'
-    const lines = rowsOf<[string]>(db, `PRAGMA ${pragma}(20)`).map(([line]) => line)
+    const lines = rowsOf<[string]>(db, `PRAGMA ${pragma}`).map(([line]) => line)
     return lines.filter((line) => line !== 'ok')
   } catch (error) {
     return [error instanceof Error ? error.message : String(error)]
