@@ -3,6 +3,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { AgentDriver, bashStep, finishStep, scriptedModel } from '../../support/agent-driver.ts'
 import { agentServerMain, startProcess } from '../../support/agent-server.ts'
@@ -64,7 +65,7 @@ async function openServer({
     },
     async metric(name: string) {
       const text = await (await api.fetch('/metrics')).text()
-      return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
+      return Number(new RegExp(`^${RegExp.escape(name)} (\\S+)$`, 'm').exec(text)?.[1])
     },
     async [Symbol.asyncDispose]() {
       await server.stop('SIGKILL')
@@ -101,9 +102,14 @@ sizeLimitTest(
       status: 503,
       body: { message: expect.stringContaining('log.db') },
     })
-    expect(await server.metric('slipway_storage_writable')).toBe(0)
-    expect(await server.metric('slipway_storage_refused_writes_total')).toBeGreaterThan(0)
-    expect(await texts(server, id)).toContain('before')
+    // Reads go on, also after the server's own attempts to write again.
+    for (let n = 0; n < 10; n++) {
+      expect(await server.metric('slipway_storage_writable')).toBe(0)
+      expect(await server.metric('slipway_storage_refused_writes_total')).toBeGreaterThan(0)
+      expect(await server.metric('slipway_conversations{status="idle"}')).toBe(1)
+      expect(await texts(server, id)).toContain('before')
+      await sleep(100)
+    }
     const settings = await server.api.sendJson('PUT', '/api/settings/secrets', { name: 'A', value: 'b' })
     expect(settings.status).toBe(503)
     const command = await server.api.sendJson('POST', '/api/bash/start_bash_command', { command: 'true' })
@@ -223,8 +229,10 @@ mountTest(
     expect((await server.send(id, 'before')).status).toBe(200)
     if (!run('python3', '-c', shutDown, data)) skip('this machine shuts no file system down')
     expect(await server.send(id, 'refused')).toMatchObject({ status: 503 })
+    expect(await server.metric('slipway_storage_writable')).toBe(0)
     // The server lets go of its files, so that the file system can be mounted again.
     await expect.poll(() => run('umount', data), waiting).toBe(true)
+    expect(await server.metric('slipway_storage_writable')).toBe(0)
     expect(mount()).toBe(true)
     await waitUntilWritable(server, id)
     const log = await texts(server, id)

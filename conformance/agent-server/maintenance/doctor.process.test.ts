@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -53,7 +53,8 @@ function change(data: string, sql: string, name = 'log.db'): void {
 test('a directory in order is healthy, while a server runs and afterwards', async () => {
   const { server } = await stoppedServer()
   await using _ = server
-  expect(await doctor(server.data, ['--deep'])).toMatchObject({ code: 0, stderr: '' })
+  for (const flags of [[], ['--deep']])
+    expect(await doctor(server.data, flags)).toMatchObject({ code: 0, stderr: '' })
   await server.stop()
   const { code, findings } = await doctor(server.data, ['--deep'])
   expect([code, findings.filter(({ level }) => level === 'error')]).toEqual([0, []])
@@ -213,6 +214,47 @@ test('a damaged index of the log, a wrong text index and an unpublished import a
     expect((await server.api.export(id)).equals(exports[index] ?? Buffer.alloc(0))).toBe(true)
 })
 
+test('a wrong index is named without --deep, with the command that makes it again', async () => {
+  const { server, ids } = await stoppedServer()
+  await using _ = server
+  await server.stop()
+  const damages = {
+    // One event less, one of another kind, a conversation that its id does not find.
+    event_instant: "DELETE FROM event WHERE id = 'a3'",
+    event_facet: "UPDATE event SET facet = facet + 2 WHERE id = 'b4'",
+    event_id: "UPDATE event SET id = 'other' WHERE id = 'a5'",
+    conversation_id: `UPDATE conversation SET id = 'other' WHERE id = '${ids[0]}'`,
+  }
+  for (const [index, sql] of Object.entries(damages)) {
+    const copy = join(server.directory, index)
+    cpSync(server.data, copy, { recursive: true })
+    {
+      // The index stays as it is: SQLite writes another in its place.
+      using db = new DatabaseSync(join(copy, 'log.db'), { defensive: false })
+      const [root, definition] = ['rootpage', 'sql'].map(
+        (column) =>
+          db.prepare(`SELECT ${column} AS value FROM sqlite_schema WHERE name = ?`).get(index)?.value,
+      )
+      db.exec(`PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = '${index}'`)
+      db.exec('PRAGMA writable_schema = RESET')
+      db.exec(sql)
+      db.exec('PRAGMA writable_schema = ON')
+      const table = index.startsWith('event') ? 'event' : 'conversation'
+      db.prepare("INSERT INTO sqlite_schema VALUES ('index', ?, ?, ?, ?)").run(
+        index,
+        table,
+        root ?? 0,
+        definition ?? '',
+      )
+      db.exec('PRAGMA writable_schema = RESET')
+    }
+    const { code, findings } = await doctor(copy)
+    const errors = findings.filter(({ area, level }) => area === 'log.db' && level === 'error')
+    expect([index, code, errors.length > 0]).toEqual([index, 1, true])
+    for (const { next } of errors) expect(next).toContain(`slipway doctor --repair --data ${copy}`)
+  }
+})
+
 test('a changed schema is named, and not called repaired', async () => {
   const { server } = await stoppedServer()
   await using _ = server
@@ -227,7 +269,14 @@ test('a changed schema is named, and not called repaired', async () => {
   const found = await doctor(server.data)
   expect([found.code, found.findings]).toEqual([
     1,
-    expect.arrayContaining([expect.objectContaining({ area: 'log.db', level: 'error', message: problem })]),
+    expect.arrayContaining([
+      {
+        area: 'log.db',
+        level: 'error',
+        message: problem,
+        next: expect.stringMatching(/^Restore a backup: "slipway restore/),
+      },
+    ]),
   ])
   const { code, repaired } = await doctor(server.data, ['--repair'])
   expect([code, repaired.join()]).toEqual([1, expect.stringContaining(`cannot be repaired: ${problem}`)])

@@ -5,6 +5,7 @@ import type { Metric } from '@slipway/shared/metrics'
 import type { Storage } from './conversations/storage.ts'
 import { DirectoryLock } from './sqlite/database/directory-lock.ts'
 import { makeDataDirectory } from './sqlite/database/open-failure.ts'
+import type { CompactedFile, CompactOptions } from './sqlite/database/reclaim-space.ts'
 import { StorageHealth } from './sqlite/database/storage-health.ts'
 import type { StorageLimits } from './sqlite/event-log/storage-limits.ts'
 import { openStorage } from './sqlite/storage.ts'
@@ -13,6 +14,8 @@ import { openStorage } from './sqlite/storage.ts'
 export interface ServerStorage extends Storage {
   readonly health: StorageHealth
   readonly metrics: readonly Metric[]
+  /** Gives the free space of its files back, while it is used. */
+  compact(options: CompactOptions): Promise<readonly CompactedFile[]>
 }
 
 /** A PostgreSQL database. */
@@ -61,6 +64,7 @@ export async function openServerStorage(options: {
       leases: storage.leases,
       startImport: (conversation) => storage.startImport(conversation),
       waitUntilIndexed: () => storage.waitUntilIndexed(),
+      compact: async () => [],
       metrics: [...storage.metrics, ...health.metrics],
       async [Symbol.asyncDispose]() {
         await health.close()

@@ -14,7 +14,14 @@ import {
 } from '@slipway/protocol'
 import { Signal, Waiter } from '@slipway/shared/async'
 import { errorCode } from '@slipway/shared/fs'
-import { type BashEventRow, type BashEvents, openBashEvents, type StorageHealth } from '@slipway/storage'
+import {
+  type BashEventRow,
+  type BashEvents,
+  type CompactedFile,
+  type CompactOptions,
+  openBashEvents,
+  type StorageHealth,
+} from '@slipway/storage'
 import { importCommandFiles } from './import-command-files.ts'
 import { encodeBashPageId, instantRange } from './page-id.ts'
 
@@ -26,7 +33,10 @@ export interface BashEventStoreOptions {
   readonly health?: StorageHealth | undefined
   /** Microseconds. */
   readonly now: () => Instant
-  /** Commands outside of conversations are removed this long after their end; undefined: never because of their age. */
+  /**
+   * Commands outside of conversations are removed this long after their end; undefined: never because of
+   * their age.
+   */
   readonly retentionMs: number | undefined
   /** Above these limits the oldest finished commands are removed; 50,000 and 512 MiB unless passed. */
   readonly maxEvents?: number
@@ -47,8 +57,8 @@ const maxTailBytes = 1024 * 1024
 const commandsPerTransaction = 20
 
 /**
- * Events of `/api/bash` and of the same routes of conversations, in order of time. They survive a restart, which ends the running commands. Removal is
- * by whole finished commands, the oldest first.
+ * Events of `/api/bash` and of the same routes of conversations, in order of time. They survive a restart,
+ * which ends the running commands. Removal is by whole finished commands, the oldest first.
  */
 export class BashEventStore implements AsyncDisposable {
   readonly #options: BashEventStoreOptions
@@ -60,7 +70,9 @@ export class BashEventStore implements AsyncDisposable {
     this.#options = options
   }
 
-  /** Stores the start of a command; returns its event as JSON. A Problem `storage_full` when the disk is full. */
+  /**
+   * Stores the start of a command; returns its event as JSON. A Problem `storage_full` when the disk is full.
+   */
   async addCommand(
     draft: Pick<BashCommand, 'command' | 'cwd' | 'timeout'>,
     conversationId: string | null = null,
@@ -155,7 +167,10 @@ export class BashEventStore implements AsyncDisposable {
     }
   }
 
-  /** The events of no conversation as JSON, all or those from now on, in order, each once, until the signal aborts. */
+  /**
+   * The events of no conversation as JSON, all or those from now on, in order, each once, until the signal
+   * aborts.
+   */
   async *tail(options: { readonly all: boolean; readonly signal: AbortSignal }): AsyncGenerator<Buffer[]> {
     const events = await this.#open()
     let from = options.all ? 0 : this.#lastInstant + 1
@@ -167,6 +182,12 @@ export class BashEventStore implements AsyncDisposable {
       if (items.length === 0) await this.#added.wait(version, waiter)
       else yield items.map(({ body }) => body)
     }
+  }
+
+  /** Gives the free space of its file back; undefined when there is no file. */
+  async compact(options: CompactOptions): Promise<CompactedFile | undefined> {
+    const isThere = existsSync(join(this.#options.directory, databaseName))
+    return isThere ? await (await this.#open()).compactInSteps(options) : undefined
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -63,7 +63,7 @@ export async function repair(data: string): Promise<string[]> {
     done.push(`event ${position} of conversation ${conversation} ${reason}: it was replaced`)
   for (const conversation of extended)
     done.push(
-      `the log of conversation ${conversation} ended too early: it has the events behind its end again`,
+      `the record of conversation ${conversation} had a wrong end, or ended too early: it ends with its last event again`,
     )
   if (await exists(aside)) done.push(`what was damaged is in ${aside}`)
   if (dropped > 0) done.push(`${dropped} events that were never acknowledged, or were deleted, were dropped`)
@@ -151,7 +151,11 @@ function examineDatabase(directory: string, name: string, isDeep: boolean): Find
   const area = name
   const path = join(directory, name)
   try {
-    const { schema, current, problems } = inspectDatabase(path, name, isDeep)
+    const { schema, current, schemaProblem, problems, areIndexesCompared } = inspectDatabase(
+      path,
+      name,
+      isDeep,
+    )
     if (schema > current)
       return [
         {
@@ -163,11 +167,19 @@ function examineDatabase(directory: string, name: string, isDeep: boolean): Find
       ]
     const next =
       name === logName
-        ? `Stop the server, then "slipway doctor --repair". Or: ${restoreAdvice}`
+        ? `Stop the server, then "slipway doctor --repair --data ${directory}". Or: ${restoreAdvice}`
         : restoreAdvice
-    if (problems.length > 0) return problems.map((message) => ({ area, level: 'error', message, next }))
-    const note = schema < current ? `; the next start migrates it to ${current}` : ''
-    return [{ area, level: 'ok', message: `schema ${schema}${note}` }]
+    const findings = problems.map((message): Finding => ({ area, level: 'error', message, next }))
+    // An index or a table of another form is not made again from what is there.
+    if (schemaProblem !== undefined)
+      findings.unshift({ area, level: 'error', message: schemaProblem, next: restoreAdvice })
+    if (findings.length > 0) return findings
+    const notes = [
+      `schema ${schema}`,
+      ...(schema < current ? [`the next start migrates it to ${current}`] : []),
+      ...(name === logName && !areIndexesCompared ? ['--deep compares its indexes with its tables'] : []),
+    ]
+    return [{ area, level: 'ok', message: notes.join('; ') }]
   } catch (error) {
     return [{ area, level: 'error', message: messageOf(error), next: restoreAdvice }]
   }

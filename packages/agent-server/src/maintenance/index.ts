@@ -1,7 +1,7 @@
 import { environmentSchema, readConfig } from '../config/config.ts'
 
+export { DirectoryInUseError } from '@slipway/storage'
 export { acceptLog, migrate } from '@slipway/storage/maintenance'
-
 export { type BackupResult, backUp } from './backup.ts'
 export { type CompactedDatabase, compact, type DiskUsage, measureUsage } from './disk-usage.ts'
 export { examine, type Finding, type FindingLevel, repair } from './doctor.ts'

@@ -20,6 +20,11 @@ export async function findSessionKey(url: string, dataDirectory: string): Promis
   )
 }
 
+/** Whether this user, root or nobody listens at a loopback address: it may get a key of `config.toml`. */
+export async function isOwnAddress(url: string): Promise<boolean> {
+  return isLoopbackUrl(url) && (await findForeignListener(url)) === undefined
+}
+
 /** Names that resolve elsewhere on some machines, as those below `localhost`, do not count. */
 function isLoopbackUrl(url: string): boolean {
   const { protocol, hostname } = URL.parse(url) ?? {}

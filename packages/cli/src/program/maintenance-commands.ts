@@ -2,14 +2,20 @@ import type { Command } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
 import { ageFlag, integerFlag } from './flags.ts'
+import type { ConversationDeps, ServerSelection } from './server-selection.ts'
 
 interface MaintenanceDeps {
   readonly config: Config
   readonly outcome: { code: number }
+  readonly selection: Pick<ServerSelection, 'select'>
+  readonly deps: Pick<ConversationDeps, 'context'>
 }
 
 /** The commands that work on the files of a data directory. */
-export function addMaintenanceCommands(slipway: Command, { config, outcome }: MaintenanceDeps): void {
+export function addMaintenanceCommands(
+  slipway: Command,
+  { config, outcome, selection, deps }: MaintenanceDeps,
+): void {
   const isJson = () => slipway.opts<{ json: boolean }>().json
   const command = (name: string, description: string) =>
     slipway
@@ -50,10 +56,17 @@ export function addMaintenanceCommands(slipway: Command, { config, outcome }: Ma
       const { usageCommand } = await import('../commands/disk-usage.ts')
       await usageCommand(data, limit, isJson())
     })
-  command('compact', 'give the free space of the databases back; no server may run').action(
+  command('compact', 'give the free space of the databases back; a running server does it itself').action(
     async ({ data }: { data: string }) => {
       const { compactCommand } = await import('../commands/disk-usage.ts')
-      await compactCommand(data, isJson())
+      await compactCommand(data, {
+        isJson: isJson(),
+        isRemote: slipway.getOptionValueSource('url') === 'cli',
+        connect: async () => {
+          await selection.select(data, ['agent'])
+          return deps.context()
+        },
+      })
     },
   )
   slipway

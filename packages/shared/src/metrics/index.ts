@@ -35,7 +35,10 @@ export function createGauge(name: string, help: string, read?: () => number): Ga
   return gauge
 }
 
-/** A gauge with one label, whose values `read` returns at its collection. */
+/**
+ * A gauge with one label, whose values `read` returns at its collection; it has none when `read` fails, and the
+ * other metrics remain.
+ */
 export function createLabeledGauge<L extends string>(
   name: string,
   help: string,
@@ -48,7 +51,9 @@ export function createLabeledGauge<L extends string>(
     labelNames: [label],
     registers: [],
     collect: async () => {
-      for (const [value, count] of await read()) gauge.labels(value).set(count)
+      gauge.reset()
+      const values = await read().catch(() => [])
+      for (const [value, count] of values) gauge.labels(value).set(count)
     },
   })
   return gauge

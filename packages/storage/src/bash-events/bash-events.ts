@@ -1,8 +1,12 @@
 import type { Instant } from '@slipway/protocol'
+import type { CompactedFile, CompactOptions } from '../sqlite/database/reclaim-space.ts'
 
 /** One event of `/api/bash`: a command, or a piece of its output. */
 export interface BashEventRow {
-  /** Unique, and later than that of every event before it, so that events in order of time are in order of arrival. */
+  /**
+   * Unique, and later than that of every event before it, so that events in order of time are in order of
+   * arrival.
+   */
   readonly instant: Instant
   readonly id: string
   /** For the command itself the same as `id`. */
@@ -38,10 +42,10 @@ export interface FinishedFilter {
 }
 
 /**
- * The events of `/api/bash`. Calls are synchronous: what `add` stored survives the end of the process, and the newest events may
- * be lost with the power. A write throws a Problem `storage_full` when the disk has no room, `unavailable`
- * when it fails otherwise, and has then stored nothing; output waits in memory while another process holds
- * the lock.
+ * The events of `/api/bash`. Calls are synchronous: what `add` stored survives the end of the process, and
+ * the newest events may be lost with the power. A write throws a Problem `storage_full` when the disk has no
+ * room, `unavailable` when it fails otherwise, and has then stored nothing; output waits in memory while
+ * another process holds the lock.
  */
 export interface BashEvents extends Disposable {
   /** How many events there are, and the bytes of their bodies. */
@@ -57,7 +61,10 @@ export interface BashEvents extends Disposable {
   read(range: BashEventRange): Iterable<BashEventRow>
   /** Commands without a last piece of output, with the number of their next piece. */
   unfinished(): (Pick<BashEventRow, 'commandId' | 'conversationId'> & { readonly nextOrder: number })[]
-  /** Finished commands in the order in which they began; with `endedBefore` only those whose end was before it. */
+  /**
+   * Finished commands in the order in which they began; with `endedBefore` only those whose end was before
+   * it.
+   */
   finished(
     filter?: FinishedFilter,
   ): { readonly commandId: string; readonly count: number; readonly sizeBytes: number }[]
@@ -67,4 +74,6 @@ export interface BashEvents extends Disposable {
   sync(): void
   /** Gives the space of removed events back to the file system when little is stored. */
   compact(): void
+  /** Gives free space back in steps, between which events are stored. */
+  compactInSteps(options: CompactOptions): Promise<CompactedFile>
 }

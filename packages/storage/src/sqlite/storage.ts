@@ -18,6 +18,7 @@ import { DirectoryLock } from './database/directory-lock.ts'
 import { HighWaterMark } from './database/high-water-mark.ts'
 import { advice, assertNotBehindIndex, assertSameLog, readIdentity } from './database/log-identity.ts'
 import { makeDataDirectory } from './database/open-failure.ts'
+import type { CompactedFile, CompactOptions } from './database/reclaim-space.ts'
 import { recoverDatabase, StorageHealth } from './database/storage-health.ts'
 import { SqliteDeliveries } from './deliveries/deliveries.ts'
 import { SqliteEventLog, type StorageContext } from './event-log/event-log.ts'
@@ -25,7 +26,7 @@ import { EventRows } from './event-log/event-rows.ts'
 import { IndexGuard } from './event-log/index-check.ts'
 import { KindSourceIndex } from './event-log/kind-source-index.ts'
 import { LogHeads } from './event-log/log-heads.ts'
-import { logMigrations } from './event-log/schema.ts'
+import { logMigrations, uncheckedTables } from './event-log/schema.ts'
 import { LimitGuard, type StorageLimits } from './event-log/storage-limits.ts'
 import { TextIndex } from './event-log/text-index.ts'
 
@@ -94,7 +95,7 @@ export async function openStorage({
     const recover = async () => {
       // Its handles may belong to a device that is gone.
       await text.stop()
-      recoverDatabase(db, () => {
+      await recoverDatabase(db, () => {
         lock.release()
         mark.close()
         db.close()
@@ -148,12 +149,9 @@ function assertLogIsThere(path: string, other: string | undefined): void {
   )
 }
 
-/**
- * Small tables, whose rows nothing else verifies: an index that hides a conversation would let another one be made in
- * its place.
- */
+/** An index that hides a conversation would let another one be made in its place. */
 function assertTablesAreRight(db: Database): void {
-  for (const table of ['conversation', 'facet', 'leftover', 'store', 'delivery']) {
+  for (const table of uncheckedTables) {
     const [problem = 'ok'] = db.get<[string]>(`PRAGMA integrity_check(${table})`) ?? []
     if (problem === 'ok') continue
     const data = dirname(db.path)
@@ -191,6 +189,10 @@ export class SqliteStorage implements Storage {
 
   waitUntilIndexed(): Promise<void> {
     return this.#context.text.waitUntilIndexed()
+  }
+
+  async compact(options: CompactOptions): Promise<readonly CompactedFile[]> {
+    return [await this.#purge.compact(options)]
   }
 
   get metrics(): readonly Metric[] {

@@ -56,6 +56,26 @@ test('the file becomes small when its events have been removed', () => {
   expect(statSync(path).size).toBeLessThan(1_000_000)
 })
 
+test('free space is given back in steps while events are stored, and a close ends that', async () => {
+  using directory = temporaryDirectory()
+  const path = join(directory.path, 'bash.db')
+  using events = openBashEvents(path)
+  for (let instant = 1; instant <= 40; instant++) events.add([output(instant, instant === 40, 1_000_000)])
+  for (let instant = 41; instant <= 60; instant++)
+    events.add([{ ...output(instant, true, 1_000_000), commandId: 'b' }])
+  events.remove(['a'])
+  const { signal } = new AbortController()
+  const compacting = events.compactInSteps({ signal, maxMs: 60_000 })
+  events.add([{ ...output(61, true, 10), commandId: 'b' }])
+  expect(await compacting).toMatchObject({ name: 'bash.db', free_bytes: 0, needs_stop: false })
+  expect(statSync(path).size).toBeLessThan(25_000_000)
+  expect(events.totals.count).toBe(21)
+  events.remove(['b'])
+  const closed = events.compactInSteps({ signal, maxMs: 60_000 })
+  events[Symbol.dispose]()
+  await expect(closed).rejects.toThrow()
+})
+
 test('the queries of pages and of retention use indexes', () => {
   using directory = temporaryDirectory()
   const { db, events } = openSmall(join(directory.path, 'bash.db'))

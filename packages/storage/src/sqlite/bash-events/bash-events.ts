@@ -7,6 +7,7 @@ import type {
   FinishedFilter,
 } from '../../bash-events/bash-events.ts'
 import { Database, toBuffer, type Value } from '../database/database.ts'
+import { type CompactedFile, type CompactOptions, compactInSteps } from '../database/reclaim-space.ts'
 import { isLocked } from '../database/storage-failure.ts'
 import { type DatabaseHealth, recoverDatabase, StorageHealth } from '../database/storage-health.ts'
 
@@ -46,7 +47,12 @@ export function openBashEvents(
   path: string,
   health: StorageHealth = new StorageHealth(dirname(path), () => {}),
 ): SqliteBashEvents {
-  const db = new Database(path, { synchronous: 'NORMAL', cacheBytes, migrations: bashMigrations })
+  const db = new Database(path, {
+    synchronous: 'NORMAL',
+    cacheBytes,
+    isReclaimable: true,
+    migrations: bashMigrations,
+  })
   return new SqliteBashEvents(db, health)
 }
 
@@ -54,6 +60,7 @@ export function openBashEvents(
 export class SqliteBashEvents implements BashEvents {
   readonly #db: Database
   readonly #health: DatabaseHealth
+  readonly #closing = new AbortController()
   #unsaved: readonly BashEventRow[] = []
   #hasUnsaved = false
   totals: { readonly count: number; readonly sizeBytes: number }
@@ -153,7 +160,15 @@ export class SqliteBashEvents implements BashEvents {
     this.#db.checkpoint()
   }
 
+  async compactInSteps({ signal, maxMs }: CompactOptions): Promise<CompactedFile> {
+    return await compactInSteps(this.#db, (apply) => this.#write(apply), {
+      signal: AbortSignal.any([signal, this.#closing.signal]),
+      maxMs,
+    })
+  }
+
   [Symbol.dispose](): void {
+    this.#closing.abort()
     void this.#health.close()
     this.#db.close()
   }

@@ -1,11 +1,16 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
+import {
+  type CompactedFile,
+  type CompactOptions,
+  compactInSteps,
+  reclaimSpace,
+} from '../database/reclaim-space.ts'
 import { isStorageFailure } from '../database/storage-failure.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import { rowBase } from '../event-log/schema.ts'
 
 const rowsPerTurn = 500
-const pagesPerTurn = 250
 /** Fewer free pages are used again by later events. */
 const minReclaimedPages = 250
 /** Between attempts while the storage cannot be written. */
@@ -21,6 +26,7 @@ interface Leftover {
 export class Purge {
   readonly #context: StorageContext
   readonly #closing = new AbortController()
+  readonly #compacting = new Set<Promise<CompactedFile>>()
   #queue: Promise<void> = Promise.resolve()
 
   constructor(context: StorageContext) {
@@ -76,9 +82,21 @@ export class Purge {
     }
   }
 
+  /** Gives free space back now. Rejects when the storage closes or cannot be written. */
+  async compact({ signal, maxMs }: CompactOptions): Promise<CompactedFile> {
+    const { writer, db } = this.#context
+    const compacting = compactInSteps(db, (apply) => writer.write(() => ({ apply })), {
+      signal: AbortSignal.any([signal, this.#closing.signal]),
+      maxMs,
+    })
+    this.#compacting.add(compacting)
+    return await compacting.finally(() => this.#compacting.delete(compacting))
+  }
+
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#queue
+    await Promise.allSettled(this.#compacting)
   }
 
   async #clear(
@@ -106,18 +124,9 @@ export class Purge {
   async #reclaim(waitBetween: (elapsedMs: number) => Promise<unknown>): Promise<void> {
     const { writer, db } = this.#context
     if (db.reclaimablePages() < minReclaimedPages) return
-    for (let isMore = true; isMore; ) {
-      const began = performance.now()
-      await writer.write(() => ({
-        apply: () => {
-          db.reclaim(pagesPerTurn)
-          isMore = db.reclaimablePages() > 0
-        },
-      }))
-      if (this.#closing.signal.aborted) return
-      await waitBetween(performance.now() - began)
-    }
-    db.checkpointPassively()
+    const write = (apply: () => void) => writer.write(() => ({ apply }))
+    await reclaimSpace(db, { write, waitBetween, isStopped: () => this.#closing.signal.aborted })
+    if (!this.#closing.signal.aborted) db.checkpointPassively()
   }
 
   /** Resolves with whether there may be more. */

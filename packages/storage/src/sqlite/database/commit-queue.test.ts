@@ -128,9 +128,9 @@ function openDatabase(maxHeads = 10) {
     if (isFailing) throw toStorageProblem(Object.assign(new Error('disk I/O error'), { errcode: 1034 }), path)
   }
   const health = new StorageHealth(directory.path, () => {})
-  const databaseHealth = health.add(db, () => {
+  const databaseHealth = health.add(db, async () => {
     throwIoError()
-    recoverDatabase(db)
+    await recoverDatabase(db)
   })
   const device = { beforeCommit: throwIoError, afterTransaction: () => {} }
   const writer = new CommitQueue(db, 'log', databaseHealth, [heads, kindSources, device])

@@ -9,6 +9,7 @@ import {
   readSync,
   renameSync,
   rmSync,
+  statSync,
   writeSync,
 } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
@@ -42,13 +43,15 @@ const walChunkBytes = 1024 * 1024
 /**
  * One SQLite file in WAL mode. Prepared statements are cached; rows are arrays in column order. A failure of
  * the disk
- * or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite. SQL may use
- * `crc32_of(text)`.
+ * or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite. SQL may
+ * use `crc32_of(text)`.
  */
 export class Database {
   readonly path: string
   readonly #options: DatabaseOptions
   #db: DatabaseSync
+  /** Device and inode of the open file. */
+  #file: string | undefined
   readonly #statements = new Map<string, StatementSync>()
 
   constructor(path: string, options: DatabaseOptions) {
@@ -57,6 +60,7 @@ export class Database {
     try {
       if (!options.readOnly && existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK)
       this.#db = this.#open(path)
+      this.#file = identify(path)
     } catch (cause) {
       throw new Error(`${path} cannot be opened: ${openFailure(path, cause)}`, { cause })
     }
@@ -193,6 +197,7 @@ export class Database {
       const url = pathToFileURL(this.path)
       url.searchParams.set('mode', 'rw')
       this.#db = this.#open(url)
+      this.#file = identify(this.path)
       this.#db.exec(`PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout = ${busyMs}`)
     } catch (error) {
       throw toStorageProblem(error, this.path)
@@ -233,8 +238,11 @@ export class Database {
    * converts.
    */
   reclaimablePages(): number {
-    const isPossible = Number(this.pragma('auto_vacuum')) === incrementalMode
-    return isPossible ? Number(this.pragma('freelist_count')) : 0
+    return this.isReclaimable ? Number(this.pragma('freelist_count')) : 0
+  }
+
+  get isReclaimable(): boolean {
+    return Number(this.pragma('auto_vacuum')) === incrementalMode
   }
 
   /**
@@ -256,6 +264,17 @@ export class Database {
 
   get isOpen(): boolean {
     return this.#db.isOpen
+  }
+
+  /** Whether the open file is still at its path, on a device that opens it. */
+  get isInPlace(): boolean {
+    try {
+      // To close a descriptor of the database itself would drop SQLite's locks on it.
+      closeSync(openSync(`${this.path}-wal`, 'r'))
+      return this.#file === identify(this.path)
+    } catch {
+      return false
+    }
   }
 
   close(): void {
@@ -295,6 +314,12 @@ export class Database {
       this.transaction(() => this.#db.exec(`${sql}; PRAGMA user_version = ${index + 1}`))
     }
   }
+}
+
+/** Device and inode of a file. */
+function identify(path: string): string {
+  const { dev, ino } = statSync(path)
+  return `${dev}:${ino}`
 }
 
 /** Writes the bytes of a file over themselves and syncs them. */

@@ -15,6 +15,9 @@ const notADatabaseCode = 26
  */
 const heldDirectories = new Map<string, { readonly fd: number; readonly names: Set<string> }>()
 
+/** Another process holds the lock of a directory. */
+export class DirectoryInUseError extends Error {}
+
 /**
  * Exclusive lock of a directory, held by one process at a time: the lock of the directory itself, which no
  * change of
@@ -155,7 +158,9 @@ export class DirectoryLock implements Disposable {
   #inUse(pid: number | undefined): Error {
     const holder = pid === undefined ? '' : ` (pid ${pid})`
     const advice = 'Stop it, or choose another data directory.'
-    return new Error(`the data directory ${this.#directory} is in use by another process${holder}. ${advice}`)
+    return new DirectoryInUseError(
+      `the data directory ${this.#directory} is in use by another process${holder}. ${advice}`,
+    )
   }
 }
 

@@ -145,12 +145,16 @@ export class DatabaseHealth {
   }
 }
 
-/** Makes a database usable again on the same file, or on the file that is at its path now. */
-export function recoverDatabase(db: Database, reopen: () => void = () => db.reopen()): void {
+/**
+ * Makes a database usable again on the same file, or on the file that is at its path now. The file stays open
+ * for reads while its disk takes no writes, and is let go of when it cannot be opened any more.
+ */
+export async function recoverDatabase(db: Database, reopen: () => void = () => db.reopen()): Promise<void> {
   try {
     db.repair()
   } catch (error) {
     if (isDiskFull(error) || isLocked(error)) throw error
+    if (db.isOpen && db.isInPlace) await writeScratchFile(dirname(db.path))
     reopen()
     db.probe()
   }

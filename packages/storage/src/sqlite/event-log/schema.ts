@@ -11,6 +11,9 @@ export function rowBase(ordinal: number): number {
   return ordinal * positionsPerConversation
 }
 
+/** Tables whose rows nothing else verifies: a wrong index of them would hide a conversation. */
+export const uncheckedTables = ['conversation', 'facet', 'leftover', 'store', 'delivery'] as const
+
 /**
  * log.db. `facet` is a number of `KindSourceIndex`. A leftover is a range of rows to remove: those of a
  * conversation above a position, from an unpublished import, or all of a removed conversation.
