@@ -7,6 +7,7 @@ import { promisify } from 'node:util'
 import { Client } from '@slipway/client'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
+import { runCli } from '../support/cli.ts'
 import { MockProvider } from '../support/mock-provider.ts'
 
 const run = promisify(execFile)
@@ -157,9 +158,14 @@ test('a run waits for a decision, cannot be waved through, and goes on after it'
   await expect.poll(() => status(client, id), patience).toBe('waiting_for_confirmation')
   expect([mark('hook'), mark('mcp')].map(existsSync)).toEqual([false, false])
   const [notice] = await stateUpdates(client, id, 'repository_consent')
-  await client.call('decideRepositoryConsent', {
-    params: { consent_id: String(notice?.id) },
-    body: { decision: 'allow' },
+  const env = { SLIPWAY_URL: server?.url ?? '' }
+  const pending = await runCli(['pending'], env)
+  expect(pending.stdout).toContain(
+    `waits for consent to what ${project} brings: slipway trust ${String(notice?.id)}`,
+  )
+  expect(await runCli(['trust', String(notice?.id), '--yes'], env)).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining(`touch ${mark('hook')}`),
   })
   await expect.poll(() => status(client, id), patience).toMatch(/finished|error/)
   expect([mark('hook'), mark('mcp')].map(existsSync)).toEqual([true, true])

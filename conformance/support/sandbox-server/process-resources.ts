@@ -168,11 +168,13 @@ export function markAllForDeletion(data: string): void {
 
 /** Files and folders beside the sandboxes count too: a draft, an interrupted removal, a link to a socket. */
 async function listSandboxFiles(folder: string, id: string): Promise<string[]> {
-  const names = await readdir(folder, { recursive: true }).catch(() => [])
-  const depth = (name: string) => name.split('/').length
-  return names.filter(
-    (name) => name !== '.s' && (name.startsWith('.s/') || depth(name) === 1) && name.includes(id),
-  )
+  const names = (await readdir(folder).catch(() => [])).filter((name) => name !== '.s')
+  const links = await readdir(join(folder, '.s')).catch(() => [])
+  for (const link of links) {
+    const target = await readlink(join(folder, '.s', link)).catch(() => 'nothing')
+    names.push(`.s/${link} -> ${target}`)
+  }
+  return names.filter((name) => name.includes(id))
 }
 
 async function readText(path: string): Promise<string> {

@@ -72,6 +72,7 @@ export const bodies: Readonly<Record<string, object>> = {
   'PUT /api/admin/quota/orgs/{org_id}/quota': { daily_conversation_limit: 1 },
   'PUT /api/admin/quota/users/{user_id}/quota': { daily_conversation_limit: 1 },
   'PATCH /api/admin/users/{user_id}': { name: 'Taken over' },
+  'PUT /api/v1/repository-consents/{consent_id}': { decision: 'allow' },
 }
 /** Routes whose query names an object. */
 export const identifyingQueries: Readonly<Record<string, (things: OwnedResources) => string>> = {
@@ -160,6 +161,8 @@ export function fillPath({ path, method }: Operation, resources: OwnedResources)
     key_id: resources.key,
     user_id: resources.user,
     org_id: resources.org,
+    // Consents come from repositories with scripts, which no start here names.
+    consent_id: '0'.repeat(32),
     name: path.includes('profiles') ? resources.profile : resources.secret,
   }
   const query = identifyingQueries[`${method} ${path}`]?.(resources)

@@ -34,6 +34,7 @@ import { eventHandlers } from './handlers/events.ts'
 import { healthHandlers } from './handlers/health.ts'
 import { keyHandlers } from './handlers/keys.ts'
 import { sandboxHandlers } from './handlers/sandboxes.ts'
+import { scriptConsentHandlers } from './handlers/script-consents.ts'
 import { secretHandlers } from './handlers/secrets.ts'
 import { settingsHandlers } from './handlers/settings.ts'
 import { startTaskHandlers } from './handlers/start-tasks.ts'
@@ -70,8 +71,8 @@ export interface ServeOptions {
   /** Called before and after each step of the life of a sandbox; for tests. */
   readonly onStep?: (name: string) => void
   /**
-   * Called once the server answers. `key` is a new API key, available only here; `consoleUrl` is the address of the
-   * console, with a token that signs in once where there is such a key.
+   * Called once the server answers. `key` is a new API key, available only here; `consoleUrl` is the address
+   * of the console, with a token that signs in once where there is such a key.
    */
   ready?(about: {
     readonly url: string
@@ -79,7 +80,10 @@ export interface ServeOptions {
     readonly key: string | undefined
     readonly notes: readonly string[]
   }): void
-  /** Accept sandboxes that are ordinary processes, without `SLIPWAY_ISOLATION=none`: for one user's own machine. */
+  /**
+   * Accept sandboxes that are ordinary processes, without `SLIPWAY_ISOLATION=none`: for one user's own
+   * machine.
+   */
   readonly isIsolationOptional?: boolean
 }
 
@@ -174,7 +178,8 @@ export async function serve(options: ServeOptions): Promise<void> {
     quota,
     waitMs: config.startWaitMs,
     limits: defaultPrepareTimeouts,
-    scriptConsents: config.repositoryScripts === 'skip' ? accounts.scriptConsents : undefined,
+    scriptTrust: config.repositoryScripts,
+    scriptConsents: accounts.scriptConsents,
     deliver: (conversation) => pendingMessages.deliver(conversation),
   })
   const conversations = new Conversations({ ...common, starter, pendingMessages })
@@ -211,6 +216,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       now,
     }),
     ...settingsHandlers({ accounts, users: controlPlane.users, sandboxes }),
+    ...scriptConsentHandlers({ consents: accounts.scriptConsents, trust: config.repositoryScripts }),
   }
   const tokens = new ConsoleTokens()
   const basePath = config.publicUrl === undefined ? '/' : new URL(config.publicUrl).pathname

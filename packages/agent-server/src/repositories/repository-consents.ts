@@ -1,19 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { RepositoryCode, RepositoryConsents as RepositoryGate } from '@slipway/agent'
 import {
-  must,
   Problem,
   type RepositoryConsent,
   type RepositoryDecision,
   type RepositoryTrust,
-  repositoryConsent,
 } from '@slipway/protocol'
-import type { Cipher, JsonDocument } from '@slipway/storage'
+import { type Cipher, consentsFormat, StoredConsents } from '@slipway/storage'
 import { openJsonFile } from '../documents/json-file.ts'
-
-const maxConsents = 1_000
-/** An agent can change what its repository brings as often as it likes. */
-const maxPending = 100
 
 interface RepositoryConsentsOptions {
   readonly path: string
@@ -30,19 +24,16 @@ interface RepositoryConsentsOptions {
  */
 export class RepositoryConsents implements RepositoryGate {
   readonly trust: RepositoryTrust
-  readonly #now: () => number
-  readonly #file: JsonDocument<readonly RepositoryConsent[]>
+  readonly #stored: StoredConsents
 
-  constructor({ path, cipher, trust, now = Date.now }: RepositoryConsentsOptions) {
+  constructor({ path, cipher, trust, now }: RepositoryConsentsOptions) {
     this.trust = trust
-    this.#now = now
-    const parse = (value: unknown) => repositoryConsent.array().parse(value)
-    this.#file = openJsonFile<readonly RepositoryConsent[]>({ path, empty: [], parse, cipher })
+    this.#stored = new StoredConsents(openJsonFile({ path, cipher, ...consentsFormat }), now)
   }
 
   /** The newest first. */
-  async list(): Promise<RepositoryConsent[]> {
-    return [...(await this.#file.read())].reverse()
+  list(): Promise<RepositoryConsent[]> {
+    return this.#stored.list()
   }
 
   async check(code: RepositoryCode): ReturnType<RepositoryGate['check']> {
@@ -54,54 +45,18 @@ export class RepositoryConsents implements RepositoryGate {
   }
 
   /** The consent for this content; a new one is pending. */
-  async register(code: RepositoryCode): Promise<RepositoryConsent> {
-    const id = consentId(code)
-    const existing = (await this.#file.read()).find((one) => one.id === id)
-    if (existing !== undefined) return existing
-    const { repository, hash, items } = code
-    const times = { created_at: this.#timestamp(), decided_at: null }
-    const consent: RepositoryConsent = {
-      id,
-      repository,
-      hash,
-      decision: 'pending',
-      items: [...items],
-      ...times,
-    }
-    const all = await this.#file.update((all) =>
-      all.some((one) => one.id === id) ? all : [...withRoom(all), consent],
-    )
-    return must(
-      all.find((one) => one.id === id),
-      'the registered consent',
-    )
+  register(code: RepositoryCode): Promise<RepositoryConsent> {
+    return this.#stored.register({ ...code, id: consentId(code), items: [...code.items] })
   }
 
   /** A Problem `not_found` for an unknown id. */
-  async decide(id: string, decision: RepositoryDecision): Promise<RepositoryConsent> {
-    const changes = {
-      decision: decision === 'allow' ? 'allowed' : 'denied',
-      decided_at: this.#timestamp(),
-    } as const
-    const all = await this.#file.update((all) => {
-      findConsent(all, id)
-      return all.map((one) => (one.id === id ? { ...one, ...changes } : one))
-    })
-    return findConsent(all, id)
+  decide(id: string, decision: RepositoryDecision): Promise<RepositoryConsent> {
+    return this.#stored.decide(id, decision)
   }
 
   /** Forgets a decision; a Problem `not_found` for an unknown id. */
-  async revoke(id: string): Promise<RepositoryConsent> {
-    let revoked: RepositoryConsent | undefined
-    await this.#file.update((all) => {
-      revoked = findConsent(all, id)
-      return all.filter((one) => one.id !== id)
-    })
-    return must(revoked, 'the revoked consent')
-  }
-
-  #timestamp(): string {
-    return new Date(this.#now()).toISOString()
+  revoke(id: string): Promise<RepositoryConsent> {
+    return this.#stored.revoke(id)
   }
 }
 
@@ -113,17 +68,4 @@ function pendingWhenUnreadable(error: unknown): Pick<RepositoryConsent, 'decisio
 
 function consentId({ repository, hash }: RepositoryCode): string {
   return createHash('sha256').update(`${repository}\0${hash}`).digest('hex').slice(0, 32)
-}
-
-function findConsent(all: readonly RepositoryConsent[], id: string): RepositoryConsent {
-  const found = all.find((one) => one.id === id)
-  if (found === undefined) throw new Problem('not_found', 'There is no such consent')
-  return found
-}
-
-/** Drops the oldest that nobody has decided when there are too many of them, else the oldest of all. */
-function withRoom(all: readonly RepositoryConsent[]): readonly RepositoryConsent[] {
-  const pending = all.filter(({ decision }) => decision === 'pending')
-  const dropped = pending.length >= maxPending ? pending[0] : all.length >= maxConsents ? all[0] : undefined
-  return all.filter((one) => one !== dropped)
 }

@@ -223,7 +223,8 @@ test('by a context the verbs of conversations are those of an agent server', asy
     })
     expect(splitLines((await runCli(['export', short], home)).stdout).length).toBeGreaterThan(5)
     expect((await runCli(['search', short, '--kind', 'ActionEvent', '--count'], home)).stdout).toBe('1\n')
-    const refused = await runCli(['trust', '--list'], home)
+    expect((await runCli(['trust', '--list'], home)).stdout).toBe('No repository is known yet.\n')
+    const refused = await runCli(['conversations'], home)
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('this needs an agent server') })
     expect(await runCli(['rm', short], home)).toMatchObject({ code: 0, stdout: `removed ${short}\n` })
   } finally {

@@ -1,49 +1,88 @@
 import { resolve } from 'node:path'
-import type { RepositoryConsent } from '@slipway/protocol'
+import { Problem, type RepositoryConsent } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
 import { isInteractive } from '../conversation/confirmation-prompt.ts'
+import type { ConversationSource } from '../conversation/source/source.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { printNote, printResult } from '../output/terminal.ts'
 
-/** Shows what a repository brings and decides about it. Returns the exit code: 1 while nothing is decided. */
+interface TrustContext {
+  readonly source: ConversationSource
+  readonly isJson: boolean
+  readonly signal: AbortSignal
+  /** The agent server; a Problem where the server is another. */
+  agent(): CommandContext
+}
+
+interface TrustOptions {
+  readonly list: boolean
+  readonly yes: boolean
+  readonly deny: boolean
+  readonly revoke: boolean
+}
+
+/**
+ * Shows what a repository brings and decides about it. `target`: a directory on the machine of an agent server,
+ * or the id of a consent. Returns the exit code: 1 while something is not decided.
+ */
 export async function trustCommand(
-  context: CommandContext,
-  path: string,
-  options: { readonly list: boolean; readonly yes: boolean; readonly revoke: boolean },
+  context: TrustContext,
+  target: string | undefined,
+  options: TrustOptions,
 ): Promise<number> {
-  const { client, isJson, signal } = context
+  const { source, isJson } = context
   if (options.list) {
-    const list = await client.call('listRepositoryConsents', { signal })
+    const list = await source.consents.list()
     await printResult(isJson, list, list.items.map(consentLine).join('\n') || 'No repository is known yet.')
     return 0
   }
-  const directory = resolve(path)
-  const { items } = await client.call('inspectRepository', { body: { directory }, signal })
-  const [consent] = items
-  if (consent === undefined) {
+  const consents = await findConsents(context, target)
+  if (consents.length === 0) {
     await printResult(
       isJson,
-      items,
-      `${directory} brings no hooks, agents or rules: there is nothing to decide.`,
+      [],
+      'It brings nothing that runs, or nothing waits: there is nothing to decide.',
     )
     return 0
   }
+  let code = 0
+  for (const consent of consents) code = Math.max(code, await decide(context, consent, options))
+  return code
+}
+
+async function findConsents({ source, signal, agent }: TrustContext, target: string | undefined) {
+  const isId = target !== undefined && /^[0-9a-f]{8,32}$/.test(target)
+  if (source.kind === 'agent' && !isId) {
+    const { client } = agent()
+    return (await client.call('inspectRepository', { body: { directory: resolve(target ?? '.') }, signal }))
+      .items
+  }
+  const { items } = await source.consents.list()
+  if (target === undefined) return items.filter(({ decision }) => decision === 'pending')
+  const found = items.filter(({ id }) => isId && id.startsWith(target))
+  if (found.length === 1) return found
+  throw new Problem('not_found', `No consent has the id ${target}. "slipway trust --list --json" lists them.`)
+}
+
+async function decide(
+  { source, isJson, signal }: TrustContext,
+  consent: RepositoryConsent,
+  options: TrustOptions,
+): Promise<number> {
+  const { consents, kind } = source
   if (options.revoke) {
-    const revoked = await client.call('revokeRepositoryConsent', {
-      params: { consent_id: consent.id },
-      signal,
-    })
+    const revoked = await consents.revoke(consent.id)
     await printResult(isJson, revoked, `Forgotten: ${consentLine(revoked)}`)
     return 0
   }
-  printNote([consentLine(consent), ...consent.items.map(itemLine)].join('\n'))
-  const decision = options.yes ? 'allow' : await promptForDecision(signal)
+  printNote([consentLine(consent), ...consent.items.flatMap(itemLines)].join('\n'))
+  const decision = options.yes ? 'allow' : options.deny ? 'deny' : await promptForDecision(signal)
   if (decision === undefined) {
-    await printResult(isJson, consent, 'Decide with: slipway trust DIRECTORY --yes')
+    const target = kind === 'agent' ? 'DIRECTORY' : consent.id
+    await printResult(isJson, consent, `Decide with: slipway trust ${target} --yes`)
     return consent.decision === 'pending' ? 1 : 0
   }
-  const params = { consent_id: consent.id }
-  const decided = await client.call('decideRepositoryConsent', { params, body: { decision }, signal })
+  const decided = await consents.decide(consent.id, decision)
   await printResult(isJson, decided, consentLine(decided))
   return 0
 }
@@ -64,11 +103,13 @@ async function promptForDecision(signal: AbortSignal): Promise<'allow' | 'deny' 
   return isCancel(answer) || answer === 'later' ? undefined : answer
 }
 
-function consentLine({ decision, repository, hash }: RepositoryConsent): string {
+export function consentLine({ decision, repository, hash }: RepositoryConsent): string {
   return `${decision}  ${sanitizeLine(repository)}  ${hash.slice(0, 12)}`
 }
 
-function itemLine({ kind, path, name, command }: RepositoryConsent['items'][number]): string {
-  const text = command === null ? '' : `: ${command}`
-  return sanitizeLine(`  ${kind.replace('_', ' ')} ${name} (${path})${text}`)
+function itemLines({ kind, path, name, command }: RepositoryConsent['items'][number]): string[] {
+  const head = `${kind.replace('_', ' ')} ${name} (${path})`
+  if (kind !== 'script') return [`  ${sanitizeLine(command === null ? head : `${head}: ${command}`)}`]
+  const lines = (command ?? '').trimEnd().split('\n')
+  return [`  ${sanitizeLine(head)}`, ...lines.map((line) => `    | ${sanitizeLine(line)}`)]
 }

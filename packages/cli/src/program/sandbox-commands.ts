@@ -64,7 +64,7 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
       const { newKey: isKeyWanted, console: hasConsole, open: isOpened, ...flags } = options
       const server = { ...flags, isKeyWanted, hasConsole, isOpened }
       const { json: isJson } = slipway.opts<{ json: boolean }>()
-      await sandboxServerCommand({ ...server, env: config.env, isJson, signal })
+      await sandboxServerCommand({ ...server, config, isJson, signal })
     })
   slipway
     .command('demo-sandbox')

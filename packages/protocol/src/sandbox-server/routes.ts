@@ -2,6 +2,7 @@ import { consoleRoutes } from '../console/console-routes.ts'
 import type { RouteTable } from '../core/route.ts'
 import { accountRoutes } from './account-routes.ts'
 import { appConversationRoutes } from './app-conversation-routes.ts'
+import { scriptConsentRoutes } from './consent-routes.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
 import { appTimelineRoutes } from './timeline-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
@@ -14,4 +15,5 @@ export const sandboxServerRoutes = {
   ...accountRoutes,
   ...consoleRoutes,
   ...appTimelineRoutes,
+  ...scriptConsentRoutes,
 } satisfies RouteTable

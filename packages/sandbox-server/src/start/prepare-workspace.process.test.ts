@@ -281,7 +281,7 @@ test('scripts of a repository run only after consent to their content, once for 
     '.openhands/pre-commit.sh': 'touch .git/hook-ran\n',
   })
   const source = join(directory.path, 'source')
-  await using stage = await openTestServer({ needsScriptConsent: true })
+  await using stage = await openTestServer({ scriptTrust: 'skip' })
   let count = 0
   /** Starts in a sandbox of its own, commits, and tells what ran. */
   const start = async (more: object = {}) => {
@@ -320,4 +320,78 @@ test('a start may deny the scripts of its repository where no consent is needed'
   expect([task.status, task.detail]).toEqual(['READY', expect.stringContaining('did not run')])
   const project = join(stage.sandboxes.getSandbox('sb-1').directory, 'project', 'name')
   expect(existsSync(join(project, '.git/setup-ran'))).toBe(false)
+})
+
+test('a start waits for consent to the scripts, says so, and goes on with the decision of its user', {
+  timeout: 3 * slowTestTimeoutMs,
+}, async () => {
+  using directory = temporaryDirectory()
+  const bare = makeRepository(directory.path, { '.openhands/setup.sh': 'touch .git/setup-ran\n' })
+  const source = join(directory.path, 'source')
+  await using stage = await openTestServer({ scriptTrust: 'ask' })
+  let count = 0
+  /** Starts in a sandbox of its own, and answers when it waits. */
+  const start = async () => {
+    const { json } = await stage.call('POST', '/app-conversations', { selected_repository: `file://${bare}` })
+    const sandbox = `sb-${++count}`
+    const task = async () =>
+      (await stage.call('GET', `/app-conversations/start-tasks?ids=${json.id}`)).json[0]
+    const waiting = await stage.until(
+      task,
+      ({ status, detail }) => status === 'READY' || /^Waits/.test(detail ?? ''),
+    )
+    const finish = () => stage.until(task, ({ status }) => status === 'READY' || status === 'ERROR')
+    const project = () => join(stage.sandboxes.getSandbox(sandbox).directory, 'project', 'name')
+    return { waiting, finish, hasRun: () => existsSync(join(project(), '.git/setup-ran')) }
+  }
+  const pending = async (headers: Record<string, string> = {}) => {
+    const { json } = await stage.call('GET', '/repository-consents', undefined, headers)
+    const items: { id: string; decision: string }[] = json.items
+    return items.filter(({ decision }) => decision === 'pending')
+  }
+  const first = await start()
+  const [consent, ...others] = await pending()
+  expect(others).toEqual([])
+  expect(consent).toMatchObject({
+    repository: `file://${bare}`,
+    items: [{ kind: 'script', path: '.openhands/setup.sh', command: 'touch .git/setup-ran\n' }],
+  })
+  const path = `/repository-consents/${consent?.id}`
+  expect(first.waiting).toMatchObject({
+    status: 'RUNNING_SETUP_SCRIPT',
+    detail: expect.stringContaining(`slipway trust ${consent?.id}`),
+  })
+  // Another user neither sees nor decides it.
+  const other = { 'x-user': 'eve' }
+  expect(await pending(other)).toEqual([])
+  for (const [method, body] of [['PUT', { decision: 'allow' }], ['DELETE']] as const)
+    expect((await stage.call(method, path, body, other)).status).toBe(404)
+  expect(first.hasRun()).toBe(false)
+  expect((await stage.call('PUT', path, { decision: 'allow' })).json).toMatchObject({ decision: 'allowed' })
+  expect(await first.finish()).toMatchObject({ status: 'READY', detail: null })
+  expect(first.hasRun()).toBe(true)
+  const second = await start()
+  expect([second.waiting.status, second.hasRun()]).toEqual(['READY', true])
+
+  writeFileSync(join(source, '.openhands/setup.sh'), 'touch .git/setup-ran # changed\n')
+  git(source, 'commit', '--quiet', '-am', 'third')
+  git(source, 'push', '--quiet', bare, 'main')
+  const denied = await start()
+  const [changed] = await pending()
+  expect(changed?.id).not.toBe(consent?.id)
+  await stage.call('PUT', `/repository-consents/${changed?.id}`, { decision: 'deny' })
+  expect(await denied.finish()).toMatchObject({
+    status: 'READY',
+    detail: expect.stringContaining('did not run'),
+  })
+  expect(denied.hasRun()).toBe(false)
+})
+
+test('a start does not wait for ever for consent', { timeout: 2 * slowTestTimeoutMs }, async () => {
+  using directory = temporaryDirectory()
+  const bare = makeRepository(directory.path, { '.openhands/setup.sh': 'touch .git/setup-ran\n' })
+  await using stage = await openTestServer({ scriptTrust: 'ask', limits: { consentMs: 100 } })
+  const task = await stage.start({ selected_repository: `file://${bare}` })
+  expect([task.status, task.detail]).toEqual(['READY', expect.stringMatching(/Nobody decided.*did not run/s)])
+  expect(stage.sandboxes.touched).toContain('sb-1')
 })

@@ -2,6 +2,7 @@ import { posix } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
 import type { StartTaskStatus } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
+import type { RepositoryScripts } from '../accounts/script-consents.ts'
 import {
   type CommandResult,
   type ExecTarget,
@@ -12,10 +13,15 @@ import {
 import type { Repository } from './git-repository.ts'
 import { truncateStart } from './truncate-start.ts'
 
-export const defaultPrepareTimeouts = { cloneMs: 120_000, setupMs: 600_000, stepMs: 30_000 }
+export const defaultPrepareTimeouts = {
+  cloneMs: 120_000,
+  setupMs: 600_000,
+  stepMs: 30_000,
+  consentMs: 3_600_000,
+}
 export type PrepareTimeouts = Readonly<typeof defaultPrepareTimeouts>
 
-interface PrepareOptions {
+export interface PrepareOptions {
   /** The project, or the parent of a repository's directory. Absolute, as seen from inside the sandbox. */
   readonly directory: string
   readonly repository: Repository | undefined
@@ -27,8 +33,8 @@ interface PrepareOptions {
   readonly limits: PrepareTimeouts
   readonly fetch: typeof fetch
   readonly signal: AbortSignal
-  /** Decides about the scripts of the repository by their names and digests; without it they run. */
-  readonly mayRunScripts?: ((content: string) => Promise<boolean>) | undefined
+  /** Decides about the scripts of the repository, and may wait for that; without it they run. */
+  readonly mayRunScripts?: ((scripts: Omit<RepositoryScripts, 'repository'>) => Promise<boolean>) | undefined
   /** Called before each step with its status, and awaited. */
   onStep(status: StartTaskStatus): Promise<void>
   /** For the owner. May contain secrets: the caller redacts them. */
@@ -42,8 +48,8 @@ export class PrepareError extends Error {}
 const maxReportedCharacters = 2_000
 
 /**
- * Returns the directory of the project (wire 3.2). A failed clone is a `PrepareError`: an agent would not notice it.
- * A failed setup script or hook is a warning. Repeatable: existing work is not changed.
+ * Returns the directory of the project (wire 3.2). A failed clone is a `PrepareError`: an agent would not
+ * notice it. A failed setup script or hook is a warning. Repeatable: existing work is not changed.
  */
 export async function prepareWorkspace(target: ExecTarget, options: PrepareOptions): Promise<string> {
   const { directory, repository, identity, limits, signal, onStep, onWarning } = options
@@ -64,7 +70,9 @@ export async function prepareWorkspace(target: ExecTarget, options: PrepareOptio
   } else await cloneRepository(target, exec, { ...options, repository, projectDir })
   await onStep('RUNNING_SETUP_SCRIPT')
   const scripts = await checkScripts(exec, projectDir, options)
-  const setup = scripts.mayRun ? await exec(setupCommand(projectDir), limits.setupMs) : skipped
+  const setup = scripts.mayRun
+    ? await exec(setupCommand(projectDir, scripts.setupDigest), limits.setupMs)
+    : skipped
   if (setup.exitCode !== 0) {
     const reason =
       setup.exitCode === -1
@@ -166,20 +174,43 @@ mv -- ${shellQuote(draft)} ${shellQuote(projectDir)}`
 }
 
 const skipped: CommandResult = { exitCode: 0, stdout: '', stderr: '' }
+const setupFile = '.openhands/setup.sh'
 const hookFile = '.openhands/pre-commit.sh'
+/** Of a script that a person decides about. */
+const maxShownCharacters = 1_000
 
-/** Whether the scripts may run, and the digest of the hook when it must not change. */
+/** Whether the scripts may run, and their digests when they must not change. */
 async function checkScripts(
   exec: Exec,
   projectDir: string,
   { mayRunScripts, limits, onWarning }: PrepareOptions,
-): Promise<{ readonly mayRun: boolean; readonly hookDigest?: string | undefined }> {
+): Promise<{
+  readonly mayRun: boolean
+  readonly setupDigest?: string | undefined
+  readonly hookDigest?: string | undefined
+}> {
   if (mayRunScripts === undefined) return { mayRun: true }
   const { exitCode, stdout } = await exec(digestCommand(projectDir), limits.stepMs)
   const digests = stdout.trim()
   if (exitCode === 0 && digests === '') return { mayRun: true }
-  if (exitCode === 0 && (await mayRunScripts(digests)))
-    return { mayRun: true, hookDigest: new RegExp(`^([0-9a-f]{64}) ${hookFile}$`, 'm').exec(digests)?.[1] }
+  const digestOf = (file: string) => new RegExp(`^([0-9a-f]{64}) ${file}$`, 'm').exec(digests)?.[1]
+  const [setupDigest, hookDigest] = [digestOf(setupFile), digestOf(hookFile)]
+  if (exitCode === 0) {
+    const items = await Promise.all(
+      [setupFile, hookFile]
+        .filter((file) => digestOf(file) !== undefined)
+        .map(async (path) => ({
+          kind: 'script' as const,
+          path,
+          name: posix.basename(path, '.sh'),
+          command: (await exec(readCommand(projectDir, path), limits.stepMs)).stdout.slice(
+            0,
+            maxShownCharacters,
+          ),
+        })),
+    )
+    if (await mayRunScripts({ content: digests, items })) return { mayRun: true, setupDigest, hookDigest }
+  }
   onWarning(
     `The scripts of the repository need consent and did not run; repository_scripts of a start decides:\n${digests}`,
   )
@@ -189,31 +220,38 @@ async function checkScripts(
 /** Prints `<SHA-256> <file>` for each script that is there. */
 function digestCommand(projectDir: string): string {
   return `cd -- ${shellQuote(projectDir)} || exit 1
-for file in .openhands/setup.sh ${hookFile}; do
+for file in ${setupFile} ${hookFile}; do
   [ -f "$file" ] || continue
   digest=$(sha256sum < "$file") || exit 1
   printf '%s %s\\n' "\${digest%% *}" "$file"
 done`
 }
 
+function readCommand(projectDir: string, file: string): string {
+  return `cd -- ${shellQuote(projectDir)} && head -c ${4 * maxShownCharacters} -- ${file}`
+}
+
+/** Runs a command when the file has changed since the consent to it. */
+function changedCheck(file: string, digest: string | undefined, exit: string): string {
+  if (digest === undefined) return ''
+  return `case "$(sha256sum < ${file})" in ${digest}*) ;; *)
+  echo '${file} has changed since the consent to it, and does not run' >&2; ${exit} ;;
+esac
+`
+}
+
 /** The script is sourced in the root of the project. */
-function setupCommand(projectDir: string): string {
+function setupCommand(projectDir: string, digest: string | undefined): string {
   return `cd -- ${shellQuote(projectDir)} || exit 1
-[ -f .openhands/setup.sh ] || exit 0
-. ./.openhands/setup.sh </dev/null`
+[ -f ${setupFile} ] || exit 0
+${changedCheck(setupFile, digest, 'exit 1')}. ./${setupFile} </dev/null`
 }
 
 const hookMarker = '# made from .openhands/pre-commit.sh'
 
 /** An existing hook runs first. The script does not become executable: that would change the project. */
 function commitHookCommand(projectDir: string, digest: string | undefined): string {
-  const check =
-    digest === undefined
-      ? ''
-      : `case "$(sha256sum < ${hookFile})" in ${digest}*) ;; *)
-  echo '${hookFile} has changed since the consent to it, and does not run' >&2; exit 0 ;;
-esac
-`
+  const check = changedCheck(hookFile, digest, 'exit 0')
   const script = `#!/bin/sh
 ${hookMarker}
 own="$(dirname -- "$0")/pre-commit.local"

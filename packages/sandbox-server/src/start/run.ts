@@ -1,8 +1,13 @@
-import { createHash } from 'node:crypto'
 import { posix } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConnectionError } from '@slipway/client'
-import { type AppConversationStartRequest, must, type UserSettings } from '@slipway/protocol'
+import {
+  type AppConversationStartRequest,
+  must,
+  type RepositoryConsent,
+  type RepositoryTrust,
+  type UserSettings,
+} from '@slipway/protocol'
 import type { Redactor, Secret } from '@slipway/shared/redaction'
 import type { AppConversationRow } from '@slipway/storage/control-plane'
 import type { AccountSecrets, Accounts } from '../accounts/accounts.ts'
@@ -22,7 +27,7 @@ import type { AdmittedStart } from './admission.ts'
 import { createConversationBody } from './conversation-request.ts'
 import { StartError } from './failures.ts'
 import { defaultProvider, isUrl, type Repository, resolveRepository } from './git-repository.ts'
-import { type PrepareTimeouts, prepareWorkspace } from './prepare-workspace.ts'
+import { type PrepareOptions, type PrepareTimeouts, prepareWorkspace } from './prepare-workspace.ts'
 import type { StartProgress } from './progress.ts'
 import { type SandboxChoice, type StartSandboxes, waitUntilRunning } from './select-sandbox.ts'
 
@@ -30,6 +35,8 @@ const createTimeoutMs = 120_000
 const lookupTimeoutMs = 10_000
 const maxCreateAttempts = 3
 const retryDelayMs = 1_000
+/** Another server may receive the decision. */
+const consentPollMs = 1_000
 
 interface StartAccounts extends Pick<Accounts, 'model' | 'secrets'> {
   readonly userSettings: Pick<UserSettingsStore, 'read'>
@@ -42,8 +49,9 @@ export interface StartRunDeps extends ConversationContext {
   /** Limit for a sandbox to become RUNNING. */
   readonly waitMs: number
   readonly limits: PrepareTimeouts
-  /** Scripts of repositories need consent; undefined: they run unless a request denies it. */
-  readonly scriptConsents?: Pick<ScriptConsents, 'find' | 'decide'> | undefined
+  /** Scripts of repositories that their user has not decided about. */
+  readonly scriptTrust: RepositoryTrust
+  readonly scriptConsents: Pick<ScriptConsents, 'find' | 'register'>
 }
 
 /** A start whose sandbox is chosen. */
@@ -133,17 +141,45 @@ async function prepareProject(
 
 /** Who decides whether scripts with a content may run; undefined when they may without a question. */
 function scriptDecision(
-  { scriptConsents }: StartRunDeps,
-  { scope, request }: StartJob,
+  deps: StartRunDeps,
+  job: StartJob,
   repository: string,
-): ((content: string) => Promise<boolean>) | undefined {
-  const { repository_scripts: decision } = request
-  if (scriptConsents === undefined) return decision === 'deny' ? async () => false : undefined
-  return async (content) => {
-    const id = createHash('sha256').update(`${repository}\0${content}`).digest('hex').slice(0, 32)
-    if (decision !== undefined) await scriptConsents.decide(scope.owner, id, decision)
-    return (decision ?? (await scriptConsents.find(scope.owner, id))) === 'allow'
+): PrepareOptions['mayRunScripts'] {
+  const { scriptConsents, scriptTrust } = deps
+  const { repository_scripts: choice } = job.request
+  if (scriptTrust === 'always') return choice === 'deny' ? async () => false : undefined
+  return async ({ content, items }) => {
+    const scripts = { repository: withoutPassword(repository), content, items }
+    const { id, decision } = await scriptConsents.register(job.scope.owner, scripts, choice)
+    if (decision !== 'pending' || scriptTrust === 'skip') return decision === 'allowed'
+    return await waitForConsent(deps, job, id)
   }
+}
+
+/** The task says what the start waits for; its sandbox is not idle meanwhile. */
+async function waitForConsent(deps: StartRunDeps, job: StartJob, id: string): Promise<boolean> {
+  const { scriptConsents, sandboxes, limits } = deps
+  const { progress, choice, scope, signal } = job
+  const status = 'RUNNING_SETUP_SCRIPT'
+  const detail = `Waits for consent to the scripts of the repository. Decide with: slipway trust ${id}`
+  await progress.update({ status, detail })
+  let decision: RepositoryConsent['decision'] | undefined = 'pending'
+  for (const until = performance.now() + limits.consentMs; decision === 'pending'; ) {
+    if (performance.now() > until) {
+      progress.addWarning(`Nobody decided about the scripts within ${limits.consentMs / 60_000} minutes.`)
+      break
+    }
+    sandboxes.touch(choice.row.id)
+    await sleep(consentPollMs, undefined, { signal })
+    decision = (await scriptConsents.find(scope.owner, id))?.decision
+  }
+  await progress.update({ status })
+  return decision === 'allowed'
+}
+
+/** Of an address of a repository. */
+function withoutPassword(address: string): string {
+  return address.replace(/^(\w+:\/\/)[^/]*@/, '$1')
 }
 
 /** A child in the sandbox of its parent works in the parent's project. */

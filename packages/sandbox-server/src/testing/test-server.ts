@@ -13,6 +13,8 @@ import {
   type Llm,
   llm,
   Problem,
+  type RepositoryTrust,
+  scriptConsentRoutes,
   userSettings,
   webhookRoutes,
 } from '@slipway/protocol'
@@ -34,6 +36,7 @@ import { PendingMessages } from '../conversations/pending-messages.ts'
 import { RemovedConversations } from '../conversations/records/removed-conversations.ts'
 import { appConversationHandlers } from '../handlers/app-conversations.ts'
 import { eventHandlers } from '../handlers/events.ts'
+import { scriptConsentHandlers } from '../handlers/script-consents.ts'
 import { startTaskHandlers } from '../handlers/start-tasks.ts'
 import { webhookHandlers } from '../handlers/webhooks.ts'
 import { EventIngest } from '../ingest/event-ingest.ts'
@@ -275,8 +278,8 @@ export async function openTestServer(
     readonly maxStoredMb?: number
     readonly bodyLimits?: ByteBudgetOptions
     readonly limits?: Partial<PrepareTimeouts>
-    /** Scripts of repositories need consent. */
-    readonly needsScriptConsent?: boolean
+    /** `always` unless passed. */
+    readonly scriptTrust?: RepositoryTrust
     readonly controlPlane?: (controlPlane: ControlPlaneStore) => ControlPlaneStore
   } = {},
 ) {
@@ -322,7 +325,8 @@ export async function openTestServer(
     quota,
     waitMs: options.waitMs ?? 60_000,
     limits: { ...defaultPrepareTimeouts, ...options.limits },
-    ...(options.needsScriptConsent === true ? { scriptConsents } : {}),
+    scriptTrust: options.scriptTrust ?? 'always',
+    scriptConsents,
     deliver: (id) => pendingMessages.deliver(id),
   })
   const conversations = new Conversations({ ...common, starter, pendingMessages })
@@ -331,7 +335,7 @@ export async function openTestServer(
     bodyLimits: options.bodyLimits,
     onRemoved: (id, sandbox) => void conversations.removeFromSandbox(id, sandbox),
   })
-  const routes = { ...appConversationRoutes, ...webhookRoutes }
+  const routes = { ...appConversationRoutes, ...webhookRoutes, ...scriptConsentRoutes }
   const handlers = {
     ...appConversationHandlers({
       conversations,
@@ -343,6 +347,7 @@ export async function openTestServer(
     ...startTaskHandlers({ starter, startTasks: controlPlane.startTasks }),
     ...eventHandlers({ conversations, storage }),
     ...webhookHandlers({ ingest, pendingMessages }),
+    ...scriptConsentHandlers({ consents: scriptConsents, trust: options.scriptTrust ?? 'always' }),
   }
   const httpApp = createApp(routes, handlers, {
     openapi: {},

@@ -2,9 +2,13 @@ import * as z from 'zod'
 import { ok, unreadableResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component } from '../../core/schemas.ts'
-import { repositoryConsent, repositoryConsents, repositoryDecision } from './consent.ts'
+import {
+  consentParams,
+  decideRepositoryConsentRequest,
+  repositoryConsent,
+  repositoryConsents,
+} from './consent.ts'
 
-const consentParams = z.object({ consent_id: z.string() })
 const directory = z
   .string()
   .min(1)
@@ -30,7 +34,7 @@ export const repositoryConsentRoutes = defineRoutes('repositories', {
     summary: 'Allow or deny what a repository brings',
     description: 'Runs that wait for it go on. It holds for exactly this content.',
     params: consentParams,
-    body: component('DecideRepositoryConsentRequest', { decision: repositoryDecision }),
+    body: decideRepositoryConsentRequest,
     responses: { ...ok('The consent.', repositoryConsent), ...unreadableResponses },
   }),
   revokeRepositoryConsent: route.delete('/api/repository-consents/{consent_id}', {

@@ -3,14 +3,14 @@ import { component, timestamp } from '../../core/schemas.ts'
 
 /** One thing that a repository brings and that would run, or decides what runs. */
 export const repositoryCodeItem = component('RepositoryCodeItem', {
-  kind: z.enum(['hook', 'agent', 'mcp_server', 'command_rule']),
+  kind: z.enum(['hook', 'agent', 'mcp_server', 'command_rule', 'script']),
   path: z.string().meta({ description: 'The file, relative to the working directory.' }),
   name: z
     .string()
     .meta({ description: 'Of the agent, of the MCP server, of the event of the hook; what a rule decides.' }),
   command: z.string().nullable().meta({
     description:
-      'What a hook runs or asks, how an MCP server is reached, the pattern of a rule; cut when long.',
+      'What a hook runs or asks, how an MCP server is reached, the pattern of a rule, a script; cut when long.',
   }),
 })
 export type RepositoryCodeItem = z.output<typeof repositoryCodeItem>
@@ -39,6 +39,11 @@ export type RepositoryConsents = z.output<typeof repositoryConsents>
 /** In a create request: the decision for what the working directory brings now. */
 export const repositoryDecision = z.enum(['allow', 'deny'])
 export type RepositoryDecision = z.output<typeof repositoryDecision>
+
+export const consentParams = z.object({ consent_id: z.string() })
+export const decideRepositoryConsentRequest = component('DecideRepositoryConsentRequest', {
+  decision: repositoryDecision,
+})
 
 /** What the log tells of a decision: the value of a state update of the key `repository_consent`. */
 export const repositoryConsentState = z.object({
