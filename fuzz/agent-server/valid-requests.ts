@@ -64,6 +64,7 @@ const serverRequests: ValidRequests = {
   getInit: { status: 404 },
   postInit: { body: {}, status: 401 },
   listTools: {},
+  compactStorage: {},
   getEditorStatus: {},
   getEditorUrl: { status: 503 },
   getDesktopUrl: { status: 503 },
@@ -253,6 +254,7 @@ function extensionRequests({ conversation, repository }: ExistingResources): Val
     },
     uninstallPlugin: { params: plugin },
     listMarketplacePlugins: {},
+    getToolCatalog: {},
     listSubAgents: { body: { project_dir: repository } },
   }
 }
@@ -291,6 +293,14 @@ function modelRequests({ conversation, agentProfileId, connectionId }: ExistingR
     renameAgentProfile: { params: { name: 'valid' }, body: { new_name: 'renamed' } },
     deleteAgentProfile: { params: { name: 'renamed' } },
     deleteProfile: { params: { name: 'renamed' } },
+    saveMetaProfile: {
+      params: { name: 'valid' },
+      body: { classifier_model: 'known', classes: [{ description: 'any', model: 'known' }] },
+    },
+    listMetaProfiles: {},
+    getMetaProfile: { params: { name: 'valid' } },
+    activateMetaProfile: { params: { name: 'valid' } },
+    deleteMetaProfile: { params: { name: 'valid' } },
     createProviderConnection: { body: { display_name: 'Valid', api_key: 'x' } },
     listProviderConnections: {},
     updateProviderConnection: () => ({

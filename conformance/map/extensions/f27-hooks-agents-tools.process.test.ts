@@ -1,6 +1,7 @@
+import { mkdir, writeFile } from 'node:fs/promises'
 import { expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -59,20 +60,25 @@ mapCase('F27.validation', 'a missing body or a wrong type is 422', async () => {
     await expectAnswer(map, 422, 'POST', path, { body: { project_dir: 5 } })
   }
 })
-missing('F27.tools-list', 'the names of all tools', 'the tool task by its name', async () => {
+mapCase('F27.tools-list', 'the names of all tools', async () => {
   expect(await map.requestOrThrow('GET', '/api/tools/')).toEqual(
     expect.arrayContaining(['terminal', 'file_editor', 'task_tracker', 'browser_tool_set', 'task']),
   )
 })
-missing(
+const otherSlash = [
+  ['/api/tools', '/api/tools/'],
+  ['/api/tools/catalog/', '/api/tools/catalog'],
+] as const
+differs(
   'F27.tools-redirect',
   'the other spelling of an address is 307',
-  'the address of the list with a slash',
+  'an address with a slash at its end, or without one',
   async () => {
-    for (const [from, to] of [
-      ['/api/tools', '/api/tools/'],
-      ['/api/tools/catalog/', '/api/tools/catalog'],
-    ] as const) {
+    for (const [from, to] of otherSlash)
+      expect(await map.requestOrThrow('GET', from)).toEqual(await map.requestOrThrow('GET', to))
+  },
+  async () => {
+    for (const [from, to] of otherSlash) {
       const { status, headers } = await map.request('GET', from)
       expect([from, status, new URL(String(headers.get('location')), map.url).pathname]).toEqual([
         from,
@@ -82,19 +88,15 @@ missing(
     }
   },
 )
-missing(
-  'F27.catalog',
-  'what a client may offer, and what is chosen by default',
-  'GET /api/tools/catalog',
-  async () => {
-    const found = new Map((await catalog()).map((tool) => [tool.name, tool]))
-    for (const name of ['terminal', 'file_editor', 'task_tracker'])
-      expect(found.get(name)).toMatchObject({ user_selectable: true, usable: true, in_default_set: true })
-    for (const name of ['glob', 'grep'])
-      expect(found.get(name)).toMatchObject({ user_selectable: true, in_default_set: false })
-    expect(found.get('task')).toMatchObject({ user_selectable: false })
-  },
-)
+mapCase('F27.catalog', 'what a client may offer, and what is chosen by default', async () => {
+  const found = new Map((await catalog()).map((tool) => [tool.name, tool]))
+  for (const name of ['terminal', 'file_editor', 'task_tracker'])
+    expect(found.get(name)).toMatchObject({ user_selectable: true, usable: true, in_default_set: true })
+  for (const name of ['glob', 'grep'])
+    expect(found.get(name)).toMatchObject({ user_selectable: true, in_default_set: false })
+  for (const name of ['task', 'planning_file_editor', 'route_task_to_model'])
+    expect(found.get(name)).toMatchObject({ user_selectable: false, description: '' })
+})
 mapCase('F27.hooks-project', 'the older spelling comes back in the newer one with defaults', async () => {
   const at = await project('pascal', {
     hooks: { PreToolUse: [{ matcher: 'terminal', hooks: [{ command: 'true' }] }] },
@@ -240,85 +242,134 @@ const clientTool = (name: string, description = 'Asks the client.') => ({
   description,
   parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
 })
-missing(
-  'F27.catalog-sealed',
-  'tools of a client are not in the catalog',
-  'GET /api/tools/catalog',
-  async () => {
-    const model = await map.openModel(finishReply())
-    const made = await map.createConversation(model, { client_tools: [clientTool('map_sealed')] })
-    expect(JSON.stringify(made)).toContain('map_sealed')
-    expect((await catalog()).map(({ name }) => name)).not.toContain('map_sealed')
-  },
-)
-missing(
+mapCase('F27.catalog-sealed', 'tools of a client are not in the catalog', async () => {
+  const model = await map.openModel(finishReply())
+  const made = await map.createConversation(model, { client_tools: [clientTool('map_sealed')] })
+  expect(JSON.stringify(made)).toContain('map_sealed')
+  expect((await catalog()).map(({ name }) => name)).not.toContain('map_sealed')
+})
+const callsClientTool = async (statusOfOtherSchema: number) => {
+  const model = await map.openModel(toolReply('map_ask', { text: 'hi' }), finishReply())
+  const { events } = await converse(model, { client_tools: [clientTool('map_ask')] })
+  const action = events.find(({ kind, tool_name }) => kind === 'ActionEvent' && tool_name === 'map_ask')
+  expect(action?.action).toMatchObject({ kind: 'ClientAction_map_ask', text: 'hi' })
+  expect(JSON.stringify(events)).toContain('Tool call dispatched to client.')
+  for (const [status, client_tools] of [
+    [422, [clientTool('map_two'), clientTool('map_two')]],
+    [422, [clientTool('terminal')]],
+    [201, [clientTool('map_ask')]],
+    [statusOfOtherSchema, [{ ...clientTool('map_ask'), parameters: { type: 'object', properties: {} } }]],
+  ] as const) {
+    const body = map.conversationRequest(model, { client_tools })
+    await expectAnswer(map, status, 'POST', '/api/conversations', { body })
+  }
+}
+differs(
   'F27.client-tool-call',
   'the client sees the call, the server acknowledges it',
-  '422 for a name twice, of another tool or with another schema',
-  async () => {
-    const model = await map.openModel(toolReply('map_ask', { text: 'hi' }), finishReply())
-    const { events } = await converse(model, { client_tools: [clientTool('map_ask')] })
-    const action = events.find(({ kind, tool_name }) => kind === 'ActionEvent' && tool_name === 'map_ask')
-    expect(action?.action).toMatchObject({ kind: 'ClientAction_map_ask', text: 'hi' })
-    expect(JSON.stringify(events)).toContain('Tool call dispatched to client.')
-    for (const client_tools of [
-      [clientTool('map_two'), clientTool('map_two')],
-      [clientTool('terminal')],
-      [{ ...clientTool('map_ask'), parameters: { type: 'object', properties: {} } }],
-    ]) {
-      const body = map.conversationRequest(model, { client_tools })
-      await expectAnswer(map, 422, 'POST', '/api/conversations', { body })
-    }
-    await map.createConversation(model, { client_tools: [clientTool('map_ask')] })
-  },
+  'client tools of one name with other parameters in another conversation',
+  () => callsClientTool(201),
+  () => callsClientTool(422),
 )
-missing(
-  'F27.agent-definitions',
-  'definitions of the request can be delegated to',
-  'the tool task by its name',
-  async () => {
-    const model = await map.openModel(
-      toolReply('task', { prompt: 'Do it.', description: 'Work', subagent_type: 'map-helper' }),
-      finishReply('Helped.'),
-      finishReply(),
-    )
-    const agent_definitions = [
-      { name: 'map-helper', description: 'Helps.', tools: [], system_prompt: 'Help.' },
-    ]
-    const { agent } = map.conversationRequest(model) as { agent: object }
-    const { events } = await converse(model, {
-      agent_definitions,
-      agent: { ...agent, tools: [{ name: 'task' }] },
-    })
-    expect(JSON.stringify(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain('map-helper')
-    expect(await names({})).not.toContain('map-helper')
-  },
-)
+mapCase('F27.agent-definitions', 'definitions of the request can be delegated to', async () => {
+  const model = await map.openModel(
+    toolReply('task', { prompt: 'Do it.', description: 'Work', subagent_type: 'map-helper' }),
+    finishReply('Helped.'),
+    finishReply(),
+  )
+  const agent_definitions = [{ name: 'map-helper', description: 'Helps.', tools: [], system_prompt: 'Help.' }]
+  const { agent } = map.conversationRequest(model) as { agent: object }
+  const { events } = await converse(model, {
+    agent_definitions,
+    agent: { ...agent, tools: [{ name: 'task' }] },
+  })
+  expect(JSON.stringify(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain('map-helper')
+  expect(await names({})).not.toContain('map-helper')
+})
 const noPython = 'the server runs no Python: tools of its own come from MCP servers and plugins'
 notApplicable('F27.custom-tool-modules', 'Python modules with tools', noPython)
 notApplicable('F27.import-modules', 'Python modules at the start', noPython)
 notApplicable('F27.custom-tool-missing-on-resume', 'a Python module that is gone', noPython)
-untested('F27.browser-playwright-path', 'a browser of Playwright is found by its variable')
-untested('F27.browser-probe', 'the browser is offered where there is one')
-missing(
-  'F27.browser-disabled-launch',
-  'a switch for the browser: new conversations',
-  'a switch that turns the browser off',
+/** A server that finds a browser below a folder of Playwright; it is never started. */
+async function openWithBrowser(env: Readonly<Record<string, string>> = {}, at = '.cache/ms-playwright') {
+  const server = await OwnMapServer.open({ key: 'map-key-2', env })
+  const folder = `${at.startsWith('/') ? at : `${server.home}/${at}`}/chromium-1200/chrome-linux`
+  await mkdir(folder, { recursive: true })
+  await writeFile(`${folder}/chrome`, '', { mode: 0o755 })
+  return server
+}
+async function browserOf(server: MapClient) {
+  const { tools } = await server.requestOrThrow<{ tools: Tool[] }>('GET', '/api/tools/catalog')
+  const info = await server.requestOrThrow<{ usable_tools: string[] }>('GET', '/server_info')
+  return {
+    isUsable: tools.find(({ name }) => name === 'browser_tool_set')?.usable,
+    isAnnounced: info.usable_tools.includes('browser_tool_set'),
+  }
+}
+const usable = { isUsable: true, isAnnounced: true }
+mapCase(
+  'F27.browser-playwright-path',
+  'a browser of Playwright is found by its variable',
+  async () => {
+    const folder = `${map.directory}/playwright`
+    await using server = await openWithBrowser({ PLAYWRIGHT_BROWSERS_PATH: folder }, folder)
+    expect(await browserOf(server)).toEqual(usable)
+  },
+  own,
 )
-missing(
+mapCase(
+  'F27.browser-probe',
+  'the browser is offered where there is one',
+  async () => {
+    await using server = await openWithBrowser()
+    expect(await browserOf(server)).toEqual(usable)
+  },
+  own,
+)
+const off = { SLIPWAY_BROWSER: 'false' }
+differs(
+  'F27.browser-disabled-launch',
+  'agents of default tools have no browser where it is switched off',
+  'default tools of an agent',
+  async () => {
+    for (const env of [{}, off]) {
+      await using server = await openWithBrowser(env)
+      const { agent_settings } = await server.requestOrThrow<Json>('GET', '/api/settings')
+      const body = { agent_settings, workspace: { working_dir: server.directory }, autotitle: false }
+      const { agent } = await server.requestOrThrow<Json>('POST', '/api/conversations', { body })
+      const names = (agent as { tools: Tool[] }).tools.map(({ name }) => name)
+      expect(names).toEqual(['terminal', 'file_editor', 'task_tracker'])
+    }
+  },
+)
+mapCase(
   'F27.browser-disabled',
   'a switch for the browser: the catalog',
-  'a switch that turns the browser off',
+  async () => {
+    await using server = await openWithBrowser(off)
+    expect((await browserOf(server)).isUsable).toBe(false)
+    expect(await server.requestOrThrow('GET', '/api/tools/')).toContain('browser_tool_set')
+  },
+  own,
 )
-missing(
+mapCase(
   'F27.server-info-browser-disabled',
   'a switch for the browser: /server_info',
-  'a switch that turns the browser off',
+  async () => {
+    await using server = await openWithBrowser(off)
+    expect((await browserOf(server)).isAnnounced).toBe(false)
+  },
+  own,
 )
-missing(
+mapCase(
   'F27.subagents-browser-disabled',
   'a switch for the browser: agents',
-  'a switch that turns the browser off',
+  async () => {
+    await using server = await openWithBrowser(off)
+    const found = await names({ load_user: false, load_project: false }, server)
+    expect(found.sort()).toEqual(builtins.filter((name) => name !== 'web-researcher'))
+  },
+  own,
 )
 notApplicable(
   'F27.catalog-docker-runtime',

@@ -26,21 +26,16 @@ mapCase('F01.ready', 'readiness needs no key', async () => {
   expect(found).toMatchObject({ status: 200, body: { status: 'ready' } })
 })
 
-missing(
-  'F01.server-info',
-  'versions, build, usable tools and capabilities without a key',
-  'no conversation_runtime, and no capabilities are announced',
-  async () => {
-    const info = await serverInfo()
-    expect(info).toMatchObject({ conversation_runtime: 'local', version: expect.any(String) })
-    for (const member of ['sdk_version', 'tools_version', 'workspace_version', 'build_git_sha'])
-      expect(info).toHaveProperty(member)
-    expect(info.usable_tools).toContain('terminal')
-    expect(info.capabilities).toEqual(
-      expect.arrayContaining(['idempotent_conversation_create_v1', 'tool_catalog_v1']),
-    )
-  },
-)
+mapCase('F01.server-info', 'versions, build, usable tools and capabilities without a key', async () => {
+  const info = await serverInfo()
+  expect(info).toMatchObject({ conversation_runtime: 'local', version: expect.any(String) })
+  for (const member of ['sdk_version', 'tools_version', 'workspace_version', 'build_git_sha'])
+    expect(info).toHaveProperty(member)
+  expect(info.usable_tools).toContain('terminal')
+  expect(info.capabilities).toEqual(
+    expect.arrayContaining(['idempotent_conversation_create_v1', 'tool_catalog_v1']),
+  )
+})
 
 mapCase('F01.root-info', 'the root is the same document', async () => {
   const { body } = await server.request<Json>('GET', '/', { isAnonymous: true })

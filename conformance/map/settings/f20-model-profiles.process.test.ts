@@ -3,23 +3,12 @@ import { errorReply } from '../../support/mock-provider.ts'
 import { expectAnswer, expectUnauthorized, filesWith } from '../answers.ts'
 import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
+import { removeProfiles } from './remove-profiles.ts'
 
 const map = openMapServer()
 const base = '/api/profiles'
 /** What a case that failed has left. */
-afterEach(async () => {
-  await map.request('PATCH', '/api/settings', {
-    body: { active_profile: null, agent_settings_diff: { llm: { provider_connection_id: null } } },
-  })
-  for (const path of ['/api/agent-profiles', '/api/profiles']) {
-    const { profiles } = await map.requestOrThrow<{ profiles: readonly { name: string }[] }>('GET', path)
-    for (const { name } of profiles)
-      if (/^m(ap-|m)/.test(name)) await map.request('DELETE', `${path}/${name}`)
-  }
-  const connections = '/api/llm/provider-connections'
-  for (const { id } of await map.requestOrThrow<{ id: string }[]>('GET', connections))
-    await map.request('DELETE', `${connections}/${id}`)
-})
+afterEach(() => removeProfiles(map))
 const own = { hasOwnServer: true }
 const keyEnv = { SLIPWAY_SECRET_KEY: 'the-first-secret-key-of-the-map' }
 type Server = Pick<typeof map, 'request' | 'requestOrThrow'>

@@ -2,23 +2,14 @@ import { afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
 import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { commandReply, finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
+import { removeProfiles } from './remove-profiles.ts'
 
 const map = openMapServer()
 const base = '/api/agent-profiles'
 /** What a case that failed has left. */
 afterEach(async () => {
-  await map.request('PATCH', '/api/settings', {
-    body: { active_profile: null, agent_settings_diff: { llm: { provider_connection_id: null } } },
-  })
-  for (const path of ['/api/agent-profiles', '/api/profiles']) {
-    const { profiles } = await map.requestOrThrow<{ profiles: readonly { name: string }[] }>('GET', path)
-    for (const { name } of profiles)
-      if (/^m(ap-|m)/.test(name)) await map.request('DELETE', `${path}/${name}`)
-  }
   await map.request('DELETE', '/api/settings/mcp/map-f21')
-  const connections = '/api/llm/provider-connections'
-  for (const { id } of await map.requestOrThrow<{ id: string }[]>('GET', connections))
-    await map.request('DELETE', `${connections}/${id}`)
+  await removeProfiles(map)
 })
 const own = { hasOwnServer: true }
 type Server = Pick<typeof map, 'request' | 'requestOrThrow'>

@@ -1,11 +1,18 @@
 import { expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { endFamily, mapCase, missing, notApplicable } from '../frame.ts'
-import { openMapServer } from '../map-server.ts'
+import { endFamily, mapCase, notApplicable } from '../frame.ts'
+import {
+  finishReply,
+  type Json,
+  type MapClient,
+  type MapConversation,
+  OwnMapServer,
+  openMapServer,
+  toolReply,
+} from '../map-server.ts'
 
 const map = openMapServer()
 const base = '/api/meta-profiles'
-const none = 'meta profiles: named rules that choose a model for a task'
 const oneDatabase = 'profiles are rows of the server database, without files and their locks'
 const config = { classifier_model: 'map-fast', classes: [{ description: 'any task', model: 'map-strong' }] }
 const direct = {
@@ -32,7 +39,7 @@ mapCase('F22.auth-required', 'every route needs the key', async () => {
     ['POST', `${base}/map/activate`],
   )
 })
-missing('F22.save-classes', 'a rule of classes is listed and read back', none, async () => {
+mapCase('F22.save-classes', 'a rule of classes is listed and read back', async () => {
   await save('map-classes', config, 201, { name: 'map-classes', message: "Meta-profile 'map-classes' saved" })
   expect((await list()).meta_profiles).toContainEqual({
     name: 'map-classes',
@@ -51,7 +58,7 @@ missing('F22.save-classes', 'a rule of classes is listed and read back', none, a
   )
   await remove('map-classes')
 })
-missing('F22.save-direct', 'a rule with a template has no classes', none, async () => {
+mapCase('F22.save-direct', 'a rule with a template has no classes', async () => {
   await save('map-direct', direct)
   expect((await list()).meta_profiles).toContainEqual(
     expect.objectContaining({ name: 'map-direct', num_classes: 0 }),
@@ -59,7 +66,7 @@ missing('F22.save-direct', 'a rule with a template has no classes', none, async 
   await expectAnswer(map, 200, 'GET', `${base}/map-direct`, {}, { config: direct })
   await remove('map-direct')
 })
-missing('F22.validation', 'rules that cannot be meant are 422', none, async () => {
+mapCase('F22.validation', 'rules that cannot be meant are 422', async () => {
   for (const body of [
     { ...direct, prompt_template: 'no place' },
     { ...direct, classes: config.classes },
@@ -69,10 +76,10 @@ missing('F22.validation', 'rules that cannot be meant are 422', none, async () =
     await save('map-bad', body, 422)
   await expectAnswer(map, 404, 'GET', `${base}/map-bad`)
 })
-missing('F22.empty-router', 'a rule without classes and template is 422', none, async () => {
+mapCase('F22.empty-router', 'a rule without classes and template is 422', async () => {
   await save('map-empty', { classifier_model: 'map-fast' }, 422)
 })
-missing('F22.overwrite', 'a second save replaces the whole rule', none, async () => {
+mapCase('F22.overwrite', 'a second save replaces the whole rule', async () => {
   await save('map-over')
   await save('map-over', direct)
   await expectAnswer(
@@ -86,7 +93,7 @@ missing('F22.overwrite', 'a second save replaces the whole rule', none, async ()
   expect((await list()).meta_profiles.filter(({ name }) => name === 'map-over')).toHaveLength(1)
   await remove('map-over')
 })
-missing('F22.name-rules', 'names are as those of profiles', none, async () => {
+mapCase('F22.name-rules', 'names are as those of profiles', async () => {
   for (const [method, path] of [
     ['GET', `${base}/-map`],
     ['DELETE', `${base}/-map`],
@@ -98,13 +105,13 @@ missing('F22.name-rules', 'names are as those of profiles', none, async () => {
   await save('m'.repeat(64))
   await remove('m'.repeat(64))
 })
-missing('F22.not-found', 'unknown rules are 404; a delete is 200', none, async () => {
+mapCase('F22.not-found', 'unknown rules are 404; a delete is 200', async () => {
   const detail = { detail: "Meta-profile 'map-none' not found" }
   await expectAnswer(map, 404, 'GET', `${base}/map-none`, {}, detail)
   await expectAnswer(map, 404, 'POST', `${base}/map-none/activate`, {}, detail)
   await remove('map-none')
 })
-missing('F22.activate', 'activation is seen in the list and in the settings', none, async () => {
+mapCase('F22.activate', 'activation is seen in the list and in the settings', async () => {
   await save('map-active')
   await expectAnswer(
     map,
@@ -134,7 +141,7 @@ missing('F22.activate', 'activation is seen in the list and in the settings', no
   )
   await remove('map-active')
 })
-missing('F22.delete', 'deleting an inactive rule keeps the pointer', none, async () => {
+mapCase('F22.delete', 'deleting an inactive rule keeps the pointer', async () => {
   await save('map-a')
   await save('map-b')
   await map.requestOrThrow('POST', `${base}/map-a/activate`)
@@ -143,7 +150,7 @@ missing('F22.delete', 'deleting an inactive rule keeps the pointer', none, async
   expect((await list()).active_meta_profile).toBe('map-a')
   await remove('map-a')
 })
-missing('F22.delete-active-clears', 'deleting the active rule turns it off', none, async () => {
+mapCase('F22.delete-active-clears', 'deleting the active rule turns it off', async () => {
   await save('map-off')
   await map.requestOrThrow('POST', `${base}/map-off/activate`)
   await remove('map-off')
@@ -159,14 +166,14 @@ missing('F22.delete-active-clears', 'deleting the active rule turns it off', non
     },
   )
 })
-missing('F22.limit', 'at 50 rules another is 409, an overwrite 201', none, async () => {
+mapCase('F22.limit', 'at 50 rules another is 409, an overwrite 201', async () => {
   const present = (await list()).meta_profiles.length
   for (let n = present; n < 50; n++) await save(`map-l${n}`)
   await save('map-one-more', config, 409)
   await save('map-l49')
   for (let n = present; n < 50; n++) await remove(`map-l${n}`)
 })
-missing('F22.acp-clears-pointer', 'ACP settings clear the pointer', none, async () => {
+mapCase('F22.acp-clears-pointer', 'ACP settings clear the pointer', async () => {
   await save('map-acp')
   await map.requestOrThrow('POST', `${base}/map-acp/activate`)
   const kind = (agent_kind: string) =>
@@ -176,12 +183,161 @@ missing('F22.acp-clears-pointer', 'ACP settings clear the pointer', none, async 
   await kind('openhands')
   await remove('map-acp')
 })
-missing('F22.activate-acp', 'activation is refused on ACP settings', none)
-missing('F22.route-classes', 'an agent asks for a route and goes on with that model', none)
-missing('F22.route-direct', 'the answer of the classifier names the model', none)
-missing('F22.route-missing-profile', 'an unknown model is an error of the tool only', none)
-missing('F22.persist-restart', 'rules, pointer and a routed model survive a restart', none)
-missing('F22.ts-client', 'the client of the package', none)
+mapCase(
+  'F22.activate-acp',
+  'activation is refused on ACP settings',
+  async () => {
+    await save('map-refused')
+    const kind = (agent_kind: string) =>
+      map.requestOrThrow('PATCH', '/api/settings', { body: { agent_settings_diff: { agent_kind } } })
+    await kind('acp')
+    const { status } = await map.request('POST', `${base}/map-refused/activate`)
+    const { active_meta_profile } = await list()
+    await kind('openhands')
+    await remove('map-refused')
+    expect(active_meta_profile).toBe(null)
+    expect([400, 409, 422]).toContain(status)
+  },
+  { faultThere: 'answers as if it were active' },
+)
+/** A server whose settings ask one model, and whose profiles are `map-fast`, which classifies, and `map-strong`. */
+async function openRouting(server: MapClient, answer: string) {
+  const agent = await map.openModel(toolReply('route_task_to_model'), finishReply('By the first model.'))
+  const fast = await map.openModel()
+  fast.replyWithoutTools = { text: answer }
+  const strong = await map.openModel(finishReply('By the strong model.'))
+  const llm = strong.llm('chat', { model: 'openai/map-strong' })
+  await server.requestOrThrow('POST', '/api/profiles/map-fast', { body: { llm: fast.llm('chat') } })
+  await server.requestOrThrow('POST', '/api/profiles/map-strong', { body: { llm } })
+  await server.requestOrThrow('PATCH', '/api/settings', {
+    body: { agent_settings_diff: { llm: agent.llm('chat'), tools: [] } },
+  })
+  return {
+    fast,
+    /** A conversation of the settings, after a message. */
+    converse: async (rule: object, onActive: () => Promise<unknown> = async () => {}) => {
+      await server.requestOrThrow('POST', `${base}/map-route`, { body: rule })
+      await server.requestOrThrow('POST', `${base}/map-route/activate`)
+      await onActive()
+      const headers = { 'x-expose-secrets': 'encrypted' }
+      const { agent_settings } = await server.requestOrThrow<Json>('GET', '/api/settings', { headers })
+      const body = { agent_settings, workspace: { working_dir: server.directory }, autotitle: false }
+      const made = await server.requestOrThrow<MapConversation>('POST', '/api/conversations', { body })
+      await server.sendMessage(made.id, 'Go on.', true)
+      const after = await server.waitForStatus(made.id, 'finished')
+      const events = await server.getEvents(made.id)
+      const observation = events.find(({ kind }) => kind === 'ObservationEvent')?.observation
+      return { made, after, events, observation }
+    },
+    close: async () => {
+      await server.request('DELETE', `${base}/map-route`)
+      for (const name of ['map-fast', 'map-strong']) await server.request('DELETE', `/api/profiles/${name}`)
+      const body = { agent_settings_diff: { llm: null, tools: null } }
+      await server.request('PATCH', '/api/settings', { body })
+    },
+  }
+}
+const usage = (conversation: Json) =>
+  Object.keys(Object((conversation.stats as Json | undefined)?.usage_to_metrics))
+mapCase('F22.route-classes', 'an agent asks for a route and goes on with that model', async () => {
+  const routing = await openRouting(map, '1')
+  const { made, after, events, observation } = await routing.converse(config)
+  expect(made.agent).toMatchObject({
+    llm: { usage_id: 'agent' },
+    tools: [
+      {
+        name: 'ClassifyAndSwitchLLMTool',
+        params: { active_meta_profile: 'map-route', meta_profile: config },
+      },
+    ],
+  })
+  expect(observation).toMatchObject({
+    is_error: false,
+    chosen_class: 'any task',
+    model: 'map-strong',
+    active_model: 'openai/map-strong',
+  })
+  expect(after.agent).toMatchObject({ llm: { model: 'openai/map-strong', usage_id: 'profile:map-strong' } })
+  expect(usage(after)).toEqual(expect.arrayContaining(['classifier:map-fast', 'profile:map-strong']))
+  expect(
+    events.filter(({ kind, key }) => kind === 'ConversationStateUpdateEvent' && key === 'agent'),
+  ).toEqual([
+    expect.objectContaining({
+      value: expect.objectContaining({ llm: expect.objectContaining({ model: 'openai/map-strong' }) }),
+    }),
+  ])
+  expect(JSON.stringify(events)).toContain('By the strong model.')
+  await routing.close()
+})
+mapCase('F22.route-direct', 'the answer of the classifier names the model', async () => {
+  const routing = await openRouting(map, '{"model": "map-strong"}')
+  const { after, observation } = await routing.converse(direct)
+  expect(observation).toMatchObject({
+    is_error: false,
+    chosen_class: 'model: map-strong',
+    model: 'map-strong',
+  })
+  expect(after.agent).toMatchObject({ llm: { model: 'openai/map-strong' } })
+  const question = JSON.stringify(routing.fast.requests.at(-1)?.body)
+  for (const part of ['Go on.', 'map-strong: all']) expect(question).toContain(part)
+  await routing.close()
+})
+mapCase('F22.route-missing-profile', 'an unknown model is an error of the tool only', async () => {
+  const routing = await openRouting(map, '1')
+  const gone = { ...config, classifier_model: 'map-none' }
+  // The saved rule counts, not the copy of the settings.
+  const { after, observation } = await routing.converse(config, () => save('map-route', gone))
+  expect(observation).toMatchObject({ is_error: true })
+  expect(JSON.stringify(observation)).toContain("Failed to load classifier profile 'map-none'")
+  expect(after.agent).toMatchObject({
+    llm: { usage_id: 'agent' },
+    tools: [{ params: { meta_profile: { classifier_model: 'map-fast' } } }],
+  })
+  expect(usage(after)).not.toContain('classifier:map-none')
+  await routing.close()
+})
+mapCase(
+  'F22.persist-restart',
+  'rules, pointer and a routed model survive a restart',
+  async () => {
+    await using server = await OwnMapServer.open({ key: 'map-key-2' })
+    const routing = await openRouting(server, '1')
+    const { made } = await routing.converse(config)
+    await server.restart()
+    expect(await server.requestOrThrow('GET', base)).toEqual({
+      meta_profiles: [{ name: 'map-route', classifier_model: 'map-fast', num_classes: 1 }],
+      active_meta_profile: 'map-route',
+    })
+    expect(await server.requestOrThrow('GET', '/api/settings')).toMatchObject({
+      active_meta_profile: 'map-route',
+      agent_settings: { active_meta_profile: 'map-route', enable_classify_and_switch_llm_tool: true },
+    })
+    expect((await server.getConversation(made.id)).agent).toMatchObject({
+      llm: { model: 'openai/map-strong', usage_id: 'profile:map-strong' },
+    })
+  },
+  { hasOwnServer: true },
+)
+mapCase('F22.ts-client', 'the published client manages rules', async () => {
+  const { MetaProfilesClient } = await import('@openhands/typescript-client/clients')
+  const client = new MetaProfilesClient({
+    host: map.url,
+    ...(map.key === undefined ? {} : { apiKey: map.key }),
+  })
+  const saved = { name: 'map-ts', message: "Meta-profile 'map-ts' saved" }
+  // Clients of this version require a default.
+  const sent = { ...config, default_model: 'map-fast' }
+  expect(await client.saveMetaProfile('map-ts', sent)).toEqual(saved)
+  expect(await client.getMetaProfile('map-ts')).toMatchObject({ name: 'map-ts', config })
+  await client.activateMetaProfile('map-ts')
+  expect(await client.listMetaProfiles()).toMatchObject({ active_meta_profile: 'map-ts' })
+  await client.deleteMetaProfile('map-ts')
+  expect(await client.listMetaProfiles()).toMatchObject({ active_meta_profile: null })
+  await expect(client.getMetaProfile('map-ts')).rejects.toMatchObject({ status: 404 })
+  await expect(client.activateMetaProfile('map-ts')).rejects.toMatchObject({ status: 404 })
+  await expect(client.saveMetaProfile('-map-ts', sent)).rejects.toMatchObject({ status: 422 })
+  client.close()
+})
 notApplicable('F22.corrupt-files', 'a file that is no rule', oneDatabase)
 notApplicable('F22.corrupt-settings', 'a settings file that cannot be read', oneDatabase)
 notApplicable('F22.store-busy', 'a lock held by another process', oneDatabase)

@@ -39,7 +39,9 @@ export interface ServeOptions {
   readonly data: string
   /** Directory of a web client that is served at `/`; `SLIPWAY_WEB` unless passed. */
   readonly web?: string | undefined
-  /** Directory of the built console, or a promise of it, which is served at `/` unless there is a web client. */
+  /**
+   * Directory of the built console, or a promise of it, which is served at `/` unless there is a web client.
+   */
   readonly console?: string | Promise<string | undefined> | undefined
   /** Makes no session key, like `SLIPWAY_NO_KEY`: without configured keys every local user may call. */
   readonly noKey?: boolean | undefined
@@ -48,8 +50,9 @@ export interface ServeOptions {
   /** Aborting it stops the server gracefully. */
   readonly signal: AbortSignal
   /**
-   * `sessionKey` is the one of the data directory; undefined where keys are configured, or none is needed. `consoleUrl`
-   * is the address of the console, with a token that signs in once where a key is needed; undefined without a console.
+   * `sessionKey` is the one of the data directory; undefined where keys are configured, or none is needed.
+   * `consoleUrl` is the address of the console, with a token that signs in once where a key is needed;
+   * undefined without a console.
    */
   ready?(url: string, sessionKey?: StoredSessionKey, consoleUrl?: string): void
 }
@@ -62,7 +65,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const log = createLogger(process.stderr, settings.logLevel)
   const serviceInfo = { service: 'slipway-agent-server', version: ownPackage.version, log }
   await using telemetry = await openTelemetry(settings.telemetry, serviceInfo)
-  const workMetrics = new WorkMetrics(telemetry.traces)
+  const workMetrics = new WorkMetrics(telemetry.traces, settings.telemetry.traces?.hasLatestGenAi)
   const webDirectory = options.web ?? settings.webDirectory
   const isKeyNeeded = () => deferredInit.keys?.length !== 0
   const webClient =
@@ -134,6 +137,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     }),
     ...healthHandlers({
       version: ownPackage.version,
+      browser: config.browser,
       getLastActivityMs: () => activity.lastMs,
       getInitState: () => deferredInit.state,
       checkStorage: () => activeStorage.health.check(),

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { toolNames, Workspace } from '@slipway/agent'
+import { Workspace } from '@slipway/agent'
 import { type AppOptions, type SocketRoute, unixFetch } from '@slipway/http'
 import type { LogFunction } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
@@ -24,12 +24,15 @@ import { eventHandlers } from './handlers/conversations/events.ts'
 import { gatewayHandlers } from './handlers/conversations/gateway.ts'
 import { timelineHandlers } from './handlers/conversations/timeline.ts'
 import { subAgentHandlers } from './handlers/extensions/sub-agents.ts'
+import { toolHandlers } from './handlers/extensions/tools.ts'
 import { agentProfileHandlers } from './handlers/profiles/agent-profiles.ts'
 import { llmCatalogueHandlers } from './handlers/profiles/llm-catalogue.ts'
 import { llmProfileHandlers } from './handlers/profiles/llm-profiles.ts'
+import { metaProfileHandlers } from './handlers/profiles/meta-profiles.ts'
 import { providerConnectionHandlers } from './handlers/profiles/provider-connections.ts'
 import { repositoryConsentHandlers } from './handlers/repositories/consents.ts'
 import { editorHandlers } from './handlers/server/editor.ts'
+import { maintenanceHandlers } from './handlers/server/maintenance.ts'
 import { mcpHandlers } from './handlers/settings/mcp.ts'
 import { settingsHandlers } from './handlers/settings/settings.ts'
 import { bashHandlers } from './handlers/workspaces/bash.ts'
@@ -43,7 +46,9 @@ import type { WorkMetrics } from './metrics/work-metrics.ts'
 import { Peers } from './peers/peers.ts'
 import { AgentProfiles } from './profiles/agent-profiles.ts'
 import { LlmProfiles } from './profiles/llm-profiles.ts'
+import { MetaProfiles } from './profiles/meta-profiles.ts'
 import { findConnectionUsers, ProviderConnections } from './profiles/provider-connections.ts'
+import { SubscriptionLogin } from './profiles/subscription-login.ts'
 import { RepositoryConsents } from './repositories/repository-consents.ts'
 import { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
@@ -120,10 +125,13 @@ export async function openServices(options: ServicesOptions) {
     cipher,
     findUsers: async (id) => await findConnectionUsers(id, { profiles: llmProfiles, settings }),
   })
+  const subscription = new SubscriptionLogin({ directory: dataDirectory, cipher, ...config.subscription })
+  const metaProfiles = new MetaProfiles({ path: join(dataDirectory, 'meta-profiles.json'), settings })
   const agentProfiles = new AgentProfiles({
     path: join(dataDirectory, 'agent-profiles.sealed'),
     cipher,
     llmProfiles,
+    findMetaProfile: (name) => metaProfiles.get(name),
     settings,
     listUserSkills: (signal) => extensionServices.userSkills(signal),
   })
@@ -177,6 +185,8 @@ export async function openServices(options: ServicesOptions) {
       storage,
       cipher,
       profiles: llmProfiles,
+      subscription,
+      findMetaProfile: (name) => metaProfiles.get(name),
       secrets,
       events: workMetrics.traceLog(storage.log),
       monitor: workMetrics.monitor,
@@ -192,6 +202,7 @@ export async function openServices(options: ServicesOptions) {
       commandSandbox: config.commandSandbox,
       hasCheckpoints: config.hasCheckpoints,
       hasLanguageServers: config.hasLanguageServers,
+      browser: config.browser,
       maxConcurrentRuns: config.maxConcurrentRuns,
       queuesRuns: config.queuesRuns,
       maxRunRecoveries: config.maxRunRecoveries,
@@ -241,20 +252,22 @@ export async function openServices(options: ServicesOptions) {
     ...conversationHandlers({ createDeps, infoReader, bash, now }),
     ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher }),
     ...eventHandlers({ storage, registry, heartbeatMs: config.heartbeatMs }),
-    ...llmProfileHandlers({ profiles: llmProfiles, cipher, log }),
-    ...settingsHandlers({ settings, secrets, llmProfiles, agentProfiles, cipher, log }),
+    ...llmProfileHandlers({ profiles: llmProfiles, subscription, cipher, log }),
+    ...settingsHandlers({ settings, secrets, llmProfiles, agentProfiles, metaProfiles, cipher, log }),
     ...agentProfileHandlers({ profiles: agentProfiles }),
+    ...metaProfileHandlers({ profiles: metaProfiles }),
     ...providerConnectionHandlers({ connections }),
     ...workspacesListHandlers({
       workspaces: new WorkspacesList({ path: join(dataDirectory, 'workspaces.json') }),
     }),
-    ...llmCatalogueHandlers(),
+    ...llmCatalogueHandlers({ subscription }),
     ...mcpHandlers({ cipher, environment, jobs: mcpOAuthJobs }),
-    ...subAgentHandlers({ homeDirectory: environment.HOME, log }),
+    ...subAgentHandlers({ homeDirectory: environment.HOME, hasBrowser: !config.browser.isOff, log }),
     ...timelineHandlers({ storage }),
     ...checkpointHandlers({ registry }),
     ...repositoryConsentHandlers({ consents: repositoryConsents, registry }),
     ...editor,
+    ...maintenanceHandlers({ directory: dataDirectory, storage, bash: bash.events }),
     ...bashHandlers({ bash }),
     ...gatewayHandlers({
       gateway: new Gateway({
@@ -267,7 +280,7 @@ export async function openServices(options: ServicesOptions) {
     }),
     ...git,
     ...extensionServices.handlers({ registry }),
-    listTools: () => ({ json: toolNames() }),
+    ...toolHandlers(config.browser),
     ...workspaceHandlers({
       infoReader,
       files: new WorkspaceFiles({ directory: dataDirectory, worktrees: createDeps.worktrees }),

@@ -132,6 +132,14 @@ test('language servers are off unless they are wanted', () => {
   expect(readConfig({ SLIPWAY_LANGUAGE_SERVERS: 'true' }).hasLanguageServers).toBe(true)
 })
 
+test('a browser is used unless it is switched off, and found where Playwright installs it', () => {
+  const { browser } = readConfig({ PATH: '/bin', HOME: '/h' })
+  expect(browser).toEqual({ isOff: false, path: '/bin', playwrightDirectory: '/h/.cache/ms-playwright' })
+  expect(readConfig({ PLAYWRIGHT_BROWSERS_PATH: '/p' }).browser.playwrightDirectory).toBe('/p')
+  for (const name of ['SLIPWAY_BROWSER', 'OH_ENABLE_BROWSER'])
+    expect(readConfig({ [name]: 'false' }).browser.isOff).toBe(true)
+})
+
 test('the sandbox of commands is off unless a mode is named', () => {
   expect(readConfig({}).commandSandbox).toEqual({ mode: 'off', network: false })
   const env = { SLIPWAY_COMMAND_SANDBOX: 'read-only', SLIPWAY_COMMAND_NETWORK: 'true' }

@@ -61,6 +61,12 @@ export const environmentSchema = z.object({
   SLIPWAY_COMMAND_NETWORK: z.stringbool().default(false),
   SLIPWAY_CHECKPOINTS: z.stringbool().default(false),
   SLIPWAY_LANGUAGE_SERVERS: z.stringbool().default(false),
+  SLIPWAY_BROWSER: z.stringbool().default(true),
+  SLIPWAY_SUBSCRIPTION_CLIENT_ID: z.string().optional(),
+  SLIPWAY_SUBSCRIPTION_ISSUER: z.url({ protocol: /^https?$/ }).default('https://auth.openai.com'),
+  SLIPWAY_SUBSCRIPTION_MODELS_URL: z
+    .url({ protocol: /^https?$/ })
+    .default('https://chatgpt.com/backend-api/codex'),
   SLIPWAY_REPOSITORY_TRUST: repositoryTrust.default('skip'),
   SLIPWAY_WIRE: wires.default('seed'),
   SLIPWAY_DATABASE_URL: databaseUrl,
@@ -145,6 +151,18 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     webhooks,
     hasCheckpoints: values.SLIPWAY_CHECKPOINTS,
     hasLanguageServers: values.SLIPWAY_LANGUAGE_SERVERS,
+    /** The sign-in to a subscription; without a client id there is none. */
+    subscription: {
+      clientId: values.SLIPWAY_SUBSCRIPTION_CLIENT_ID,
+      issuer: values.SLIPWAY_SUBSCRIPTION_ISSUER.replace(/\/+$/, ''),
+      modelsUrl: values.SLIPWAY_SUBSCRIPTION_MODELS_URL.replace(/\/+$/, ''),
+    },
+    /** Where a browser is looked for. */
+    browser: {
+      isOff: !values.SLIPWAY_BROWSER,
+      path: env.PATH,
+      playwrightDirectory: env.PLAYWRIGHT_BROWSERS_PATH ?? `${env.HOME ?? ''}/.cache/ms-playwright`,
+    },
     confineFiles: values.SLIPWAY_CONFINE_FILES,
     skillsSource,
     marketplaces,
@@ -189,11 +207,12 @@ function parseCommandRules(text: string | undefined): readonly CommandRule[] {
 }
 
 /** Names that other servers of this interface give to our settings; ours count more. */
-const aliases = {
+export const aliases = {
   OH_DEFERRED_INIT: 'SLIPWAY_DEFERRED_INIT',
   OH_MAX_CONCURRENT_RUNS: 'SLIPWAY_MAX_CONCURRENT_RUNS',
   OH_ALLOW_CORS_ORIGIN_REGEX: 'SLIPWAY_ALLOWED_ORIGIN_PATTERN',
   OH_WEB_URL: 'SLIPWAY_WEB_URL',
+  OH_ENABLE_BROWSER: 'SLIPWAY_BROWSER',
   OH_CONVERSATION_WORKTREE_ROOT: 'SLIPWAY_WORKTREE_ROOT',
   OH_CONVERSATION_IDLE_TTL_SECONDS: 'SLIPWAY_CONVERSATION_IDLE_SECONDS',
   OH_BASH_EVENTS_RETENTION_SECONDS: 'SLIPWAY_BASH_RETENTION_SECONDS',

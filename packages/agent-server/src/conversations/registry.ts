@@ -23,6 +23,7 @@ import {
   type Storage,
 } from '@slipway/storage'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
+import type { SubscriptionLogin } from '../profiles/subscription-login.ts'
 import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.ts'
 import { conversationNotFound, getConversationRecord } from './conversation-info.ts'
 import {
@@ -62,6 +63,8 @@ interface ConversationRegistryOptions
   readonly storage: Storage
   readonly cipher: Cipher
   readonly profiles: LlmProfiles
+  /** Whose tokens models of a subscription are asked with. */
+  readonly subscription?: Pick<SubscriptionLogin, 'wrap'>
   /** Secrets that conversations look up by a URL of this server. */
   readonly secrets?: Pick<ServerSecrets, 'getValue'>
   /** Event log of the conversations; that of the storage unless passed. */
@@ -119,6 +122,7 @@ export class ConversationRegistry implements AsyncDisposable {
       queuesRuns,
       maxRunRecoveries: _maxRunRecoveries,
       idleMs,
+      subscription: _subscription,
       isInUse: _,
       ...deps
     } = options
@@ -295,8 +299,8 @@ export class ConversationRegistry implements AsyncDisposable {
   }
 
   /**
-   * Opens the conversations that ran when the process died, whose runs go on, and those with a deadline. Where
-   * servers share the data, those of servers that are gone, at any time.
+   * Opens the conversations that ran when the process died, whose runs go on, and those with a deadline.
+   * Where servers share the data, those of servers that are gone, at any time.
    */
   async recover(): Promise<void> {
     const { log, confirmationDeadlineMs, storage } = this.#options
@@ -416,7 +420,9 @@ export class ConversationRegistry implements AsyncDisposable {
             : await profiles.resolve(settings.title_llm_profile),
       },
     }
-    const deps = { ...this.#deps, openModel: await loadOpenModel(), ...this.#runSlotsFor(record) }
+    const open = await loadOpenModel()
+    const openModel = this.#options.subscription?.wrap(open) ?? open
+    const deps = { ...this.#deps, openModel, ...this.#runSlotsFor(record) }
     const transientUpdates = this.transientUpdates(id)
     const options = { id, settings, deps, store, wire: origin.wire ?? 'seed', transientUpdates }
     const conversation = await openConversation({ ...options, cutRun: this.#cutRun(origin) })

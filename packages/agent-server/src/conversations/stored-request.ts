@@ -3,6 +3,7 @@ import { findTool, parseSource, preferredFileTool, type ResolvedSettings, toolNa
 import {
   type Agent,
   agent as agentSchema,
+  agentSettings,
   invalidInput,
   parseOrThrow,
   readOutputSchema,
@@ -46,9 +47,11 @@ export type StoredRequest = Partial<
   }
 
 /** Tools of an agent whose settings name none (wire 8.5). */
-const defaultTools = ['terminal', 'file_editor', 'task_tracker']
+export const defaultTools: readonly string[] = ['terminal', 'file_editor', 'task_tracker']
 const fileTools: readonly unknown[] = ['file_editor', 'apply_patch', 'auto']
 const subAgentToolSet = 'task_tool_set'
+const routingTool = 'ClassifyAndSwitchLLMTool'
+const routingSettings = agentSettings.pick({ active_meta_profile: true, meta_profile: true })
 
 /**
  * The start settings of a request, the agent resolved and the working directory absolute; `place` is the
@@ -66,9 +69,11 @@ export function buildStartSettings(request: Omit<StartConversationRequest, 'agen
     const schema = readOutputSchema(rest.response_schema)
     if ('issue' in schema) throw invalidInput(['body', 'response_schema'], schema.issue)
   }
-  for (const [index, { name }] of (rest.client_tools ?? []).entries()) {
-    if (findTool(name) === undefined) continue
-    throw invalidInput(['body', 'client_tools', index, 'name'], `The server has a tool '${name}' of its own`)
+  const clientTools = (rest.client_tools ?? []).map(({ name }) => name)
+  for (const [index, name] of clientTools.entries()) {
+    const place = ['body', 'client_tools', index, 'name']
+    if (findTool(name) !== undefined) throw invalidInput(place, `The server has a tool '${name}' of its own`)
+    if (clientTools.indexOf(name) < index) throw invalidInput(place, `Duplicate client tool name '${name}'`)
   }
   for (const [index, plugin] of (rest.plugins ?? []).entries()) {
     const source = parseSource(plugin)
@@ -105,7 +110,7 @@ function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
   const agent = {
     kind: 'Agent',
     llm,
-    tools: tools ?? defaultToolSpecs(settings),
+    tools: withRouting(tools ?? defaultToolSpecs(settings), settings),
     mcp_config,
     agent_context,
     tool_concurrency_limit: tool_concurrency_limit ?? undefined,
@@ -129,6 +134,17 @@ function defaultToolSpecs(settings: Readonly<Record<string, unknown>>): readonly
   const hasSubAgents = enable_sub_agents === true && findTool(subAgentToolSet) !== undefined
   const names = defaultTools.map((name) => (name === 'file_editor' ? chosen : name))
   return [...names, ...(hasSubAgents ? [subAgentToolSet] : [])].map((name) => ({ name }))
+}
+
+/** The tools, with the one that chooses a model where the settings switch it on. */
+function withRouting(tools: unknown, settings: Readonly<Record<string, unknown>>): unknown {
+  const { enable_classify_and_switch_llm_tool: isOn, active_meta_profile, meta_profile } = settings
+  if (isOn !== true || !Array.isArray(tools)) return tools
+  const place = ['body', 'agent_settings']
+  const rule = parseOrThrow(routingSettings, { active_meta_profile, meta_profile }, place)
+  if (rule.active_meta_profile === null && rule.meta_profile === null) return tools
+  const others = tools.filter((tool) => !isRecord(tool) || tool.name !== routingTool)
+  return [...others, { name: routingTool, params: rule }]
 }
 
 function condenserFromSettings(value: unknown): unknown {

@@ -73,10 +73,13 @@ function createMetrics() {
 /** Metrics of the work of conversations, and spans when traces are configured. */
 export class WorkMetrics {
   readonly #traces: Traces | undefined
+  readonly #hasLatestGenAi: boolean
   readonly #metrics = createMetrics()
 
-  constructor(traces: Traces | undefined) {
+  /** With `hasLatestGenAi` spans follow the current GenAI conventions of OpenTelemetry. */
+  constructor(traces: Traces | undefined, hasLatestGenAi = false) {
     this.#traces = traces
+    this.#hasLatestGenAi = hasLatestGenAi
   }
 
   get all(): readonly Metric[] {
@@ -85,12 +88,13 @@ export class WorkMetrics {
 
   readonly monitor: RunMonitor = (work) => {
     const startedMs = performance.now()
-    const span = this.#traces === undefined ? undefined : beginSpan(this.#traces, work)
+    const begin = this.#hasLatestGenAi ? beginGenAiSpan : beginSpan
+    const span = this.#traces === undefined ? undefined : begin(this.#traces, work)
     return {
       within: (run) => (span === undefined ? run() : span.run(run)),
       end: (end) => {
         this.#record(work, end, (performance.now() - startedMs) / 1000)
-        if (span !== undefined) endSpan(span, work, end)
+        if (span !== undefined) endSpan(span, work, end, this.#hasLatestGenAi)
       },
     }
   }
@@ -161,17 +165,54 @@ function beginSpan(traces: Traces, work: MonitoredWork): ActiveSpan {
   return traces.startSpan(work.kind === 'tool' ? 'tool call' : work.kind, { attributes })
 }
 
+/** Current names of providers that differ from the prefixes of models. */
+const genAiProviders: Readonly<Record<string, string>> = {
+  azure: 'azure.ai.openai',
+  bedrock: 'aws.bedrock',
+  gemini: 'gcp.gemini',
+  google: 'gcp.gemini',
+  mistral: 'mistral_ai',
+  xai: 'x_ai',
+}
+
+/** As `beginSpan`, by the current GenAI conventions. */
+function beginGenAiSpan(traces: Traces, work: MonitoredWork): ActiveSpan {
+  if (work.kind === 'condensation') return beginSpan(traces, work)
+  if (work.kind === 'run')
+    return traces.startSpan('invoke_agent', { attributes: { 'gen_ai.operation.name': 'invoke_agent' } })
+  if (work.kind === 'tool') {
+    const attributes = { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': work.tool }
+    return traces.startSpan(`execute_tool ${work.tool}`, { attributes })
+  }
+  const provider = modelProvider(work.model)
+  const name = work.model.slice(work.model.indexOf('/') + 1)
+  const attributes = {
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': genAiProviders[provider] ?? provider,
+    'gen_ai.request.model': name,
+  }
+  return traces.startSpan(`chat ${name}`, { attributes, isOutgoing: true })
+}
+
 function endSpan(
   span: ActiveSpan,
   work: MonitoredWork,
   { outcome, isFailure, modelUsage }: WorkOutcome,
+  hasLatestGenAi: boolean,
 ): void {
   span.setAttributes({ 'slipway.outcome': outcome })
+  if (hasLatestGenAi && isFailure) span.setAttributes({ 'error.type': outcome })
   if (work.kind === 'model' && modelUsage !== undefined) {
     span.setAttributes({
       'gen_ai.usage.input_tokens': modelUsage.usage.prompt_tokens,
       'gen_ai.usage.output_tokens': modelUsage.usage.completion_tokens,
     })
+    if (hasLatestGenAi) {
+      span.setAttributes({
+        'gen_ai.usage.cache_read.input_tokens': modelUsage.usage.cache_read_tokens,
+        'gen_ai.usage.cache_creation.input_tokens': modelUsage.usage.cache_write_tokens,
+      })
+    }
   }
   span.end(isFailure ? outcome : undefined)
 }

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { agentProfile, llm, Problem } from '@slipway/protocol'
+import { agentProfile, llm, metaProfile, Problem } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -14,6 +14,10 @@ const never = new AbortController().signal
 const openHandsProfile = (model: string, more: object = {}) =>
   agentProfile.parse({ agent_kind: 'openhands', llm_profile_ref: model, ...more })
 const acp = agentProfile.parse({ agent_kind: 'acp', acp_server: 'codex' })
+const rule = metaProfile.parse({
+  classifier_model: 'm',
+  classes: [{ description: 'any', model: 'm' }],
+})
 const problemWith = (code: string) => expect.objectContaining({ name: 'Problem', code })
 
 /** The stores of a server, on a directory of their own. */
@@ -43,6 +47,7 @@ async function openStores(max?: number) {
       cipher,
       llmProfiles,
       settings,
+      findMetaProfile: async (name) => (name === 'rule' ? rule : undefined),
       listUserSkills,
       ...(max === undefined ? {} : { max }),
     })
@@ -276,6 +281,31 @@ test('missing references are in the diagnosis, and refused at the start of a con
   })
   await expect(profiles.resolve(crypto.randomUUID())).rejects.toEqual(problemWith('not_found'))
   await expect(profiles.diagnose('none', never)).rejects.toEqual(problemWith('not_found'))
+})
+
+test('a meta-profile that is switched on becomes a part of the settings, and must be there', async () => {
+  using server = await openStores()
+  const { profiles, llmProfiles } = server
+  await llmProfiles.save('m', llm.parse({ model: 'openai/m' }))
+  const routed = async (meta_profile_ref: string, isOn = true) => {
+    const members = { meta_profile_ref, enable_classify_and_switch_llm_tool: isOn }
+    await profiles.save('a', openHandsProfile('m', members))
+    return (await profiles.get('a'))?.id ?? ''
+  }
+  const on = { enable_classify_and_switch_llm_tool: true, active_meta_profile: 'rule', meta_profile: rule }
+  expect((await profiles.resolve(await routed('rule'))).agentSettings).toMatchObject(on)
+  expect(await profiles.diagnose('a', never)).toMatchObject({ valid: true, dangling_meta_profile_ref: null })
+  await expect(profiles.resolve(await routed('none'))).rejects.toMatchObject({
+    members: { dangling_meta_profile_ref: 'none' },
+  })
+  expect(await profiles.diagnose('a', never)).toMatchObject({
+    errors: ["Meta-profile 'none' not found"],
+    resolved_settings: null,
+  })
+  expect((await profiles.resolve(await routed('none', false))).agentSettings).toMatchObject({
+    enable_classify_and_switch_llm_tool: false,
+    meta_profile: null,
+  })
 })
 
 test('an agent of another kind is stored and not run', async () => {

@@ -5,6 +5,7 @@ import {
   type AgentProfileSummary,
   agentProfile,
   type Llm,
+  type MetaProfile,
   Problem,
   type StoredAgentProfile,
 } from '@slipway/protocol'
@@ -15,6 +16,7 @@ import type { LlmProfiles, ProfileReferences } from './llm-profiles.ts'
 import {
   danglingMetaProfile,
   diagnoseAgentProfile,
+  metaProfileName,
   type ResolvedReferences,
   resolveAgentProfile,
 } from './resolve-agent-profile.ts'
@@ -26,6 +28,8 @@ interface AgentProfilesOptions {
   readonly path: string
   readonly cipher: Cipher
   readonly llmProfiles: Pick<LlmProfiles, 'resolve' | 'getActiveName' | 'get' | 'save'>
+  /** Absent: there are none. */
+  readonly findMetaProfile?: (name: string) => Promise<MetaProfile | undefined>
   /** Also stores which profile is active. */
   readonly settings: Pick<ServerSettings, 'getAgentSettings' | 'read' | 'modify'>
   /** The user's skills, which every conversation has. */
@@ -151,7 +155,7 @@ export class AgentProfiles implements ProfileReferences {
         code: 'unresolved_profile_references',
         dangling_llm_profile_ref: references.llm === undefined ? (llmProfileName(profile) ?? null) : null,
         dangling_mcp_server_refs: danglingMcpServers,
-        dangling_meta_profile_ref: danglingMetaProfile(profile),
+        dangling_meta_profile_ref: danglingMetaProfile(profile, references),
       })
     return {
       agentSettings: settings,
@@ -163,7 +167,10 @@ export class AgentProfiles implements ProfileReferences {
     }
   }
 
-  /** The redacted result of `resolve` for a draft, or else a profile: a Problem `not_found` for an unknown name. */
+  /**
+   * The redacted result of `resolve` for a draft, or else a profile: a Problem `not_found` for an unknown
+   * name.
+   */
   async diagnose(name: string, signal: AbortSignal, draft?: AgentProfile): Promise<AgentProfileDiagnostics> {
     const profile = draft ?? (await this.get(name))
     if (profile === undefined) throw profileNotFound(name)
@@ -175,7 +182,9 @@ export class AgentProfiles implements ProfileReferences {
     const { llmProfiles, settings } = this.#options
     const name = llmProfileName(profile)
     const llm = name === undefined ? undefined : await readLlm(() => llmProfiles.resolve(name))
-    return { llm, settings: await settings.getAgentSettings(), skills }
+    const rule = metaProfileName(profile)
+    const metaProfile = rule === null ? undefined : await this.#options.findMetaProfile?.(rule)
+    return { llm, metaProfile, settings: await settings.getAgentSettings(), skills }
   }
 
   /** Makes the first profile, unless one is active or another request is faster. */
@@ -192,7 +201,9 @@ export class AgentProfiles implements ProfileReferences {
     return current
   }
 
-  /** The active LLM profile, or else the model of the settings, which is saved where somebody configured it. */
+  /**
+   * The active LLM profile, or else the model of the settings, which is saved where somebody configured it.
+   */
   async #findDefaultModel(): Promise<string> {
     const { llmProfiles, settings } = this.#options
     const active = await llmProfiles.getActiveName()

@@ -1,5 +1,11 @@
 import { findTool } from '@slipway/agent'
-import type { AgentProfile, AgentProfileDiagnostics, Llm, OpenHandsProfile } from '@slipway/protocol'
+import type {
+  AgentProfile,
+  AgentProfileDiagnostics,
+  Llm,
+  MetaProfile,
+  OpenHandsProfile,
+} from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import { redact, redactedText } from '@slipway/shared/redaction'
 
@@ -9,6 +15,8 @@ type JsonObject = Record<string, unknown>
 export interface ResolvedReferences {
   /** Undefined when there is no LLM profile of the name; an issue when it cannot be read. */
   readonly llm: Llm | { readonly issue: string } | undefined
+  /** Undefined when there is none of the name. */
+  readonly metaProfile?: MetaProfile | undefined
   /** The agent settings, secrets in clear. */
   readonly settings: Readonly<JsonObject>
   readonly skills: readonly string[]
@@ -21,16 +29,16 @@ export function resolveAgentProfile(profile: AgentProfile, references: ResolvedR
   const mcpServers = [...new Set(serverNames)].filter((name) => Object.hasOwn(configured, name))
   const danglingMcpServers = [...new Set(serverNames)].filter((name) => !Object.hasOwn(configured, name))
   const errors = [
-    ...listProfileErrors(profile, references.llm),
+    ...listProfileErrors(profile, references),
     ...(danglingMcpServers.length === 0
       ? []
       : [`MCP server(s) not configured: ${danglingMcpServers.join(', ')}`]),
   ]
-  const isDangling = danglingMcpServers.length > 0 || danglingMetaProfile(profile) !== null
+  const isDangling = danglingMcpServers.length > 0 || danglingMetaProfile(profile, references) !== null
   if (profile.agent_kind === 'acp' || !isModel(references.llm) || isDangling)
     return { settings: undefined, mcpServers, danglingMcpServers, errors }
   const mcp_config = Object.fromEntries(mcpServers.map((name) => [name, configured[name]]))
-  const settings = buildAgentSettings(profile, references.llm, { mcp_config, base: references.settings })
+  const settings = buildAgentSettings(profile, references.llm, { mcp_config, references })
   return { settings, mcpServers, danglingMcpServers, errors }
 }
 
@@ -55,7 +63,7 @@ export function diagnoseAgentProfile(
     resolved_mcp_servers: [...mcpServers],
     dangling_mcp_server_refs: [...danglingMcpServers],
     dangling_llm_profile_ref: isOpenHands && llm === undefined ? profile.llm_profile_ref : null,
-    dangling_meta_profile_ref: danglingMetaProfile(profile),
+    dangling_meta_profile_ref: danglingMetaProfile(profile, references),
     unusable_tools: listUnusableTools(profile),
     secret_refs: profile.secret_refs,
     disabled_skills: disabled,
@@ -68,10 +76,11 @@ export function diagnoseAgentProfile(
   }
 }
 
-function listProfileErrors(profile: AgentProfile, llm: ResolvedReferences['llm']): string[] {
+function listProfileErrors(profile: AgentProfile, references: ResolvedReferences): string[] {
+  const { llm } = references
   if (profile.agent_kind === 'acp') return ['This server runs no agents of kind acp.']
   const unusable = listUnusableTools(profile)
-  const metaProfile = danglingMetaProfile(profile)
+  const metaProfile = danglingMetaProfile(profile, references)
   const toolErrors = [
     ...(unusable.length === 0 ? [] : [`Tool(s) this server cannot run: ${unusable.join(', ')}`]),
     ...(metaProfile === null ? [] : [`Meta-profile '${metaProfile}' not found`]),
@@ -80,8 +89,16 @@ function listProfileErrors(profile: AgentProfile, llm: ResolvedReferences['llm']
   return 'issue' in llm && typeof llm.issue === 'string' ? [llm.issue, ...toolErrors] : toolErrors
 }
 
-/** The meta-profile that a profile switches on; this server has none. */
-export function danglingMetaProfile(profile: AgentProfile): string | null {
+/** The meta-profile that a profile switches on, where there is none of its name. */
+export function danglingMetaProfile(
+  profile: AgentProfile,
+  { metaProfile }: Pick<ResolvedReferences, 'metaProfile'>,
+): string | null {
+  return metaProfile === undefined ? metaProfileName(profile) : null
+}
+
+/** The meta-profile that a profile switches on. */
+export function metaProfileName(profile: AgentProfile): string | null {
   const isOn = profile.agent_kind === 'openhands' && profile.enable_classify_and_switch_llm_tool
   return isOn ? profile.meta_profile_ref : null
 }
@@ -116,8 +133,10 @@ function isModel(llm: ResolvedReferences['llm']): llm is Llm {
 function buildAgentSettings(
   profile: OpenHandsProfile,
   llm: Llm,
-  { mcp_config, base }: { readonly mcp_config: JsonObject; readonly base: Readonly<JsonObject> },
+  options: { readonly mcp_config: JsonObject; readonly references: ResolvedReferences },
 ): JsonObject {
+  const { mcp_config, references } = options
+  const { settings: base, metaProfile } = references
   const { agent, tools, condenser, verification } = profile
   const { enable_sub_agents, enable_switch_llm_tool, tool_concurrency_limit } = profile
   const { critic_api_key } = toObject(base.verification)
@@ -128,6 +147,9 @@ function buildAgentSettings(
     tools,
     enable_sub_agents,
     enable_switch_llm_tool,
+    enable_classify_and_switch_llm_tool: metaProfile !== undefined,
+    active_meta_profile: metaProfileName(profile),
+    meta_profile: metaProfile ?? null,
     tool_concurrency_limit,
     mcp_config,
     agent_context: {

@@ -17,9 +17,9 @@ const transientFailures: readonly ModelFailureCode[] = ['LLMRateLimitError', 'LL
 export async function validateLlm(
   model: Llm,
   signal: AbortSignal,
-  options: { readonly openModel?: OpenModel; readonly limitMs?: number } = {},
+  options: { readonly openModel?: OpenModel; readonly limitMs?: number; readonly isSignedIn?: boolean } = {},
 ) {
-  if (model.auth_type === 'subscription') return signedOut
+  if (model.auth_type === 'subscription' && !options.isSignedIn) return signedOut
   const createModel = options.openModel ?? (await loadOpenModel())
   const limit = AbortSignal.any([signal, AbortSignal.timeout(options.limitMs ?? limitMs)])
   const client = createModel({
@@ -38,7 +38,7 @@ export async function validateLlm(
   return { valid: true, error: null }
 }
 
-/** This server uses API keys: no subscription is signed in. */
+/** The model needs a subscription. */
 const signedOut = {
   valid: false,
   error: { type: 'ValueError', message: 'OpenAI subscription login is required' },

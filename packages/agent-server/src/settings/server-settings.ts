@@ -8,6 +8,7 @@ import {
   conversationSettings,
   type Llm,
   llm,
+  type NamedMetaProfile,
   Problem,
   parseOrThrow,
   type Schema,
@@ -63,7 +64,10 @@ export class ServerSettings {
     return await this.#file.read()
   }
 
-  /** The settings of agents of this server, secrets in clear and defaults filled in; of `acp` only the MCP servers. */
+  /**
+   * The settings of agents of this server, secrets in clear and defaults filled in; of `acp` only the MCP
+   * servers.
+   */
   async getAgentSettings(): Promise<AgentSettings> {
     const { agent_settings: stored } = await this.read()
     return agentSettings.parse(isAcp(stored) ? { mcp_config: stored.mcp_config } : stored)
@@ -86,15 +90,22 @@ export class ServerSettings {
     }
   }
 
-  /** Applies the diffs after `activated`, the new model of agents. A Problem `invalid` has the places. */
-  async update(request: UpdateSettingsRequest, activated?: Llm): Promise<void> {
+  /**
+   * Applies the diffs after `activated`, the new model of agents, and before `metaProfile`, which the request
+   * names. A Problem `invalid` has the places.
+   */
+  async update(
+    request: UpdateSettingsRequest,
+    activated?: Llm,
+    metaProfile?: NamedMetaProfile,
+  ): Promise<void> {
     const openDiff = (name: 'agent_settings_diff' | 'conversation_settings_diff') =>
       request[name] && Object(openSealedTexts(this.#cipher, request[name], ['body', name]))
     const [agent, conversation] = [openDiff('agent_settings_diff'), openDiff('conversation_settings_diff')]
     const { misc_settings_diff: misc, active_profile, active_agent_profile_id } = request
     await this.modify((stored) => {
       const before = activated === undefined ? stored : withAgentLlm(stored, activated)
-      return {
+      const updated = {
         ...before,
         ...(agent === undefined ? {} : { agent_settings: patchAgentSettings(before.agent_settings, agent) }),
         ...(conversation === undefined
@@ -106,6 +117,7 @@ export class ServerSettings {
           ? {}
           : { active_agent_profile_id: active_agent_profile_id ?? undefined }),
       }
+      return request.active_meta_profile === undefined ? updated : withMetaProfile(updated, metaProfile)
     })
   }
 
@@ -133,6 +145,23 @@ function agentSettingsSchemaOf(stored: JsonObject): Schema<object> {
 export function withAgentLlm(stored: StoredSettings, llmSettings: Llm): StoredSettings {
   if (isAcp(stored.agent_settings)) return stored
   return { ...stored, agent_settings: { ...stored.agent_settings, llm: { ...llmSettings } } }
+}
+
+/**
+ * The settings whose agents choose their model by a meta-profile, or by none. A Problem `conflict` when the
+ * agent is another program.
+ */
+export function withMetaProfile(
+  stored: StoredSettings,
+  active: NamedMetaProfile | undefined,
+): StoredSettings {
+  const { active_meta_profile, meta_profile, enable_classify_and_switch_llm_tool, ...rest } =
+    stored.agent_settings
+  if (active === undefined) return { ...stored, agent_settings: rest }
+  if (isAcp(rest)) throw new Problem('conflict', 'Agents of kind acp cannot use a meta-profile')
+  const members = { active_meta_profile: active.name, meta_profile: active.config }
+  const agent_settings = { ...rest, ...members, enable_classify_and_switch_llm_tool: true }
+  return { ...stored, agent_settings }
 }
 
 /**

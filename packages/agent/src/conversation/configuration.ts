@@ -3,7 +3,6 @@ import type {
   ConfirmationPolicy,
   ConversationLimits,
   ExtensionSource,
-  Llm,
   SecretSource,
   SecurityAnalyzer,
 } from '@slipway/protocol'
@@ -65,18 +64,6 @@ export async function addSecrets(
 ): Promise<void> {
   secrets.addSources(added)
   await settings.change((now) => ({ ...now, secrets: { ...now.secrets, ...added } }))
-}
-
-export async function switchModel({ context, runtimes }: ConversationParts, llm: Llm): Promise<void> {
-  const { secrets, settings } = context
-  const agent = { ...settings.current.agent, llm }
-  secrets.addValuesFrom(llm)
-  await settings.change(
-    (now) => ({ ...now, agent: { ...now.agent, llm } }),
-    () => [stateUpdate('agent', redact(agent, redactedText))],
-  )
-  const runtime = await runtimes.opened()
-  if (runtime !== undefined) runtime.model = runtime.openModel(llm)
 }
 
 export async function loadPlugin(

@@ -16,7 +16,6 @@ import {
   setCommandRules,
   setLimits,
   setPolicy,
-  switchModel,
 } from './configuration.ts'
 import type { ConversationParts } from './conversation-parts.ts'
 import { runRequest, stateUpdate } from './events/event-drafts.ts'
@@ -59,8 +58,8 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Folds the log from the newest checkpoint on. `cutRun` says what becomes of a run whose process died; each of
-   * its actions without a result gets an AgentErrorEvent.
+   * Folds the log from the newest checkpoint on. `cutRun` says what becomes of a run whose process died; each
+   * of its actions without a result gets an AgentErrorEvent.
    */
   static async open(options: OpenConversationOptions): Promise<Conversation> {
     const context = await openContext(options)
@@ -221,7 +220,7 @@ export class Conversation implements AsyncDisposable {
 
   /** Continues the same history with another model. */
   async switchModel(llm: Llm): Promise<void> {
-    await switchModel(this.#parts, llm)
+    await this.#parts.runtimes.switchModel(llm)
   }
 
   /**

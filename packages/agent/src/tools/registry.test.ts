@@ -14,7 +14,9 @@ beforeEach(async () => {
 
 const toolSpecs = (...names: readonly string[]) => names.map((name) => ({ name, params: {} }))
 /** Their kinds are outside of the closed lists. */
-const openKinds = ['apply_patch', 'background_terminal', 'task_tool_set', 'web_fetch']
+const openKinds = [
+  ...['apply_patch', 'background_terminal', 'route_task_to_model', 'task', 'task_tool_set', 'web_fetch'],
+]
 const defaults = ['FinishTool', 'ThinkTool']
 
 async function close(tools: ReadonlyMap<string, Tool>): Promise<void> {

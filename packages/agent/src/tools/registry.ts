@@ -1,4 +1,5 @@
 import { invalidInput, type ToolSpec, toolDefinitions, toolName } from '@slipway/protocol'
+import type { BrowserSearch } from './core/find-browser.ts'
 import type { Tool, ToolContext, ToolFactory } from './core/tool.ts'
 
 type OpenTools = (...to: Parameters<ToolFactory>) => Promise<readonly Tool[]>
@@ -21,6 +22,7 @@ const loadFactory: Readonly<Record<string, () => Promise<ToolFactory>>> = {
   apply_patch: async () => (await import('./patch/apply-patch.ts')).openApplyPatch,
   background_terminal: async () => (await import('./terminal/background.ts')).openBackgroundTerminal,
   web_fetch: async () => (await import('./web/web-fetch.ts')).openWebFetch,
+  route_task_to_model: async () => (await import('./routing/route-task.ts')).openRouteTask,
   task_tool_set: async () => (await import('./tasks/task.ts')).openTask,
 }
 
@@ -35,6 +37,12 @@ export const registry: ReadonlyMap<string, OpenTools> = new Map(
       one,
       async (...to) => (await open(...to)).filter((tool) => tool.name === one),
     ]
+    // The name by which models call it is a name of it too.
+    if (name === 'task_tool_set')
+      return [
+        [name, open],
+        ['task', open],
+      ]
     return [[name, open], ...(name === 'browser_tool_set' ? browserToolNames.map(openOne) : [])]
   }),
 )
@@ -45,6 +53,7 @@ const aliases: ReadonlyMap<string, string> = new Map([
   ['ApplyPatchTool', 'apply_patch'],
   ['BackgroundTerminalTool', 'background_terminal'],
   ['WebFetchTool', 'web_fetch'],
+  ['ClassifyAndSwitchLLMTool', 'route_task_to_model'],
   ['TaskTool', 'task_tool_set'],
   ['TaskToolSet', 'task_tool_set'],
 ])
@@ -60,9 +69,9 @@ export function toolNames(): readonly string[] {
 }
 
 /** The registry names of tools that work on this machine; browser tools only when a browser is installed. */
-export async function availableToolNames(): Promise<readonly string[]> {
-  const { findBrowser } = await import('./browser/find-browser.ts')
-  const isInstalled = (await findBrowser()) !== undefined
+export async function availableToolNames(browser?: BrowserSearch): Promise<readonly string[]> {
+  const { findBrowser } = await import('./core/find-browser.ts')
+  const isInstalled = (await findBrowser(browser)) !== undefined
   return isInstalled ? toolNames() : toolNames().filter((name) => !isBrowserTool(name))
 }
 

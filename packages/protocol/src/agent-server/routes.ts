@@ -18,10 +18,12 @@ import { healthRoutes } from './health-routes.ts'
 import { initRoutes } from './init/routes.ts'
 import { llmCatalogueRoutes } from './llm/catalogue-routes.ts'
 import { providerConnectionRoutes } from './llm/provider-connection-routes.ts'
+import { maintenanceRoutes } from './maintenance/routes.ts'
 import { mcpRoutes } from './mcp/routes.ts'
 import { pluginRoutes } from './plugins/routes.ts'
 import { agentProfileRoutes } from './profiles/agent-profile-routes.ts'
 import { llmProfileRoutes } from './profiles/llm-profile-routes.ts'
+import { metaProfileRoutes } from './profiles/meta-profile-routes.ts'
 import { repositoryConsentRoutes } from './repositories/consent-routes.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { skillRoutes } from './skills/routes.ts'
@@ -58,4 +60,6 @@ export const agentServerRoutes = {
   ...timelineRoutes,
   ...conversationWorkspaceRoutes,
   ...applicationRoutes,
+  ...maintenanceRoutes,
+  ...metaProfileRoutes,
 } satisfies RouteTable

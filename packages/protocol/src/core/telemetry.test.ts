@@ -39,6 +39,17 @@ test('headers are read as pairs, decoded, and stored as secrets', () => {
 })
 
 test.for([
+  ['', false],
+  ['http', false],
+  ['gen_ai_latest_experimental_not', false],
+  ['gen_ai_latest_experimental', true],
+  ['http/dup, gen_ai_latest_experimental ', true],
+] as const)('the opt-in %o is the current GenAI conventions: %s', ([list, isLatest]) => {
+  const set = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_SEMCONV_STABILITY_OPT_IN: list }
+  expect(read(set).traces?.hasLatestGenAi).toBe(isLatest)
+})
+
+test.for([
   ['OTEL_EXPORTER_OTLP_ENDPOINT', 'ftp://secret'],
   ['OTEL_EXPORTER_OTLP_ENDPOINT', 'secret'],
   ['OTEL_EXPORTER_OTLP_HEADERS', 'secret'],

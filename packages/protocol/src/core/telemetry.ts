@@ -30,6 +30,10 @@ export const telemetrySettings = {
     description:
       'Part of the traces that begin here and are kept, from 0 to 1. Others are kept as their callers say.',
   }),
+  OTEL_SEMCONV_STABILITY_OPT_IN: z.string().optional().meta({
+    description:
+      'With gen_ai_latest_experimental in its list, separated by commas, spans follow the current GenAI conventions of OpenTelemetry.',
+  }),
 }
 
 type TelemetryVariables = z.output<z.ZodObject<typeof telemetrySettings>>
@@ -43,10 +47,12 @@ export function parseTelemetry(values: TelemetryVariables) {
   const url = tracesUrl ?? (baseUrl === undefined ? undefined : `${baseUrl.replace(/\/+$/, '')}/v1/traces`)
   const headers = parseHeaders(values.OTEL_EXPORTER_OTLP_HEADERS ?? '')
   const { OTEL_SERVICE_NAME: service, OTEL_TRACES_SAMPLER_ARG: ratio } = values
+  const optIns = (values.OTEL_SEMCONV_STABILITY_OPT_IN ?? '').split(',').map((name) => name.trim())
+  const hasLatestGenAi = optIns.includes('gen_ai_latest_experimental')
   return {
     isOpen: values.SLIPWAY_METRICS_OPEN,
     auditLog: values.SLIPWAY_AUDIT_LOG,
-    traces: url === undefined ? undefined : { url, headers, service, ratio },
+    traces: url === undefined ? undefined : { url, headers, service, ratio, hasLatestGenAi },
   }
 }
 

@@ -251,6 +251,8 @@ const optIns = {
     'A conversation whose agent was given this tool has BackgroundTerminalTool among its tools, and actions and observations of the kinds BackgroundTerminalAction and BackgroundTerminalObservation.',
   web_fetch:
     'A conversation whose agent was given this tool has WebFetchTool among its tools, and actions and observations of the kinds WebFetchAction and WebFetchObservation.',
+  route_task_to_model:
+    'A conversation whose agent was given this tool has ClassifyAndSwitchLLMTool among its tools, and actions and observations of the kinds ClassifyAndSwitchLLMAction and ClassifyAndSwitchLLMObservation.',
   'X-Slipway-Wire: current':
     'A conversation that was created with this header has newer members and kinds too, InterruptEvent and HookExecutionEvent among them.',
   client_tools:

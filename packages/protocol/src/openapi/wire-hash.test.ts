@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'ac4cad1ab1bbdee12c2c6022898cd5f8c942384e167fbb4065722c14adf7eaa5'
+const expectedHash = 'c1e11f6b120b7e8ec09374fad01fdd0361bea4b1c05b5fbe36524f1c765e6b7e'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

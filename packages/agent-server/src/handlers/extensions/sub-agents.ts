@@ -1,10 +1,12 @@
 import type { Handlers } from '@slipway/http'
-import type { LogFunction, subAgentRoutes } from '@slipway/protocol'
+import type { LogFunction, SubAgentInfo, subAgentRoutes } from '@slipway/protocol'
 import { listSubAgents } from '../../extensions/sub-agent-list.ts'
 import { resolveProjectDirectory } from '../../workspaces/project-directory.ts'
 
 export function subAgentHandlers(options: {
   readonly homeDirectory: string | undefined
+  /** False: agents that need a browser are left out. */
+  readonly hasBrowser: boolean
   readonly log: LogFunction
 }): Handlers<typeof subAgentRoutes> {
   return {
@@ -14,7 +16,13 @@ export function subAgentHandlers(options: {
         homeDirectory: load_user ? options.homeDirectory : undefined,
         isBuiltin: load_builtin,
       }
-      return { json: { agents: await listSubAgents(query, options.log) } }
+      const agents = await listSubAgents(query, options.log)
+      const isUsable = ({ tools }: SubAgentInfo) => options.hasBrowser || !tools.some(isBrowserTool)
+      return { json: { agents: agents.filter(isUsable) } }
     },
   }
+}
+
+function isBrowserTool(name: string): boolean {
+  return /^browser_/i.test(name)
 }

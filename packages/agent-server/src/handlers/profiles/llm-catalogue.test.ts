@@ -1,11 +1,20 @@
 import { editorRoutes, llmCatalogueRoutes } from '@slipway/protocol'
 import { expect, test } from 'vitest'
+import { SubscriptionLogin } from '../../profiles/subscription-login.ts'
 import { openTestServer } from '../../testing/test-server.ts'
 import { editorHandlers } from '../server/editor.ts'
 import { llmCatalogueHandlers } from './llm-catalogue.ts'
 
+/** Nobody can sign in. */
+const openCatalogue = () =>
+  openTestServer(llmCatalogueRoutes, ({ directory, cipher }) => {
+    const urls = { issuer: 'http://127.0.0.1:9', modelsUrl: 'http://127.0.0.1:9' }
+    const subscription = new SubscriptionLogin({ directory, cipher, clientId: undefined, ...urls })
+    return llmCatalogueHandlers({ subscription })
+  })
+
 test('models are listed by provider, and verified ones are among them', async () => {
-  await using server = await openTestServer(llmCatalogueRoutes, llmCatalogueHandlers)
+  await using server = await openCatalogue()
   const get = async (path: string) => Object((await server.call('GET', `/api/llm/${path}`)).json)
   const { providers } = await get('providers')
   const { models } = await get('models')
@@ -22,7 +31,7 @@ test('models are listed by provider, and verified ones are among them', async ()
 })
 
 test('subscription sign-in is neither active nor possible', async () => {
-  await using server = await openTestServer(llmCatalogueRoutes, llmCatalogueHandlers)
+  await using server = await openCatalogue()
   const { call } = server
   const base = '/api/llm/subscription/openai'
   const out = { vendor: 'openai', connected: false, account_email: null, expires_at: null }

@@ -1,25 +1,27 @@
 import { loadCatalogue } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
-import { type llmCatalogueRoutes, Problem } from '@slipway/protocol'
+import type { llmCatalogueRoutes } from '@slipway/protocol'
+import type { SubscriptionLogin } from '../../profiles/subscription-login.ts'
 
-/** This server uses API keys, not subscriptions. */
-const signedOut = { vendor: 'openai', connected: false, account_email: null, expires_at: null }
-
-export function llmCatalogueHandlers(): Handlers<typeof llmCatalogueRoutes> {
+export function llmCatalogueHandlers(options: {
+  readonly subscription: SubscriptionLogin
+}): Handlers<typeof llmCatalogueRoutes> {
+  const { subscription } = options
   return {
     listLlmProviders: async () => ({ json: { providers: (await loadCatalogue()).providers() } }),
     async listLlmModels({ query: { provider } }) {
       return { json: { models: (await loadCatalogue()).models(provider) } }
     },
     listVerifiedModels: async () => ({ json: { models: (await loadCatalogue()).verified() } }),
-    listSubscriptionModels: () => ({ json: { vendor: 'openai', models: [] } }),
-    getSubscriptionStatus: () => ({ json: signedOut }),
-    startSubscriptionLogin: () => {
-      throw new Problem('bad_request', 'This server uses API keys: it cannot sign in with a subscription')
+    async listSubscriptionModels() {
+      const all = subscription.isConfigured ? (await loadCatalogue()).models('openai') : []
+      const names = all.map((model) => model.replace(/^openai\//, ''))
+      const models = [...new Set(names.filter((name) => /^gpt-5(?!.*(?:chat|search))/.test(name)))].sort()
+      return { json: { vendor: 'openai', models } }
     },
-    pollSubscriptionLogin: () => {
-      throw new Problem('not_found', 'No such sign-in is in progress')
-    },
-    endSubscription: () => ({ json: signedOut }),
+    getSubscriptionStatus: async () => ({ json: await subscription.status() }),
+    startSubscriptionLogin: async () => ({ json: await subscription.start() }),
+    pollSubscriptionLogin: async ({ body }) => ({ json: await subscription.poll(body.device_code) }),
+    endSubscription: async () => ({ json: await subscription.logout() }),
   }
 }

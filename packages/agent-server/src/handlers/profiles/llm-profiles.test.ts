@@ -4,6 +4,7 @@ import { agentServerOpenApi, agentServerRoutes } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { LlmProfiles } from '../../profiles/llm-profiles.ts'
+import { SubscriptionLogin } from '../../profiles/subscription-login.ts'
 import { sealText } from '../../secrets/sealed-text.ts'
 import { ServerSettings } from '../../settings/server-settings.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
@@ -39,9 +40,13 @@ async function openServer() {
     settings,
     max: 2,
   })
+  const subscription = new SubscriptionLogin({
+    ...{ directory: directory.path, cipher, clientId: undefined },
+    ...{ issuer: 'http://127.0.0.1:9', modelsUrl: 'http://127.0.0.1:9' },
+  })
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
-  const web = createApp(routes, llmProfileHandlers({ profiles, cipher, log }), {
+  const web = createApp(routes, llmProfileHandlers({ profiles, subscription, cipher, log }), {
     openapi: agentServerOpenApi,
     log,
   })

@@ -1,9 +1,11 @@
+import { loadOpenModel } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import { type agentServerRoutes, type LogFunction, llm, Problem } from '@slipway/protocol'
 import type { Cipher } from '@slipway/storage'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { withoutSecrets } from '../../profiles/profile-secrets.ts'
 import { resolveModel } from '../../profiles/resolve-llm.ts'
+import type { SubscriptionLogin } from '../../profiles/subscription-login.ts'
 import { validateLlm } from '../../profiles/validate-llm.ts'
 import { exposeSecrets, parseExposure } from '../../secrets/expose-secrets.ts'
 import { parseWithSealedTexts } from '../../secrets/sealed-text.ts'
@@ -11,10 +13,11 @@ import { parseWithSealedTexts } from '../../secrets/sealed-text.ts'
 /** Answers are redacted unless the header `X-Expose-Secrets` says otherwise. */
 export function llmProfileHandlers(options: {
   readonly profiles: LlmProfiles
+  readonly subscription: Pick<SubscriptionLogin, 'wrap' | 'status'>
   readonly cipher: Cipher
   readonly log: LogFunction
 }) {
-  const { profiles: llmProfiles, cipher, log } = options
+  const { profiles: llmProfiles, subscription, cipher, log } = options
   return {
     async listProfiles() {
       const active = await llmProfiles.getActiveName()
@@ -61,7 +64,9 @@ export function llmProfileHandlers(options: {
           ? await llmProfiles.resolve(name)
           : await resolveModel({ cipher, llmProfiles }, body.llm, ['body', 'llm'])
       if (model === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
-      return { json: await validateLlm(model, signal) }
+      const openModel = subscription.wrap(await loadOpenModel())
+      const isSignedIn = model.auth_type === 'subscription' && (await subscription.status()).connected
+      return { json: await validateLlm(model, signal, { openModel, isSignedIn }) }
     },
   } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }

@@ -1,4 +1,4 @@
-import { availableToolNames } from '@slipway/agent'
+import { availableToolNames, type BrowserSearch } from '@slipway/agent'
 import type { Handlers, Reply } from '@slipway/http'
 import {
   type agentServerRoutes,
@@ -13,6 +13,7 @@ const contractVersion = '1.44.0'
 /** `getLastActivityMs` answers when the server was last used. */
 export function healthHandlers(options: {
   readonly version: string
+  readonly browser?: BrowserSearch
   readonly getLastActivityMs: () => number
   readonly getInitState: () => InitState
   /** Why nothing can be written at the moment. */
@@ -37,11 +38,11 @@ export function healthHandlers(options: {
       build_git_sha: 'unknown',
       build_git_ref: 'unknown',
       python_version: 'none',
-      usable_tools: await availableToolNames(),
+      usable_tools: await availableToolNames(options.browser),
       runtime_idle_timeout_seconds: null,
       conversation_runtime: 'local',
       app_backend_ingress_url: null,
-      capabilities: ['idempotent_conversation_create_v1', workspaceRoutesCapability],
+      capabilities: ['idempotent_conversation_create_v1', 'tool_catalog_v1', workspaceRoutesCapability],
       max_foreground_terminal_timeout_seconds: null,
       synchronous: 'FULL',
       docs: '/docs',

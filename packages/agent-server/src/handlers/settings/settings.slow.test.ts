@@ -2,17 +2,21 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createApp, listen } from '@slipway/http'
-import { agentServerOpenApi, settingsRoutes } from '@slipway/protocol'
+import { agentServerOpenApi, metaProfile, settingsRoutes } from '@slipway/protocol'
 import { Cipher } from '@slipway/storage'
 import { expect, test } from 'vitest'
 import { LlmProfiles } from '../../profiles/llm-profiles.ts'
+import { MetaProfiles } from '../../profiles/meta-profiles.ts'
 import { sealText } from '../../secrets/sealed-text.ts'
 import { ServerSecrets } from '../../secrets/server-secrets.ts'
 import { ServerSettings } from '../../settings/server-settings.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { settingsHandlers } from './settings.ts'
 
-/** A server of these routes alone. `texts` is everything that it answered or logged unless its header asked for secrets. */
+/**
+ * A server of these routes alone. `texts` is everything that it answered or logged unless its header asked
+ * for secrets.
+ */
 async function openServer() {
   const place = temporaryDirectory()
   const directory = place.path
@@ -20,6 +24,7 @@ async function openServer() {
   const settings = new ServerSettings({ directory, cipher })
   const secrets = new ServerSecrets({ directory, cipher })
   const llmProfiles = new LlmProfiles({ directory: join(directory, 'profiles'), cipher, settings })
+  const metaProfiles = new MetaProfiles({ path: join(directory, 'meta-profiles.json'), settings })
   const agentProfiles = { has: async (id: string) => id === known, getById: async () => undefined }
   const texts: string[] = []
   const log = (...line: unknown[]) => void texts.push(JSON.stringify(line))
@@ -28,6 +33,7 @@ async function openServer() {
     secrets,
     llmProfiles,
     agentProfiles,
+    metaProfiles,
     cipher,
     log,
   })
@@ -60,7 +66,10 @@ async function openServer() {
     await listening.close()
     place[Symbol.dispose]()
   }
-  return { call, texts, files, profiles: llmProfiles, settings, secrets, cipher, [Symbol.asyncDispose]: stop }
+  return {
+    ...{ call, texts, files, profiles: llmProfiles, metaProfiles, settings, secrets, cipher },
+    [Symbol.asyncDispose]: stop,
+  }
 }
 
 /** The only existing agent profile. */
@@ -423,4 +432,24 @@ test('a damaged document is a conflict and is not overwritten', async () => {
     code: 'conflict',
   })
   expect(readFileSync(join(place.path, 'settings.sealed'), 'utf8')).toBe('bm90IGl0')
+})
+
+test('a meta-profile is activated and put away by a change of the settings', async () => {
+  await using server = await openServer()
+  const config = { classifier_model: 'small', classes: [{ description: 'any', model: 'large' }] }
+  await server.metaProfiles.save('a', metaProfile.parse(config))
+  expect(await patch(server, { active_meta_profile: 'b' })).toMatchObject({ status: 404 })
+  const on = { active_meta_profile: 'a', enable_classify_and_switch_llm_tool: true, meta_profile: config }
+  expect((await patch(server, { active_meta_profile: 'a' })).json).toMatchObject({
+    active_meta_profile: 'a',
+    agent_settings: on,
+  })
+  expect((await server.call('GET', '')).json.agent_settings).toMatchObject(on)
+  expect((await patch(server, { active_meta_profile: null })).json).toMatchObject({
+    active_meta_profile: null,
+    agent_settings: { active_meta_profile: null, enable_classify_and_switch_llm_tool: false },
+  })
+  const acp = { active_meta_profile: 'a', agent_settings_diff: { agent_kind: 'acp' } }
+  expect(await patch(server, acp)).toMatchObject({ status: 409 })
+  expect((await server.call('GET', '')).json.agent_settings.agent_kind).toBe('openhands')
 })

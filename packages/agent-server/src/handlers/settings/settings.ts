@@ -14,6 +14,7 @@ import { redactedText } from '@slipway/shared/redaction'
 import type { Cipher } from '@slipway/storage'
 import type { AgentProfiles } from '../../profiles/agent-profiles.ts'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
+import type { MetaProfiles } from '../../profiles/meta-profiles.ts'
 import { type Exposure, exposeSecrets, parseExposure } from '../../secrets/expose-secrets.ts'
 import { openSealedTexts, parseWithSealedTexts } from '../../secrets/sealed-text.ts'
 import type { ServerSecrets } from '../../secrets/server-secrets.ts'
@@ -30,10 +31,11 @@ export function settingsHandlers(options: {
   readonly secrets: ServerSecrets
   readonly llmProfiles: LlmProfiles
   readonly agentProfiles: Pick<AgentProfiles, 'has' | 'getById'>
+  readonly metaProfiles: Pick<MetaProfiles, 'getOrThrow'>
   readonly cipher: Cipher
   readonly log: LogFunction
 }): Handlers<typeof settingsRoutes> {
-  const { settings, secrets, llmProfiles, agentProfiles, cipher, log } = options
+  const { settings, secrets, llmProfiles, agentProfiles, metaProfiles, cipher, log } = options
   const readSettings = async (exposure: Exposure = 'masked') => {
     const stored = await settings.read()
     const agent = await settings.getAgentSettings()
@@ -48,7 +50,7 @@ export function settingsHandlers(options: {
       llm_api_key_is_set: await llmProfiles.hasKey(agent.llm),
       active_profile: (await llmProfiles.getActiveName()) ?? null,
       active_agent_profile_id: stored.active_agent_profile_id ?? null,
-      active_meta_profile: null,
+      active_meta_profile: agent.active_meta_profile,
       misc_settings: stored.misc_settings,
     }
   }
@@ -63,12 +65,11 @@ export function settingsHandlers(options: {
     async updateSettings({ body }) {
       if (Object.values(body).every((member) => member === undefined))
         throw new Problem('bad_request', 'The body changes nothing')
-      const { active_agent_profile_id: id, active_meta_profile: metaProfile } = body
-      if (typeof metaProfile === 'string')
-        throw new Problem('not_found', `Meta-profile '${metaProfile}' not found`)
+      const { active_agent_profile_id: id, active_meta_profile: metaName } = body
+      const metaProfile = typeof metaName === 'string' ? await metaProfiles.getOrThrow(metaName) : undefined
       if (id !== undefined && id !== null && !(await agentProfiles.has(id)))
         throw new Problem('not_found', `Agent profile not found: ${id}`)
-      await settings.update(body, await activatedLlm(llmProfiles, body))
+      await settings.update(body, await activatedLlm(llmProfiles, body), metaProfile)
       return { json: await readSettings() }
     },
     getAgentSettingsSchema() {

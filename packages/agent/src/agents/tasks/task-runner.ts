@@ -12,6 +12,7 @@ import type { EventLog } from '@slipway/storage'
 import { runRequest } from '../../conversation/events/event-drafts.ts'
 import type { UsageStats } from '../../conversation/state/usage-stats.ts'
 import { toSingleLine } from '../../skills/skill.ts'
+import type { BrowserSearch } from '../../tools/core/find-browser.ts'
 import type { TaskExecutor, TaskResult } from '../../tools/core/task-executor.ts'
 import { availableToolNames, findTool } from '../../tools/registry.ts'
 import { type FoundAgents, findAgents } from '../find-agents.ts'
@@ -39,6 +40,8 @@ export interface TaskDeps {
   readonly logLine: LogFunction
   /** Holds the user's skills, hooks and agents. */
   readonly homeDirectory?: string
+  /** Where a browser is looked for. */
+  readonly browser?: BrowserSearch | undefined
   readonly findProfile?: (name: string) => Promise<Llm | undefined>
   /** Creates and finds the conversations of tasks; without it no tasks can be given. */
   readonly childConversations?: ChildConversations
@@ -118,7 +121,7 @@ export class TaskRunner implements TaskExecutor {
     ])
       if (!agents.has(agent.name)) agents.set(agent.name, agent)
     const all = [...agents.values()]
-    const isBrowsing = (await availableToolNames()).includes('browser_tool_set')
+    const isBrowsing = (await availableToolNames(deps.browser)).includes('browser_tool_set')
     const needsBrowser = ({ tools }: AgentDefinition) => tools.some((tool) => /^browser_/i.test(tool))
     this.#agents = agents
     this.agents = all.filter(

@@ -25,8 +25,9 @@ import type { ResolvedSettings } from '../state/resolved-settings.ts'
 import { replyText } from '../view/content-blocks.ts'
 import type { ConversationContext } from './conversation-context.ts'
 import { createCritic, type EvaluateWithCritic } from './critic.ts'
-import { instrumentModel } from './instrumentation.ts'
 import { McpConnections } from './mcp-connections.ts'
+import { createModelRouter } from './model-router.ts'
+import { openConversationModel } from './open-model.ts'
 import { ProjectRules } from './project-rules.ts'
 
 interface RuntimeParts {
@@ -102,7 +103,11 @@ export class AgentRuntime {
   }
 
   /** Loads skills, hooks and tools; MCP servers wait for `connect`. Rejects when a tool is unknown. */
-  static async open(context: ConversationContext, host: TaskHost): Promise<AgentRuntime> {
+  static async open(
+    context: ConversationContext,
+    host: TaskHost,
+    switchModel: (llm: Llm) => Promise<void>,
+  ): Promise<AgentRuntime> {
     const { id, deps, secrets, closing } = context
     const { signal } = closing
     const settings = context.settings.current
@@ -152,7 +157,8 @@ export class AgentRuntime {
       skills: async (taskContext) => (await findSkills(taskContext)).skills,
     })
     const toolContext = {
-      ...{ workspace, secrets, directory, mcpOAuth: deps.mcpOAuth },
+      ...{ workspace, secrets, directory, mcpOAuth: deps.mcpOAuth, browser: deps.browser },
+      router: createModelRouter(context, switchModel),
       ...(deps.hasLanguageServers ? { languageServers: new LanguageServers(workspace) } : {}),
       ...(tasks === undefined ? {} : { tasks }),
     }
@@ -227,12 +233,12 @@ export class AgentRuntime {
   }
 
   openModel(llm: Llm): Model {
-    const { id: cacheKey, deps } = this.#context
-    const { openModel, findProfile, monitor, now } = deps
-    return instrumentModel(openModel(llm, { now: () => now() / 1000, findProfile, cacheKey }), monitor)
+    return openConversationModel(this.#context, llm)
   }
 
-  /** Applies changed extensions: skills, hooks and servers, which `connect` starts. Running work continues. */
+  /**
+   * Applies changed extensions: skills, hooks and servers, which `connect` starts. Running work continues.
+   */
   async reload(signal: AbortSignal): Promise<void> {
     const { extensions, workspace, hooks } = this
     const { id, deps, secrets } = this.#context

@@ -1,4 +1,4 @@
-import { type CommandRule, type CommandSandbox, type Llm, Problem } from '@slipway/protocol'
+import { type CommandRule, type CommandSandbox, type Llm, type MetaProfile, Problem } from '@slipway/protocol'
 import type { AppendOptions, Snapshot } from '@slipway/storage'
 import type { TaskDeps } from '../../agents/tasks/task-runner.ts'
 import type { OpenModel } from '../../llm/model.ts'
@@ -49,6 +49,8 @@ export interface ConversationDeps extends TaskDeps {
   readonly isConfined: boolean
   /** The value of a secret of the server itself, by its address without a host. */
   readonly resolveServerSecret?: (url: string) => Promise<string | undefined>
+  /** The saved meta-profile of a name. */
+  readonly findMetaProfile?: ((name: string) => Promise<MetaProfile | undefined>) | undefined
   /** Ask installed language servers for the errors that an edit has brought. */
   readonly hasLanguageServers?: boolean
   /** Store the files of the workspace before each step; needs git. */
@@ -61,8 +63,8 @@ export interface ConversationDeps extends TaskDeps {
   /** The limit of concurrent runs; without it there is none. */
   readonly runSlots?: RunSlots | undefined
   /**
-   * Called for a run that ended because the storage cannot be used at the moment: it keeps its status, and goes
-   * on when the conversation is opened again. Without it the run ends with an error in the log.
+   * Called for a run that ended because the storage cannot be used at the moment: it keeps its status, and
+   * goes on when the conversation is opened again. Without it the run ends with an error in the log.
    */
   readonly onRunAbandoned?: ((conversation: string) => void) | undefined
   /** Source of plugins; without it a conversation has none. */

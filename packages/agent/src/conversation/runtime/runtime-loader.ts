@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type ExtensionSource, Problem } from '@slipway/protocol'
+import { type ExtensionSource, type Llm, Problem } from '@slipway/protocol'
+import { redact, redactedText } from '@slipway/shared/redaction'
 import type { EventDraft } from '@slipway/storage'
 import type { TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
 import { noticeEvent } from '../../repository/repository-access.ts'
+import { stateUpdate } from '../events/event-drafts.ts'
 import { remainingLimits } from '../limits/check-limits.ts'
 import type { ConversationState } from '../state/state.ts'
 import { AgentRuntime } from './agent-runtime.ts'
@@ -26,7 +28,7 @@ export class RuntimeLoader {
 
   /** Opens the runtime once; after a failure the next call tries again. */
   open(): Promise<AgentRuntime> {
-    this.#runtime ??= AgentRuntime.open(this.#context, this.#taskHost())
+    this.#runtime ??= AgentRuntime.open(this.#context, this.#taskHost(), (llm) => this.switchModel(llm))
     this.#runtime.then(
       ({ tasks }) => {
         this.tasks = tasks
@@ -41,6 +43,18 @@ export class RuntimeLoader {
   /** The runtime if it has been opened. */
   async opened(): Promise<AgentRuntime | undefined> {
     return await this.#runtime?.catch(() => undefined)
+  }
+
+  /** Continues the same history with another model. */
+  async switchModel(llm: Llm): Promise<void> {
+    const { secrets, settings } = this.#context
+    secrets.addValuesFrom(llm)
+    await settings.change(
+      (now) => ({ ...now, agent: { ...now.agent, llm } }),
+      () => [stateUpdate('agent', redact({ ...settings.current.agent, llm }, redactedText))],
+    )
+    const runtime = await this.opened()
+    if (runtime !== undefined) runtime.model = runtime.openModel(llm)
   }
 
   /**

@@ -2,8 +2,8 @@ import { toolUser } from '@slipway/shared/tool-files'
 import type { Browser, BrowserContext } from 'playwright-core'
 import { killProcessGroup } from '../../workspace/processes.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
+import { type BrowserSearch, findBrowser, isExecutable } from '../core/find-browser.ts'
 import { valueWithin } from '../core/value-within.ts'
-import { findBrowser, isExecutable } from './find-browser.ts'
 import { pageScript } from './page-script.ts'
 
 /** The selector engine of `page-script.ts` in Playwright. */
@@ -40,10 +40,11 @@ async function loadPlaywright(): Promise<typeof import('playwright-core')> {
 export async function launchBrowser(
   workspace: Workspace,
   executable: string | undefined,
+  search: BrowserSearch = { path: workspace.env.PATH },
 ): Promise<BrowserHandle | undefined> {
   // Playwright would start it as the user of this process.
-  if (toolUser() !== undefined) return undefined
-  const executablePath = executable ?? (await findBrowser(workspace.env.PATH))
+  if (toolUser() !== undefined || search.isOff) return undefined
+  const executablePath = executable ?? (await findBrowser(search))
   if (executablePath === undefined || !(await isExecutable(executablePath))) return undefined
   playwright ??= loadPlaywright()
   const { chromium, errors } = await playwright

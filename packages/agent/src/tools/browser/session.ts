@@ -18,6 +18,7 @@ import { Tabs } from './tabs.ts'
 /** Characters of an observation's text. */
 const maxChars = 50_000
 const maxTimeouts = 3
+const offText = 'The browser is switched off on this server. Go on without it.'
 const installHint =
   'No Chromium or Chrome was found on this machine. Install one (for example with "apt-get install chromium") or name it in the parameter executable_path of the browser tools; it is not downloaded by itself.'
 
@@ -56,7 +57,7 @@ export class BrowserSession {
     let opened: ActiveBrowser | undefined
     const work = async () => {
       opened = await this.#open()
-      if (opened === undefined) return failedResult(installHint)
+      if (opened === undefined) return failedResult(this.#context.browser?.isOff ? offText : installHint)
       this.#recording?.add({ type: 'action', ...action })
       return await command(opened, stopSignal)
     }
@@ -106,7 +107,8 @@ export class BrowserSession {
   }
 
   async #start(): Promise<ActiveBrowser | undefined> {
-    const browser = await launchBrowser(this.#context.workspace, this.#executable)
+    const { workspace, browser: search } = this.#context
+    const browser = await launchBrowser(workspace, this.#executable, search)
     if (browser === undefined) {
       // A browser may be installed later.
       this.#opening = undefined

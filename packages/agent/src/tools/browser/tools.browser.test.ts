@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -10,11 +10,11 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
-import { findBrowser } from './find-browser.ts'
+import { findBrowser } from '../core/find-browser.ts'
 import { parseAddress } from './page-actions.ts'
 import { openBrowser } from './tools.ts'
 
-const isInstalled = (await findBrowser(process.env.PATH)) !== undefined
+const isInstalled = (await findBrowser({ path: process.env.PATH })) !== undefined
 
 const waitOptions = { timeout: 20_000, interval: 200 }
 
@@ -247,7 +247,10 @@ test.for([
 test('a browser is found on a path, and a directory of that name is none', async () => {
   const root = await mkdtemp(join(tmpdir(), 'slipway-found-'))
   await mkdir(join(root, 'chromium'))
-  expect(await findBrowser(root)).not.toBe(join(root, 'chromium'))
+  expect(await findBrowser({ path: root })).not.toBe(join(root, 'chromium'))
+  await writeFile(join(root, 'chrome'), '', { mode: 0o755 })
+  expect(await findBrowser({ path: root })).toBe(join(root, 'chrome'))
+  expect(await findBrowser({ path: root, isOff: true })).toBe(undefined)
   await rm(root, { recursive: true })
 })
 

@@ -12,6 +12,8 @@ import { type Tool, textBlock } from './tool.ts'
 import { failureText } from './tool-failure.ts'
 
 interface OpenKindTool<A, O> {
+  /** Default: that of its kind. */
+  readonly name?: string
   readonly definition: BuiltInTool
   /** Of the actions. */
   readonly schema: Parameters<typeof schemaParameters>[0]
@@ -28,7 +30,7 @@ interface OpenKindTool<A, O> {
  */
 export function defineOpenKindTool<A, O extends { readonly kind: string }>(tool: OpenKindTool<A, O>): Tool {
   const { definition, schema, close } = tool
-  const name = toolName(definition.kind)
+  const { name = toolName(definition.kind) } = tool
   // The kinds are open by design; the unions list the closed ones. Actions were parsed by `parse`.
   const own = (action: Action) => action as unknown as A
   return {

@@ -2,7 +2,9 @@ import type { Action, Observation, ToolDefinition } from '@slipway/protocol'
 import type { Secrets } from '../../secrets/secrets.ts'
 import type { Workspace } from '../../workspace/workspace.ts'
 import type { LanguageServers } from '../lsp/language-servers.ts'
+import type { BrowserSearch } from './find-browser.ts'
 import type { McpOAuthStates } from './mcp-oauth-states.ts'
+import type { ModelRouter } from './model-router.ts'
 import type { TaskExecutor } from './task-executor.ts'
 
 /** Dependencies of a tool; one for each open conversation. */
@@ -18,8 +20,12 @@ export interface ToolContext {
   readonly languageServers?: LanguageServers | undefined
   /** Keeps the tokens of sign-ins to MCP servers; without it they are renewed for each connection. */
   readonly mcpOAuth?: McpOAuthStates | undefined
+  /** Default: the usual places and the PATH of the workspace. */
+  readonly browser?: BrowserSearch | undefined
   /** Runs tasks of other agents, if any exist. */
   readonly tasks?: TaskExecutor
+  /** Chooses and switches models, in conversations. */
+  readonly router?: ModelRouter
 }
 
 export type ToolAction<K extends Action['kind']> = Extract<Action, { kind: K }>

@@ -13,7 +13,7 @@ const subscriptionStatus = component('SubscriptionStatus', {
 })
 const statusResponse = { description: 'The state of the sign-in.', schema: subscriptionStatus }
 
-/** The available models. Subscription routes report no sign-in: this server uses keys only. */
+/** The available models, and the sign-in to a subscription that has some. */
 export const llmCatalogueRoutes = defineRoutes('llm', {
   listLlmProviders: route.get('/api/llm/providers', {
     summary: 'List the providers of models that can be named in front of a model',
@@ -36,7 +36,10 @@ export const llmCatalogueRoutes = defineRoutes('llm', {
   }),
   listSubscriptionModels: route.get('/api/llm/subscription/openai/models', {
     summary: 'List the models of a subscription',
-    responses: ok('None.', component('SubscriptionModels', { vendor, models: z.array(z.string()) })),
+    responses: ok(
+      'Sorted; none where nobody can sign in.',
+      component('SubscriptionModels', { vendor, models: z.array(z.string()) }),
+    ),
   }),
   getSubscriptionStatus: route.get('/api/llm/subscription/openai/status', {
     summary: 'Is a subscription signed in?',
@@ -44,12 +47,31 @@ export const llmCatalogueRoutes = defineRoutes('llm', {
   }),
   startSubscriptionLogin: route.post('/api/llm/subscription/openai/device/start', {
     summary: 'Begin to sign in with a subscription',
-    responses: { 400: { description: 'This server asks models with keys only.' } },
+    responses: {
+      ...ok(
+        'What the user enters, and where.',
+        component('SubscriptionDeviceStart', {
+          device_code: z.string().meta({ description: 'For polls.' }),
+          user_code: z.string(),
+          verification_uri: z.string(),
+          verification_uri_complete: z.string().nullable(),
+          expires_at: z.int().meta({ description: 'Milliseconds since 1970.' }),
+          interval_seconds: z.int(),
+        }),
+      ),
+      400: { description: 'This server has no client id for it.' },
+      409: { description: 'Too many sign-ins are under way.' },
+      502: { description: 'The provider gives no code.' },
+    },
   }),
   pollSubscriptionLogin: route.post('/api/llm/subscription/openai/device/poll', {
     summary: 'Go on to sign in with a subscription',
     body: component('SubscriptionDevicePollRequest', { device_code: z.string() }),
-    responses: { 200: statusResponse, 404: { description: 'No such sign-in is under way.' } },
+    responses: {
+      200: statusResponse,
+      404: { description: 'No such sign-in is under way.' },
+      502: { description: 'The provider is away; the code still waits.' },
+    },
   }),
   endSubscription: route.post('/api/llm/subscription/openai/logout', {
     summary: 'Sign out of a subscription',

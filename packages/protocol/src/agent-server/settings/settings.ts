@@ -20,6 +20,7 @@ import {
   toolSpec,
 } from '../agents/agent.ts'
 import { llm, secretInput } from '../llm/llm.ts'
+import { metaProfile } from '../llm/meta-profile.ts'
 import { profileName } from '../llm/profile-name.ts'
 import { mcpTransport } from '../mcp/mcp-rules.ts'
 
@@ -65,6 +66,9 @@ export const agentSettings = looseComponent('OpenHandsAgentSettings', {
   tools: nullByDefault(z.array(toolSpec)),
   enable_sub_agents: withDefault(z.boolean(), false),
   enable_switch_llm_tool: trueByDefault,
+  active_meta_profile: nullByDefault(profileName),
+  enable_classify_and_switch_llm_tool: withDefault(z.boolean(), false),
+  meta_profile: nullByDefault(metaProfile).meta({ description: 'A copy of the active one.' }),
   tool_concurrency_limit: withDefault(z.int().min(1), 1),
   mcp_config: mcpConfig,
   agent_context: z.preprocess((value) => value ?? {}, agentContext),
@@ -134,7 +138,7 @@ export const updateSettingsRequest = component('SettingsUpdateRequest', {
   active_profile: profileName.nullish().meta({ description: 'A profile whose model to take; null: none.' }),
   active_meta_profile: profileName
     .nullish()
-    .meta({ description: 'A meta-profile, of which this server has none.' }),
+    .meta({ description: 'A meta-profile, which becomes the active one; null: none.' }),
   active_agent_profile_id: uuid.nullish().meta({ description: 'The UUID of an agent profile; null: none.' }),
 })
 export type UpdateSettingsRequest = z.output<typeof updateSettingsRequest>
