@@ -8,6 +8,7 @@ const steps = [
   ['OpenAPI up to date', 'node scripts/print-openapi.ts --check'],
   ['providers up to date', 'node scripts/print-providers.ts --check'],
   ['chart up to date', 'node scripts/print-chart-schema.ts --check'],
+  ['config schema up to date', 'node scripts/print-config-schema.ts --check'],
   ['import borders', 'node scripts/check-imports.ts'],
 ] as const
 

@@ -64,6 +64,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
     'sandbox-server/src/backends/process/',
     'cli/src/console/',
     'cli/src/session/start-private-server.ts',
+    'cli/src/context/edit-file.ts',
     // Starts the installed Node.
     'cli/src/main.js',
     // Kills a server.
@@ -93,6 +94,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   commander: ['cli/'],
   'cli-table3': ['cli/'],
   '@clack/prompts': ['cli/'],
+  '@decimalturn/toml-patch': ['cli/src/context/config-file.ts'],
 }
 
 /** `process.env` is read here and nowhere else. */

@@ -24,6 +24,7 @@ export async function startAppCommand(
     const { status, sandbox_id } = task
     const where = status === 'WAITING_FOR_SANDBOX' && sandbox_id !== null ? `sandbox ${sandbox_id}` : ''
     await print(isJson ? `${JSON.stringify(task)}\n` : statusLine(Date.now() - startedAt, status, where))
+    if (!isJson && /^Waits for /.test(task.detail ?? '')) printNote(sanitizeLine(task.detail ?? ''))
   }
   if (lastTask?.detail) printNote(sanitizeLine(lastTask.detail))
   const id = lastTask?.app_conversation_id

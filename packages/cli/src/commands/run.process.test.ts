@@ -479,3 +479,34 @@ test('checkpoints are listed and shown, and restore brings the files back and te
   expect((await runCli(['rollback', id, '0'.repeat(40)])).code).toBe(1)
   expect((await runCli(['rollback', id, '--', '--all'])).code).not.toBe(0)
 })
+
+test('the MCP servers of the settings are given to agents', async () => {
+  const program = join(directory, 'mcp-server.mjs')
+  await writeFile(
+    program,
+    `import { createInterface } from 'node:readline'
+const send = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line)
+  if (method === 'initialize') send(id, { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } })
+  if (method === 'tools/list') send(id, { tools: [{ name: 'tool_of_' + process.env.CODE_NAME, inputSchema: { type: 'object' } }] })
+})`,
+  )
+  const added = await runCli([
+    'mcp',
+    'add',
+    'mine',
+    '--env',
+    'CODE_NAME=test',
+    '--',
+    process.execPath,
+    program,
+  ])
+  expect(added).toMatchObject({ code: 0, stderr: '' })
+  provider.scripts.set('look at your tools', [finishTurn('I have them.')])
+  await createWorkspace('with-mcp')
+  const run = await runCli(['run', 'look at your tools', '--workspace', 'with-mcp'])
+  expect(run).toMatchObject({ code: 0 })
+  expect(JSON.stringify(provider.requests.at(-1)?.tools)).toContain('tool_of_test')
+  expect(await runCli(['mcp', 'rm', 'mine'])).toMatchObject({ code: 0 })
+})

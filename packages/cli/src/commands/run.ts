@@ -11,6 +11,7 @@ import {
   buildLlm,
   type SelectedModel,
 } from '../conversation/agent-request.ts'
+import { readAgentMcpServers } from '../conversation/mcp-servers.ts'
 import { asObject } from '../output/action-text.ts'
 import { print, printNote } from '../output/terminal.ts'
 import { exitCodes, followRun } from './follow-run.ts'
@@ -75,7 +76,7 @@ async function startConversation(context: CommandContext, text: string, options:
   const id = randomUUID()
   const body = {
     conversation_id: id,
-    agent: buildAgent(buildLlm(model)),
+    agent: buildAgent(buildLlm(model), await readAgentMcpServers(client, signal)),
     workspace: { working_dir: directory },
     initial_message: { content: text, run: true },
     ...buildConfirmationSettings(isAsking),

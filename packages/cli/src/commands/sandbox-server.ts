@@ -2,7 +2,7 @@ import { basename, dirname, resolve } from 'node:path'
 import { type ServeOptions, serveSandboxes } from '@slipway/sandbox-server'
 import { startConsole } from '../console/console-start.ts'
 import { openBrowser } from '../console/open-browser.ts'
-import type { Config } from '../context/config.ts'
+import { type Config, serverEnvironment } from '../context/config.ts'
 import { paint, printNote } from '../output/terminal.ts'
 
 /** Starts the sandbox server; resolves when the signal has stopped it. */
@@ -17,12 +17,15 @@ export async function sandboxServerCommand(options: {
   readonly hasConsole: boolean
   /** Opens it in a browser. */
   readonly isOpened: boolean
-  readonly env: Config['env']
+  readonly config: Config
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
-  const { isJson, hasConsole, isOpened, database, ...server } = options
-  const env = { ...options.env, ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }) }
+  const { isJson, hasConsole, isOpened, database, config, ...server } = options
+  const env: Config['env'] = {
+    ...serverEnvironment(config, 'sandbox_server', config.env),
+    ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }),
+  }
   const console = hasConsole ? startConsole({ isJson, signal: options.signal }) : undefined
   const ready: ServeOptions['ready'] = ({ url, key, consoleUrl, notes }) => {
     if (consoleUrl !== undefined) console?.begin()
@@ -56,7 +59,7 @@ export function agentServerCommand(): { command: string[]; readable: string[] } 
   const isInstalled = basename(dirname(root)) === 'node_modules'
   const libraries = isInstalled ? dirname(root) : resolve(root, 'node_modules')
   return {
-    command: [process.execPath, main, 'serve'],
+    command: [process.execPath, main, '--no-config', 'serve'],
     readable: [process.execPath, resolve(root, 'packages'), libraries],
   }
 }

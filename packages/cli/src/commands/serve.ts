@@ -3,7 +3,7 @@ import { type ServeOptions, serve } from '@slipway/agent-server'
 import { takeEnvironment } from '@slipway/shared/process'
 import { startConsole } from '../console/console-start.ts'
 import { openBrowser } from '../console/open-browser.ts'
-import type { Config } from '../context/config.ts'
+import { type Config, serverEnvironment } from '../context/config.ts'
 import { paint, printNote } from '../output/terminal.ts'
 
 /** Starts the agent server; resolves when the signal has stopped it. */
@@ -20,17 +20,20 @@ export async function serveCommand(options: {
   readonly hasConsole: boolean
   /** Opens it in a browser. */
   readonly isOpened: boolean
-  /** Of this process: the secrets of the server are taken from it. */
-  readonly env: Config['env']
+  /** The secrets of the server are taken from its environment, which is that of this process. */
+  readonly config: Config
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
-  const { isJson, database, hasConsole, isOpened, ...server } = options
-  const env = {
-    ...takeEnvironment(options.env),
+  const { isJson, database, hasConsole, isOpened, config, ...server } = options
+  const own = takeEnvironment(config.env)
+  const env: Config['env'] = {
+    ...serverEnvironment(config, 'agent_server', own),
+    // The flag overrides the key of the file.
+    ...(options.noKey ? { SLIPWAY_SESSION_API_KEY: own.SLIPWAY_SESSION_API_KEY } : {}),
     ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }),
   }
-  const hasWeb = (options.web ?? options.env.SLIPWAY_WEB) !== undefined
+  const hasWeb = (options.web ?? env.SLIPWAY_WEB) !== undefined
   const console =
     hasConsole && !hasWeb && options.socket === undefined
       ? startConsole({ isJson, signal: options.signal })

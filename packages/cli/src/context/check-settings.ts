@@ -1,4 +1,5 @@
 import { Problem } from '@slipway/protocol'
+import { nearestWord } from './nearest-word.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -58,33 +59,12 @@ export async function findUnknownSettings(env: Environment): Promise<UnknownSett
     })
 }
 
-/** Throws a Problem for a misspelt setting. A name that resembles none is only a finding of `slipway doctor`. */
+/**
+ * Throws a Problem for a misspelt setting. A name that resembles none is only a finding of `slipway doctor`.
+ */
 export async function assertSettingsKnown(env: Environment): Promise<void> {
   const typos = (await findUnknownSettings(env)).filter(({ isTypo }) => isTypo)
   if (typos.length === 0) return
   const lines = typos.map(({ name, nearest }) => `${name} is no setting. Is it ${nearest}?`)
   throw new Problem('bad_request', `${lines.join('\n')}\nCorrect or unset it; its value is not used.`)
-}
-
-function nearestWord(name: string, words: readonly string[]): { word: string; distance: number } {
-  let nearest = { word: '', distance: Number.POSITIVE_INFINITY }
-  for (const word of words) {
-    const distance = editDistance(name, word)
-    if (distance < nearest.distance) nearest = { word, distance }
-  }
-  return nearest
-}
-
-/** Levenshtein distance. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[b.length] ?? 0
 }

@@ -1,4 +1,5 @@
 import { Secret } from '@slipway/shared/redaction'
+import { type ConfigFile, withFileSettings } from './config-file.ts'
 
 /** A model and how to reach it; each member may be missing. */
 export interface ModelConfig {
@@ -7,6 +8,8 @@ export interface ModelConfig {
   readonly baseUrl: string | undefined
   readonly apiKey: Secret | undefined
 }
+
+type Env = Record<string, string | undefined>
 
 export interface Config {
   /** Where the server is, unless `--url` says otherwise. */
@@ -19,28 +22,78 @@ export interface Config {
   readonly sandboxUrl: string
   /** Sent to the sandbox server as `Authorization: Bearer`; of a list, as a server takes it, the first. */
   readonly apiKey: Secret | undefined
-  /** The model that agents are run with, unless the flags say otherwise. */
+  /** The keys of the servers of `config.toml`, for addresses of this machine only. */
+  readonly fileKeys: { readonly agent: Secret | undefined; readonly sandbox: Secret | undefined }
+  /** The model that agents are run with, unless the flags say otherwise; see `selectModel`. */
   readonly model: ModelConfig
-  /** Everything, for the server that `serve` starts. */
-  readonly env: Record<string, string | undefined>
+  /** The environment of this process. */
+  readonly env: Env
+  /** `config.toml`. */
+  readonly file: ConfigFile
 }
 
-/** Reads the environment. Keys come from there or from files: other users can see a command line. */
-export function readConfig(): Config {
-  const { env } = process
+/** The environment of this process. */
+export function readEnvironment(): Env {
+  return process.env
+}
+
+/** Joins the environment and the file. Keys come from there: other users can see a command line. */
+export function readConfig(env: Env, file: ConfigFile): Config {
+  const agent = withFileSettings(env, file, 'agent_server')
   return {
     url: env.SLIPWAY_URL || 'http://127.0.0.1:8000',
     sessionApiKey: firstKey(env.SLIPWAY_SESSION_API_KEY),
-    dataDirectory: env.SLIPWAY_DATA_DIRECTORY || '.slipway',
+    dataDirectory: agent.SLIPWAY_DATA_DIRECTORY || '.slipway',
     sandboxUrl: env.SLIPWAY_SANDBOX_URL || 'http://127.0.0.1:3000',
     apiKey: firstKey(env.SLIPWAY_API_KEY),
-    model: {
-      name: env.LLM_MODEL || undefined,
-      baseUrl: env.LLM_BASE_URL || undefined,
-      apiKey: env.LLM_API_KEY ? new Secret(env.LLM_API_KEY) : undefined,
+    fileKeys: {
+      agent: firstKey(agent.SLIPWAY_SESSION_API_KEY),
+      sandbox: firstKey(withFileSettings(env, file, 'sandbox_server').SLIPWAY_API_KEY),
     },
+    model: selectModel({ env, file }, {}),
     env,
+    file,
   }
+}
+
+/**
+ * The model that the flags, the environment or the file name, in this order. Address and key of the file
+ * belong to its provider: a model of another one, or at another address, does not get them.
+ */
+export function selectModel(
+  { env, file: { values } }: Pick<Config, 'env' | 'file'>,
+  flags: { readonly model?: string | undefined; readonly baseUrl?: string | undefined },
+): ModelConfig {
+  const text = (key: string) => {
+    const value = values.get(key)
+    return typeof value === 'string' ? value : undefined
+  }
+  const fileName = text('model.name')
+  const name = flags.model ?? (env.LLM_MODEL || fileName)
+  const isOfFile = name !== undefined && providerOf(name) === providerOf(fileName ?? '')
+  const ownUrl = isOfFile ? text('model.base_url') : undefined
+  const baseUrl = flags.baseUrl ?? (env.LLM_BASE_URL || ownUrl)
+  const ownKey = isOfFile && baseUrl === ownUrl ? text('model.api_key') : undefined
+  const apiKey = env.LLM_API_KEY || ownKey
+  return { name, baseUrl, apiKey: apiKey ? new Secret(apiKey) : undefined }
+}
+
+/** The settings of a server: the environment, then the file. */
+export function serverEnvironment(
+  { file, model }: Pick<Config, 'file' | 'model'>,
+  table: 'agent_server' | 'sandbox_server',
+  env: Env,
+): Env {
+  return {
+    ...withFileSettings(env, file, table),
+    LLM_MODEL: model.name,
+    LLM_BASE_URL: model.baseUrl,
+    LLM_API_KEY: model.apiKey?.reveal(),
+  }
+}
+
+function providerOf(name: string): string {
+  return name.split('/', 1)[0] ?? ''
 }
 
 function firstKey(keys: string | undefined): Secret | undefined {

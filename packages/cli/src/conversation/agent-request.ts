@@ -12,13 +12,13 @@ export function buildLlm({ name, baseUrl, apiKey }: SelectedModel): Agent['llm']
   return { model: name, usage_id: 'agent', base_url: baseUrl, api_key: apiKey?.reveal() }
 }
 
-/** The agent of the command line: shell, files, a task list, and the skills of the project. */
-export function buildAgent(llm: Agent['llm']): Agent {
+/** The agent of the command line: shell, files, a task list, MCP servers, and the skills of the project. */
+export function buildAgent(llm: Agent['llm'], mcpServers: Agent['mcp_config'] = {}): Agent {
   return {
     kind: 'Agent',
     llm,
     tools: ['terminal', 'file_editor', 'task_tracker'].map((name) => ({ name })),
-    mcp_config: {},
+    mcp_config: mcpServers,
     system_prompt_kwargs: {},
     agent_context: { load_project_skills: true },
     condenser: { kind: 'LLMSummarizingCondenser' },

@@ -3,7 +3,7 @@ import { access } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { checkAgentServerSettings, examine, type Finding, repair } from '@slipway/agent-server/maintenance'
 import { findUnknownSettings } from '../context/check-settings.ts'
-import type { Config } from '../context/config.ts'
+import { type Config, serverEnvironment } from '../context/config.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint, print } from '../output/terminal.ts'
 import { examineModel, examinePorts } from './network.ts'
@@ -24,13 +24,14 @@ const programs = [
 /** Examines this machine and a data directory. Returns the exit code: 1 when something is wrong. */
 export async function doctorCommand(
   { data, deep, repair: isRepairing }: DoctorFlags,
-  { env, model }: Pick<Config, 'env' | 'model'>,
+  config: Pick<Config, 'env' | 'model' | 'file'>,
   isJson: boolean,
 ): Promise<number> {
+  const { env, model } = config
   const repaired = isRepairing ? await repair(data) : []
   const findings = [
     ...(await examineEnvironment(env)),
-    ...(await examineSettings(env)),
+    ...(await examineSettings(config)),
     ...(await examinePorts()),
     ...(await examineModel(model)),
     ...(await examine({ data, isDeep: deep || isRepairing })),
@@ -78,16 +79,22 @@ async function findProgram(name: string, path: string): Promise<string | undefin
   return undefined
 }
 
-/** Variables that look like settings and that nothing reads, and a value that is refused. Values are not shown. */
-async function examineSettings(env: Config['env']): Promise<Finding[]> {
+/**
+ * Variables that look like settings and that nothing reads, and a value that is refused. Values are not
+ * shown.
+ */
+async function examineSettings(config: Pick<Config, 'env' | 'model' | 'file'>): Promise<Finding[]> {
   const area = 'settings'
+  const { env, file } = config
   const findings = (await findUnknownSettings(env)).map(
     ({ name, nearest, isTypo }): Finding => ({
       ...{ area, level: isTypo ? 'error' : 'warning', message: `${name} is no setting` },
       next: isTypo ? `Is it ${nearest}?` : 'Nothing reads it: unset it.',
     }),
   )
-  const invalid = checkAgentServerSettings(env)
+  if (file.problem !== undefined)
+    findings.push({ area, level: 'error', message: file.problem.message, next: 'slipway config edit' })
+  const invalid = checkAgentServerSettings(serverEnvironment(config, 'agent_server', env))
   if (invalid === undefined) return findings
   const next = 'Correct it: the agent server does not start with it.'
   return [...findings, { area, level: 'error', message: invalid, next }]

@@ -1,6 +1,7 @@
 import type { Command, Option } from 'commander'
 import type { Config } from '../context/config.ts'
 import { contextsPath, readContexts } from '../context/contexts.ts'
+import { fileSettings } from '../context/file-settings.ts'
 import { sanitizeLine, truncate } from '../output/sanitize.ts'
 import type { ServerSelection, SourceContext } from './server-selection.ts'
 
@@ -21,8 +22,8 @@ interface CompletionDeps {
 const maxConversations = 50
 
 /**
- * What may stand for the last word of a command line, one `value<tab>description` a line: commands, flags, their
- * values, contexts, and conversations with their titles. Nothing when the server does not answer.
+ * What may stand for the last word of a command line, one `value<tab>description` a line: commands, flags,
+ * their values, contexts, and conversations with their titles. Nothing when the server does not answer.
  */
 export async function completeWords(
   slipway: Command,
@@ -67,6 +68,11 @@ async function candidatesFor(
   const argument = command.registeredArguments[position] ?? command.registeredArguments.at(-1)
   if (argument !== undefined && /^ids?$/.test(argument.name()) && isConversationCommand(command))
     return await conversations(deps)
+  if (argument?.name() === 'key' && command.parent?.name() === 'config' && position === 0)
+    return [...fileSettings.values()].map(({ key, schema }) => ({
+      value: key,
+      description: schema.description,
+    }))
   if (command.parent?.name() === 'context' && /^(use|rm)$/.test(command.name())) return await contexts(deps)
   return []
 }

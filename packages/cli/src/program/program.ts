@@ -3,13 +3,16 @@ import { Argument, Command, CommanderError, Option } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
 import { assertSettingsKnown } from '../context/check-settings.ts'
 import type { CommandContext } from '../context/command-context.ts'
-import { type Config, readConfig } from '../context/config.ts'
+import { type Config, readConfig, readEnvironment } from '../context/config.ts'
+import { configPath, noConfigFile, readConfigFile } from '../context/config-file.ts'
 import { replaceLastFlag } from '../conversation/source/find-id.ts'
 import { print, printNote, printResult } from '../output/terminal.ts'
+import { addConfigCommands, assertConfigFile } from './config-commands.ts'
 import { addContextCommands, addConversationCommands, idText } from './conversation-commands.ts'
 import { errorMessage } from './error-message.ts'
 import { cursorFlag, integerFlag, pageSizeFlag, tagFlag, timeFlag } from './flags.ts'
 import { addMaintenanceCommands, addPruneCommand } from './maintenance-commands.ts'
+import { addMcpCommands } from './mcp-commands.ts'
 import { addRunCommand, addRunControlCommands, addTrustCommand } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
 import { type ConversationDeps, ServerSelection } from './server-selection.ts'
@@ -22,18 +25,23 @@ const cleanupMs = 60_000
 export async function runCli(args: readonly string[]): Promise<number> {
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort())
-  // The reader of the output may exit early, as `head` does: what was started is ended, as at Ctrl-C.
-  const outcome: Outcome = { code: 0, keySource: undefined }
+  const outcome = { code: 0 }
+  let keySource: string | undefined
+  // The reader of the output may exit early, as `head` does, and a terminal may be closed: what was started
+  // is ended, as at Ctrl-C.
   let isReaderGone = false
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') process.exit(1)
+    if (error.code !== 'EPIPE' && error.code !== 'EIO') process.exit(1)
     if (isReaderGone) return
     isReaderGone = true
     abort.abort()
     setTimeout(() => process.exit(0), cleanupMs).unref()
   })
   try {
-    const { slipway, selection, deps } = buildProgram(readConfig(), outcome, abort.signal)
+    const env = readEnvironment()
+    const path = configPath(env)
+    const file = ignoresConfigFile(args) ? noConfigFile(path) : await readConfigFile(path)
+    const { slipway, selection, deps } = buildProgram(readConfig(env, file), outcome, abort.signal)
     if (args[0] === '__complete') {
       const { completeWords } = await import('./completion.ts')
       await print(await completeWords(slipway, args.slice(1), deps))
@@ -43,7 +51,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     try {
       await slipway.parseAsync(withSessionCommand(replaceLastFlag(args), names), { from: 'user' })
     } finally {
-      outcome.keySource = selection.keySource
+      keySource = selection.keySource
       await selection.close()
     }
     return isReaderGone ? 0 : outcome.code
@@ -51,20 +59,18 @@ export async function runCli(args: readonly string[]): Promise<number> {
     if (isReaderGone) return 0
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     printNote(
-      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, outcome.keySource)}`,
+      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, keySource)}`,
     )
     return 1
   }
 }
 
-interface Outcome {
-  /** Becomes the exit code of the command. */
-  code: number
-  /** Where the session key that is sent comes from. */
-  keySource: string | undefined
+function ignoresConfigFile(args: readonly string[]): boolean {
+  const end = args.indexOf('--')
+  return args.slice(0, end === -1 ? args.length : end).includes('--no-config')
 }
 
-function buildProgram(config: Config, outcome: Outcome, signal: AbortSignal) {
+function buildProgram(config: Config, outcome: { code: number }, signal: AbortSignal) {
   const slipway = new Command('slipway')
     .description('The agent server whose log you can trust.')
     .version(ownPackage.version, '-v, --version')
@@ -74,6 +80,7 @@ function buildProgram(config: Config, outcome: Outcome, signal: AbortSignal) {
       config.url,
     )
     .option('--context <name>', 'use this context (or SLIPWAY_CONTEXT); see "slipway context"')
+    .option('--no-config', 'do not read config.toml; see "slipway config"')
     .option('--json', 'print JSON, one value a line', false)
     .addOption(
       new Option(
@@ -88,14 +95,17 @@ function buildProgram(config: Config, outcome: Outcome, signal: AbortSignal) {
     .configureHelp({ showGlobalOptions: true })
     .addHelpText(
       'after',
-      '\nKeys are read from the environment: SLIPWAY_SESSION_API_KEY of the agent server (else from its data directory,\n' +
+      '\nSettings are read from flags, the environment and config.toml, in this order; see "slipway config".\n' +
+        'Keys are read from the environment: SLIPWAY_SESSION_API_KEY of the agent server (else from its data directory,\n' +
         'SLIPWAY_DATA_DIRECTORY), SLIPWAY_API_KEY of the sandbox server, LLM_API_KEY of a model.',
     )
     .exitOverride()
     .showHelpAfterError('Run with --help for usage.')
     .hook('preAction', async (_, command) => {
       // `doctor` reports them with everything else.
-      if (command.name() !== 'doctor') await assertSettingsKnown(config.env)
+      if (command.name() === 'doctor') return
+      assertConfigFile(command, config.file)
+      await assertSettingsKnown(config.env)
     })
   const selection = new ServerSelection(slipway, config, signal)
   const deps = selection.deps(outcome)
@@ -117,14 +127,16 @@ function buildProgram(config: Config, outcome: Outcome, signal: AbortSignal) {
     })
   addServerCommands(slipway, config, signal)
   addSessionCommands(slipway, { ...deps, config, selection })
+  addConfigCommands(slipway, { config, outcome, signal })
   addContextCommands(slipway, { env: config.env, signal })
   addSandboxServerCommands(slipway, { config, outcome, selection, signal })
-  addMaintenanceCommands(slipway, { config, outcome })
+  addMaintenanceCommands(slipway, { config, outcome, selection, deps })
   const otherCommands = slipway.commands.length
   addRunCommand(slipway, config, deps)
   addConversationCommands(slipway, deps)
   addRunControlCommands(slipway, deps)
   addTrustCommand(slipway, deps)
+  addMcpCommands(slipway, config, deps)
   addLogCommands(slipway, deps)
   addReadCommands(slipway, deps)
   addPruneCommand(slipway, context)
@@ -164,7 +176,7 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
       const { serveCommand } = await import('../commands/serve.ts')
       const { json } = slipway.opts<{ json: boolean }>()
       const server = { ...options, noKey: !key, hasConsole, isOpened }
-      await serveCommand({ ...server, env: config.env, isJson: json, signal })
+      await serveCommand({ ...server, config, isJson: json, signal })
     })
   slipway
     .command('accept-log')

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import type { Config } from '../context/config.ts'
+import { type Config, selectModel } from '../context/config.ts'
 import { idText } from './conversation-commands.ts'
 import { integerFlag, listFlag, positiveFlag } from './flags.ts'
 import type { ConversationDeps } from './server-selection.ts'
@@ -67,7 +67,7 @@ export function addRunCommand(
       outcome.code = await runCommand(found?.context ?? context(), message, {
         conversation: found?.id,
         workspace: flags.workspace ?? '.',
-        model: selectModel(config, flags, isNew),
+        model: modelOfRun(config, flags, isNew),
         isYes: flags.yes,
         isAsking: flags.ask,
         maxIterations: flags.maxIterations,
@@ -84,29 +84,36 @@ export function addRunCommand(
 }
 
 /** A conversation keeps its model unless a flag names another. */
-function selectModel({ model }: Config, flags: RunFlags, isNew: boolean) {
-  const name = flags.model ?? (isNew ? model.name : undefined)
-  return name === undefined ? undefined : { ...model, name, baseUrl: flags.baseUrl ?? model.baseUrl }
+function modelOfRun(config: Config, flags: RunFlags, isNew: boolean) {
+  const { name, ...rest } = selectModel(config, flags)
+  return name === undefined || (!isNew && flags.model === undefined) ? undefined : { ...rest, name }
 }
 
 /** The command that decides what repositories may run. */
-export function addTrustCommand(slipway: Command, { context, outcome }: ConversationDeps): void {
+export function addTrustCommand(slipway: Command, deps: ConversationDeps): void {
   slipway
     .command('trust')
-    .description('show the hooks and agents that a repository brings, and decide whether they may run')
-    .argument('[directory]', 'directory on the machine of the server', '.')
+    .description(
+      'show the hooks, agents and scripts that a repository brings, and decide whether they may run',
+    )
+    .argument(
+      '[target]',
+      'directory on the machine of the agent server (default: the current one), or the id of a consent; of a sandbox server: default all that wait',
+    )
     .option('--list', 'list all decisions', false)
-    .option('--yes', 'allow without asking', false)
+    .addOption(new Option('--yes', 'allow without asking').default(false).conflicts('deny'))
+    .option('--deny', 'deny without asking', false)
     .option('--revoke', 'forget the decision for this repository', false)
-    .action(async (directory: string, flags: TrustFlags) => {
+    .action(async (target: string | undefined, flags: TrustFlags) => {
       const { trustCommand } = await import('../commands/trust.ts')
-      outcome.code = await trustCommand(context(), directory, flags)
+      deps.outcome.code = await trustCommand({ ...deps.source(), agent: deps.context }, target, flags)
     })
 }
 
 interface TrustFlags {
   readonly list: boolean
   readonly yes: boolean
+  readonly deny: boolean
   readonly revoke: boolean
 }
 

@@ -5,7 +5,7 @@ import { exists } from '@slipway/shared/fs'
 import type { Secret } from '@slipway/shared/redaction'
 import type { Command } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
-import type { Config } from '../context/config.ts'
+import { type Config, serverEnvironment } from '../context/config.ts'
 import {
   contextsPath,
   namedServer,
@@ -14,7 +14,7 @@ import {
   userDataDirectory,
 } from '../context/contexts.ts'
 import { findPrivateServer } from '../context/private-server.ts'
-import { findSessionKey } from '../context/session-key.ts'
+import { findSessionKey, isOwnAddress } from '../context/session-key.ts'
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
 import { sandboxSource } from '../conversation/source/sandbox-source.ts'
@@ -64,10 +64,10 @@ export class ServerSelection {
   }
 
   /**
-   * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address, else the current
-   * context, else the server of this machine: the one of `data` when that exists, else the private one of the
-   * sessions, which is started when it has conversations, or with `isSession`. `kinds`: those that the command
-   * can use, the first by default.
+   * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address, else the
+   * current context, else the server of this machine: the one of `data` when that exists, else the private
+   * one of the sessions, which is started when it has conversations, or with `isSession`. `kinds`: those that
+   * the command can use, the first by default.
    */
   async select(
     data: string,
@@ -88,7 +88,7 @@ export class ServerSelection {
   async revive(): Promise<void> {
     if (this.#leave === undefined) return
     const { startPrivateServer } = await import('../session/start-private-server.ts')
-    await startPrivateServer(this.#config.env, this.#signal)
+    await startPrivateServer(this.#privateEnvironment(), this.#signal)
   }
 
   /** Ends the private server unless somebody else needs it. */
@@ -131,15 +131,15 @@ export class ServerSelection {
     const hasUrlFlag = this.#slipway.getOptionValueSource('url') === 'cli'
     const variable = kind === 'agent' ? 'SLIPWAY_SESSION_API_KEY' : 'SLIPWAY_API_KEY'
     const withFileKey = async (url: string) => {
-      const key = await findSessionKey(url, data)
+      const own = config.fileKeys[kind]
+      if (own !== undefined && (await isOwnAddress(url))) return { key: own, keySource: config.file.path }
+      const key = kind === 'agent' ? await findSessionKey(url, data) : undefined
       return { key, keySource: key && join(resolve(data), 'session.key') }
     }
     const withKey = async (url: string, key = keys[kind]): Promise<SelectedServer> => ({
       kind,
       url,
-      ...(key === undefined && kind === 'agent'
-        ? await withFileKey(url)
-        : { key, keySource: key && variable }),
+      ...(key === undefined ? await withFileKey(url) : { key, keySource: variable }),
     })
     if (hasUrlFlag) return await withKey(flags.url)
     const name = flags.context ?? config.env.SLIPWAY_CONTEXT
@@ -172,9 +172,13 @@ export class ServerSelection {
     if (this.#startsNothing) return await findPrivateServer(env)
     if (!isSession && !(await exists(join(userDataDirectory(env), 'log.db')))) return undefined
     const { joinPrivateServer, startPrivateServer } = await import('../session/start-private-server.ts')
-    const own = await startPrivateServer(env, this.#signal)
+    const own = await startPrivateServer(this.#privateEnvironment(), this.#signal)
     this.#leave = await joinPrivateServer(env, own)
     return own
+  }
+
+  #privateEnvironment() {
+    return serverEnvironment(this.#config, 'agent_server', this.#config.env)
   }
 
   #agentContext(): CommandContext {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Config } from '../context/config.ts'
+import { type Config, selectModel } from '../context/config.ts'
 import { idText } from './conversation-commands.ts'
 import type { ConversationDeps, ServerSelection } from './server-selection.ts'
 
@@ -30,9 +30,8 @@ export function addSessionCommands(
     .option('--workspace <directory>', 'working directory', '.')
     .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent'], true)))
     .action(async ({ print, model, baseUrl, workspace }: SessionFlags) => {
-      const name = model ?? config.model.name
-      const selected =
-        name === undefined ? undefined : { ...config.model, name, baseUrl: baseUrl ?? config.model.baseUrl }
+      const { name, ...rest } = selectModel(config, { model, baseUrl })
+      const selected = name === undefined ? undefined : { ...rest, name }
       const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true
       if (print === undefined && isTerminal) {
         const { sessionCommand } = await import('../session/session-command.ts')

@@ -285,6 +285,14 @@ test.skipIf(!hasTmux)('a server that is killed comes back, and the session goes 
   await screen.until(/hello again\n[\s\S]*I heard \d+ characters\.\n· finished/)
 })
 
+test.skipIf(!hasTmux)('a terminal that is closed leaves no process', async () => {
+  const screen = await Screen.open([], { env: modelEnv() })
+  await screen.until(/\n› *\n/)
+  const pid = await serverPid()
+  await screen.close()
+  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 60_000, interval: 200 })
+})
+
 test.skipIf(!hasTmux)('a file is named with @, and a paste of a megabyte is one message', async () => {
   await writeFile(join(home, 'project', 'note.txt'), 'from the note')
   const screen = await Screen.open([], { env: modelEnv() })

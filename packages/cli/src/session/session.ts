@@ -13,6 +13,7 @@ import {
   buildLlm,
   type SelectedModel,
 } from '../conversation/agent-request.ts'
+import { readAgentMcpServers } from '../conversation/mcp-servers.ts'
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
 import type { ConversationSource, ConversationSummary } from '../conversation/source/source.ts'
@@ -143,7 +144,7 @@ export class Session {
     const id = randomUUID()
     const body = {
       conversation_id: id,
-      agent: buildAgent(buildLlm(model)),
+      agent: buildAgent(buildLlm(model), await readAgentMcpServers(client, signal)),
       workspace: { working_dir: directory },
       // It runs when its stream is open, so that the first words are seen.
       initial_message: { content, run: false },

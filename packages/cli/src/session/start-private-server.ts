@@ -72,7 +72,17 @@ async function lastPort(directory: string): Promise<string> {
 /** Starts a server and notes where it is; a text when it did not start. */
 async function spawnServer(directory: string, env: Env, port: string): Promise<string> {
   await using log = await open(logPath(directory), 'a', 0o600)
-  const args = [mainPath, 'serve', '--port', port, '--data', directory, '--json', '--no-console']
+  const args = [
+    mainPath,
+    '--no-config',
+    'serve',
+    '--port',
+    port,
+    '--data',
+    directory,
+    '--json',
+    '--no-console',
+  ]
   const child = spawn(process.execPath, args, {
     // A server of its own: not at the addresses and keys of another one.
     env: Object.fromEntries(Object.entries(env).filter(([name]) => !isForeign(name))),
@@ -98,7 +108,7 @@ async function spawnServer(directory: string, env: Env, port: string): Promise<s
 }
 
 function isForeign(name: string): boolean {
-  return /^(SLIPWAY_(SESSION_API_KEY|API_KEY|URL|SANDBOX_URL|DATA_DIRECTORY|DATABASE_URL|NO_KEY|WEB|CONTEXT)|LLM_API_KEY)$/.test(
+  return /^(SLIPWAY_(SESSION_API_KEY|API_KEY|URL|SANDBOX_URL|DATA_DIRECTORY|DATABASE_URL|DATABASE_DIRECT_URL|SHARED_DATABASE|DEFERRED_INIT|NO_KEY|WEB|CONTEXT)|LLM_API_KEY)$/.test(
     name,
   )
 }

@@ -111,6 +111,9 @@ export class TerminalSession implements SessionScreen {
     stdin.setRawMode(true)
     stdin.on('data', read)
     stdin.once('end', () => this.#done.resolve())
+    // The terminal was closed. Both stay: what is written to it from here on fails too, and is no error.
+    stdin.on('error', () => this.#done.resolve())
+    process.on('SIGHUP', () => this.#done.resolve())
     stdin.resume()
     stdout.on('resize', resize)
     signal.addEventListener('abort', () => this.#done.resolve(), { once: true })

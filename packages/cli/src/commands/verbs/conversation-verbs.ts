@@ -1,4 +1,5 @@
-import { Problem } from '@slipway/protocol'
+import type { Client } from '@slipway/client'
+import { Problem, type RepositoryConsent } from '@slipway/protocol'
 import { listPendingActions } from '../../conversation/pending-actions.ts'
 import type { ConversationSource, ConversationSummary } from '../../conversation/source/source.ts'
 import { relativeTime } from '../../output/relative-time.ts'
@@ -118,20 +119,56 @@ export async function pendingCommand({ source, isJson, signal }: VerbContext): P
   do {
     const page = await source.list({ limit: 100, page_id, status: 'waiting_for_confirmation' })
     for (const { id, title } of page.items) {
-      const actions = await listPendingActions(await source.agent(id), id, signal)
+      const agent = await source.agent(id)
+      const actions = await listPendingActions(agent, id, signal)
+      const consents = actions.length > 0 ? [] : await listWaitingConsents(agent, id, signal)
       count++
       if (isJson) {
-        await print(`${JSON.stringify({ conversation_id: id, title, actions })}\n`)
+        await print(`${JSON.stringify({ conversation_id: id, title, actions, consents })}\n`)
         continue
       }
       await print(`${paint('bold', shortId(id))}  ${truncate(sanitizeLine(title), 100)}\n`)
       for (const { tool, text, risk } of actions)
         await print(`  ${tool}: ${text}${risk ? ` [${risk}]` : ''}\n`)
+      for (const { id, repository } of consents)
+        await print(`  waits for consent to what ${sanitizeLine(repository)} brings: slipway trust ${id}\n`)
     }
     page_id = page.nextPageId
   } while (page_id !== undefined)
+  if (source.kind === 'sandbox') count += await printWaitingStarts(source, isJson)
   if (isJson) return
   printNote(count === 0 ? 'Nothing waits for an answer.' : 'Answer with: slipway confirm ID [--reject]')
+}
+
+/** The consent for which a run waits, if it waits for one. */
+async function listWaitingConsents(
+  agent: Client,
+  id: string,
+  signal: AbortSignal,
+): Promise<RepositoryConsent[]> {
+  const { items } = await agent.call('searchEvents', {
+    params: { conversation_id: id },
+    query: { kind: 'ConversationStateUpdateEvent', sort_order: 'TIMESTAMP_DESC' },
+    signal,
+  })
+  const notice = items.map(asRecord).find(({ key }) => key === 'repository_consent')
+  const { id: awaited } = asRecord(notice?.value)
+  if (awaited === undefined) return []
+  const { items: all } = await agent.call('listRepositoryConsents', { signal })
+  return all.filter(({ id, decision }) => id === awaited && decision === 'pending')
+}
+
+/** Starts that wait for consent to the scripts of their repositories; returns how many. */
+async function printWaitingStarts({ consents }: ConversationSource, isJson: boolean): Promise<number> {
+  const { trust, items } = await consents.list()
+  const waiting = trust === 'ask' ? items.filter(({ decision }) => decision === 'pending') : []
+  for (const consent of waiting) {
+    const { id, repository, items } = consent
+    const paths = sanitizeLine(items.map(({ path }) => path).join(', '))
+    const text = `consent to ${paths} of ${sanitizeLine(repository)}: slipway trust ${shortId(id)}`
+    await print(isJson ? `${JSON.stringify({ consent })}\n` : `${paint('bold', shortId(id))}  ${text}\n`)
+  }
+  return waiting.length
 }
 
 function asRecord(value: unknown): Readonly<Record<string, unknown>> {

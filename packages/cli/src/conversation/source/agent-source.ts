@@ -23,6 +23,12 @@ export function agentSource(client: Client, signal: AbortSignal): ConversationSo
     async send(id, content) {
       await client.call('sendMessage', { params: params(id), body: { content, run: true }, signal })
     },
+    consents: {
+      list: () => client.call('listRepositoryConsents', { signal }),
+      decide: (consent_id, decision) =>
+        client.call('decideRepositoryConsent', { params: { consent_id }, body: { decision }, signal }),
+      revoke: (consent_id) => client.call('revokeRepositoryConsent', { params: { consent_id }, signal }),
+    },
     openEvents: (id, query) => client.open('searchEvents', { params: params(id), query, signal }),
     countEvents: (id, query) => client.call('countEvents', { params: params(id), query, signal }),
     exportEvents: (id, options) => client.exportEvents(id, { ...options, signal }),

@@ -41,6 +41,12 @@ export function sandboxSource(client: SandboxServerClient, signal: AbortSignal):
     async send(id, content) {
       await client.call('sendAppMessage', { params: params(id), body: { content }, signal })
     },
+    consents: {
+      list: () => client.call('listScriptConsents', { signal }),
+      decide: (consent_id, decision) =>
+        client.call('decideScriptConsent', { params: { consent_id }, body: { decision }, signal }),
+      revoke: (consent_id) => client.call('revokeScriptConsent', { params: { consent_id }, signal }),
+    },
     openEvents: (id, query) => client.open('searchHomeEvents', { params: params(id), query, signal }),
     countEvents: (id, query) => client.call('countHomeEvents', { params: params(id), query, signal }),
     async exportEvents(id, { meta, gzip }) {

@@ -1,5 +1,5 @@
 import type { Client, PositionedEvent } from '@slipway/client'
-import type { Resync } from '@slipway/protocol'
+import type { RepositoryConsent, RepositoryConsents, RepositoryDecision, Resync } from '@slipway/protocol'
 
 /** A conversation of either kind of server. */
 export interface ConversationSummary {
@@ -43,6 +43,12 @@ export interface ConversationSource {
   /** The agent server that runs it. A Problem when its sandbox does not run. */
   agent(id: string): Promise<Client>
   send(id: string, text: string): Promise<void>
+  /** Decisions about what repositories bring: hooks and agents, or the scripts that starts run. */
+  readonly consents: {
+    list(): Promise<RepositoryConsents>
+    decide(id: string, decision: RepositoryDecision): Promise<RepositoryConsent>
+    revoke(id: string): Promise<RepositoryConsent>
+  }
   openEvents(id: string, query: EventPageQuery): Promise<Response>
   countEvents(id: string, query: EventQuery): Promise<number>
   exportEvents(id: string, options: { meta: boolean; gzip: boolean }): Promise<ReadableStream<Uint8Array>>

@@ -1,0 +1,115 @@
+import { Problem } from '@slipway/protocol'
+import { isSecretName } from '@slipway/shared/redaction'
+import type { CommandContext } from '../../context/command-context.ts'
+import { listMcpServers, type McpServerInput } from '../../conversation/mcp-servers.ts'
+import { sanitizeLine } from '../../output/sanitize.ts'
+import { print, printNote, printResult, table } from '../../output/terminal.ts'
+
+type Servers = Readonly<Record<string, McpServerInput>>
+
+/** The first start of a server may download it. */
+const testSeconds = 90
+
+export interface NewMcpServer {
+  /** A program and its arguments; empty with `url`. */
+  readonly command: readonly string[]
+  readonly url?: string | undefined
+  /** `NAME=VALUE`, or `NAME` for the value in the environment of this command. */
+  readonly variables: readonly string[]
+  /** The variable with a bearer token for `url`. */
+  readonly tokenVariable?: string | undefined
+  readonly isTested: boolean
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+/** Lists the MCP servers; secrets are not shown. */
+export async function listMcpCommand({ client, isJson, signal }: CommandContext): Promise<void> {
+  const servers = Object.entries(await listMcpServers(client, signal))
+  if (isJson)
+    return await print(servers.map(([name, server]) => `${JSON.stringify({ name, ...server })}\n`).join(''))
+  if (servers.length === 0)
+    return printNote('There is no MCP server. Add one with: slipway mcp add NAME -- COMMAND')
+  const rows = servers.map(([name, server]) => [
+    sanitizeLine(name),
+    server.disabled === true || server.enabled === false ? 'off' : 'on',
+    sanitizeLine(server.url ?? [server.command, ...(server.args ?? [])].join(' ')),
+  ])
+  const width = Math.max(...rows.map(([name = '']) => name.length)) + 2
+  await print(table(rows, [Math.max(6, width), 5], ['NAME', '', 'COMMAND OR ADDRESS']))
+}
+
+/** Tests an MCP server on the machine of the agent server, then adds it to the settings. */
+export async function addMcpCommand(
+  context: CommandContext,
+  name: string,
+  added: NewMcpServer,
+): Promise<void> {
+  const { client, isJson, signal } = context
+  const server = buildServer(added)
+  if (Object.hasOwn(await listMcpServers(client, signal), name))
+    throw new Problem('conflict', `There is an MCP server ${name}. Remove it with: slipway mcp rm ${name}`)
+  const tools = added.isTested ? await testServer(context, name, server) : undefined
+  await client.call('createMcpServer', { params: { settings_key: name }, body: server, signal })
+  const text = tools === undefined ? 'added' : `added, with ${tools.length} tools: ${tools.join(', ')}`
+  await printResult(isJson, { name, tools }, sanitizeLine(text))
+}
+
+/** Takes an MCP server out of the settings. */
+export async function removeMcpCommand(context: CommandContext, name: string): Promise<void> {
+  const { client, isJson, signal } = context
+  namedServer(await listMcpServers(client, signal), name)
+  await client.call('deleteMcpServer', { params: { settings_key: name }, signal })
+  await printResult(isJson, { name, status: 'removed' }, 'removed')
+}
+
+/** Starts an MCP server of the settings and lists its tools. */
+export async function testMcpCommand(context: CommandContext, name: string): Promise<void> {
+  const { client, isJson, signal } = context
+  const server = namedServer(await listMcpServers(client, signal, 'sealed'), name)
+  const tools = await testServer(context, name, server)
+  await printResult(isJson, { name, tools }, sanitizeLine(`${tools.length} tools: ${tools.join(', ')}`))
+}
+
+async function testServer(
+  { client, signal }: CommandContext,
+  name: string,
+  server: McpServerInput,
+): Promise<readonly string[]> {
+  const body = { name, server, timeout: testSeconds }
+  const result = await client.call('testMcpServer', { body, signal })
+  if (result.ok) return result.tools
+  throw new Problem('bad_request', `The MCP server ${name} does not answer: ${sanitizeLine(result.error)}`)
+}
+
+function buildServer({ command, url, variables, tokenVariable, env }: NewMcpServer): McpServerInput {
+  const [program, ...args] = command
+  if (url !== undefined) {
+    const token = tokenVariable === undefined ? undefined : readVariable(env, tokenVariable)
+    return { url, ...(token === undefined ? {} : { headers: { Authorization: `Bearer ${token}` } }) }
+  }
+  const values = variables.map((text) => {
+    const separator = text.indexOf('=')
+    if (separator < 1) return [text, readVariable(env, text)] as const
+    const name = text.slice(0, separator)
+    if (!isSecretName(name)) return [name, text.slice(separator + 1)] as const
+    const next = `export ${name}, and name it alone: --env ${name}`
+    throw new Problem('bad_request', `${name} is a secret, and other users can see a command line: ${next}`)
+  })
+  return { command: program, args, ...(values.length === 0 ? {} : { env: Object.fromEntries(values) }) }
+}
+
+function readVariable(env: NewMcpServer['env'], name: string): string {
+  const value = env[name]
+  if (value) return value
+  throw new Problem('bad_request', `The variable ${sanitizeLine(name)} is not set.`)
+}
+
+function namedServer(servers: Servers, name: string): McpServerInput {
+  const server = Object.hasOwn(servers, name) ? servers[name] : undefined
+  if (server !== undefined) return server
+  const names = Object.keys(servers).join(', ') || 'none'
+  throw new Problem(
+    'bad_request',
+    `There is no MCP server ${JSON.stringify(name)}. There are: ${sanitizeLine(names)}`,
+  )
+}

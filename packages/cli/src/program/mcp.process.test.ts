@@ -1,0 +1,123 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+
+vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
+
+const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
+const canary = 'canary-of-the-mcp-server'
+
+/** An MCP server whose one tool is named after a variable of its environment. */
+const program = `
+import { createInterface } from 'node:readline'
+const send = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line)
+  if (method === 'initialize') send(id, { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } })
+  const name = process.env.SERVICE_TOKEN === '${canary}' ? 'with_token' : 'without_token'
+  if (method === 'tools/list') send(id, { tools: [{ name: name + '_' + process.env.MODE, inputSchema: { type: 'object' } }] })
+})
+`
+
+let directory: string
+let server: ReturnType<typeof spawnCli>
+let file: string
+let url: string
+
+function spawnCli(args: readonly string[], env: Record<string, string> = {}) {
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|XDG)_/.test(name))
+  return spawn(process.execPath, [mainPath, ...args], {
+    env: { ...Object.fromEntries(inherited), HOME: directory, ...env },
+    cwd: directory,
+  })
+}
+
+async function runCli(args: readonly string[], env: Record<string, string> = {}) {
+  const child = spawnCli(['mcp', ...args], { SLIPWAY_URL: url, ...env })
+  child.stdin.end()
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close'),
+  ])
+  return { stdout, stderr, code }
+}
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'slipway-mcp-test-'))
+  file = join(directory, 'mcp-server.mjs')
+  await writeFile(file, program)
+  const args = ['serve', '--port', '0', '--data', '.slipway', '--json', '--no-console']
+  server = spawnCli(args, { SLIPWAY_LOG_LEVEL: 'error' })
+  server.stderr.resume()
+  const [line] = await once(createInterface({ input: server.stdout }), 'line')
+  url = JSON.parse(line).url
+})
+
+afterAll(async () => {
+  server.kill('SIGTERM')
+  if (server.exitCode === null) await once(server, 'close')
+  await rm(directory, { recursive: true, force: true })
+})
+
+test('a program is tested, added, listed without its secrets, tested again and removed', async () => {
+  const variables = ['--env', 'SERVICE_TOKEN', '--env', 'MODE=plain']
+  const added = await runCli(['add', 'files', ...variables, '--', process.execPath, file, '-y'], {
+    SERVICE_TOKEN: canary,
+  })
+  expect(added).toMatchObject({ code: 0, stderr: '', stdout: 'added, with 1 tools: with_token_plain\n' })
+  const listed = await runCli(['ls'])
+  expect(listed.stdout).toMatch(/^files +on +\S+ \S+mcp-server\.mjs -y$/m)
+  const [line = ''] = (await runCli(['--json'])).stdout.split('\n')
+  expect(JSON.parse(line)).toMatchObject({ name: 'files', command: process.execPath, args: [file, '-y'] })
+  expect(listed.stdout + line).not.toContain(canary)
+  const tested = await runCli(['test', 'files', '--json'])
+  expect(JSON.parse(tested.stdout)).toEqual({ name: 'files', tools: ['with_token_plain'] })
+  const again = await runCli(['add', 'files', '--', 'other'])
+  expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('slipway mcp rm files') })
+  expect(await runCli(['rm', 'files'])).toMatchObject({ code: 0, stdout: 'removed\n' })
+  const gone = await runCli(['test', 'files'])
+  expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining('There are: none') })
+})
+
+test('what does not answer is not added, unless nobody tests it', async () => {
+  const refused = await runCli(['add', 'broken', '--', process.execPath, '-e', '0'])
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('does not answer') })
+  expect((await runCli(['ls', '--json'])).stdout).toBe('')
+  expect(await runCli(['add', 'broken', '--no-test', '--', process.execPath, '-e', '0'])).toMatchObject({
+    code: 0,
+  })
+  expect(await runCli(['test', 'broken'])).toMatchObject({ code: 1, stdout: '' })
+  expect(await runCli(['rm', 'broken'])).toMatchObject({ code: 0 })
+})
+
+test('an address has its token from the environment; secrets on the command line are refused', async () => {
+  const remote = [
+    'add',
+    'far',
+    '--address',
+    'http://127.0.0.1:1/mcp',
+    '--token-env',
+    'FAR_TOKEN',
+    '--no-test',
+  ]
+  expect(await runCli(remote)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('FAR_TOKEN is not set'),
+  })
+  expect(await runCli(remote, { FAR_TOKEN: canary })).toMatchObject({ code: 0, stdout: 'added\n' })
+  const { stdout } = await runCli(['ls', '--json'])
+  expect(JSON.parse(stdout)).toMatchObject({ name: 'far', url: 'http://127.0.0.1:1/mcp' })
+  expect(stdout).not.toContain(canary)
+  await runCli(['rm', 'far'])
+  const shown = await runCli(['add', 'x', '--env', `SERVICE_TOKEN=${canary}`, '--', 'true'])
+  expect(shown).toMatchObject({ code: 1, stderr: expect.stringContaining('--env SERVICE_TOKEN') })
+  expect(shown.stderr).not.toContain(canary)
+  expect(await runCli(['add', 'x'])).toMatchObject({ code: 2 })
+})
