@@ -1,32 +1,46 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 
 const main = fileURLToPath(new URL('main.ts', import.meta.url))
 
-/** Processes with the text in their arguments or environment, by pid. */
-async function findProcesses(text: string): Promise<Map<number, string>> {
+/**
+ * Processes with the directory in their arguments, environment or mounts, by pid, and their children. Programs
+ * in a sandbox have it among their mounts alone.
+ */
+async function findProcesses(directory: string): Promise<Map<number, string>> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const processes = await Promise.all(
+    pids.map(async (pid) => {
+      const [args = '', environment = '', mounts = '', stat = ''] = await Promise.all(
+        ['cmdline', 'environ', 'mountinfo', 'stat'].map((file) =>
+          readFile(`/proc/${pid}/${file}`, 'latin1').catch(() => ''),
+        ),
+      )
+      const parent = Number(stat.slice(stat.lastIndexOf(')')).split(' ')[2])
+      const isOwn =
+        [args, environment].some((text) => text.includes(directory)) || mounts.includes(basename(directory))
+      return { pid: Number(pid), parent, isOwn, args: args.replaceAll('\0', ' ') }
+    }),
+  )
   const found = new Map<number, string>()
-  for (const name of (await readdir('/proc')).filter((each) => /^\d+$/.test(each))) {
-    const [args, environment] = await Promise.all(
-      ['cmdline', 'environ'].map((file) => readFile(`/proc/${name}/${file}`, 'latin1').catch(() => '')),
-    )
-    if (args?.includes(text) || environment?.includes(text))
-      found.set(Number(name), (args ?? '').replaceAll('\0', ' '))
+  for (let size = -1; size < found.size; ) {
+    size = found.size
+    for (const { pid, parent, isOwn, args } of processes) if (isOwn || found.has(parent)) found.set(pid, args)
   }
   return found
 }
 
-/** Starts the benchmark of plain sandboxes; resolves when the supervisor of one runs. */
-async function startBenchmark() {
+/** Starts the benchmark of a kind of sandboxes; resolves when the supervisor of one runs. */
+async function startBenchmark(name: string) {
   const temporary = await mkdtemp(join(tmpdir(), 'slipway-cut-'))
   onTestFinished(() => rm(temporary, { recursive: true, force: true }))
-  const child = spawn(process.execPath, [main, 'sandboxes-process', '--quick'], {
+  const child = spawn(process.execPath, [main, name, '--quick'], {
     env: { ...process.env, TMPDIR: temporary },
     stdio: 'ignore',
   })
@@ -38,12 +52,20 @@ async function startBenchmark() {
 }
 
 const victims = ['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGKILL of the child'] as const
+const hasBubblewrap = [
+  ['bwrap', '--ro-bind', '/', '/', 'true'] as const,
+  ['pasta', '--version'] as const,
+].every(([program, ...args]) => spawnSync(program, args).status === 0)
+const cases = [
+  ...victims.map((how) => ['sandboxes-process', how] as const),
+  ...victims.slice(hasBubblewrap ? 0 : victims.length).map((how) => ['sandboxes-bubblewrap', how] as const),
+]
 
-test.skipIf(process.platform !== 'linux').each(victims)(
-  'a benchmark of sandboxes that ends by %s leaves no process and no file',
+test.skipIf(process.platform !== 'linux').each(cases)(
+  'the benchmark %s that ends by %s leaves no process and no file',
   { timeout: 300_000 },
-  async (how) => {
-    const { temporary, child, ended } = await startBenchmark()
+  async (name, how) => {
+    const { temporary, child, ended } = await startBenchmark(name)
     await sleep(Math.random() * 3_000)
     const running = await findProcesses(temporary)
     if (how === 'SIGKILL of the child') {

@@ -155,6 +155,50 @@ test('a run appears in metrics, traces and audit, without its content', async ()
   for (const text of [metrics, there.text()]) expect(text).not.toContain(id)
 })
 
+test('with the opt-in, spans follow the current GenAI conventions, without content', async () => {
+  await using there = await openOtlpReceiver()
+  await using directory = await createDirectory()
+  const server = await startAgentServer(join(directory.path, 'data'), {
+    SLIPWAY_SESSION_API_KEY: key,
+    OTEL_EXPORTER_OTLP_ENDPOINT: there.url,
+    OTEL_SEMCONV_STABILITY_OPT_IN: 'http, gen_ai_latest_experimental',
+  })
+  try {
+    await runConversation(createApi(server.url), directory.path)
+  } finally {
+    await server.stop()
+  }
+  const spans = (operation: string) =>
+    there.spans
+      .map((span) => ({
+        ...span,
+        values: Object.fromEntries(span.attributes.map(({ key, value }) => [key, Object.values(value)[0]])),
+      }))
+      .filter(({ values }) => values['gen_ai.operation.name'] === operation)
+  const [run] = spans('invoke_agent')
+  expect(run?.name).toBe('invoke_agent')
+  const calls = spans('chat')
+  expect(calls.map(({ parentSpanId }) => parentSpanId)).toEqual([run?.spanId, run?.spanId])
+  const { values, name } = calls[0] ?? {}
+  expect(name).toBe(`chat ${values?.['gen_ai.request.model']}`)
+  expect(values).toMatchObject({ 'gen_ai.provider.name': 'scripted', 'slipway.outcome': 'ok' })
+  expect(
+    Object.keys(values ?? {})
+      .filter((one) => one.startsWith('gen_ai.usage.'))
+      .sort(),
+  ).toEqual([
+    'gen_ai.usage.cache_creation.input_tokens',
+    'gen_ai.usage.cache_read.input_tokens',
+    'gen_ai.usage.input_tokens',
+    'gen_ai.usage.output_tokens',
+  ])
+  const [tool] = spans('execute_tool').filter(({ values }) => values['gen_ai.tool.name'] === 'TerminalTool')
+  expect(tool).toMatchObject({ name: 'execute_tool TerminalTool', parentSpanId: run?.spanId })
+  const text = there.text()
+  for (const hidden of ['gen_ai.system', 'model call', key, prompt, modelKey, 'echo hello'])
+    expect(text).not.toContain(hidden)
+})
+
 test('metrics require a key', async () => {
   await using directory = await createDirectory()
   const server = await startAgentServer(join(directory.path, 'data'), { SLIPWAY_SESSION_API_KEY: key })

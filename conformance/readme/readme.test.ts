@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { copyFile, mkdir, readFile } from 'node:fs/promises'
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
@@ -32,12 +32,14 @@ const otherShellBlocks: Readonly<Record<string, string>> = {
   'export SLIPWAY_DATABASE_URL':
     'it needs PostgreSQL; conformance/sandbox-server/replicas.pg.test.ts starts these servers',
   'slipway migrate': 'it needs PostgreSQL; packages/storage/src/migrate/migrate.pg.test.ts does the same',
+  'slipway mcp add files': 'it downloads; packages/cli/src/program/mcp.process.test.ts runs these commands',
   'npm run image': 'it needs a container engine; .ci/engines builds the image',
 }
 const logBlock = "ID=$(npx node -p 'crypto.randomUUID()')\nnpx slipway import"
 const runBlock = 'export LLM_API_KEY=...'
 const curlBlock = 'KEY="x-session-api-key: $(cat .slipway/session.key)"'
 const cliRunBlock = 'export LLM_MODEL=anthropic/NAME'
+const configBlock = 'npx slipway config set model.name'
 const gatewayBlock = 'curl -si http://127.0.0.1:8000/v1/chat/completions'
 
 let server: Awaited<ReturnType<typeof startAgentServer>>
@@ -103,7 +105,15 @@ test('each TypeScript block of a page is a program of examples/readme, and each 
 })
 
 test('each shell block of a page is run by a test, or a reason is given', () => {
-  const starts = [...Object.keys(otherShellBlocks), logBlock, runBlock, curlBlock, cliRunBlock, gatewayBlock]
+  const starts = [
+    ...Object.keys(otherShellBlocks),
+    logBlock,
+    runBlock,
+    curlBlock,
+    cliRunBlock,
+    gatewayBlock,
+    configBlock,
+  ]
   const isCovered = ({ text }: CodeBlock) => starts.some((start) => text.startsWith(start))
   const shell = blocks.filter(({ language }) => language === 'sh')
   expect(shell.filter((block) => !isCovered(block))).toEqual([])
@@ -200,4 +210,17 @@ test('the request of the gateway is answered', async () => {
   const { stdout, failures } = await runShell(text)
   expect(failures).toEqual([])
   expect(stdout).toMatch(/^HTTP\/1.1 200 [\s\S]*"content":"Done\."/)
+})
+
+test('the commands of the page of the configuration write the file that it shows', async () => {
+  await using fresh = await ExampleRunner.open({})
+  const { stdout, failures } = await fresh.runShell(shellBlock(configBlock))
+  expect(failures).toEqual([])
+  expect(stdout).toMatch(/^agent_server\.max_concurrent_runs .* 20$/m)
+  const shown = blocks.find(({ page, language }) => page === 'docs/configuration.md' && language === 'toml')
+  const path = join(fresh.directory, '.config/slipway/config.toml')
+  await writeFile(path, shown?.text ?? '', { mode: 0o600 })
+  const listed = await fresh.runShell('npx slipway config list')
+  expect(listed.failures).toEqual([])
+  expect(listed.stdout).toMatch(/^sandbox_server\.backend .* docker$/m)
 })
