@@ -8,6 +8,7 @@ import { exports } from './benchmarks/exports.ts'
 import { fanOut } from './benchmarks/fan-out.ts'
 import { firstToken } from './benchmarks/first-token.ts'
 import { httpCore } from './benchmarks/http-core.ts'
+import { install } from './benchmarks/install.ts'
 import { manySandboxes } from './benchmarks/many-sandboxes.ts'
 import { pages } from './benchmarks/pages.ts'
 import { postgres } from './benchmarks/postgres.ts'
@@ -29,6 +30,7 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   postgres,
   'fan-out': { run: fanOut },
   start: { run: start },
+  install: { run: install },
   restart: { run: restart },
   exports: { run: exports },
   ...sandboxBenchmarks,

@@ -65,6 +65,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
     'cli/src/console/',
     'cli/src/session/start-private-server.ts',
     'cli/src/context/edit-file.ts',
+    'cli/src/components/',
     // Starts the installed Node.
     'cli/src/main.js',
     // Kills a server.

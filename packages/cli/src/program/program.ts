@@ -7,6 +7,7 @@ import { type Config, readConfig, readEnvironment } from '../context/config.ts'
 import { configPath, noConfigFile, readConfigFile } from '../context/config-file.ts'
 import { replaceLastFlag } from '../conversation/source/find-id.ts'
 import { print, printNote, printResult } from '../output/terminal.ts'
+import { addComponentCommands } from './component-commands.ts'
 import { addConfigCommands, assertConfigFile } from './config-commands.ts'
 import { addContextCommands, addConversationCommands, idText } from './conversation-commands.ts'
 import { errorMessage } from './error-message.ts'
@@ -129,6 +130,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
   addSessionCommands(slipway, { ...deps, config, selection })
   addConfigCommands(slipway, { config, outcome, signal })
   addContextCommands(slipway, { env: config.env, signal })
+  addComponentCommands(slipway)
   addSandboxServerCommands(slipway, { config, outcome, selection, signal })
   addMaintenanceCommands(slipway, { config, outcome, selection, deps })
   const otherCommands = slipway.commands.length

@@ -26,7 +26,10 @@ const closeMs = 5000
 let playwright: Promise<typeof import('playwright-core')> | undefined
 
 async function loadPlaywright(): Promise<typeof import('playwright-core')> {
-  const loaded = await import('playwright-core')
+  const loaded = await import('playwright-core').catch((cause: unknown) => {
+    if (!(cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND')) throw cause
+    throw new Error('The browser tools need a component: run "slipway components add browser".', { cause })
+  })
   // The registry is global for the process: a second registration is an error.
   await loaded.selectors.register(selectorEngineName, { content: pageScript }, { contentScript: true })
   return loaded
@@ -46,7 +49,11 @@ export async function launchBrowser(
   if (toolUser() !== undefined || search.isOff) return undefined
   const executablePath = executable ?? (await findBrowser(search))
   if (executablePath === undefined || !(await isExecutable(executablePath))) return undefined
-  playwright ??= loadPlaywright()
+  playwright ??= loadPlaywright().catch((error: unknown) => {
+    // It may be added while the server runs.
+    playwright = undefined
+    throw error
+  })
   const { chromium, errors } = await playwright
   const browser = await chromium.launch({
     executablePath,

@@ -1,0 +1,80 @@
+import { spawn } from 'node:child_process'
+import { lstat, mkdir, readdir, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { type BenchContext, getJson } from '../support/fixtures.ts'
+import { type Server, startProgram } from '../support/processes.ts'
+import { atMost, information, median, type ResultRow } from '../support/result-table.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+
+/**
+ * The released command, packed from the working tree and installed by npm into an empty folder: its size
+ * without fetched components, and the time of `--version` and to a serving agent server with a warm compile
+ * cache.
+ */
+export async function install(bench: BenchContext): Promise<ResultRow[]> {
+  const directory = await bench.directory()
+  const [packages, app] = [join(directory, 'dist'), join(directory, 'app')]
+  await run(process.execPath, [join(root, 'scripts/release.ts'), '--out', packages], root)
+  await mkdir(app)
+  await writeFile(join(app, 'package.json'), '{ "private": true }\n')
+  const file = (await readdir(packages)).find((name) => /^slipway-\d/.test(name)) ?? ''
+  const flags = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund']
+  const installMs = await run('npm', ['install', ...flags, join(packages, file)], app)
+  const command = join(app, 'node_modules/slipway/packages/cli/src/main.js')
+  const env = { NODE_COMPILE_CACHE: await bench.directory(), HOME: await bench.directory() }
+  const rounds = bench.isQuick ? 1 : 11
+  const version = () => run(process.execPath, [command, '--version'], app, env)
+  const data = await bench.directory()
+  const serve = () => measureServe(command, data, env)
+  await version()
+  await serve()
+  const [versionMs, bareMs, serveMs]: [number[], number[], number[]] = [[], [], []]
+  for (let round = 0; round < rounds; round++) {
+    versionMs.push(await version())
+    bareMs.push(await run(process.execPath, ['-e', '0'], app, env))
+    serveMs.push(await serve())
+  }
+  return [
+    atMost('installed command without components', 'MB', (await diskBytes(app)) / 1e6, 60),
+    information('its installation by npm', 's', installMs / 1000),
+    atMost('slipway --version, installed', 'ms', median(versionMs), 150),
+    information('slipway --version beside a bare Node', 'ms', median(versionMs), median(bareMs)),
+    atMost('slipway serve, installed, to its first answer', 'ms', median(serveMs), 400),
+  ]
+}
+
+async function measureServe(command: string, data: string, env: Record<string, string>): Promise<number> {
+  const startedAt = performance.now()
+  const args = [command, '--json', 'serve', '--port', '0', '--no-key', '--data', data]
+  const { firstLine, ...program } = await startProgram(args, env)
+  await using server: Server = { ...program, port: Number(new URL(JSON.parse(firstLine).url).port) }
+  await getJson(server, '/ready')
+  return performance.now() - startedAt
+}
+
+/** Runs a program to its end; returns its duration in ms. */
+async function run(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<number> {
+  const startedAt = performance.now()
+  const child = spawn(program, args, { cwd, env: { ...process.env, ...env }, stdio: 'ignore' })
+  await new Promise<void>((done, reject) => {
+    child.once('error', reject)
+    child.once('close', (code) =>
+      code === 0 ? done() : reject(new Error(`${program} ${args.join(' ')} ended with ${code}`)),
+    )
+  })
+  return performance.now() - startedAt
+}
+
+/** What the files below a directory take on the disk. */
+async function diskBytes(directory: string): Promise<number> {
+  let bytes = 0
+  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true }))
+    bytes += (await lstat(join(entry.parentPath, entry.name))).blocks * 512
+  return bytes
+}
