@@ -26,6 +26,17 @@ const otherAliases: Readonly<Record<string, readonly string[]>> = {
   SLIPWAY_WEBHOOKS: ['OH_WEBHOOKS', 'OH_WEBHOOKS_0_BASE_URL'],
 }
 
+/**
+ * What each setting means: the tables of the pages, whose rows the tests of both packages compare with the
+ * settings.
+ */
+function readDescriptions(page: string): ReadonlyMap<string, string> {
+  const content = readFileSync(resolve(import.meta.dirname, '../docs', page), 'utf8')
+  const rows = content.matchAll(/^\| `(SLIPWAY_\w+)` \| (.*?) \| [^|]*\|$/gm)
+  const plain = (text: string) => text.replaceAll(/\[([^\]]+)\]\([^)]*\)/g, '$1').replaceAll('`', '')
+  return new Map([...rows].map(([, name = '', text = '']) => [name, plain(text)]))
+}
+
 const text = { type: 'string', minLength: 1 }
 const model = {
   name: {
@@ -49,9 +60,11 @@ const document = {
     model: objectSchema(model),
     agent_server: objectSchema({
       data_directory: dataDirectory,
-      ...serverSettings(agentServer.environmentSchema, agentServer.aliases),
+      ...serverSettings(agentServer.environmentSchema, agentServer.aliases, 'operations.md'),
     }),
-    sandbox_server: objectSchema(serverSettings(sandboxServer.environmentSchema, sandboxServer.aliases)),
+    sandbox_server: objectSchema(
+      serverSettings(sandboxServer.environmentSchema, sandboxServer.aliases, 'sandboxes.md'),
+    ),
   }),
 }
 
@@ -68,7 +81,8 @@ function objectSchema(properties: Json): Json {
   return { type: 'object', properties, additionalProperties: false }
 }
 
-function serverSettings(schema: z.ZodObject, aliases: Readonly<Record<string, string>>): Json {
+function serverSettings(schema: z.ZodObject, aliases: Readonly<Record<string, string>>, page: string): Json {
+  const descriptions = readDescriptions(page)
   const settings = Object.entries(schema.shape).filter(([name]) => name.startsWith('SLIPWAY_'))
   return Object.fromEntries(
     settings.map(([variable, setting]) => {
@@ -78,7 +92,7 @@ function serverSettings(schema: z.ZodObject, aliases: Readonly<Record<string, st
         variable.slice('SLIPWAY_'.length).toLowerCase(),
         {
           ...valueSchema(variable, setting as z.ZodType),
-          description: (setting as z.ZodType).meta()?.description ?? `The setting ${variable}.`,
+          description: descriptions.get(variable) ?? `The setting ${variable}.`,
           ...(secretPattern.test(variable) && variable !== 'SLIPWAY_NO_KEY' ? { writeOnly: true } : {}),
           'x-variable': variable,
           ...(names.length === 0 ? {} : { 'x-aliases': names }),

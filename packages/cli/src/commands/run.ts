@@ -11,8 +11,10 @@ import {
   buildLlm,
   type SelectedModel,
 } from '../conversation/agent-request.ts'
+import { readKeptModel } from '../conversation/kept-model.ts'
 import { readAgentMcpServers } from '../conversation/mcp-servers.ts'
 import { asObject } from '../output/action-text.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
 import { print, printNote } from '../output/terminal.ts'
 import { exitCodes, followRun } from './follow-run.ts'
 
@@ -30,6 +32,8 @@ export interface RunOptions {
   readonly outputSchema: string | undefined
   /** They replace those that the conversation has; none: they stay. */
   readonly rules: readonly CommandRule[]
+  /** Names of stored secrets that the agent may use. */
+  readonly secrets?: readonly string[] | undefined
   /** Do not follow the run. */
   readonly isDetached?: boolean
   /** Limits of each run. */
@@ -62,12 +66,13 @@ export async function runCommand(
 
 async function startConversation(context: CommandContext, text: string, options: RunOptions) {
   const { client, signal } = context
-  const { model, workspace, isAsking, maxIterations } = options
+  const { workspace, isAsking, maxIterations, secrets = [] } = options
   const patch = patchRequest(options)
+  const model = options.model ?? (await readKeptModel(client, signal))
   if (model === undefined) {
     throw new Problem(
       'bad_request',
-      'Name a model, for example with --model anthropic/NAME, or set LLM_MODEL.',
+      'There is no model. Name one with --model anthropic/NAME or LLM_MODEL, or keep one with: slipway',
     )
   }
   const directory = resolve(workspace)
@@ -82,6 +87,7 @@ async function startConversation(context: CommandContext, text: string, options:
     ...buildConfirmationSettings(isAsking),
     max_iterations: maxIterations,
     response_schema: await readSchema(options.outputSchema),
+    secrets: await secretReferences(context, secrets),
     ...patch,
   }
   await client.call('createConversation', { body, signal }).catch(async (error) => {
@@ -118,6 +124,22 @@ async function continueConversation(
   if (text === undefined) await client.call('runConversation', { params, signal })
   else await client.call('sendMessage', { params, body: { content: text, run: true }, signal })
   return { id, after }
+}
+
+/** Stored secrets by reference: their values are read when a command names them. */
+async function secretReferences(context: CommandContext, names: readonly string[]) {
+  if (names.length === 0) return undefined
+  const { client, signal } = context
+  const { secrets } = await client.call('listSecrets', { query: {}, signal })
+  const missing = names.find((name) => !secrets.some((secret) => secret.name === name))
+  if (missing !== undefined)
+    throw new Problem(
+      'not_found',
+      `There is no secret ${sanitizeLine(missing)}. Store it with: slipway secrets set ${sanitizeLine(missing)}`,
+    )
+  return Object.fromEntries(
+    names.map((name) => [name, { kind: 'LookupSecret' as const, url: `/api/settings/secrets/${name}` }]),
+  )
 }
 
 /** The server would create a missing directory, which is more often a typing error. */

@@ -16,8 +16,12 @@ import { addMaintenanceCommands, addPruneCommand } from './maintenance-commands.
 import { addMcpCommands } from './mcp-commands.ts'
 import { addRunCommand, addRunControlCommands, addTrustCommand } from './run-commands.ts'
 import { addSandboxServerCommands } from './sandbox-commands.ts'
+import { addSecretCommands } from './secret-commands.ts'
 import { type ConversationDeps, ServerSelection } from './server-selection.ts'
 import { addSessionCommands, withSessionCommand } from './session-commands.ts'
+
+/** Commands that a new user may begin with: they start the private server where there is no other. */
+const startingCommands = ['run', 'import', 'mcp', 'secrets', 'trust']
 
 /** For commands that end what they started when nobody reads their output any more. */
 const cleanupMs = 60_000
@@ -71,7 +75,8 @@ function ignoresConfigFile(args: readonly string[]): boolean {
   return args.slice(0, end === -1 ? args.length : end).includes('--no-config')
 }
 
-function buildProgram(config: Config, outcome: { code: number }, signal: AbortSignal) {
+/** The command line, and what its commands need. */
+export function buildProgram(config: Config, outcome: { code: number }, signal: AbortSignal) {
   const slipway = new Command('slipway')
     .description('The agent server whose log you can trust.')
     .version(ownPackage.version, '-v, --version')
@@ -139,6 +144,7 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
   addRunControlCommands(slipway, deps)
   addTrustCommand(slipway, deps)
   addMcpCommands(slipway, config, deps)
+  addSecretCommands(slipway, deps)
   addLogCommands(slipway, deps)
   addReadCommands(slipway, deps)
   addPruneCommand(slipway, context)
@@ -151,7 +157,8 @@ function buildProgram(config: Config, outcome: { code: number }, signal: AbortSi
         config.dataDirectory,
       )
       .hook('preAction', async () => {
-        await selection.select(command.opts<{ data: string }>().data, ['agent', 'sandbox'])
+        const start = startingCommands.includes(command.name()) ? 'ifNeeded' : 'withConversations'
+        await selection.select(command.opts<{ data: string }>().data, ['agent', 'sandbox'], start)
       })
   }
   return { slipway, selection, deps: { ...deps, config, selection } }

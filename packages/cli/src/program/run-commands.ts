@@ -20,6 +20,7 @@ interface RunFlags {
   readonly allow?: readonly string[]
   readonly askBefore?: readonly string[]
   readonly deny?: readonly string[]
+  readonly secret?: readonly string[]
 }
 
 /** The command that runs an agent. */
@@ -52,6 +53,7 @@ export function addRunCommand(
       listFlag,
     )
     .option('--deny <pattern>', 'never run commands like "rm -rf *"; repeatable', listFlag)
+    .option('--secret <name>', 'let commands use this secret, see "slipway secrets"; repeatable', listFlag)
     .option('--detach', 'leave it running on the server; "slipway logs -f" follows it', false)
     .option('--output-schema <file>', 'JSON Schema of type object for the final answer')
     .addHelpText('after', '\nExit codes: 0 finished, 1 failed, 3 waits for confirmation.')
@@ -59,9 +61,14 @@ export function addRunCommand(
       const isNew = flags.conversation === undefined
       if (isNew && message === undefined) command.error('A new conversation needs a message.')
       const isFixed =
-        flags.workspace !== undefined || flags.maxIterations !== undefined || flags.outputSchema !== undefined
+        flags.workspace !== undefined ||
+        flags.maxIterations !== undefined ||
+        flags.outputSchema !== undefined ||
+        flags.secret !== undefined
       if (!isNew && isFixed)
-        command.error('--workspace, --max-iterations and --output-schema are for a new conversation.')
+        command.error(
+          '--workspace, --max-iterations, --output-schema and --secret are for a new conversation.',
+        )
       const { runCommand } = await import('../commands/run.ts')
       const found = flags.conversation === undefined ? undefined : await conversation(flags.conversation)
       outcome.code = await runCommand(found?.context ?? context(), message, {
@@ -72,6 +79,7 @@ export function addRunCommand(
         isAsking: flags.ask,
         maxIterations: flags.maxIterations,
         outputSchema: flags.outputSchema,
+        secrets: flags.secret,
         isDetached: flags.detach,
         rules: [
           ...(flags.allow ?? []).map((pattern) => ({ pattern, decision: 'allow' as const })),

@@ -48,6 +48,12 @@ export interface ConversationDeps {
   readonly outcome: { code: number }
 }
 
+/**
+ * When the private server is started: `session`, also where `data` exists; `ifNeeded`, unless a server answers
+ * at the usual address; `withConversations`, when it has been used before.
+ */
+export type PrivateStart = 'session' | 'ifNeeded' | 'withConversations'
+
 /** Which server a command line means, and its keys. */
 export class ServerSelection {
   readonly #slipway: Command
@@ -66,15 +72,15 @@ export class ServerSelection {
   /**
    * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address, else the
    * current context, else the server of this machine: the one of `data` when that exists, else the private
-   * one of the sessions, which is started when it has conversations, or with `isSession`. `kinds`: those that
-   * the command can use, the first by default.
+   * one of the sessions, which is started as `start` says. `kinds`: those that the command can use, the first
+   * by default.
    */
   async select(
     data: string,
     kinds: readonly [ServerKind, ...ServerKind[]],
-    isSession = false,
+    start: PrivateStart = 'withConversations',
   ): Promise<SelectedServer> {
-    this.#selected = await this.#find(data, kinds, isSession)
+    this.#selected = await this.#find(data, kinds, start)
     return this.#selected
   }
 
@@ -122,7 +128,7 @@ export class ServerSelection {
   async #find(
     data: string,
     kinds: readonly [ServerKind, ...ServerKind[]],
-    isSession: boolean,
+    start: PrivateStart,
   ): Promise<SelectedServer> {
     const config = this.#config
     const kind = kinds[0]
@@ -160,21 +166,31 @@ export class ServerSelection {
         `The context ${name} is ${article[server.kind]}; this needs ${article[kind]}.`,
       )
     }
-    if (kind === 'agent' && (isSession || !(await exists(data)))) {
-      const own = await this.#startPrivate(isSession)
+    if (kind === 'agent' && (start === 'session' || !(await exists(data)))) {
+      const own = await this.#startPrivate(start, defaultUrl)
       if (own !== undefined) return { kind, url: own.url, key: own.key, keySource: 'the private server' }
     }
     return await withKey(defaultUrl)
   }
 
-  async #startPrivate(isSession: boolean) {
+  async #startPrivate(start: PrivateStart, usualUrl: string) {
     const { env } = this.#config
     if (this.#startsNothing) return await findPrivateServer(env)
-    if (!isSession && !(await exists(join(userDataDirectory(env), 'log.db')))) return undefined
+    if (start !== 'session' && !(await exists(join(userDataDirectory(env), 'log.db')))) {
+      if (start === 'withConversations' || (await this.#answers(usualUrl))) return undefined
+    }
     const { joinPrivateServer, startPrivateServer } = await import('../session/start-private-server.ts')
     const own = await startPrivateServer(this.#privateEnvironment(), this.#signal)
     this.#leave = await joinPrivateServer(env, own)
     return own
+  }
+
+  async #answers(url: string): Promise<boolean> {
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(2_000)])
+    return await fetch(new URL('/alive', url), { signal }).then(
+      () => true,
+      () => false,
+    )
   }
 
   #privateEnvironment() {

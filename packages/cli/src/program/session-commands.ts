@@ -28,7 +28,7 @@ export function addSessionCommands(
     .option('--model <provider/name>', 'the model (or LLM_MODEL); asked for and kept otherwise')
     .option('--base-url <address>', 'address of the model (or LLM_BASE_URL)')
     .option('--workspace <directory>', 'working directory', '.')
-    .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent'], true)))
+    .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent'], 'session')))
     .action(async ({ print, model, baseUrl, workspace }: SessionFlags) => {
       const { name, ...rest } = selectModel(config, { model, baseUrl })
       const selected = name === undefined ? undefined : { ...rest, name }

@@ -1,14 +1,11 @@
-import { type Client, ConnectionError } from '@slipway/client'
+import type { Client } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { isRecord } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import { buildLlm, type SelectedModel } from '../conversation/agent-request.ts'
 import { isInteractive } from '../conversation/confirmation-prompt.ts'
+import { keptModelProfile, readKeptModel } from '../conversation/kept-model.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { printNote } from '../output/terminal.ts'
-
-/** The name under which the model of sessions is kept on the server, its key sealed. */
-const profileName = 'session'
 
 const providers = [
   { value: 'anthropic', label: 'Anthropic', example: 'claude-sonnet-4-5' },
@@ -98,7 +95,7 @@ export async function askModel(client: Client, signal: AbortSignal): Promise<Sel
     const refusal = await testModel(client, model, signal)
     if (refusal === undefined) {
       const body = { llm: buildLlm(model), include_secrets: true }
-      await client.call('saveProfile', { params: { name: profileName }, body, signal })
+      await client.call('saveProfile', { params: { name: keptModelProfile }, body, signal })
       return model
     }
     printNote(`The model does not answer: ${refusal}`)
@@ -112,26 +109,8 @@ async function testModel(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   printNote(`Asking ${sanitizeLine(model.name)} …`)
-  const params = { name: profileName }
+  const params = { name: keptModelProfile }
   const llm = buildLlm(model)
   const { valid, error } = await client.call('validateProfile', { params, body: { llm }, signal })
   return valid ? undefined : sanitizeLine(`${error?.type ?? 'error'}: ${error?.message ?? ''}`)
-}
-
-async function readKeptModel(client: Client, signal: AbortSignal): Promise<SelectedModel | undefined> {
-  const headers = { 'X-Expose-Secrets': 'plaintext' }
-  const params = { name: profileName }
-  const response = await client.open('getProfile', { params, headers, signal }).catch((error: unknown) => {
-    if (error instanceof ConnectionError) throw error
-    return undefined
-  })
-  const profile: unknown = await response?.json()
-  const settings = isRecord(profile) ? profile.config : undefined
-  if (!isRecord(settings) || typeof settings.model !== 'string') return undefined
-  const { base_url, api_key } = settings
-  return {
-    name: settings.model,
-    baseUrl: typeof base_url === 'string' ? base_url : undefined,
-    apiKey: typeof api_key === 'string' ? new Secret(api_key) : undefined,
-  }
 }
