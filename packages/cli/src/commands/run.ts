@@ -11,8 +11,8 @@ import {
   buildLlm,
   type SelectedModel,
 } from '../conversation/agent-request.ts'
-import { readKeptModel } from '../conversation/kept-model.ts'
 import { readAgentMcpServers } from '../conversation/mcp-servers.ts'
+import { readSavedModel } from '../conversation/saved-model.ts'
 import { asObject } from '../output/action-text.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { print, printNote } from '../output/terminal.ts'
@@ -68,7 +68,7 @@ async function startConversation(context: CommandContext, text: string, options:
   const { client, signal } = context
   const { workspace, isAsking, maxIterations, secrets = [] } = options
   const patch = patchRequest(options)
-  const model = options.model ?? (await readKeptModel(client, signal))
+  const model = options.model ?? (await readSavedModel(client, signal))
   if (model === undefined) {
     throw new Problem(
       'bad_request',

@@ -3,7 +3,7 @@ import { Problem } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { buildLlm, type SelectedModel } from '../conversation/agent-request.ts'
 import { isInteractive } from '../conversation/confirmation-prompt.ts'
-import { keptModelProfile, readKeptModel } from '../conversation/kept-model.ts'
+import { readSavedModel, savedModelProfile } from '../conversation/saved-model.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { printNote } from '../output/terminal.ts'
 
@@ -29,7 +29,7 @@ export async function chooseModel(
   signal: AbortSignal,
 ): Promise<SelectedModel> {
   if (named !== undefined) return named
-  const kept = await readKeptModel(client, signal)
+  const kept = await readSavedModel(client, signal)
   if (kept !== undefined) return kept
   if (!isInteractive()) {
     throw new Problem(
@@ -95,7 +95,7 @@ export async function askModel(client: Client, signal: AbortSignal): Promise<Sel
     const refusal = await testModel(client, model, signal)
     if (refusal === undefined) {
       const body = { llm: buildLlm(model), include_secrets: true }
-      await client.call('saveProfile', { params: { name: keptModelProfile }, body, signal })
+      await client.call('saveProfile', { params: { name: savedModelProfile }, body, signal })
       return model
     }
     printNote(`The model does not answer: ${refusal}`)
@@ -109,7 +109,7 @@ async function testModel(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   printNote(`Asking ${sanitizeLine(model.name)} …`)
-  const params = { name: keptModelProfile }
+  const params = { name: savedModelProfile }
   const llm = buildLlm(model)
   const { valid, error } = await client.call('validateProfile', { params, body: { llm }, signal })
   return valid ? undefined : sanitizeLine(`${error?.type ?? 'error'}: ${error?.message ?? ''}`)

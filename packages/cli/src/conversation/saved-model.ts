@@ -4,12 +4,15 @@ import { Secret } from '@slipway/shared/redaction'
 import type { SelectedModel } from './agent-request.ts'
 
 /** The profile in which the server keeps the model that a session has asked for, its key sealed. */
-export const keptModelProfile = 'session'
+export const savedModelProfile = 'session'
 
-/** The kept model; undefined when there is none. */
-export async function readKeptModel(client: Client, signal: AbortSignal): Promise<SelectedModel | undefined> {
+/** The saved model; undefined when there is none. */
+export async function readSavedModel(
+  client: Client,
+  signal: AbortSignal,
+): Promise<SelectedModel | undefined> {
   const headers = { 'X-Expose-Secrets': 'plaintext' }
-  const params = { name: keptModelProfile }
+  const params = { name: savedModelProfile }
   const response = await client.open('getProfile', { params, headers, signal }).catch((error: unknown) => {
     if (error instanceof ConnectionError) throw error
     return undefined
