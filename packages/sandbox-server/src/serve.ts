@@ -209,6 +209,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     }),
     ...eventHandlers({ conversations, storage }),
     ...keyHandlers({
+      recentAudit: telemetry.recentAudit,
       users: controlPlane.users,
       sandboxes: controlPlane.sandboxes,
       quota,

@@ -2,12 +2,26 @@ import type { Dirent } from 'node:fs'
 import { join } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { errorCode } from '@slipway/shared/fs'
-import { readdir } from '@slipway/shared/tool-files'
+import { lstat, readdir } from '@slipway/shared/tool-files'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 
 interface Subdirectory {
   readonly name: string
   readonly path: string
+}
+
+interface DirectoryEntry extends Subdirectory {
+  readonly kind: 'file' | 'directory' | 'link' | 'other'
+  /** Of a file, in bytes. */
+  readonly size_bytes: number | null
+  /** Null when the entry is gone by now. */
+  readonly modified_at: string | null
+}
+
+interface Listing {
+  readonly limit: number
+  readonly includeHidden: boolean
+  readonly pageId?: string | undefined
 }
 
 const maxFavorites = 50
@@ -30,16 +44,12 @@ export async function listHomeLocations(homeDirectory: string, includeHidden: bo
  */
 export async function listSubdirectories(
   path: string,
-  {
-    limit,
-    includeHidden,
-    pageId,
-  }: { readonly limit: number; readonly includeHidden: boolean; readonly pageId?: string | undefined },
+  { limit, includeHidden, pageId }: Listing,
 ): Promise<{ items: Subdirectory[]; next_page_id: string | null }> {
   const directory = assertAbsolutePath(path)
   const start = parsePageId(pageId ?? '')
-  const candidates = (await listCandidates(directory))
-    .filter(({ name }) => includeHidden || !name.startsWith('.'))
+  const candidates = (await readEntries(directory))
+    .filter((entry) => entry.isDirectory() && (includeHidden || !entry.name.startsWith('.')))
     .map((entry) => ({ entry, key: [entry.name.toLowerCase(), entry.name] as const }))
     .filter(({ key }) => compareKeys(key, start) >= 0)
     .sort((a, b) => compareKeys(a.key, b.key))
@@ -53,6 +63,62 @@ export async function listSubdirectories(
     items.push({ name: entry.name, path })
   }
   return { items, next_page_id: null }
+}
+
+/**
+ * One page of what is in a directory: directories first, then by lower-cased name, then name. A page id is
+ * `d` or `f` for directories or the rest, `/`, and the name of the first entry of the page.
+ */
+export async function listDirectory(
+  path: string,
+  { limit, includeHidden, pageId }: Listing,
+): Promise<{ items: DirectoryEntry[]; next_page_id: string | null }> {
+  const directory = assertAbsolutePath(path)
+  const entries = (await readEntries(directory))
+    .filter(({ name }) => includeHidden || !name.startsWith('.'))
+    .map((entry) => ({ entry, key: entryKey(entry.isDirectory() ? 'd' : 'f', entry.name) }))
+    .sort((a, b) => compareParts(a.key, b.key))
+  const slash = pageId?.indexOf('/') ?? -1
+  const start =
+    pageId === undefined ? [] : entryKey(pageId.startsWith('d') ? 'd' : 'f', pageId.slice(slash + 1))
+  const first = entries.findIndex(({ key }) => compareParts(key, start) >= 0)
+  const page = first === -1 ? [] : entries.slice(first, first + limit)
+  const next = first === -1 ? undefined : entries[first + limit]
+  return {
+    items: await Promise.all(page.map(({ entry }) => describeEntry(join(directory, entry.name), entry))),
+    next_page_id: next === undefined ? null : `${next.key[0]}/${next.entry.name}`,
+  }
+}
+
+async function describeEntry(path: string, entry: Dirent): Promise<DirectoryEntry> {
+  const stats = await lstat(path).catch(() => undefined)
+  const kind = entry.isDirectory()
+    ? 'directory'
+    : entry.isFile()
+      ? 'file'
+      : entry.isSymbolicLink()
+        ? 'link'
+        : 'other'
+  return {
+    name: entry.name,
+    path,
+    kind,
+    size_bytes: kind === 'file' && stats !== undefined ? stats.size : null,
+    modified_at: stats === undefined ? null : stats.mtime.toISOString(),
+  }
+}
+
+function entryKey(rank: 'd' | 'f', name: string): readonly string[] {
+  return [rank, name.toLowerCase(), name]
+}
+
+/** Compares lists part by part; what is missing comes first. */
+function compareParts(a: readonly string[], b: readonly string[]): number {
+  for (const [index, part] of a.entries()) {
+    const other = b[index] ?? ''
+    if (part !== other) return part < other ? -1 : 1
+  }
+  return 0
 }
 
 type SortKey = readonly [lower: string, name: string]
@@ -69,10 +135,9 @@ function compareKeys(a: SortKey, b: SortKey): number {
   return a[index] < b[index] ? -1 : 1
 }
 
-async function listCandidates(directory: string): Promise<Dirent[]> {
+async function readEntries(directory: string): Promise<Dirent[]> {
   try {
-    const entries = await readdir(directory, { withFileTypes: true })
-    return entries.filter((entry) => entry.isDirectory())
+    return await readdir(directory, { withFileTypes: true })
   } catch (error) {
     if (errorCode(error) === 'ENOTDIR') throw new Problem('bad_request', 'Path is not a directory')
     throw toFileProblem(error, 'not_found', 'Directory not found')

@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { listHomeLocations, listSubdirectories } from './browse.ts'
+import { listDirectory, listHomeLocations, listSubdirectories } from './browse.ts'
 import { contentDisposition, createDirectory, getFileSize, readFileBytes, saveFile } from './file-access.ts'
 
 function temporaryDirectory() {
@@ -214,4 +214,39 @@ test('a home directory without rights or not there has no favorites', async () =
     favorites: [],
   })
   expect(existsSync(it.at('missing'))).toBe(false)
+})
+
+test('lists what is in a directory page by page, directories first, links by name alone', async () => {
+  using root = temporaryDirectory()
+  for (const name of ['src', 'Docs', '.git']) mkdirSync(root.at(name))
+  for (const name of ['b.txt', 'A.txt', 'a.txt', '.env']) writeFileSync(root.at(name), name)
+  symlinkSync('/etc/passwd', root.at('link'))
+  const names = async (options: { limit: number; includeHidden: boolean; pageId?: string }) => {
+    const { items, next_page_id } = await listDirectory(root.path, options)
+    return { names: items.map(({ name }) => name), next_page_id }
+  }
+  const all = ['Docs', 'src', 'A.txt', 'a.txt', 'b.txt', 'link']
+  expect(await names({ limit: 100, includeHidden: false })).toEqual({ names: all, next_page_id: null })
+  expect((await names({ limit: 100, includeHidden: true })).names).toEqual(
+    expect.arrayContaining(['.git', '.env']),
+  )
+  const read: string[] = []
+  for (let pageId: string | undefined; ; ) {
+    const page = await names({ limit: 1, includeHidden: false, ...(pageId !== undefined && { pageId }) })
+    read.push(...page.names)
+    if (page.next_page_id === null) break
+    pageId = page.next_page_id
+  }
+  expect(read).toEqual(all)
+  const { items } = await listDirectory(root.path, { limit: 100, includeHidden: false })
+  expect(items.find(({ name }) => name === 'a.txt')).toMatchObject({
+    path: root.at('a.txt'),
+    kind: 'file',
+    size_bytes: 5,
+    modified_at: statSync(root.at('a.txt')).mtime.toISOString(),
+  })
+  expect(items.find(({ name }) => name === 'link')).toMatchObject({ kind: 'link', size_bytes: null })
+  await expect(listDirectory(root.at('a.txt'), { limit: 1, includeHidden: false })).rejects.toThrow(
+    'Path is not a directory',
+  )
 })

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'c1e11f6b120b7e8ec09374fad01fdd0361bea4b1c05b5fbe36524f1c765e6b7e'
+const expectedHash = 'df5beb072a659e120f906851cc928e3ecdc11fbc0a6d19f090c48aa6c785b1fd'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { profileName } from '../agent-server/llm/profile-name.ts'
 import { profileMutation, renameProfileRequest } from '../agent-server/profiles/llm-profile.ts'
-import { pageQuery, queryFlag, queryText } from '../core/query.ts'
+import { emptyAsUndefined, pageQuery, queryFlag, queryInteger, queryText } from '../core/query.ts'
 import { healthStatus, ok, successResponses } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
 import {
@@ -16,6 +16,7 @@ import {
 } from '../core/schemas.ts'
 import {
   apiKeyInfo,
+  auditRecord,
   createApiKeyRequest,
   currentApiKey,
   dailyLimit,
@@ -340,6 +341,20 @@ const adminRoutes = defineRoutes('admin', {
     summary: 'Take a user out of an organisation',
     params: organizationMemberParams,
     responses: successResponses,
+  }),
+  listAudit: route.get('/api/admin/audit', {
+    summary: 'List who changed what, the newest first',
+    description:
+      'The last 1000 requests to this server that changed something or showed a secret. After a start they begin with the end of SLIPWAY_AUDIT_LOG, where that is set; the file has all.',
+    query: pageQuery.extend({
+      page_id: emptyAsUndefined(queryInteger(1, Number.MAX_SAFE_INTEGER)),
+      caller: queryText.meta({ description: 'Keep only what this caller did: user:ID, sandbox:ID.' }),
+      text: queryText.meta({
+        description: 'Keep only entries with this in the method, the route or an id, in any case.',
+      }),
+      refused: queryFlag.meta({ description: 'Keep only what was refused or failed.' }),
+    }),
+    responses: ok('One page.', pageOf(auditRecord).meta({ id: 'AuditPage' })),
   }),
 })
 

@@ -152,3 +152,16 @@ export const secretSummary = component('SecretSummary', {
 })
 
 export const webClientConfig = looseComponent('WebClientConfig', { app_mode: z.string() })
+
+export const auditRecord = component('AuditRecord', {
+  time: timestamp,
+  method: z.string(),
+  route: z.string().meta({ description: 'With braces for its parameters.' }),
+  status: z.int(),
+  caller: z.string().nullable().meta({ description: 'user:ID or sandbox:ID; never a key.' }),
+  org: z.string().nullable(),
+  via: z.string().nullable().meta({ description: 'The id of the API key, which is no secret.' }),
+  conversation: z.string().nullable(),
+  sandbox: z.string().nullable(),
+  request_id: z.string(),
+})

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Handlers } from '@slipway/http'
+import type { AuditRecord, Handlers, RecentAudit } from '@slipway/http'
 import { formatInstant, type Instant, Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
 import type { ApiKeyRow, OrgRow, SandboxRows, UserRow, UserRows } from '@slipway/storage/control-plane'
@@ -13,9 +13,10 @@ export function keyHandlers(deps: {
   readonly sandboxes: SandboxRows
   readonly quota: Quota
   readonly storageQuota: Pick<StorageQuota, 'status'>
+  readonly recentAudit: Pick<RecentAudit, 'read'>
   readonly now: () => Instant
 }) {
-  const { users, sandboxes, quota, storageQuota, now } = deps
+  const { users, sandboxes, quota, storageQuota, recentAudit, now } = deps
   const createKeyReply = async (user: string, request: KeyRequest, creator: Caller) => {
     const { key, row } = await issueApiKey(users, user, request, now(), creator)
     return { status: 201, json: { ...keyInfo(row), key } }
@@ -144,6 +145,17 @@ export function keyHandlers(deps: {
       await users.addOrg(row)
       return { status: 201, json: orgInfo(row) }
     },
+    listAudit({ query: { limit, page_id: before, caller, text, refused } }) {
+      const needle = text?.toLowerCase()
+      const matches = (record: AuditRecord) =>
+        (caller === undefined || record.caller === caller) &&
+        (!refused || record.status >= 400) &&
+        (needle === undefined || auditText(record).includes(needle))
+      const { records, next } = recentAudit.read({ limit, before, matches })
+      return {
+        json: { items: records.map(auditInfo), next_page_id: next === undefined ? null : String(next) },
+      }
+    },
     async joinOrganization({ params: { org_id, user_id } }) {
       await Promise.all([requireOrg(org_id), requireUser(user_id)])
       await users.addMember(org_id, user_id)
@@ -191,4 +203,14 @@ function userInfo({ org, created_at, ...row }: UserRow) {
 
 function orgInfo({ created_at, ...row }: OrgRow) {
   return { ...row, created_at: formatNullableInstant(created_at) }
+}
+
+function auditText({ method, route, conversation, sandbox, via, request_id }: AuditRecord): string {
+  return [method, route, conversation, sandbox, via, request_id].join(' ').toLowerCase()
+}
+
+function auditInfo(record: AuditRecord) {
+  const { time, method, route, status, request_id } = record
+  const { caller = null, org = null, via = null, conversation = null, sandbox = null } = record
+  return { time, method, route, status, caller, org, via, conversation, sandbox, request_id }
 }

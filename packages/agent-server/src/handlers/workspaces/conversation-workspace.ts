@@ -76,6 +76,7 @@ export function conversationWorkspaceHandlers(options: {
     clearConversationBashEvents: scopedBash('clearBashEvents'),
     getConversationBashEvent: scopedBash('getBashEvent'),
     stopConversationBashCommand: scopedBash('stopBashCommand'),
+    listConversationDirectory: scoped(files.listDirectory),
   }
 }
 

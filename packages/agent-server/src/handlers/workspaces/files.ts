@@ -4,7 +4,7 @@ import type { EventLog } from '@slipway/storage'
 import type { ConversationInfoReader } from '../../conversations/conversation-info.ts'
 import { zipTrajectory } from '../../conversations/trajectory.ts'
 import { type Archive, createPatch, createTarArchive } from '../../files/archive.ts'
-import { listHomeLocations, listSubdirectories } from '../../files/browse.ts'
+import { listDirectory, listHomeLocations, listSubdirectories } from '../../files/browse.ts'
 import {
   contentDisposition,
   createDirectory,
@@ -66,6 +66,11 @@ export function fileHandlers(options: {
     async searchSubdirectories({ query: { path, page_id, limit, include_hidden } }) {
       return {
         json: await listSubdirectories(path, { limit, includeHidden: include_hidden, pageId: page_id }),
+      }
+    },
+    async listDirectory({ query: { path, page_id, limit, include_hidden } }) {
+      return {
+        json: await listDirectory(path, { limit, includeHidden: include_hidden, pageId: page_id }),
       }
     },
   }

@@ -101,4 +101,8 @@ export const conversationWorkspaceRoutes = defineRoutes('conversation workspace'
     bashRoutes.stopBashCommand,
     'Stop a command of the conversation',
   ),
+  listConversationDirectory: belowConversation(
+    fileRoutes.listDirectory,
+    'List what is in a directory of the workspace',
+  ),
 })

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { emptyAsUndefined, pageQuery, queryFlag, queryText } from '../../core/query.ts'
 import { ok, successResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
-import { component } from '../../core/schemas.ts'
+import { component, timestamp } from '../../core/schemas.ts'
 import { conversationParams } from '../conversations/conversation.ts'
 
 const pathQuery = z.object({ path: z.string().meta({ description: 'Absolute.' }) })
@@ -44,6 +44,19 @@ const createDirectoryRoute = {
   body: pathQuery.partial().optional(),
   responses: { ...successResponses, ...badPathResponses },
 } as const
+
+const directoryPage = component('ListedFilePage', {
+  items: z.array(
+    component('ListedFile', {
+      name: z.string(),
+      path: z.string().meta({ description: 'Absolute.' }),
+      kind: z.enum(['file', 'directory', 'link', 'other']),
+      size_bytes: z.int().nullable().meta({ description: 'Of a file.' }),
+      modified_at: timestamp.nullable().meta({ description: 'Null when it is gone by now.' }),
+    }),
+  ),
+  next_page_id: z.string().nullable(),
+})
 
 /** Files of the machine that the server runs on. */
 export const fileRoutes = defineRoutes('files', {
@@ -112,6 +125,15 @@ export const fileRoutes = defineRoutes('files', {
           next_page_id: z.string().nullable(),
         }),
       ),
+      ...badPathResponses,
+    },
+  }),
+  listDirectory: route.get('/api/file/list', {
+    summary: 'List what is in a directory',
+    description: 'Links are named and not followed.',
+    query: pathQuery.extend({ ...pageQuery.shape, include_hidden: queryFlag }),
+    responses: {
+      ...ok('One page: directories first, then by name without regard to case.', directoryPage),
       ...badPathResponses,
     },
   }),
