@@ -88,6 +88,7 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
   'react-dom': ['console/'],
   '@tanstack/': ['console/'],
   uplot: ['console/src/panels/'],
+  shiki: ['console/src/ui/'],
   anser: ['console/src/ui/'],
   diff: ['console/src/ui/'],
   'react-markdown': ['console/src/ui/'],

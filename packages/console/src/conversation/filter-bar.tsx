@@ -4,8 +4,8 @@ import { positionAtTime } from '../api/log.ts'
 import { agentServer, errorText, isSandboxServer } from '../api/session.ts'
 import { showToast } from '../api/toasts.ts'
 import { kindName, knownKinds } from '../log/event-facts.ts'
-import { type EventWindow, useWindowState } from '../log/event-window.ts'
-import { isFiltered, type LogFilter, viewLabels, viewNames } from '../log/filters.ts'
+import { type EventWindow, scanLimit, useWindowState } from '../log/event-window.ts'
+import { isFiltered, type LogFilter, textScopes, viewLabels, viewNames } from '../log/filters.ts'
 import { toMarkdown } from '../log/to-markdown.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { formatNumber } from '../ui/format.ts'
@@ -28,9 +28,17 @@ export function FilterBar(props: {
   useEffect(() => setText(filter.q ?? ''), [filter.q])
   useEffect(() => {
     if (text === (filter.q ?? '')) return
-    const timer = setTimeout(() => setFilter({ q: text || undefined }), 250)
+    const timer = setTimeout(() => {
+      // The server has an index of messages, and answers at once however long the log is.
+      const isLong = log.store.get().head > scanLimit
+      setFilter({
+        q: text || undefined,
+        ...(filter.q === undefined && isLong && { in: 'messages' }),
+        ...(text === '' && { in: undefined }),
+      })
+    }, 250)
     return () => clearTimeout(timer)
-  }, [text, filter.q, setFilter])
+  }, [text, filter.q, setFilter, log])
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(toMarkdown(log.store.get().events))
@@ -49,6 +57,18 @@ export function FilterBar(props: {
         value={text}
         onChange={(event) => setText(event.target.value)}
       />
+      {(filter.q !== undefined || filter.in !== undefined) && (
+        <select
+          aria-label="Where to search"
+          value={filter.in ?? 'everything'}
+          onChange={({ target }) =>
+            setFilter({ in: textScopes.find((scope) => scope === target.value && scope !== 'everything') })
+          }
+        >
+          <option value="everything">In everything</option>
+          <option value="messages">In messages</option>
+        </select>
+      )}
       <select
         aria-label="What to show"
         value={filter.view ?? 'work'}
@@ -85,6 +105,7 @@ export function FilterBar(props: {
               tool: undefined,
               failed: undefined,
               q: undefined,
+              in: undefined,
               from: undefined,
               until: undefined,
             })

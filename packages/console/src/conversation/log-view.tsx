@@ -4,7 +4,7 @@ import { type ReactNode, useCallback, useEffect, useRef, useState } from 'react'
 import type { LogEvent } from '../api/log.ts'
 import { isTyping } from '../app/shortcuts.tsx'
 import { EventWindow } from '../log/event-window.ts'
-import { compileFilter, type LogFilter, serverFilter } from '../log/filters.ts'
+import { compileFilter, isMessageSearch, type LogFilter, serverFilter } from '../log/filters.ts'
 import { FilterBar } from './filter-bar.tsx'
 import { Minimap } from './minimap.tsx'
 import { Timeline } from './timeline.tsx'
@@ -78,7 +78,18 @@ export function LogView(props: {
         toggleExpanded={() => setExpanded(!isExpanded)}
       />
       <div className="log-area">
-        <Timeline log={log} info={info} isExpanded={isExpanded} query={filter.q} jump={jump} />
+        <Timeline
+          log={log}
+          info={info}
+          isExpanded={isExpanded}
+          query={filter.q}
+          jump={jump}
+          searchMessages={
+            isMessageSearch({ ...filter, in: 'messages' }) && filter.in !== 'messages'
+              ? () => setFilter({ in: 'messages' })
+              : undefined
+          }
+        />
         <Minimap log={log} conversationId={id} jump={jump} />
       </div>
       <div className="dock">{dock}</div>

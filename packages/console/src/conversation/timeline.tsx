@@ -27,8 +27,10 @@ export function Timeline(props: {
   readonly isExpanded: boolean
   readonly query: string | undefined
   readonly jump: (position: number | undefined) => void
+  /** Undefined where it is done already, or cannot be. */
+  readonly searchMessages?: (() => void) | undefined
 }) {
-  const { log, info, isExpanded, query, jump } = props
+  const { log, info, isExpanded, query, jump, searchMessages } = props
   const state = useWindowState(log)
   const rows = useMemo(() => groupSteps(state.events), [state.events])
   const calls = useMemo(
@@ -102,6 +104,11 @@ export function Timeline(props: {
                 Events #{formatNumber(state.from)} to #{formatNumber(state.to)} of {formatNumber(state.head)}{' '}
                 were searched.
               </p>
+            )}
+            {searchMessages && (state.from > 1 || state.to < state.head) && (
+              <button type="button" onClick={searchMessages}>
+                Search all messages
+              </button>
             )}
           </EmptyState>
         )}

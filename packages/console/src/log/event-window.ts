@@ -16,7 +16,7 @@ import { textOf } from './event-facts.ts'
 const capacity = 240
 const pageSize = 60
 /** Most events that one search for matches reads before it asks whether to go on. */
-const scanLimit = 20_000
+export const scanLimit = 20_000
 
 export interface WindowState {
   /** The matching events of the scanned range, in order. */

@@ -1,5 +1,5 @@
 import type { LogEvent, ServerFilter, WireEvent } from '../api/log.ts'
-import { eventTime, isFailure, searchText } from './event-facts.ts'
+import { contentText, eventTime, isFailure, recordOf, searchText } from './event-facts.ts'
 
 /** What the timeline shows; every member is part of the page's address. */
 export interface LogFilter {
@@ -10,6 +10,8 @@ export interface LogFilter {
   readonly tool?: string | undefined
   readonly failed?: boolean | undefined
   readonly q?: string | undefined
+  /** Where `q` is searched: in the messages of the whole log, or in everything, page by page. */
+  readonly in?: TextScope | undefined
   /** Instants, ISO 8601: from this one on, and before that one. */
   readonly from?: string | undefined
   readonly until?: string | undefined
@@ -23,6 +25,14 @@ export const viewLabels: Readonly<Record<ViewName, string>> = {
   all: 'Everything',
 }
 
+export const textScopes = ['messages', 'everything'] as const
+export type TextScope = (typeof textScopes)[number]
+
+/** Whether the server's index of messages answers a filter: it knows neither tools nor failures. */
+export function isMessageSearch({ q, in: scope, tool, failed }: LogFilter): boolean {
+  return q !== undefined && scope === 'messages' && tool === undefined && !failed
+}
+
 const noise = new Set(['ConversationStateUpdateEvent', 'TokenEvent', 'LLMCompletionLogEvent'])
 const quietTools = new Set(['finish'])
 
@@ -34,14 +44,15 @@ function isInView(view: ViewName, event: WireEvent): boolean {
 }
 
 /** Whether anything but a preset is chosen. */
-export function isFiltered({ view: _, ...filter }: LogFilter): boolean {
+export function isFiltered({ view: _, in: __, ...filter }: LogFilter): boolean {
   return Object.values(filter).some((value) => value !== undefined && value !== '' && value !== false)
 }
 
 /** A function that says whether an event is shown. */
 export function compileFilter(filter: LogFilter): (event: LogEvent) => boolean {
   const { view = 'work', kind, source, tool, failed, q, from, until } = filter
-  const needle = q?.toLowerCase()
+  const needle = q === undefined ? undefined : foldCase(q)
+  const isInMessages = filter.in === 'messages'
   const fromTime = from === undefined ? undefined : Date.parse(from)
   const untilTime = until === undefined ? undefined : Date.parse(until)
   return (item) => {
@@ -53,24 +64,32 @@ export function compileFilter(filter: LogFilter): (event: LogEvent) => boolean {
     if (failed && !isFailure(event)) return false
     if (fromTime !== undefined && !(eventTime(event) >= fromTime)) return false
     if (untilTime !== undefined && !(eventTime(event) < untilTime)) return false
-    return needle === undefined || needle === '' || searchText(item).toLowerCase().includes(needle)
+    if (needle === undefined || needle === '') return true
+    if (isInMessages && event.kind !== 'MessageEvent') return false
+    return foldCase(isInMessages ? messageText(event) : searchText(item)).includes(needle)
   }
+}
+
+function messageText(event: WireEvent): string {
+  return contentText(recordOf(event.llm_message).content)
+}
+
+/** Lower case with one form of each letter, as the server's index compares texts. */
+function foldCase(text: string): string {
+  return text.normalize('NFC').toLowerCase().replaceAll('ς', 'σ')
 }
 
 /**
  * What of a filter the server can search by; every event that matches the filter matches it. Undefined when
  * that leaves too much.
  */
-export function serverFilter({
-  kind,
-  source,
-  tool,
-  failed,
-  from,
-  until,
-}: LogFilter): ServerFilter | undefined {
-  if (kind === undefined && tool === undefined && !failed && source === undefined) return undefined
+export function serverFilter(filter: LogFilter): ServerFilter | undefined {
+  const { kind, source, tool, failed, q, from, until } = filter
+  const body = isMessageSearch(filter) ? q : undefined
+  if (kind === undefined && tool === undefined && !failed && source === undefined && body === undefined)
+    return undefined
   return {
+    ...(body !== undefined && { body }),
     ...(kind !== undefined && { kind }),
     ...(source !== undefined && { source }),
     ...(tool !== undefined && { tool }),
@@ -98,6 +117,7 @@ export function parseFilter(search: Readonly<Record<string, unknown>>): LogFilte
     tool: text('tool'),
     failed: search.failed === true || search.failed === 'true' || undefined,
     q: text('q'),
+    in: textScopes.find((scope) => scope === search.in),
     from: instant('from'),
     until: instant('until'),
   }

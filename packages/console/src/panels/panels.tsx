@@ -4,6 +4,7 @@ import { Icon } from '../ui/icon.tsx'
 import { Loading } from '../ui/states.tsx'
 import { ChangesPanel } from './changes.tsx'
 import { DetailsPanel } from './details.tsx'
+import { FilesPanel } from './files.tsx'
 import type { PanelProps } from './panel-props.ts'
 import { TasksPanel } from './tasks.tsx'
 import { TerminalPanel } from './terminal.tsx'
@@ -12,6 +13,7 @@ const UsagePanel = lazy(async () => ({ default: (await import('./usage.tsx')).Us
 
 const panels: readonly (readonly [string, ComponentType<PanelProps>])[] = [
   ['Changes', ChangesPanel],
+  ['Files', FilesPanel],
   ['Terminal', TerminalPanel],
   ['Tasks', TasksPanel],
   ['Usage', UsagePanel],

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { sandboxServer } from '../api/session.ts'
 import { SideNav } from '../ui/side-nav.tsx'
+import { AuditPage } from './audit.tsx'
 import { AppConversations } from './conversations.tsx'
 import { Keys } from './keys.tsx'
 import { Sandboxes } from './sandboxes.tsx'
@@ -15,11 +16,11 @@ const sections = {
   keys: 'Keys and use',
 } as const
 
-/** The pages of a sandbox server. Those of users are for administrators. */
+/** The pages of a sandbox server. Those of users and of the audit are for administrators. */
 export function FleetPage() {
   const { section = 'sandboxes' } = useParams({ strict: false })
   const me = useQuery({ queryKey: ['me'], queryFn: ({ signal }) => sandboxServer.call('me', { signal }) })
-  const shown = me.data?.role === 'admin' ? { ...sections, users: 'Users' } : sections
+  const shown = me.data?.role === 'admin' ? { ...sections, users: 'Users', audit: 'Audit' } : sections
   return (
     <div className="page with-nav">
       <SideNav label="Sections" to="/fleet/$section" sections={shown} current={section} />
@@ -29,6 +30,7 @@ export function FleetPage() {
         {section === 'specs' && <Specs />}
         {section === 'keys' && <Keys />}
         {section === 'users' && <Users />}
+        {section === 'audit' && <AuditPage />}
       </div>
     </div>
   )

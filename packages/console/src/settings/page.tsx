@@ -11,6 +11,7 @@ import { McpServers } from './mcp-servers.tsx'
 import { ProfileForm } from './profile-form.tsx'
 import { SchemaForm } from './schema-form.tsx'
 import { Secrets } from './secrets.tsx'
+import { Skills } from './skills.tsx'
 
 const sections = {
   models: 'Models',
@@ -18,6 +19,7 @@ const sections = {
   conversation: 'Conversations',
   secrets: 'Secrets',
   mcp: 'MCP servers',
+  skills: 'Skills',
 } as const
 type Section = keyof typeof sections
 
@@ -34,6 +36,7 @@ export function SettingsPage() {
         {section === 'conversation' && <SchemaForm part="conversation" />}
         {section === 'secrets' && <Secrets />}
         {section === 'mcp' && <McpServers />}
+        {section === 'skills' && <Skills />}
         {section === 'models' && <Notifications />}
       </div>
     </div>

@@ -1,7 +1,7 @@
 import { type ReactNode, useState } from 'react'
 import { formatBytes } from './format.ts'
 
-const firstPart = 4_000
+const usualFirstPart = 4_000
 const growth = 8
 
 /** Shows the first part of a text, and more of it on request: a huge text costs no more than a small one. */
@@ -9,8 +9,10 @@ export function LongText(props: {
   readonly text: string
   /** Renders the part; a plain block by default. */
   readonly render?: (part: string) => ReactNode
+  /** Length of the first part, in characters. */
+  readonly firstPart?: number
 }) {
-  const { text, render = (part) => <pre className="output">{part}</pre> } = props
+  const { text, render = (part) => <pre className="output">{part}</pre>, firstPart = usualFirstPart } = props
   const [shown, setShown] = useState(firstPart)
   const isCut = text.length > shown * 1.25
   return (

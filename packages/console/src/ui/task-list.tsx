@@ -14,7 +14,7 @@ export function TaskList({ tasks }: { readonly tasks: readonly unknown[] }) {
         return (
           // biome-ignore lint/suspicious/noArrayIndexKey: tasks have no ids, and the list is fixed
           <li key={at} className={state}>
-            <span aria-hidden="true">{marks[state] ?? '○'}</span>
+            <span aria-hidden="true">{marks[state] ?? '○'} </span>
             <span className="sr-only">{words[state] ?? state}: </span>
             <span dir="auto">{(textOf(title) ?? '').slice(0, 2_000)}</span>
             {textOf(notes) ? <span className="quiet"> {String(notes).slice(0, 2_000)}</span> : null}
