@@ -1,6 +1,7 @@
 import { agentCost } from './benchmarks/agent-cost.ts'
 import { append } from './benchmarks/append.ts'
 import { checkpoints } from './benchmarks/checkpoints.ts'
+import { consolePage } from './benchmarks/console.ts'
 import { consoleApi } from './benchmarks/console-api.ts'
 import { crowd } from './benchmarks/crowd.ts'
 import { depth } from './benchmarks/depth.ts'
@@ -19,12 +20,14 @@ import { sandboxBenchmarks } from './benchmarks/sandboxes.ts'
 import { start } from './benchmarks/start.ts'
 import { steps } from './benchmarks/steps.ts'
 import type { Benchmark } from './support/benchmark.ts'
+import { whyNoChromium } from './support/console-page.ts'
 
 /** Every benchmark by name, in the order in which they run. */
 export const benchmarks: Readonly<Record<string, Benchmark>> = {
   'http-core': { run: httpCore },
   pages: { run: pages },
   depth: { run: depth },
+  console: { run: consolePage, whyUnavailable: whyNoChromium },
   'console-api': { run: consoleApi },
   append: { run: append },
   postgres,
