@@ -1,5 +1,5 @@
 import type { CallOutput } from '@slipway/client'
-import { memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'react'
+import { memo, useCallback, useDeferredValue, useEffect, useLayoutEffect, useMemo, useRef } from 'react'
 import { isTyping } from '../app/shortcuts.tsx'
 import { type ModelCall, modelCalls } from '../list/conversation-facts.ts'
 import { type EventWindow, useWindowState } from '../log/event-window.ts'
@@ -31,7 +31,8 @@ export function Timeline(props: {
   readonly searchMessages?: (() => void) | undefined
 }) {
   const { log, info, isExpanded, query, jump, searchMessages } = props
-  const state = useWindowState(log)
+  // Rows are made in the background, a few milliseconds at a time, so that scrolling goes on meanwhile.
+  const state = useDeferredValue(useWindowState(log))
   const rows = useMemo(() => groupSteps(state.events), [state.events])
   const calls = useMemo(
     () => new Map((info ? modelCalls(info) : []).map((call) => [call.responseId, call])),

@@ -15,6 +15,14 @@ import { textOf } from './event-facts.ts'
 /** Most events that a window holds, whatever the length of the log. */
 const capacity = 240
 const pageSize = 60
+/** What a jump reads before the first frame: a screen and some more. The rest follows as pages. */
+const jumpAfter = 24
+const jumpBefore = 12
+/** Events that arrive faster are a stream: then the end of the log is shown four times a second. */
+const streamPerSecond = 200
+const streamMs = 250
+/** Numbers of jumps, so that those of two windows differ. */
+let jumpCount = 0
 /** Most events that one search for matches reads before it asks whether to go on. */
 export const scanLimit = 20_000
 
@@ -74,6 +82,9 @@ export class EventWindow {
   #loadAbort = new AbortController()
   #queue: LogEvent[] = []
   #isFlushPlanned = false
+  /** Whether events arrive faster than rows are worth showing one by one. */
+  #isStreaming = false
+  #flushedAt = performance.now()
   #pendingDraft: { text: string; reasoning: string } | undefined
 
   constructor(options: WindowOptions) {
@@ -113,23 +124,23 @@ export class EventWindow {
 
   /** Shows the events around a position. */
   async jump(position: number): Promise<void> {
-    const { head, jumps } = this.store.get()
+    const { head } = this.store.get()
     const target = Math.min(Math.max(1, position), Math.max(1, head))
     const isEnd = target >= head
     const signal = this.#restartLoad()
     this.#update({ loading: 'jump', error: undefined, isPinned: isEnd })
     try {
       const start = isEnd ? head + 1 : target
-      const after = isEnd
-        ? { events: [], edge: head }
-        : await this.#scan('after', start - 1, pageSize, signal)
-      const before = await this.#scan('before', start, isEnd ? pageSize : pageSize / 3, signal)
+      const [after, before] = await Promise.all([
+        isEnd ? { events: [], edge: head } : this.#scan('after', start - 1, jumpAfter, signal),
+        this.#scan('before', start, isEnd ? jumpAfter : jumpBefore, signal),
+      ])
       this.#update({
         events: [...before.events, ...after.events],
         from: before.edge,
         to: after.edge,
         loading: undefined,
-        jumps: jumps + 1,
+        jumps: ++jumpCount,
         target: isEnd ? head : target,
       })
       if (isEnd) this.#planFlush()
@@ -281,7 +292,7 @@ export class EventWindow {
       if (!this.#abort.signal.aborted) this.#flush()
     }
     // A hidden page paints no frames, and its title still shows what waits.
-    if (document.hidden) setTimeout(flush, 250)
+    if (document.hidden || this.#isStreaming) setTimeout(flush, streamMs)
     else requestAnimationFrame(flush)
   }
 
@@ -289,6 +300,10 @@ export class EventWindow {
     const { to, head, loading, draft, isPinned } = this.store.get()
     const arrived = this.#queue
     this.#queue = []
+    const now = performance.now()
+    const perSecond = (arrived.length / (now - this.#flushedAt)) * 1_000
+    this.#isStreaming = arrived.length > 4 && perSecond > streamPerSecond
+    this.#flushedAt = now
     const last = arrived.at(-1)
     const newHead = Math.max(head, last?.position ?? 0)
     const first = arrived[0]
@@ -297,7 +312,11 @@ export class EventWindow {
     this.#pendingDraft = undefined
     if (isNext && isPinned && loading === undefined) {
       const added = selectMatches(arrived, this.#options.matches)
-      this.#update({ ...this.#appended(added), to: newHead, head: newHead, draft: nextDraft })
+      // Of a stream only the end is shown: its rows would be gone before anybody reads them.
+      const newest = this.#isStreaming && added.length > pageSize ? added.slice(-pageSize) : undefined
+      const rows =
+        newest?.[0] === undefined ? this.#appended(added) : { events: newest, from: newest[0].position }
+      this.#update({ ...rows, to: newHead, head: newHead, draft: nextDraft })
     } else {
       this.#update({ head: newHead, draft: nextDraft })
       if (isPinned && loading === undefined && newHead > to) void this.more('after')

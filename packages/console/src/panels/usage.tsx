@@ -74,8 +74,11 @@ function Plot(props: {
         height: 130,
         legend: { show: false },
         cursor: { y: false },
-        scales: { x: { time: false } },
-        axes: [axis, { ...axis, size: 56, values: (_, ticks) => ticks.map(format) }],
+        scales: {
+          x: { time: false },
+          y: { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.1 : 1] },
+        },
+        axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map(format) }],
         series: [
           {},
           { stroke: style.getPropertyValue('--accent'), width: 2, points: { show: values.length < 40 } },

@@ -6,7 +6,7 @@ interface TableRow {
   readonly cells: readonly ReactNode[]
 }
 
-/** The answer of a query as a table, or the state that it is in. */
+/** The answer of a query as a table, on a phone as cards, or the state that it is in. */
 export function Table(props: {
   readonly query: {
     readonly isPending: boolean
@@ -25,7 +25,7 @@ export function Table(props: {
   if (rows.length === 0) return <EmptyState icon="box" title={empty} />
   return (
     <div className="scroll-x">
-      <table>
+      <table className="cards-on-phone">
         <thead>
           <tr>
             {head.map((name) => (
@@ -40,7 +40,9 @@ export function Table(props: {
             <tr key={key}>
               {cells.map((cell, at) => (
                 // biome-ignore lint/suspicious/noArrayIndexKey: the columns are fixed
-                <td key={at}>{cell}</td>
+                <td key={at} data-label={head[at]}>
+                  {cell}
+                </td>
               ))}
             </tr>
           ))}
