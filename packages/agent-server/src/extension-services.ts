@@ -2,6 +2,8 @@ import { join } from 'node:path'
 import { extensionReaders } from '@slipway/agent'
 import { type LogFunction, listSkillsRequest, type MarketplaceRegistration } from '@slipway/protocol'
 import { ApplicationBackends } from './applications/application-backends.ts'
+import { ApplicationBridge } from './applications/bridge/application-bridge.ts'
+import type { Ingress } from './applications/bridge/ingress.ts'
 import { InstalledApplications } from './applications/installed-applications.ts'
 import type { ConversationRegistry } from './conversations/registry.ts'
 import { InstalledExtensions } from './extensions/installed-extensions.ts'
@@ -25,6 +27,9 @@ interface ExtensionServicesOptions {
   readonly homeDirectory: string | undefined
   readonly skillsSource: string | undefined
   readonly marketplaces: readonly MarketplaceRegistration[]
+  readonly ingress: Ingress
+  readonly applicationSessionMs: number
+  readonly hasKeys: () => boolean
   readonly log: LogFunction
 }
 
@@ -78,6 +83,12 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     assertReplaceable: () => backends.assertNoneRuns(),
     onReplace: async (name) => await backends.forgetApproval(name),
   })
+  const bridge = new ApplicationBridge({
+    ingress: options.ingress,
+    sessionMs: options.applicationSessionMs,
+    findReady: (name) => backends.findReady(name),
+    hasKeys: options.hasKeys,
+  })
   const userSkillsRequest = listSkillsRequest.parse({
     load_public: false,
     load_org: false,
@@ -85,6 +96,7 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
   })
   return {
     extensions,
+    applicationProxy: bridge.proxyRoute,
     /** The skills that every conversation of the user has. */
     userSkills: async (signal: AbortSignal) =>
       (await skillList.list({ ...userSkillsRequest, project: undefined }, signal)).skills,
@@ -92,6 +104,7 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
       ...skillHandlers({ skills: skillList, installed: skills, publicSkills, pluginList, marketplaces, log }),
       ...pluginHandlers({ plugins: pluginList, installed: plugins, marketplaces, registry }),
       ...applicationHandlers({ applications, backends }),
+      ...bridge.handlers,
     }),
     async [Symbol.asyncDispose]() {
       await Promise.all([

@@ -15,6 +15,7 @@ import { definedMembers } from '@slipway/shared/json'
 import { hideFromDebuggers } from '@slipway/shared/process'
 import { Cipher, openServerStorage } from '@slipway/storage'
 import ownPackage from '../package.json' with { type: 'json' }
+import { applicationPrefix, Ingress } from './applications/bridge/ingress.ts'
 import { type Config, readConfig } from './config/config.ts'
 import { openSessionKey, type StoredSessionKey } from './config/session-key.ts'
 import { healthHandlers } from './handlers/server/health.ts'
@@ -25,7 +26,7 @@ import { derivePeerKey, withPeerKey } from './peers/peer-key.ts'
 import { Activity } from './server/activity.ts'
 import { ConsoleSessions } from './server/console-sessions.ts'
 import { collectGarbage, relaxHeapGrowth, shrinkHeapWhenIdle } from './server/heap.ts'
-import { lazyHandlers, lazySocketRoute } from './server/lazy-handlers.ts'
+import { lazyBridgeRoute, lazyHandlers, lazySocketRoute } from './server/lazy-handlers.ts'
 import { startToolUser } from './server/tool-user.ts'
 import { openWebClient } from './server/web-client.ts'
 import { killLeftovers, openServices } from './services.ts'
@@ -87,6 +88,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const config = storedKey === undefined ? settings : withSessionKey(settings, storedKey)
   if (config.sessionKeys.some((key) => key.reveal().length < minKeyLength))
     log('warn', `a session key has fewer than ${minKeyLength} characters`)
+  const ingress = new Ingress(config.applicationIngress)
   const peerKey = settings.sharing && settings.secretKey && derivePeerKey(settings.secretKey)
   const activity = new Activity()
   // The lock of the storage is held: no other server uses the directory.
@@ -100,7 +102,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     isExposed: options.socket === undefined && !isLoopback(options.host),
     log,
     openServices: async (config) => {
-      const common = { config, log, activity, workMetrics, peerKey, port: () => ownPort }
+      const common = { config, ingress, log, activity, workMetrics, peerKey, port: () => ownPort }
       const { dataDirectory } = config
       if (dataDirectory === undefined)
         return await openServices({ ...common, directory, storage, leftoversKilled })
@@ -138,6 +140,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     ...healthHandlers({
       version: ownPackage.version,
       browser: config.browser,
+      ingressUrl: ingress.url,
       getLastActivityMs: () => activity.lastMs,
       getInitState: () => deferredInit.state,
       checkStorage: () => activeStorage.health.check(),
@@ -165,7 +168,11 @@ export async function serve(options: ServeOptions): Promise<void> {
       keys: peerKey === undefined ? () => deferredInit.keys : withPeerKey(() => deferredInit.keys, peerKey),
       isSessionKey: (key) => consoleSessions.isSessionKey(key),
       pageCredential: (url, header, peer) =>
-        deferredInit.state === 'ready' ? deferredInit.services.pass(url, header, peer) : undefined,
+        deferredInit.state === 'ready' && !ingress.isHost(header('host') ?? '')
+          ? deferredInit.services.pass(url, header, peer)
+          : undefined,
+      isForeignHost: (host) => ingress.isHost(host),
+      proxyRoutes: [lazyBridgeRoute(applicationPrefix, () => deferredInit.services.applicationProxy)],
       ...(config.isDeferred ? { checkReady: deferredInit.checkRequest } : {}),
       basePath: config.isDeferred ? () => deferredInit.basePath : config.basePath,
       allowedHosts: config.allowedHosts,

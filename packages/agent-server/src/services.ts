@@ -8,6 +8,7 @@ import type { LogFunction } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import { toolUser } from '@slipway/shared/tool-files'
 import { Cipher, type ServerStorage } from '@slipway/storage'
+import type { Ingress } from './applications/bridge/ingress.ts'
 import { BashService } from './bash/bash-service.ts'
 import { bashSocket } from './bash/socket.ts'
 import type { Config } from './config/config.ts'
@@ -75,6 +76,7 @@ interface ServicesOptions {
   readonly workMetrics: WorkMetrics
   /** See `killLeftovers`. */
   readonly leftoversKilled: Promise<void>
+  readonly ingress: Ingress
   /** The key of other servers, where several share the database. */
   readonly peerKey?: Secret | undefined
   /** Its port, once it listens on one. */
@@ -154,6 +156,9 @@ export async function openServices(options: ServicesOptions) {
       homeDirectory: environment.HOME,
       skillsSource: config.skillsSource,
       marketplaces: config.marketplaces,
+      ingress: options.ingress,
+      applicationSessionMs: config.applicationSessionMs,
+      hasKeys: () => config.sessionKeys.length > 0,
       log,
     }),
   )
@@ -308,6 +313,7 @@ export async function openServices(options: ServicesOptions) {
   return {
     handlers: peers?.wrap(handlers) ?? handlers,
     sockets,
+    applicationProxy: extensionServices.applicationProxy,
     pass,
     metrics: [
       ...createStateMetrics({ records: storage.conversations, registry, bash, webhooks }),

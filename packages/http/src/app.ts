@@ -36,6 +36,8 @@ export interface AppOptions
   readonly openapi: object
   readonly sockets?: readonly SocketRoute[]
   readonly proxyRoutes?: readonly ProxyRoute[]
+  /** Whether pages of a host are those of other programs: sessions of the console do not count there. */
+  isForeignHost?(host: string): boolean
   /** The path below which a proxy shows this server (`/slipway`). Requests are served with and without it. */
   readonly basePath?: string | (() => string)
   /** `/openapi.json` and `/docs` need no caller. */
@@ -115,7 +117,7 @@ export class App {
       request: (raw, res) => this.#serve(raw, res),
       upgrade: (raw, net, head) => {
         this.#basePath.rewrite?.(raw)
-        acceptConsoleSession(raw, true)
+        this.#acceptConsoleSession(raw, true)
         if (!this.#proxy.upgrade(raw, net, head)) this.#sockets.upgrade(raw, net, head)
       },
     })
@@ -183,9 +185,7 @@ export class App {
     for (const prefix of this.#proxy.prefixes) {
       for (const path of [prefix, `${prefix}/*`]) {
         this.#fallbacks.reserve(path)
-        const forward = this.#lifecycle.listener(path, (exchange) => this.#proxy.forward(exchange), {
-          traits: {},
-        })
+        const forward = this.#forwarding(path)
         this.#router.add(path, [], forward, () => forward)
       }
     }
@@ -229,15 +229,25 @@ export class App {
   #register(path: string, methods: readonly string[], produce: ReplyProducer, traits?: ListenerTraits): void {
     this.#fallbacks.reserve(path)
     this.#router.add(path, methods, this.#lifecycle.listener(path, produce, traits), (entry) => {
+      // Methods that this server has no route for are those of the program.
+      if (this.#proxy.isBelowBridge(path)) return this.#forwarding(path)
       const refuse: ReplyProducer = ({ raw, page }) =>
         this.#fallbacks.methodNotAllowed(raw, entry.methods.keys(), page)
       return this.#lifecycle.listener(path, refuse, { pages: traits?.pages, isRefused: true })
     })
   }
 
+  #forwarding(path: string): RequestListener {
+    return this.#lifecycle.listener(path, (exchange) => this.#proxy.forward(exchange), { traits: {} })
+  }
+
+  #acceptConsoleSession(raw: IncomingMessage, isUpgrade: boolean): void {
+    if (this.#options.isForeignHost?.(raw.headers.host ?? '') !== true) acceptConsoleSession(raw, isUpgrade)
+  }
+
   #serve(raw: IncomingMessage, res: ServerResponse): void {
     this.#basePath.rewrite?.(raw)
-    acceptConsoleSession(raw, false)
+    this.#acceptConsoleSession(raw, false)
     if (this.#lifecycle.isStopping) res.setHeader('connection', 'close')
     const { method = '', url = '' } = raw
     const recent = method === 'GET' ? this.#recentRequests.get(url) : undefined

@@ -34,6 +34,9 @@ export const environmentSchema = z.object({
   SLIPWAY_ALLOWED_ORIGINS: listSetting,
   SLIPWAY_ALLOWED_ORIGIN_PATTERN: z.string().optional(),
   SLIPWAY_WEB_URL: z.url({ protocol: /^https?$/, error: 'Should be a URL https://...' }).optional(),
+  SLIPWAY_APP_BACKEND_URL: z.string().optional(),
+  SLIPWAY_APP_BACKEND_SESSION_SECONDS: numberSetting(1, 86_400, 300),
+  SLIPWAY_TRUST_FORWARDED_HEADERS: z.stringbool().default(false),
   SLIPWAY_WORKTREE_ROOT: z.string().regex(/^\//, 'Should be an absolute path').optional(),
   SLIPWAY_LOG_LEVEL: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
   SLIPWAY_MAX_SOCKETS_PER_CONVERSATION: numberSetting(1, 100_000, 2_000),
@@ -119,6 +122,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     allowedOrigins: readAllowedOrigins(values, variables),
     /** The path below which a proxy shows this server; empty without one. */
     basePath: readBasePath(values.SLIPWAY_WEB_URL),
+    /** The origin of applications and how long a page of one may use its program. */
+    applicationIngress: {
+      url: values.SLIPWAY_APP_BACKEND_URL,
+      trustsForwardedHeaders: values.SLIPWAY_TRUST_FORWARDED_HEADERS,
+    },
+    applicationSessionMs: values.SLIPWAY_APP_BACKEND_SESSION_SECONDS * 1000,
     /** Where worktrees of conversations are made, instead of the data directory. */
     worktreeRoot: values.SLIPWAY_WORKTREE_ROOT,
     /** What init settings deliver instead of the data directory of the start. */
@@ -212,6 +221,8 @@ export const aliases = {
   OH_MAX_CONCURRENT_RUNS: 'SLIPWAY_MAX_CONCURRENT_RUNS',
   OH_ALLOW_CORS_ORIGIN_REGEX: 'SLIPWAY_ALLOWED_ORIGIN_PATTERN',
   OH_WEB_URL: 'SLIPWAY_WEB_URL',
+  OH_APP_BACKEND_PUBLIC_URL: 'SLIPWAY_APP_BACKEND_URL',
+  OH_TRUST_FORWARDED_HEADERS: 'SLIPWAY_TRUST_FORWARDED_HEADERS',
   OH_ENABLE_BROWSER: 'SLIPWAY_BROWSER',
   OH_CONVERSATION_WORKTREE_ROOT: 'SLIPWAY_WORKTREE_ROOT',
   OH_CONVERSATION_IDLE_TTL_SECONDS: 'SLIPWAY_CONVERSATION_IDLE_SECONDS',

@@ -1,4 +1,4 @@
-import type { SocketRoute } from '@slipway/http'
+import type { ProxyRoute, SocketRoute } from '@slipway/http'
 import type { Activity } from './activity.ts'
 
 type HandlerTable = Readonly<Record<string, (request: never) => unknown>>
@@ -31,4 +31,9 @@ export function lazySocketRoute(
     accepts: (request) => getRoute().accepts(request),
     serve: async (socket, request) => await getRoute().serve(socket, request),
   }
+}
+
+/** The same for what is below the path of a bridge. */
+export function lazyBridgeRoute(prefix: string, getRoute: () => ProxyRoute): ProxyRoute {
+  return { prefix, isBridge: true, target: async (request) => await getRoute().target(request) }
 }

@@ -13,6 +13,7 @@ export const statusByCode: Readonly<Record<ProblemCode, number>> = {
   busy: 409,
   gone: 410,
   too_large: 413,
+  misdirected: 421,
   unsupported_media_type: 415,
   invalid: 422,
   too_many: 429,

@@ -16,6 +16,8 @@ export interface ProxyRequest {
   readonly method: string
   /** The raw path after the prefix, with its slash and without the query. */
   readonly path: string
+  /** With its question mark, or empty. */
+  readonly query: string
 }
 
 export interface ProxyTarget {
@@ -23,6 +25,10 @@ export interface ProxyTarget {
   readonly url: string
   /** Replace the client's headers of these names; undefined removes one. */
   readonly headers?: Readonly<Record<string, string | undefined>>
+  /** Replaces the client's query: with its question mark, or empty. */
+  readonly query?: string
+  /** Of a bridge: ends its WebSockets with 1000. */
+  readonly signal?: AbortSignal
 }
 
 /** Forwards everything below a path to another server: requests of all methods, and WebSockets. */
@@ -32,6 +38,12 @@ export interface ProxyRoute {
    * cookies and no service worker, so that they cannot act as pages of this server.
    */
   readonly isUntrusted?: boolean
+  /**
+   * The targets are programs of pages of another origin. `target` alone decides who may call: hosts, origins
+   * and keys are not looked at. Redirects are refused, cookies of targets do not pass, and WebSockets are
+   * accepted here, so that they can be closed. Every refusal of a WebSocket is 403.
+   */
+  readonly isBridge?: boolean
   /**
    * With braces: `/sandboxes/{sandbox_id}/{name}`. A literal segment precedes routes with braces in the same
    * place.
@@ -72,9 +84,21 @@ export function matchProxyPath(route: ProxyRoute, url: string): ProxyMatch | und
     throw new Problem('not_found', 'Not Found')
   }
   const path = `/${segments.slice(pattern.length).join('/')}`
+  if (route.isBridge && hasDotSegment(path)) throw new Problem('bad_request', 'Invalid backend path')
   if (decodeComponent(path).split(/[/\\]/).includes('..')) throw invalidAddress()
   const prefix = segments.slice(0, pattern.length).join('/')
   return { route, params, prefix, path, query: at < 0 ? '' : url.slice(at) }
+}
+
+/** Whether a path has `.`, `..` or a backslash, however often its target decodes it. */
+function hasDotSegment(path: string): boolean {
+  let text = path
+  for (;;) {
+    if (text.includes('\\') || text.split('/').some((segment) => /^\.{1,2}$/.test(segment))) return true
+    const decoded = decodePercent(text)
+    if (decoded === undefined || decoded === text) return false
+    text = decoded
+  }
 }
 
 function decodeComponent(text: string): string {
@@ -102,6 +126,8 @@ export interface ForwardedRequest {
   readonly path: string
   readonly headers: IncomingHttpHeaders
   readonly isUntrusted: boolean
+  readonly isBridge: boolean
+  readonly signal: AbortSignal | undefined
 }
 
 /** Builds the request for the target of a route. `base` is the base path before the prefix. */
@@ -112,11 +138,11 @@ export async function buildForwardedRequest(
 ): Promise<ForwardedRequest> {
   const { route, params, prefix, path, query } = match
   const header = (name: string) => getHeader(raw, name)
-  const { isUntrusted = false } = route
+  const { isUntrusted = false, isBridge = false } = route
   if (isUntrusted && header('service-worker') !== undefined)
     throw new Problem('forbidden', 'Service workers are not allowed here')
-  const request = { params, header, isUpgrade, method: raw.method ?? '', path }
-  const { url, headers: overrides = {} } = await route.target(request)
+  const request = { params, header, isUpgrade, method: raw.method ?? '', path, query }
+  const { url, headers: overrides = {}, signal, ...replaced } = await route.target(request)
   const address = new URL(url)
   const target = parseTarget(address)
   const headers: IncomingHttpHeaders = {
@@ -129,7 +155,8 @@ export async function buildForwardedRequest(
   }
   for (const [name, value] of Object.entries(overrides)) headers[name.toLowerCase()] = value
   for (const [name, value] of Object.entries(headers)) if (value === undefined) delete headers[name]
-  return { target, path: address.pathname.replace(/\/+$/, '') + path + query, headers, isUntrusted }
+  const fullPath = address.pathname.replace(/\/+$/, '') + path + (replaced.query ?? query)
+  return { target, path: fullPath, headers, isUntrusted, isBridge, signal }
 }
 
 function parseTarget(url: URL): TargetAddress {

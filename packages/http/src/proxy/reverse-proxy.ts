@@ -1,7 +1,7 @@
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { type LogFunction, Problem } from '@slipway/protocol'
+import { type LogFunction, Problem, serverFailure } from '@slipway/protocol'
 import { type Guard, isPreflight, preflightHeaders } from '../auth/guard.ts'
 import type { BasePath } from '../core/base-path.ts'
 import { ClientDisconnected } from '../core/body.ts'
@@ -20,6 +20,7 @@ import {
   type ProxyMatch,
   type ProxyRoute,
 } from './proxy-path.ts'
+import { bridgeSocket } from './socket-bridge.ts'
 
 export type { ProxyRequest, ProxyRoute, ProxyTarget } from './proxy-path.ts'
 
@@ -61,7 +62,7 @@ export class ReverseProxy {
    */
   async forward(exchange: Exchange): Promise<Reply | undefined> {
     const { raw } = exchange
-    this.#options.guard.authorize(raw, true)
+    if (!this.isBelowBridge(raw.url ?? '')) this.#options.guard.authorize(raw, true)
     try {
       const match = this.#find(raw.url ?? '')
       if (match === undefined) throw new Problem('not_found', 'Not Found')
@@ -80,16 +81,27 @@ export class ReverseProxy {
     }
   }
 
+  /** Whether an address is below the prefix of a bridge. */
+  isBelowBridge(url: string): boolean {
+    return this.#options.routes.some(({ prefix, isBridge }) => {
+      const literal = prefix.slice(0, prefix.indexOf('{'))
+      return isBridge === true && url.startsWith(literal)
+    })
+  }
+
   /** Handles an upgrade below one of the prefixes; false for other paths. */
   upgrade(raw: IncomingMessage, net: Duplex, head: Buffer): boolean {
     try {
       const match = this.#find(raw.url ?? '')
       if (match === undefined) return false
       net.on('error', () => net.destroy())
-      this.#forwardUpgrade(raw, net, head, match).catch((error: unknown) => this.#rejectUpgrade(net, error))
+      const upgrade = match.route.isBridge
+        ? this.#bridgeUpgrade(raw, net, head, match)
+        : this.#forwardUpgrade(raw, net, head, match)
+      upgrade.catch((error: unknown) => this.#rejectUpgrade(raw, net, error))
     } catch (error) {
       net.on('error', () => net.destroy())
-      this.#rejectUpgrade(net, error)
+      this.#rejectUpgrade(raw, net, error)
     }
     return true
   }
@@ -115,7 +127,7 @@ export class ReverseProxy {
 
   async #forwardRequest(
     exchange: Exchange,
-    { target, path, headers, isUntrusted }: ForwardedRequest,
+    { target, path, headers, isUntrusted, isBridge }: ForwardedRequest,
   ): Promise<void> {
     const { raw, res } = exchange
     const { createProxyServer } = await import('http-proxy-3')
@@ -130,7 +142,7 @@ export class ReverseProxy {
     proxy.on('proxyReq', (outgoing) => outgoing.once('close', fail))
     proxy.on('proxyRes', (answer) => {
       isAnswered = true
-      this.#forwardResponse(exchange, answer, isUntrusted).then(resolve, reject)
+      this.#forwardResponse(exchange, answer, { isUntrusted, isBridge }).then(resolve, reject)
     })
     res.once('close', resolve)
     const { method = '' } = raw
@@ -150,13 +162,24 @@ export class ReverseProxy {
     await promise
   }
 
-  async #forwardResponse(exchange: Exchange, answer: IncomingMessage, isUntrusted: boolean): Promise<void> {
+  async #forwardResponse(
+    exchange: Exchange,
+    answer: IncomingMessage,
+    { isUntrusted, isBridge }: Pick<ForwardedRequest, 'isUntrusted' | 'isBridge'>,
+  ): Promise<void> {
     const { raw, res, stallMs } = exchange
     const { statusCode = 0, statusMessage = '' } = answer
+    if (isBridge && statusCode >= 300 && statusCode < 400 && statusCode !== 304) {
+      answer.destroy()
+      throw serverFailure('bad_gateway', '502: Upstream redirect is not allowed')
+    }
     try {
       const close = raw.complete ? [] : ['connection', 'close']
       res.writeHead(statusCode, statusMessage, [
-        ...forwardableHeaders(answer, ['transfer-encoding', ...(isUntrusted ? originHeaders : [])]),
+        ...forwardableHeaders(answer, [
+          'transfer-encoding',
+          ...(isUntrusted || isBridge ? originHeaders : []),
+        ]),
         ...(isUntrusted ? ['Content-Security-Policy', opaqueOrigin] : []),
         ...close,
       ])
@@ -184,6 +207,22 @@ export class ReverseProxy {
     if (this.#isStopping) res.destroy()
   }
 
+  /** Opens a WebSocket to a target and one to the client, whose frames pass to each other. */
+  async #bridgeUpgrade(raw: IncomingMessage, net: Duplex, head: Buffer, match: ProxyMatch): Promise<void> {
+    this.#options.guard.checkReady(raw)
+    const { target, path, headers, signal } = await buildForwardedRequest(raw, match, {
+      base: this.#options.basePath.prefixOf(raw),
+      isUpgrade: true,
+    })
+    if (this.#isStopping) throw new Problem('unavailable', 'The server is stopping')
+    if (net.destroyed) return
+    this.#sockets.add(net)
+    net.once('close', () => this.#sockets.delete(net))
+    this.#options.traffic.countProxied('socket')
+    const url = `ws://${target.host}:${target.port}${path}`
+    await bridgeSocket({ raw, net, head, url, headers, signal })
+  }
+
   /** Connects a client with a target; after the 101 bytes pass unchanged. */
   async #forwardUpgrade(raw: IncomingMessage, net: Duplex, head: Buffer, match: ProxyMatch): Promise<void> {
     this.#options.guard.checkReady(raw)
@@ -205,7 +244,7 @@ export class ReverseProxy {
     let isOpen = false
     // Synchronously, because the library ends the connection right after it reports a failure.
     const fail = (cause?: unknown) => {
-      if (!isOpen) this.#rejectUpgrade(net, badGateway(cause))
+      if (!isOpen) this.#rejectUpgrade(raw, net, badGateway(cause))
     }
     const proxy = createProxyServer()
     proxy.on('error', fail)
@@ -236,9 +275,10 @@ export class ReverseProxy {
     }
   }
 
-  #rejectUpgrade(net: Duplex, error: unknown): void {
+  #rejectUpgrade(raw: IncomingMessage, net: Duplex, error: unknown): void {
     if (net.destroyed || net.writableEnded) return
-    const status = error instanceof Problem ? statusByCode[error.code] : 500
+    const isRefused = error instanceof Problem && this.isBelowBridge(raw.url ?? '')
+    const status = isRefused ? 403 : error instanceof Problem ? statusByCode[error.code] : 500
     writeRawError(net, `${status} ${STATUS_CODES[status]}`, {
       ...(error instanceof Problem ? { detail: error.message } : {}),
       ...(status < 500 ? {} : { error_id: reportError(this.#options.log, 'relay failed', error) }),

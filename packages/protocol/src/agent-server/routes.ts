@@ -2,7 +2,7 @@ import { consoleRoutes } from '../console/console-routes.ts'
 import type { RouteTable } from '../core/route.ts'
 import { subAgentRoutes } from './agents/sub-agent-routes.ts'
 import { toolRoutes } from './agents/tool-routes.ts'
-import { applicationRoutes } from './applications/routes.ts'
+import { applicationBridgeRoutes, applicationRoutes } from './applications/routes.ts'
 import { bashRoutes } from './bash/routes.ts'
 import { conversationWorkspaceRoutes } from './conversation-workspaces/routes.ts'
 import { checkpointRoutes } from './conversations/checkpoint-routes.ts'
@@ -62,4 +62,5 @@ export const agentServerRoutes = {
   ...applicationRoutes,
   ...maintenanceRoutes,
   ...metaProfileRoutes,
+  ...applicationBridgeRoutes,
 } satisfies RouteTable

@@ -8,6 +8,7 @@ export type ProblemCode =
   | 'conflict'
   | 'busy'
   | 'gone'
+  | 'misdirected'
   | 'too_large'
   | 'unsupported_media_type'
   | 'invalid'
@@ -59,7 +60,7 @@ export class Problem extends Error {
 }
 
 /** A failure of the server that says why in the member `exception`, as other servers of the interface do. */
-export function serverFailure(code: 'unavailable' | 'run_failed', reason: string): Problem {
+export function serverFailure(code: 'unavailable' | 'run_failed' | 'bad_gateway', reason: string): Problem {
   const problem = new Problem(code, reason)
   problem.exception = reason
   return problem

@@ -4,6 +4,7 @@ import { createApp, listen } from '@slipway/http'
 import { agentServerOpenApi, pluginRoutes, skillRoutes } from '@slipway/protocol'
 import { openStorage } from '@slipway/storage'
 import { expect, test } from 'vitest'
+import { Ingress } from '../../applications/bridge/ingress.ts'
 import { openExtensionServices } from '../../extension-services.ts'
 import { openRegistry, temporaryDirectory } from '../../testing/fixtures.ts'
 
@@ -25,6 +26,9 @@ async function openServer() {
     homeDirectory,
     skillsSource: undefined,
     marketplaces: [],
+    ingress: new Ingress({ url: undefined, trustsForwardedHeaders: false }),
+    applicationSessionMs: 300_000,
+    hasKeys: () => true,
     log: (...line) => void lines.push(line),
   })
   const handlers = extensions.handlers({ registry })

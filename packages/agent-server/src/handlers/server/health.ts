@@ -18,12 +18,21 @@ export function healthHandlers(options: {
   readonly getInitState: () => InitState
   /** Why nothing can be written at the moment. */
   readonly checkStorage: () => Promise<Problem | undefined>
+  /** Where pages of applications reach their programs. */
+  readonly ingressUrl?: string | null
   /** Page of the console or web client, for requests of HTML at `/`. */
   readonly webClient?:
     | { root(header: (name: string) => string | undefined): Promise<Reply | undefined> | undefined }
     | undefined
 }) {
   const startedAt = Date.now()
+  const { ingressUrl = null } = options
+  const capabilities = [
+    'idempotent_conversation_create_v1',
+    'tool_catalog_v1',
+    workspaceRoutesCapability,
+    ...(ingressUrl === null ? [] : ['canvas_app_backend_bridge_v1']),
+  ]
   const okReply = { bytes: Buffer.from('{"status":"ok"}') }
   const serverInfoReply = async () => ({
     json: {
@@ -41,8 +50,8 @@ export function healthHandlers(options: {
       usable_tools: await availableToolNames(options.browser),
       runtime_idle_timeout_seconds: null,
       conversation_runtime: 'local',
-      app_backend_ingress_url: null,
-      capabilities: ['idempotent_conversation_create_v1', 'tool_catalog_v1', workspaceRoutesCapability],
+      app_backend_ingress_url: ingressUrl,
+      capabilities,
       max_foreground_terminal_timeout_seconds: null,
       synchronous: 'FULL',
       docs: '/docs',

@@ -110,3 +110,39 @@ export const applicationRoutes = defineRoutes('applications', {
     },
   ),
 })
+
+const bridgeRefusals = {
+  403: { description: 'Pages of this origin may not do this.' },
+  409: { description: 'The request comes from the origin of the applications itself.' },
+  421: { description: 'The request is not addressed to the origin of the applications.' },
+  503: { description: 'There is no such origin, or no program that is ready.' },
+}
+
+/**
+ * Sessions of pages of applications. With the cookie of one, everything else below `/app-backends/{name}`,
+ * WebSockets too, passes to the program of the application.
+ */
+export const applicationBridgeRoutes = defineRoutes('applications', {
+  createApplicationSession: route.post('/app-backends/{extension_name}/session', {
+    summary: 'Let a page of an application reach its program',
+    description: 'The answer sets a cookie for this application at the origin of the applications.',
+    params: nameParams,
+    responses: {
+      ...ok(
+        'The session.',
+        component('CanvasAppSession', {
+          ingress_url: z.string(),
+          expires_at: z.string(),
+          iframe_sandbox: z.string(),
+        }),
+      ),
+      ...bridgeRefusals,
+    },
+  }),
+  revokeApplicationSession: route.delete('/app-backends/{extension_name}/session', {
+    summary: 'End the session of the cookie',
+    description: 'Its WebSockets are closed.',
+    params: nameParams,
+    responses: { 204: { description: 'There is none any more.' }, ...bridgeRefusals },
+  }),
+})
