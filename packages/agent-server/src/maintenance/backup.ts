@@ -109,13 +109,17 @@ async function writeLog(
       ? undefined
       : writeIncrement({ ...paths, previous: logPath(directory, previous) })
   const log = increment ?? writeFullBackup(paths)
-  const { damaged, problems } = verifyLog(target, { isPartial: log.kind === 'increment' })
+  const { damaged, records, problems } = verifyLog(target, { isPartial: log.kind === 'increment' })
   if (problems[0] !== undefined)
     throw new Error(`${source} is damaged: ${problems[0]}. See "slipway doctor --deep".`)
   const [first] = damaged
   if (first !== undefined)
     throw new Error(
       `event ${first.position} of conversation ${first.conversation} ${first.reason}: a damaged log is not backed up. See "slipway doctor --deep".`,
+    )
+  if (records[0] !== undefined)
+    throw new Error(
+      `the record of conversation ${records[0]} does not match its checksum: a damaged log is not backed up. See "slipway doctor --deep".`,
     )
   return { ...log, ...(await digestFile(target)) }
 }

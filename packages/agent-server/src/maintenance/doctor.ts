@@ -55,7 +55,7 @@ export async function repair(data: string): Promise<string[]> {
   const done: string[] = []
   const logPath = join(directory, logName)
   const aside = join(directory, 'damaged', new Date().toISOString().replaceAll(/[:.]/g, '-'))
-  const { damaged, extended, dropped, rebuilt, problems } = repairLog(logPath, aside)
+  const { damaged, extended, records, dropped, rebuilt, problems } = repairLog(logPath, aside)
   if (rebuilt.length > 0 && problems.length === 0)
     done.push(`the indexes and pages of ${logName} were made again from its tables: ${rebuilt.join('; ')}`)
   for (const problem of problems) done.push(`${logName} cannot be repaired: ${problem}. ${restoreAdvice}`)
@@ -64,6 +64,10 @@ export async function repair(data: string): Promise<string[]> {
   for (const conversation of extended)
     done.push(
       `the record of conversation ${conversation} had a wrong end, or ended too early: it ends with its last event again`,
+    )
+  for (const conversation of records)
+    done.push(
+      `the title, tags, status or settings of conversation ${conversation} did not match their checksum: what is there is used now, look at it`,
     )
   if (await exists(aside)) done.push(`what was damaged is in ${aside}`)
   if (dropped > 0) done.push(`${dropped} events that were never acknowledged, or were deleted, were dropped`)
@@ -188,7 +192,7 @@ function examineDatabase(directory: string, name: string, isDeep: boolean): Find
 function examineEvents(directory: string, isDeep: boolean): Finding[] {
   const area = 'events'
   try {
-    const { conversations, events, unchecked, damaged } = verifyLog(
+    const { conversations, events, unchecked, damaged, records } = verifyLog(
       join(directory, logName),
       isDeep ? {} : { newest: newestEvents },
     )
@@ -199,10 +203,15 @@ function examineEvents(directory: string, isDeep: boolean): Finding[] {
     })
     if (damaged.length > maxListed)
       findings.push({ area, level: 'error', message: `${damaged.length - maxListed} more, or even more` })
+    for (const conversation of records.slice(0, maxListed)) {
+      const message = `the title, tags, status or settings of conversation ${conversation} do not match their checksum`
+      const next = `Stop the server, then "slipway doctor --repair" takes what is there. Or: ${restoreAdvice}`
+      findings.push({ area, level: 'error', message, next })
+    }
     const scope = isDeep ? 'all' : `the newest ${newestEvents} of each`
     const note = unchecked > 0 ? `; ${unchecked} are of versions without checksums` : ''
     const message = `${conversations} conversations, ${events} events read (${scope})${note}`
-    return damaged.length > 0 ? findings : [{ area, level: 'ok', message }]
+    return findings.length > 0 ? findings : [{ area, level: 'ok', message }]
   } catch (error) {
     return [{ area, level: 'error', message: messageOf(error), next: restoreAdvice }]
   }

@@ -139,10 +139,12 @@ async function buildLog(
 }
 
 function verifyRestored(log: string): { conversations: number; events: number } {
-  const { damaged, problems, conversations, events } = verifyLog(log, { isThorough: true })
+  const { damaged, records, problems, conversations, events } = verifyLog(log, { isThorough: true })
   const [event] = damaged
   const problem =
-    problems[0] ?? (event && `event ${event.position} of conversation ${event.conversation} ${event.reason}`)
+    problems[0] ??
+    (event && `event ${event.position} of conversation ${event.conversation} ${event.reason}`) ??
+    (records[0] && `the record of conversation ${records[0]} does not match its checksum`)
   if (problem !== undefined)
     throw new Error(`the backup is damaged: ${problem}. Use an earlier step or another backup.`)
   return { conversations, events }

@@ -10,6 +10,7 @@ import { acceptLog } from './accept-log.ts'
 import { logMigrations } from './event-log/schema.ts'
 import { inspectDatabase } from './maintenance/inspect.ts'
 import { repairLog } from './maintenance/repair-log.ts'
+import { verifyLog } from './maintenance/verify-log.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
 
 /** What happens to the files of a log while no server runs, and what the next server says. */
@@ -302,6 +303,62 @@ test('a record that would remove acknowledged events as those of an import is no
   expect(logged).toContain('what an import left behind is not removed: its record is damaged')
 })
 
+test.each([
+  ['title', "title = 'Titled wrongly'"],
+  ['tags', 'tags = \'{"team":"red"}\''],
+  ['request', 'request = \'{"confirmation_policy":{"kind":"NeverConfirm"}}\''],
+  ['statistics', "stats = '{}'"],
+])('a changed %s of a conversation is an error, until a repair takes it', async (_, change) => {
+  const directory = copyOf(pristine)
+  {
+    await using storage = await openStorage({ directory })
+    await storage.conversations.patch('two', {
+      title: 'Two',
+      tags: { team: 'blue' },
+      request: '{"confirmation_policy":{"kind":"AlwaysConfirm"}}',
+      stats: '{"cost":1}',
+    })
+    await storage.log.append('two', [{ kind: 'PauseEvent', source: 'user' }])
+    expect((await storage.conversations.get(['two']))[0]).toMatchObject({ title: 'Two' })
+  }
+  const path = join(directory, 'log.db')
+  using db = new DatabaseSync(path)
+  db.exec(`UPDATE conversation SET ${change} WHERE id = 'two'`)
+  db.close()
+  expect(verifyLog(path)).toMatchObject({ damaged: [], records: ['two'] })
+  {
+    const logged: string[] = []
+    await using storage = await openStorage({ directory, log: (_level, message) => logged.push(message) })
+    const message = /record of conversation two does not match its checksum.*slipway doctor --repair/
+    await expect(storage.conversations.get(['two'])).rejects.toThrow(message)
+    const list = storage.conversations.search({ limit: 10, sort_order: 'CREATED_AT' })
+    await expect(list).rejects.toMatchObject({ code: 'unavailable', conversation: 'two' })
+    expect(logged).toEqual(['a record is damaged'])
+    expect((await storage.conversations.get(['one']))[0]).toMatchObject({ id: 'one' })
+  }
+  expect(repairLog(path, join(directory, 'damaged'))).toMatchObject({ damaged: [], records: ['two'] })
+  expect(verifyLog(path)).toMatchObject({ damaged: [], records: [] })
+  await using storage = await openStorage({ directory })
+  expect((await storage.conversations.get(['two']))[0]).toMatchObject({ id: 'two' })
+})
+
+test('a record of an earlier version is read as it is, and has a checksum from its next change on', async () => {
+  const directory = copyOf(pristine)
+  const path = join(directory, 'log.db')
+  const change = (sql: string) => {
+    using db = new DatabaseSync(path)
+    db.exec(sql)
+  }
+  change("UPDATE conversation SET checksum = NULL, title = 'Old' WHERE id = 'two'")
+  {
+    await using storage = await openStorage({ directory })
+    expect((await storage.conversations.get(['two']))[0]).toMatchObject({ title: 'Old' })
+    await storage.conversations.patch('two', { tags: { team: 'blue' } })
+  }
+  change("UPDATE conversation SET title = 'Other' WHERE id = 'two'")
+  expect(verifyLog(path)).toMatchObject({ records: ['two'] })
+})
+
 test('a damaged snapshot of a state is not used, one of an earlier version is', async () => {
   const directory = copyOf(pristine)
   const snapshot = { position: 3, text: '{"a":1}' }
@@ -504,8 +561,11 @@ test('a directory of the version before opens, and its files know its log from t
   for (const name of ['log.db', 'index.db']) {
     const db = new DatabaseSync(join(directory, name))
     if (db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'store'").get() !== undefined)
-      db.exec(`ALTER TABLE store DROP COLUMN generation;
-        PRAGMA user_version = ${name === 'log.db' ? logMigrations.length - 1 : 1}`)
+      db.exec('ALTER TABLE store DROP COLUMN generation; PRAGMA user_version = 1')
+    if (name === 'log.db')
+      db.exec(
+        `ALTER TABLE conversation DROP COLUMN checksum; PRAGMA user_version = ${logMigrations.length - 2}`,
+      )
     db.close()
   }
   const lock = new DatabaseSync(join(directory, 'lock.db'))

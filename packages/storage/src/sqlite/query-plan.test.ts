@@ -36,7 +36,10 @@ test('pages of conversations are walked in the order of an index', () => {
   const orders: ConversationSort[] = ['CREATED_AT', 'CREATED_AT_DESC', 'UPDATED_AT', 'UPDATED_AT_DESC']
   for (const sort_order of orders) {
     for (const status of [undefined, 'idle']) {
-      for (const start of [undefined, [1, 'x', null, '{}', 'idle', null, 1, 2, 0, null] as const]) {
+      for (const start of [
+        undefined,
+        [1, 'x', null, '{}', 'idle', null, 1, 2, 0, null, null, null] as const,
+      ]) {
         const plan = db.plan(searchSql({ sort_order, status, start }).sql)
         for (const step of plan) expect(step).toMatch(/^(SEARCH|SCAN) conversation USING INDEX/)
       }

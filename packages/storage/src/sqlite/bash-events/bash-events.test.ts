@@ -46,6 +46,43 @@ test('a full disk is a storage_full problem, and an event in memory can still be
   expect([...events.read({})].map(({ id }) => id)).toEqual(['3'])
 })
 
+test('a changed event is an error that names it, and one of an earlier version is read', () => {
+  using directory = temporaryDirectory()
+  const path = join(directory.path, 'bash.db')
+  const change = (sql: string) => {
+    const db = new Database(path, {
+      synchronous: 'NORMAL',
+      cacheBytes: 1_000_000,
+      migrations: bashMigrations,
+    })
+    db.run(sql)
+    db.close()
+  }
+  {
+    using events = openBashEvents(path)
+    events.add([output(1, false, 10), output(2, true, 10)])
+    expect([...events.read({})]).toHaveLength(2)
+  }
+  for (const [set, back] of [
+    ["body = x'ff'", 'body = zeroblob(10)'],
+    ['output_order = 3', 'output_order = 2'],
+  ]) {
+    change(`UPDATE bash_event SET ${set} WHERE id = '2'`)
+    using events = openBashEvents(path)
+    const damaged = {
+      code: 'unavailable',
+      message: expect.stringMatching(/Event 2 of \/api\/bash .*bash\.db is damaged/),
+    }
+    expect(() => [...events.read({})]).toThrow(expect.objectContaining(damaged))
+    expect(() => events.get('2')).toThrow(expect.objectContaining(damaged))
+    expect(events.get('1')).toMatchObject({ order: 1 })
+    change(`UPDATE bash_event SET ${back} WHERE id = '2'`)
+  }
+  change("UPDATE bash_event SET checksum = NULL, output_order = 3 WHERE id = '2'")
+  using events = openBashEvents(path)
+  expect([...events.read({})].map(({ order }) => order)).toEqual([1, 3])
+})
+
 test('the file becomes small when its events have been removed', () => {
   using directory = temporaryDirectory()
   const path = join(directory.path, 'bash.db')

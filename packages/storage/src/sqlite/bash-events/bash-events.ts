@@ -1,5 +1,5 @@
 import { dirname } from 'node:path'
-import { type Instant, must } from '@slipway/protocol'
+import { type Instant, must, Problem } from '@slipway/protocol'
 import type {
   BashEventRange,
   BashEventRow,
@@ -10,8 +10,18 @@ import { Database, toBuffer, type Value } from '../database/database.ts'
 import { type CompactedFile, type CompactOptions, compactInSteps } from '../database/reclaim-space.ts'
 import { isLocked } from '../database/storage-failure.ts'
 import { type DatabaseHealth, recoverDatabase, StorageHealth } from '../database/storage-health.ts'
+import { valuesChecksum } from '../database/values-checksum.ts'
 
-type Row = readonly [Instant, string, string, number, number, Uint8Array, string | null]
+type Row = readonly [
+  instant: Instant,
+  id: string,
+  commandId: string,
+  order: number,
+  isLast: number,
+  body: Uint8Array,
+  conversationId: string | null,
+  checksum: number | null,
+]
 
 const table = `(
   instant INTEGER PRIMARY KEY,
@@ -32,6 +42,8 @@ export const bashMigrations: readonly string[] = [
    CREATE INDEX bash_event_conversation ON bash_event (conversation_id, instant);
    DROP INDEX bash_event_end;
    CREATE INDEX bash_event_end ON bash_event (instant, conversation_id, command_id) WHERE is_last = 1`,
+  // Null in events of earlier versions, which are not verified.
+  'ALTER TABLE bash_event ADD COLUMN checksum INTEGER',
 ]
 
 const cacheBytes = 4 * 1024 * 1024
@@ -204,6 +216,7 @@ export class SqliteBashEvents implements BashEvents {
   #createTemporary(): void {
     this.#db.run(`CREATE TEMP TABLE unsaved_event ${table}`)
     this.#db.run('ALTER TABLE temp.unsaved_event ADD COLUMN conversation_id TEXT')
+    this.#db.run('ALTER TABLE temp.unsaved_event ADD COLUMN checksum INTEGER')
     this.#db.run(
       'CREATE TEMP VIEW all_event AS SELECT * FROM main.bash_event UNION ALL SELECT * FROM temp.unsaved_event',
     )
@@ -221,12 +234,12 @@ export class SqliteBashEvents implements BashEvents {
 
   #insert(table: string, events: readonly BashEventRow[]): void {
     const insert = this.#db.prepare(
-      `INSERT OR IGNORE INTO ${table} (${columns}, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT OR IGNORE INTO ${table} (${columns}, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     )
     let { count, sizeBytes } = this.totals
     for (const { instant, id, commandId, order, isLast, body, conversationId } of events) {
-      const values = [instant, id, commandId, order, Number(isLast), body, conversationId, body.length]
-      if (insert.run(...values).changes === 0) continue
+      const values = [instant, id, commandId, order, Number(isLast), body, conversationId]
+      if (insert.run(...values, valuesChecksum(values), body.length).changes === 0) continue
       count++
       sizeBytes += body.length
     }
@@ -240,8 +253,15 @@ export class SqliteBashEvents implements BashEvents {
   }
 }
 
-const columns = 'instant, id, command_id, output_order, is_last, body, conversation_id'
+const columns = 'instant, id, command_id, output_order, is_last, body, conversation_id, checksum'
 
-function toEvent([instant, id, commandId, order, isLast, body, conversationId]: Row): BashEventRow {
+/** Throws a Problem `unavailable` for an event that is not what was written. */
+function toEvent([...values]: Row): BashEventRow {
+  const [instant, id, commandId, order, isLast, body, conversationId, checksum] = values
+  if (checksum !== null && checksum !== valuesChecksum(values.slice(0, -1)))
+    throw new Problem(
+      'unavailable',
+      `Event ${id} of /api/bash does not match its checksum: bash.db is damaged. Restore it from a backup, or delete the events of /api/bash.`,
+    )
   return { instant, id, commandId, conversationId, order, isLast: isLast === 1, body: toBuffer(body) }
 }

@@ -9,7 +9,10 @@ import type {
 } from '../../conversations/conversation-records.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { PlannedChange } from '../database/commit-queue.ts'
+import { DamageError } from '../database/damage.ts'
 import type { Value } from '../database/database.ts'
+import { valuesChecksum } from '../database/values-checksum.ts'
+import { sealRecord } from '../event-log/conversation-row.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import { deleteSealedState, readSealedState, writeSealed, writeSnapshot } from '../event-log/sealed-state.ts'
 import type { Purge } from './purge.ts'
@@ -25,9 +28,12 @@ type Row = readonly [
   updated_at: Instant,
   head: number,
   stats: string | null,
+  parent: string | null,
+  checksum: number | null,
 ]
 
-const columns = 'ordinal, id, title, tags, status, request, created_at, updated_at, head, stats'
+const columns =
+  'ordinal, id, title, tags, status, request, created_at, updated_at, head, stats, parent, checksum'
 const insertSql = `INSERT INTO conversation
   (id, title, tags, status, request, parent, created_at, updated_at, is_visible)
   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1) RETURNING ${columns}`
@@ -58,7 +64,7 @@ export class SqliteConversationRecords implements ConversationRecords {
         },
         done: () => {
           if (created) deliveries.markChanged(record.id)
-          return { record: toRecord(must(this.#row(record.id) ?? row, 'the inserted row')), created }
+          return { record: this.#toRecord(must(this.#row(record.id) ?? row, 'the inserted row')), created }
         },
       }
     })
@@ -80,7 +86,7 @@ export class SqliteConversationRecords implements ConversationRecords {
     const rows = this.#context.db.all<Row>(sql, ...values, limit + 1)
     const next = rows.length > limit ? rows.pop() : undefined
     return {
-      items: rows.map(toRecord),
+      items: rows.map((row) => this.#toRecord(row)),
       next_page_id: next === undefined ? null : next[1].replaceAll('-', ''),
     }
   }
@@ -164,7 +170,21 @@ export class SqliteConversationRecords implements ConversationRecords {
 
   #find(id: string): ConversationRecord | undefined {
     const row = this.#row(id)
-    return row && toRecord(row)
+    return row && this.#toRecord(row)
+  }
+
+  /** Throws a DamageError when the row is not what was written. */
+  #toRecord(row: Row): ConversationRecord {
+    const [ordinal, id, title, tags, status, request, created_at, updated_at, head, stats] = row
+    const [parent, checksum] = row.slice(10) as [string | null, number | null]
+    // In the order of `checkedColumns`.
+    const checked = [ordinal, id, title, tags, status, request, parent, created_at, stats]
+    if (checksum !== null && checksum !== valuesChecksum(checked)) {
+      const error = new DamageError(id, 'record', 'does not match its checksum')
+      this.#context.damage.add(error)
+      throw error
+    }
+    return { id, title, tags: JSON.parse(tags), status, request, created_at, updated_at, head, stats }
   }
 
   #insert(record: NewRecord): Row | undefined {
@@ -172,7 +192,9 @@ export class SqliteConversationRecords implements ConversationRecords {
     const { db, now } = this.#context
     const values = [id, title, JSON.stringify(tags), status, request, parent, now()]
     const row = db.get<Row>(insertSql, ...values)
-    if (row !== undefined && sealed !== undefined) writeSealed(db, row[0], sealed)
+    if (row === undefined) return undefined
+    sealRecord(db, row[0])
+    if (sealed !== undefined) writeSealed(db, row[0], sealed)
     return row
   }
 
@@ -223,9 +245,4 @@ function tagSql({ value }: TagFilter): string {
 
 function tagValues({ name, value }: TagFilter): string[] {
   return value === undefined ? [name] : [name, value]
-}
-
-function toRecord([, id, title, tags, ...others]: Row): ConversationRecord {
-  const [status, request, created_at, updated_at, head, stats] = others
-  return { id, title, tags: JSON.parse(tags), status, request, created_at, updated_at, head, stats }
 }

@@ -1,25 +1,26 @@
 import { type LogFunction, Problem } from '@slipway/protocol'
 import { createCounter } from '@slipway/shared/metrics'
 
-/** A stored event, or an index of events, is not what was written. It is never served. */
+/** A stored event, an index of events or the record of a conversation is not what was written. It is never served. */
 export class DamageError extends Problem {
   readonly conversation: string
-  /** Undefined when an index is damaged, and not an event. */
+  /** The position of an event, or what else is damaged. */
+  readonly part: number | 'index' | 'record'
   readonly position: number | undefined
 
-  constructor(conversation: string, position: number | undefined, reason: string) {
-    const what =
-      position === undefined
-        ? `The index of conversation ${conversation}`
-        : `Event ${position} of conversation ${conversation}`
-    const next =
-      position === undefined
-        ? 'Stop the server, then "slipway doctor --repair" makes it again.'
-        : 'Restore it from a backup.'
-    super('unavailable', `${what} ${reason}: the log is damaged. ${next}`)
+  constructor(conversation: string, part: DamageError['part'], reason: string) {
+    const what = typeof part === 'number' ? `Event ${part}` : `The ${part}`
+    const next = typeof part === 'number' ? 'Restore it from a backup.' : nextSteps[part]
+    super('unavailable', `${what} of conversation ${conversation} ${reason}: the log is damaged. ${next}`)
     this.conversation = conversation
-    this.position = position
+    this.part = part
+    this.position = typeof part === 'number' ? part : undefined
   }
+}
+
+const nextSteps = {
+  index: 'Stop the server, then "slipway doctor --repair" makes it again.',
+  record: 'Stop the server, then "slipway doctor --repair" takes what is there, or restore it from a backup.',
 }
 
 /** The row of an event that the thread of the text index found damaged. */
@@ -36,7 +37,7 @@ export class DamagedRowError extends Error {
 export class DamageReport {
   readonly reads = createCounter(
     'slipway_damaged_reads_total',
-    'Reads that were refused because a stored event is missing or damaged.',
+    'Reads that were refused because what is stored is missing or damaged.',
   )
   readonly #log: LogFunction
   readonly #logged = new Set<string>()
@@ -45,11 +46,16 @@ export class DamageReport {
     this.#log = log
   }
 
-  add({ conversation, position, message }: DamageError): void {
+  add({ conversation, part, position, message }: DamageError): void {
     this.reads.inc()
     if (this.#logged.has(message)) return
     this.#logged.add(message)
-    const what = position === undefined ? 'an index is damaged' : 'an event is damaged'
+    const what =
+      typeof part === 'number'
+        ? 'an event is damaged'
+        : part === 'index'
+          ? 'an index is damaged'
+          : 'a record is damaged'
     this.#log('error', what, { conversation, position, error: message })
   }
 }

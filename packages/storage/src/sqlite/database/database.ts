@@ -18,6 +18,7 @@ import { crc32 } from 'node:zlib'
 import { compareSchema, schemaSql } from './compare-schema.ts'
 import { openFailure } from './open-failure.ts'
 import { toStorageProblem } from './storage-failure.ts'
+import { valuesChecksum } from './values-checksum.ts'
 
 export type Value = SQLInputValue
 
@@ -44,7 +45,7 @@ const walChunkBytes = 1024 * 1024
  * One SQLite file in WAL mode. Prepared statements are cached; rows are arrays in column order. A failure of
  * the disk
  * or a foreign lock is a Problem `storage_full` or `unavailable`, whose cause is the error of SQLite. SQL may
- * use `crc32_of(text)`.
+ * use `crc32_of(text)` and `checksum_of(value, ...)`.
  */
 export class Database {
   readonly path: string
@@ -210,6 +211,9 @@ export class Database {
     try {
       db.exec(`PRAGMA cache_size = -${Math.ceil(cacheBytes / 1024)}`)
       db.function('crc32_of', { deterministic: true }, (text) => crc32(String(text)))
+      db.function('checksum_of', { deterministic: true, varargs: true }, (...values) =>
+        valuesChecksum(values),
+      )
       if (readOnly) return db
       closeToOthers(this.path)
       // Has an effect on an empty file only.

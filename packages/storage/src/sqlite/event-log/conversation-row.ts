@@ -4,6 +4,15 @@ import type { RecordUpdate } from '../../event-log/event-log.ts'
 import type { Database } from '../database/database.ts'
 import { writeSealed } from './sealed-state.ts'
 
+/** What the checksum of a conversation's row covers: values that nothing else verifies. */
+export const checkedColumns = 'ordinal, id, title, tags, status, request, parent, created_at, stats'
+const sealSql = `UPDATE conversation SET checksum = checksum_of(${checkedColumns}) WHERE ordinal = ?`
+
+/** Writes the checksum of a conversation's row. Call it in the transaction that changes the row. */
+export function sealRecord(db: Database, ordinal: number): void {
+  db.run(sealSql, ordinal)
+}
+
 /** Updates the row of a conversation; `updated_at` always increases. Call it in a transaction. */
 export function updateConversation(
   db: Database,
@@ -35,5 +44,7 @@ export function updateConversation(
     ...changes.map(({ value }) => value),
     ordinal,
   )
+  const isRecordChanged = [title, tags, status, stats, request].some((value) => value !== undefined)
+  if (isRecordChanged || isVisible) sealRecord(db, ordinal)
   if (sealed !== undefined) writeSealed(db, ordinal, sealed)
 }

@@ -92,7 +92,7 @@ export class IndexGuard {
     if (known === true) return undefined
     if (known !== undefined) throw this.#report(known)
     const finish = (isRight: boolean) => {
-      const error = isRight ? true : new DamageError(id, undefined, 'does not match its events')
+      const error = isRight ? true : new DamageError(id, 'index', 'does not match its events')
       this.#remember(key, error)
       if (error !== true) throw this.#report(error)
     }

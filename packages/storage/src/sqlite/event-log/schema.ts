@@ -82,4 +82,6 @@ export const logMigrations: readonly string[] = [
        AND row <= conversation.ordinal * ${positionsPerConversation} + conversation.head
    )`,
   'ALTER TABLE store ADD COLUMN generation INTEGER NOT NULL DEFAULT 1',
+  // Of what `checkedColumns` names; null until the record changes.
+  'ALTER TABLE conversation ADD COLUMN checksum INTEGER',
 ]

@@ -5,7 +5,9 @@ import type { DatabaseSync } from 'node:sqlite'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { serializeEvent } from '../../event-log/serialize-event.ts'
 import { compareSchema, schemaSql } from '../database/compare-schema.ts'
+import { valuesChecksum } from '../database/values-checksum.ts'
 import { eventChecksum } from '../event-log/checksum.ts'
+import { checkedColumns } from '../event-log/conversation-row.ts'
 import { logMigrations } from '../event-log/schema.ts'
 import { openFile, rowsOf, syncFile } from './open-file.ts'
 import { dropUnpublished } from './unpublished.ts'
@@ -23,6 +25,8 @@ export interface RepairResult {
   readonly damaged: readonly DamagedEvent[]
   /** Conversations whose end was wrong: their logs have the events behind it again. */
   readonly extended: readonly string[]
+  /** Conversations whose record did not match its checksum: it is taken as it is. */
+  readonly records: readonly string[]
   /** Events of unpublished imports and removed conversations that were dropped. */
   readonly dropped: number
   /** What SQLite found wrong in the file before its indexes and pages were made again. */
@@ -48,22 +52,21 @@ export function repairLog(path: string, directory: string): RepairResult {
   using db = openFile(path, { readOnly: false })
   const [[version] = [0]] = rowsOf<[number]>(db, 'PRAGMA user_version')
   const difference = compareSchema(rowsOf(db, schemaSql), logMigrations.slice(0, version))
-  if (difference !== undefined)
-    return { damaged: [], extended: [], dropped: 0, rebuilt: [], problems: [difference] }
+  if (difference !== undefined) return { ...nothingDone, rebuilt: [], problems: [difference] }
   const rebuilt = checkFile(db, true)
   if (rebuilt.length > 0) rebuild(db, path, directory)
   const problems = rebuilt.length > 0 ? checkFile(db, true) : []
-  if (problems.length > 0) return { damaged: [], extended: [], dropped: 0, rebuilt, problems }
+  if (problems.length > 0) return { ...nothingDone, rebuilt, problems }
   db.exec('BEGIN IMMEDIATE')
   const dropped = dropUnpublished(db)
   const ends = verifyOpenLog(db).damaged.filter(isEnd)
   const extended = [...new Set(ends.map(({ conversation }) => conversation))]
   for (const conversation of extended) extendLog(db, conversation)
-  const { damaged } = verifyOpenLog(db)
+  const { damaged, records } = verifyOpenLog(db)
   if (damaged.length >= maxFindings || damaged.some(isEnd)) {
     db.exec('ROLLBACK')
     const problem = 'more events are damaged than can be set aside'
-    return { damaged: [], extended: [], dropped: 0, rebuilt, problems: [problem] }
+    return { ...nothingDone, rebuilt, problems: [problem] }
   }
   // All are set aside first, so that a replacement takes its instant from events that are right.
   const gaps = damaged.map((event) => setAside(db, directory, event))
@@ -71,8 +74,21 @@ export function repairLog(path: string, directory: string): RepairResult {
   // An event that was replaced may have another instant.
   for (const conversation of new Set(damaged.map(({ conversation }) => conversation)))
     extendLog(db, conversation)
+  for (const conversation of records) acceptRecord(db, conversation)
   db.exec('COMMIT; PRAGMA wal_checkpoint(TRUNCATE)')
-  return { damaged, extended, dropped, rebuilt, problems }
+  return { damaged, extended, records, dropped, rebuilt, problems }
+}
+
+const nothingDone = { damaged: [], extended: [], records: [], dropped: 0 }
+
+/** The values cannot be known any more: those that are there count from now on. */
+function acceptRecord(db: DatabaseSync, conversation: string): void {
+  const sql = `SELECT ${checkedColumns} FROM conversation WHERE id = ? AND is_visible = 1`
+  const [values = []] = rowsOf<(string | number | null)[]>(db, sql, conversation)
+  db.prepare('UPDATE conversation SET checksum = ? WHERE id = ? AND is_visible = 1').run(
+    valuesChecksum(values),
+    conversation,
+  )
 }
 
 function isEnd({ reason }: DamagedEvent): boolean {

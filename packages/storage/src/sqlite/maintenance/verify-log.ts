@@ -1,6 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
+import { valuesChecksum } from '../database/values-checksum.ts'
 import { eventChecksum } from '../event-log/checksum.ts'
+import { checkedColumns } from '../event-log/conversation-row.ts'
 import { openFile, rowsOf } from './open-file.ts'
 
 /** An event that is missing, that does not match its checksum, or that should not be there. */
@@ -17,6 +19,8 @@ export interface LogReport {
   /** Those of versions without checksums: only their positions are verified. */
   readonly unchecked: number
   readonly damaged: readonly DamagedEvent[]
+  /** Conversations whose title, tags, status, request, parent, times or statistics do not match their checksum. */
+  readonly records: readonly string[]
   /** What SQLite says about the file; empty when it is in order. */
   readonly problems: readonly string[]
 }
@@ -111,7 +115,17 @@ export function verifyOpenLog(db: DatabaseSync, options: VerifyOptions = {}): Lo
       fail(expected, `cannot be read: ${error instanceof Error ? error.message : error}`)
     }
   }
-  return { ...counts, damaged, problems }
+  return { ...counts, damaged, records: findDamagedRecords(db), problems }
+}
+
+function findDamagedRecords(db: DatabaseSync): string[] {
+  const columns = rowsOf<[string]>(db, "SELECT name FROM pragma_table_info('conversation')")
+  if (!columns.some(([name]) => name === 'checksum')) return []
+  const sql = `SELECT checksum, ${checkedColumns} FROM conversation WHERE is_visible = 1 AND checksum IS NOT NULL`
+  const damaged: string[] = []
+  for (const [checksum, ...values] of rowsOf<(string | number | null)[]>(db, sql))
+    if (checksum !== valuesChecksum(values) && damaged.length < maxFindings) damaged.push(String(values[1]))
+  return damaged
 }
 
 /** What SQLite finds wrong with a file. Thorough: compares the indexes with the tables too. */

@@ -1,0 +1,13 @@
+import { crc32 } from 'node:zlib'
+import type { Value } from './database.ts'
+
+/** CRC-32 of the values of some columns, in their order. Bytes count as such, everything else as its text. */
+export function valuesChecksum(values: readonly Value[], seed = 0): number {
+  let sum = seed
+  for (const value of values) {
+    // What is before each value keeps it apart from its neighbours, and a text from null.
+    sum = crc32(value === null ? 'null,' : `${typeof value},`, sum)
+    if (value !== null) sum = crc32(ArrayBuffer.isView(value) ? value : String(value), sum)
+  }
+  return sum
+}
