@@ -316,9 +316,9 @@ test.each([
       title: 'Two',
       tags: { team: 'blue' },
       request: '{"confirmation_policy":{"kind":"AlwaysConfirm"}}',
-      stats: '{"cost":1}',
     })
-    await storage.log.append('two', [{ kind: 'PauseEvent', source: 'user' }])
+    const record = { stats: '{"cost":1}' }
+    await storage.log.append('two', [{ kind: 'PauseEvent', source: 'user' }], { record })
     expect((await storage.conversations.get(['two']))[0]).toMatchObject({ title: 'Two' })
   }
   const path = join(directory, 'log.db')
