@@ -3,6 +3,7 @@ import { append } from './benchmarks/append.ts'
 import { checkpoints } from './benchmarks/checkpoints.ts'
 import { consolePage } from './benchmarks/console.ts'
 import { consoleApi } from './benchmarks/console-api.ts'
+import { consoleSize } from './benchmarks/console-size.ts'
 import { crowd } from './benchmarks/crowd.ts'
 import { depth } from './benchmarks/depth.ts'
 import { exports } from './benchmarks/exports.ts'
@@ -29,6 +30,7 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   depth: { run: depth },
   console: { run: consolePage, whyUnavailable: whyNoChromium },
   'console-api': { run: consoleApi },
+  'console-size': { run: consoleSize },
   append: { run: append },
   postgres,
   'fan-out': { run: fanOut },

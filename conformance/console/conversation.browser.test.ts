@@ -1,6 +1,7 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
+import type { ApiEvent } from '../support/agent-server-api.ts'
 import { findChromium } from '../support/browser-user.ts'
 import { ConsoleFixture, shownPositions, waitUntil } from './console-fixture.ts'
 
@@ -85,6 +86,7 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     await page.getByRole('button', { name: 'Run', exact: true }).click()
     await waitUntil(() => isComplete(page, id), 'all events are shown')
     await checkOrder(page, await count(id))
+    await compareWithExport(page, await fixture.driver.getEvents(id))
     expect(problems).toEqual([])
     await page.context().close()
   })
@@ -186,6 +188,28 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     await page.context().close()
   })
 })
+
+/** Each call of the exported log is in the row of its position, and nowhere else. */
+async function compareWithExport(page: Page, events: readonly ApiEvent[]): Promise<void> {
+  const rows = await page.locator('.entry[data-positions]').evaluateAll((entries) =>
+    entries.map((entry) => ({
+      positions: (entry.getAttribute('data-positions') ?? '').split(' ').map(Number),
+      text: entry.textContent ?? '',
+    })),
+  )
+  const commands = events.flatMap((event, at) => {
+    const command = (event.action as { command?: unknown } | undefined)?.command
+    return typeof command === 'string' ? [{ position: at + 1, command }] : []
+  })
+  expect(commands.length).toBeGreaterThan(10)
+  for (const { position, command } of commands) {
+    const shown = rows.filter(({ text }) => text.includes(command))
+    expect(
+      shown.map(({ positions }) => positions.includes(position)),
+      command,
+    ).toEqual([true])
+  }
+}
 
 /** The timeline shows each position of the log once; a result stands beside its call. */
 async function checkOrder(page: Page, size: number): Promise<void> {

@@ -8,11 +8,12 @@ import { bashStep, finishStep, scriptedModel, toolCall, toolCallsStep } from '..
 import { findChromium } from '../support/browser-user.ts'
 import { SandboxServer } from '../support/sandbox-server/server.ts'
 import { createUser, textModel } from '../support/sandbox-server/user.ts'
-import { ConsoleFixture, launchBrowser } from './console-fixture.ts'
+import { ConsoleFixture, findViolations, launchBrowser } from './console-fixture.ts'
 
 /**
  * `node conformance/console/screenshots.ts [--out DIRECTORY] [--only NAME] [--png]`: pictures of every page of both
- * consoles, in light, dark and phone width, for docs/console.md and for the eye.
+ * consoles, in light, dark and phone width, for docs/console.md and for the eye. What axe finds in each is in
+ * bench/results/console-accessibility.json when all were taken; it ends with 1 when axe finds anything.
  */
 
 const { values } = parseArgs({
@@ -40,15 +41,31 @@ interface Shot {
   open(page: Page): Promise<void>
 }
 
+interface ViewReport {
+  readonly view: string
+  /** Of WCAG 2.2 AA and of the rules of axe, as `view: rule: element`. */
+  readonly violations: readonly string[]
+}
+const reports: ViewReport[] = []
+
 const chromiumPath = await findChromium()
 if (chromiumPath === undefined) throw new Error('Chromium is not installed')
 await mkdir(values.out, { recursive: true })
 await takeAgentServer(chromiumPath)
 await takeSandboxServer(chromiumPath)
+if (values.only === undefined) {
+  const file = new URL('../../bench/results/console-accessibility.json', import.meta.url)
+  await writeFile(file, `${JSON.stringify(reports, null, 2)}\n`)
+}
+for (const violation of reports.flatMap(({ violations }) => violations)) {
+  console.error(violation)
+  process.exitCode = 1
+}
 
 async function take(browser: Browser, shots: readonly Shot[], signIn?: (page: Page) => Promise<void>) {
   for (const [look, options] of Object.entries(looks)) {
-    const context = await browser.newContext(options)
+    // The policy of the pages forbids the script of axe.
+    const context = await browser.newContext({ ...options, bypassCSP: true })
     const page = await context.newPage()
     await signIn?.(page)
     for (const { name, open } of shots) {
@@ -57,6 +74,8 @@ async function take(browser: Browser, shots: readonly Shot[], signIn?: (page: Pa
       // Markdown, colours and plots come after the text.
       await page.waitForTimeout(1_500)
       await save(browser, `${name}-${look}`, await page.screenshot())
+      const violations = await findViolations(page, `${name}-${look}`)
+      reports.push({ view: `${name}-${look}`, violations })
       console.log(`${name}-${look}`)
     }
     await context.close()
@@ -71,9 +90,13 @@ async function save(browser: Browser, name: string, png: Buffer): Promise<void> 
     const bytes = Uint8Array.from(atob(base64), (sign) => sign.charCodeAt(0))
     const picture = await createImageBitmap(new Blob([bytes], { type: 'image/png' }))
     const canvas = document.createElement('canvas')
-    canvas.width = picture.width
-    canvas.height = picture.height
-    canvas.getContext('2d')?.drawImage(picture, 0, 0)
+    const scale = Math.min(1, 800 / picture.width)
+    canvas.width = picture.width * scale
+    canvas.height = picture.height * scale
+    const context = canvas.getContext('2d')
+    if (context === null) throw new Error('No canvas')
+    context.imageSmoothingQuality = 'high'
+    context.drawImage(picture, 0, 0, canvas.width, canvas.height)
     return canvas.toDataURL('image/webp', 0.6).split(',')[1] ?? ''
   }, png.toString('base64'))
   await page.close()

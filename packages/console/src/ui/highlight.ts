@@ -1,4 +1,10 @@
-import { createHighlighterCore, type HighlighterCore, type LanguageInput, type ThemedToken } from 'shiki/core'
+import {
+  createHighlighterCore,
+  type GrammarState,
+  type HighlighterCore,
+  type LanguageInput,
+  type ThemedToken,
+} from 'shiki/core'
 import { createJavaScriptRegexEngine } from 'shiki/engine/javascript'
 
 /** Each language is a file of its own, loaded when a text needs it. */
@@ -77,7 +83,12 @@ const theme = {
 
 let highlighter: Promise<HighlighterCore> | undefined
 
-/** The colours of a text, line by line. A line that is very long, or that takes long, keeps one colour. */
+/** Lines that are coloured before the page may do something else. */
+const linesAtOnce = 50
+/** Longest time for a text, in milliseconds; what is left then stays plain. */
+const maxMs = 10_000
+
+/** The colours of a text, line by line. A line that is very long keeps one colour. */
 export async function highlight(text: string, language: Language): Promise<readonly ThemedToken[][]> {
   highlighter ??= createHighlighterCore({
     themes: [theme],
@@ -86,10 +97,27 @@ export async function highlight(text: string, language: Language): Promise<reado
   })
   const core = await highlighter
   await core.loadLanguage(grammars[language])
-  return core.codeToTokensBase(text, {
-    lang: language,
-    theme: theme.name,
-    tokenizeMaxLineLength: 1_000,
-    tokenizeTimeLimit: 200,
-  })
+  const lines = text.split('\n')
+  const result: ThemedToken[][] = []
+  const startedAt = performance.now()
+  let grammarState: GrammarState | undefined
+  for (let at = 0; at < lines.length; at += linesAtOnce) {
+    const part = lines.slice(at, at + linesAtOnce)
+    if (performance.now() - startedAt > maxMs) {
+      result.push(...part.map((content) => [{ content, offset: 0 }]))
+      continue
+    }
+    const tokens = core.codeToTokensBase(part.join('\n'), {
+      lang: language,
+      theme: theme.name,
+      grammarState,
+      tokenizeMaxLineLength: 1_000,
+      // A limit that is reached leaves the lines after it in a wrong state: it is for hostile lines alone.
+      tokenizeTimeLimit: 5_000,
+    })
+    grammarState = core.getLastGrammarState(tokens)
+    result.push(...tokens)
+    await new Promise((resume) => setTimeout(resume))
+  }
+  return result
 }
