@@ -80,14 +80,22 @@ export class MockProvider implements AsyncDisposable {
     }
   }
 
-  /** Replies in the interface of the request; after `maxChunks` chunks the connection is cut. */
+  /**
+   * Replies in the interface of the request; after `maxChunks` chunks the connection is cut. A chat request
+   * that asks for no stream receives one JSON object.
+   */
   sendReply(
     response: ServerResponse,
-    { path }: ProviderRequest,
+    { path, body }: ProviderRequest,
     reply: ModelReply,
     maxChunks = Number.POSITIVE_INFINITY,
   ): void {
     const n = String(++this.#count).padStart(16, '0')
+    if (path.includes('chat/completions') && body.stream !== true) {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(chatCompletion(reply, n)))
+      return
+    }
     const chunks = replyChunks(path, reply, n)
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     for (const chunk of chunks.slice(0, maxChunks)) {
@@ -161,6 +169,23 @@ function chatChunks({ text = '', reasoning = '', calls = [] }: ModelReply, n: st
     chunk({}, calls.length > 0 ? 'tool_calls' : 'stop'),
     { ...chunk({}), choices: [], usage: { prompt_tokens: 90, completion_tokens: 10, total_tokens: 100 } },
   ]
+}
+
+function chatCompletion({ text = '', reasoning = '', calls = [] }: ModelReply, n: string): object {
+  const tool_calls = calls.map(({ name, arguments: args }, index) => ({
+    ...{ id: `call_${n}_${index}`, type: 'function' },
+    function: { name, arguments: argumentsText(args) },
+  }))
+  const message = {
+    ...{ role: 'assistant', content: text },
+    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    ...(calls.length === 0 ? {} : { tool_calls }),
+  }
+  return {
+    ...{ id: `chatcmpl-${n}`, object: 'chat.completion', created: 1, model: 'm' },
+    choices: [{ index: 0, message, finish_reason: calls.length > 0 ? 'tool_calls' : 'stop' }],
+    usage: { prompt_tokens: 90, completion_tokens: 10, total_tokens: 100 },
+  }
 }
 
 function responsesChunks({ text = '', calls = [] }: ModelReply, n: string): object[] {

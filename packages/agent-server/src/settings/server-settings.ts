@@ -221,13 +221,17 @@ export function toAgentSettingsJson(stored: JsonObject): Record<string, unknown>
   return jsonCopy({
     ...rest,
     agent_context: { ...nullSuffixes, ...jsonCopy(context) },
-    llm: { ...nullLlm, ...jsonCopy(model) },
+    llm: { ...unsetLlm, ...jsonCopy(model) },
     verification: { ...verification, critic_api_key },
   })
 }
 
 const nullSuffixes = { system_message_suffix: null, user_message_suffix: null }
-const nullLlm = Object.fromEntries(Object.keys(llm.shape).map((name) => [name, null]))
+/** Published clients take null for every member but this one. */
+const unsetLlm = {
+  ...Object.fromEntries(Object.keys(llm.shape).map((name) => [name, null])),
+  native_tool_calling: true,
+}
 
 export function toConversationSettingsJson(stored: JsonObject): Record<string, unknown> {
   const parsed: ConversationSettings = conversationSettings.parse(stored)

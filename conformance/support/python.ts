@@ -1,0 +1,111 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { createInterface, type Interface } from 'node:readline'
+
+const folder = resolve(import.meta.dirname, '../clients/python')
+
+/**
+ * The interpreter of the environment that `.ci/python` has made for the present requirements; undefined when
+ * it has not run, or could not reach a package index.
+ */
+export function findPython(): string | undefined {
+  const { SLIPWAY_PYTHON_CACHE, XDG_CACHE_HOME } = process.env
+  const cache = SLIPWAY_PYTHON_CACHE ?? join(XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'slipway/python')
+  const version = hash('sha256', readFileSync(join(folder, 'requirements.txt'))).slice(0, 16)
+  const environment = join(cache, version)
+  return existsSync(join(environment, 'complete')) ? join(environment, 'bin/python') : undefined
+}
+
+/** The environment of the Python packages: nothing of the tests' own, and no request to the internet. */
+export function pythonEnv(python: string, home: string): Record<string, string> {
+  return {
+    PATH: process.env.PATH ?? '',
+    HOME: home,
+    PYTHONUNBUFFERED: '1',
+    PYTHONPYCACHEPREFIX: resolve(python, '../../bytecode'),
+    LITELLM_LOCAL_MODEL_COST_MAP: 'True',
+    OPENHANDS_SUPPRESS_BANNER: '1',
+    ANONYMIZED_TELEMETRY: 'false',
+    NO_PROXY: '127.0.0.1,localhost',
+  }
+}
+
+export interface ProgramRequest {
+  readonly url: string
+  readonly key: string
+  readonly model_url: string
+  readonly directory: string
+  readonly settings?: object
+}
+
+interface Answer {
+  readonly result?: unknown
+  readonly error?: string
+  readonly ask?: string
+}
+
+/** A process that runs the programs of `conformance/clients/python/programs`, one at a time. */
+export class PythonPrograms implements AsyncDisposable {
+  readonly #child: ChildProcessWithoutNullStreams
+  readonly #lines: Interface
+  readonly #ended: Promise<never>
+  #errors = ''
+
+  private constructor(python: string, home: string) {
+    this.#child = spawn(python, [join(folder, 'runner.py')], { env: pythonEnv(python, home) })
+    this.#child.stderr.on('data', (chunk) => {
+      this.#errors = (this.#errors + chunk).slice(-20_000)
+    })
+    this.#lines = createInterface({ input: this.#child.stdout })
+    this.#ended = once(this.#child, 'exit').then(() => {
+      throw new Error(`Python has ended: ${this.#errors}`)
+    })
+    this.#ended.catch(() => {})
+  }
+
+  /** Resolves when the SDK is imported, which takes seconds. */
+  static async open(python: string, home: string): Promise<PythonPrograms> {
+    const programs = new PythonPrograms(python, home)
+    await programs.#read()
+    return programs
+  }
+
+  /**
+   * Runs a program; rejects with its traceback.
+   *
+   * @param answer - what the program is told when it asks the test for something
+   */
+  async run<T>(
+    program: string,
+    request: ProgramRequest,
+    answer: (question: string) => Promise<unknown> = async () => null,
+  ): Promise<T> {
+    this.#send({ program, settings: {}, ...request })
+    for (;;) {
+      const { result, error, ask } = await this.#read()
+      if (error !== undefined) throw new Error(`${program}: ${error}`)
+      if (ask === undefined) return result as T // as the program returns it
+      this.#send((await answer(ask)) ?? null)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
+    const exit = once(this.#child, 'exit')
+    this.#child.kill('SIGKILL')
+    await exit
+  }
+
+  #send(message: unknown): void {
+    this.#child.stdin.write(`${JSON.stringify(message)}\n`)
+  }
+
+  async #read(): Promise<Answer> {
+    const [line] = (await Promise.race([once(this.#lines, 'line'), this.#ended])) as [string]
+    return JSON.parse(line)
+  }
+}
