@@ -1,11 +1,11 @@
 import { once } from 'node:events'
-import { connect, type Socket as NetSocket } from 'node:net'
 import { Secret } from '@slipway/shared/redaction'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import type { AppOptions } from '../app.ts'
 import type { Socket, SocketRequest, SocketRoute } from '../core/handler.ts'
+import { silentPeer } from '../testing/silent-peer.ts'
 import { TestServer } from '../testing/test-server.ts'
 import { createFrame } from './frame.ts'
 
@@ -232,8 +232,8 @@ test('sockets without a key are limited, those with a key are not counted', asyn
 
 test('a refused socket sends no more than one that waits for its key', async () => {
   await using trial = await open(echo, { keys, maxUnauthorizedSockets: 1, closeMs: 60_000 })
-  const waiting = await silentPeer(trial)
-  const refused = await silentPeer(trial)
+  const waiting = await silentPeer(trial, path)
+  const refused = await silentPeer(trial, path)
   const closed = [waiting, refused].map(
     (socket) => new Promise((resolve) => void socket.once('close', resolve)),
   )
@@ -384,39 +384,10 @@ test('pings detect a vanished peer', async () => {
   )
   const alive = peer(trial)
   await once(alive.ws, 'open')
-  const socket = await silentPeer(trial)
+  const socket = await silentPeer(trial, path)
   await promise
   await once(socket.resume(), 'close')
   await expectOpen(alive)
-})
-
-test('a stalled reader uses little memory, does not slow others, and is closed with 1013', {
-  timeout: 120_000,
-}, async () => {
-  const event = createFrame(Buffer.alloc(50_000, 0x61))
-  const sent = new Map<string, number>()
-  const ended = new Set<string>()
-  const serve: Serve = async (socket, { params }) => {
-    const id = params.id ?? ''
-    for (let n = 0; n < 2_000 && !socket.signal.aborted; n++) {
-      await socket.send([event])
-      sent.set(id, n + 1)
-    }
-    ended.add(id)
-  }
-  await using trial = await open(serve, { stallMs: 3_000, closeMs: 20_000 })
-  const slow = await silentPeer(trial, '/sockets/slow/events')
-  const quick = peer(trial, '/sockets/quick/events')
-  expect(await quick.closed).toEqual([1000, ''])
-  expect(quick.texts).toHaveLength(2_000)
-  expect(sent.get('slow')).toBeLessThan(1_000)
-  await expect.poll(() => ended.has('slow'), { timeout: 60_000 }).toBe(true)
-  let last = Buffer.alloc(0)
-  slow.on('data', (chunk) => {
-    last = Buffer.concat([last, chunk]).subarray(-64)
-  })
-  await once(slow, 'close')
-  expect(last.toString('latin1')).toContain('\x03\xf5too slow, reconnect and resume')
 })
 
 test('a stalled reader that never reads again is cut off', async () => {
@@ -427,7 +398,7 @@ test('a stalled reader that never reads again is cut off', async () => {
     resolve(true)
   }
   const trial = await open(serve, { stallMs: 50, closeMs: 50 })
-  const slow = await silentPeer(trial)
+  const slow = await silentPeer(trial, path)
   expect(await promise).toBe(true)
   await new Promise((later) => setTimeout(later, 150))
   await trial.listening.close()
@@ -438,20 +409,4 @@ async function expectOpen({ ws }: Peer): Promise<void> {
   ws.ping()
   await once(ws, 'pong')
   expect(ws.readyState).toBe(ws.OPEN)
-}
-
-/** A peer that has been let in and then reads and answers nothing. */
-async function silentPeer(trial: TestServer, address = path): Promise<NetSocket> {
-  const socket = connect(trial.port, '127.0.0.1').on('error', () => {})
-  const head = [
-    `GET ${address} HTTP/1.1`,
-    'Host: localhost',
-    'Connection: Upgrade',
-    'Upgrade: websocket',
-    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
-    'Sec-WebSocket-Version: 13',
-  ]
-  socket.write(`${head.join('\r\n')}\r\n\r\n`)
-  await once(socket, 'readable')
-  return socket
 }

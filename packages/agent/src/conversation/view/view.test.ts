@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import type { Message } from '@slipway/protocol'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
@@ -92,7 +93,9 @@ test('messages are well formed for any log at every step, and equal to those of 
         view.add(event)
         const messages = view.messages(max)
         expectWellFormed(messages)
-        expect(messages).toEqual(new Projection(max ?? 30_000).messages(view.events))
+        const projected = new Projection(max ?? 30_000).messages(view.events)
+        // `toEqual` alone takes most of the time of this test.
+        if (!isDeepStrictEqual(messages, projected)) expect(messages).toEqual(projected)
       }
     }),
     { numRuns: 40 },
@@ -169,20 +172,32 @@ test.skipIf(folder === undefined)('every recorded log is shown with its pairs wh
 
 /** What every provider asks of a list of messages, and where the cache marks are. */
 function expectWellFormed(messages: readonly Message[]): void {
+  // One assertion for all: thousands of them would take most of the time.
+  const faults: unknown[] = []
+  const must = (holds: boolean, ...fault: unknown[]) => {
+    if (!holds) faults.push(fault)
+  }
+  const mustEqual = (actual: unknown, expected: unknown, what: string) =>
+    must(isDeepStrictEqual(actual, expected), what, { actual, expected })
   messages.forEach((message, index) => {
-    if (message.role === 'system') expect(index).toBe(0)
-    expect(message.content.length + (message.tool_calls?.length ?? 0)).toBeGreaterThan(0)
-    for (const block of message.content) if (block.type === 'text') expect(block.text.trim()).not.toBe('')
+    must(message.role !== 'system' || index === 0, 'a system message is the first one', index)
+    must(message.content.length + (message.tool_calls?.length ?? 0) > 0, 'a message is not empty', index)
+    for (const block of message.content)
+      must(block.type !== 'text' || block.text.trim() !== '', 'a text is not empty', index)
     const { tool_calls: calls } = message
     if (calls !== undefined && calls !== null) {
-      expect(calls.length).toBeGreaterThan(0)
+      must(calls.length > 0, 'there are calls', index)
       const results = messages.slice(index + 1, index + 1 + calls.length)
-      expect(results.map(({ role }) => role)).toEqual(calls.map(() => 'tool'))
-      expect(results.map(({ tool_call_id }) => tool_call_id)).toEqual(calls.map(({ id }) => id))
+      const expected = calls.map(({ id }) => ['tool', id])
+      mustEqual(
+        results.map(({ role, tool_call_id }) => [role, tool_call_id]),
+        expected,
+        `results of message ${index}`,
+      )
     }
   })
   const calls = messages.flatMap(({ tool_calls }) => tool_calls ?? [])
-  expect(messages.filter(({ role }) => role === 'tool')).toHaveLength(calls.length)
+  mustEqual(messages.filter(({ role }) => role === 'tool').length, calls.length, 'number of results')
   const marked = messages.flatMap(({ content }, index) =>
     content.flatMap(({ cache_prompt }, block) => (cache_prompt ? [[index, block]] : [])),
   )
@@ -191,5 +206,7 @@ function expectWellFormed(messages: readonly Message[]): void {
     const isEnd = (role === 'user' || role === 'tool') && (next === undefined || next === 'assistant')
     return isEnd ? [[index, content.length - 1]] : []
   })
-  expect(marked).toEqual([...(messages[0]?.role === 'system' ? [[0, 0]] : []), ...ends.slice(-3)])
+  const start = messages[0]?.role === 'system' ? [[0, 0]] : []
+  mustEqual(marked, [...start, ...ends.slice(-3)], 'cache points')
+  expect(faults).toEqual([])
 }
