@@ -60,3 +60,39 @@ async function* chunks(texts: readonly string[], error?: Error): AsyncGenerator<
   for (const text of texts) yield Buffer.from(text)
   if (error !== undefined) throw error
 }
+
+test('however many exports run, one of them reads in a turn of the event loop', async () => {
+  const head = 2_000
+  const record = {
+    ...{ id: 'c', title: null, tags: {}, status: 'idle', request: null, stats: null },
+    ...{ created_at: 0, updated_at: 0, head },
+  }
+  let reads = 0
+  const log = {
+    async read(_id: string, after: number, limit: number) {
+      reads++
+      return Array.from({ length: limit }, (_, at) => {
+        const position = after + at + 1
+        return { position, id: `${position}`, instant: position, bytes: Buffer.from(`{"n":${position}}`) }
+      })
+    },
+  }
+  const readsOfTurns: number[] = []
+  let isDone = false
+  const countTurn = () => {
+    readsOfTurns.push(reads)
+    reads = 0
+    if (!isDone) setImmediate(countTurn)
+  }
+  const exports = Array.from({ length: 8 }, async () => {
+    const chunks = await Array.fromAsync(exportEvents(log as never, record as never, { meta: false }))
+    return Buffer.concat(chunks).toString()
+  })
+  setImmediate(countTurn)
+  const texts = await Promise.all(exports)
+  isDone = true
+  const all = Array.from({ length: head }, (_, at) => `{"n":${at + 1}}\n`).join('')
+  expect(texts.every((text) => text === all)).toBe(true)
+  // The one of a turn may come before or after its count.
+  expect(Math.max(...readsOfTurns)).toBeLessThanOrEqual(2)
+})

@@ -8,6 +8,15 @@ const lineEnd = Buffer.from('\n')
 /** Bounds of what one turn of the event loop reads. */
 const batchEvents = 200
 const batchBytes = 128 * 1024
+/** Resolves when the batch that was begun last has had its turn. */
+let lastTurn: Promise<unknown> = Promise.resolve()
+
+/** Resolves in a turn of the event loop in which no other export begins a batch, in order of the calls. */
+async function ownTurn(): Promise<void> {
+  const before = lastTurn
+  lastTurn = before.then(() => nextTurn())
+  await before
+}
 
 /**
  * The log up to the record's head as JSON lines: the stored bytes of each event in order of position. With
@@ -25,6 +34,8 @@ export async function* exportEvents(
     )
   }
   for (let position = 0; position < record.head; ) {
+    // Exports of connections that take everything at once would block the event loop, each of them longer.
+    await ownTurn()
     const events = await log.read(
       record.id,
       position,
@@ -36,8 +47,6 @@ export async function* exportEvents(
     position = last.position
     if (last.bytes.length < batchBytes) yield Buffer.concat(events.flatMap((event) => [event.bytes, lineEnd]))
     else for (const event of events) yield* [event.bytes, lineEnd]
-    // A connection that takes everything at once would block the event loop.
-    await nextTurn()
   }
 }
 
