@@ -21,6 +21,7 @@ export const damage: Guarantee = {
     'A changed bit in any file of the data directory is noticed: no wrong event is served, and nothing hangs.',
   round:
     'changes one bit of one file, starts a server on the directory and reads every conversation in every way',
+  share: 0.5,
   partRounds: 50,
   async run(rounds) {
     const base = await mkdtemp(join(tmpdir(), 'slipway-damage-'))

@@ -14,7 +14,7 @@ export const fullDisk: Guarantee = {
   promise:
     'A full disk refuses writes and loses nothing; when there is space again the same server writes again.',
   round: 'fills a file system of 24 MB under load until writes are refused, then frees it',
-  share: 0.5,
+  share: 0.09,
   partRounds: 10,
   whyUnavailable,
   async run(rounds) {

@@ -181,7 +181,7 @@ test('compact gives space back while the server runs, and appends go on meanwhil
   isDone = true
   await appending
   expect(appended).toBeGreaterThan(0)
-  expect(result.databases).toMatchObject([{ name: 'log.db', needs_stop: false }])
+  expect(result.databases).toContainEqual(expect.objectContaining({ name: 'log.db', needs_stop: false }))
   expect(result.freed_bytes).toBeGreaterThan(25 * mib)
   expect(await usage()).toBe(0)
   expect(statSync(join(server.data, 'log.db')).size).toBeLessThan(3 * mib)
@@ -208,7 +208,7 @@ test('a file of an earlier version keeps its space while the server runs, and co
   await server.start()
   expect((await server.api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(200)
   const { databases } = await runJson(['compact', '--data', server.data], { SLIPWAY_URL: server.url })
-  expect(databases).toMatchObject([{ name: 'log.db', needs_stop: true }])
+  expect(databases).toContainEqual(expect.objectContaining({ name: 'log.db', needs_stop: true }))
   expect(await runCli(['compact', '--url', server.url])).toMatchObject({
     code: 0,
     stdout: expect.stringContaining('of an earlier version: stop the server'),

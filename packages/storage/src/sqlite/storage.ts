@@ -192,7 +192,9 @@ export class SqliteStorage implements Storage {
   }
 
   async compact(options: CompactOptions): Promise<readonly CompactedFile[]> {
-    return [await this.#purge.compact(options)]
+    const log = await this.#purge.compact(options)
+    const index = await this.#context.text.compact(options.maxMs)
+    return [log, ...(index === undefined ? [] : [index])]
   }
 
   get metrics(): readonly Metric[] {

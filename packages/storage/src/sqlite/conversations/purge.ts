@@ -4,6 +4,7 @@ import {
   type CompactedFile,
   type CompactOptions,
   compactInSteps,
+  minReclaimedPages,
   reclaimSpace,
 } from '../database/reclaim-space.ts'
 import { isStorageFailure } from '../database/storage-failure.ts'
@@ -11,8 +12,6 @@ import type { StorageContext } from '../event-log/event-log.ts'
 import { rowBase } from '../event-log/schema.ts'
 
 const rowsPerTurn = 500
-/** Fewer free pages are used again by later events. */
-const minReclaimedPages = 250
 /** Between attempts while the storage cannot be written. */
 const retryMs = 250
 

@@ -39,6 +39,50 @@ test('a deleted conversation gives its space back while the server runs', { time
   expect(verifyLog(path, { isThorough: true })).toMatchObject({ events: 64, damaged: [], problems: [] })
 })
 
+test('the text index gives the space of a deleted conversation back, and finds the others', {
+  timeout: 240_000,
+}, async () => {
+  using directory = temporaryDirectory()
+  const path = join(directory.path, 'index.db')
+  await using storage = await openStorage({ directory: directory.path })
+  for (const id of [kept, removed]) {
+    await storage.conversations.create({ id })
+    for (let n = 0; n < 32; n++) {
+      const text = `${id} ${n} ${randomBytes(32_768).toString('base64')}`
+      const message = { role: 'user', content: [{ type: 'text', text }] }
+      await storage.log.append(id, [{ kind: 'MessageEvent', source: 'user', llm_message: message }])
+    }
+  }
+  await storage.waitUntilIndexed()
+  const search = () => storage.log.count(kept, { body: `${kept} 3` })
+  const found = await search()
+  const inspect = () => {
+    const db = new Database(path, {
+      readOnly: true,
+      synchronous: 'FULL',
+      cacheBytes: 1_000_000,
+      migrations: [],
+    })
+    const messages = db.get<[number]>('SELECT count(*) FROM message')?.[0]
+    const [pages, free] = [Number(db.pragma('page_count')), Number(db.pragma('freelist_count'))]
+    db.close()
+    return { messages, pages, free }
+  }
+  const { pages } = inspect()
+  await storage.conversations.remove(removed)
+  await vi.waitFor(() => expect(inspect()).toMatchObject({ messages: 32, free: 0 }), {
+    timeout: 120_000,
+    interval: 100,
+  })
+  const results = await storage.compact({ signal: AbortSignal.timeout(60_000), maxMs: 30_000 })
+  expect(results.map(({ name, free_bytes }) => ({ name, free_bytes }))).toEqual([
+    { name: 'log.db', free_bytes: 0 },
+    { name: 'index.db', free_bytes: 0 },
+  ])
+  expect(inspect().pages).toBeLessThan(pages * 0.75)
+  expect(await search()).toBe(found)
+})
+
 test('compact converts a file of an earlier version', { timeout: 120_000 }, async () => {
   using directory = temporaryDirectory()
   const path = join(directory.path, 'log.db')

@@ -4,6 +4,8 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import type { Database } from './database.ts'
 
 const pagesPerStep = 250
+/** Fewer free pages are used again by later events. */
+export const minReclaimedPages = 250
 
 interface ReclaimSteps {
   /** Runs a step in a transaction. */

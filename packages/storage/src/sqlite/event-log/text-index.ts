@@ -5,6 +5,7 @@ import { Worker } from 'node:worker_threads'
 import { type LogFunction, storageUnavailableProblem } from '@slipway/protocol'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { DamagedRowError } from '../database/damage.ts'
+import type { CompactedFile } from '../database/reclaim-space.ts'
 import type { Selection } from './event-search.ts'
 import type { IndexGroup } from './index-check.ts'
 import type { TextRequest, TextResponse } from './text-worker.ts'
@@ -82,6 +83,12 @@ export class TextIndex {
     this.#pendingOrdinals.delete(ordinal)
     if (this.#worker === undefined && !existsSync(this.#options.indexPath)) return
     await this.#request({ kind: 'forget', ordinal })
+  }
+
+  /** Gives the free space of index.db back, in steps, for about that time; undefined when there is no index. */
+  async compact(maxMs: number): Promise<CompactedFile | undefined> {
+    if (this.#worker === undefined && !existsSync(this.#options.indexPath)) return undefined
+    return (await this.#request({ kind: 'compact', maxMs })) as CompactedFile
   }
 
   /** Resolves when every durable message is indexed. */

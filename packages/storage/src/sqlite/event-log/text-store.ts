@@ -1,10 +1,18 @@
 import { existsSync, rmSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { encodeParts, indexText, type Needle } from '../../text/needle.ts'
 import { DamagedRowError } from '../database/damage.ts'
 import { Database, toBuffer } from '../database/database.ts'
 import { readIdentity } from '../database/log-identity.ts'
+import {
+  type CompactedFile,
+  type CompactOptions,
+  compactInSteps,
+  minReclaimedPages,
+  reclaimSpace,
+} from '../database/reclaim-space.ts'
 import { eventChecksum } from './checksum.ts'
 import { compareRows, rowBounds, type Selection } from './event-search.ts'
 import { areIndexesRight, type IndexGroup } from './index-check.ts'
@@ -23,6 +31,7 @@ export const indexMigrations = [
 ]
 
 const rowsPerForget = 500
+const pagesPerMerge = 500
 
 /** Messages of the log after the last indexed position. */
 export const unindexedSql = (
@@ -154,6 +163,24 @@ export class TextStore {
     return rows.length === rowsPerForget
   }
 
+  /** Gives the space of deleted conversations back. Space that is not worth the writes stays. */
+  async reclaim(isStopped: () => boolean): Promise<void> {
+    this.#mergeDeleted()
+    if (this.#index.reclaimablePages() < minReclaimedPages) return
+    await reclaimSpace(this.#index, {
+      write: (apply) => this.#index.transaction(apply),
+      waitBetween: () => nextTurn(),
+      isStopped,
+    })
+    if (!isStopped()) this.#index.checkpointPassively()
+  }
+
+  async compact(options: CompactOptions): Promise<CompactedFile> {
+    this.#unseal()
+    this.#mergeDeleted()
+    return await compactInSteps(this.#index, (apply) => this.#index.transaction(apply), options)
+  }
+
   /** Rows of messages with the needle, in the order and up to the limit of the selection. */
   search(selection: Selection, needle: Needle): number[] {
     const { extent, limit, isDescending, start } = selection
@@ -185,6 +212,15 @@ export class TextStore {
     return kindSources.reduce((sum, number) => sum + count(sql, number), 0)
   }
 
+  /** What the trigram index has of deleted rows goes when its segments are merged, some at a time. */
+  #mergeDeleted(): void {
+    this.#unseal()
+    this.#index.transaction(() => {
+      for (const pages of [-pagesPerMerge, pagesPerMerge])
+        this.#index.run("INSERT INTO trigram (trigram, rank) VALUES ('merge', ?)", pages)
+    })
+  }
+
   /** Before a write. */
   #unseal(): void {
     this.#isSealed = false
@@ -203,6 +239,7 @@ export class TextStore {
       index = new Database(this.#indexPath, {
         synchronous: 'NORMAL',
         cacheBytes: 4_194_304,
+        isReclaimable: true,
         migrations: indexMigrations,
       })
       const { store, generation } = readIdentity(this.#log) ?? { store: '', generation: 1 }

@@ -13,6 +13,7 @@ export type TextRequest = { readonly id: number } & (
   | { readonly kind: 'check'; readonly group: IndexGroup; readonly ordinal: number; readonly head: number }
   | { readonly kind: 'index'; readonly ordinals: readonly number[] }
   | { readonly kind: 'forget'; readonly ordinal: number }
+  | { readonly kind: 'compact'; readonly maxMs: number }
   | { readonly kind: 'settle' }
   | { readonly kind: 'close' }
 )
@@ -31,7 +32,7 @@ class IndexWorker {
   readonly #store: TextStore
   readonly #pending: Set<number>
   #catchingUp: Promise<void> | undefined
-  #isClosed = false
+  readonly #closing = new AbortController()
 
   constructor(store: TextStore) {
     this.#store = store
@@ -58,7 +59,10 @@ class IndexWorker {
       case 'forget':
         this.#pending.delete(request.ordinal)
         while (!this.#isClosed && this.#store.forget(request.ordinal)) await nextTurn()
+        if (!this.#isClosed) await this.#store.reclaim(() => this.#isClosed)
         return
+      case 'compact':
+        return await this.#store.compact({ maxMs: request.maxMs, signal: this.#closing.signal })
       case 'settle':
         return await this.#catchingUp
       case 'close':
@@ -68,13 +72,17 @@ class IndexWorker {
 
   /** Ends the thread. After a failure the next one builds the index again. */
   #close(): void {
-    this.#isClosed = true
+    this.#closing.abort()
     try {
       this.#store.close()
     } catch {
       // The disk fails; the seal is missing.
     }
     process.exit()
+  }
+
+  get #isClosed(): boolean {
+    return this.#closing.signal.aborted
   }
 
   /** Replaces a damaged index. */
