@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { bashStep, eventLabel, findLogIssues, finishStep, scriptedModel } from '../support/agent-driver.ts'
 import { messageLine, toJsonLines } from '../support/agent-server-api.ts'
@@ -45,6 +47,56 @@ describe.skipIf(!isPostgres)('several agent servers on one database', () => {
     expect(forked.status).toBe(201)
     expect((await b.api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })).status).toBe(200)
     expect((await a.api.fetch(`/api/conversations/${id}`)).status).toBe(404)
+  })
+
+  test('commands and files of a conversation are those of its owner, through any server', async () => {
+    const [a, b] = [group.member(0), group.member(1)]
+    const { id } = await a.driver.create({ llm: scriptedModel([finishStep()]) })
+    const below = `/api/conversations/${id}`
+    const started = await b.api.sendJson('POST', `${below}/bash/start_bash_command`, { command: 'sleep 300' })
+    expect(started.status).toBe(200)
+    const { id: command } = started.body as { id: string }
+    const executed = await b.api.sendJson('POST', `${below}/bash/execute_bash_command`, {
+      command: 'pwd; echo $PPID > owner; echo kept > page.html',
+    })
+    const directory = (executed.body as { stdout: string }).stdout.trim()
+    expect(directory).toMatch(/^\//)
+    for (const { api } of [a, b]) {
+      const search = await api.fetch(`${below}/bash/bash_events/search?kind__eq=BashCommand`)
+      const { items } = (await search.json()) as { items: { id: string }[] }
+      expect(items.map((one) => one.id)).toContain(command)
+    }
+    const parent = Number(await readFile(`${directory}/owner`, 'utf8'))
+    expect(await isDescendant(parent, a.process.pid ?? 0)).toBe(true)
+    expect(
+      (await b.api.fetch(`${below}/bash/bash_commands/${command}/stop`, { method: 'POST' })).status,
+    ).toBe(200)
+
+    // More than what is buffered on the way, in both directions.
+    const bytes = randomBytes(3_000_000)
+    const form = new FormData()
+    form.set('file', new Blob([bytes]), 'any "name"')
+    const path = encodeURIComponent(`${directory}/big`)
+    const uploaded = await b.api.fetch(`${below}/file/upload?path=${path}`, { method: 'POST', body: form })
+    expect(await uploaded.json()).toEqual({ success: true, file_size: bytes.length })
+    const download = await b.api.fetch(`${below}/file/download?path=${path}`)
+    expect(download.headers.get('content-disposition')).toContain('big')
+    expect(bytes.equals(Buffer.from(await download.arrayBuffer()))).toBe(true)
+    const noFile = await b.api.fetch(`${below}/file/upload?path=${path}`, { method: 'POST' })
+    expect(noFile.status).toBe(422)
+    const part = await b.api.fetch(`${below}/workspace/page.html`, { headers: { range: 'bytes=1-3' } })
+    expect([part.status, part.headers.get('content-range'), await part.text()]).toEqual([
+      206,
+      'bytes 1-3/5',
+      'ept',
+    ])
+    const outside = await b.api.fetch(`${below}/file/download?path=/etc/passwd`)
+    expect([outside.status, await outside.text()]).toEqual(
+      await a.api
+        .fetch(`${below}/file/download?path=/etc/passwd`)
+        .then(async (own) => [own.status, await own.text()]),
+    )
+    expect((await group.ownerOf(id))?.name).toBe(a.name)
   })
 
   test('a message through a socket of another server is run by the owner', async () => {
@@ -123,4 +175,13 @@ describe.skipIf(!isPostgres)('several agent servers on one database', () => {
 
 function isStored(frame: object): boolean {
   return 'position' in frame
+}
+
+async function isDescendant(pid: number, ancestor: number): Promise<boolean> {
+  for (let at = pid; at > 1; ) {
+    if (at === ancestor) return true
+    const status = await readFile(`/proc/${at}/stat`, 'utf8')
+    at = Number(status.slice(status.lastIndexOf(')') + 2).split(' ')[1])
+  }
+  return false
 }

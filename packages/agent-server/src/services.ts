@@ -176,13 +176,17 @@ export async function openServices(options: ServicesOptions) {
   )
   const { leases } = storage
   const { peerKey } = options
-  const peers =
+  const peers: Peers | undefined =
     leases === undefined || peerKey === undefined
       ? undefined
-      : new Peers({ leases, key: peerKey, fetch: unixFetch, log })
-  const registry = resources.use(
+      : new Peers({
+          ...{ leases, key: peerKey, fetch: unixFetch, log },
+          continueRun: (id) => registry.continueRun(id),
+          exists: async (id) => (await storage.conversations.get([id]))[0] !== undefined,
+        })
+  const registry: ConversationRegistry = resources.use(
     new ConversationRegistry({
-      isInUse: (id) => peers?.isInUse(id) ?? false,
+      isInUse: (id) => (peers?.isInUse(id) ?? false) || bash.isRunning(id),
       extensions: extensionServices.extensions,
       repositoryConsents,
       mcpOAuth,

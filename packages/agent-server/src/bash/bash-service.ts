@@ -68,6 +68,11 @@ export class BashService implements AsyncDisposable {
     return this.#running.size
   }
 
+  /** Does a command run in the workspace of the conversation? */
+  isRunning(conversationId: string): boolean {
+    return this.#running.values().some((command) => command.conversationId === conversationId)
+  }
+
   /** Starts a command and answers its event as JSON. A failure to run is reported in its output. */
   async start(request: ExecuteBashRequest, scope?: BashScope): Promise<Buffer> {
     return (await this.#launch(request, scope)).line

@@ -213,6 +213,22 @@ export class ConversationRegistry implements AsyncDisposable {
     return await opening
   }
 
+  /**
+   * Opens a conversation that this server has taken while another ran it, so that the run goes on here: the
+   * sweep for conversations of servers that are gone passes over it from now on.
+   */
+  async continueRun(id: string): Promise<void> {
+    if (this.#loaded.has(id)) return
+    const [record] = await this.#options.storage.conversations.get([id])
+    if (record?.status !== 'running') return
+    await this.load(record).catch((error: unknown) => {
+      this.#options.log('error', 'a conversation cannot be recovered', {
+        conversation: id,
+        reason: String(error),
+      })
+    })
+  }
+
   /** Settings as the record stores them: in clear without secrets, and sealed as a whole. */
   seal(settings: ResolvedSettings, origin: ConversationOrigin = {}): { request: string; sealed: Buffer } {
     return {

@@ -1,4 +1,4 @@
-import { type agentServerRoutes, conversationId } from '@slipway/protocol'
+import { type agentServerRoutes, conversationId, conversationWorkspaceRoutes } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 
 type RouteName = keyof typeof agentServerRoutes
@@ -10,7 +10,10 @@ interface RoutedRequest {
   header(name: string): string | undefined
 }
 
-/** Routes that need the open conversation, or change it: the server that has its lease answers them. */
+/**
+ * Routes that need the open conversation or its files, or change it: the server that has its lease answers
+ * them.
+ */
 const ownerRoutes: readonly RouteName[] = [
   'askAgent',
   'condenseConversation',
@@ -37,8 +40,12 @@ const ownerRoutes: readonly RouteName[] = [
   'switchLlm',
   'switchProfile',
   'updateSecrets',
+  'workspaceFile',
+  'workspaceRoot',
 ]
 const names = new Set<string>(ownerRoutes)
+/** The workspace is a directory of the owner, and so are the commands that run in it and their output. */
+const workspaceNames = new Set(Object.keys(conversationWorkspaceRoutes))
 
 /** The conversation whose owner answers a request; undefined when any server does. */
 export function ownedConversation(
@@ -46,6 +53,7 @@ export function ownedConversation(
   { params, body, header }: RoutedRequest,
 ): string | undefined {
   if (names.has(route)) return isRecord(params) ? String(params.conversation_id) : undefined
+  if (workspaceNames.has(route)) return isRecord(params) ? String(params.runtime_conversation_id) : undefined
   // Repeated, it completes what a crash has interrupted.
   if (route === 'createConversation')
     return isRecord(body) && typeof body.conversation_id === 'string' ? body.conversation_id : undefined

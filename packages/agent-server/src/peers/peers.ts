@@ -1,5 +1,13 @@
+import { randomUUID } from 'node:crypto'
+import { Readable } from 'node:stream'
 import type { Reply, Request } from '@slipway/http'
-import { type LogFunction, Problem, type Route, type SendMessageRequest } from '@slipway/protocol'
+import {
+  type conversationWorkspaceRoutes,
+  type LogFunction,
+  Problem,
+  type Route,
+  type SendMessageRequest,
+} from '@slipway/protocol'
 import { createCounter } from '@slipway/shared/metrics'
 import type { Secret } from '@slipway/shared/redaction'
 import { type ConversationLeases, HeldElsewhere } from '@slipway/storage'
@@ -11,13 +19,23 @@ const passedHeaders = [
   'accept',
   'content-type',
   'idempotency-key',
+  'if-none-match',
+  'if-range',
+  'range',
   'x-openhands-serverconversation-id',
   'x-slipway-wire',
 ]
-const returnedHeaders = ['retry-after', 'x-openhands-serverconversation-id']
+/** Of this server, or of the connection to the other one. */
+const ownHeaders =
+  /^(?:connection|content-encoding|content-type|date|keep-alive|server|transfer-encoding|x-request-id|trace.*|access-control-.*)$/
+/** Longer answers are passed on as they arrive. */
+const maxBufferedBytes = 1024 * 1024
+/** Its body is not read before its handler runs. */
+const uploadRoute: keyof typeof conversationWorkspaceRoutes = 'uploadConversationFile'
 /** Between two looks whether the server that is to answer has lost the conversation. */
 const watchMs = 500
 
+type Upload = Awaited<ReturnType<Request<Route>['upload']>>
 type Handler = (request: Request<Route>) => Reply | Promise<Reply>
 
 interface PeersOptions {
@@ -25,6 +43,9 @@ interface PeersOptions {
   readonly key: Secret
   readonly fetch: typeof fetch
   readonly log: LogFunction
+  /** Goes on with the run of a conversation that this server has taken, when its owner had one and is gone. */
+  readonly continueRun: (conversation: string) => Promise<void>
+  readonly exists: (conversation: string) => Promise<boolean>
 }
 
 /**
@@ -70,7 +91,7 @@ export class Peers {
       path: `/api/conversations/${conversation}/events`,
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: Buffer.from(JSON.stringify(message)),
+      body: JSON.stringify(message),
     })
     if (response.ok) return await response.body?.cancel()
     const { detail }: { detail?: unknown } = await response.json().catch(() => ({}))
@@ -80,10 +101,15 @@ export class Peers {
 
   #route(route: string, request: Request<Route>, handle: Handler): Reply | Promise<Reply> {
     const conversation = ownedConversation(route, request)
-    return conversation === undefined ? handle(request) : this.#routeTo(conversation, request, handle)
+    return conversation === undefined ? handle(request) : this.#routeTo(route, conversation, request, handle)
   }
 
-  async #routeTo(conversation: string, request: Request<Route>, handle: Handler): Promise<Reply> {
+  async #routeTo(
+    route: string,
+    conversation: string,
+    request: Request<Route>,
+    handle: Handler,
+  ): Promise<Reply> {
     const url = await this.#findOwner(conversation)
     if (url === undefined) return await this.#use(conversation, async () => await handle(request))
     if (request.header(peerHeader) !== undefined) throw new HeldElsewhere()
@@ -92,17 +118,31 @@ export class Peers {
       return value === undefined ? [] : [[name, value] as const]
     })
     const { method, rawBody, signal } = request
-    const response = await this.#fetch(conversation, url, {
-      ...{ path: request.url, method, headers: Object.fromEntries(headers), signal },
-      ...(rawBody.length === 0 ? {} : { body: rawBody }),
-    })
-    return await toReply(response)
+    const common = { path: request.url, method, signal }
+    if (route === uploadRoute) {
+      const { body, contentType, failure } = encodeUpload(await request.upload())
+      const passed = { ...Object.fromEntries(headers), 'content-type': contentType }
+      const response = await this.#fetch(conversation, url, { ...common, headers: passed, body }).catch(
+        (error: unknown) => {
+          // A file that is too large is the caller's fault, not that of the other server.
+          throw failure() ?? error
+        },
+      )
+      return await toReply(response)
+    }
+    const body = rawBody.length === 0 ? {} : { body: new Uint8Array(rawBody) }
+    return await toReply(
+      await this.#fetch(conversation, url, { ...common, headers: Object.fromEntries(headers), ...body }),
+    )
   }
 
   /** Undefined when this server has the conversation now. */
   async #findOwner(conversation: string): Promise<string | undefined> {
     const holder = await this.#options.leases.acquire(conversation)
-    if (holder.isOwn) return undefined
+    if (holder.isOwn) {
+      await this.#options.continueRun(conversation)
+      return undefined
+    }
     if (holder.url === undefined) throw new HeldElsewhere()
     return holder.url
   }
@@ -126,23 +166,33 @@ export class Peers {
       readonly path: string
       readonly method: string
       readonly headers: Readonly<Record<string, string>>
-      readonly body?: Buffer
+      readonly body?: BodyInit
       readonly signal?: AbortSignal
     },
   ): Promise<Response> {
-    const { leases, key, fetch, log } = this.#options
+    const { leases, key, fetch, log, exists } = this.#options
     const { path, method, headers, body, signal } = request
     const lost = new AbortController()
     const watch = setInterval(async () => {
       const holder = await leases.acquire(conversation).catch(() => undefined)
-      if (holder !== undefined && (holder.isOwn || holder.url !== url)) lost.abort()
+      if (holder === undefined || (!holder.isOwn && holder.url === url)) return
+      // A conversation that the other server is just deleting counts as own.
+      if (await exists(conversation).catch(() => false)) lost.abort()
     }, watchMs)
     try {
       const response = await fetch(url.replace(/\/+$/, '') + path, {
         method,
-        headers: { ...headers, [peerHeader]: '1', 'x-session-api-key': key.reveal() },
+        headers: {
+          ...headers,
+          // The length of an answer is that of its bytes.
+          'accept-encoding': 'identity',
+          [peerHeader]: '1',
+          'x-session-api-key': key.reveal(),
+        },
         signal: signal === undefined ? lost.signal : AbortSignal.any([signal, lost.signal]),
-        ...(body === undefined ? {} : { body: new Uint8Array(body) }),
+        redirect: 'manual',
+        ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+        ...(body === undefined ? {} : { body }),
       })
       this.requests.inc({ outcome: response.ok ? 'answered' : 'refused' })
       return response
@@ -160,16 +210,40 @@ export class Peers {
   }
 }
 
+/** A form with the file, as it arrives. `failure`: why the file could not be read to its end. */
+function encodeUpload({ bytes }: Upload): {
+  readonly body: ReadableStream
+  readonly contentType: string
+  readonly failure: () => unknown
+} {
+  const boundary = `slipway-${randomUUID()}`
+  let failure: unknown
+  const form = async function* () {
+    yield Buffer.from(
+      `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="file"\r\nContent-Type: application/octet-stream\r\n\r\n`,
+    )
+    try {
+      yield* bytes
+    } catch (error) {
+      failure = error
+      throw error
+    }
+    yield Buffer.from(`\r\n--${boundary}--\r\n`)
+  }
+  const contentType = `multipart/form-data; boundary=${boundary}`
+  return {
+    body: Readable.toWeb(Readable.from(form())) as ReadableStream,
+    contentType,
+    failure: () => failure,
+  }
+}
+
 async function toReply(response: Response): Promise<Reply> {
   const { status, body } = response
   const contentType = response.headers.get('content-type') ?? 'application/json'
-  const headers = Object.fromEntries(
-    returnedHeaders.flatMap((name) => {
-      const value = response.headers.get(name)
-      return value === null ? [] : [[name, value] as const]
-    }),
-  )
-  if (body !== null && /^text\/event-stream\b/i.test(contentType))
+  const headers = Object.fromEntries([...response.headers].filter(([name]) => !ownHeaders.test(name)))
+  const sizeBytes = Number(headers['content-length'] ?? Number.POSITIVE_INFINITY)
+  if (body !== null && sizeBytes > maxBufferedBytes)
     return { status, headers, contentType, chunks: chunksOf(body) }
   return { status, headers, contentType, bytes: Buffer.from(await response.arrayBuffer()) }
 }
