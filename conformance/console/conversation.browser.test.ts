@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
@@ -88,6 +90,48 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     await checkOrder(page, await count(id))
     await compareWithExport(page, await fixture.driver.getEvents(id))
     expect(problems).toEqual([])
+    await page.context().close()
+  })
+
+  test('sends a file, which is in the workspace when the agent reads of it', async () => {
+    const { id, workspace } = await fixture.driver.create({ llm: scriptedModel([finishStep('Read.')]) })
+    const { page, problems } = await fixture.newPage()
+    await visit(page, id)
+    await page.locator('.composer input[type=file]').setInputFiles({
+      name: '../notes of today.txt',
+      mimeType: 'text/plain',
+      buffer: Buffer.from('what was said'),
+    })
+    await page.getByRole('button', { name: /^Remove .*notes of today.txt$/ }).waitFor()
+    await page.getByLabel('Message', { exact: true }).fill('Please read this.')
+    await page.getByRole('button', { name: 'Send' }).click()
+    await page.getByText('Read.', { exact: true }).waitFor()
+    const sent = (await fixture.driver.getEvents(id)).find(({ source }) => source === 'user')
+    const path = /Attached file: (uploads\/[\w.-]+)/.exec(JSON.stringify(sent))?.[1]
+    expect(readFileSync(join(workspace.working_dir, path ?? ''), 'utf8')).toBe('what was said')
+    expect(problems).toEqual([])
+    await page.context().close()
+  })
+
+  test('a rare word is found in the messages of a long log at once', async () => {
+    const event = (n: number) =>
+      JSON.stringify({
+        kind: 'MessageEvent',
+        source: 'user',
+        timestamp: new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString(),
+        llm_message: {
+          role: 'user',
+          content: [{ type: 'text', text: n === 77 ? 'a Quokka' : `message ${n}` }],
+        },
+      })
+    const id = await fixture.api.import(Array.from({ length: 25_000 }, (_, n) => event(n + 1)).join('\n'))
+    const { page } = await fixture.newPage()
+    await visit(page, id, '#24000')
+    await page.locator('.entry.target').waitFor()
+    await page.getByLabel('Search in this log').fill('quokka')
+    await page.getByText('a Quokka').waitFor()
+    expect(page.url()).toContain('in=messages')
+    expect(await page.locator('.entry').count()).toBe(1)
     await page.context().close()
   })
 

@@ -98,6 +98,14 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
     const key = await page.getByRole('status').locator('.mono').innerText()
     await page.getByRole('button', { name: 'I have it' }).click()
     expect(await page.content()).not.toContain(key)
+    // Who did that is in the audit, without the key.
+    await goTo(page, 'Audit')
+    const record = page.getByRole('row').filter({ hasText: '/api/admin/users/{user_id}/keys' }).first()
+    await record.getByText('201').waitFor()
+    await page.getByRole('button', { name: 'Refused only' }).click()
+    await record.waitFor({ state: 'hidden' })
+    expect(await page.content()).not.toContain(key)
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(390)
     expect(problems).toEqual([])
     await page.context().close()
 
@@ -105,6 +113,10 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
     await goTo(plain.page, 'Keys and use')
     await plain.page.getByText('member').waitFor()
     expect(await plain.page.getByRole('link', { name: 'Users' }).count()).toBe(0)
+    expect(await plain.page.getByRole('link', { name: 'Audit' }).count()).toBe(0)
+    expect(
+      (await fetch(`${server.url}/api/admin/audit`, { headers: { 'x-session-api-key': key } })).status,
+    ).toBe(403)
     expect(plain.problems).toEqual([])
     await plain.page.context().close()
   })
@@ -115,7 +127,14 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
     for (const colorScheme of ['light', 'dark'] as const) {
       const { page } = await open(server.key, { colorScheme, bypassCSP: true })
       const found: string[] = []
-      for (const section of ['Sandboxes', 'Conversations', 'Specs and backends', 'Keys and use', 'Users']) {
+      for (const section of [
+        'Sandboxes',
+        'Conversations',
+        'Specs and backends',
+        'Keys and use',
+        'Users',
+        'Audit',
+      ]) {
         await goTo(page, section)
         found.push(...(await findViolations(page, section)))
       }

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -11,15 +11,16 @@ import { createUser, textModel } from '../support/sandbox-server/user.ts'
 import { ConsoleFixture, findViolations, launchBrowser } from './console-fixture.ts'
 
 /**
- * `node conformance/console/screenshots.ts [--out DIRECTORY] [--only NAME] [--png]`: pictures of every page of both
- * consoles, in light, dark and phone width, for docs/console.md and for the eye. What axe finds in each is in
- * bench/results/console-accessibility.json when all were taken; it ends with 1 when axe finds anything.
+ * `node conformance/console/screenshots.ts [--out DIRECTORY] [--only NAME] [--server agent|sandbox] [--png]`: pictures of every page of both
+ * consoles, in light, dark and phone width, for docs/console.md and for the eye. What axe finds in each goes to
+ * bench/results/console-accessibility.json; it ends with 1 when axe finds anything.
  */
 
 const { values } = parseArgs({
   options: {
     out: { type: 'string', default: resolve(import.meta.dirname, '../../docs/images/console') },
     only: { type: 'string' },
+    server: { type: 'string' },
     png: { type: 'boolean', default: false },
   },
 })
@@ -51,12 +52,13 @@ const reports: ViewReport[] = []
 const chromiumPath = await findChromium()
 if (chromiumPath === undefined) throw new Error('Chromium is not installed')
 await mkdir(values.out, { recursive: true })
-await takeAgentServer(chromiumPath)
-await takeSandboxServer(chromiumPath)
-if (values.only === undefined) {
-  const file = new URL('../../bench/results/console-accessibility.json', import.meta.url)
-  await writeFile(file, `${JSON.stringify(reports, null, 2)}\n`)
-}
+if (values.server !== 'sandbox') await takeAgentServer(chromiumPath)
+if (values.server !== 'agent') await takeSandboxServer(chromiumPath)
+const file = new URL('../../bench/results/console-accessibility.json', import.meta.url)
+const before = JSON.parse(await readFile(file, 'utf8').catch(() => '[]')) as ViewReport[]
+const kept = before.filter(({ view }) => !reports.some((report) => report.view === view))
+const all = [...kept, ...reports].sort((a, b) => (a.view < b.view ? -1 : 1))
+await writeFile(file, `${JSON.stringify(all, null, 2)}\n`)
 for (const violation of reports.flatMap(({ violations }) => violations)) {
   console.error(violation)
   process.exitCode = 1
@@ -168,7 +170,13 @@ async function takeAgentServer(executablePath: string): Promise<void> {
           await page.keyboard.type('coupon')
         },
       },
-      { name: 'conversation', open: go(`/c/${done}#1`) },
+      {
+        name: 'conversation',
+        async open(page) {
+          await go(`/c/${done}#1`)(page)
+          await page.locator('.entry').first().waitFor()
+        },
+      },
       { name: 'conversation-failed', open: go(`/c/${done}?failed=true`) },
       { name: 'approval', open: go(`/c/${waiting}`) },
       panel('Files'),

@@ -32,6 +32,18 @@ export async function getFromServer(path: string, signal?: AbortSignal): Promise
   return await watchedFetch(`${baseUrl}/${path}`, { headers, signal: signal ?? null })
 }
 
+/** Uploads a file to a path of the server. Rejects with the server's reason when it refuses. */
+export async function postFile(path: string, file: File): Promise<void> {
+  const headers = new Headers()
+  if (typedKey !== undefined) headers.set('x-session-api-key', typedKey)
+  const body = new FormData()
+  body.set('file', file)
+  const response = await watchedFetch(`${baseUrl}/${path}`, { method: 'POST', headers, body })
+  if (response.ok) return
+  const { detail }: { detail?: unknown } = await response.json().catch(() => ({}))
+  throw new Error(typeof detail === 'string' ? detail : `The server answers ${response.status}`)
+}
+
 /** A typed key, when the server has no sessions for browsers: in memory, gone with the page. */
 let typedKey: string | undefined
 /** Whether the server has sessions for browsers; otherwise a key is sent with every request. */

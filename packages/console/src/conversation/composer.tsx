@@ -1,7 +1,14 @@
 import type { CallOutput } from '@slipway/client'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { type ClipboardEvent, type FormEvent, type KeyboardEvent, useRef, useState } from 'react'
-import { agentServer } from '../api/session.ts'
+import {
+  type ClipboardEvent,
+  type DragEvent,
+  type FormEvent,
+  type KeyboardEvent,
+  useRef,
+  useState,
+} from 'react'
+import { agentServer, postFile } from '../api/session.ts'
 import { Icon } from '../ui/icon.tsx'
 
 /** Writes to the agent, and starts and stops it. */
@@ -14,6 +21,7 @@ export function Composer({
 }) {
   const [text, setText] = useState('')
   const [images, setImages] = useState<readonly string[]>([])
+  const [attached, setAttached] = useState<readonly File[]>([])
   const files = useRef<HTMLInputElement>(null)
   const cache = useQueryClient()
   const refresh = () => cache.invalidateQueries({ queryKey: ['conversation', id] })
@@ -21,22 +29,26 @@ export function Composer({
   // The key is of the message, so a repeat after a lost answer is stored once.
   const key = useRef(newKey())
   const send = useMutation({
-    mutationFn: () =>
-      agentServer.call('sendMessage', {
+    mutationFn: async () => {
+      const paths = await uploadFiles(id, info?.workspace.working_dir ?? '', attached)
+      const written = [text, ...paths.map((path) => `Attached file: ${path}`)].join('\n').trim()
+      return await agentServer.call('sendMessage', {
         params,
         headers: { 'idempotency-key': key.current },
         body: {
           content: [
-            ...(text.trim() === '' ? [] : [{ type: 'text' as const, text }]),
+            ...(written === '' ? [] : [{ type: 'text' as const, text: written }]),
             ...(images.length === 0 ? [] : [{ type: 'image' as const, image_urls: [...images] }]),
           ],
           run: true,
         },
-      }),
+      })
+    },
     onSuccess: async () => {
       key.current = newKey()
       setText('')
       setImages([])
+      setAttached([])
       await refresh()
     },
   })
@@ -45,19 +57,27 @@ export function Composer({
       agentServer.call(name, { params }),
     onSettled: refresh,
   })
-  const addImages = async (list: readonly File[]) => {
-    const pictures = list.filter((file) => file.type.startsWith('image/'))
-    const urls = await Promise.all(pictures.map(readAsDataUrl))
+  /** Pictures go with the message; other files go to the workspace, and the message names them. */
+  const addFiles = async (list: readonly File[]) => {
+    const isPicture = (file: File) => /^image\/(?:png|jpeg|gif|webp)$/.test(file.type)
+    const urls = await Promise.all(list.filter(isPicture).map(readAsDataUrl))
     setImages((old) => [...old, ...urls])
+    setAttached((old) => [...old, ...list.filter((file) => !isPicture(file))])
   }
   const paste = (event: ClipboardEvent) => {
     if (event.clipboardData.files.length === 0) return
     event.preventDefault()
-    void addImages([...event.clipboardData.files])
+    void addFiles([...event.clipboardData.files])
   }
+  const drop = (event: DragEvent) => {
+    if (event.dataTransfer.files.length === 0) return
+    event.preventDefault()
+    void addFiles([...event.dataTransfer.files])
+  }
+  const isEmpty = text.trim() === '' && images.length === 0 && attached.length === 0
   const submit = (event?: FormEvent) => {
     event?.preventDefault()
-    if ((text.trim() !== '' || images.length > 0) && !send.isPending) send.mutate()
+    if (!isEmpty && !send.isPending) send.mutate()
   }
   const onKey = (event: KeyboardEvent) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit()
@@ -66,7 +86,22 @@ export function Composer({
   const status = info?.execution_status
   const isRunning = status === 'running'
   return (
-    <form className="composer" onSubmit={submit}>
+    <form className="composer" onSubmit={submit} onDragOver={(event) => event.preventDefault()} onDrop={drop}>
+      {attached.length > 0 && (
+        <div className="thumbs">
+          {attached.map((file) => (
+            <button
+              key={`${file.name} ${file.size} ${file.lastModified}`}
+              type="button"
+              className="chip"
+              aria-label={`Remove ${file.name}`}
+              onClick={() => setAttached(attached.filter((one) => one !== file))}
+            >
+              <Icon name="file" /> {file.name.slice(0, 60)} <Icon name="close" />
+            </button>
+          ))}
+        </div>
+      )}
       {images.length > 0 && (
         <div className="thumbs">
           {images.map((url, at) => (
@@ -96,18 +131,20 @@ export function Composer({
         <input
           ref={files}
           type="file"
-          accept="image/*"
           multiple
           hidden
-          onChange={(event) => void addImages([...(event.target.files ?? [])])}
+          onChange={(event) => {
+            void addFiles([...(event.target.files ?? [])])
+            event.target.value = ''
+          }}
         />
         <button
           type="button"
           className="ghost"
-          aria-label="Add pictures"
+          aria-label="Add pictures or files"
           onClick={() => files.current?.click()}
         >
-          <Icon name="image" />
+          <Icon name="attach" />
         </button>
         <span className="spacer" />
         {isRunning ? (
@@ -126,16 +163,26 @@ export function Composer({
             </button>
           )
         )}
-        <button
-          type="submit"
-          className="primary"
-          disabled={send.isPending || (text.trim() === '' && images.length === 0)}
-        >
+        <button type="submit" className="primary" disabled={send.isPending || isEmpty}>
           <Icon name="send" /> Send
         </button>
       </div>
     </form>
   )
+}
+
+/** Stores files in a directory of the workspace; returns their paths from the workspace. */
+async function uploadFiles(id: string, workspace: string, files: readonly File[]): Promise<string[]> {
+  const paths: string[] = []
+  for (const file of files) {
+    // Two files of one name are two files, and no name leads out of the directory.
+    const name = `${newKey().slice(0, 6)}-${file.name.replaceAll(/[^\p{L}\p{N}._-]/gu, '_').slice(-100)}`
+    const path = `uploads/${name}`
+    const query = new URLSearchParams({ path: `${workspace.replace(/\/+$/, '')}/${path}` })
+    await postFile(`api/conversations/${id}/file/upload?${query}`, file)
+    paths.push(path)
+  }
+  return paths
 }
 
 /** 128 random bits; `randomUUID` is there on secure pages alone. */

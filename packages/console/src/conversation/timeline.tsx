@@ -1,5 +1,6 @@
 import type { CallOutput } from '@slipway/client'
 import { memo, useCallback, useDeferredValue, useEffect, useLayoutEffect, useMemo, useRef } from 'react'
+import type { LogEvent } from '../api/log.ts'
 import { isTyping } from '../app/shortcuts.tsx'
 import { type ModelCall, modelCalls } from '../list/conversation-facts.ts'
 import { type EventWindow, useWindowState } from '../log/event-window.ts'
@@ -38,6 +39,7 @@ export function Timeline(props: {
     () => new Map((info ? modelCalls(info) : []).map((call) => [call.responseId, call])),
     [info],
   )
+  const forgotten = useMemo(() => forgottenIds(state.events), [state.events])
   const scroller = useRef<HTMLDivElement>(null)
   const { isPinned } = state
   useKeptPlace(scroller, state, isPinned)
@@ -85,6 +87,7 @@ export function Timeline(props: {
             row={row}
             isTarget={state.target < state.head && hasPosition(row, state.target)}
             isExpanded={isExpanded}
+            isForgotten={rowEvents(row).every(({ event }) => forgotten.has(String(event.id)))}
             conversationId={info?.id}
             canSteer={info !== undefined && info.agent.kind !== undefined}
             call={calls.get(responseId(row))}
@@ -128,6 +131,17 @@ export function Timeline(props: {
   )
 }
 
+/** The ids of events that a condensation among these took out of what the model sees. */
+function forgottenIds(events: readonly LogEvent[]): ReadonlySet<string> {
+  return new Set(
+    events.flatMap(({ event }) =>
+      event.kind === 'Condensation' && Array.isArray(event.forgotten_event_ids)
+        ? event.forgotten_event_ids.map(String)
+        : [],
+    ),
+  )
+}
+
 function hasPosition(row: Row, position: number): boolean {
   return rowEvents(row).some((item) => item.position === position)
 }
@@ -142,14 +156,15 @@ const TimelineRow = memo(
     readonly row: Row
     readonly isTarget: boolean
     readonly isExpanded: boolean
+    readonly isForgotten: boolean
     readonly conversationId: string | undefined
     readonly canSteer: boolean
     readonly call: ModelCall | undefined
   }) {
-    const { row, isTarget, isExpanded, conversationId, canSteer, call } = props
+    const { row, isTarget, isExpanded, isForgotten, conversationId, canSteer, call } = props
     return (
       <article
-        className={isTarget ? 'entry target' : 'entry'}
+        className={`entry${isTarget ? ' target' : ''}${isForgotten ? ' forgotten' : ''}`}
         data-position={row.position}
         data-positions={rowEvents(row)
           .map(({ position }) => position)
@@ -157,6 +172,7 @@ const TimelineRow = memo(
         aria-label={`Event ${row.position}`}
         tabIndex={-1}
       >
+        {isForgotten && <p className="forgotten-note quiet">The model no longer sees this</p>}
         {row.type === 'step' ? (
           <StepRow calls={row.calls} isExpanded={isExpanded} call={call} />
         ) : (
@@ -170,6 +186,7 @@ const TimelineRow = memo(
     isSameRow(a.row, b.row) &&
     a.isTarget === b.isTarget &&
     a.isExpanded === b.isExpanded &&
+    a.isForgotten === b.isForgotten &&
     a.conversationId === b.conversationId &&
     a.canSteer === b.canSteer &&
     JSON.stringify(a.call) === JSON.stringify(b.call),

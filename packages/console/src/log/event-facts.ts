@@ -87,6 +87,7 @@ const kindNames: Readonly<Record<string, string>> = {
   Condensation: 'Condensed',
   CondensationRequest: 'Condensation requested',
   CondensationSummaryEvent: 'Summary',
+  HookExecutionEvent: 'Hook',
   LLMCompletionLogEvent: 'Model log',
   TokenEvent: 'Tokens',
   PauseEvent: 'Paused',

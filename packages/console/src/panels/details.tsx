@@ -1,5 +1,8 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { agentServer } from '../api/session.ts'
 import { recordOf, textOf } from '../log/event-facts.ts'
-import { formatDateTime } from '../ui/format.ts'
+import { formatDateTime, formatNumber } from '../ui/format.ts'
 import type { PanelProps } from './panel-props.ts'
 
 /** Where the conversation works, with what, and under which rules. Secrets are names alone. */
@@ -30,13 +33,37 @@ export function DetailsPanel({ info }: PanelProps) {
     ],
   ]
   return (
-    <dl className="members">
-      {rows.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd className="wrap">{value}</dd>
-        </div>
-      ))}
-    </dl>
+    <>
+      <HooksRan id={info.id} />
+      <dl className="members">
+        {rows.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd className="wrap">{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  )
+}
+
+/** A link to the hooks that ran, where there were any. */
+function HooksRan({ id }: { readonly id: string }) {
+  const count = useQuery({
+    queryKey: ['conversation', id, 'hooks'],
+    queryFn: ({ signal }) =>
+      agentServer.call('countEvents', {
+        params: { conversation_id: id },
+        query: { kind: 'HookExecutionEvent' },
+        signal,
+      }),
+  })
+  if (!count.data) return null
+  return (
+    <p>
+      <Link to="/c/$id" params={{ id }} search={{ kind: 'HookExecutionEvent' }}>
+        Hooks that ran: {formatNumber(count.data)}
+      </Link>
+    </p>
   )
 }

@@ -110,7 +110,7 @@ export async function highlight(text: string, language: Language): Promise<reado
     const tokens = core.codeToTokensBase(part.join('\n'), {
       lang: language,
       theme: theme.name,
-      grammarState,
+      ...(grammarState !== undefined && { grammarState }),
       tokenizeMaxLineLength: 1_000,
       // A limit that is reached leaves the lines after it in a wrong state: it is for hostile lines alone.
       tokenizeTimeLimit: 5_000,
