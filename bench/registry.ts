@@ -14,6 +14,7 @@ import { install } from './benchmarks/install.ts'
 import { manySandboxes } from './benchmarks/many-sandboxes.ts'
 import { pages } from './benchmarks/pages.ts'
 import { postgres } from './benchmarks/postgres.ts'
+import { reference } from './benchmarks/reference.ts'
 import { request } from './benchmarks/request.ts'
 import { restart } from './benchmarks/restart.ts'
 import { risk } from './benchmarks/risk.ts'
@@ -47,6 +48,7 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   request: { run: request },
   risk: { run: risk },
   checkpoints: { run: checkpoints },
+  reference,
 }
 
 /**

@@ -27,6 +27,18 @@ export async function startServer(
   return { ...program, port: Number(new URL(firstLine).port) }
 }
 
+/** A server that is not Node: its process ends with this one. */
+export function adoptProcess(child: ChildProcess, port: number): Server {
+  void trackChild(child)
+  const pid = must(child.pid, 'process id')
+  return {
+    pid,
+    port,
+    cpuSeconds: () => cpuSeconds(pid),
+    [Symbol.asyncDispose]: () => endProcess(child),
+  }
+}
+
 /** A program in a process of its own, and its first line of output. */
 export interface Program extends Omit<Server, 'port'> {
   readonly firstLine: string
