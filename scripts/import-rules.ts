@@ -66,6 +66,8 @@ export const libraryFolders: Readonly<Record<string, readonly string[]>> = {
     'cli/src/session/start-private-server.ts',
     'cli/src/context/edit-file.ts',
     'cli/src/components/',
+    // Git.
+    'cli/src/here/',
     // Starts the installed Node.
     'cli/src/main.js',
     // Kills a server.

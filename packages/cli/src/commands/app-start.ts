@@ -9,12 +9,13 @@ import { exitCodes } from './follow-run.ts'
 import { positionedLine } from './tail.ts'
 
 /**
- * Starts a conversation in a sandbox, prints its progress and optionally follows it. Returns the exit code.
+ * Starts a conversation in a sandbox, prints its progress and optionally follows it. `onReady` is called when
+ * it is started. Returns the exit code.
  */
 export async function startAppCommand(
   context: SandboxServerContext,
   request: StartRequest,
-  options: { readonly isFollowing: boolean },
+  options: { readonly isFollowing: boolean; readonly onReady?: () => void },
 ): Promise<number> {
   const { client, isJson, signal } = context
   const startedAt = Date.now()
@@ -29,6 +30,7 @@ export async function startAppCommand(
   if (lastTask?.detail) printNote(sanitizeLine(lastTask.detail))
   const id = lastTask?.app_conversation_id
   if (lastTask?.status !== 'READY' || id === null || id === undefined) return exitCodes.failed
+  options.onReady?.()
   if (!isJson) printNote(`Conversation ${id} in sandbox ${sanitizeLine(lastTask.sandbox_id ?? '')}`)
   if (options.isFollowing) return await followAppConversation(context, id, { after: 0 })
   if (!isJson) printNote(`Follow it with: slipway app tail ${id}`)

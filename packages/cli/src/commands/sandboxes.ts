@@ -81,7 +81,10 @@ async function waitAndReport(context: SandboxServerContext, id: string): Promise
 }
 
 /** The sandbox as soon as it is not STARTING any more. */
-async function waitUntilStarted({ client, signal }: SandboxServerContext, id: string): Promise<SandboxInfo> {
+export async function waitUntilStarted(
+  { client, signal }: SandboxServerContext,
+  id: string,
+): Promise<SandboxInfo> {
   for (let waitMs: number = pollMs[0]; ; waitMs = Math.min(pollMs[1], waitMs * 1.5)) {
     const [info] = await client.call('getSandboxes', { query: { id: [id] }, signal })
     if (info === null || info === undefined) throw new Problem('not_found', 'The sandbox was deleted.')

@@ -34,7 +34,7 @@ export function addSandboxServerCommands(
   }
   addServerCommand(slipway, config, signal)
   addSandboxCommands(slipway, run, config)
-  addAppCommands(slipway, run)
+  addAppCommands(slipway, run, config)
   addAccountCommands(slipway, run)
 }
 
@@ -131,16 +131,22 @@ interface StartFlags {
   readonly spec?: string
   readonly model?: string
   readonly title?: string
+  readonly here: boolean
   readonly follow: boolean
 }
 
-function addAppCommands(slipway: Command, run: RunWithClient): void {
+function addAppCommands(slipway: Command, run: RunWithClient, config: Config): void {
   const app = slipway.command('app').description('conversations in sandboxes')
   app
     .command('start')
     .description('start a conversation in a sandbox')
     .argument('<message>', 'the message')
     .option('--repository <name>', 'repository to clone: owner/name, or a git URL')
+    .option(
+      '--here',
+      'copy the git working tree of this folder, with uncommitted and without ignored files',
+      false,
+    )
     .option('--branch <name>', 'branch of the repository')
     .option('--sandbox <id>', 'use this sandbox; default: by your settings, usually a new one')
     .option('--spec <id>', 'sandbox spec')
@@ -148,9 +154,17 @@ function addAppCommands(slipway: Command, run: RunWithClient): void {
     .option('--title <title>', 'title of the conversation')
     .option('--follow', 'follow until nothing runs', false)
     .addHelpText('after', '\nExit codes: 0 done, 1 failed, 3 waits for confirmation.')
-    .action(async (message: string, { follow: isFollowing, ...flags }: StartFlags) => {
-      const { startAppCommand } = await import('../commands/app-start.ts')
-      await run((context) => startAppCommand(context, startRequest(message, flags), { isFollowing }))
+    .action(async (message: string, flags: StartFlags, command: Command) => {
+      const { follow: isFollowing, here: isHere, ...others } = flags
+      const request = startRequest(message, others)
+      if (!isHere) {
+        const { startAppCommand } = await import('../commands/app-start.ts')
+        return await run((context) => startAppCommand(context, request, { isFollowing }))
+      }
+      const other = ['repository', 'branch', 'sandbox'].find((name) => name in others)
+      if (other !== undefined) command.error(`--here and --${other} exclude each other.`)
+      const { startHereCommand } = await import('../commands/app-here.ts')
+      await run((context) => startHereCommand(context, request, { ...here(config), isFollowing }))
     })
   app
     .command('list')
@@ -171,6 +185,33 @@ function addAppCommands(slipway: Command, run: RunWithClient): void {
       await run((context) => tailAppCommand(context, id, options))
     })
   addAppChangeCommands(app, run)
+  addAppWorkCommands(app, run, config)
+}
+
+function here({ env }: Config) {
+  return { directory: process.cwd(), env }
+}
+
+/** The work of conversations that were started with `--here`. */
+function addAppWorkCommands(app: Command, run: RunWithClient, config: Config): void {
+  app
+    .command('diff')
+    .description('print what a conversation changed in its copy of your folder, as a patch')
+    .argument('<id>', 'id of the conversation, its first characters, or --last')
+    .option('--stat', 'only the files: added lines, removed lines, path', false)
+    .action(async (id: string, { stat: isStat }: { stat: boolean }) => {
+      const { diffAppCommand } = await import('../commands/app-here.ts')
+      await run((context) => diffAppCommand(context, id, { ...here(config), isStat }))
+    })
+  app
+    .command('apply')
+    .description('bring what a conversation changed into your working tree, all of it or nothing')
+    .argument('<id>', 'id of the conversation, its first characters, or --last')
+    .option('--branch <name>', 'commit it to a new branch instead; your working tree stays as it is')
+    .action(async (id: string, { branch }: { branch?: string }) => {
+      const { applyAppCommand } = await import('../commands/app-here.ts')
+      await run((context) => applyAppCommand(context, id, { ...here(config), branch }))
+    })
 }
 
 function addAppChangeCommands(app: Command, run: RunWithClient): void {
@@ -203,7 +244,7 @@ function addAppChangeCommands(app: Command, run: RunWithClient): void {
     })
 }
 
-function startRequest(message: string, flags: Omit<StartFlags, 'follow'>) {
+function startRequest(message: string, flags: Omit<StartFlags, 'follow' | 'here'>) {
   const { repository, branch, sandbox, spec, model, title } = flags
   return {
     initial_message: { content: message },

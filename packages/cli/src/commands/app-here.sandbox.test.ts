@@ -1,0 +1,244 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { SandboxServerClient } from '@slipway/client'
+import { findProcesses } from '@slipway/examples/find-processes'
+import { must } from '@slipway/protocol'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+
+// Each command is a process of its own, each sandbox several, and the machine may have others to run.
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 })
+
+const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
+
+let directory: string
+let project: string
+let server: ChildProcess
+let url: string
+let key: string
+let client: SandboxServerClient
+
+function spawnCli(args: readonly string[], cwd: string, env: Record<string, string> = {}): ChildProcess {
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|OH|GIT)_/.test(name))
+  const own = { HOME: directory, XDG_CONFIG_HOME: '', SLIPWAY_SANDBOX_URL: url, SLIPWAY_API_KEY: key }
+  return spawn(process.execPath, [mainPath, ...args], {
+    env: { ...Object.fromEntries(inherited), ...own, ...env },
+    cwd,
+  })
+}
+
+async function runCli(args: readonly string[], cwd = project) {
+  const child = spawnCli(args, cwd)
+  must(child.stdin, 'stdin').end()
+  const [stdout, stderr, code] = await Promise.all([
+    text(must(child.stdout, 'stdout')),
+    text(must(child.stderr, 'stderr')),
+    new Promise<number | null>((resolve) => child.once('close', resolve)),
+  ])
+  return { stdout, stderr, code }
+}
+
+function git(...args: string[]): string {
+  const env = { PATH: process.env.PATH, HOME: directory, GIT_CONFIG_NOSYSTEM: '1' }
+  return execFileSync('git', ['-C', project, ...args], { encoding: 'utf8', env, stdio: 'pipe' }).trimEnd()
+}
+
+async function setScript(...commands: string[]): Promise<void> {
+  const script = [
+    ...commands.map((command) => ({
+      text: 'I work.',
+      tool_calls: [{ name: 'terminal', arguments: { command } }],
+    })),
+    { text: 'Done.' },
+  ]
+  await client.call('changeSettings', {
+    body: { agent_settings_diff: { llm: { model: 'scripted/test', script } } },
+  })
+}
+
+/** Starts a conversation on the project and answers its id. */
+async function startHere(...commands: string[]): Promise<string> {
+  await setScript(...commands)
+  const { stdout, stderr, code } = await runCli([
+    'app',
+    'start',
+    '--here',
+    'Work',
+    '--title',
+    'My work',
+    '--follow',
+  ])
+  const [, id = ''] = /Conversation (\S+) in sandbox/.exec(stderr) ?? []
+  expect({ code, stdout, stderr }).toMatchObject({ code: 0, stdout: expect.stringContaining('Done.') })
+  expect(stderr).toContain(`slipway app diff ${id.slice(0, 8)}`)
+  return id
+}
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'slipway-here-test-'))
+  server = spawnCli(
+    ['sandbox-server', '--port', '0', '--data', join(directory, 'data'), '--json'],
+    directory,
+    {
+      SLIPWAY_LOG_LEVEL: 'error',
+      SLIPWAY_API_KEY: '',
+      SLIPWAY_SANDBOX_NETWORK: existsSync('/usr/bin/pasta') ? '' : 'shared',
+    },
+  )
+  for await (const chunk of must(server.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
+    const answer: { url: string; key: string } = JSON.parse(String(chunk))
+    url = answer.url
+    key = answer.key
+    break
+  }
+  client = new SandboxServerClient({ url, apiKey: key })
+})
+
+/** A repository with a commit, uncommitted changes and ignored files. */
+beforeEach(async () => {
+  project = await mkdtemp(join(directory, 'project-'))
+  await mkdir(join(project, 'src'))
+  await writeFile(join(project, '.gitignore'), '*.log\n')
+  await writeFile(join(project, 'src/a.txt'), 'one\ntwo\nthree\n')
+  await writeFile(join(project, 'run.sh'), '#!/bin/sh\necho ok\n')
+  await chmod(join(project, 'run.sh'), 0o755)
+  await symlink('src/a.txt', join(project, 'link'))
+  git('init', '--quiet', '--initial-branch=trunk')
+  git('config', 'user.name', 'Ann')
+  git('config', 'user.email', 'ann@example.org')
+  git('add', '--all')
+  git('commit', '--quiet', '--message', 'First')
+  await writeFile(join(project, 'src/a.txt'), 'one\ntwo\nthree, changed by Ann\n')
+  await writeFile(join(project, 'new file.txt'), 'not added yet\n')
+  await writeFile(join(project, 'debug.log'), 'ignored\n')
+})
+
+afterAll(async () => {
+  const { items } = await client.call('searchSandboxes', { query: {} })
+  for (const { id } of items) await client.call('deleteSandbox', { params: { sandbox_id: id }, query: {} })
+  const left = async () => (await findProcesses(directory))?.filter((id) => id !== server.pid) ?? []
+  await vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: 60_000 })
+  const end = new Promise((resolve) => server.once('close', resolve))
+  server.kill()
+  await end
+  await rm(directory, { recursive: true, force: true })
+})
+
+test('the folder is copied with history and uncommitted changes, its work shown and brought back', async () => {
+  const before = git('status', '--porcelain=v2', '--branch')
+  const id = await startHere(
+    'git status --porcelain; git log --oneline; git branch --show-current; cat debug.log; ls -l run.sh link',
+    `printf 'zero\\none\\ntwo\\nthree, changed by Ann\\n' > src/a.txt; head -c 300 /dev/urandom > picture.bin; rm run.sh; echo x > other.log`,
+    'git add --all; git -c user.name=agent -c user.email=a@b commit --quiet --message Mine; echo late > late.txt',
+  )
+  // Nothing happened here.
+  expect(git('status', '--porcelain=v2', '--branch')).toBe(before)
+  expect(git('for-each-ref', '--format=%(refname)')).toBe('refs/heads/trunk')
+
+  const { stdout: log } = await runCli(['app', 'tail', id, '--until-idle', '--json'])
+  const seen = log.replaceAll('\\n', '\n')
+  for (const words of [' M src/a.txt', 'new file.txt', 'First', 'trunk', '-rwxr-xr-x', 'link -> src/a.txt'])
+    expect(seen).toContain(words)
+  expect(seen).toContain('debug.log: No such file')
+
+  const stat = await runCli(['app', 'diff', id.slice(0, 8), '--stat'])
+  expect(stat.stdout.trimEnd().split('\n').toSorted()).toEqual([
+    '- - picture.bin',
+    '0 2 run.sh',
+    '1 0 late.txt',
+    '1 0 src/a.txt',
+  ])
+  const diff = await runCli(['app', 'diff', id])
+  expect(diff.stdout).toContain('+zero\n')
+  expect(diff.stdout).toContain('GIT binary patch')
+  expect(diff.stdout).not.toContain('other.log')
+
+  // To a branch: the working tree stays as it is.
+  const branched = await runCli(['app', 'apply', id, '--branch', 'agent/work'])
+  expect(branched).toMatchObject({ code: 0, stdout: expect.stringContaining('on the branch agent/work') })
+  expect(git('status', '--porcelain=v2', '--branch')).toBe(before)
+  expect(git('log', '--format=%s|%an', 'agent/work').split('\n')).toEqual([
+    'My work|Ann',
+    'Uncommitted changes at the start of the work|Ann',
+    'First|Ann',
+  ])
+  expect(git('show', 'agent/work:src/a.txt')).toBe('zero\none\ntwo\nthree, changed by Ann')
+  const again = await runCli(['app', 'apply', id, '--branch', 'agent/work'])
+  expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('agent/work already') })
+
+  // To the working tree, where something else has changed meanwhile.
+  await writeFile(join(project, 'new file.txt'), 'changed meanwhile\n')
+  const applied = await runCli(['app', 'apply', id])
+  expect(applied).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('4 files changed in your working tree'),
+  })
+  expect(readFileSync(join(project, 'src/a.txt'), 'utf8')).toBe('zero\none\ntwo\nthree, changed by Ann\n')
+  expect(statSync(join(project, 'picture.bin')).size).toBe(300)
+  expect(existsSync(join(project, 'run.sh'))).toBe(false)
+  expect(readFileSync(join(project, 'new file.txt'), 'utf8')).toBe('changed meanwhile\n')
+  expect(git('diff', '--cached', '--name-only')).toBe('')
+
+  // A second time it conflicts with itself: nothing is half done.
+  const status = git('status', '--porcelain')
+  const conflict = await runCli(['app', 'apply', id])
+  expect(conflict.code).toBe(1)
+  expect(conflict.stderr).toContain('nothing was changed. In conflict:\n')
+  expect(conflict.stderr).toContain('  src/a.txt')
+  expect(conflict.stderr).toContain('--branch NAME')
+  expect(git('status', '--porcelain')).toBe(status)
+
+  await runCli(['app', 'rm', id])
+})
+
+test('a repository without commits is copied, and its work comes back to a branch', async () => {
+  await rm(join(project, '.git'), { recursive: true })
+  git('init', '--quiet', '--initial-branch=main')
+  git('config', 'user.name', 'Ann')
+  git('config', 'user.email', 'ann@example.org')
+  const id = await startHere('cat src/a.txt && echo more >> src/a.txt')
+  expect((await runCli(['app', 'diff', id])).stdout).toContain('+more\n')
+  expect(await runCli(['app', 'apply', id, '--branch', 'work'])).toMatchObject({ code: 0 })
+  expect(git('show', 'work:src/a.txt')).toContain('changed by Ann\nmore')
+  const inOther = await mkdtemp(join(directory, 'plain-'))
+  expect(await runCli(['app', 'apply', id], inOther)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('is in no git working tree. Make one with: git init'),
+  })
+  await runCli(['app', 'rm', id])
+})
+
+test('what cannot work is refused before a sandbox is made, and an interrupted start leaves none', async () => {
+  const sandboxes = async () => (await client.call('searchSandboxes', { query: {} })).items.length
+  const count = await sandboxes()
+  const plain = await mkdtemp(join(directory, 'plain-'))
+  const none = await runCli(['app', 'start', '--here', 'x'], plain)
+  expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining('git init') })
+  expect(existsSync(join(plain, '.git'))).toBe(false)
+  const both = await runCli(['app', 'start', '--here', '--repository', 'a/b', 'x'])
+  expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('--here and --repository') })
+  const child = spawnCli(['app', 'start', '--here', 'x'], project)
+  for await (const chunk of must(child.stderr, 'stderr').iterator({ destroyOnReturn: false }))
+    if (String(chunk).includes('Copies ')) break
+  const end = new Promise((resolve) => child.once('close', resolve))
+  child.kill('SIGINT')
+  expect(await end).toBe(1)
+  await vi.waitFor(async () => expect(await sandboxes()).toBe(count), { timeout: 30_000, interval: 500 })
+})
+
+test('a conversation without a copied folder has no diff', async () => {
+  await setScript('echo hi')
+  const { stderr } = await runCli(['app', 'start', 'Work', '--follow'])
+  const [, id = ''] = /Conversation (\S+) in sandbox/.exec(stderr) ?? []
+  const diff = await runCli(['app', 'diff', id])
+  expect(diff).toMatchObject({ code: 1, stderr: expect.stringContaining('slipway app start --here TASK') })
+  const { items } = await client.call('searchAppConversations', { query: {} })
+  await runCli(['sandbox', 'pause', items.find((one) => one.id === id)?.sandbox_id ?? ''])
+  const paused = await runCli(['app', 'apply', id])
+  expect(paused).toMatchObject({ code: 1, stderr: expect.stringContaining('slipway sandbox resume') })
+  await runCli(['app', 'rm', id])
+})
