@@ -163,7 +163,7 @@ function addAppCommands(slipway: Command, run: RunWithClient, config: Config): v
       }
       const other = ['repository', 'branch', 'sandbox'].find((name) => name in others)
       if (other !== undefined) command.error(`--here and --${other} exclude each other.`)
-      const { startHereCommand } = await import('../commands/app-here.ts')
+      const { startHereCommand } = await import('../here/app-here.ts')
       await run((context) => startHereCommand(context, request, { ...here(config), isFollowing }))
     })
   app
@@ -200,7 +200,7 @@ function addAppWorkCommands(app: Command, run: RunWithClient, config: Config): v
     .argument('<id>', 'id of the conversation, its first characters, or --last')
     .option('--stat', 'only the files: added lines, removed lines, path', false)
     .action(async (id: string, { stat: isStat }: { stat: boolean }) => {
-      const { diffAppCommand } = await import('../commands/app-here.ts')
+      const { diffAppCommand } = await import('../here/app-here.ts')
       await run((context) => diffAppCommand(context, id, { ...here(config), isStat }))
     })
   app
@@ -209,7 +209,7 @@ function addAppWorkCommands(app: Command, run: RunWithClient, config: Config): v
     .argument('<id>', 'id of the conversation, its first characters, or --last')
     .option('--branch <name>', 'commit it to a new branch instead; your working tree stays as it is')
     .action(async (id: string, { branch }: { branch?: string }) => {
-      const { applyAppCommand } = await import('../commands/app-here.ts')
+      const { applyAppCommand } = await import('../here/app-here.ts')
       await run((context) => applyAppCommand(context, id, { ...here(config), branch }))
     })
 }

@@ -1,8 +1,8 @@
+import type { SQLInputValue } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
-import type { Value } from './database.ts'
 
 /** CRC-32 of the values of some columns, in their order. Bytes count as such, everything else as its text. */
-export function valuesChecksum(values: readonly Value[], seed = 0): number {
+export function valuesChecksum(values: readonly SQLInputValue[], seed = 0): number {
   let sum = seed
   for (const value of values) {
     // What is before each value keeps it apart from its neighbours, and a text from null.
