@@ -77,6 +77,8 @@ export interface EventPage {
   readonly items: readonly PagedEvent[]
   /** Where the next page begins; null exactly when nothing more matches. */
   readonly next_page_id: string | null
+  /** The page as JSON, where it was read as one text. */
+  readonly json?: Buffer
   /** Cache of `pageBytes`. (A WeakMap would keep pages alive for long.) */
   encoded?: EncodedPage
 }

@@ -15,7 +15,8 @@ export function pageBytes(page: EventPage): EncodedPage {
     return encoded
   }
   const close = `],"next_page_id":${JSON.stringify(page.next_page_id)}}`
-  page.encoded = { bytes: spliceEvents('{"items":[', page.items, close), etag: undefined }
+  const bytes = page.json ?? spliceEvents('{"items":[', page.items, close)
+  page.encoded = { bytes, etag: undefined }
   return page.encoded
 }
 

@@ -22,7 +22,7 @@ const firstCodec = createPageIdCodec<Buffer>(
 export function encodeEventPageId(conversation: string, position: number, eventId: string): string {
   const bytes = Buffer.alloc(4 + conversationBytes + eventBytes)
   bytes.writeUInt32BE(position)
-  hash('sha256', conversation, 'buffer').copy(bytes, 4, 0, conversationBytes)
+  conversationDigest(conversation).copy(bytes, 4)
   digest(conversation, position, eventId).copy(bytes, 4 + conversationBytes, 0, eventBytes)
   return codec.encode(bytes)
 }
@@ -42,13 +42,17 @@ export function isPageIdOf(text: string, conversation: string, position: number,
 
 /** Whether a page id names an event of this conversation, which its log may not have (any more). */
 export function isPageIdIn(text: string, conversation: string): boolean {
-  const expected = hash('sha256', conversation, 'buffer').subarray(0, conversationBytes)
-  return (
-    codec
-      .decode(text)
-      ?.subarray(4, 4 + conversationBytes)
-      .equals(expected) === true
-  )
+  const named = codec.decode(text)?.subarray(4, 4 + conversationBytes)
+  return named?.equals(conversationDigest(conversation)) === true
+}
+
+let last: { readonly conversation: string; readonly digest: Buffer } | undefined
+
+/** Pages are read one after another, so the last digest is reused. */
+function conversationDigest(conversation: string): Buffer {
+  if (last?.conversation !== conversation)
+    last = { conversation, digest: hash('sha256', conversation, 'buffer').subarray(0, conversationBytes) }
+  return last.digest
 }
 
 function digest(conversation: string, position: number, eventId: string): Buffer {

@@ -30,6 +30,7 @@ import type { IndexGuard } from './index-check.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
 import type { LogHead, LogHeads } from './log-heads.ts'
 import { rowBase } from './schema.ts'
+import { splicePage } from './spliced-page.ts'
 import type { LimitGuard } from './storage-limits.ts'
 import type { TextIndex } from './text-index.ts'
 
@@ -122,13 +123,14 @@ export class SqliteEventLog implements EventLog {
       return await this.search(conversation, query)
     }
     const selection = this.#selection(head, query)
-    const events = body ? await this.#searchText(selection, body, kind) : this.#readSelection(selection)
-    const next = events.length > limit ? events.pop() : undefined
-    const page = {
-      items: events.map(({ position, bytes }) => ({ position, bytes })),
-      next_page_id: next === undefined ? null : encodeEventPageId(head.id, next.position, next.id),
-    }
-    const isImmutable = selection.isDescending ? selection.start !== undefined : next !== undefined
+    const page =
+      (body ? undefined : this.#splicePage(head, selection)) ??
+      toPage(
+        head,
+        limit,
+        body ? await this.#searchText(selection, body, kind) : this.#readSelection(selection),
+      )
+    const isImmutable = selection.isDescending ? selection.start !== undefined : page.next_page_id !== null
     this.#pages.set(key, page, head, isImmutable)
     return page
   }
@@ -311,6 +313,12 @@ export class SqliteEventLog implements EventLog {
     throw error
   }
 
+  #splicePage(head: LogHead, selection: Selection): EventPage | undefined {
+    if (selection.kindSources !== undefined || !selection.extent.isInOrder) return undefined
+    const { db, events } = this.#context
+    return splicePage(db, events, selection, (position, id) => encodeEventPageId(head.id, position, id))
+  }
+
   #readSelection(selection: Selection): StoredEvent[] {
     const { db, events } = this.#context
     const rows = selectRows(db, selection)
@@ -322,5 +330,14 @@ export class SqliteEventLog implements EventLog {
   /** Only messages have a body. */
   #excludesMessages(kind: string | undefined): boolean {
     return Boolean(kind) && !this.#context.kindSources.matching(kind, undefined)?.some((number) => number & 1)
+  }
+}
+
+/** The page of these events, of which one above the limit begins the next page. */
+function toPage({ id }: LogHead, limit: number, events: StoredEvent[]): EventPage {
+  const next = events.length > limit ? events.pop() : undefined
+  return {
+    items: events.map(({ position, bytes }) => ({ position, bytes })),
+    next_page_id: next === undefined ? null : encodeEventPageId(id, next.position, next.id),
   }
 }

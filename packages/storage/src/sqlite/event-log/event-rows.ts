@@ -22,6 +22,15 @@ export type EventRow = readonly [
   checksum: number | null,
 ]
 
+/** An `EventRow` with the length of the body in bytes instead of it. */
+export type EventMeta = readonly [
+  row: number,
+  id: string,
+  instant: Instant,
+  bodyLength: number,
+  checksum: number | null,
+]
+
 /** The columns of an `EventRow`. */
 export const eventColumns = 'row, id, instant, body, checksum'
 
@@ -119,7 +128,7 @@ export class EventRows {
 
   /** Throws a DamageError unless these are the first rows of a range, in its order, none left out. */
   verifyDense(
-    rows: readonly EventRow[],
+    rows: readonly (EventRow | EventMeta)[],
     range: { readonly low: number; readonly high: number } | undefined,
     { limit, isDescending }: { readonly limit: number; readonly isDescending: boolean },
   ): void {
@@ -134,10 +143,15 @@ export class EventRows {
     }
   }
 
+  /** Whether an event is what was written. Events of versions before checksums match. */
+  matchesChecksum([row, storedId, instant, , checksum]: EventRow | EventMeta, body: Uint8Array): boolean {
+    return checksum === null || checksum === eventChecksum(row, storedId, instant, body)
+  }
+
   /** The event of a row. Throws a DamageError when it is not what was written. */
-  verify([row, storedId, instant, body, checksum]: EventRow): StoredEvent {
-    if (checksum !== null && checksum !== eventChecksum(row, storedId, instant, body))
-      this.#fail(row, 'does not match its checksum')
+  verify(eventRow: EventRow): StoredEvent {
+    const [row, storedId, instant, body] = eventRow
+    if (!this.matchesChecksum(eventRow, body)) this.#fail(row, 'does not match its checksum')
     return {
       position: row % positionsPerConversation,
       id: originalId(storedId),

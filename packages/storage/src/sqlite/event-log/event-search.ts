@@ -160,6 +160,6 @@ export function walkSql(options: {
   return `${walks.join(' UNION ALL ')} ORDER BY instant ${order}, row ${order} LIMIT ?5`
 }
 
-function direction(isDescending: boolean): string {
+export function direction(isDescending: boolean): string {
   return isDescending ? 'DESC' : 'ASC'
 }

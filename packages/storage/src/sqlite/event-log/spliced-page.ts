@@ -1,0 +1,77 @@
+import { originalId, positionsPerConversation } from '../../event-log/append-planner.ts'
+import type { EventPage } from '../../event-log/event-log.ts'
+import { type Database, toBuffer } from '../database/database.ts'
+import type { EventMeta, EventRows } from './event-rows.ts'
+import { direction, rowBounds, type Selection } from './event-search.ts'
+
+/** Above this a page is read event by event: SQLite holds the text twice while it splices. */
+const maxSplicedBytes = 8 * 1024 * 1024
+const open = '{"items":['
+
+/**
+ * A page of a log in order of time, without filters: one range of rows, which SQLite splices into the JSON text
+ * of the page, because a BLOB for each event would cost as much in memory management as reading it. Every event
+ * is verified. Undefined when the page has to be read event by event: fewer than two events, very long ones, and
+ * where a checksum does not match, so that only one place finds out which. Throws a DamageError for a missing
+ * event.
+ */
+export function splicePage(
+  db: Database,
+  events: EventRows,
+  selection: Selection,
+  encodePageId: (position: number, id: string) => string,
+): EventPage | undefined {
+  const range = rowBounds(db, selection)
+  if (range === undefined) return undefined
+  const { isDescending, limit } = selection
+  const low = isDescending ? Math.max(range.low, range.high - limit + 1) : range.low
+  const high = isDescending ? range.high : Math.min(range.high, range.low + limit - 1)
+  const metas = db.all<EventMeta>(metaSql(isDescending), low, high)
+  events.verifyDense(metas, range, selection)
+  // The limit of a selection is one above that of the page.
+  const next = metas.length === limit ? metas.pop() : undefined
+  const [first, last] = [metas[0]?.[0] ?? 0, metas.at(-1)?.[0] ?? 0]
+  if (first === last) return undefined
+  const next_page_id =
+    next === undefined ? null : encodePageId(next[0] % positionsPerConversation, originalId(next[1]))
+  const close = `],"next_page_id":${JSON.stringify(next_page_id)}}`
+  const sizeBytes = metas.reduce((sum, meta) => sum + meta[3] + 1, open.length + close.length - 1)
+  if (sizeBytes > maxSplicedBytes) return undefined
+  const bounds = isDescending ? [last, first] : [first, last]
+  const [body] = db.get<[Uint8Array]>(spliceSql(isDescending), ...bounds, first, open, last, close) ?? []
+  if (body?.length !== sizeBytes) return undefined
+  const json = toBuffer(body)
+  let at = open.length
+  for (const meta of metas) {
+    const end = at + meta[3]
+    if (!events.matchesChecksum(meta, json.subarray(at, end))) return undefined
+    at = end + 1
+  }
+  return {
+    get items() {
+      return itemsOf(json, metas)
+    },
+    next_page_id,
+    json,
+  }
+}
+
+function itemsOf(json: Buffer, metas: readonly EventMeta[]): EventPage['items'] {
+  let at = open.length
+  return metas.map(([row, , , length]) => {
+    const bytes = json.subarray(at, at + length)
+    at += length + 1
+    return { position: row % positionsPerConversation, bytes }
+  })
+}
+
+function metaSql(isDescending: boolean): string {
+  return `SELECT row, id, instant, length(body), checksum FROM event WHERE row BETWEEN ? AND ?
+    ORDER BY row ${direction(isDescending)}`
+}
+
+function spliceSql(isDescending: boolean): string {
+  const piece = 'CASE row WHEN ?3 THEN ?4 || body WHEN ?5 THEN body || ?6 ELSE body END'
+  const rows = `SELECT row, body FROM event WHERE row BETWEEN ?1 AND ?2 ORDER BY row ${direction(isDescending)}`
+  return `SELECT CAST(group_concat(${piece}, ',') AS BLOB) FROM (${rows})`
+}
