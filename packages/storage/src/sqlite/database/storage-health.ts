@@ -1,3 +1,4 @@
+import { statfsSync } from 'node:fs'
 import { access, constants, open, rm, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type LogFunction, Problem, rethrowStorageFailure, storageFullProblem } from '@slipway/protocol'
@@ -21,6 +22,9 @@ export class StorageHealth {
     'Changes that were refused because the storage could not be written.',
   )
   readonly metrics: readonly Metric[] = [
+    createGauge('slipway_storage_free_bytes', 'Free space of the disk of the data directory, in bytes.', () =>
+      measureFree(this.#directory),
+    ),
     createGauge('slipway_storage_writable', '1 while the storage can be written, 0 while it cannot.', () =>
       Number(this.#problem === undefined),
     ),
@@ -55,6 +59,16 @@ export class StorageHealth {
 
   get #problem(): Problem | undefined {
     return this.#findProblem() ?? this.#databases.find(({ problem }) => problem !== undefined)?.problem
+  }
+}
+
+/** Bytes that this user may still write to the disk of a directory; NaN while the disk does not tell. */
+function measureFree(directory: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(directory)
+    return bavail * bsize
+  } catch {
+    return Number.NaN
   }
 }
 
