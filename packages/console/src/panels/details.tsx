@@ -1,9 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { agentServer } from '../api/session.ts'
-import { recordOf, textOf } from '../log/event-facts.ts'
+import { recordOf } from '../log/event-facts.ts'
 import { formatDateTime, formatNumber } from '../ui/format.ts'
 import type { PanelProps } from './panel-props.ts'
+
+const policyNames: Readonly<Record<string, string>> = {
+  NeverConfirm: 'never',
+  ConfirmRisky: 'when an action is risky',
+  AlwaysConfirm: 'always',
+}
 
 /** Where the conversation works, with what, and under which rules. Secrets are names alone. */
 export function DetailsPanel({ info }: PanelProps) {
@@ -19,7 +25,7 @@ export function DetailsPanel({ info }: PanelProps) {
     ['Workspace', info.workspace.working_dir],
     ['Created', formatDateTime(Date.parse(info.created_at))],
     ['Last activity', formatDateTime(Date.parse(info.updated_at))],
-    ['Asks before acting', textOf(info.confirmation_policy.kind) ?? ''],
+    ['Asks before acting', policyNames[String(info.confirmation_policy.kind)] ?? 'by a policy of its own'],
     ['Most steps of a run', String(info.max_iterations)],
     ['Tools', tools.join(', ')],
     ['Secrets', secrets.join(', ') || 'none'],
