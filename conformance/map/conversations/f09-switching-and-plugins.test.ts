@@ -218,25 +218,20 @@ mapCase('F09.switch-profile', 'a profile is installed and counted under its name
   expect(await usage(id)).toHaveProperty('profile:map-f09-pro')
 })
 
-missing(
-  'F09.switch-profile-errors',
-  'unknown, invalid and missing names',
-  'texts or statuses of the errors',
-  async () => {
-    const { id } = await server.createConversation(undefined, plain)
-    expect(await server.post(id, 'switch_profile', { profile_name: 'map-unknown' })).toMatchObject({
-      status: 404,
-      body: { detail: "Profile 'map-unknown' not found" },
-    })
-    expect(await server.post(id, 'switch_profile', { profile_name: '../x' })).toMatchObject({
-      status: 400,
-      body: { detail: expect.stringContaining('Invalid profile name') },
-    })
-    expect((await server.post(id, 'switch_profile', {})).status).toBe(422)
-    expect((await server.post(unknownId, 'switch_profile', { profile_name: 'any' })).status).toBe(404)
-    expect(await agentLlm(id)).toMatchObject({ model: 'openai/gpt-4o' })
-  },
-)
+mapCase('F09.switch-profile-errors', 'unknown, invalid and missing names', async () => {
+  const { id } = await server.createConversation(undefined, plain)
+  expect(await server.post(id, 'switch_profile', { profile_name: 'map-unknown' })).toMatchObject({
+    status: 404,
+    body: { detail: "Profile 'map-unknown' not found" },
+  })
+  expect(await server.post(id, 'switch_profile', { profile_name: '../x' })).toMatchObject({
+    status: 400,
+    body: { detail: expect.stringContaining('Invalid profile name') },
+  })
+  expect((await server.post(id, 'switch_profile', {})).status).toBe(422)
+  expect((await server.post(unknownId, 'switch_profile', { profile_name: 'any' })).status).toBe(404)
+  expect(await agentLlm(id)).toMatchObject({ model: 'openai/gpt-4o' })
+})
 
 mapCase(
   'F09.switch-profile-edited',
@@ -252,20 +247,15 @@ mapCase(
   { faultThere: 'the first copy stays' },
 )
 
-missing(
-  'F09.acp-model-native',
-  'other conversations have no model of an external agent',
-  'the text of the error is another one',
-  async () => {
-    const { id } = await server.createConversation(undefined, plain)
-    expect(await server.post(id, 'switch_acp_model', { model: 'opus' })).toMatchObject({
-      status: 400,
-      body: { detail: 'switch_acp_model is only supported for ACP conversations.' },
-    })
-    expect((await server.post(id, 'switch_acp_model', {})).status).toBe(422)
-    expect((await server.post(unknownId, 'switch_acp_model', { model: 'opus' })).status).toBe(404)
-  },
-)
+mapCase('F09.acp-model-native', 'other conversations have no model of an external agent', async () => {
+  const { id } = await server.createConversation(undefined, plain)
+  expect(await server.post(id, 'switch_acp_model', { model: 'opus' })).toMatchObject({
+    status: 400,
+    body: { detail: 'switch_acp_model is only supported for ACP conversations.' },
+  })
+  expect((await server.post(id, 'switch_acp_model', {})).status).toBe(422)
+  expect((await server.post(unknownId, 'switch_acp_model', { model: 'opus' })).status).toBe(404)
+})
 
 /** A conversation of an external agent that has not run. */
 async function acpConversation(): Promise<string> {

@@ -110,7 +110,7 @@ mapCase('F10.fork-independent', 'fork and source do not see messages of each oth
   await waitForFrames(socket, (frames) => frames.filter(({ kind }) => kind === 'MessageEvent').length === 3)
 })
 
-missing('F10.fork-errors', 'errors create nothing', 'texts of the errors', async () => {
+mapCase('F10.fork-errors', 'errors create nothing', async () => {
   const id = await withTwo()
   const count = () => server.requestOrThrow('GET', '/api/conversations/count')
   const before = await count()
@@ -190,31 +190,26 @@ missing(
   },
 )
 
-missing(
-  'F10.navigate-errors',
-  'errors do not move the head',
-  'texts of the errors, and a missing body is taken as null',
-  async () => {
-    const id = await withTwo()
-    const { leaf_event_id } = await server.getConversation(id)
-    expect(await navigate(id, { event_id: 'no-event' })).toMatchObject({
-      status: 404,
-      body: { detail: 'Unknown event_id: no-event' },
-    })
-    expect(await navigate(unknownId, {})).toMatchObject({
-      status: 404,
-      body: { detail: 'Conversation not found' },
-    })
-    expect((await navigate(id)).status).toBe(422)
-    expect(
-      await server.requestStatus('POST', `/api/conversations/${id}/navigate`, {
-        body: {},
-        isAnonymous: true,
-      }),
-    ).toBe(401)
-    expect((await server.getConversation(id)).leaf_event_id).toBe(leaf_event_id)
-  },
-)
+mapCase('F10.navigate-errors', 'errors do not move the head', async () => {
+  const id = await withTwo()
+  const { leaf_event_id } = await server.getConversation(id)
+  expect(await navigate(id, { event_id: 'no-event' })).toMatchObject({
+    status: 404,
+    body: { detail: 'Unknown event_id: no-event' },
+  })
+  expect(await navigate(unknownId, {})).toMatchObject({
+    status: 404,
+    body: { detail: 'Conversation not found' },
+  })
+  expect((await navigate(id)).status).toBe(422)
+  expect(
+    await server.requestStatus('POST', `/api/conversations/${id}/navigate`, {
+      body: {},
+      isAnonymous: true,
+    }),
+  ).toBe(401)
+  expect((await server.getConversation(id)).leaf_event_id).toBe(leaf_event_id)
+})
 
 mapCase(
   'F10.navigate-final-response',
@@ -297,7 +292,7 @@ missing(
   },
 )
 
-missing('F10.condense-errors', '404, 422 and 401', 'the text of the error is another one', async () => {
+mapCase('F10.condense-errors', '404, 422 and 401', async () => {
   expect(await condense(unknownId)).toMatchObject({ status: 404, body: { detail: 'Conversation not found' } })
   expect((await condense('no-uuid')).status).toBe(422)
   const path = `/api/conversations/${await withTwo()}/condense`

@@ -250,28 +250,23 @@ async function unpack(bytes: Buffer, parent: string): Promise<{ entries: string[
   return { entries, manifest: JSON.parse(manifest) }
 }
 
-missing(
-  'F14.archive-tar',
-  'a packed folder with a manifest, without git and modules',
-  'no headers of the repository, no manifest',
-  async () => {
-    const { parent, folder } = await makeRepository()
-    await symlink('a.txt', join(folder, 'link'))
-    const { status, headers, bytes } = await archive({ path: folder, format: 'tar.gz' })
-    expect(status).toBe(200)
-    expect(headers.get('content-type')).toBe('application/gzip')
-    expect(headers.get('content-disposition')).toContain('project.tar.gz')
-    expect(headers.get('x-archive-branch')).toBe('main')
-    expect(headers.get('x-archive-head-commit')).toMatch(/^[0-9a-f]{40}$/)
-    expect(headers.get('x-archive-base-commit')).toBe(null)
-    const { entries, manifest } = await unpack(bytes, parent)
-    expect(entries).toEqual(expect.arrayContaining(['project/a.txt', 'project/new.txt']))
-    expect(entries.filter((entry) => /\.git\/|node_modules|link/.test(entry))).toEqual([])
-    expect(manifest).toMatchObject({ format: 'tar.gz', source: 'project', file_count: 4 })
-  },
-)
+mapCase('F14.archive-tar', 'a packed folder with a manifest, without git and modules', async () => {
+  const { parent, folder } = await makeRepository()
+  await symlink('a.txt', join(folder, 'link'))
+  const { status, headers, bytes } = await archive({ path: folder, format: 'tar.gz' })
+  expect(status).toBe(200)
+  expect(headers.get('content-type')).toBe('application/gzip')
+  expect(headers.get('content-disposition')).toContain('project.tar.gz')
+  expect(headers.get('x-archive-branch')).toBe('main')
+  expect(headers.get('x-archive-head-commit')).toMatch(/^[0-9a-f]{40}$/)
+  expect(headers.get('x-archive-base-commit')).toBe(null)
+  const { entries, manifest } = await unpack(bytes, parent)
+  expect(entries).toEqual(expect.arrayContaining(['project/a.txt', 'project/new.txt']))
+  expect(entries.filter((entry) => /\.git\/|node_modules|link/.test(entry))).toEqual([])
+  expect(manifest).toMatchObject({ format: 'tar.gz', source: 'project', file_count: 4 })
+})
 
-missing('F14.archive-excludes', 'own patterns, with or without the usual ones', 'no manifest', async () => {
+mapCase('F14.archive-excludes', 'own patterns, with or without the usual ones', async () => {
   const { parent, folder } = await makeRepository()
   const query = `path=${folder}&format=tar.gz&use_default_excludes=false&exclude=*.log`
   const { entries, manifest } = await unpack((await archive(query)).bytes, parent)
@@ -280,30 +275,25 @@ missing('F14.archive-excludes', 'own patterns, with or without the usual ones', 
   expect(manifest.excludes).toEqual(['*.log'])
 })
 
-missing(
-  'F14.archive-git-delta',
-  'a patch that applies to its base',
-  'the base without base_ref is not the empty tree',
-  async () => {
-    const { parent, folder } = await makeRepository()
-    const { status, headers, bytes } = await archive({ path: folder, base_ref: 'HEAD' })
-    expect(status).toBe(200)
-    expect(headers.get('content-type')).toMatch(/^text\/x-patch/)
-    expect(headers.get('x-archive-base-ref')).toBe('HEAD')
-    expect(headers.get('x-archive-base-commit')).toMatch(/^[0-9a-f]{40}$/)
-    await writeFile(join(parent, 'delta.patch'), bytes)
-    await git(parent, `clone -q '${folder}' clone`)
-    await git(join(parent, 'clone'), `apply '${join(parent, 'delta.patch')}'`)
-    expect(await readFile(join(parent, 'clone/a.txt'), 'utf8')).toBe('two\n')
-    expect(await readFile(join(parent, 'clone/new.txt'), 'utf8')).toBe('new\n')
-    expect(await git(folder, 'diff --cached --name-only')).toBe('')
-    const whole = await archive({ path: folder })
-    expect(whole.headers.get('x-archive-base-commit')).toBe(null)
-    expect(String(whole.bytes)).toContain('new file')
-  },
-)
+mapCase('F14.archive-git-delta', 'a patch that applies to its base', async () => {
+  const { parent, folder } = await makeRepository()
+  const { status, headers, bytes } = await archive({ path: folder, base_ref: 'HEAD' })
+  expect(status).toBe(200)
+  expect(headers.get('content-type')).toMatch(/^text\/x-patch/)
+  expect(headers.get('x-archive-base-ref')).toBe('HEAD')
+  expect(headers.get('x-archive-base-commit')).toMatch(/^[0-9a-f]{40}$/)
+  await writeFile(join(parent, 'delta.patch'), bytes)
+  await git(parent, `clone -q '${folder}' clone`)
+  await git(join(parent, 'clone'), `apply '${join(parent, 'delta.patch')}'`)
+  expect(await readFile(join(parent, 'clone/a.txt'), 'utf8')).toBe('two\n')
+  expect(await readFile(join(parent, 'clone/new.txt'), 'utf8')).toBe('new\n')
+  expect(await git(folder, 'diff --cached --name-only')).toBe('')
+  const whole = await archive({ path: folder })
+  expect(whole.headers.get('x-archive-base-commit')).toBe(null)
+  expect(String(whole.bytes)).toContain('new file')
+})
 
-missing('F14.archive-auto-base', 'a clone is compared with its origin', 'no header of the base', async () => {
+mapCase('F14.archive-auto-base', 'a clone is compared with its origin', async () => {
   const { parent, folder } = await makeRepository()
   await git(parent, `clone -q '${folder}' clone`)
   const clone = join(parent, 'clone')
@@ -316,24 +306,18 @@ missing('F14.archive-auto-base', 'a clone is compared with its origin', 'no head
   expect(String(bytes)).toContain('local.txt')
 })
 
-missing(
-  'F14.archive-nested-repo',
-  'the only repository of a folder is packed',
-  'the only repository of a folder is not looked for',
-  async () => {
-    const { parent, folder } = await makeRepository()
-    const { headers } = await archive({ path: parent, format: 'tar.gz' })
-    expect(headers.get('content-disposition')).toContain('project.tar.gz')
-    await git(parent, `clone -q '${folder}' second`)
-    expect((await archive({ path: parent })).status).toBe(400)
-    expect((await archive({ path: parent, format: 'tar.gz' })).status).toBe(200)
-  },
-)
+mapCase('F14.archive-nested-repo', 'the only repository of a folder is packed', async () => {
+  const { parent, folder } = await makeRepository()
+  const { headers } = await archive({ path: parent, format: 'tar.gz' })
+  expect(headers.get('content-disposition')).toContain('project.tar.gz')
+  await git(parent, `clone -q '${folder}' second`)
+  expect((await archive({ path: parent })).status).toBe(400)
+  expect((await archive({ path: parent, format: 'tar.gz' })).status).toBe(200)
+})
 
-missing(
+mapCase(
   'F14.archive-format-doc',
   'the document says what is packed',
-  'the description does not say it',
   async () => {
     const { paths } = await server.requestOrThrow<{ paths: Record<string, { get: { parameters: Json[] } }> }>(
       'GET',
@@ -399,18 +383,13 @@ missing(
   },
 )
 
-missing(
-  'F14.trajectory-errors',
-  'unknown ids are 404, malformed ones 422',
-  'the text of the 404',
-  async () => {
-    expect(await get(`download-trajectory/${unknownId}`)).toMatchObject({
-      status: 404,
-      body: { detail: 'Conversation not found' },
-    })
-    expect((await get('download-trajectory/no-uuid')).status).toBe(422)
-  },
-)
+mapCase('F14.trajectory-errors', 'unknown ids are 404, malformed ones 422', async () => {
+  expect(await get(`download-trajectory/${unknownId}`)).toMatchObject({
+    status: 404,
+    body: { detail: 'Conversation not found' },
+  })
+  expect((await get('download-trajectory/no-uuid')).status).toBe(422)
+})
 
 mapCase(
   'F14.trajectory-concurrent',

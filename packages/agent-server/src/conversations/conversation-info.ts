@@ -144,6 +144,16 @@ export function conversationNotFound(id: string): Problem {
   return new Problem('not_found', `Conversation not found: ${id}`)
 }
 
+/** The same with the text of a Problem `not_found` that programs compare on some routes. */
+export async function withNotFoundText<T>(work: Promise<T>, detail: string): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'not_found') throw new Problem('not_found', detail)
+    throw error
+  }
+}
+
 function displayedAgent({ agent }: StoredRequest, skills: unknown): Record<string, unknown> {
   if (agent === undefined) return noAgentPlaceholder
   const { llm, agent_context: context, condenser = null, critic = null, mcp_config = {}, ...rest } = agent

@@ -45,8 +45,7 @@ export async function forkConversation(
     forked_from_event_id: request.from_event_id,
   }
   const [existing] = await storage.conversations.get([id])
-  if (existing !== undefined)
-    throw new Problem('conflict', `There is a conversation with this id already: ${id}`)
+  if (existing !== undefined) throw new Problem('conflict', `Conversation with id ${id} already exists`)
   const sealed = source.request === null ? {} : registry.seal(await registry.getSettings(source), origin)
   const stats = request.reset_metrics || source.stats === null ? {} : { stats: source.stats }
   const record = { title: title ?? null, tags, status: 'idle', ...sealed, ...stats }
@@ -62,7 +61,7 @@ async function resolveForkPoint(
 ): Promise<number> {
   if (eventId === undefined) return source.head
   const [event] = await storage.log.get(source.id, [eventId])
-  if (event === undefined) throw new Problem('not_found', `Event not found: ${eventId}`)
+  if (event === undefined) throw new Problem('not_found', `Unknown from_event_id: ${eventId}`)
   return event.position
 }
 

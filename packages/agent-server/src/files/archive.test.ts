@@ -7,6 +7,8 @@ import { temporaryDirectory } from '../testing/fixtures.ts'
 import { type Archive, createPatch, createTarArchive } from './archive.ts'
 
 const secret = 'canary-of-a-credential'
+/** Of the directory that is archived. */
+const name = 'my räpo'
 
 function createWorkspace() {
   const directory = temporaryDirectory()
@@ -81,24 +83,26 @@ test('a directory comes as a tar file, without credentials and without what can 
   expect(archive.filename).toBe('my räpo.tar.gz')
   expect(archive.headers).toEqual({
     'x-archive-repo-remote': encodeURIComponent('https://****@git.example/x.git'),
-    'x-archive-repo-branch': 'main',
-    'x-archive-repo-head-commit': it.git('rev-parse', 'HEAD').trim(),
+    'x-archive-branch': 'main',
+    'x-archive-head-commit': it.git('rev-parse', 'HEAD').trim(),
     'x-archive-repo-root': encodeURIComponent(it.root),
   })
   const files = extractArchive(await saveArchive(archive, join(it.path, 'a.tar.gz')), join(it.path, 'out'))
-  const visible = Object.fromEntries(Object.entries(files).filter(([name]) => !name.startsWith('.git/')))
-  expect(visible).toEqual({
-    'kept.txt': 'one\n',
-    'gone.txt': 'gone\n',
-    'deep/übung [1].txt': 'deep',
-    link: '-> kept.txt',
-    outside: '-> /etc/hostname',
+  const { [`${name}/archive_manifest.json`]: manifest = '', ...packed } = files
+  expect(packed).toEqual({
+    [`${name}/kept.txt`]: 'one\n',
+    [`${name}/gone.txt`]: 'gone\n',
+    [`${name}/deep/übung [1].txt`]: 'deep',
   })
-  expect(Object.keys(files)).toContain('.git/HEAD')
+  expect(JSON.parse(manifest)).toMatchObject({ format: 'tar.gz', source: name, file_count: 3 })
+  expect(JSON.parse(manifest).excludes.slice(0, 1)).toEqual(['.git'])
+  expect(JSON.parse(manifest).excludes.slice(-2)).toEqual(['*.bin', 'deep/nothing'])
   expect(JSON.stringify(files)).not.toContain(secret)
   const all = await createTarArchive({ ...archiveOptions(it), useDefaultExcludes: false })
   const more = extractArchive(await saveArchive(all, join(it.path, 'b.tar.gz')), join(it.path, 'more'))
-  expect(Object.keys(more)).toEqual(expect.arrayContaining(['node_modules/a/index.js', 'big.bin']))
+  const others = ['node_modules/a/index.js', 'big.bin', '.git/HEAD'].map((path) => `${name}/${path}`)
+  expect(Object.keys(more)).toEqual(expect.arrayContaining(others))
+  expect(Object.keys(more).filter((path) => path.includes('.git/logs/'))).toEqual([])
   expect(JSON.stringify(more)).not.toContain(secret)
 })
 
@@ -107,12 +111,13 @@ test('a directory without a repository comes as a tar file too, an empty one and
   it.write('-rf/x', 'x')
   const archive = await createTarArchive({ ...archiveOptions(it), path: join(it.root, '-rf') })
   expect(archive.headers).toEqual({})
-  expect(extractArchive(await saveArchive(archive, join(it.path, 'a')), join(it.path, 'out'))).toEqual({
-    x: 'x',
+  expect(extractArchive(await saveArchive(archive, join(it.path, 'a')), join(it.path, 'out'))).toMatchObject({
+    '-rf/x': 'x',
   })
   mkdirSync(join(it.root, 'empty'))
   const empty = await createTarArchive({ ...archiveOptions(it), path: join(it.root, 'empty') })
-  expect(extractArchive(await saveArchive(empty, join(it.path, 'b')), join(it.path, 'none'))).toEqual({})
+  const none = extractArchive(await saveArchive(empty, join(it.path, 'b')), join(it.path, 'none'))
+  expect(Object.keys(none)).toEqual(['empty/archive_manifest.json'])
 })
 
 test('a patch has changed, new, removed and binary files, and leaves the repository as it was', async () => {
@@ -128,11 +133,11 @@ test('a patch has changed, new, removed and binary files, and leaves the reposit
   it.write('node_modules/x.js', 'x')
   it.write('skip.bin', 'x')
   const before = it.git('status', '--porcelain=v2', '-z')
-  const archive = await createPatch({ ...archiveOptions(it), exclude: ['*.bin'], baseRef: undefined })
+  const archive = await createPatch({ ...archiveOptions(it), exclude: ['*.bin'], baseRef: 'HEAD' })
   expect(archive.filename).toBe('my räpo.patch')
   expect(archive.headers).toMatchObject({
     'x-archive-base-commit': it.git('rev-parse', 'HEAD').trim(),
-    'x-archive-repo-branch': 'main',
+    'x-archive-branch': 'main',
   })
   expect(it.git('status', '--porcelain=v2', '-z')).toBe(before)
   const patch = await saveArchive(archive, join(it.path, 'a.patch'))
@@ -163,18 +168,18 @@ test('a patch against another commit, an empty one, and one of a repository with
 
 test('what the server keeps for itself is in no archive of a directory around it', async () => {
   using it = createCommittedWorkspace()
-  for (const name of ['.slip[w]*y', 'deep/data']) {
-    it.write(`${name}/secret.key`, secret)
-    it.write(`${name}/log.db`, 'log')
-    it.write(`${name}-beside/plain.txt`, 'plain')
-    const dataDirectory = join(it.root, name)
+  for (const data of ['.slip[w]*y', 'deep/data']) {
+    it.write(`${data}/secret.key`, secret)
+    it.write(`${data}/log.db`, 'log')
+    it.write(`${data}-beside/plain.txt`, 'plain')
+    const dataDirectory = join(it.root, data)
     const file = join(it.path, 'x')
-    const out = join(it.path, name.replace('/', '-'))
+    const out = join(it.path, data.replace('/', '-'))
     const files = extractArchive(
       await saveArchive(await createTarArchive({ ...archiveOptions(it), dataDirectory }), file),
       out,
     )
-    expect(Object.keys(files)).toContain(`${name}-beside/plain.txt`)
+    expect(Object.keys(files)).toContain(`${name}/${data}-beside/plain.txt`)
     expect(JSON.stringify(files)).not.toContain(secret)
     const patch = await createPatch({ ...archiveOptions(it), dataDirectory, baseRef: undefined })
     const text = readFileSync(await saveArchive(patch, file), 'utf8')
@@ -187,7 +192,8 @@ test('what the server keeps for itself is in no archive of a directory around it
       ),
       `${out}-inside`,
     )
-    expect(Object.keys(inside)).toEqual(['log.db'])
+    const inner = data.split('/').at(-1)
+    expect(Object.keys(inside).sort()).toEqual([`${inner}/archive_manifest.json`, `${inner}/log.db`])
     execFileSync('rm', ['-r', dataDirectory])
   }
 })
@@ -200,16 +206,19 @@ test('what cannot be archived is refused in words', async () => {
       ({ code, message }) => `${code}: ${message}`,
     )
   const patch = (more: object) => problem(createPatch({ ...archiveOptions(it), baseRef: undefined, ...more }))
-  expect(await patch({ baseRef: '--output=/x' })).toBe('bad_request: The base ref names no commit')
-  expect(await patch({ baseRef: 'nowhere' })).toBe('bad_request: The ref names no commit')
-  expect(await patch({ path: it.path })).toMatch(/^bad_request: .*no git repository/)
+  expect(await patch({ baseRef: '--output=/x' })).toBe("bad_request: base_ref must not start with '-'")
+  expect(await patch({ baseRef: 'nowhere' })).toBe(
+    'bad_request: The base_ref could not be resolved to a commit',
+  )
+  it.git('clone', '-q', '.', '../second')
+  expect(await patch({ path: it.path })).toMatch(/^bad_request: Not a git repository/)
   for (const make of [
     (path: string) => patch({ path }),
     (path: string) => problem(createTarArchive({ ...archiveOptions(it), path })),
   ]) {
     expect(await make('relative')).toBe('bad_request: Path must be absolute')
     expect(await make(join(it.root, 'missing'))).toMatch(/^not_found/)
-    expect(await make(join(it.root, 'kept.txt'))).toBe('bad_request: The path is not a directory')
+    expect(await make(join(it.root, 'kept.txt'))).toBe('bad_request: Path is not a directory')
     expect(await make('/a\0b')).toMatch(/^bad_request/)
   }
   expect(await patch({ exclude: ['a', 'b\0'] })).toMatch(/^invalid/)

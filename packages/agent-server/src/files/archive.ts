@@ -1,11 +1,12 @@
 import { once } from 'node:events'
-import { basename, relative } from 'node:path'
+import { tmpdir } from 'node:os'
+import { basename, join, relative } from 'node:path'
 import { Workspace } from '@slipway/agent'
 import { invalidInput, Problem } from '@slipway/protocol'
 import { redact } from '@slipway/shared/redaction'
-import { realpath, stat } from '@slipway/shared/tool-files'
-import { plainDiffOptions, resolveBase } from '../git/git-reader.ts'
-import { GitRepository } from '../git/repository.ts'
+import { mkdtemp, readdir, realpath, rm, stat, writeFile } from '@slipway/shared/tool-files'
+import { emptyTree, plainDiffOptions, resolveCommit } from '../git/git-reader.ts'
+import { GitRepository, hasRepository } from '../git/repository.ts'
 import { assertAbsolutePath, toFileProblem } from './file-access.ts'
 
 /** Longest patch: it is made in memory. */
@@ -29,9 +30,13 @@ const defaultExcludes = [
   ],
 ]
 
+const tarExcludes = ['.git', ...defaultExcludes]
+const manifestName = 'archive_manifest.json'
+
 /** Files that contain passwords; a repository's config may have one in a remote URL. */
 const credentialPatterns = [
   ...['.git-credentials', '.netrc', '_netrc', '.git/config', '.git/config.worktree', '.git/credentials'],
+  '.git/logs',
   ...['.git/modules/*/config', '.git/worktrees/*/config.worktree'],
 ]
 
@@ -53,37 +58,50 @@ export interface Archive {
 }
 
 /**
- * A directory as a gzip tar stream without credential files, links as links. A failure ends the stream early.
+ * A directory as a gzip tar stream below its name, with a manifest, without links and credential files. Where
+ * the directory is in no repository and has exactly one below it, that one is meant. A failure ends the
+ * stream early.
  */
 export async function createTarArchive(options: ArchiveOptions): Promise<Archive> {
-  const directory = await resolveDirectory(options.path)
+  const given = await resolveDirectory(options.path)
+  const directory = (await findSource(given, options)).directory
   await using repository = await GitRepository.open(directory, options.env, options.signal)
-  const headers = repository === undefined ? {} : await repositoryHeaders(repository)
+  const headers = repository === undefined ? {} : await repositoryHeaders(repository, directory)
   const ownDataPath = await findOwnDataPath(directory, options.dataDirectory)
-  const ownPattern = ownDataPath && `./${ownDataPath.replaceAll(/[*?[\]\\]/g, '\\$&')}`
-  const patterns = [...excludePatterns(options), ownPattern].filter((pattern) => pattern !== undefined)
-  const args = patterns.map((pattern) => `--exclude=${pattern}`)
-  const chunks = runTar(directory, ['-C', directory, ...args, '-czf', '-', '--', '.'], options)
-  return { headers: encodeHeaders(headers), filename: `${basename(directory)}.tar.gz`, chunks }
+  const patterns = [...credentialPatterns, ...shownPatterns(options, tarExcludes)]
+  const source = basename(directory) || 'root'
+  const paths = await listFiles(directory, compilePatterns(patterns), ownDataPath, options.signal)
+  const manifest = {
+    format: 'tar.gz',
+    source,
+    file_count: paths.filter((path) => !path.endsWith('/')).length,
+    excludes: shownPatterns(options, tarExcludes),
+  }
+  const chunks = runTar({ directory, source, paths, manifest: JSON.stringify(manifest, null, 2) }, options)
+  return { headers: encodeHeaders(headers), filename: `${source}.tar.gz`, chunks }
 }
 
 /**
- * The difference of the working tree, new files included, to a commit, as a patch for `git apply`. Problems
- * `bad_request`: no repository, no such commit, or too large.
+ * The difference of the working tree, new files included, to a commit, as a patch for `git apply` at the root
+ * of the repository. Problems `bad_request`: no repository, no such commit, or too large.
  */
 export async function createPatch(
   options: ArchiveOptions & { readonly baseRef: string | undefined },
 ): Promise<Archive> {
   const { path, env, signal, baseRef } = options
-  if (baseRef?.startsWith('-')) throw new Problem('bad_request', 'The base ref names no commit')
-  const directory = await resolveDirectory(path)
-  await using repository = await GitRepository.open(directory, env, signal)
+  if (baseRef?.startsWith('-')) throw new Problem('bad_request', "base_ref must not start with '-'")
+  const given = await resolveDirectory(path)
+  const { directory, isRepository } = await findSource(given, options)
+  await using repository = isRepository ? await GitRepository.open(directory, env, signal) : undefined
   if (repository === undefined)
-    throw new Problem('bad_request', 'The directory is in no git repository; ask for the format tar.gz')
-  const base = await resolveBase(repository, baseRef)
+    throw new Problem(
+      'bad_request',
+      'Not a git repository, nor a directory of one; ask for the format tar.gz',
+    )
+  const base = await findPatchBase(repository, baseRef)
   const ownDataPath = await findOwnDataPath(directory, options.dataDirectory)
   const excludes = [
-    ...excludePatterns(options).flatMap((pattern) => [
+    ...[...credentialPatterns, ...shownPatterns(options, defaultExcludes)].flatMap((pattern) => [
       `:(exclude,glob)**/${pattern}`,
       `:(exclude,glob)**/${pattern}/**`,
     ]),
@@ -91,16 +109,15 @@ export async function createPatch(
   ]
   // In a copy of the index, so that the repository stays as it is.
   await repository.runFields(['add', '--intent-to-add', '--', '.', ...excludes], { comparesFiles: true })
-  const format = ['--binary', '--full-index', '--relative', ...plainDiffOptions]
-  const diff = ['diff', ...format, base, '--', '.', ...excludes]
+  const format = ['--binary', '--full-index', '--no-relative', ...plainDiffOptions]
+  const diff = ['diff', ...format, base.tree, '--', '.', ...excludes]
   const patch = await repository.runBytes(diff, maxPatchBytes + 1, { comparesFiles: true })
   if (patch === undefined) throw new Problem('bad_request', 'git failed: there is no patch')
   if (patch.length > maxPatchBytes)
     throw new Problem('bad_request', 'The patch is larger than 256 MiB; ask for the format tar.gz')
   const headers = {
-    ...(await repositoryHeaders(repository)),
-    'x-archive-base-commit': base,
-    ...(baseRef === undefined ? {} : { 'x-archive-base-ref': baseRef }),
+    ...(await repositoryHeaders(repository, directory)),
+    ...(base.isCommit ? { 'x-archive-base-commit': base.tree, 'x-archive-base-ref': baseRef ?? 'auto' } : {}),
   }
   const chunks = (async function* () {
     if (patch.length > 0) yield patch
@@ -108,11 +125,65 @@ export async function createPatch(
   return { headers: encodeHeaders(headers), filename: `${basename(directory)}.patch`, chunks }
 }
 
+/**
+ * What a patch is made against: what `baseRef` names; else HEAD where no branch is checked out, the branch at
+ * the origin, or what it has in common with the main branch there; else nothing.
+ */
+async function findPatchBase(
+  repository: GitRepository,
+  baseRef: string | undefined,
+): Promise<{ readonly tree: string; readonly isCommit: boolean }> {
+  if (baseRef !== undefined) {
+    const named = await resolveCommit(repository, baseRef)
+    if (named === undefined)
+      throw new Problem('bad_request', `The base_ref could not be resolved to a commit`)
+    return { tree: named, isCommit: true }
+  }
+  const head = await resolveCommit(repository, 'HEAD')
+  const branch = await repository.runText(['symbolic-ref', '--short', '--quiet', 'HEAD'])
+  if (head !== undefined && !branch) return { tree: head, isCommit: true }
+  const remote = branch && (await resolveCommit(repository, `refs/remotes/origin/${branch}`))
+  if (remote) return { tree: remote, isCommit: true }
+  for (const name of head === undefined ? [] : ['origin/HEAD', 'origin/main', 'origin/master']) {
+    const main = await resolveCommit(repository, `refs/remotes/${name}`)
+    const common = main && (await repository.runText(['merge-base', String(head), main]))
+    if (common) return { tree: common, isCommit: true }
+  }
+  return { tree: await emptyTree(repository), isCommit: false }
+}
+
+/** How deep a repository is looked for below a directory. */
+const maxDepth = 3
+
+/** The directory, or the only repository below one that is in none. */
+async function findSource(
+  directory: string,
+  { env, signal }: ArchiveOptions,
+): Promise<{ readonly directory: string; readonly isRepository: boolean }> {
+  await using repository = await GitRepository.open(directory, env, signal)
+  if (repository !== undefined) return { directory, isRepository: true }
+  const found: string[] = []
+  const search = async (parent: string, depth: number): Promise<void> => {
+    const entries = await readdir(parent, { withFileTypes: true }).catch(() => [])
+    for (const entry of entries) {
+      if (found.length > 1 || signal.aborted) return
+      if (!entry.isDirectory() || entry.name.startsWith('.') || defaultExcludes.includes(entry.name)) continue
+      const path = join(parent, entry.name)
+      if (await hasRepository(path)) found.push(path)
+      else if (depth < maxDepth) await search(path, depth + 1)
+    }
+  }
+  await search(directory, 1)
+  const [only] = found
+  return only !== undefined && found.length === 1
+    ? { directory: only, isRepository: true }
+    : { directory, isRepository: false }
+}
+
 async function resolveDirectory(path: string): Promise<string> {
   try {
     const directory = await realpath(assertAbsolutePath(path))
-    if (!(await stat(directory)).isDirectory())
-      throw new Problem('bad_request', 'The path is not a directory')
+    if (!(await stat(directory)).isDirectory()) throw new Problem('bad_request', 'Path is not a directory')
     return directory
   } catch (error) {
     throw toFileProblem(error, 'not_found')
@@ -128,21 +199,65 @@ async function findOwnDataPath(directory: string, dataDirectory: string): Promis
   return relativePath === '..' || relativePath.startsWith('../') ? undefined : relativePath
 }
 
-/** A slash at the end means a directory, which patterns here may always be. */
-function excludePatterns({ useDefaultExcludes, exclude }: ArchiveOptions): string[] {
+/** The patterns in effect, those of the caller last. A slash at the end means a directory, which all may be. */
+function shownPatterns(
+  { useDefaultExcludes, exclude }: ArchiveOptions,
+  defaults: readonly string[],
+): string[] {
   const index = exclude.findIndex((pattern) => pattern.includes('\0'))
   if (index >= 0) throw invalidInput(['query', 'exclude', index], 'The pattern contains a NUL byte')
   const patterns = exclude
     .map((pattern) => pattern.replace(/^\/+|\/+$/g, ''))
     .filter((pattern) => pattern !== '')
-  return [...credentialPatterns, ...(useDefaultExcludes ? defaultExcludes : []), ...patterns]
+  return [...(useDefaultExcludes ? defaults : []), ...patterns]
 }
 
-async function repositoryHeaders(repository: GitRepository): Promise<Record<string, string>> {
+/** Whether a path, or what it ends with, matches one of the patterns; an asterisk also takes slashes. */
+function compilePatterns(patterns: readonly string[]): (path: string) => boolean {
+  const sources = patterns.map((pattern) =>
+    pattern.replaceAll(/[\\^$.|+(){}[\]*?]/g, (character) =>
+      character === '*' ? '.*' : character === '?' ? '[^/]' : `\\${character}`,
+    ),
+  )
+  const expression = new RegExp(`(?:^|/)(?:${sources.join('|')})$`, 's')
+  return (path) => expression.test(path)
+}
+
+/** Files and directories (with a slash at their end) below a directory, links and special files left out. */
+async function listFiles(
+  directory: string,
+  isExcluded: (path: string) => boolean,
+  ownDataPath: string | undefined,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const paths: string[] = []
+  const list = async (parent: string): Promise<void> => {
+    signal.throwIfAborted()
+    const entries = await readdir(join(directory, parent), { withFileTypes: true }).catch(() => [])
+    for (const entry of entries.sort((one, other) => (one.name < other.name ? -1 : 1))) {
+      const path = `${parent}${entry.name}`
+      if (path === ownDataPath || path === manifestName || isExcluded(path)) continue
+      if (entry.isFile()) paths.push(path)
+      else if (entry.isDirectory()) {
+        paths.push(`${path}/`)
+        await list(`${path}/`)
+      }
+    }
+  }
+  await list('')
+  return paths
+}
+
+/** Of a directory that has a repository itself. */
+async function repositoryHeaders(
+  repository: GitRepository,
+  directory: string,
+): Promise<Record<string, string>> {
+  if (!(await hasRepository(directory))) return {}
   const queries = {
     'x-archive-repo-remote': ['remote', 'get-url', 'origin'],
-    'x-archive-repo-branch': ['symbolic-ref', '--short', '--quiet', 'HEAD'],
-    'x-archive-repo-head-commit': ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'],
+    'x-archive-branch': ['symbolic-ref', '--short', '--quiet', 'HEAD'],
+    'x-archive-head-commit': ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'],
     'x-archive-repo-root': ['rev-parse', '--show-toplevel'],
   }
   const headers: Record<string, string> = {}
@@ -150,7 +265,7 @@ async function repositoryHeaders(repository: GitRepository): Promise<Record<stri
     const value = await repository.runText(args)
     if (value) headers[name] = String(redact(value))
   }
-  return headers
+  return { 'x-archive-branch': 'DETACHED', ...headers }
 }
 
 function encodeHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
@@ -160,16 +275,32 @@ function encodeHeaders(headers: Readonly<Record<string, string>>): Record<string
 
 /** Output of tar, which is ended when the reader stops. */
 async function* runTar(
-  directory: string,
-  args: readonly string[],
+  input: {
+    readonly directory: string
+    readonly source: string
+    readonly paths: readonly string[]
+    readonly manifest: string
+  },
   { env, signal }: ArchiveOptions,
 ): AsyncGenerator<Buffer> {
-  await using workspace = await Workspace.open({ directory, env: { ...env, LC_ALL: 'C' } })
-  const tar = workspace.spawn('tar', args)
+  const { directory, source, paths, manifest } = input
+  await using cleanup = new AsyncDisposableStack()
+  const folder = await mkdtemp(join(tmpdir(), 'slipway-archive-'))
+  cleanup.defer(() => rm(folder, { recursive: true, force: true }))
+  await writeFile(join(folder, manifestName), manifest)
+  const workspace = cleanup.use(await Workspace.open({ directory, env: { ...env, LC_ALL: 'C' } }))
+  // The name of the directory may have any characters, so entries get it by a replacement.
+  const prefix = source.replaceAll(/[&\\,]/g, '\\$&')
+  const tar = workspace.spawn('tar', [
+    ...['-czf', '-', '--no-recursion', '--null', `--transform=s,^\\.,${prefix},`],
+    ...['-C', directory, '-T', '-', '-C', folder, `./${manifestName}`],
+  ])
   let isMissing = false
   tar.once('error', () => {
     isMissing = true
   })
+  tar.stdin.on('error', () => {})
+  tar.stdin.end(['./', ...paths.map((path) => `./${path}`), ''].join('\0'))
   const closed = once(tar, 'close', { signal }).catch(() => [undefined])
   tar.stderr.resume()
   for await (const chunk of tar.stdout) yield chunk

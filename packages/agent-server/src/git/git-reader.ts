@@ -168,7 +168,7 @@ async function changesSince(repository: GitRepository, base: string): Promise<Gi
 }
 
 /** The commit or tree that the work is compared with. */
-export async function resolveBase(repository: GitRepository, ref: string | undefined): Promise<string> {
+async function resolveBase(repository: GitRepository, ref: string | undefined): Promise<string> {
   if (ref !== undefined) {
     const namedCommit = await resolveCommit(repository, ref)
     if (namedCommit !== undefined) return namedCommit
@@ -191,13 +191,13 @@ async function resolveCommitRange(repository: GitRepository, commit: string): Pr
   return [(await resolveCommit(repository, `${after}^1`)) ?? (await emptyTree(repository)), after]
 }
 
-async function resolveCommit(repository: GitRepository, name: string): Promise<string | undefined> {
+export async function resolveCommit(repository: GitRepository, name: string): Promise<string | undefined> {
   if (name.startsWith('-') || name.includes('\0')) return undefined
   return await repository.runText(['rev-parse', '--verify', '--quiet', `${name}^{commit}`])
 }
 
 /** By the digest that the repository uses. */
-async function emptyTree(repository: GitRepository): Promise<string> {
+export async function emptyTree(repository: GitRepository): Promise<string> {
   const id = await repository.runText(['hash-object', '-t', 'tree', '/dev/null'])
   if (id === undefined) throw new Problem('bad_request', 'git failed: there is no empty tree')
   return id

@@ -34,7 +34,7 @@ export async function resolveNavigateTarget(
   { id, eventId, now }: { readonly id: string; readonly eventId: string; readonly now: ConversationState },
 ): Promise<string | null> {
   const [event] = await log.get(id, [eventId])
-  if (event === undefined) throw new Problem('not_found', `Event not found: ${eventId}`)
+  if (event === undefined) throw new Problem('not_found', `Unknown event_id: ${eventId}`)
   const target = leafMoveTarget(event, event.position + 1, now.leafMoves) ?? event.position
   if (target === event.position) return event.id
   return target === 0 ? null : ((await log.read(id, target - 1, 1))[0]?.id ?? event.id)

@@ -1,8 +1,12 @@
 import type { Conversation } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
-import { type agentServerRoutes, type Llm, Problem } from '@slipway/protocol'
+import { type agentServerRoutes, type Llm, Problem, profileName } from '@slipway/protocol'
 import type { Cipher, Storage } from '@slipway/storage'
-import { displayedSecrets, getConversationRecord } from '../../conversations/conversation-info.ts'
+import {
+  displayedSecrets,
+  getConversationRecord,
+  withNotFoundText,
+} from '../../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../../conversations/registry.ts'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { resolveModel, resolveSecretSources } from '../../profiles/resolve-llm.ts'
@@ -61,7 +65,7 @@ export function conversationCommandHandlers(options: {
     },
     async switchAcpModel({ params }) {
       await getConversationRecord(storage.conversations, params.conversation_id)
-      throw new Problem('bad_request', 'The agent of this conversation is not one of another program (ACP).')
+      throw new Problem('bad_request', 'switch_acp_model is only supported for ACP conversations.')
     },
     updateSecrets: command(async (conversation, { params, body }) => {
       await conversation.addSecrets(resolveSecretSources(cipher, body.secrets, ['body', 'secrets']))
@@ -77,7 +81,11 @@ export function conversationCommandHandlers(options: {
         json: { response: await (await getConversation(params)).askSideQuestion(body.question, signal) },
       }
     },
-    condenseConversation: command((conversation) => conversation.condense()),
+    async condenseConversation({ params }) {
+      const conversation = await withNotFoundText(getConversation(params), 'Conversation not found')
+      await conversation.condense()
+      return success
+    },
     async generateTitle({ params, body, signal }) {
       const { max_length: maxLength, llm } = body
       const conversation = await getConversation(params)
@@ -89,8 +97,11 @@ export function conversationCommandHandlers(options: {
       conversation.switchModel(await resolveRequestLlm(body.llm)),
     ),
     switchProfile: command(async (conversation, { body }) => {
-      const llm = await llmProfiles.resolve(body.profile_name)
-      if (llm === undefined) throw new Problem('not_found', `Profile not found: ${body.profile_name}`)
+      const { profile_name: name } = body
+      if (!profileName.safeParse(name).success)
+        throw new Problem('bad_request', `Invalid profile name: ${JSON.stringify(name)}`)
+      const llm = await llmProfiles.resolve(name)
+      if (llm === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
       await conversation.switchModel({ ...llm, usage_id: `profile:${body.profile_name}` })
     }),
   } satisfies Partial<Handlers<typeof agentServerRoutes>>

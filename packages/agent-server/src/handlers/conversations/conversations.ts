@@ -13,6 +13,7 @@ import {
   type ConversationInfoReader,
   conversationNotFound,
   localRuntime,
+  withNotFoundText,
 } from '../../conversations/conversation-info.ts'
 import { type CreateConversationDeps, createConversation } from '../../conversations/create.ts'
 import { forkConversation } from '../../conversations/fork.ts'
@@ -98,13 +99,21 @@ export function conversationHandlers(options: {
       return { json: localRuntime }
     },
     async forkConversation({ params, query, body }) {
-      const source = await infoReader.getRecord(params.conversation_id)
+      const source = await withNotFoundText(
+        infoReader.getRecord(params.conversation_id),
+        'Source conversation not found',
+      )
       const fork = await forkConversation({ storage, registry }, source, body)
       const [info] = await readInfos([fork], query.include_skills)
       return { status: 201, json: info }
     },
-    async navigateConversation({ params, query, body }) {
-      const record = await infoReader.getRecord(params.conversation_id)
+    async navigateConversation({ params, query, body, rawBody }) {
+      // Without one the head would be moved before the first event.
+      if (rawBody.length === 0) throw invalidInput(['body'], 'Field required', 'missing')
+      const record = await withNotFoundText(
+        infoReader.getRecord(params.conversation_id),
+        'Conversation not found',
+      )
       const conversation = await registry.load(record)
       if (conversation === undefined) throw new Problem('conflict', 'This conversation has no agent.')
       await conversation.navigate(body.event_id ?? null)

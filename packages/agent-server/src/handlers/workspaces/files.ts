@@ -1,7 +1,7 @@
 import type { Handlers, Reply, Request } from '@slipway/http'
 import { type fileRoutes, invalidInput } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
-import type { ConversationInfoReader } from '../../conversations/conversation-info.ts'
+import { type ConversationInfoReader, withNotFoundText } from '../../conversations/conversation-info.ts'
 import { zipTrajectory } from '../../conversations/trajectory.ts'
 import { type Archive, createPatch, createTarArchive } from '../../files/archive.ts'
 import { listDirectory, listHomeLocations, listSubdirectories } from '../../files/browse.ts'
@@ -45,7 +45,10 @@ export function fileHandlers(options: {
     createDirectory: create,
     createDirectoryAlias: create,
     async downloadTrajectory({ params }) {
-      const record = await infoReader.getRecord(params.conversation_id)
+      const record = await withNotFoundText(
+        infoReader.getRecord(params.conversation_id),
+        'Conversation not found',
+      )
       const { id, head, updated_at: updatedAt } = record
       const meta = await infoReader.readInfo(record)
       return {

@@ -40,6 +40,8 @@ const tagName = z.string().regex(/^[a-z0-9]+$/, 'The name of a tag is lower-case
 export const tags = z.record(tagName, boundedText(0, 256))
 
 const title = boundedText(1, 200)
+/** Without blanks around it, and not of blanks alone. */
+const trimmedTitle = z.string().trim().pipe(title)
 
 /**
  * A message of a client; only the role `user` is accepted. `content` may be null (empty) or a text. Unknown
@@ -243,7 +245,7 @@ export const conversationSearchQuery = conversationFilter.extend({
  * `command_rules` the whole list, each of `limits.run` and `limits.conversation` all limits of that scope.
  */
 export const patchConversationRequest = component('UpdateConversationRequest', {
-  title: nullAsUndefined(title),
+  title: nullAsUndefined(trimmedTitle),
   tags: nullAsUndefined(tags),
   limits: nullAsUndefined(conversationLimits),
   command_rules: nullAsUndefined(commandRules),

@@ -3,7 +3,6 @@ import { emptyAsUndefined, queryFlag } from '../../core/query.ts'
 import { countResponses, listed, ok, successResponses } from '../../core/responses.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { boundedText, component, pageOf, withDefault } from '../../core/schemas.ts'
-import { profileName } from '../llm/profile-name.ts'
 import {
   agentResponse,
   askAgentRequest,
@@ -236,10 +235,10 @@ export const conversationRoutes = defineRoutes('conversations', {
   switchProfile: route.post('/api/conversations/{conversation_id}/switch_profile', {
     summary: 'Go on with the model of a profile',
     params: conversationParams,
-    body: component('SwitchProfileRequest', { profile_name: profileName }),
+    body: component('SwitchProfileRequest', { profile_name: z.string().max(1_000) }),
     responses: {
       ...successResponses,
-      400: { description: 'The stored profile cannot be read.' },
+      400: { description: 'The name is not one of a profile, or the stored profile cannot be read.' },
       ...noAgentResponses,
     },
   }),

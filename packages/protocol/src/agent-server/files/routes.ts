@@ -75,13 +75,15 @@ export const fileRoutes = defineRoutes('files', {
   archiveDirectory: route.get('/api/file/archive', {
     summary: 'Download a directory',
     description:
-      'git-delta is what its working tree has that a commit has not, as a patch; tar.gz is the whole. X-Archive-* headers tell of the repository, percent-encoded. Files in which credentials are kept are not in it.',
+      'git-delta is what its working tree has that a commit has not, as a patch; tar.gz is the whole below its name, with archive_manifest.json. X-Archive-* headers tell of the repository, percent-encoded. Files in which credentials are kept are not in it.',
     query: pathQuery.extend({
       format: emptyAsUndefined(z.enum(['git-delta', 'tar.gz'])).meta({
-        description: 'git-delta unless given.',
+        description:
+          'git-delta unless given. A directory that is in no repository and has exactly one below it, up to three levels deep, stands for that repository; otherwise git-delta is refused and tar.gz is the directory itself.',
       }),
       base_ref: queryText.meta({
-        description: 'For git-delta: what is compared with; unless given, as for the list of changes.',
+        description:
+          'For git-delta: what is compared with; unless given, the branch at the origin, what it has in common with the main branch there, or nothing.',
       }),
       use_default_excludes: z.stringbool().default(true).meta({
         type: 'boolean',
