@@ -18,6 +18,10 @@ export interface CaseOptions {
   readonly hasOwnServer?: boolean
   /** A known fault of the reference server: with an external server the case is expected to fail. */
   readonly faultThere?: string
+  /** What the case needs is not installed: skipped. */
+  readonly isUnavailable?: boolean
+  /** In milliseconds; a minute when undefined. */
+  readonly timeout?: number
 }
 
 const timeout = 60_000
@@ -26,10 +30,12 @@ const definedIds = new Set<string>()
 /** A sub-feature that this server has as the map says. */
 export function mapCase(id: MapId, promise: string, run: Run, options: CaseOptions = {}): void {
   const title = newTitle(id, promise)
-  if (externalUrl === undefined) test(title, { timeout }, run)
+  const limit = { timeout: options.timeout ?? timeout }
+  if (options.isUnavailable) test.skip(title, run)
+  else if (externalUrl === undefined) test(title, limit, run)
   else if (options.hasOwnServer) test.skip(title, run)
-  else if (options.faultThere !== undefined) test.fails(title, { timeout }, run)
-  else test(title, { timeout }, run)
+  else if (options.faultThere !== undefined) test.fails(title, limit, run)
+  else test(title, limit, run)
 }
 
 /**

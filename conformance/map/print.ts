@@ -16,7 +16,11 @@ interface Report {
     readonly name: string
     readonly status: string
     readonly message: string
-    readonly assertionResults: readonly { readonly title: string; readonly status: string }[]
+    readonly assertionResults: readonly {
+      readonly title: string
+      readonly status: string
+      readonly failureMessages?: readonly string[]
+    }[]
   }[]
 }
 
@@ -25,6 +29,8 @@ interface Row {
   readonly outcome: Outcome
   readonly promise: string
   readonly reason: string
+  /** Of a case that fails: the first line of its error. */
+  readonly error?: string
 }
 
 const isJson = process.argv.includes('--json')
@@ -61,11 +67,14 @@ async function runSuite(file: string): Promise<void> {
 function readRows({ testResults }: Report): Row[] {
   const cases = testResults.flatMap(({ assertionResults }) => assertionResults)
   return cases
-    .flatMap(({ title, status }) => {
+    .flatMap(({ title, status, failureMessages }) => {
       const found = /^\[(F\d\d\.[\w-]+)\] (.*?)(?: \{([a-z ]+): (.*)\})?$/.exec(title)
       if (found === null) return []
       const [, id = '', promise = '', expected, reason = ''] = found
-      return [{ id, promise, reason, outcome: rate(status, expected) }]
+      const error = failureMessages?.[0]?.split('\n', 1)[0]?.slice(0, 300)
+      return [
+        { id, promise, reason, outcome: rate(status, expected), ...(error === undefined ? {} : { error }) },
+      ]
     })
     .sort((a, b) => (a.id.slice(0, 3) < b.id.slice(0, 3) ? -1 : a.id.slice(0, 3) > b.id.slice(0, 3) ? 1 : 0))
 }

@@ -30,6 +30,7 @@ def workspace(context: Any) -> Any:
 
 def converse(context: Any, *tools: str, **settings: Any) -> RemoteConversation:
     """A conversation with a socket and no visualizer."""
+    settings.setdefault("delete_on_close", False)
     stream = settings.pop("stream", False)
     own_agent = settings.pop("agent", None) or agent(context, *tools, stream=stream)
     own_workspace = settings.pop("workspace", None) or workspace(context)

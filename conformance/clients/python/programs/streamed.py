@@ -2,7 +2,7 @@
 
 import logging
 
-from .common import converse, status, wait_until
+from .common import converse, kinds, status, wait_until
 
 
 class Records(logging.Handler):
@@ -30,8 +30,13 @@ def run(context):
         text = "".join(
             piece if isinstance(piece, str) else (piece.choices[0].delta.content or "") for piece in pieces
         )
+        path = f"/api/conversations/{conversation.id}/events/search?limit=100"
+        stored = conversation.workspace.client.get(path).json()["items"]
         return {
             "text": text,
+            "pieces": len([piece for piece in pieces if piece]),
+            "kinds": kinds(conversation),
+            "stored": sum("Delta" in one["kind"] for one in stored),
             "status": status(conversation),
             "byTheSocket": any("via post-run WebSocket" in text for text in records.texts),
         }

@@ -1,6 +1,12 @@
 import { join } from 'node:path'
 import { type Conversation, combineMetrics, findNewestMessage, readBranch, UsageStats } from '@slipway/agent'
-import { type ConversationLimits, formatInstant, type LimitScope, Problem } from '@slipway/protocol'
+import {
+  type Condenser,
+  type ConversationLimits,
+  formatInstant,
+  type LimitScope,
+  Problem,
+} from '@slipway/protocol'
 import { definedMembers, mapMembers } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
 import { rm } from '@slipway/shared/tool-files'
@@ -157,17 +163,26 @@ export async function withNotFoundText<T>(work: Promise<T>, detail: string): Pro
 function displayedAgent({ agent }: StoredRequest, skills: unknown): Record<string, unknown> {
   if (agent === undefined) return noAgentPlaceholder
   const { llm, agent_context: context, condenser = null, critic = null, mcp_config = {}, ...rest } = agent
+  const displayedLlm = { ...llm, api_key: null }
   const displayed = {
     ...noAgentPlaceholder,
     ...rest,
-    llm: { ...llm, api_key: null },
+    llm: displayedLlm,
     mcp_config,
-    condenser,
+    condenser: displayedCondenser(condenser, displayedLlm),
     critic,
     agent_context: context ? { ...context, skills } : null,
     kind: 'Agent',
   }
   return redactNullMembers(displayed) as Record<string, unknown> // a copy of it
+}
+
+/** A condenser that summarizes with the agent's own model shows that model: published clients require one. */
+function displayedCondenser(condenser: Condenser | null, llm: object): unknown {
+  if (condenser?.kind === 'PipelineCondenser')
+    return { ...condenser, condensers: condenser.condensers.map((one) => displayedCondenser(one, llm)) }
+  if (condenser?.kind !== 'LLMSummarizingCondenser' || condenser.llm !== undefined) return condenser
+  return { ...condenser, llm: { ...llm, usage_id: 'condenser' } }
 }
 
 /** Maps of texts stay maps of texts: clients that read them strictly refuse null there. */

@@ -1,0 +1,536 @@
+import { mkdtemp, realpath, rm } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect } from 'vitest'
+import { startAgentServer } from '../../support/agent-server.ts'
+import { errorReply, type MockProvider, type ScriptedReply } from '../../support/mock-provider.ts'
+import { findPython, type ProgramRequest, PythonPrograms } from '../../support/python.ts'
+import { endFamily, mapCase, notApplicable, untested } from '../frame.ts'
+import { commandReply, finishReply, openMapServer, toolReply } from '../map-server.ts'
+
+/** Programs of the published Python SDK (`conformance/clients/python`), unmodified. */
+const noPython = 'the server runs no Python: tools of its own come from MCP servers and plugins'
+const python = findPython()
+const needs = { isUnavailable: python === undefined, timeout: 300_000 }
+
+const server = openMapServer()
+let root: string
+let programs: PythonPrograms
+beforeAll(async () => {
+  root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-map-python-')))
+  if (python !== undefined) programs = await PythonPrograms.open(python, root)
+}, 300_000)
+afterAll(async () => {
+  await programs?.[Symbol.asyncDispose]()
+  await rm(root, { recursive: true, force: true })
+})
+
+interface Play {
+  readonly replies?: readonly ScriptedReply[]
+  /** The reply to requests without tools. */
+  readonly aside?: ScriptedReply
+  readonly settings?: object
+  readonly endpoint?: Pick<ProgramRequest, 'url' | 'key'>
+  readonly answer?: (question: string) => Promise<unknown>
+}
+
+/** Runs a program with a model that plays replies, in a directory of its own. */
+async function run<T = unknown>(program: string, play: Play | ((directory: string) => Play) = {}) {
+  const directory = await mkdtemp(join(root, 'workspace-'))
+  const {
+    replies = [],
+    aside,
+    settings,
+    endpoint,
+    answer,
+  } = typeof play === 'function' ? play(directory) : play
+  const provider: MockProvider = await server.openModel(...replies)
+  if (aside !== undefined) provider.replyWithoutTools = aside
+  const scratch = await mkdtemp(join(root, 'scratch-'))
+  const { url, key } = endpoint ?? { url: server.url, key: server.key ?? '' }
+  const request = { url, key, model_url: provider.url, directory, settings: { scratch, ...settings } }
+  return { result: await programs.run<T>(program, request, answer), directory, provider }
+}
+
+/** One of the functions of `details.py`. */
+async function detail<T = unknown>(name: string, play: Play = {}) {
+  return await run<T>('details', { ...play, settings: { ...play.settings, case: name } })
+}
+
+/** The first caller runs it; the others read its result. */
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined
+  return () => {
+    result ??= work()
+    return result
+  }
+}
+
+const converse = once(async () => {
+  const replies = (directory: string) => [
+    toolReply('file_editor', { command: 'create', path: join(directory, 'hello.txt'), file_text: 'Hello\n' }),
+    finishReply('Too early.'),
+    commandReply('touch mended.txt'),
+    finishReply(),
+    { text: 'An aside.' },
+  ]
+  const play = (directory: string) => ({ replies: replies(directory), aside: { text: 'Words of a model' } })
+  return (await run<Record<string, unknown>>('converse', play)).result
+})
+const files = once(async () => (await run<Record<string, unknown>>('files')).result)
+const streamed = once(
+  async () =>
+    (await run<Record<string, unknown>>('streamed', { replies: [{ text: 'One reply in two pieces.' }] }))
+      .result,
+)
+const forked = once(async () => {
+  const replies = [commandReply('echo source'), finishReply(), commandReply('echo fork'), finishReply()]
+  return (await run<Record<string, unknown>>('forked', { replies })).result
+})
+const paused = once(async () => {
+  const replies = [
+    ...[commandReply('sleep 2; echo one'), commandReply('echo two'), finishReply()],
+    ...[commandReply('sleep 300'), finishReply()],
+  ]
+  return (await run<{ paused: string; kinds: string[] }>('paused', { replies })).result
+})
+const clientTools = once(async () => {
+  const replies = [toolReply('show_banner', { text: 'Welcome' }), finishReply()]
+  return (await run<Record<string, unknown>>('client_tools', { replies })).result
+})
+const reconnected = once(async () => {
+  const args = ['--port', String(await freePort())]
+  const env = {
+    SLIPWAY_SESSION_API_KEY: 'map-key-1',
+    SLIPWAY_NO_KEY: '',
+    SLIPWAY_WIRE: 'current',
+    HOME: root,
+  }
+  const data = join(root, 'killed')
+  let own = await startAgentServer(data, env, args)
+  try {
+    const { result } = await run<{ kinds: string[]; twice: number; status: string }>('reconnected', {
+      replies: [commandReply('sleep 8; echo slept'), finishReply()],
+      endpoint: { url: own.url, key: 'map-key-1' },
+      async answer(question) {
+        if (question === 'kill') await own.stop('SIGKILL')
+        else own = await startAgentServer(data, env, args)
+      },
+    })
+    return result
+  } finally {
+    await own.stop('SIGKILL')
+  }
+})
+
+mapCase(
+  'F33.workspace-exec',
+  'a command with its output and time limit',
+  async () => {
+    expect(await files()).toMatchObject({
+      failed: [3, 'out\n', 'err\n'],
+      lines: 20_000,
+      late: [-1, true],
+      alive: true,
+    })
+  },
+  needs,
+)
+mapCase(
+  'F33.workspace-bad-key',
+  'a wrong key is an error and leaves nothing',
+  async () => {
+    expect((await detail('bad_key')).result).toEqual({
+      command: [-1, true],
+      upload: false,
+      refused: 401,
+      traces: [],
+      sameCount: true,
+    })
+  },
+  needs,
+)
+mapCase(
+  'F33.workspace-background',
+  'a command in the background is read and stopped',
+  async () => {
+    // The program reads the last output of a command that it has stopped.
+    expect(await files()).toMatchObject({ alive: true })
+  },
+  needs,
+)
+mapCase(
+  'F33.workspace-files',
+  'files are the same bytes both ways',
+  async () => {
+    // The program compares the bytes of an upload and its download.
+    expect(await files()).toMatchObject({ missing: false })
+  },
+  needs,
+)
+mapCase(
+  'F33.workspace-git',
+  'changes and differences of a repository',
+  async () => {
+    expect(await files()).toMatchObject({
+      changes: [
+        ['ADDED', 'new.txt'],
+        ['UPDATED', 'kept.txt'],
+      ],
+      diff: ['one', 'two'],
+    })
+  },
+  needs,
+)
+mapCase(
+  'F33.workspace-settings',
+  'models, names of secrets and MCP servers',
+  async () => {
+    const { result, provider } = await run('saved_settings', { replies: [finishReply('Four.')] })
+    expect(result).toMatchObject({ key: 'sk-settings-canary', temperature: 0.5, mcp: {} })
+    expect(provider.requests.at(0)?.headers.authorization).toBe('Bearer sk-settings-canary')
+  },
+  needs,
+)
+mapCase(
+  'F33.async-workspace',
+  'the same without blocking',
+  async () => {
+    expect((await detail('without_blocking')).result).toEqual({
+      outputs: ['one', 'two'],
+      files: [true, true, true],
+      changes: ['up.bin'],
+      hasVersion: true,
+    })
+  },
+  needs,
+)
+mapCase(
+  'F33.workspace-runtime-scope',
+  'a workspace that belongs to a conversation',
+  async () => {
+    const { result, directory } = await detail('scoped')
+    expect(result).toEqual({ pwd: directory, outside: -1, files: [true, false] })
+  },
+  needs,
+)
+notApplicable(
+  'F33.workspace-runtime-lifecycle',
+  'keys and containers of a conversation',
+  'an agent server runs in its sandbox; sandboxes belong to the sandbox server',
+)
+mapCase(
+  'F33.conversation-create',
+  'an agent object makes a conversation',
+  async () => {
+    expect(await converse()).toMatchObject({ tags: { made: 'python' }, savedTitle: 'A title of Python' })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-create-request',
+  'a request makes a conversation once',
+  async () => {
+    expect((await detail('request_once', { replies: [finishReply()] })).result).toEqual({
+      ids: [true, true],
+      stored: 1,
+      tags: { made: 'once' },
+    })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-create-profile',
+  'an agent profile makes a conversation',
+  async () => {
+    const { result, provider } = await detail('of_a_profile', { replies: [finishReply()] })
+    expect(result).toEqual({ model: 'openai/gpt-4o', launched: true })
+    expect(provider.requests.at(0)?.headers.authorization).toBe('Bearer sk-profile')
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-run',
+  'a blocking run returns at the end',
+  async () => {
+    expect(await streamed()).toMatchObject({ status: 'finished', byTheSocket: true })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-callbacks',
+  'callbacks see the events that are stored',
+  async () => {
+    const { received } = await converse()
+    expect(received).toEqual(
+      expect.arrayContaining(['ActionEvent', 'HookExecutionEvent', 'MessageEvent', 'ObservationEvent']),
+    )
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-stats',
+  'numbers of the server',
+  async () => {
+    expect((await converse()).tokens).toBeGreaterThan(0)
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-stop-hook',
+  'a hook refuses the first stop',
+  async () => {
+    expect(await converse()).toMatchObject({ blocked: [true, false], status: 'finished' })
+  },
+  needs,
+)
+mapCase(
+  'F33.client-tools',
+  'calls of tools of the client arrive with their types',
+  async () => {
+    expect(await clientTools()).toMatchObject({ shown: ['Welcome'] })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-streaming',
+  'deltas arrive and are not stored',
+  async () => {
+    expect(await streamed()).toMatchObject({ text: 'One reply in two pieces.', stored: 0 })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-token-callbacks',
+  'callbacks of tokens',
+  async () => {
+    expect((await streamed()).pieces).toBeGreaterThan(1)
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-streaming-state',
+  'deltas are not among the events',
+  async () => {
+    expect(await streamed()).toMatchObject({ kinds: expect.not.arrayContaining(['StreamingDeltaEvent']) })
+  },
+  needs,
+)
+mapCase(
+  'F33.completion-logs',
+  'one log of each call of the model',
+  async () => {
+    const replies = [commandReply('echo one'), finishReply()]
+    const { result, provider } = await detail('logs', { replies })
+    expect(result).toBe(provider.requests.filter(({ body }) => body.tools !== undefined).length)
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-attach',
+  'a second program has the same history',
+  async () => {
+    expect(await clientTools()).toMatchObject({ joined: true, again: true, named: true })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-attach-large',
+  'a history of several pages',
+  async () => {
+    expect((await detail('long_history')).result).toBe(true)
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-state-reread',
+  'a second read is as the first',
+  async () => {
+    const { result } = await detail('read_twice', { replies: [finishReply()] })
+    expect(result).toEqual({ same: true, typed: true, tool: 'terminal' })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-ask-title',
+  'a side question, and titles',
+  async () => {
+    expect(await converse()).toMatchObject({
+      answer: 'An aside.',
+      title: 'Words of a model',
+      savedTitle: 'A title of Python',
+    })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-fork',
+  'a fork with title and tags',
+  async () => {
+    expect(await forked()).toMatchObject({
+      ...{ isNew: true, copied: true, grown: true, sourceUnchanged: true, title: 'A fork' },
+      tags: { purpose: 'a/b' },
+    })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-fork-branch',
+  'a fork at an event, and moves of its head',
+  async () => {
+    expect(await forked()).toMatchObject({ partKinds: ['SystemPromptEvent', 'MessageEvent'], head: true })
+  },
+  needs,
+)
+untested('F33.conversation-plugins-tag', 'credentials of plugin addresses are masked')
+mapCase(
+  'F33.conversation-confirmation',
+  'a run waits, and a call is rejected',
+  async () => {
+    const replies = [commandReply('touch first.txt'), commandReply('touch second.txt'), finishReply()]
+    expect((await run('confirmed', { replies })).result).toMatchObject({
+      waiting: ['waiting_for_confirmation', 'waiting_for_confirmation'],
+      ...{ rejected: ['Not that one.'], before: [], after: ['second.txt'] },
+    })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-pause',
+  'a pause during a run, and the run goes on',
+  async () => {
+    const found = await paused()
+    expect(found.paused).toBe('paused')
+    expect(found.kinds).toContain('PauseEvent')
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-interrupt',
+  'an interrupt during a call',
+  async () => {
+    expect((await paused()).kinds).toContain('InterruptEvent')
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-run-timeout',
+  'a run that takes too long goes on at the server',
+  async () => {
+    const { result } = await detail('late', { replies: [commandReply('sleep 6'), finishReply()] })
+    expect(result).toEqual({ error: 'TimeoutError', after: 'running' })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-run-join-long-tool',
+  'a second run joins a long call',
+  async () => {
+    const replies = [commandReply('sleep 4; echo slept'), finishReply()]
+    const { result } = await detail<{ calls: number; observations: string[] }>('joined_run', { replies })
+    expect(result.calls).toBe(2)
+    expect(result.observations.at(0)).toContain('slept')
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-stuck',
+  'a loop of the agent is an error',
+  async () => {
+    const { result } = await detail('failed_run', { replies: [commandReply('echo the same')] })
+    expect(result).toMatchObject({ error: { text: expect.stringContaining('stuck') }, status: 'stuck' })
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-secrets',
+  'values and look-ups reach commands, masked',
+  async () => {
+    const names = ['PLAIN_TOKEN', 'STATIC_TOKEN', 'CALLED_TOKEN', 'STORED_TOKEN']
+    const replies = [
+      ...names.map((name) => commandReply(`echo "${name} has \${#${name}} characters: $${name}"`)),
+      finishReply(),
+    ]
+    const { result } = await run<{ observations: string[] }>('secret_values', { replies })
+    expect(result).toMatchObject({ leaks: [] })
+    expect(result.observations.join('\n')).toContain('STORED_TOKEN has 18 characters')
+  },
+  needs,
+)
+mapCase(
+  'F33.conversation-run-error',
+  'a refused key is an error with its code',
+  async () => {
+    const refused = errorReply(401, {
+      error: { message: 'Incorrect API key', type: 'invalid_request_error' },
+    })
+    const { result } = await detail('failed_run', { replies: [refused] })
+    expect(result).toMatchObject({ error: { code: 'LLMAuthenticationError' }, status: 'error' })
+  },
+  needs,
+)
+untested('F33.ws-unavailable', 'without sockets the program fails, or goes on over REST')
+mapCase(
+  'F33.conversation-reconnect',
+  'a program survives a restart of the server',
+  async () => {
+    expect(await reconnected()).toMatchObject({ status: 'finished' })
+  },
+  { ...needs, hasOwnServer: true },
+)
+mapCase(
+  'F33.conversation-reconnect-callbacks',
+  'events during an outage reach the callbacks',
+  async () => {
+    // The program waits until its callbacks have seen every stored event.
+    expect(await reconnected()).toMatchObject({ twice: 0 })
+  },
+  { ...needs, hasOwnServer: true },
+)
+mapCase(
+  'F33.conversation-restart',
+  'a new program goes on after a restart',
+  async () => {
+    const args = ['--port', String(await freePort())]
+    const env = {
+      ...{ SLIPWAY_SESSION_API_KEY: 'map-key-1', SLIPWAY_NO_KEY: '', SLIPWAY_WIRE: 'current', HOME: root },
+    }
+    const data = join(root, 'restarted')
+    let own = await startAgentServer(data, env, args)
+    try {
+      const { result } = await detail('restarted', {
+        replies: [commandReply('echo one'), finishReply(), commandReply('echo two'), finishReply()],
+        endpoint: { url: own.url, key: 'map-key-1' },
+        async answer() {
+          await own.stop()
+          own = await startAgentServer(data, env, args)
+        },
+      })
+      expect(result).toEqual({ kept: true, grown: true })
+    } finally {
+      await own.stop('SIGKILL')
+    }
+  },
+  { ...needs, hasOwnServer: true },
+)
+notApplicable('F33.custom-tool-module', 'a tool of a Python module', noPython)
+untested('F33.custom-tool-module-unimportable', 'a module that cannot be had is an error of the caller')
+mapCase(
+  'F33.conversation-close',
+  'closing keeps or deletes the conversation',
+  async () => {
+    expect((await detail('closed')).result).toEqual([200, 404])
+  },
+  needs,
+)
+
+endFamily('F33', 43)
+
+async function freePort(): Promise<number> {
+  const probe = createServer()
+  await new Promise<void>((done) => probe.listen(0, '127.0.0.1', done))
+  const { port } = probe.address() as AddressInfo // it listens on a port
+  await new Promise((done) => probe.close(done))
+  return port
+}
