@@ -69,7 +69,8 @@ export class MockProvider implements AsyncDisposable {
   /** The settings of a model of this provider; retries do not wait. */
   llm(provider: Provider, more: object = {}): object {
     const { base, ...settings } = providers[provider]
-    const fast = { num_retries: 2, retry_multiplier: 0.01, retry_min_wait: 0.01, retry_max_wait: 0.05 }
+    // Whole seconds, as the reference demands; the multiplier keeps the waits short.
+    const fast = { num_retries: 2, retry_multiplier: 0.01, retry_min_wait: 0, retry_max_wait: 1 }
     return {
       ...settings,
       base_url: `${this.url}${base}`,

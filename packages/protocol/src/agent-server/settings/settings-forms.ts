@@ -48,7 +48,9 @@ const acpDefaults = acpAgentSettings.parse({ agent_kind: 'acp' })
 
 /** The form for the settings of agents of both kinds. */
 export function agentSettingsSchema(): SettingsSchema {
-  const defaults = agentSettings.parse({})
+  const { llm: model, ...others } = agentSettings.parse({})
+  // Unset it is true, and answers say so.
+  const defaults = { ...others, llm: { ...model, native_tool_calling: true } }
   const sections = forms.agent.map((input) => {
     const section = sectionSchema.parse(input)
     const { key } = section
