@@ -75,3 +75,8 @@ export function asObject(value: unknown): JsonObject {
 export function asString(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
+
+/** A text whose last line ends as the others do has no empty line after it. */
+export function withoutLastLineFeed(text: string): string {
+  return text.replace(/\r?\n$/, '')
+}

@@ -1,5 +1,13 @@
 import type { TransientUpdate } from '@slipway/client'
-import { actionText, asObject, asString, type JsonObject, riskMark, toDisplayJson } from './action-text.ts'
+import {
+  actionText,
+  asObject,
+  asString,
+  type JsonObject,
+  riskMark,
+  toDisplayJson,
+  withoutLastLineFeed,
+} from './action-text.ts'
 import { statusText, summarizeEvent } from './event-line.ts'
 import { sanitizeLine, sanitizeLines, truncate, truncateToWidth } from './sanitize.ts'
 import { paint, type Style } from './terminal.ts'
@@ -150,7 +158,7 @@ export class TranscriptRenderer {
     if (action.command !== 'str_replace') return ''
     const lines = (text: unknown, mark: string, style: Style) =>
       this.#lines(
-        sanitizeLines(asString(text)).map((line) => `${mark} ${line}`),
+        sanitizeLines(withoutLastLineFeed(asString(text))).map((line) => `${mark} ${line}`),
         style,
       )
     return lines(action.old_str, '-', 'red') + lines(action.new_str, '+', 'green')

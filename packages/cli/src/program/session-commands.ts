@@ -13,7 +13,10 @@ interface SessionFlags {
   readonly model?: string
   readonly baseUrl?: string
   readonly workspace: string
+  readonly screenReader: boolean
 }
+
+const screenReaderText = 'print whole lines and draw nothing again (or SLIPWAY_SCREEN_READER=1)'
 
 /** The conversation in the terminal. */
 export function addSessionCommands(
@@ -21,6 +24,8 @@ export function addSessionCommands(
   { config, selection, context, conversation, outcome }: SessionDeps,
 ): void {
   const revive = () => selection.revive()
+  const isPlain = (flag: boolean) =>
+    flag || /^(1|true|yes|on)$/i.test(config.env.SLIPWAY_SCREEN_READER ?? '') || config.env.TERM === 'dumb'
   slipway
     .command('session')
     .description('have a conversation in the terminal; "slipway" alone does the same')
@@ -28,8 +33,9 @@ export function addSessionCommands(
     .option('--model <provider/name>', 'the model (or LLM_MODEL); asked for and kept otherwise')
     .option('--base-url <address>', 'address of the model (or LLM_BASE_URL)')
     .option('--workspace <directory>', 'working directory', '.')
+    .option('--screen-reader', screenReaderText, false)
     .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent'], 'session')))
-    .action(async ({ print, model, baseUrl, workspace }: SessionFlags) => {
+    .action(async ({ print, model, baseUrl, workspace, screenReader }: SessionFlags) => {
       const { name, ...rest } = selectModel(config, { model, baseUrl })
       const selected = name === undefined ? undefined : { ...rest, name }
       const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true
@@ -37,6 +43,7 @@ export function addSessionCommands(
         const { sessionCommand } = await import('../session/session-command.ts')
         await sessionCommand(context(), {
           ...{ config, revive, directory: workspace, id: undefined, model: selected },
+          isPlain: isPlain(screenReader),
         })
         return
       }
@@ -48,12 +55,14 @@ export function addSessionCommands(
     .command('attach')
     .description('join a conversation in the terminal')
     .argument('<id>', idText)
+    .option('--screen-reader', screenReaderText, false)
     .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent', 'sandbox'])))
-    .action(async (text: string) => {
+    .action(async (text: string, { screenReader }: Pick<SessionFlags, 'screenReader'>) => {
       const { sessionCommand } = await import('../session/session-command.ts')
       const found = await conversation(text)
       await sessionCommand(found.context, {
         ...{ config, revive, directory: '.', id: found.id, model: undefined },
+        isPlain: isPlain(screenReader),
       })
     })
   slipway

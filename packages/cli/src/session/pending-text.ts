@@ -1,4 +1,4 @@
-import { actionText, asObject, asString, riskMark } from '../output/action-text.ts'
+import { actionText, asObject, asString, riskMark, withoutLastLineFeed } from '../output/action-text.ts'
 import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
 import { paint } from '../output/terminal.ts'
 
@@ -9,7 +9,7 @@ export function describeAction(event: Readonly<Record<string, unknown>>): string
   const diff = (text: unknown, mark: string, style: 'red' | 'green') =>
     text === undefined || text === null
       ? []
-      : sanitizeLines(asString(text)).map((line) => paint(style, `${mark} ${line}`))
+      : sanitizeLines(withoutLastLineFeed(asString(text))).map((line) => paint(style, `${mark} ${line}`))
   return [
     ...lines,
     ...diff(action.old_str, '-', 'red'),
@@ -33,4 +33,10 @@ export function rulePattern(event: Readonly<Record<string, unknown>>): string | 
   if (kind !== 'TerminalAction') return undefined
   const text = asString(command).trim()
   return /^[\w./][\w./ =:@,+-]{0,400}$/.test(text) ? text : undefined
+}
+
+/** `rulePattern` of what waits; undefined for several actions: a rule can be made of one command alone. */
+export function alwaysPattern(pending: readonly Readonly<Record<string, unknown>>[]): string | undefined {
+  const [only, ...others] = pending
+  return only === undefined || others.length > 0 ? undefined : rulePattern(only)
 }

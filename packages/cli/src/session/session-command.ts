@@ -6,6 +6,7 @@ import type { SelectedModel } from '../conversation/agent-request.ts'
 import { printNote } from '../output/terminal.ts'
 import { chooseModel } from './choose-model.ts'
 import { readHistory } from './input/history.ts'
+import { PlainSession } from './plain-session.ts'
 import { Session } from './session.ts'
 import { TerminalSession } from './terminal-session.ts'
 
@@ -20,14 +21,20 @@ export async function sessionCommand(
     /** The conversation to join; undefined: a new one. */
     readonly id: string | undefined
     readonly model: SelectedModel | undefined
+    /** Nothing is drawn again: for screen readers. */
+    readonly isPlain: boolean
   },
 ): Promise<void> {
-  const { config, id, revive } = options
+  const { config, id, revive, isPlain } = options
   const directory = resolve(options.directory)
   const model = id === undefined ? await chooseModel(client, options.model, signal) : undefined
   const dataDirectory = userDataDirectory(config.env)
-  const history = await readHistory(dataDirectory)
-  const terminal = new TerminalSession({ history, dataDirectory, directory, signal })
+  const terminal = isPlain
+    ? new PlainSession({ dataDirectory, signal })
+    : new TerminalSession({
+        history: await readHistory(dataDirectory),
+        ...{ dataDirectory, directory, signal },
+      })
   const session = new Session({ client, directory, screen: terminal, signal, model, revive })
   const ended = terminal.run(session)
   try {

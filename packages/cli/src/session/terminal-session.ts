@@ -4,7 +4,7 @@ import { Editor } from './input/editor.ts'
 import { addToHistory } from './input/history.ts'
 import { type Key, KeyReader } from './input/keys.ts'
 import { suggestFiles } from './input/mentions.ts'
-import { rulePattern, titleOfAction } from './pending-text.ts'
+import { alwaysPattern, titleOfAction } from './pending-text.ts'
 import { LiveRegion } from './screen/live-region.ts'
 import { drawView } from './screen/view.ts'
 import type { Session, SessionScreen } from './session.ts'
@@ -305,12 +305,6 @@ export class TerminalSession implements SessionScreen {
   #do(work: () => Promise<unknown>): void {
     work().catch((error: Error) => this.notify(`✗ ${sanitizeLine(error.message)}`))
   }
-}
-
-/** A rule can be made of one command alone. */
-function alwaysPattern(pending: readonly Record<string, unknown>[]): string | undefined {
-  const [only, ...others] = pending
-  return only === undefined || others.length > 0 ? undefined : rulePattern(only)
 }
 
 function hintOf(session: Session): string {
