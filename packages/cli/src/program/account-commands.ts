@@ -27,7 +27,7 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
   users
     .command('rm')
     .description('remove a user and the keys of the user')
-    .argument('<user>', 'id of the user')
+    .argument('<user>', 'id or name of the user')
     .action((id: string) => run(async (context) => (await load()).removeUserCommand(context, id)))
   const keys = slipway.command('keys').description('list, add and revoke your API keys of a sandbox server')
   keys
@@ -56,7 +56,7 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
   quotas
     .command('set')
     .description('set limits of a user; those that are not named stay')
-    .argument('<user>', 'id of the user')
+    .argument('<user>', 'id or name of the user')
     .option('--per-day <number>', 'conversations a day', count)
     .option('--conversations <number>', 'conversations that are stored', count)
     .option('--stored-mb <number>', 'megabytes of events that are stored', count)

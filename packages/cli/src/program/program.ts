@@ -293,9 +293,13 @@ interface GrepOptions {
   readonly status?: string
   readonly tag?: Record<string, string>
   readonly limit: number
+  readonly output: boolean
+  readonly failed: boolean
+  readonly since?: string
+  readonly until?: string
 }
 
-function addReadCommands(slipway: Command, { context, find }: ConversationDeps): void {
+function addReadCommands(slipway: Command, { context, source, find }: ConversationDeps): void {
   slipway
     .command('search')
     .description('find events of a conversation')
@@ -328,12 +332,27 @@ function addReadCommands(slipway: Command, { context, find }: ConversationDeps):
     })
   slipway
     .command('grep')
-    .description('find a text in the messages of all conversations')
-    .argument('<text>', 'the text, in any case')
+    .description('find a text in the messages of all conversations, or commands that failed')
+    .argument('[text]', 'the text, in any case; optional with --failed')
     .option('--status <status>', 'only conversations with this status, for example idle')
     .option('--tag <key=value>', 'only conversations with this tag; may be repeated', tagFlag)
-    .option('--limit <number>', 'most conversations', integerFlag(1, 100_000), 20)
-    .action(async (body: string, { limit, tag = {}, ...query }: GrepOptions) => {
+    .option('--output', 'search commands and what they printed instead; reads the logs', false)
+    .option('--failed', 'find commands that failed', false)
+    .option('--since <time>', 'with --output and --failed: at or after this moment', timeFlag)
+    .option('--until <time>', 'with --output and --failed: before this moment', timeFlag)
+    .option('--limit <number>', 'most conversations, or results', integerFlag(1, 100_000), 20)
+    .action(async (body: string | undefined, flags: GrepOptions, command: Command) => {
+      const { limit, tag = {}, output, failed: isFailed, since, until, ...query } = flags
+      if (output || isFailed) {
+        if (Object.keys(tag).length > 0) command.error('--tag is for messages.')
+        if (body === undefined && !isFailed) command.error('--output needs a text.')
+        const { searchOutputsCommand } = await import('../commands/search-outputs.ts')
+        const results = { ...query, text: body, isFailed, since, until, limit }
+        return await searchOutputsCommand(source(), results)
+      }
+      if (body === undefined) return command.error('Name a text, or --failed.')
+      if (since !== undefined || until !== undefined)
+        command.error('--since and --until go with --output or --failed.')
       const { searchTextsCommand } = await import('../commands/search.ts')
       const tags = Object.entries(tag).map(([name, value]) => `${name}:${value}`)
       await searchTextsCommand(context(), { ...query, body, tag: tags }, { limit })

@@ -71,9 +71,9 @@ export class ServerSelection {
 
   /**
    * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address, else the
-   * current context, else the server of this machine: the one of `data` when that exists, else the private
-   * one of the sessions, which is started as `start` says. `kinds`: those that the command can use, the first
-   * by default.
+   * current context, else the server of this machine: the one of `data` when that exists and is not the
+   * directory of the private one, else the private one of the sessions, which is started as `start` says.
+   * `kinds`: those that the command can use, the first by default.
    */
   async select(
     data: string,
@@ -166,7 +166,8 @@ export class ServerSelection {
         `The context ${name} is ${article[server.kind]}; this needs ${article[kind]}.`,
       )
     }
-    if (kind === 'agent' && (start === 'session' || !(await exists(data)))) {
+    const isPrivate = resolve(data) === userDataDirectory(config.env)
+    if (kind === 'agent' && (start === 'session' || isPrivate || !(await exists(data)))) {
       const own = await this.#startPrivate(start, defaultUrl)
       if (own !== undefined) return { kind, url: own.url, key: own.key, keySource: 'the private server' }
     }

@@ -1,3 +1,4 @@
+import { Problem } from '@slipway/protocol'
 import type { SandboxServerContext } from '../../context/command-context.ts'
 import { relativeTime } from '../../output/relative-time.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
@@ -44,11 +45,10 @@ export async function addUserCommand(
     printNote(`The key of ${sanitizeLine(name)} (${sanitizeLine(user.id)}); it is not shown again.`)
 }
 
-/** Removes a user and the keys of the user. */
-export async function removeUserCommand(
-  { client, isJson, signal }: SandboxServerContext,
-  id: string,
-): Promise<void> {
+/** Removes a user, named by id or name, and the keys of the user. */
+export async function removeUserCommand(context: SandboxServerContext, user: string): Promise<void> {
+  const { client, isJson, signal } = context
+  const id = await findUserId(context, user)
   await client.call('deleteUser', { params: { user_id: id }, signal })
   await printResult(isJson, { user_id: id, status: 'removed' }, 'removed')
 }
@@ -99,12 +99,14 @@ export async function quotaCommand({ client, isJson, signal }: SandboxServerCont
   await print(`conversations today: ${used_today}, ${limit}\n`)
 }
 
-/** Sets limits of a user; those that are not named stay. */
+/** Sets limits of a user, named by id or name; those that are not named stay. */
 export async function setQuotaCommand(
-  { client, isJson, signal }: SandboxServerContext,
-  id: string,
+  context: SandboxServerContext,
+  user: string,
   options: { readonly perDay?: number; readonly conversations?: number; readonly storedMb?: number },
 ): Promise<void> {
+  const { client, isJson, signal } = context
+  const id = await findUserId(context, user)
   const body = {
     daily_conversation_limit: options.perDay,
     max_conversations: options.conversations,
@@ -112,4 +114,21 @@ export async function setQuotaCommand(
   }
   const quota = await client.call('setUserQuota', { params: { user_id: id }, body, signal })
   await printResult(isJson, quota, JSON.stringify(quota))
+}
+
+/** The id of the user with this id or, when only one has it, this name. */
+async function findUserId({ client, signal }: SandboxServerContext, user: string): Promise<string> {
+  const named: string[] = []
+  let page_id: string | undefined
+  do {
+    const page = await client.call('listUsers', { query: { limit: '100', page_id }, signal })
+    if (page.items.some(({ id }) => id === user)) return user
+    named.push(...page.items.filter(({ name }) => name === user).map(({ id }) => id))
+    page_id = page.next_page_id ?? undefined
+  } while (page_id !== undefined)
+  const [id] = named
+  if (id !== undefined && named.length === 1) return id
+  if (id === undefined)
+    throw new Problem('not_found', `There is no user ${sanitizeLine(user)}. "slipway users" lists them.`)
+  throw new Problem('conflict', `Several users are named ${sanitizeLine(user)}: ${named.join(', ')}`)
 }

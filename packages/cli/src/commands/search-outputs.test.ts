@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest'
+import { matchResult } from './search-outputs.ts'
+
+function result(command: string, exit_code: number, output: string) {
+  const observation = {
+    kind: 'TerminalObservation',
+    command,
+    exit_code,
+    content: [{ type: 'text', text: output }],
+  }
+  return { kind: 'ObservationEvent', timestamp: '2026-03-14T09:27:32Z', tool_name: 'terminal', observation }
+}
+
+test.each([
+  ['a failed command', result('make', 2, 'error: x'), { text: undefined, isFailed: true }, 'error: x'],
+  [
+    'a text of the output in any case',
+    result('make', 0, 'one\nTwo X\n'),
+    { text: 'two', isFailed: false },
+    'Two X',
+  ],
+  ['a text of the command', result('npm test', 0, 'fine'), { text: 'NPM', isFailed: false }, ''],
+])('%s is found with the line that shows it', (_, event, query, line) => {
+  expect(matchResult(event, query)).toMatchObject({ line })
+})
+
+test.each([
+  ['a command that succeeded', result('make', 0, 'error'), { text: undefined, isFailed: true }],
+  ['a command that still runs', result('make', -1, ''), { text: undefined, isFailed: true }],
+  ['another text', result('make', 2, 'error'), { text: 'success', isFailed: true }],
+])('%s is not', (_, event, query) => {
+  expect(matchResult(event, query)).toBeUndefined()
+})
+
+test('an error of another tool is a failure', () => {
+  const event = {
+    tool_name: 'file_editor',
+    observation: { is_error: true, content: [{ text: 'No such file' }] },
+  }
+  expect(matchResult(event, { text: undefined, isFailed: true })).toMatchObject({
+    command: 'file_editor',
+    exitCode: undefined,
+    line: 'No such file',
+  })
+})

@@ -1,0 +1,114 @@
+import { isRecord, parseJson } from '@slipway/shared/json'
+import type { ConversationSource, ConversationSummary } from '../conversation/source/source.ts'
+import { asObject, asString } from '../output/action-text.ts'
+import { relativeTime } from '../output/relative-time.ts'
+import { sanitizeLine, truncate } from '../output/sanitize.ts'
+import { paint, print, printNote } from '../output/terminal.ts'
+import { parseRawPage } from '../parsing/raw-page.ts'
+
+export interface OutputQuery {
+  /** In the command or in what it printed, in any case. */
+  readonly text: string | undefined
+  /** Only commands that failed. */
+  readonly isFailed: boolean
+  readonly status?: string | undefined
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+  /** Most results. */
+  readonly limit: number
+}
+
+interface Hit {
+  readonly time: string
+  readonly command: string
+  readonly exitCode: number | undefined
+  /** The line of the output that has the text. */
+  readonly line: string
+}
+
+/**
+ * Prints the commands and results of all conversations that match, those of the conversation that changed last
+ * first. It reads the logs: no index has outputs.
+ */
+export async function searchOutputsCommand(
+  { source, isJson }: { readonly source: ConversationSource; readonly isJson: boolean },
+  query: OutputQuery,
+): Promise<void> {
+  let found = 0
+  for await (const conversation of listConversations(source, query)) {
+    let hasHead = false
+    for await (const event of readResults(source, conversation.id, query)) {
+      const hit = matchResult(event, query)
+      if (hit === undefined) continue
+      if (found >= query.limit) return printNote('There may be more: --limit')
+      found++
+      if (isJson) {
+        await print(`${JSON.stringify({ conversation_id: conversation.id, event })}\n`)
+        continue
+      }
+      if (!hasHead) await print(`${conversation.id}  ${sanitizeLine(conversation.title)}\n`)
+      hasHead = true
+      await print(hitLines(hit))
+    }
+  }
+  if (found === 0 && !isJson) printNote(query.isFailed ? 'No command failed.' : 'No result contains this.')
+}
+
+async function* listConversations(
+  source: ConversationSource,
+  { status, since }: OutputQuery,
+): AsyncGenerator<ConversationSummary> {
+  let page_id: string | undefined
+  do {
+    const page = await source.list({ limit: 100, page_id, status })
+    // What has not changed since then has no newer event.
+    for (const one of page.items)
+      if (since === undefined || Date.parse(one.updatedAt) >= Date.parse(since)) yield one
+    page_id = page.nextPageId
+  } while (page_id !== undefined)
+}
+
+async function* readResults(
+  source: ConversationSource,
+  id: string,
+  { since, until }: OutputQuery,
+): AsyncGenerator<Readonly<Record<string, unknown>>> {
+  let page_id: string | undefined
+  do {
+    const query = { kind: 'ObservationEvent', limit: '100', timestamp__gte: since, timestamp__lt: until }
+    const response = await source.openEvents(id, { ...query, page_id })
+    const { items, next_page_id } = parseRawPage(await response.text())
+    for (const item of items) {
+      const event = parseJson(item)
+      if (isRecord(event)) yield event
+    }
+    page_id = next_page_id ?? undefined
+  } while (page_id !== undefined)
+}
+
+/** Undefined when it does not match. */
+export function matchResult(
+  event: Readonly<Record<string, unknown>>,
+  { text, isFailed }: Pick<OutputQuery, 'text' | 'isFailed'>,
+): Hit | undefined {
+  const { command, exit_code, is_error, content } = asObject(event.observation)
+  const exitCode = typeof exit_code === 'number' && exit_code >= 0 ? exit_code : undefined
+  if (isFailed && !(is_error === true || (exitCode ?? 0) > 0)) return undefined
+  const output = Array.isArray(content)
+    ? content.map((part) => asString(asObject(part).text)).join('\n')
+    : asString(content)
+  const words = text?.toLowerCase() ?? ''
+  const line = output.split('\n').find((one) => one.trim() !== '' && one.toLowerCase().includes(words))
+  const title = asString(command) || asString(event.tool_name)
+  if (line === undefined && !title.toLowerCase().includes(words)) return undefined
+  return { time: asString(event.timestamp), command: title, exitCode, line: line ?? '' }
+}
+
+function hitLines({ time, command, exitCode, line }: Hit): string {
+  const code = exitCode === undefined || exitCode === 0 ? '' : `  exit ${exitCode}`
+  // The server's times without a zone are UTC.
+  const instant = /Z$|[+-]\d\d:\d\d$/.test(time) ? time : `${time}Z`
+  const age = paint('dim', relativeTime(instant).padEnd(10))
+  const head = `  ${age}  ${paint('bold', truncate(sanitizeLine(command), 200))}${paint('red', code)}\n`
+  return line === '' ? head : `${head}              ${truncate(sanitizeLine(line), 200)}\n`
+}
