@@ -10,6 +10,7 @@ const steps = [
   ['providers up to date', 'node scripts/print-providers.ts --check'],
   ['chart up to date', 'node scripts/print-chart-schema.ts --check'],
   ['config schema up to date', 'node scripts/print-config-schema.ts --check'],
+  ['reference up to date', 'node scripts/print-reference.ts --check'],
   ['import borders', 'node scripts/check-imports.ts'],
 ] as const
 

@@ -1,12 +1,18 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
 import { MockProvider } from '../support/mock-provider.ts'
 import { type CodeBlock, ExampleRunner, readCodeBlocks, root } from '../support/readme.ts'
 
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 })
+
 const blocks = readCodeBlocks()
+/** Those of the guides are run by `guides.process.test.ts` and `guides.sandbox.test.ts`. */
+const shellBlocks = blocks.filter(
+  ({ page, language }) => language === 'sh' && !page.startsWith('docs/guide/'),
+)
 const programs = new Map(
   readdirSync(join(root, 'examples/readme')).map((file) => [
     file,
@@ -37,6 +43,8 @@ const otherShellBlocks: Readonly<Record<string, string>> = {
 }
 const logBlock = "ID=$(npx node -p 'crypto.randomUUID()')\nnpx slipway import"
 const runBlock = 'export LLM_API_KEY=...'
+const firstTaskBlock = 'export LLM_MODEL=anthropic/claude-sonnet-4-5'
+const localModelBlock = 'npx slipway run "Write a greeting'
 const curlBlock = 'KEY="x-session-api-key: $(cat .slipway/session.key)"'
 const cliRunBlock = 'export LLM_MODEL=anthropic/NAME'
 const configBlock = 'npx slipway config set model.name'
@@ -65,7 +73,7 @@ afterAll(async () => {
 
 /** The block that begins with a text, with some texts replaced; each of them must be there. */
 function shellBlock(start: string, replacements: Readonly<Record<string, string>> = {}): string {
-  let text = blocks.find((block) => block.language === 'sh' && block.text.startsWith(start))?.text ?? ''
+  let text = shellBlocks.find((block) => block.text.startsWith(start))?.text ?? ''
   expect(text, start).not.toBe('')
   for (const [from, to] of Object.entries(replacements)) {
     expect(text).toContain(from)
@@ -109,17 +117,18 @@ test('each shell block of a page is run by a test, or a reason is given', () => 
     ...Object.keys(otherShellBlocks),
     logBlock,
     runBlock,
+    firstTaskBlock,
+    localModelBlock,
     curlBlock,
     cliRunBlock,
     gatewayBlock,
     configBlock,
   ]
   const isCovered = ({ text }: CodeBlock) => starts.some((start) => text.startsWith(start))
-  const shell = blocks.filter(({ language }) => language === 'sh')
-  expect(shell.filter((block) => !isCovered(block))).toEqual([])
+  expect(shellBlocks.filter((block) => !isCovered(block))).toEqual([])
   for (const start of starts)
     expect(
-      shell.some(({ text }) => text.startsWith(start)),
+      shellBlocks.some(({ text }) => text.startsWith(start)),
       start,
     ).toBe(true)
 })
@@ -155,7 +164,7 @@ test('the programs of the client talk to a server', async () => {
   await using withServer = await ExampleRunner.open(env)
   const client = await withServer.runProgram('client')
   expect(client.stdout, client.stderr).toMatch(/^2 messages$/m)
-  const follow = await withServer.runProgram('follow', [await newestConversation()], 5_000)
+  const follow = await withServer.runProgram('follow', [await newestConversation()], 20_000)
   expect(follow.stdout, follow.stderr).toMatch(/^1 SystemPromptEvent\n2 MessageEvent\n/)
 })
 
@@ -189,6 +198,17 @@ test('the commands of the README and of the CLI run an agent', async () => {
   // With `--ask` the call waits for confirmation: code 3.
   expect(failures).toEqual([expect.stringContaining('FAILED 3: npx slipway run "Now fix what it found"')])
   expect(stdout).toContain('with 2 events')
+})
+
+test('the first tasks of the README run with a provider and with a local model', async () => {
+  provider.replies = [{ text: 'Done.' }]
+  const withProvider = await runShell(shellBlock(firstTaskBlock), { LLM_BASE_URL: provider.url })
+  expect(withProvider.failures).toEqual([])
+  expect(withProvider.stdout).toMatch(/^ {2}Done\.$/m)
+  const host = new URL(provider.url).host
+  const local = await runShell(shellBlock(localModelBlock, { '127.0.0.1:11434': host }))
+  expect(local.failures).toEqual([])
+  expect(local.stdout).toMatch(/^ {2}Done\.$/m)
 })
 
 test('the requests of the README create, import, search and follow', async () => {
