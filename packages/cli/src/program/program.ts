@@ -346,7 +346,7 @@ function addReadCommands(slipway: Command, { context, source, find }: Conversati
       if (output || isFailed) {
         if (Object.keys(tag).length > 0) command.error('--tag is for messages.')
         if (body === undefined && !isFailed) command.error('--output needs a text.')
-        const { searchOutputsCommand } = await import('../commands/search-outputs.ts')
+        const { searchOutputsCommand } = await import('../commands/verbs/search-outputs.ts')
         const results = { ...query, text: body, isFailed, since, until, limit }
         return await searchOutputsCommand(source(), results)
       }

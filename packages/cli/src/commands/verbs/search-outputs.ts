@@ -1,10 +1,10 @@
 import { isRecord, parseJson } from '@slipway/shared/json'
-import type { ConversationSource, ConversationSummary } from '../conversation/source/source.ts'
-import { asObject, asString } from '../output/action-text.ts'
-import { relativeTime } from '../output/relative-time.ts'
-import { sanitizeLine, truncate } from '../output/sanitize.ts'
-import { paint, print, printNote } from '../output/terminal.ts'
-import { parseRawPage } from '../parsing/raw-page.ts'
+import type { ConversationSource, ConversationSummary } from '../../conversation/source/source.ts'
+import { asObject, asString } from '../../output/action-text.ts'
+import { relativeTime } from '../../output/relative-time.ts'
+import { sanitizeLine, truncate } from '../../output/sanitize.ts'
+import { paint, print, printNote } from '../../output/terminal.ts'
+import { parseRawPage } from '../../parsing/raw-page.ts'
 
 export interface OutputQuery {
   /** In the command or in what it printed, in any case. */
