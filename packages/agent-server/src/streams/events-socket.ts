@@ -166,12 +166,15 @@ class SocketUpdates {
   async subscribe(record: ConversationRecord, knownStatus: string | undefined): Promise<void> {
     this.#unsubscribe = this.#options.registry.transientUpdates(record.id).subscribe((update, position) => {
       if (update.kind === 'reply_aborted') return
+      // Existing clients know no such update.
+      if (update.kind === 'retry' && !this.#format.isResumable) return
       if (update.kind === 'idle') this.#scheduleSnapshot(position)
       else if (update.kind === 'reset' && !this.#format.isResumable) this.#buffer.dropDelta()
       else if (update.kind === 'reset') this.#buffer.add(update, position)
       else if (
         update.kind === 'stats' ||
         update.kind === 'member' ||
+        update.kind === 'retry' ||
         this.#format.isResumable ||
         update.isStreamRequested
       )

@@ -35,6 +35,8 @@ export class TransientBuffer {
       if (!update.isStored) this.#pendingStates.set('stats', { position, value: update.value })
     } else if (update.kind === 'member')
       this.#pendingStates.set(update.key, { position, value: update.value })
+    else if (update.kind === 'retry')
+      this.#pendingStates.set('model_retry', { position, value: retryValue(update) })
     else if (update.kind === 'reset')
       this.#pendingDelta = { position, isReset: true, content: '', reasoning_content: '' }
     else this.#appendDelta(update, position)
@@ -87,6 +89,12 @@ export class TransientBuffer {
     }
     return { ...transientEvent(members, this.#now()), source: 'agent' }
   }
+}
+
+/** What a reader is told of a retry; times in seconds. */
+function retryValue(retry: Extract<TransientUpdate, { kind: 'retry' }>) {
+  const { code, detail, status, waitMs, attempt, attempts } = retry
+  return { code, detail, status: status ?? null, wait_seconds: waitMs / 1000, attempt, attempts }
 }
 
 /** An event that is sent and not stored. `now` in microseconds. */

@@ -42,6 +42,8 @@ export interface ProviderFailure {
   readonly isRetryable: boolean
   /** The delay that the provider asks for. */
   readonly retryAfterMs?: number
+  /** The HTTP status of the answer. */
+  readonly status?: number
 }
 
 const maxDetail = 2000
@@ -61,6 +63,7 @@ export function classifyFailure(error: unknown): ProviderFailure {
     code,
     detail: hint === undefined ? text : `${text} (${hint})`,
     isRetryable,
+    ...(facts.status === undefined ? {} : { status: facts.status }),
     ...(isRetryable && facts.retryAfterMs !== undefined ? { retryAfterMs: facts.retryAfterMs } : {}),
   }
 }

@@ -23,8 +23,23 @@ export interface ModelRequest {
   readonly onDelta?: (delta: ModelDelta) => void
   /** The stream broke: the deltas so far are void. A retry or a fallback begins a new reply. */
   readonly onReset?: (attempt: BrokenAttempt) => void
+  /** An attempt failed, and the next one follows after a while. */
+  readonly onRetry?: (retry: ModelRetry) => void
   /** Lowers the limit of the settings. */
   readonly maxOutputTokens?: number
+}
+
+/** A failed attempt that is repeated. */
+export interface ModelRetry {
+  readonly code: ModelFailureCode
+  /** Without the model's secrets. */
+  readonly detail: string
+  /** The HTTP status of the answer, if there was one. */
+  readonly status?: number | undefined
+  readonly waitMs: number
+  /** The number of the retry, from 1, and how many there are at most. */
+  readonly attempt: number
+  readonly attempts: number
 }
 
 export interface ModelDelta {

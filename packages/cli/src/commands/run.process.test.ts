@@ -336,6 +336,14 @@ test('pause, interrupt, ask and fork say what they did', async () => {
   expect(info).toMatchObject({ title: 'A copy', forked_from_conversation_id: id })
 })
 
+test('a failing model is named at once, with when it is asked again', async () => {
+  provider.scripts.set('be patient', [{ status: 500 }, { text: 'Up again.' }])
+  await createWorkspace('patient')
+  const { stdout, code } = await runCli(['run', 'be patient', '--workspace', 'patient'])
+  expect({ stdout, code }).toMatchObject({ code: 0, stdout: expect.stringContaining('Up again.') })
+  expect(stdout).toMatch(/HTTP 500, trying again in [\d.]+ s \(1 of \d+\)/)
+})
+
 test('a model that refuses the key ends with 1 and with what to do', async () => {
   provider.scripts.set('no entry', [{ status: 401 }])
   await createWorkspace('refused')

@@ -11,7 +11,7 @@ import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 
 // Each command is a process of its own, each sandbox several, and the machine may have others to run.
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 })
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 })
 
 const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
 

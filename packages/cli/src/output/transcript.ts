@@ -38,6 +38,8 @@ export class TranscriptRenderer {
 
   renderUpdate(update: TransientUpdate): string {
     if (update.kind === 'StreamingResetEvent') return this.#reset()
+    if (update.kind === 'ConversationStateUpdateEvent' && update.key === 'model_retry')
+      return this.#endStream() + this.#text('', retryLine(update.value), 'yellow')
     if (update.kind !== 'StreamingDeltaEvent') return ''
     const { content = '', reasoning_content = '' } = update
     this.#streamedText += content
@@ -225,3 +227,11 @@ const statusMarks: ReadonlyMap<string, string> = new Map([
   ['in_progress', '[~]'],
   ['todo', '[ ]'],
 ])
+
+/** `HTTP 500, trying again in 8 s (1 of 5)`. */
+function retryLine(value: unknown): string {
+  const { status, code, wait_seconds, attempt, attempts } = asObject(value)
+  const reason = typeof status === 'number' ? `HTTP ${status}` : asString(code)
+  const seconds = Math.round(Number(wait_seconds) * 10) / 10
+  return `${reason}, trying again in ${seconds} s (${attempt} of ${attempts})`
+}

@@ -1,4 +1,4 @@
-import type { ModelDelta } from '../../llm/model.ts'
+import type { ModelDelta, ModelRetry } from '../../llm/model.ts'
 
 /** A reply that is streamed: the id of its event, and how often its stream was begun. */
 export interface StreamedItem {
@@ -22,6 +22,8 @@ export type TransientUpdate =
     } & ModelDelta)
   /** The deltas of the current reply are void: its stream broke. */
   | { readonly kind: 'reset' }
+  /** The model failed and is asked again. */
+  | ({ readonly kind: 'retry' } & ModelRetry)
   /** Deltas of a reply that becomes no event. */
   | { readonly kind: 'reply_aborted'; readonly item: StreamedItem; readonly reason: string }
   /**

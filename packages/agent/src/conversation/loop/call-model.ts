@@ -32,6 +32,8 @@ export async function callModel(scope: StepScope, signal: AbortSignal): Promise<
       ...request,
       onDelta: deltas.add,
       onReset: deltas.reset,
+      onRetry: ({ detail, ...retry }) =>
+        context.publish({ kind: 'retry', ...retry, detail: context.secrets.redact(detail) }),
     },
     signal,
   )

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Llm, Message } from '@slipway/protocol'
 import { loadModelFacts, type ModelFacts, noModelFacts } from '../catalogue/prices.ts'
-import type { ProviderFailure } from '../failures.ts'
+import { type ProviderFailure, redactDetail } from '../failures.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
 import type { ModelSource, SourceOptions, SourceResult } from '../model-source.ts'
 import { callOptions } from '../request/call-options.ts'
@@ -38,7 +38,7 @@ export class RemoteModelSource implements ModelSource {
 
   /** Retries until there is a reply or the attempts are used up; also after a stream that broke. */
   async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
-    const { llm, route, environment } = this.#options
+    const { llm, secrets, route, environment } = this.#options
     this.#provider ??= openProvider(llm, route, environment.fetch)
     const model = await this.#provider
     if ('code' in model) return { kind: 'failure', failure: model }
@@ -49,7 +49,13 @@ export class RemoteModelSource implements ModelSource {
       const { failure } = result
       if (!failure.isRetryable || attempt >= llm.num_retries) return result
       hadEmpty ||= failure.code === 'LLMNoResponseError'
-      await environment.sleep(waitMs(llm, failure, attempt), signal)
+      const wait = waitMs(llm, failure, attempt)
+      const { code, detail, status } = failure
+      request.onRetry?.({
+        ...{ code, detail: redactDetail(detail, secrets), status },
+        ...{ waitMs: wait, attempt: attempt + 1, attempts: llm.num_retries },
+      })
+      await environment.sleep(wait, signal)
       if (signal.aborted) return { kind: 'aborted' }
     }
   }

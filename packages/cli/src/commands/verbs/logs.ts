@@ -1,3 +1,4 @@
+import type { TransientUpdate } from '@slipway/client'
 import type { ConversationSource } from '../../conversation/source/source.ts'
 import { print, printNote, printResult } from '../../output/terminal.ts'
 import { TranscriptRenderer } from '../../output/transcript.ts'
@@ -20,7 +21,13 @@ export async function logsCommand(
   const total = await source.countEvents(id, {})
   const steps = new TranscriptRenderer({ columns: process.stdout.columns || 100 })
   if (!isFollowing && total <= Number.parseInt(after, 10)) return
-  for await (const item of source.follow(id, { after, onResync: noteResync, ...connectionNotes() })) {
+  const onTransientUpdate = (update: TransientUpdate) => {
+    // Streamed text comes with its event.
+    if (update.kind === 'ConversationStateUpdateEvent') process.stdout.write(steps.renderUpdate(update))
+  }
+  const listener = isFollowing && !isJson ? { onTransientUpdate } : {}
+  const handlers = { onResync: noteResync, ...connectionNotes(), ...listener }
+  for await (const item of source.follow(id, { after, ...handlers })) {
     await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
     if (!isFollowing && item.position >= total) return
   }

@@ -1,4 +1,4 @@
-import type { Client, PositionedEvent } from '@slipway/client'
+import type { Client, PositionedEvent, TransientUpdate } from '@slipway/client'
 import type { RepositoryConsent, RepositoryConsents, RepositoryDecision, Resync } from '@slipway/protocol'
 
 /** A conversation of either kind of server. */
@@ -60,6 +60,8 @@ export interface ConversationSource {
       readonly onResync: (resync: Resync) => void
       readonly onDisconnect?: () => void
       readonly onConnect?: () => void
+      /** Updates beside the log; only agent servers send them. */
+      readonly onTransientUpdate?: (update: TransientUpdate) => void
     },
   ): AsyncIterable<PositionedEvent>
 }
