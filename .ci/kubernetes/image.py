@@ -1,4 +1,8 @@
-"""Prints an image with one file, for `ctr images import`: python3 image.py <name> <program> [<uid>]."""
+"""Prints an image for `ctr images import`.
+
+python3 image.py <name> <program>             with one file, which is started
+python3 image.py <name> <layer.tar> <entry>   with the files of a tar
+"""
 
 import hashlib
 import io
@@ -17,14 +21,15 @@ def archive(files):
     return out.getvalue()
 
 
-name, program = sys.argv[1:3]
-with open(program, "rb") as file:
-    layer = archive([("program", file.read(), 0o755)])
+name, content, *entry = sys.argv[1:]
+with open(content, "rb") as file:
+    data = file.read()
+layer = data if entry else archive([("program", data, 0o755)])
 config = json.dumps(
     {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Entrypoint": ["/program"], "User": "65535:65535"},
+        "config": {"Entrypoint": entry or ["/program"], "User": "65535:65535", "Env": ["PATH=/usr/bin"]},
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]},
     }
 ).encode()

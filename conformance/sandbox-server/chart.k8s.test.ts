@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { AppsV1Api } from '@kubernetes/client-node'
+import { AppsV1Api, RbacAuthorizationV1Api } from '@kubernetes/client-node'
 import { expect, onTestFinished, test } from 'vitest'
 import {
   agentImage,
@@ -18,6 +19,8 @@ import { waitFor } from '../support/sandbox-server/user.ts'
 const chart = resolve(import.meta.dirname, '../../deploy/helm/slipway')
 const program = process.env.SLIPWAY_TEST_HELM
 const cluster = testCluster()
+/** `.ci/cluster` has made it of the PostgreSQL of this machine. */
+const postgresImage = 'slipway.invalid/postgres:1'
 
 if (!program || cluster === undefined) test.skip(`chart: ${skipText}`, () => {})
 else {
@@ -27,6 +30,7 @@ else {
     helm('template', 'r', chart, '--kube-version', '1.34.0', ...settings.flatMap((one) => ['--set', one])),
   )
   defineInstallTest(cluster, helm)
+  defineUpgradeTest(cluster, helm)
 }
 
 function defineRenderTests(render: (...settings: readonly string[]) => Promise<string>): void {
@@ -79,12 +83,7 @@ function defineInstallTest(
       ...[`sandboxSpecs[0].image=${agentImage}`, 'sandboxSpecs[0].id=pod'],
       'sandboxSpecs[0].kubernetes.image_pull_policy=IfNotPresent',
     ].flatMap((one) => ['--set', one])
-    // The service account and Role of the namespace belong to other tests.
-    await core.deleteNamespacedServiceAccount({ namespace: namespace.name, name: 'slipway' })
-    const rbac = config.makeApiClient((await import('@kubernetes/client-node')).RbacAuthorizationV1Api)
-    await rbac.deleteNamespacedRoleBinding({ namespace: namespace.name, name: 'slipway' })
-    await rbac.deleteNamespacedRole({ namespace: namespace.name, name: 'slipway' })
-
+    await removeServiceAccount({ core, config }, namespace.name)
     const notes = await helm('install', ...target, ...values)
     expect(notes).toContain('kubectl -n')
     const rolledOut = (generation: number) =>
@@ -149,5 +148,110 @@ function defineInstallTest(
     ])
     const names = left.map(({ items }) => items.map(({ metadata }) => metadata?.name))
     expect(names).toEqual([['slipway-keys'], ['slipway-data'], [], ['default']])
+  })
+}
+
+/** The one of the namespace belongs to other tests; the chart makes its own. */
+async function removeServiceAccount(
+  { core, config }: Pick<TestCluster, 'core' | 'config'>,
+  namespace: string,
+): Promise<void> {
+  const rbac = config.makeApiClient(RbacAuthorizationV1Api)
+  await core.deleteNamespacedServiceAccount({ namespace, name: 'slipway' })
+  await rbac.deleteNamespacedRoleBinding({ namespace, name: 'slipway' })
+  await rbac.deleteNamespacedRole({ namespace, name: 'slipway' })
+}
+
+function defineUpgradeTest(
+  { core, config, kubeconfig, host }: TestCluster,
+  helm: (...args: readonly string[]) => Promise<string>,
+): void {
+  test('two replicas on the PostgreSQL of the chart are upgraded without a lost request', {
+    timeout: 600_000,
+  }, async () => {
+    const namespace = await openNamespace({ core, config, kubeconfig, host })
+    onTestFinished(() => namespace[Symbol.asyncDispose](), 60_000)
+    await removeServiceAccount({ core, config }, namespace.name)
+    const target = ['slipway', chart, '--kubeconfig', kubeconfig, '--namespace', namespace.name]
+    const values = [
+      ...['image.repository=docker.io/library/slipway-sandbox-server', 'image.tag=latest', 'replicas=2'],
+      ...['postgresql.enabled=true', `postgresql.image=${postgresImage}`, 'postgresql.storage=256Mi'],
+      ...[`sandboxSpecs[0].image=${agentImage}`, 'sandboxSpecs[0].id=pod'],
+    ].flatMap((one) => ['--set', one])
+    await helm('install', ...target, ...values)
+    const apps = config.makeApiClient(AppsV1Api)
+    const rolledOut = (generation: number) =>
+      waitFor(
+        'all replicas are ready',
+        async () => {
+          const { status } = await apps.readNamespacedDeployment({
+            namespace: namespace.name,
+            name: 'slipway',
+          })
+          const { observedGeneration = 0, readyReplicas, updatedReplicas, replicas } = status ?? {}
+          const isCurrent = observedGeneration >= generation && replicas === 2
+          return isCurrent && readyReplicas === 2 && updatedReplicas === 2 ? true : undefined
+        },
+        300_000,
+      )
+    await rolledOut(1)
+    const service = await core.readNamespacedService({ namespace: namespace.name, name: 'slipway' })
+    const url = `http://${service.spec?.clusterIP}:3000`
+    const { data } = await core.readNamespacedSecret({ namespace: namespace.name, name: 'slipway-keys' })
+    const key = Buffer.from(data?.SLIPWAY_API_KEY ?? '', 'base64').toString()
+    let isOver = false
+    const statuses: Record<string, number> = {}
+    const use = async (user: number) => {
+      for (let n = 0; !isOver; n++) {
+        const headers = {
+          authorization: `Bearer ${key}`,
+          'content-type': 'application/json',
+          connection: 'close',
+        }
+        const isWrite = n % 2 === 0
+        const llm = { model: `user-${user}/model-${n}` }
+        const body = JSON.stringify({ agent_settings_diff: { llm } })
+        const path = isWrite ? '/api/v1/settings' : '/api/v1/sandboxes/search'
+        const init = isWrite ? { method: 'POST', headers, body } : { headers }
+        const outcome = await fetch(url + path, init).then(
+          async (response) => `${response.status} ${(await response.text()).slice(0, response.ok ? 0 : 300)}`,
+          (error: unknown) => String((error as Error).cause ?? error),
+        )
+        statuses[outcome.trim()] = (statuses[outcome.trim()] ?? 0) + 1
+        await sleep(25)
+      }
+    }
+    const users = [0, 1, 2, 3].map(use)
+    try {
+      await helm('upgrade', ...target, ...values, '--set', 'settings.SLIPWAY_MAX_SANDBOXES=7')
+      await rolledOut(2)
+      // Those that were replaced end after they have left the Service.
+      await waitFor('the old ones are gone', async () => {
+        const labelSelector = 'app.kubernetes.io/name=slipway'
+        const { items } = await core.listNamespacedPod({ namespace: namespace.name, labelSelector })
+        return items.length === 2 ? true : undefined
+      })
+    } finally {
+      isOver = true
+    }
+    await Promise.all(users)
+    console.info(`chart: requests during the upgrade: ${JSON.stringify(statuses)}`)
+    expect(Object.keys(statuses).filter((status) => !/^20[0-9]$/.test(status))).toEqual([])
+
+    await helm('uninstall', 'slipway', '--kubeconfig', kubeconfig, '--namespace', namespace.name)
+    const query = { namespace: namespace.name }
+    await waitFor('all Pods are gone', async () =>
+      (await core.listNamespacedPod(query)).items.length === 0 ? true : undefined,
+    )
+    const left = await Promise.all([
+      core.listNamespacedSecret(query),
+      core.listNamespacedPersistentVolumeClaim(query),
+      core.listNamespacedService(query),
+    ])
+    expect(left.map(({ items }) => items.map(({ metadata }) => metadata?.name))).toEqual([
+      ['slipway-database', 'slipway-keys'],
+      ['data-slipway-postgresql-0'],
+      [],
+    ])
   })
 }

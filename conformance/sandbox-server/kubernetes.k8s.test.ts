@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises'
+import { request } from 'node:https'
 import { expect, onTestFinished, test } from 'vitest'
 import {
   openSpareApiServer,
@@ -112,6 +114,17 @@ function defineTests(cluster: TestCluster): void {
     const name = (await at.pod(id)).metadata?.name ?? ''
     await cluster.core.deleteNamespacedPod({ namespace: namespace.name, name })
     await user.waitForSandbox(id, 'ERROR')
+    // What happens while it is away is beyond the versions that it has afterwards: the watch has expired.
+    const { metadata } = await cluster.core.listNamespacedPod({ namespace: namespace.name })
+    const lost = (await at.pod(second.id)).metadata?.name ?? ''
+    await apiServer.restart(async () => {
+      await cluster.core.deleteNamespacedPod({ namespace: namespace.name, name: lost, gracePeriodSeconds: 0 })
+    })
+    const expired = await watchPods(cluster, apiServer.url, namespace.name, metadata?.resourceVersion ?? '')
+    expect(JSON.stringify(expired)).toContain('"code":410')
+    await timed('a change behind an expired watch, seen', user.waitForSandbox(second.id, 'ERROR'))
+    await user.requestOrThrow('POST', `/api/v1/sandboxes/${second.id}/resume`)
+    await user.waitForSandbox(second.id, 'RUNNING')
     await Promise.all([apiServer.restart(), user.requestOrThrow('DELETE', `/api/v1/sandboxes/${second.id}`)])
     await waitFor('it is gone', async () => {
       const left = await at.resources()
@@ -194,4 +207,30 @@ function defineTests(cluster: TestCluster): void {
       expect((await user.getSandbox(sandbox.id))?.status).toBe('RUNNING')
     },
   )
+}
+
+/** The first event of a watch from a version. */
+function watchPods(
+  { config }: TestCluster,
+  apiServer: string,
+  namespace: string,
+  version: string,
+): Promise<unknown> {
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+  const path = `/api/v1/namespaces/${namespace}/pods?watch=true&resourceVersion=${version}`
+  const { token } = config.getCurrentUser() ?? {}
+  const { caFile } = config.getCurrentCluster() ?? {}
+  readFile(caFile ?? '')
+    .then((ca) =>
+      request(apiServer + path, { ca, headers: { authorization: `Bearer ${token}` } }, (response) => {
+        response.once('data', (chunk: Buffer) => {
+          resolve(JSON.parse(chunk.toString().split('\n')[0] ?? ''))
+          response.destroy()
+        })
+      })
+        .on('error', reject)
+        .end(),
+    )
+    .catch(reject)
+  return promise
 }

@@ -207,8 +207,12 @@ async function removeSandboxes(server: SandboxServer): Promise<void> {
 }
 
 /** Polls until the function returns a value. */
-export async function waitFor<T>(what: string, find: () => Promise<T | undefined>): Promise<T> {
-  for (const deadline = Date.now() + 60_000; Date.now() < deadline; await sleep(50)) {
+export async function waitFor<T>(
+  what: string,
+  find: () => Promise<T | undefined>,
+  patienceMs = 60_000,
+): Promise<T> {
+  for (const deadline = Date.now() + patienceMs; Date.now() < deadline; await sleep(50)) {
     const found = await find()
     if (found !== undefined) return found
   }

@@ -170,13 +170,27 @@ async function readRules(): Promise<k8s.V1PolicyRule[]> {
   return JSON.parse(await readFile(file, 'utf8')).rules
 }
 
+/** The node of `.ci/cluster`. */
+const nodeName = 'slipway-node'
+
+/** Takes the only node out of scheduling, as the first step of a drain, until the disposal. */
+export async function cordonNode({ core }: TestCluster): Promise<AsyncDisposable> {
+  const setUnschedulable = async (isUnschedulable: boolean) => {
+    const options = k8s.setHeaderOptions('Content-Type', k8s.PatchStrategy.MergePatch)
+    await core.patchNode({ name: nodeName, body: { spec: { unschedulable: isUnschedulable } } }, options)
+  }
+  await setUnschedulable(true)
+  return { [Symbol.asyncDispose]: () => setUnschedulable(false) }
+}
+
 /**
  * A second API server of the cluster that `.ci/cluster` has started, whose restarts disturb no other test.
  * There can be one at a time.
  */
 export interface SpareApiServer extends AsyncDisposable {
   readonly url: string
-  restart(): Promise<void>
+  /** `meanwhile` runs while it is away. */
+  restart(meanwhile?: () => Promise<void>): Promise<void>
 }
 
 export async function openSpareApiServer(): Promise<SpareApiServer> {
@@ -187,8 +201,9 @@ export async function openSpareApiServer(): Promise<SpareApiServer> {
   const url = await run('start-spare-api')
   return {
     url,
-    restart: async () => {
+    restart: async (meanwhile) => {
       await stop()
+      await meanwhile?.()
       await run('start-spare-api')
     },
     [Symbol.asyncDispose]: stop,
