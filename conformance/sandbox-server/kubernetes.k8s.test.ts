@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { request } from 'node:https'
 import { expect, onTestFinished, test } from 'vitest'
 import {
+  cordonNode,
   openSpareApiServer,
   skipText,
   type TestCluster,
@@ -130,6 +131,37 @@ function defineTests(cluster: TestCluster): void {
       const left = await at.resources()
       return left.some((one) => one.includes(second.id)) ? undefined : true
     })
+  })
+
+  test('sandboxes of a drained node say so, wait for a node, and start on their files', limit, async () => {
+    const at = await open()
+    const { user, namespace } = at
+    const sandboxes = [await user.startRunningSandbox(), await user.startRunningSandbox()]
+    for (const [n, one] of sandboxes.entries()) await runInSandbox(one, `echo ${n} > ${one.working_dir}/kept`)
+    {
+      await using _ = await cordonNode(cluster)
+      for (const { metadata } of await at.pods())
+        await cluster.core.createNamespacedPodEviction({
+          ...{ namespace: namespace.name, name: metadata?.name ?? '' },
+          body: { metadata: { name: metadata?.name ?? '', namespace: namespace.name } },
+        })
+      for (const { id } of sandboxes) {
+        const drained = await timed('a drain, seen', user.waitForSandbox(id, 'ERROR'))
+        expect(drained.status_detail).toContain('node was drained')
+        await user.requestOrThrow('POST', `/api/v1/sandboxes/${id}/resume`)
+      }
+      for (const { id } of sandboxes) {
+        const explained = waitFor('it waits for a node', async () => {
+          const { status, status_detail } = (await user.getSandbox(id)) ?? {}
+          return status_detail?.includes('No node of the cluster takes it') ? status : undefined
+        })
+        expect(await timed('the reason of the wait', explained)).toBe('STARTING')
+      }
+    }
+    for (const [n, { id }] of sandboxes.entries()) {
+      const again = await user.waitForSandbox(id, 'RUNNING')
+      expect(await runInSandbox(again, `cat ${again.working_dir}/kept`)).toBe(`${n}\n`)
+    }
   })
 
   test('what cannot start says why while it waits, and starts when the reason is gone', limit, async () => {
