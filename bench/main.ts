@@ -30,7 +30,8 @@ else {
 }
 
 async function runAll(): Promise<void> {
-  const all = positionals.length > 0 ? positionals.flatMap(selectBenchmarks) : Object.keys(benchmarks)
+  const unnamed = Object.keys(benchmarks).filter((name) => benchmarks[name]?.isOnlyByName !== true)
+  const all = positionals.length > 0 ? positionals.flatMap(selectBenchmarks) : unnamed
   const unknown = positionals.filter((name) => selectBenchmarks(name).length === 0)
   if (unknown.length > 0) {
     console.error(

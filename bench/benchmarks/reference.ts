@@ -25,6 +25,7 @@ import { atMost, information, percentile, type ResultRow } from '../support/resu
  * reason is printed, and the others go on. Raw figures: `results/reference-raw.json`.
  */
 export const reference: Benchmark = {
+  isOnlyByName: true,
   async whyUnavailable() {
     const found = await findReference()
     return 'reason' in found ? found.reason : undefined
