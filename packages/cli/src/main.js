@@ -4,7 +4,11 @@ import childProcess from 'node:child_process'
 import module from 'node:module'
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-if (major < 24 || (major === 24 && minor < 12)) await runWithOtherNode()
+const [first, ...others] = process.argv.slice(2)
+// Answered without the program, which takes longer to load than to run.
+if ((first === '--version' || first === '-v') && others.length === 0)
+  console.log(module.createRequire(import.meta.url)('../package.json').version)
+else if (major < 24 || (major === 24 && minor < 12)) await runWithOtherNode()
 else {
   module.enableCompileCache()
   const { runCli } = await import('./program/program.ts')

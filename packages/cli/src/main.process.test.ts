@@ -3,7 +3,7 @@ import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { gunzipSync, gzipSync } from 'node:zlib'
@@ -378,15 +378,18 @@ test('the data directory of a server is ignored by git', async () => {
 test('an older Node starts the one that is installed, or says in one line what to install', async () => {
   const pretend = 'Object.defineProperty(process.versions, "node", { value: "20.1.0" })'
   const flags = ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`]
-  const run = async (main: string) => {
-    const child = spawn(process.execPath, [...flags, main, '--version'])
+  const run = async (main: string, command = 'version') => {
+    const child = spawn(process.execPath, [...flags, main, command])
     const [out, error, code] = await Promise.all([text(child.stdout), text(child.stderr), exitCode(child)])
     return { out, error, code }
   }
   expect(await run(mainPath)).toEqual({ out: '0.1.0\n', error: '', code: 0 })
-  const alone = await mkdtemp(join(directory, 'alone-'))
-  await writeFile(join(alone, 'package.json'), '{"type":"module"}')
-  await copyFile(mainPath, join(alone, 'main.js'))
+  const alone = join(await mkdtemp(join(directory, 'alone-')), 'src')
+  await mkdir(join(alone, 'components'), { recursive: true })
+  await writeFile(join(alone, '../package.json'), '{"type":"module","version":"0.1.0"}')
+  for (const file of ['main.js', 'components/components.js'])
+    await copyFile(join(dirname(mainPath), file), join(alone, file))
+  expect(await run(join(alone, 'main.js'), '--version')).toEqual({ out: '0.1.0\n', error: '', code: 0 })
   const refused = await run(join(alone, 'main.js'))
   expect(refused).toMatchObject({ out: '', code: 1 })
   expect(refused.error).toMatch(/^Slipway needs Node 24\.12 or newer .*install Node 24.*\n$/)
