@@ -33,9 +33,7 @@ test.each(guidePages)('%s: begins with an example, and says why a block is not r
     if (how.skip === undefined) continue
     expect(how.skip.length, `${page}:${line}`).toBeGreaterThan(20)
     for (const [file] of how.skip.matchAll(/[\w./-]+\.test\.ts/g))
-      expect(globSync(`{packages,conformance,scripts,examples}/**/${file}`, { cwd: root }), file).not.toEqual(
-        [],
-      )
+      expect(existsSync(join(root, file)), file).toBe(true)
   }
 })
 

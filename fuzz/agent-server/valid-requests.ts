@@ -69,6 +69,8 @@ const serverRequests: ValidRequests = {
   getEditorUrl: { status: 503 },
   getDesktopUrl: { status: 503 },
   listCanvasExtensions: {},
+  createApplicationSession: { params: { extension_name: 'none' }, status: 503 },
+  revokeApplicationSession: { params: { extension_name: 'none' }, status: 503 },
   getAutomation: { params: { path: 'v1' }, status: 503 },
   postAutomation: { params: { path: 'v1' }, body: {}, status: 503 },
 }
@@ -149,6 +151,7 @@ function workspaceRequests({
     archiveDirectory: { query: { path: directory, format: 'tar.gz' } },
     fileHome: {},
     searchSubdirectories: { query: { path: directory } },
+    listDirectory: { query: { path: directory } },
     workspaceFile: { params: { ...params, path: 'valid.txt' } },
     workspaceRoot: { params, status: 404 },
     createWorkspaceTicket: { params, body: { path: 'valid.txt', expires_in_seconds: 5 } },
@@ -188,6 +191,7 @@ function scopedRequests({
   return {
     uploadConversationFile: { params, query: { path }, isUpload: true },
     downloadConversationFile: { params, query: { path } },
+    listConversationDirectory: { params, query: { path: directory } },
     createConversationDirectory: { params, query: { path: `${directory}/made` } },
     archiveConversationDirectory: { params, query: { path: directory, format: 'tar.gz' } },
     downloadConversationTrajectory: { params: { ...params, conversation_id: conversation } },

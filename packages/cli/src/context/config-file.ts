@@ -1,4 +1,5 @@
-import { open, realpath } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { access, open, realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { Problem } from '@slipway/protocol'
@@ -47,13 +48,22 @@ export async function readConfigFile(path: string): Promise<ConfigFile> {
     return { path, text, values, problem: undefined }
   } catch (error) {
     const code = errorCode(error)
-    if (code === 'ENOENT') return noConfigFile(path)
+    if (code === 'ENOENT' || (code === 'EACCES' && !(await canEnter(dirname(path)))))
+      return noConfigFile(path)
     const problem =
       error instanceof Problem
         ? error
         : new Problem('bad_request', `${path} cannot be read: ${code ?? error}`)
     return { path, text, values: new Map(), problem }
   }
+}
+
+/** False where the home directory is that of another user, as that of a program which `root` has started. */
+function canEnter(directory: string): Promise<boolean> {
+  return access(directory, constants.X_OK).then(
+    () => true,
+    () => false,
+  )
 }
 
 /** The values of a text by key; a Problem names the line or the key at fault and shows no value. */
