@@ -407,7 +407,11 @@ test('requests for an unknown conversation are 404', async () => {
     const answer =
       body === undefined ? await api.requestJson(path, { method }) : await api.sendJson(method, path, body)
     // Clients compare this text.
-    const detail = verb === 'condense' ? 'Conversation not found' : expect.stringContaining(id)
+    const known: Record<string, string> = {
+      condense: 'Conversation not found',
+      fork: 'Source conversation not found',
+    }
+    const detail = known[verb] ?? expect.stringContaining(id)
     expect([verb, answer]).toEqual([verb, { status: 404, body: { detail } }])
   }
 })

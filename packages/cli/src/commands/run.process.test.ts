@@ -24,6 +24,8 @@ interface ScriptedTurn {
   /** The answer says its text again and again and never ends. */
   readonly isEndless?: true
   readonly status?: number
+  /** Of the first answer alone: asked again, the model answers. */
+  readonly firstStatus?: number
   /** Between the words. */
   readonly pauseMs?: number
 }
@@ -33,6 +35,7 @@ class MockProvider {
   readonly scripts = new Map<string, readonly ScriptedTurn[]>()
   readonly keys = new Set<unknown>()
   readonly requests: { messages: { role: string; content: unknown }[]; tools?: unknown[] }[] = []
+  readonly #failed = new Set<ScriptedTurn>()
   readonly #server = createServer((request, response) => void this.#answer(request, response))
 
   async listen(): Promise<string> {
@@ -50,8 +53,10 @@ class MockProvider {
     const body: MockProvider['requests'][number] = JSON.parse(await text(request))
     this.requests.push(body)
     const turn = this.#nextTurn(body)
-    if (turn.status !== undefined) {
-      response.writeHead(turn.status, { 'content-type': 'application/json' })
+    const status = this.#failed.has(turn) ? turn.status : (turn.firstStatus ?? turn.status)
+    this.#failed.add(turn)
+    if (status !== undefined) {
+      response.writeHead(status, { 'content-type': 'application/json' })
       response.end('{"error":{"message":"no"}}')
       return
     }
@@ -337,7 +342,7 @@ test('pause, interrupt, ask and fork say what they did', async () => {
 })
 
 test('a failing model is named at once, with when it is asked again', async () => {
-  provider.scripts.set('be patient', [{ status: 500 }, { text: 'Up again.' }])
+  provider.scripts.set('be patient', [{ text: 'Up again.', firstStatus: 500 }])
   await createWorkspace('patient')
   const { stdout, code } = await runCli(['run', 'be patient', '--workspace', 'patient'])
   expect({ stdout, code }).toMatchObject({ code: 0, stdout: expect.stringContaining('Up again.') })
