@@ -8,6 +8,7 @@ import {
   createLogger,
   listen,
   openTelemetry,
+  RecentAudit,
   tracedFetch,
 } from '@slipway/http'
 import { sandboxServerOpenApi, sandboxServerRoutes } from '@slipway/protocol'
@@ -93,7 +94,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   const directory = resolve(options.data)
   const log = createLogger(process.stderr, config.logLevel)
   const serviceInfo = { service: 'slipway-sandbox-server', version: ownPackage.version, log }
-  await using telemetry = await openTelemetry(config.telemetry, serviceInfo)
+  await using openedTelemetry = await openTelemetry(config.telemetry, serviceInfo)
+  const telemetry = { ...openedTelemetry, recentAudit: new RecentAudit(config.telemetry.auditLog) }
   const fetch = tracedFetch(sandboxFetch, telemetry.traces)
   const now = () => Date.now() * 1000
   await using opened = await openControlPlane({

@@ -4,6 +4,7 @@ import type { Guard } from '../auth/guard.ts'
 import { type ErrorReply, toErrorReply, toOpenaiError } from '../core/reply.ts'
 import { type Audit, type AuditCaller, auditIds, getRequestId, isAudited, keyFingerprint } from './audit.ts'
 import type { MetricsRegistry } from './metrics-registry.ts'
+import type { RecentAudit } from './recent-audit.ts'
 import { reportError } from './report-error.ts'
 import type { ActiveSpan, Traces } from './traces.ts'
 import { knownMethods, TrafficMetrics } from './traffic-metrics.ts'
@@ -16,6 +17,8 @@ export interface ObserverOptions {
   readonly traces?: Traces | undefined
   /** Records each request that changes something or exposes secrets. Default: lines of the log. */
   readonly audit?: Audit | undefined
+  /** Gets each entry too. */
+  readonly recentAudit?: Pick<RecentAudit, 'add'> | undefined
   /** The audit form of the result of `identify`. */
   auditCaller?(caller: unknown): AuditCaller
 }
@@ -58,7 +61,11 @@ export class RequestObserver {
   constructor(options: ObserverOptions, guard: Guard) {
     this.#options = options
     this.#guard = guard
-    this.#audit = options.audit ?? ((entry) => options.log('info', 'audit', { ...entry }))
+    const write = options.audit ?? ((entry) => options.log('info', 'audit', { ...entry }))
+    this.#audit = (entry) => {
+      options.recentAudit?.add(entry)
+      write(entry)
+    }
     options.metrics?.registry.add(() => this.traffic.all)
   }
 

@@ -1,7 +1,6 @@
 import type { LogFunction, Telemetry } from '@slipway/protocol'
 import { type AuditEntry, AuditFile } from './audit.ts'
 import { MetricsRegistry } from './metrics-registry.ts'
-import { RecentAudit } from './recent-audit.ts'
 import type { Traces, TracesOptions } from './traces.ts'
 
 /** Undefined without options; then the libraries are not loaded. */
@@ -17,7 +16,6 @@ export async function openTelemetry(
   { isOpen, auditLog, traces }: Telemetry,
   about: { readonly service: string; readonly version: string; readonly log: LogFunction },
 ) {
-  const recentAudit = new RecentAudit(auditLog)
   const file = auditLog === undefined ? undefined : new AuditFile(auditLog, about.log)
   const headers = Object.entries(traces?.headers ?? {}).map(
     ([name, value]) => [name, value.reveal()] as const,
@@ -34,12 +32,7 @@ export async function openTelemetry(
   return {
     metrics: { registry: new MetricsRegistry(), isOpen },
     traces: tracesExporter,
-    recentAudit,
-    audit(entry: AuditEntry) {
-      recentAudit.add(entry)
-      if (file === undefined) about.log('info', 'audit', { ...entry })
-      else file.write(entry)
-    },
+    audit: file && ((entry: AuditEntry) => file.write(entry)),
     async [Symbol.asyncDispose]() {
       await tracesExporter?.[Symbol.asyncDispose]()
       file?.[Symbol.dispose]()

@@ -41,7 +41,7 @@ interface InternalListenersOptions {
   /** Of several servers of a machine one has the socket. */
   readonly leases?: Leases | undefined
   readonly log: LogFunction
-  readonly telemetry?: Pick<AppOptions, 'audit' | 'traces'>
+  readonly telemetry?: Pick<AppOptions, 'audit' | 'recentAudit' | 'traces'>
   /** Milliseconds between checks for an address, without and with one; 2 and 5 s by default. */
   readonly pollMs?: readonly [number, number]
 }
@@ -144,8 +144,8 @@ export class InternalListeners implements AsyncDisposable {
   }
 
   #app() {
-    const { handlers, identify, log, telemetry: { audit, traces } = {} } = this.#options
-    const options = { openapi: sandboxServerOpenApi, identify, auditCaller, audit, traces, log }
+    const { handlers, identify, log, telemetry: { audit, recentAudit, traces } = {} } = this.#options
+    const options = { openapi: sandboxServerOpenApi, identify, auditCaller, audit, recentAudit, traces, log }
     return createApp(sandboxRoutes, handlers, options)
   }
 }
