@@ -4,6 +4,14 @@ import type { EncodedPage, EventPage, PagedEvent } from './event-log.ts'
 const comma = 44
 const nullBytes = Buffer.from('null')
 
+/** The JSON of a page before its events. */
+export const pageStart = '{"items":['
+
+/** The JSON of a page after its events. */
+export function pageEnd(nextPageId: string | null): string {
+  return `],"next_page_id":${JSON.stringify(nextPageId)}}`
+}
+
 /**
  * EventPage as JSON (spec 2.4): the stored bytes of the events, spliced. The ETag is computed at the second
  * request for the page, because a digest costs as much as the page.
@@ -14,8 +22,7 @@ export function pageBytes(page: EventPage): EncodedPage {
     encoded.etag ??= `"${createHash('sha256').update(encoded.bytes).digest('base64url').slice(0, 27)}"`
     return encoded
   }
-  const close = `],"next_page_id":${JSON.stringify(page.next_page_id)}}`
-  const bytes = page.json ?? spliceEvents('{"items":[', page.items, close)
+  const bytes = page.json ?? spliceEvents(pageStart, page.items, pageEnd(page.next_page_id))
   page.encoded = { bytes, etag: undefined }
   return page.encoded
 }

@@ -38,7 +38,7 @@ test('pages of conversations are walked in the order of an index', () => {
     for (const status of [undefined, 'idle']) {
       for (const start of [
         undefined,
-        [1, 'x', null, '{}', 'idle', null, 1, 2, 0, null, null, null] as const,
+        [1, 'x', null, '{}', 'idle', null, null, 1, null, null, 2, 0] as const,
       ]) {
         const plan = db.plan(searchSql({ sort_order, status, start }).sql)
         for (const step of plan) expect(step).toMatch(/^(SEARCH|SCAN) conversation USING INDEX/)

@@ -256,9 +256,9 @@ export class SqliteBashEvents implements BashEvents {
 const columns = 'instant, id, command_id, output_order, is_last, body, conversation_id, checksum'
 
 /** Throws a Problem `unavailable` for an event that is not what was written. */
-function toEvent([...values]: Row): BashEventRow {
-  const [instant, id, commandId, order, isLast, body, conversationId, checksum] = values
-  if (checksum !== null && checksum !== valuesChecksum(values.slice(0, -1)))
+function toEvent(row: Row): BashEventRow {
+  const [instant, id, commandId, order, isLast, body, conversationId, checksum] = row
+  if (checksum !== null && checksum !== valuesChecksum(row.slice(0, -1)))
     throw new Problem(
       'unavailable',
       `Event ${id} of /api/bash does not match its checksum: bash.db is damaged. Restore it from a backup, or delete the events of /api/bash.`,

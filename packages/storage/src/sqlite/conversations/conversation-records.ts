@@ -12,7 +12,7 @@ import type { PlannedChange } from '../database/commit-queue.ts'
 import { DamageError } from '../database/damage.ts'
 import type { Value } from '../database/database.ts'
 import { valuesChecksum } from '../database/values-checksum.ts'
-import { sealRecord } from '../event-log/conversation-row.ts'
+import { checkedColumns, sealRecord } from '../event-log/conversation-row.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
 import { deleteSealedState, readSealedState, writeSealed, writeSnapshot } from '../event-log/sealed-state.ts'
 import type { Purge } from './purge.ts'
@@ -24,16 +24,16 @@ type Row = readonly [
   tags: string,
   status: string,
   request: string | null,
+  parent: string | null,
   created_at: Instant,
+  stats: string | null,
+  checksum: number | null,
   updated_at: Instant,
   head: number,
-  stats: string | null,
-  parent: string | null,
-  checksum: number | null,
 ]
 
-const columns =
-  'ordinal, id, title, tags, status, request, created_at, updated_at, head, stats, parent, checksum'
+const columns = `${checkedColumns}, checksum, updated_at, head`
+const checkedCount = checkedColumns.split(',').length
 const insertSql = `INSERT INTO conversation
   (id, title, tags, status, request, parent, created_at, updated_at, is_visible)
   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1) RETURNING ${columns}`
@@ -175,11 +175,8 @@ export class SqliteConversationRecords implements ConversationRecords {
 
   /** Throws a DamageError when the row is not what was written. */
   #toRecord(row: Row): ConversationRecord {
-    const [ordinal, id, title, tags, status, request, created_at, updated_at, head, stats] = row
-    const [parent, checksum] = row.slice(10) as [string | null, number | null]
-    // In the order of `checkedColumns`.
-    const checked = [ordinal, id, title, tags, status, request, parent, created_at, stats]
-    if (checksum !== null && checksum !== valuesChecksum(checked)) {
+    const [, id, title, tags, status, request, , created_at, stats, checksum, updated_at, head] = row
+    if (checksum !== null && checksum !== valuesChecksum(row.slice(0, checkedCount))) {
       const error = new DamageError(id, 'record', 'does not match its checksum')
       this.#context.damage.add(error)
       throw error
@@ -228,9 +225,10 @@ export function searchSql(
   where.push(...tags.map(tagSql))
   values.push(...tags.flatMap(tagValues))
   if (start !== undefined) {
-    const at = isCreated ? start[6] : start[7]
+    const [ordinal, , , , , , , createdAt, , , updatedAt] = start
+    const at = isCreated ? createdAt : updatedAt
     where.push(`${moment} ${sign}= ?`, `(${moment} ${sign} ? OR ordinal ${sign}= ?)`)
-    values.push(at, at, start[0])
+    values.push(at, at, ordinal)
   }
   const sql = `SELECT ${columns} FROM conversation INDEXED BY ${index} WHERE ${where.join(' AND ')}
     ORDER BY ${moment} ${order}, ordinal ${order} LIMIT ?`

@@ -1,12 +1,12 @@
 import { originalId, positionsPerConversation } from '../../event-log/append-planner.ts'
 import type { EventPage } from '../../event-log/event-log.ts'
+import { pageEnd, pageStart } from '../../event-log/page-bytes.ts'
 import { type Database, toBuffer } from '../database/database.ts'
 import type { EventMeta, EventRows } from './event-rows.ts'
 import { direction, rowBounds, type Selection } from './event-search.ts'
 
 /** Above this a page is read event by event: SQLite holds the text twice while it splices. */
 const maxSplicedBytes = 8 * 1024 * 1024
-const open = '{"items":['
 
 /**
  * A page of a log in order of time, without filters: one range of rows, which SQLite splices into the JSON text
@@ -34,35 +34,35 @@ export function splicePage(
   if (first === last) return undefined
   const next_page_id =
     next === undefined ? null : encodePageId(next[0] % positionsPerConversation, originalId(next[1]))
-  const close = `],"next_page_id":${JSON.stringify(next_page_id)}}`
-  const sizeBytes = metas.reduce((sum, meta) => sum + meta[3] + 1, open.length + close.length - 1)
+  const end = pageEnd(next_page_id)
+  const sizeBytes = metas.reduce((sum, meta) => sum + meta[3] + 1, pageStart.length + end.length - 1)
   if (sizeBytes > maxSplicedBytes) return undefined
   const bounds = isDescending ? [last, first] : [first, last]
-  const [body] = db.get<[Uint8Array]>(spliceSql(isDescending), ...bounds, first, open, last, close) ?? []
+  const [body] = db.get<[Uint8Array]>(spliceSql(isDescending), ...bounds, first, pageStart, last, end) ?? []
   if (body?.length !== sizeBytes) return undefined
   const json = toBuffer(body)
-  let at = open.length
-  for (const meta of metas) {
-    const end = at + meta[3]
-    if (!events.matchesChecksum(meta, json.subarray(at, end))) return undefined
-    at = end + 1
-  }
+  for (const [meta, bytes] of bodiesOf(json, metas))
+    if (!events.matchesChecksum(meta, bytes)) return undefined
   return {
     get items() {
-      return itemsOf(json, metas)
+      return Array.from(bodiesOf(json, metas), ([[row], bytes]) => ({
+        position: row % positionsPerConversation,
+        bytes,
+      }))
     },
     next_page_id,
     json,
   }
 }
 
-function itemsOf(json: Buffer, metas: readonly EventMeta[]): EventPage['items'] {
-  let at = open.length
-  return metas.map(([row, , , length]) => {
-    const bytes = json.subarray(at, at + length)
-    at += length + 1
-    return { position: row % positionsPerConversation, bytes }
-  })
+/** The events of a page and their bytes in its JSON. */
+function* bodiesOf(json: Buffer, metas: readonly EventMeta[]): Generator<[EventMeta, Buffer]> {
+  let at = pageStart.length
+  for (const meta of metas) {
+    const end = at + meta[3]
+    yield [meta, json.subarray(at, end)]
+    at = end + 1
+  }
 }
 
 function metaSql(isDescending: boolean): string {
