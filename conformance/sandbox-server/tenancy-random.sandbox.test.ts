@@ -23,7 +23,7 @@ import {
  */
 
 const seed = Number(process.env.SLIPWAY_TENANCY_SEED ?? 1)
-const requestCount = Number(process.env.SLIPWAY_TENANCY_REQUESTS ?? 250)
+const requestCount = Number(process.env.SLIPWAY_TENANCY_REQUESTS ?? 1_000)
 
 /** Mulberry32: the requests of a seed are the same everywhere. */
 function createRandom(seed: number) {

@@ -33,10 +33,13 @@ function readRows(path: string, sql: string): unknown {
   return db.prepare(sql).all()
 }
 
-test('there is a database of every earlier version of the log', () => {
-  const versions = fixtures.filter(({ name }) => name === 'log').map(({ version }) => version)
+test.each([
+  ['log', logMigrations],
+  ['control', controlPlaneMigrations],
+])('there is a database of every earlier version of %s.db', (kind, migrations) => {
+  const versions = fixtures.filter(({ name }) => name === kind).map(({ version }) => version)
   // Run scripts/write-data-fixture.ts before a migration is added.
-  expect(versions).toEqual(expect.arrayContaining(logMigrations.slice(1).map((_, index) => index + 1)))
+  expect(versions).toEqual(expect.arrayContaining(migrations.slice(1).map((_, index) => index + 1)))
 })
 
 test.each(fixtures.filter(({ name }) => name === 'log'))(
