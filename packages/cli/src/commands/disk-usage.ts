@@ -50,7 +50,9 @@ export async function compactCommand(
     if (!(error instanceof DirectoryInUseError)) throw error
     const directory = await realpath(data)
     if (await exists(join(directory, 'control.db')))
-      throw new Error(`${error.message} A sandbox server gives space back when it does not run.`)
+      throw new Error(
+        `${error.message} A sandbox server gives space back by itself: stop it to compact the rest.`,
+      )
     const context = await connect()
     printNote(`${directory} is in use: asking the server at ${context.client.url}.`)
     databases = await compactOnServer(context, directory)

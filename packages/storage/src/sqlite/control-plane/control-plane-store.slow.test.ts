@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -73,6 +74,18 @@ test('on a full disk a change is refused as a whole, and what fits is written la
   expect(await sandboxes.add(large)).toBe('added')
   changes.close()
   db.close()
+})
+
+test('the space of deleted documents comes back while the store is used', async () => {
+  using directory = temporaryDirectory()
+  await using store = await openControlPlaneStore({ directory: directory.path, reclaimIntervalMs: 20 })
+  const names = Array.from({ length: 40 }, (_, index) => `d${index}`)
+  for (const name of names) await store.documents.update('u', name, () => randomBytes(200_000))
+  const sizeBytes = () => statSync(join(directory.path, 'control.db')).size
+  await expect.poll(sizeBytes, { timeout: 10_000 }).toBeGreaterThan(4_000_000)
+  for (const name of names.slice(1)) await store.documents.update('u', name, () => undefined)
+  await expect.poll(sizeBytes, { timeout: 10_000 }).toBeLessThan(2_000_000)
+  expect((await store.documents.get('u', 'd0'))?.length).toBe(200_000)
 })
 
 test('the open file has the durability settings, and a newer version is refused', async () => {

@@ -11,6 +11,7 @@ import { ChangeQueue } from './change-queue.ts'
 import { SqliteDocumentStore } from './documents.ts'
 import { SqlitePendingMessageRows } from './pending-messages.ts'
 import { SqliteQuotaRows } from './quota.ts'
+import { reclaimPeriodically } from './reclaim-periodically.ts'
 import { SqliteSandboxRows } from './sandboxes.ts'
 import { controlPlaneMigrations } from './schema.ts'
 import { SqliteStartTaskRows } from './start-tasks.ts'
@@ -18,6 +19,7 @@ import { SqliteUserRows } from './users.ts'
 
 /** Bound of the page cache of control.db. */
 const cacheBytes = 8 * 1024 * 1024
+const defaultReclaimIntervalMs = 60_000
 
 interface ControlPlaneStoreOptions {
   /**
@@ -30,6 +32,8 @@ interface ControlPlaneStoreOptions {
   readonly health?: StorageHealth
   /** The clock, in microseconds. */
   readonly now?: () => Instant
+  /** How often the space of deleted rows is given back. */
+  readonly reclaimIntervalMs?: number
 }
 
 /** Rejects with a plain Error when another process has the directory open. */
@@ -38,12 +42,18 @@ export async function openControlPlaneStore({
   log = () => {},
   health = new StorageHealth(directory, log),
   now = () => Date.now() * 1000,
+  reclaimIntervalMs = defaultReclaimIntervalMs,
 }: ControlPlaneStoreOptions): Promise<ControlPlaneStore> {
   await makeDataDirectory(directory)
   const lock = await DirectoryLock.acquire(directory, 'control-lock.db')
   try {
     const path = join(directory, 'control.db')
-    const db = new Database(path, { synchronous: 'FULL', cacheBytes, migrations: controlPlaneMigrations })
+    const db = new Database(path, {
+      synchronous: 'FULL',
+      cacheBytes,
+      isReclaimable: true,
+      migrations: controlPlaneMigrations,
+    })
     const recover = () =>
       recoverDatabase(db, () => {
         lock.release()
@@ -53,6 +63,8 @@ export async function openControlPlaneStore({
       })
     const databaseHealth = health.add(db, recover)
     const changes = new ChangeQueue(db, databaseHealth)
+    const closing = new AbortController()
+    const reclaiming = reclaimPeriodically(db, changes, closing.signal, reclaimIntervalMs)
     const store: ControlPlaneStore = {
       id: must(db.get<[string]>('SELECT id FROM ledger'), 'the id of the store')[0],
       sandboxes: new SqliteSandboxRows(db, changes, now),
@@ -64,8 +76,10 @@ export async function openControlPlaneStore({
       documents: new SqliteDocumentStore(db, changes),
       leases: new LocalLeases(),
       async [Symbol.asyncDispose]() {
+        closing.abort()
         await databaseHealth.close()
         changes.close()
+        await reclaiming
         db.close()
         lock[Symbol.dispose]()
       },
