@@ -249,7 +249,7 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
     // The big output is cut, and there is more of it when it is asked for.
     expect(await page.evaluate(() => document.body.innerText.length)).toBeLessThan(2_000_000)
     await page.getByRole('button', { name: 'Panel', exact: true }).click()
-    for (const tab of ['Terminal', 'Tasks', 'Usage', 'Details']) {
+    for (const tab of ['Terminal', 'Tasks', 'Context', 'Usage', 'Details']) {
       await page.getByRole('tab', { name: tab }).click()
       await page.locator(`#panel[aria-labelledby="tab-${tab}"] > *`).first().waitFor()
     }

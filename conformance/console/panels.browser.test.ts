@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bashStep, finishStep, scriptedModel, toolCall, toolCallsStep } from '../support/agent-driver.ts'
+import { messageLine, toJsonLines } from '../support/agent-server-api.ts'
 import { findChromium } from '../support/browser-user.ts'
 import { ConsoleFixture, findViolations, waitUntil } from './console-fixture.ts'
 
@@ -140,6 +141,29 @@ describe.runIf(chromiumPath !== undefined)('the panels of a conversation', { tim
     await panel.locator('.plot canvas').first().waitFor()
     await page.getByRole('tab', { name: 'Details' }).click()
     await panel.getByText(workspace).waitFor()
+    expect(problems).toEqual([])
+    await page.context().close()
+  })
+
+  test('the context panel shows what the model sees, and the log marks what it no longer sees', async () => {
+    const at = (second: number) => `2026-03-01T10:00:0${second}`
+    const condensation = {
+      ...{ id: 'c1', timestamp: at(5), kind: 'Condensation', source: 'environment', llm_response_id: 'r1' },
+      ...{ forgotten_event_ids: ['m2', 'm3'], summary: 'What was <b>said</b>', summary_offset: 1 },
+    }
+    const messages = [1, 2, 3, 4].map((n) => messageLine(`m${n}`, at(n), `message ${n}`))
+    const condensed = await fixture.api.import(toJsonLines(...messages, condensation))
+    const { page, problems } = await fixture.newPage()
+    await page.goto(`${fixture.site.url}/c/${condensed}`)
+    await page.locator('.entry.forgotten', { hasText: 'message 2' }).waitFor()
+    expect(await page.locator('.entry.forgotten').count()).toBe(2)
+    await page.getByRole('button', { name: 'Panel', exact: true }).click()
+    await page.getByRole('tab', { name: 'Context' }).click()
+    const panel = page.locator('.panel')
+    await panel.getByText('What was <b>said</b>').waitFor()
+    await panel.getByRole('link', { name: '#4' }).click()
+    await page.locator('.entry.target', { hasText: 'message 4' }).waitFor()
+    expect(await findViolations(page, 'context panel')).toEqual([])
     expect(problems).toEqual([])
     await page.context().close()
   })

@@ -190,6 +190,7 @@ async function takeAgentServer(executablePath: string): Promise<void> {
       panel('Changes', async (page) => await page.locator('.file').first().click()),
       panel('Terminal'),
       panel('Tasks'),
+      panel('Context'),
       panel('Usage'),
       panel('Details'),
       { name: 'new', open: go('/new') },

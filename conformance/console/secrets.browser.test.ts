@@ -94,7 +94,7 @@ describe.runIf(chromiumPath !== undefined)('secrets in the console', { timeout: 
     await page.getByText('the token is').first().waitFor()
     await traces.take(page)
     await page.getByRole('button', { name: 'Panel', exact: true }).click()
-    for (const tab of ['Changes', 'Files', 'Terminal', 'Tasks', 'Usage', 'Details']) {
+    for (const tab of ['Changes', 'Files', 'Terminal', 'Tasks', 'Context', 'Usage', 'Details']) {
       await page.getByRole('tab', { name: tab }).click()
       await page.locator(`#panel[aria-labelledby="tab-${tab}"] > *`).first().waitFor()
       await traces.take(page)

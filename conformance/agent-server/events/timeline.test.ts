@@ -56,6 +56,35 @@ test('a log is read by position, from a moment, and counted and searched by posi
   expect(await find('from=6')).toEqual({ positions: [], next_from: null })
 })
 
+test('the view names the events that the model sees, and the summaries of the others', async () => {
+  const condensation = {
+    ...{ id: 'c1', timestamp: at(7), kind: 'Condensation', source: 'environment', llm_response_id: 'r1' },
+    ...{ forgotten_event_ids: ['m2', 'm3'], summary: 'what was said', summary_offset: 1 },
+  }
+  const messages = [1, 2, 3, 4].map((n) => messageLine(`m${n}`, at(n), `message ${n}`, 'user'))
+  const id = await api.import(toJsonLines(...messages, condensation, pause('p1', 8)))
+  const view = async () => (await get(`/api/conversations/${id}/view`)).body
+  const condensed = {
+    head: 6,
+    ranges: [
+      { first: 1, last: 1 },
+      { first: 4, last: 4 },
+    ],
+    shortened_positions: [],
+    summaries: [{ position: 5, text: 'what was said' }],
+  }
+  expect(await view()).toMatchObject({ ...condensed, message_count: 3 })
+  const back = {
+    ...{ id: 'l1', timestamp: at(9), kind: 'ConversationStateUpdateEvent', source: 'environment' },
+    ...{ key: 'leaf_event_id', value: 'm3' },
+  }
+  const branched = await api.import(toJsonLines(...messages, condensation, back))
+  expect((await get(`/api/conversations/${branched}/view`)).body).toMatchObject({
+    ...{ head: 6, ranges: [{ first: 1, last: 3 }], summaries: [], message_count: 3 },
+  })
+  expect(await get(`/api/conversations/${randomUUID()}/view`)).toMatchObject({ status: 404 })
+})
+
 test('invalid parts are refused with their place', async () => {
   const id = await api.import(log)
   const events = `/api/conversations/${id}/events`

@@ -1,7 +1,8 @@
 import { agentContext, type WireVersion } from '@slipway/protocol'
-import type { EventLog } from '@slipway/storage'
+import type { EventLog, Snapshot } from '@slipway/storage'
 import type { FindAgentsOptions, FoundAgents } from './agents/find-agents.ts'
 import type { Conversation } from './conversation/conversation.ts'
+import type { ViewDescription } from './conversation/describe-view.ts'
 import type { OpenConversationOptions } from './conversation/runtime/conversation-context.ts'
 import type { Catalogue } from './llm/catalogue/catalogue.ts'
 import type { OpenModel } from './llm/model.ts'
@@ -49,6 +50,15 @@ export { Workspace } from './workspace/workspace.ts'
 export async function openConversation(options: OpenConversationOptions): Promise<Conversation> {
   const { Conversation } = await import('./conversation/conversation.ts')
   return await Conversation.open(options)
+}
+
+/** What the model sees of a log. Loads the code that runs agents on first use. */
+export async function describeView(
+  conversation: string,
+  log: EventLog,
+  snapshot: Snapshot | null,
+): Promise<ViewDescription> {
+  return await (await import('./conversation/describe-view.ts')).describeView(conversation, log, snapshot)
 }
 
 /** Loads the list of known models. */

@@ -1,9 +1,10 @@
 import type { CallOutput } from '@slipway/client'
+import { useQuery } from '@tanstack/react-query'
 import { memo, useCallback, useDeferredValue, useEffect, useLayoutEffect, useMemo, useRef } from 'react'
-import type { LogEvent } from '../api/log.ts'
 import { isTyping } from '../app/shortcuts.tsx'
 import { type ModelCall, modelCalls } from '../list/conversation-facts.ts'
 import { type EventWindow, useWindowState } from '../log/event-window.ts'
+import { changesView, isForgotten, modelViewQuery } from '../log/model-view.ts'
 import { groupSteps, isSameRow, type Row, rowEvents } from '../log/steps.ts'
 import { formatNumber } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
@@ -39,7 +40,11 @@ export function Timeline(props: {
     () => new Map((info ? modelCalls(info) : []).map((call) => [call.responseId, call])),
     [info],
   )
-  const forgotten = useMemo(() => forgottenIds(state.events), [state.events])
+  const lastChange = state.events.findLast(changesView)?.position ?? 0
+  const view = useQuery({
+    ...modelViewQuery(info?.id ?? '', String(lastChange)),
+    enabled: info !== undefined,
+  }).data
   const scroller = useRef<HTMLDivElement>(null)
   const { isPinned } = state
   useKeptPlace(scroller, state, isPinned)
@@ -87,7 +92,7 @@ export function Timeline(props: {
             row={row}
             isTarget={state.target < state.head && hasPosition(row, state.target)}
             isExpanded={isExpanded}
-            isForgotten={rowEvents(row).every(({ event }) => forgotten.has(String(event.id)))}
+            isForgotten={view !== undefined && rowEvents(row).some((item) => isForgotten(item, view))}
             conversationId={info?.id}
             canSteer={info !== undefined && info.agent.kind !== undefined}
             call={calls.get(responseId(row))}
@@ -128,17 +133,6 @@ export function Timeline(props: {
         {unseen > 0 ? `${unseen} new events` : ''}
       </div>
     </div>
-  )
-}
-
-/** The ids of events that a condensation among these took out of what the model sees. */
-function forgottenIds(events: readonly LogEvent[]): ReadonlySet<string> {
-  return new Set(
-    events.flatMap(({ event }) =>
-      event.kind === 'Condensation' && Array.isArray(event.forgotten_event_ids)
-        ? event.forgotten_event_ids.map(String)
-        : [],
-    ),
   )
 }
 

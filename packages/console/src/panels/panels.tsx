@@ -3,6 +3,7 @@ import { type ComponentType, lazy, Suspense, useState } from 'react'
 import { Icon } from '../ui/icon.tsx'
 import { Loading } from '../ui/states.tsx'
 import { ChangesPanel } from './changes.tsx'
+import { ContextPanel } from './context.tsx'
 import { DetailsPanel } from './details.tsx'
 import { FilesPanel } from './files.tsx'
 import type { PanelProps } from './panel-props.ts'
@@ -16,6 +17,7 @@ const panels: readonly (readonly [string, ComponentType<PanelProps>])[] = [
   ['Files', FilesPanel],
   ['Terminal', TerminalPanel],
   ['Tasks', TasksPanel],
+  ['Context', ContextPanel],
   ['Usage', UsagePanel],
   ['Details', DetailsPanel],
 ]

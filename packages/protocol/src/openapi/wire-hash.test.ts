@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'd04d6d3edabc5913ba5b8ef8c0b69f8382bc6c783db11041893b0b1143801166'
+const expectedHash = '8633c2ab3dd1f50baa8ac0cc988df6180c522bc1429dbc7801d212c726fa811a'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -1,3 +1,4 @@
+import { describeView } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import type { agentServerRoutes } from '@slipway/protocol'
 import { readRange, type Storage, searchTexts, Timelines } from '@slipway/storage'
@@ -17,6 +18,11 @@ export function timelineHandlers({ storage }: { readonly storage: Storage }) {
     },
     async findEvents({ params, query }) {
       return { json: await timelines.find(await getRecord(params.conversation_id), query) }
+    },
+    async getModelView({ params }) {
+      const { id } = await getRecord(params.conversation_id)
+      const { snapshot = null } = (await conversations.getSealedState(id)) ?? {}
+      return { json: await describeView(id, log, snapshot) }
     },
     async searchConversationTexts({ query }) {
       const { status, tag: tags, sort_order, ...search } = query

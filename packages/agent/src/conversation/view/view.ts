@@ -5,7 +5,8 @@ import { prunedResultsKey, pruneResult } from './prune-result.ts'
 
 export type { LogEvent, ViewEvent } from './log-event.ts'
 
-const summarySuffix = '-summary'
+/** Behind the id of a Condensation: the id of its summary in a view. */
+export const summarySuffix = '-summary'
 /** Before the ids of pruned results in a saved view. */
 const prunedPrefix = 'pruned:'
 
