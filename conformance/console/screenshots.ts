@@ -56,8 +56,8 @@ if (values.server !== 'sandbox') await takeAgentServer(chromiumPath)
 if (values.server !== 'agent') await takeSandboxServer(chromiumPath)
 const file = new URL('../../bench/results/console-accessibility.json', import.meta.url)
 const before = JSON.parse(await readFile(file, 'utf8').catch(() => '[]')) as ViewReport[]
-const kept = before.filter(({ view }) => !reports.some((report) => report.view === view))
-const all = [...kept, ...reports].sort((a, b) => (a.view < b.view ? -1 : 1))
+const others = before.filter(({ view }) => !reports.some((report) => report.view === view))
+const all = [...others, ...reports].sort((a, b) => (a.view < b.view ? -1 : 1))
 await writeFile(file, `${JSON.stringify(all, null, 2)}\n`)
 for (const violation of reports.flatMap(({ violations }) => violations)) {
   console.error(violation)
