@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
@@ -295,9 +296,24 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
     await fixture.api.sendJson('POST', '/api/profiles/scripted', { llm })
     await signIn(page, '/')
     await page.getByRole('link', { name: 'New', exact: true }).click()
+    const workspace = await mkdtemp(join(tmpdir(), 'slipway-skills-'))
+    for (const name of ['release', 'review']) {
+      const directory = join(workspace, '.agents/skills', name)
+      await mkdir(directory, { recursive: true })
+      const text = `---\nname: ${name}\ndescription: How to ${name}.\n---\nCarefully.\n`
+      await writeFile(join(directory, 'SKILL.md'), text)
+    }
     await page.getByLabel('What is to be done?').fill('Say something.')
+    await page.getByLabel('Workspace').fill(workspace)
+    await page.getByText('Skills', { exact: true }).click()
+    await page.getByLabel('release').uncheck()
     await page.getByRole('button', { name: 'Begin' }).click()
     await page.getByText('Begun and done.').waitFor()
+    const id = new URL(page.url()).pathname.split('/').at(-1)
+    const prompt = await fixture.api.fetch(`/api/conversations/${id}/events/search?kind=SystemPromptEvent`)
+    const text = await prompt.text()
+    expect([text.includes('How to review.'), text.includes('How to release.')]).toEqual([true, false])
+    await rm(workspace, { recursive: true })
     expect(problems).toEqual([])
     await page.context().close()
   })

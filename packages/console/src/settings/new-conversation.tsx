@@ -1,10 +1,11 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
-import type { FormEvent } from 'react'
+import { type FormEvent, useState } from 'react'
 import { profilesQuery } from '../api/queries.ts'
 import { agentServer } from '../api/session.ts'
 import { ErrorState, Loading } from '../ui/states.tsx'
 import { ProfileForm } from './profile-form.tsx'
+import { chosenSkills, SkillChoice } from './skill-choice.tsx'
 
 const policies = {
   never: { label: 'Acts without asking', policy: { kind: 'NeverConfirm' } },
@@ -47,6 +48,7 @@ function NewConversation(props: {
 }) {
   const { home, profiles } = props
   const navigate = useNavigate()
+  const [directory, setDirectory] = useState(home)
   const tools = useQuery({
     queryKey: ['tools'],
     queryFn: ({ signal }) => agentServer.call('listTools', { signal }),
@@ -63,6 +65,7 @@ function NewConversation(props: {
             kind: 'Agent',
             llm: { model },
             tools: form.getAll('tool').map((name) => ({ name: String(name) })),
+            agent_context: chosenSkills(form),
             mcp_config: {},
             system_prompt_kwargs: {},
           },
@@ -93,7 +96,14 @@ function NewConversation(props: {
       <label htmlFor="first">What is to be done?</label>
       <textarea id="first" name="message" rows={5} required dir="auto" />
       <label htmlFor="directory">Workspace (a directory on the server)</label>
-      <input id="directory" name="directory" required defaultValue={home} className="mono" />
+      <input
+        id="directory"
+        name="directory"
+        required
+        defaultValue={home}
+        className="mono"
+        onBlur={(event) => setDirectory(event.currentTarget.value)}
+      />
       <label htmlFor="profile">Model</label>
       <select
         id="profile"
@@ -126,6 +136,7 @@ function NewConversation(props: {
           ))}
         </fieldset>
       </details>
+      <SkillChoice directory={directory} />
       <div className="buttons">
         <Link to="/" className="button">
           Cancel
