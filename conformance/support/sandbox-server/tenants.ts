@@ -77,6 +77,7 @@ export const bodies: Readonly<Record<string, object>> = {
 /** Routes whose query names an object. */
 export const identifyingQueries: Readonly<Record<string, (things: OwnedResources) => string>> = {
   'GET /api/v1/sandboxes': ({ sandbox }) => `id=${sandbox}`,
+  'GET /api/v1/sandboxes/use': ({ sandbox }) => `id=${sandbox}`,
   'GET /api/v1/app-conversations': ({ conversation }) => `ids=${conversation}`,
   'GET /api/v1/app-conversations/start-tasks': ({ task }) => `ids=${task}`,
   'GET /api/v1/app-conversations/search': ({ sandbox }) => `sandbox_id__eq=${sandbox}`,

@@ -103,6 +103,10 @@ test('a sandbox is started, listed, paused, resumed and removed', async () => {
     expect.stringMatching(/^ID +STATUS +SPEC +ISOLATION +CREATED +DETAIL$/),
     expect.stringMatching(new RegExp(`^${id} +RUNNING +process +(namespaces|none) `)),
   ])
+  const use = JSON.parse((await runCli(['sandbox', 'stats', '--json'])).stdout)
+  expect(use.items).toMatchObject([{ sandbox_id: id, cpus: expect.any(Number) }])
+  expect(use.items[0].memory_bytes).toBeGreaterThan(10_000_000)
+  expect((await runCli(['sandbox', 'stats'])).stdout).toMatch(new RegExp(`^ID .*\\n${id} +\\d\\.\\d\\d +`))
   const paused = await runCli(['sandbox', 'pause', id])
   expect(paused).toMatchObject({ code: 0, stdout: 'PAUSED\n' })
   const [row] = splitLines((await runCli(['sandboxes', '--json'])).stdout)

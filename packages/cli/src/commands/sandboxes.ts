@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Problem, type SandboxInfo } from '@slipway/protocol'
+import { Problem, type SandboxInfo, type SandboxUse } from '@slipway/protocol'
 import type { SandboxServerContext } from '../context/command-context.ts'
+import { formatBytes } from '../output/bytes.ts'
 import { listPages } from '../output/list-pages.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { printNote, printResult, table } from '../output/terminal.ts'
 
 const pollMs = [100, 1_000] as const
+const measuredMs = 1_000
 
 /** Lists the sandboxes of the caller, the newest first. */
 export async function sandboxesCommand(
@@ -32,6 +34,50 @@ function sandboxTable(items: readonly string[], hasHead: boolean): string {
   })
   const head = ['ID', 'STATUS', 'SPEC', 'ISOLATION', 'CREATED', 'DETAIL']
   return table(rows, [29, 10, 22, 12, 21], hasHead ? head : undefined)
+}
+
+/** Prints what the running sandboxes use, measured for a second. */
+export async function sandboxUseCommand(context: SandboxServerContext): Promise<void> {
+  const { client, isJson, signal } = context
+  const ids: string[] = []
+  for (let page_id: string | undefined; ; ) {
+    const page = await client.call('searchSandboxes', { query: { limit: '100', page_id }, signal })
+    ids.push(...page.items.filter(({ status }) => status === 'RUNNING').map(({ id }) => id))
+    if (page.next_page_id === null) break
+    page_id = page.next_page_id
+  }
+  const before = await readUse(context, ids)
+  const began = performance.now()
+  if (ids.length > 0) await sleep(measuredMs, undefined, { signal })
+  const after = await readUse(context, ids)
+  const seconds = (performance.now() - began) / 1_000
+  const uses = [...after.values()].map(({ sandbox_id, memory_bytes, cpu_seconds, processes }) => {
+    const earlier = before.get(sandbox_id)?.cpu_seconds ?? cpu_seconds
+    const cpus = Number((Math.max(0, cpu_seconds - earlier) / seconds).toFixed(2))
+    return { sandbox_id, cpus, memory_bytes, processes }
+  })
+  const rows = uses.map(({ sandbox_id, cpus, memory_bytes, processes }) => [
+    sanitizeLine(sandbox_id),
+    cpus.toFixed(2),
+    formatBytes(memory_bytes),
+    String(processes),
+  ])
+  const text = table(rows, [29, 8, 12, 12], ['ID', 'CPUS', 'MEMORY', 'PROCESSES']).trimEnd()
+  await printResult(isJson, { items: uses }, uses.length === 0 ? 'No sandbox runs.' : text)
+}
+
+/** In groups of 100 ids. */
+async function readUse(
+  { client, signal }: SandboxServerContext,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, SandboxUse>> {
+  const uses = new Map<string, SandboxUse>()
+  for (let start = 0; start < ids.length; start += 100) {
+    const id = ids.slice(start, start + 100)
+    for (const use of await client.call('getSandboxUse', { query: { id }, signal }))
+      if (use !== null) uses.set(use.sandbox_id, use)
+  }
+  return uses
 }
 
 /** Starts a sandbox and waits until it runs. Returns the exit code. */

@@ -107,6 +107,13 @@ function addSandboxCommands(slipway: Command, run: RunWithClient, config: Config
       const { startSandboxCommand } = await import('../commands/sandboxes.ts')
       await run((context) => startSandboxCommand(context, options))
     })
+  sandbox
+    .command('stats')
+    .description('show the processors and the memory that running sandboxes use')
+    .action(async () => {
+      const { sandboxUseCommand } = await import('../commands/sandboxes.ts')
+      await run(sandboxUseCommand)
+    })
   const verbs = [
     ['pause', 'pauseSandboxCommand', 'pause a sandbox'],
     ['resume', 'resumeSandboxCommand', 'resume a sandbox and wait until it runs'],

@@ -1,4 +1,5 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useRef } from 'react'
 import { sandboxServer } from '../api/session.ts'
 import { StatusBadge } from '../list/status-badge.tsx'
 import { formatAgo, formatBytes } from '../ui/format.ts'
@@ -13,6 +14,8 @@ export function Sandboxes() {
     queryFn: ({ signal }) => sandboxServer.call('searchSandboxes', { query: { limit: '100' }, signal }),
     refetchInterval: 3_000,
   })
+  const boxes = query.data?.items ?? []
+  const use = useUse(boxes.flatMap(({ id, status }) => (status === 'RUNNING' ? id : [])))
   const cache = useQueryClient()
   const refresh = () => cache.invalidateQueries({ queryKey: ['sandboxes'] })
   const act = useMutation({
@@ -37,8 +40,8 @@ export function Sandboxes() {
       <Table
         query={query}
         empty="No sandboxes"
-        head={['Id', 'State', 'Spec', 'Limits', 'Age', '']}
-        rows={(query.data?.items ?? []).map((box) => ({
+        head={['Id', 'State', 'Spec', 'Use', 'Limits', 'Age', '']}
+        rows={boxes.map((box) => ({
           key: box.id,
           cells: [
             <span key="id" className="mono">
@@ -49,6 +52,7 @@ export function Sandboxes() {
               {box.status_detail !== null && <p className="quiet wrap">{box.status_detail.slice(0, 300)}</p>}
             </span>,
             box.sandbox_spec_id,
+            use.get(box.id) ?? '',
             [
               box.resources.memory_bytes && formatBytes(box.resources.memory_bytes),
               box.resources.cpus && `${box.resources.cpus} CPU`,
@@ -73,4 +77,31 @@ export function Sandboxes() {
       />
     </>
   )
+}
+
+/** Memory and processors of running sandboxes, as text, by id. The first reading has no rate yet. */
+function useUse(ids: readonly string[]): ReadonlyMap<string, string> {
+  const last = useRef<ReadonlyMap<string, { readonly at: number; readonly cpuSeconds: number }>>(new Map())
+  const query = useQuery({
+    queryKey: ['sandboxes', 'use', ...ids],
+    queryFn: async ({ signal }) => {
+      const uses = await sandboxServer.call('getSandboxUse', { query: { id: [...ids] }, signal })
+      const at = performance.now()
+      const found = uses.filter((use) => use !== null)
+      const texts = found.map(({ sandbox_id, memory_bytes, cpu_seconds }) => {
+        const before = last.current.get(sandbox_id)
+        const share = before && (cpu_seconds - before.cpuSeconds) / ((at - before.at) / 1_000)
+        const cpus = share === undefined ? '' : ` · ${Math.max(0, share).toFixed(2)} CPU`
+        return [sandbox_id, `${formatBytes(memory_bytes)}${cpus}`] as const
+      })
+      last.current = new Map(
+        found.map(({ sandbox_id, cpu_seconds }) => [sandbox_id, { at, cpuSeconds: cpu_seconds }]),
+      )
+      return new Map(texts)
+    },
+    enabled: ids.length > 0,
+    refetchInterval: 3_000,
+    placeholderData: keepPreviousData,
+  })
+  return query.data ?? new Map()
 }

@@ -3,7 +3,7 @@ import { pageQuery, queryText } from '../core/query.ts'
 import { listed, ok, success } from '../core/responses.ts'
 import { defineRoutes, route } from '../core/route.ts'
 import { pageOf } from '../core/schemas.ts'
-import { sandboxId, sandboxInfo, sandboxSpecInfo } from './sandbox.ts'
+import { sandboxId, sandboxInfo, sandboxSpecInfo, sandboxUse } from './sandbox.ts'
 
 const sandboxParams = z.object({ sandbox_id: sandboxId })
 const successResponses = ok('Done, or it was so already.', success)
@@ -27,6 +27,13 @@ export const sandboxRoutes = defineRoutes('sandboxes', {
     summary: 'Get sandboxes by id',
     query: idsQuery('sandboxes'),
     responses: listed(sandboxInfo),
+  }),
+  getSandboxUse: route.get('/api/v1/sandboxes/use', {
+    summary: 'Get what sandboxes use',
+    description:
+      'Memory and processor time of all processes. Null for a sandbox without processes, and where its backend does not measure it (Kubernetes).',
+    query: idsQuery('sandboxes'),
+    responses: listed(sandboxUse),
   }),
   startSandbox: route.post('/api/v1/sandboxes', {
     headers: { 'Idempotency-Key': 'A repeat with this key is answered as the first time.' },

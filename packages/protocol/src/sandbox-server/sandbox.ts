@@ -59,6 +59,15 @@ export const sandboxInfo = component('SandboxInfo', {
 })
 export type SandboxInfo = z.infer<typeof sandboxInfo>
 
+/** What the processes of a sandbox use. */
+export const sandboxUse = component('SandboxUse', {
+  sandbox_id: sandboxId,
+  memory_bytes: z.int(),
+  cpu_seconds: z.number().meta({ description: 'Since its processes began; two readings make a rate.' }),
+  processes: z.int(),
+})
+export type SandboxUse = z.infer<typeof sandboxUse>
+
 /** A template that sandboxes are made from. Environment variables whose names speak of a secret are stars. */
 export const sandboxSpecInfo = component('SandboxSpecInfo', {
   id: z.string(),

@@ -149,6 +149,12 @@ spawn(process.execPath, ['-e', script], { detached: true, stdio: 'ignore' }).unr
 
 const readStamps = `return require('node:fs').readFileSync('stamps', 'utf8').trim().split('\\n').map(Number)`
 
+/** Half a second of processor time and 100 MB. */
+const useMuch = `
+globalThis.much = Buffer.alloc(100_000_000, 1)
+const until = process.cpuUsage().user + 500_000
+while (process.cpuUsage().user < until);`
+
 /** What each Backend must keep. `open` makes an empty place of its own for each test. */
 export function backendContract(name: string, open: () => Promise<BackendUnderTest>, minutes = 4): void {
   const promise = (title: string, body: (at: BackendUnderTest) => Promise<void>) =>
@@ -194,6 +200,25 @@ export function backendContract(name: string, open: () => Promise<BackendUnderTe
     await at.backend.remove(order.id)
     await at.backend.remove(order.id)
     expect(await at.backend.list()).toEqual([])
+  })
+
+  promise('what its processes use is measured, and is nothing before and after', async (at) => {
+    const { backend } = at
+    if (backend.measureUse === undefined) return
+    const order = probe(at)
+    expect(await backend.measureUse(order.id)).toBeUndefined()
+    await backend.start(order)
+    await waitAlive(backend, order.id)
+    const before = await waitForValue(async () => await backend.measureUse?.(order.id), 'its use')
+    await runInside(backend, order.id, useMuch)
+    const after = await waitForValue(async () => {
+      const use = await backend.measureUse?.(order.id)
+      return use !== undefined && use.cpuSeconds >= before.cpuSeconds + 0.4 ? use : undefined
+    }, 'the processor time is counted')
+    expect(after.memoryBytes).toBeGreaterThan(before.memoryBytes + 80_000_000)
+    expect(after.processes).toBeGreaterThanOrEqual(before.processes)
+    await backend.remove(order.id)
+    expect(await backend.measureUse(order.id)).toBeUndefined()
   })
 
   promise('a resume of what was never started starts it', async (at) => {

@@ -61,6 +61,14 @@ export interface ObservedSandbox {
   readonly detail?: string
 }
 
+/** What the processes of a sandbox use. */
+export interface SandboxUse {
+  readonly memoryBytes: number
+  /** Processor time since they began, that of ended children included where the host still counts it. */
+  readonly cpuSeconds: number
+  readonly processes: number
+}
+
 /** What isolates sandboxes from the host and each other. Never more than is true. */
 export interface Isolation {
   /** `namespaces`: own view of files, processes and users. */
@@ -102,6 +110,8 @@ export interface Backend {
   resume(config: SandboxConfig): Promise<void>
   /** Bytes that it keeps on the file system of the sandboxes. Absent when they are kept elsewhere. */
   diskUsage?(id: string): Promise<number | undefined>
+  /** What its processes use, also while they are frozen; undefined without any. Absent where it is unknown. */
+  measureUse?(id: string): Promise<SandboxUse | undefined>
   /** Ends its processes and removes all of its objects. */
   remove(id: string): Promise<void>
 }

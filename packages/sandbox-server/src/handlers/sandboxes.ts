@@ -33,6 +33,17 @@ export function sandboxHandlers(deps: {
       )
       return { json: await Promise.all(infos) }
     },
+    async getSandboxUse(request) {
+      const rows = await sandboxes.find(request.query.id)
+      const { includes } = ownedBy(getCaller(request))
+      const uses = rows.map(async (row) => {
+        const use = row !== undefined && includes(row) ? await sandboxes.measureUse(row) : undefined
+        if (row === undefined || use === undefined) return null
+        const { memoryBytes, cpuSeconds, processes } = use
+        return { sandbox_id: row.id, memory_bytes: memoryBytes, cpu_seconds: cpuSeconds, processes }
+      })
+      return { json: await Promise.all(uses) }
+    },
     async startSandbox(request) {
       const row = await sandboxes.start(getCaller(request), {
         spec: request.query.sandbox_spec_id,

@@ -8,6 +8,7 @@ import {
   type Scope,
 } from '@slipway/storage/control-plane'
 import { hashKey } from '../auth/authenticator.ts'
+import type { SandboxUse } from '../backends/backend.ts'
 import { ensureCapacity } from './concurrency-limit.ts'
 import { ControlLoop } from './control-loop.ts'
 import { DesiredStateWriter, notFoundProblem } from './desired-state.ts'
@@ -139,6 +140,11 @@ export class Sandboxes implements AsyncDisposable {
   /** As its owner sees it (wire 2.5). The key and the addresses are there only while it runs. */
   getInfo(row: SandboxRow): Promise<SandboxInfo> {
     return this.#parts.infoReader.getInfo(row)
+  }
+
+  /** What its processes use; undefined when none run, or when its backend does not measure it. */
+  async measureUse({ id, backend }: SandboxRow): Promise<SandboxUse | undefined> {
+    return await this.#parts.backends.get(backend)?.measureUse?.(id)
   }
 
   /** Records a use: its idle time starts again. */

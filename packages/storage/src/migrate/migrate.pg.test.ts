@@ -21,10 +21,10 @@ import { openStorage } from '../sqlite/storage.ts'
 import { temporaryDirectory } from '../testing/temporary-directory.ts'
 import { migrate } from './migrate.ts'
 
-vi.setConfig({ testTimeout: 240_000 })
 const program = fileURLToPath(new URL('./testing/migrate-process.ts', import.meta.url))
 /** Events of the longest log; 1,000,000 shows what a large directory takes. */
 const longest = Number(process.env.SLIPWAY_MIGRATE_EVENTS ?? 3_000)
+vi.setConfig({ testTimeout: 240_000 + longest })
 
 describePostgres('migration', () => {
   test('logs, records, sealed states, snapshots and cursors are the same there and back', async () => {
@@ -57,7 +57,7 @@ describePostgres('migration', () => {
     child.kill('SIGKILL')
     await exited
     await expect
-      .poll(() => migrate({ from: first.path, to: schema.url }).then(() => true), { timeout: 60_000 })
+      .poll(() => migrate({ from: first.path, to: schema.url }).then(() => true), { timeout: 60_000 + longest })
       .toBe(true)
     await migrate({ from: schema.url, to: second.path })
     expect(await readAll(second.path)).toEqual(await readAll(first.path))

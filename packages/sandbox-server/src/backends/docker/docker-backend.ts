@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { Semaphore } from '@slipway/shared/async'
-import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
+import type { ContainerStats } from 'dockerode'
+import type { Backend, Isolation, ObservedSandbox, SandboxConfig, SandboxUse } from '../backend.ts'
 import { ContainerLauncher, type ContainerLauncherDeps } from './container-launcher.ts'
+import { toSandboxUse } from './container-use.ts'
 import { DockerObjects } from './docker-objects.ts'
 import { Engine } from './engine.ts'
 import { describeIsolation, fetchEngineInfo } from './engine-info.ts'
@@ -99,6 +101,15 @@ export class DockerBackend implements Backend {
       this.#deps.log('warn', 'The container engine cannot pause; the sandbox is stopped instead', members)
       await this.#deps.engine.callOrThrow('POST', `/containers/${Id}/stop`, { query: { t: 5 } })
     }
+  }
+
+  async measureUse(id: string): Promise<SandboxUse | undefined> {
+    const [container] = await this.#deps.objects.listContainers(id)
+    if (container === undefined) return undefined
+    const stats = await this.#deps.engine.call<ContainerStats>('GET', `/containers/${container.Id}/stats`, {
+      query: { stream: false, 'one-shot': true },
+    })
+    return stats.ok ? toSandboxUse(stats.value) : undefined
   }
 
   async remove(id: string): Promise<void> {

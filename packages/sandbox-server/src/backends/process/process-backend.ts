@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises'
 import { isAbsolute, join, resolve } from 'node:path'
 import type { LogFunction } from '@slipway/protocol'
 import { KeyedMutex } from '@slipway/shared/async'
-import type { Backend, Isolation, ObservedSandbox, SandboxConfig } from '../backend.ts'
+import type { Backend, Isolation, ObservedSandbox, SandboxConfig, SandboxUse } from '../backend.ts'
 import { AgentSockets, watchAgentSocket } from './agent-socket.ts'
 import { socketPathInside } from './bubblewrap/arguments.ts'
 import { removeCgroups } from './cgroups/sandbox-cgroups.ts'
@@ -19,6 +19,7 @@ import {
   killAll,
   listRootFiles,
   listSupervisors,
+  measureUse,
   pauseAll,
   resumeAll,
 } from './sandbox-processes.ts'
@@ -143,6 +144,11 @@ export class ProcessBackend implements Backend {
     // The total is printed last, also when files vanish meanwhile.
     const bytes = Number.parseInt(output.split('\n').at(-1) ?? '', 10)
     return Number.isNaN(bytes) ? undefined : bytes
+  }
+
+  async measureUse(id: string): Promise<SandboxUse | undefined> {
+    const record = idPattern.test(id) ? await this.#records.read(id) : undefined
+    return record && (await measureUse(this.#paths(id), record))
   }
 
   async resume(config: SandboxConfig): Promise<void> {

@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { SandboxUse } from '../backend.ts'
 import { isFrozen, killCgroups, listCgroupProcesses, setFrozen } from './cgroups/sandbox-cgroups.ts'
 import { ignoreErrors, readSmallFile, waitUntil } from './host/files.ts'
 import {
@@ -8,6 +9,7 @@ import {
   listProcesses,
   type Process,
   readBootId,
+  readUse,
   sendSignal,
   signalUntilNone,
 } from './host/processes.ts'
@@ -62,6 +64,20 @@ export async function listSupervisors(
 
 export async function listRootFiles(paths: SandboxPaths): Promise<readonly string[]> {
   return (await ignoreErrors(['ENOENT'], readdir(paths.root))) ?? []
+}
+
+/** What all processes use together; undefined when nothing runs. */
+export async function measureUse(
+  paths: SandboxPaths,
+  record: SandboxRecord,
+): Promise<SandboxUse | undefined> {
+  const uses = (await listSandboxProcesses(paths, record)).flatMap(({ pid }) => readUse(pid) ?? [])
+  if (uses.length === 0) return undefined
+  return {
+    memoryBytes: uses.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
+    cpuSeconds: uses.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0),
+    processes: uses.length,
+  }
 }
 
 /** Whether all processes are stopped. False when nothing runs. */

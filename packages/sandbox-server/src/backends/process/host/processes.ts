@@ -45,6 +45,32 @@ export function parseProcStat(pid: number, stat: string): Process | undefined {
   return { pid, parent: Number(parent), session: Number(session), state, start }
 }
 
+/** Ticks in a second and bytes in a page, as Linux shows them to programs on all machines that Node runs on. */
+const [ticksPerSecond, pageBytes] = [100, 4096]
+
+/**
+ * Memory without what is shared with other programs, and processor time with that of ended children;
+ * undefined when there is no such process, or no /proc.
+ */
+export function readUse(
+  pid: number,
+): { readonly memoryBytes: number; readonly cpuSeconds: number } | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const times = stat
+      .slice(stat.lastIndexOf(')') + 2)
+      .split(' ')
+      .slice(11, 15)
+    const [, resident = 0, shared = 0] = readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ').map(Number)
+    return {
+      memoryBytes: Math.max(0, resident - shared) * pageBytes,
+      cpuSeconds: times.reduce((sum, ticks) => sum + Number(ticks), 0) / ticksPerSecond,
+    }
+  } catch {
+    return undefined
+  }
+}
+
 /** Without /proc the group stands for the session: a supervisor leads both. */
 const psColumns = ['-o', 'pid=', '-o', 'ppid=', '-o', 'pgid=', '-o', 'stat=', '-o', 'lstart=']
 
