@@ -10,6 +10,8 @@ const { DatabaseError } = pg
  */
 const passing = /^(08|28|53|57P|58000$|58030$|25006$|25P0[34]$|3D000$|40001$|40P01$|55000$|55P03$|57014$)/
 const diskFullState = '53100'
+/** A pooler refuses a parameter of the address, and names it. */
+const protocolViolation = '08P01'
 /** The statement failed, and the connection goes on. */
 const connected = /^(40001|40P01|55P03|57014|53100)$/
 
@@ -21,7 +23,8 @@ export function toDatabaseProblem(error: unknown): unknown {
   const state = error.code ?? ''
   if (state === diskFullState) return storageFullProblem(error)
   if (!passing.test(state)) return error
-  return storageUnavailableProblem(`The database cannot be used (SQLSTATE ${state})`, error)
+  const reason = state === protocolViolation ? `: ${error.message}` : ''
+  return storageUnavailableProblem(`The database cannot be used (SQLSTATE ${state})${reason}`, error)
 }
 
 /** The database or the connection is lost, for all statements. */
@@ -41,8 +44,11 @@ export function isDatabaseFailure(error: unknown): error is Problem {
   return error instanceof Problem && error.retryAfterSeconds !== undefined
 }
 
+const noTls = 'The server does not support SSL connections'
+
 /** The errors of the driver name hosts and users, never a password. */
 function connectionReason(error: unknown): string {
+  if (error instanceof Error && error.message === noTls) return 'it does not support TLS'
   const code = errorCode(error)
   return code !== undefined && /^[A-Z][A-Z_]+$/.test(code) ? code : 'the connection failed'
 }
