@@ -11,15 +11,14 @@ import { formatTable, type ResultRow } from './support/result-table.ts'
  * run. Each benchmark runs in a process of its own; one that cannot run prints the reason. The table is
  * always printed. Exits with 1 when a benchmark has failed.
  */
-const { values, positionals } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    profile: { type: 'string' },
-    /** In the child: the benchmark whose outcome it sends to the parent. */
-    child: { type: 'string' },
-  },
-  allowPositionals: true,
-})
+const usage = `npm run bench [-- name ...] [--quick] [--profile DIRECTORY]
+Without a name: all. Names: ${Object.keys(benchmarks).join(', ')}.
+--quick: small sizes, to see whether they work; --profile: CPU profiles of the measured servers.`
+const { values, positionals } = readArguments()
+if (values.help) {
+  console.log(usage)
+  process.exit()
+}
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 // The parent may be killed: then no process waits for the outcome.
 process.once('disconnect', () => process.exit(1))
@@ -27,6 +26,24 @@ if (values.child === undefined) await runAll()
 else {
   const outcome = await runOne(values.child)
   process.send?.(outcome, undefined, {}, () => process.exit())
+}
+
+function readArguments() {
+  try {
+    return parseArgs({
+      options: {
+        help: { type: 'boolean', short: 'h', default: false },
+        quick: { type: 'boolean', default: false },
+        profile: { type: 'string' },
+        /** In the child: the benchmark whose outcome it sends to the parent. */
+        child: { type: 'string' },
+      },
+      allowPositionals: true,
+    })
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n${usage}`)
+    process.exit(2)
+  }
 }
 
 async function runAll(): Promise<void> {
