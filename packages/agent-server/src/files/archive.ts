@@ -64,21 +64,23 @@ export interface Archive {
  */
 export async function createTarArchive(options: ArchiveOptions): Promise<Archive> {
   const given = await resolveDirectory(options.path)
-  const directory = (await findSource(given, options)).directory
-  await using repository = await GitRepository.open(directory, options.env, options.signal)
+  const source = await openSource(given, options)
+  await using repository = source.repository
+  const { directory } = source
   const headers = repository === undefined ? {} : await repositoryHeaders(repository, directory)
   const ownDataPath = await findOwnDataPath(directory, options.dataDirectory)
-  const patterns = [...credentialPatterns, ...shownPatterns(options, tarExcludes)]
-  const source = basename(directory) || 'root'
-  const paths = await listFiles(directory, compilePatterns(patterns), ownDataPath, options.signal)
+  const excludes = shownPatterns(options, tarExcludes)
+  const isExcluded = compilePatterns([...credentialPatterns, ...excludes])
+  const paths = await listFiles(directory, isExcluded, ownDataPath, options.signal)
+  const name = basename(directory) || 'root'
   const manifest = {
     format: 'tar.gz',
-    source,
+    source: name,
     file_count: paths.filter((path) => !path.endsWith('/')).length,
-    excludes: shownPatterns(options, tarExcludes),
+    excludes,
   }
-  const chunks = runTar({ directory, source, paths, manifest: JSON.stringify(manifest, null, 2) }, options)
-  return { headers: encodeHeaders(headers), filename: `${source}.tar.gz`, chunks }
+  const chunks = runTar({ directory, name, paths, manifest: JSON.stringify(manifest, null, 2) }, options)
+  return { headers: encodeHeaders(headers), filename: `${name}.tar.gz`, chunks }
 }
 
 /**
@@ -88,11 +90,12 @@ export async function createTarArchive(options: ArchiveOptions): Promise<Archive
 export async function createPatch(
   options: ArchiveOptions & { readonly baseRef: string | undefined },
 ): Promise<Archive> {
-  const { path, env, signal, baseRef } = options
+  const { path, baseRef } = options
   if (baseRef?.startsWith('-')) throw new Problem('bad_request', "base_ref must not start with '-'")
   const given = await resolveDirectory(path)
-  const { directory, isRepository } = await findSource(given, options)
-  await using repository = isRepository ? await GitRepository.open(directory, env, signal) : undefined
+  const source = await openSource(given, options)
+  await using repository = source.repository
+  const { directory } = source
   if (repository === undefined)
     throw new Problem(
       'bad_request',
@@ -155,13 +158,13 @@ async function findPatchBase(
 /** How deep a repository is looked for below a directory. */
 const maxDepth = 3
 
-/** The directory, or the only repository below one that is in none. */
-async function findSource(
+/** The directory with the repository that it is in, or the only repository below one that is in none. */
+async function openSource(
   directory: string,
   { env, signal }: ArchiveOptions,
-): Promise<{ readonly directory: string; readonly isRepository: boolean }> {
-  await using repository = await GitRepository.open(directory, env, signal)
-  if (repository !== undefined) return { directory, isRepository: true }
+): Promise<{ readonly directory: string; readonly repository: GitRepository | undefined }> {
+  const repository = await GitRepository.open(directory, env, signal)
+  if (repository !== undefined) return { directory, repository }
   const found: string[] = []
   const search = async (parent: string, depth: number): Promise<void> => {
     const entries = await readdir(parent, { withFileTypes: true }).catch(() => [])
@@ -176,8 +179,8 @@ async function findSource(
   await search(directory, 1)
   const [only] = found
   return only !== undefined && found.length === 1
-    ? { directory: only, isRepository: true }
-    : { directory, isRepository: false }
+    ? { directory: only, repository: await GitRepository.open(only, env, signal) }
+    : { directory, repository: undefined }
 }
 
 async function resolveDirectory(path: string): Promise<string> {
@@ -277,20 +280,21 @@ function encodeHeaders(headers: Readonly<Record<string, string>>): Record<string
 async function* runTar(
   input: {
     readonly directory: string
-    readonly source: string
+    /** What the directory is called in the archive. */
+    readonly name: string
     readonly paths: readonly string[]
     readonly manifest: string
   },
   { env, signal }: ArchiveOptions,
 ): AsyncGenerator<Buffer> {
-  const { directory, source, paths, manifest } = input
+  const { directory, name, paths, manifest } = input
   await using cleanup = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'slipway-archive-'))
   cleanup.defer(() => rm(folder, { recursive: true, force: true }))
   await writeFile(join(folder, manifestName), manifest)
   const workspace = cleanup.use(await Workspace.open({ directory, env: { ...env, LC_ALL: 'C' } }))
   // The name of the directory may have any characters, so entries get it by a replacement.
-  const prefix = source.replaceAll(/[&\\,]/g, '\\$&')
+  const prefix = name.replaceAll(/[&\\,]/g, '\\$&')
   const tar = workspace.spawn('tar', [
     ...['-czf', '-', '--no-recursion', '--null', `--transform=s,^\\.,${prefix},`],
     ...['-C', directory, '-T', '-', '-C', folder, `./${manifestName}`],

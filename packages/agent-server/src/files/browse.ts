@@ -77,11 +77,11 @@ export async function listDirectory(
   const entries = (await readEntries(directory))
     .filter(({ name }) => includeHidden || !name.startsWith('.'))
     .map((entry) => ({ entry, key: entryKey(entry.isDirectory() ? 'd' : 'f', entry.name) }))
-    .sort((a, b) => compareParts(a.key, b.key))
+    .sort((a, b) => compareKeys(a.key, b.key))
   const slash = pageId?.indexOf('/') ?? -1
   const start =
     pageId === undefined ? [] : entryKey(pageId.startsWith('d') ? 'd' : 'f', pageId.slice(slash + 1))
-  const first = entries.findIndex(({ key }) => compareParts(key, start) >= 0)
+  const first = entries.findIndex(({ key }) => compareKeys(key, start) >= 0)
   const page = first === -1 ? [] : entries.slice(first, first + limit)
   const next = first === -1 ? undefined : entries[first + limit]
   return {
@@ -113,7 +113,7 @@ function entryKey(rank: 'd' | 'f', name: string): readonly string[] {
 }
 
 /** Compares lists part by part; what is missing comes first. */
-function compareParts(a: readonly string[], b: readonly string[]): number {
+function compareKeys(a: readonly string[], b: readonly string[]): number {
   for (const [index, part] of a.entries()) {
     const other = b[index] ?? ''
     if (part !== other) return part < other ? -1 : 1
@@ -121,18 +121,10 @@ function compareParts(a: readonly string[], b: readonly string[]): number {
   return 0
 }
 
-type SortKey = readonly [lower: string, name: string]
-
 /** No name has a slash in it. */
-function parsePageId(pageId: string): SortKey {
+function parsePageId(pageId: string): readonly [lower: string, name: string] {
   const [lower = '', name = ''] = pageId.split('/', 2)
   return [lower, name]
-}
-
-function compareKeys(a: SortKey, b: SortKey): number {
-  const index = a[0] === b[0] ? 1 : 0
-  if (a[index] === b[index]) return 0
-  return a[index] < b[index] ? -1 : 1
 }
 
 async function readEntries(directory: string): Promise<Dirent[]> {
