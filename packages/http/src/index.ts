@@ -5,6 +5,7 @@ export { type ConsoleAccounts, type ConsoleUser, consoleHandlers } from './conso
 export { ConsoleSite } from './console/console-site.ts'
 export { ConsoleTokens } from './console/console-tokens.ts'
 export { parseBasePath } from './core/base-path.ts'
+export { cookieValues } from './core/cookies.ts'
 export type {
   Frame,
   Handlers,

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { PageCredential } from '@slipway/http'
+import { cookieValues, type PageCredential } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
 import type { Secret } from '@slipway/shared/redaction'
 import { decodePercent } from '@slipway/shared/url'
@@ -113,7 +113,7 @@ export class WorkspaceTickets {
       return { token, text: ticket, isInUrl: true }
     }
     if (isExecutableDestination(header('sec-fetch-dest'))) return undefined
-    for (const text of readSessionCookies(header('cookie') ?? '')) {
+    for (const text of cookieValues(header('cookie'), cookieName)) {
       const token = this.#verify(text)
       if (token?.grant.use !== 'session') continue
       if (token.grant.peer === undefined || token.grant.peer === peer())
@@ -195,11 +195,4 @@ function findTicket(url: string): string | undefined {
   if (parameter) return parameter
   const path = decodePercent(queryStart < 0 ? url : url.slice(0, queryStart)) ?? ''
   return ticketSegment.exec(/\/workspace(\/.*)$/s.exec(path)?.[1] ?? '')?.[1]
-}
-
-function* readSessionCookies(header: string): Generator<string> {
-  for (const pair of header.split(';')) {
-    const [name = '', value = ''] = pair.split('=', 2)
-    if (name.trim() === cookieName) yield value.trim()
-  }
 }

@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { consoleProofHeader, consoleProofQuery } from '@slipway/protocol'
+import { cookieValues } from '../core/cookies.ts'
 
 const cookiePrefix = 'slipway_console_'
 const keyPrefix = 'slipway-console-'
@@ -77,12 +78,8 @@ function isOwnPage({ headers, method }: IncomingMessage, isUpgrade: boolean): bo
  */
 function findCookie(header: string, proof: string): string | undefined {
   const name = consoleCookieName(proof)
-  for (const pair of header.split(';')) {
-    const at = pair.indexOf('=')
-    const value = pair.slice(at + 1).trim()
-    if (name === pair.slice(0, at).trim() && name === cookiePrefix + tagOf(value)) return value
-  }
-  return undefined
+  if (name === undefined) return undefined
+  return cookieValues(header, name).find((value) => name === cookiePrefix + tagOf(value))
 }
 
 function tagOf(cookie: string): string {

@@ -1,4 +1,4 @@
-import type { Handlers, ProxyRoute } from '@slipway/http'
+import { cookieValues, type Handlers, type ProxyRequest, type ProxyRoute } from '@slipway/http'
 import {
   type applicationBridgeRoutes,
   extensionName,
@@ -9,8 +9,6 @@ import {
 import type { BackendProcess } from '../backend-process.ts'
 import { BridgeSessions } from './bridge-sessions.ts'
 import { applicationPrefix, type Ingress } from './ingress.ts'
-
-type ReadHeader = (name: string) => string | undefined
 
 interface ApplicationBridgeOptions {
   readonly ingress: Ingress
@@ -62,7 +60,7 @@ export class ApplicationBridge {
       },
       revokeApplicationSession: ({ params: { extension_name: name }, header }) => {
         this.#checkControlPage(header)
-        const token = findCookie(header('cookie'))
+        const token = findToken(header)
         if (token !== undefined) this.#sessions.revoke(token, name)
         return { status: 204, bytes: Buffer.alloc(0), headers: { 'set-cookie': this.#cookie(name, '""', 0) } }
       },
@@ -90,7 +88,7 @@ export class ApplicationBridge {
           throw new Problem('forbidden', 'Origin is not allowed')
         const { port } = this.#findReady(name)
         if (isPreflight) throw new Problem('method_not_allowed', 'A preflight is answered by this server')
-        const signal = this.#sessions.find(findCookie(header('cookie')) ?? '', name, port)
+        const signal = this.#sessions.find(findToken(header) ?? '', name, port)
         if (signal === undefined) throw new Problem('unauthorized', 'Unauthorized')
         return {
           url: `http://127.0.0.1:${port}`,
@@ -116,7 +114,7 @@ export class ApplicationBridge {
   }
 
   /** The page that opens sessions is not one of the applications. */
-  #checkControlPage(header: ReadHeader): void {
+  #checkControlPage(header: ProxyRequest['header']): void {
     const { ingress } = this.#options
     ingress.checkHost(header)
     const origin = header('origin')
@@ -131,12 +129,8 @@ export class ApplicationBridge {
   }
 }
 
-function findCookie(header = ''): string | undefined {
-  for (const pair of header.split(';')) {
-    const at = pair.indexOf('=')
-    if (pair.slice(0, at).trim() === cookieName) return pair.slice(at + 1).trim()
-  }
-  return undefined
+function findToken(header: ProxyRequest['header']): string | undefined {
+  return cookieValues(header('cookie'), cookieName)[0]
 }
 
 /** The raw parameters without those that are keys. */

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 
 interface Session {
   readonly name: string
@@ -35,7 +35,7 @@ export class BridgeSessions {
     const own = [...this.#sessions].filter(([, session]) => session.name === name)
     for (const [id] of own.slice(0, Math.max(0, own.length + 1 - maxPerApplication))) this.#end(id)
     const token = randomBytes(32).toString('base64url')
-    const id = digest(token)
+    const id = hash('sha256', token)
     const end = () => this.#end(id)
     const timer = setTimeout(end, this.#lifetimeMs).unref()
     program.ended.addEventListener('abort', end, { once: true })
@@ -46,12 +46,12 @@ export class BridgeSessions {
 
   /** The signal that aborts when the session ends; undefined when it is none of this program. */
   find(token: string, name: string, port: number): AbortSignal | undefined {
-    const session = this.#sessions.get(digest(token))
+    const session = this.#sessions.get(hash('sha256', token))
     return session?.name === name && session.port === port ? session.ending.signal : undefined
   }
 
   revoke(token: string, name: string): void {
-    const id = digest(token)
+    const id = hash('sha256', token)
     if (this.#sessions.get(id)?.name === name) this.#end(id)
   }
 
@@ -63,8 +63,4 @@ export class BridgeSessions {
     session.programEnded.removeEventListener('abort', session.end)
     session.ending.abort()
   }
-}
-
-function digest(token: string): string {
-  return createHash('sha256').update(token).digest('hex')
 }

@@ -1,9 +1,8 @@
+import type { ProxyRequest } from '@slipway/http'
 import { Problem, serverFailure } from '@slipway/protocol'
 
 /** Below it are the programs of applications. */
 export const applicationPrefix = '/app-backends/{extension_name}'
-
-type ReadHeader = (name: string) => string | undefined
 
 export interface IngressOptions {
   /** `https://apps.example.org`; undefined: there is none. */
@@ -43,7 +42,7 @@ export class Ingress {
   }
 
   /** A Problem `misdirected` for a request to another origin, `unavailable` as for `origin`. */
-  checkHost(header: ReadHeader): void {
+  checkHost(header: ProxyRequest['header']): void {
     const { origin } = this
     const { protocol } = new URL(origin)
     const forwarded = (name: string) =>
