@@ -221,12 +221,7 @@ export class ConversationRegistry implements AsyncDisposable {
     if (this.#loaded.has(id)) return
     const [record] = await this.#options.storage.conversations.get([id])
     if (record?.status !== 'running') return
-    await this.load(record).catch((error: unknown) => {
-      this.#options.log('error', 'a conversation cannot be recovered', {
-        conversation: id,
-        reason: String(error),
-      })
-    })
+    await this.load(record).catch((error: unknown) => this.#logUnrecovered(id, error))
   }
 
   /** Settings as the record stores them: in clear without secrets, and sealed as a whole. */
@@ -319,7 +314,7 @@ export class ConversationRegistry implements AsyncDisposable {
    * Where servers share the data, those of servers that are gone, at any time.
    */
   async recover(): Promise<void> {
-    const { log, confirmationDeadlineMs, storage } = this.#options
+    const { confirmationDeadlineMs, storage } = this.#options
     const { leases } = storage
     if (leases !== undefined) {
       // A takeover must not wait for it.
@@ -332,10 +327,7 @@ export class ConversationRegistry implements AsyncDisposable {
       for (const record of await this.#listByStatus(status)) {
         const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
         if (status !== 'running' && !hasDeadline) continue
-        await this.load(record).catch((error: unknown) => {
-          const reason = error instanceof Error ? error.message : String(error)
-          log('error', 'a conversation cannot be recovered', { conversation: record.id, reason })
-        })
+        await this.load(record).catch((error: unknown) => this.#logUnrecovered(record.id, error))
       }
     }
   }
@@ -374,8 +366,7 @@ export class ConversationRegistry implements AsyncDisposable {
       this.#takingOver.add(id)
       const taken = this.#takeOverOne(leases, id).catch(async (error: unknown) => {
         if (error instanceof HeldElsewhere) return
-        const reason = error instanceof Error ? error.message : String(error)
-        this.#options.log('error', 'a conversation cannot be recovered', { conversation: id, reason })
+        this.#logUnrecovered(id, error)
         // Then any server tries again.
         await sleep(takeoverRetryMs, undefined, { ref: false })
         if (!this.#loaded.has(id)) await leases.release(id).catch(() => {})
@@ -392,6 +383,11 @@ export class ConversationRegistry implements AsyncDisposable {
     const hasDeadline = confirmationDeadlineMs !== undefined || hasConfirmationDeadline(record)
     if (record.status !== 'running' && !hasDeadline) return
     await this.load(record)
+  }
+
+  #logUnrecovered(id: string, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error)
+    this.#options.log('error', 'a conversation cannot be recovered', { conversation: id, reason })
   }
 
   async #listByStatus(status: ExecutionStatus): Promise<readonly ConversationRecord[]> {
