@@ -28,8 +28,8 @@ export async function openControlPlane(options: {
   const parts = url === undefined ? openFiles : openDatabase
   const { storage, controlPlane } = await parts(options, opened)
   log('debug', 'the control plane is open', { directory, ledger: controlPlane.id })
-  const kept = opened.move()
-  return { storage, controlPlane, [Symbol.asyncDispose]: () => kept.disposeAsync() }
+  const resources = opened.move()
+  return { storage, controlPlane, [Symbol.asyncDispose]: () => resources.disposeAsync() }
 }
 
 type Options = Parameters<typeof openControlPlane>[0]

@@ -70,9 +70,9 @@ export class InstalledApplications {
         if (!('issue' in manifest) && manifest.name === name) adopted.push(newRow(manifest, localSource))
       }
       const isPresent = new Set(names)
-      const kept = Object.values(rows).filter(({ name }) => isPresent.has(name))
-      const all = [...kept, ...adopted]
-      if (adopted.length > 0 || kept.length < Object.keys(rows).length)
+      const remaining = Object.values(rows).filter(({ name }) => isPresent.has(name))
+      const all = [...remaining, ...adopted]
+      if (adopted.length > 0 || remaining.length < Object.keys(rows).length)
         await this.#index.update(() => Object.fromEntries(all.map((row) => [row.name, row])))
       return await Promise.all(all.map((row) => this.#toPublic(row)))
     })

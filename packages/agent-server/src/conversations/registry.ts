@@ -364,14 +364,14 @@ export class ConversationRegistry implements AsyncDisposable {
     for (const id of ids) {
       if (this.#takingOver.has(id)) continue
       this.#takingOver.add(id)
-      const taken = this.#takeOverOne(leases, id).catch(async (error: unknown) => {
+      const takeover = this.#takeOverOne(leases, id).catch(async (error: unknown) => {
         if (error instanceof HeldElsewhere) return
         this.#logUnrecovered(id, error)
         // Then any server tries again.
         await sleep(takeoverRetryMs, undefined, { ref: false })
         if (!this.#loaded.has(id)) await leases.release(id).catch(() => {})
       })
-      void taken.then(() => this.#takingOver.delete(id))
+      void takeover.then(() => this.#takingOver.delete(id))
     }
   }
 

@@ -7,7 +7,7 @@ import { type CommandHistory, removeConversation } from './remove.ts'
 const sweepIntervalMs = 3_600_000
 const firstSweepMs = 5_000
 /** Statuses in which somebody may go on at any moment. */
-const keptStatuses: ReadonlySet<string> = new Set(['running', 'waiting_for_confirmation'])
+const activeStatuses: ReadonlySet<string> = new Set(['running', 'waiting_for_confirmation'])
 
 interface RetentionOptions {
   readonly storage: Storage
@@ -51,7 +51,7 @@ async function sweep(options: RetentionOptions, isClosed: () => boolean): Promis
     const page = await storage.conversations.search({ limit: 100, sort_order: 'UPDATED_AT', page_id })
     const past = page.items.filter(({ updated_at }) => updated_at < before)
     const removable = past.filter(
-      ({ tags, status }) => Object.keys(tags).length === 0 && !keptStatuses.has(status),
+      ({ tags, status }) => Object.keys(tags).length === 0 && !activeStatuses.has(status),
     )
     old.push(...removable.map(({ id }) => id))
     page_id = page.next_page_id ?? undefined

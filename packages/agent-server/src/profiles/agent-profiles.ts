@@ -111,8 +111,8 @@ export class AgentProfiles implements ProfileReferences {
       const { active_agent_profile_id: id, agent_settings } = current
       if (id !== existing.id) return current
       // Settings of another program do not outlive their profile; the MCP servers are those of all.
-      const kept = isAcp(agent_settings) ? { mcp_config: agent_settings.mcp_config } : agent_settings
-      return { ...current, active_agent_profile_id: undefined, agent_settings: kept }
+      const remaining = isAcp(agent_settings) ? { mcp_config: agent_settings.mcp_config } : agent_settings
+      return { ...current, active_agent_profile_id: undefined, agent_settings: remaining }
     })
     return true
   }

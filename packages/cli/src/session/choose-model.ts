@@ -20,8 +20,8 @@ const providers = [
 ] as const
 
 /**
- * The settings of the model of a new conversation: the named one, else the kept one, else the one that the
- * user chooses, which is tested before it is kept. A Problem where nobody can be asked.
+ * The settings of the model of a new conversation: the named one, else the saved one, else the one that the
+ * user chooses, which is tested before it is saved. A Problem where there is no terminal to ask at.
  */
 export async function chooseModel(
   client: Client,
@@ -29,8 +29,8 @@ export async function chooseModel(
   signal: AbortSignal,
 ): Promise<SelectedModel> {
   if (named !== undefined) return named
-  const kept = await readSavedModel(client, signal)
-  if (kept !== undefined) return kept
+  const saved = await readSavedModel(client, signal)
+  if (saved !== undefined) return saved
   if (!isInteractive()) {
     throw new Problem(
       'bad_request',
@@ -40,7 +40,7 @@ export async function chooseModel(
   return await askModel(client, signal)
 }
 
-/** Asks for a model until one answers, and keeps it. */
+/** Asks for a model until one answers, and saves it. */
 export async function askModel(client: Client, signal: AbortSignal): Promise<SelectedModel> {
   const prompts = await import('@clack/prompts')
   const output = process.stderr

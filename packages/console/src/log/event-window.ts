@@ -161,11 +161,11 @@ export class EventWindow {
       const { events } = this.store.get()
       if (direction === 'before') {
         const all = [...page.events, ...events]
-        const kept = all.slice(0, capacity)
-        const last = kept.at(-1)
-        const isCut = kept.length < all.length && last !== undefined
+        const retained = all.slice(0, capacity)
+        const last = retained.at(-1)
+        const isCut = retained.length < all.length && last !== undefined
         this.#update({
-          events: kept,
+          events: retained,
           from: page.edge,
           loading: undefined,
           ...(isCut && { to: last.position }),
@@ -183,9 +183,12 @@ export class EventWindow {
   #appended(added: readonly LogEvent[]): Pick<WindowState, 'events' | 'from'> {
     const { events, from } = this.store.get()
     const all = [...events, ...added]
-    const kept = all.slice(-capacity)
-    const first = kept[0]
-    return { events: kept, from: kept.length < all.length && first !== undefined ? first.position : from }
+    const retained = all.slice(-capacity)
+    const first = retained[0]
+    return {
+      events: retained,
+      from: retained.length < all.length && first !== undefined ? first.position : from,
+    }
   }
 
   /** Reads on from `edge` until `count` events match; `edge` of the answer is the last position read. */
@@ -222,9 +225,9 @@ export class EventWindow {
     }
     // A page with many matches is cut, so that the window stays within its capacity.
     if (found.length <= capacity) return { events: found, edge: position }
-    const kept = direction === 'before' ? found.slice(-capacity) : found.slice(0, capacity)
-    const cut = direction === 'before' ? kept[0] : kept.at(-1)
-    return { events: kept, edge: cut?.position ?? position }
+    const retained = direction === 'before' ? found.slice(-capacity) : found.slice(0, capacity)
+    const cut = direction === 'before' ? retained[0] : retained.at(-1)
+    return { events: retained, edge: cut?.position ?? position }
   }
 
   /** Like a scan, by the server's own search; undefined when it has none. */

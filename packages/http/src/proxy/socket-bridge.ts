@@ -58,13 +58,13 @@ export async function bridgeSocket({ raw, net, head, url, headers, signal }: Bri
 /** Undefined: the target does not accept. */
 async function connect(url: string, headers: IncomingHttpHeaders): Promise<WebSocket | undefined> {
   const handshakeOnly = /^(connection|upgrade|host|content-length|transfer-encoding|sec-websocket-.*)$/
-  const kept = Object.entries(headers).filter(([name]) => !handshakeOnly.test(name))
+  const forwarded = Object.entries(headers).filter(([name]) => !handshakeOnly.test(name))
   const offered = String(headers['sec-websocket-protocol'] ?? '')
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '')
   const options = {
-    headers: Object.fromEntries(kept) as Record<string, string | string[]>,
+    headers: Object.fromEntries(forwarded) as Record<string, string | string[]>,
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
     handshakeTimeout: handshakeMs,

@@ -135,12 +135,12 @@ function findToken(header: ProxyRequest['header']): string | undefined {
 
 /** The raw parameters without those that are keys. */
 function withoutKeys(query: string): string {
-  const kept = query
+  const parameters = query
     .slice(1)
     .split('&')
     .filter((pair) => {
       const [name = ''] = new URLSearchParams(pair).keys()
       return pair !== '' && !keyParameters.has(name.toLowerCase())
     })
-  return kept.length === 0 ? '' : `?${kept.join('&')}`
+  return parameters.length === 0 ? '' : `?${parameters.join('&')}`
 }

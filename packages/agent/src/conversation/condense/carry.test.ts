@@ -23,8 +23,8 @@ const goal = (active: boolean) => ({
   objective: 'All tests pass.',
   verdict: null,
 })
-const carry = (text: string, forgotten: readonly ViewEvent[], kept: readonly ViewEvent[] = []) =>
-  carryOver(text, { forgotten, kept, goal: undefined }, 20_000)
+const carry = (text: string, forgotten: readonly ViewEvent[], remaining: readonly ViewEvent[] = []) =>
+  carryOver(text, { forgotten, remaining, goal: undefined }, 20_000)
 
 test('a task list is in the summary while no newer one is in the view', () => {
   expect(carry('Text.', [tracker('old'), tracker('new')])).toBe('Text.\n\n## Task list\n- [todo] new')
@@ -36,7 +36,8 @@ test('a task list is in the summary while no newer one is in the view', () => {
 })
 
 test('the goal is in the summary while it is pursued', () => {
-  const of = (active: boolean) => carryOver('Text.', { forgotten: [], kept: [], goal: goal(active) }, 20_000)
+  const of = (active: boolean) =>
+    carryOver('Text.', { forgotten: [], remaining: [], goal: goal(active) }, 20_000)
   expect(of(true)).toBe('Text.\n\n## Goal\nAll tests pass.')
   expect(of(false)).toBe('Text.')
 })
@@ -54,7 +55,7 @@ test('no summary is longer than it may be, and the newest facts are those that s
       const facts = Array.from({ length: count }, (_, n) => `- fact ${n}: ${'x'.repeat(50)}`)
       const result = carryOver(
         `${text}\n## Facts\n${facts.join('\n')}`,
-        { forgotten: [tracker('t')], kept: [], goal: goal(true) },
+        { forgotten: [tracker('t')], remaining: [], goal: goal(true) },
         20_000,
       )
       expect(result.length).toBeLessThanOrEqual(20_000)

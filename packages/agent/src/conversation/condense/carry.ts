@@ -10,7 +10,7 @@ const maxSectionChars = 4_000
 export interface CarryInput {
   readonly forgotten: readonly ViewEvent[]
   /** What stays in the view. */
-  readonly kept: readonly ViewEvent[]
+  readonly remaining: readonly ViewEvent[]
   readonly goal: GoalState | undefined
 }
 
@@ -19,12 +19,16 @@ export interface CarryInput {
  * task list when its event is forgotten, the goal that is pursued, and every line of the sections of facts of
  * this summary and of those that it replaces, up to 4,000 characters, the newest.
  */
-export function carryOver(text: string, { forgotten, kept, goal }: CarryInput, maxChars: number): string {
+export function carryOver(
+  text: string,
+  { forgotten, remaining, goal }: CarryInput,
+  maxChars: number,
+): string {
   const earlier = forgotten.flatMap((event) =>
     event.kind === 'CondensationSummaryEvent' ? [splitSections(event.summary)] : [],
   )
   const { body, facts } = splitSections(text)
-  const tasks = newestTasks(kept) === undefined ? newestTasks(forgotten) : []
+  const tasks = newestTasks(remaining) === undefined ? newestTasks(forgotten) : []
   const lines = {
     tasks: tasks ?? earlier.at(-1)?.tasks ?? [],
     goal: goal?.active === true ? [truncateMiddle(goal.objective, maxSectionChars)] : [],

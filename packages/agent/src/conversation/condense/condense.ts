@@ -229,8 +229,8 @@ function condenseResult(
     return condenseFailure('LLMNoResponseError', `${summaryFailed} ${why}`, replies)
   }
   const { forgotten } = plan
-  const kept = events.filter((event) => !forgotten.includes(event))
-  const summary = carryOver(text, { forgotten, kept, goal }, maxSummaryChars)
+  const remaining = events.filter((event) => !forgotten.includes(event))
+  const summary = carryOver(text, { forgotten, remaining, goal }, maxSummaryChars)
   const tooLong = 'The summary is no shorter than what it sums up.'
   if (!isSmaller(plan, summary, model))
     return condenseFailure('LLMContextWindowExceedError', tooLong, replies)

@@ -126,8 +126,8 @@ function cacheOptions(
 ) {
   if (key === undefined) return {}
   const isKnown = retention === 'in_memory' || retention === '24h'
-  const isKept = isKnown && longCacheModels.test(name)
-  return { promptCacheKey: key, ...(isKept && { promptCacheRetention: retention }) }
+  const hasLongCache = isKnown && longCacheModels.test(name)
+  return { promptCacheKey: key, ...(hasLongCache && { promptCacheRetention: retention }) }
 }
 
 interface ReasoningOptions {

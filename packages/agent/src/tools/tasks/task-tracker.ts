@@ -25,10 +25,10 @@ export const openTaskTracker: ToolFactory = ({ directory }) => {
       if (isPlan) await saveTasks(file, directory, newTasks)
       const task_list = isPlan ? newTasks : await loadTasks(file)
       // A call without a list is a mistake: finished work is marked as done.
-      const isKept = command === 'plan' && !isPlan && task_list.length > 0
-      const rendered = `${isKept ? `${emptyPlan}\n` : ''}${renderTasks(task_list, command)}`
+      const isRefused = command === 'plan' && !isPlan && task_list.length > 0
+      const rendered = `${isRefused ? `${emptyPlan}\n` : ''}${renderTasks(task_list, command)}`
       const { text } = await truncateOutput(rendered, { directory, tool: 'task_tracker', maxChars: 50_000 })
-      return { content: text, command, task_list, is_error: isKept }
+      return { content: text, command, task_list, is_error: isRefused }
     },
     failureMembers: ({ command }) => ({ command, task_list: [] }),
   })

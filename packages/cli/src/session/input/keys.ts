@@ -82,9 +82,9 @@ export class KeyReader {
     const end = this.#buffer.indexOf(pasteEnd)
     if (end === -1) {
       // The end mark may be split over two pieces.
-      const kept = Math.max(0, this.#buffer.length - pasteEnd.length + 1)
-      this.#paste?.push(this.#buffer.slice(0, kept))
-      this.#buffer = this.#buffer.slice(kept)
+      const textLength = Math.max(0, this.#buffer.length - pasteEnd.length + 1)
+      this.#paste?.push(this.#buffer.slice(0, textLength))
+      this.#buffer = this.#buffer.slice(textLength)
       return undefined
     }
     const text = [...(this.#paste ?? []), this.#buffer.slice(0, end)].join('')

@@ -45,10 +45,10 @@ export function drawView(view: SessionView, columns: number, rows: number): Fram
   const question = view.question.map((line) => truncateToWidth(line, width))
   const body = [rule, ...question, ...input.lines]
   const room = Math.max(0, rows - 1 - body.length - foot.length)
-  const kept = head.slice(Math.max(0, head.length - room))
+  const visible = head.slice(Math.max(0, head.length - room))
   return {
-    lines: [...kept, ...body, ...foot],
-    row: kept.length + 1 + question.length + input.row,
+    lines: [...visible, ...body, ...foot],
+    row: visible.length + 1 + question.length + input.row,
     column: input.column,
   }
 }

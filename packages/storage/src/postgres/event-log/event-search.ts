@@ -47,10 +47,10 @@ export async function selectEvents(
   const columns = `${table}.conversation, ${table}.position, ${table}.instant`
   let page = `SELECT ${columns} FROM ${table} WHERE ${where.join(' AND ')} ${order(table)}`
   if (kindSources !== undefined) {
-    const facets = add(kindSources)
+    const parameter = add(kindSources)
     page = body
-      ? `SELECT ${columns} FROM message WHERE ${where.join(' AND ')} AND message.facet = ANY(${facets}::integer[]) ${order('message')}`
-      : `SELECT part.* FROM unnest(${facets}::integer[]) AS wanted (facet), LATERAL (
+      ? `SELECT ${columns} FROM message WHERE ${where.join(' AND ')} AND message.facet = ANY(${parameter}::integer[]) ${order('message')}`
+      : `SELECT part.* FROM unnest(${parameter}::integer[]) AS wanted (facet), LATERAL (
            SELECT ${columns} FROM event WHERE ${where.join(' AND ')} AND event.facet = wanted.facet ${order('event')}
          ) AS part ${order('part')}`
   }

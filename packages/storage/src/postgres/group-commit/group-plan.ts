@@ -262,11 +262,11 @@ class EventColumns {
 
   /** The values of `$1` to `$15` of `writeSql`. */
   values(): Value[] {
-    const [conversations = [], positions = [], instants = [], facets = [], ...slices] = this.#numbers
+    const [conversations = [], positions = [], instants = [], kindSources = [], ...slices] = this.#numbers
     const [idAt = [], idLengths = [], bodyAt = [], bodyLengths = []] = slices
     const ids = Buffer.concat(this.#ids)
     const bodies = Buffer.concat(this.#bodies)
-    const events = [conversations, positions, instants, facets, idAt, idLengths, ids]
+    const events = [conversations, positions, instants, kindSources, idAt, idLengths, ids]
     return [...events, bodyAt, bodies, bodyLengths, ...this.#messages, this.#folded]
   }
 }
