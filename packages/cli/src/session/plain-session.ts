@@ -2,6 +2,7 @@ import { createInterface, type Interface } from 'node:readline'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { addToHistory } from './input/history.ts'
 import { alwaysPattern, titleOfAction } from './pending-text.ts'
+import { LineBuffer } from './screen/line-buffer.ts'
 import type { Session, SessionScreen } from './session.ts'
 import { runSlashCommand } from './slash-commands.ts'
 
@@ -21,11 +22,10 @@ const help = `Type a message and press Enter. A backslash at the end continues i
  */
 export class PlainSession implements SessionScreen {
   readonly #options: PlainSessionOptions
+  readonly #output = new LineBuffer()
   readonly #done = Promise.withResolvers<void>()
   #input: Interface | undefined
   #session: Session | undefined
-  /** What was printed of a line that is not complete. */
-  #partial = ''
   /** Lines of a message whose next line is awaited. */
   #lines: string[] = []
   #said = ''
@@ -39,10 +39,8 @@ export class PlainSession implements SessionScreen {
   }
 
   print(text: string): void {
-    const all = this.#partial + text
-    const end = all.lastIndexOf('\n') + 1
-    this.#partial = all.slice(end)
-    if (end > 0) process.stdout.write(all.slice(0, end))
+    const lines = this.#output.push(text)
+    if (lines !== '') process.stdout.write(lines)
     this.update()
   }
 

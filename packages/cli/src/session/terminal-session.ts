@@ -5,6 +5,7 @@ import { addToHistory } from './input/history.ts'
 import { type Key, KeyReader } from './input/keys.ts'
 import { suggestFiles } from './input/mentions.ts'
 import { alwaysPattern, titleOfAction } from './pending-text.ts'
+import { LineBuffer } from './screen/line-buffer.ts'
 import { LiveRegion } from './screen/live-region.ts'
 import { drawView } from './screen/view.ts'
 import type { Session, SessionScreen } from './session.ts'
@@ -27,11 +28,10 @@ export class TerminalSession implements SessionScreen {
   readonly #options: TerminalSessionOptions
   readonly #region: LiveRegion
   readonly #editor: Editor
+  readonly #output = new LineBuffer()
   readonly #keys = new KeyReader()
   readonly #done = Promise.withResolvers<void>()
   #session: Session | undefined
-  /** What was printed of a line that is not complete. */
-  #partial = ''
   #notice = ''
   #suggestions: readonly string[] = []
   #chosen = 0
@@ -56,10 +56,8 @@ export class TerminalSession implements SessionScreen {
   }
 
   print(text: string): void {
-    const all = this.#partial + text
-    const end = all.lastIndexOf('\n') + 1
-    this.#partial = all.slice(end)
-    if (end > 0 && !this.#isClosed) this.#region.print(all.slice(0, end))
+    const lines = this.#output.push(text)
+    if (lines !== '' && !this.#isClosed) this.#region.print(lines)
     this.update()
   }
 
@@ -68,7 +66,7 @@ export class TerminalSession implements SessionScreen {
     if (session === undefined || this.#isClosed) return
     const frame = drawView(
       {
-        streaming: this.#partial,
+        streaming: this.#output.partial,
         activity: this.#activity(session),
         question: this.#question(session),
         tasks: session.tasks,
