@@ -1,6 +1,7 @@
 import type { Client } from '@slipway/client'
 import { Problem, type RepositoryConsent } from '@slipway/protocol'
 import { listPendingActions } from '../../conversation/pending-actions.ts'
+import { listConversations } from '../../conversation/source/list-conversations.ts'
 import type { ConversationSource, ConversationSummary } from '../../conversation/source/source.ts'
 import { relativeTime } from '../../output/relative-time.ts'
 import { sanitizeLine, truncate } from '../../output/sanitize.ts'
@@ -114,27 +115,21 @@ export async function removeCommand({ source, isJson }: VerbContext, ids: readon
 
 /** Lists what waits for a person, over all conversations. */
 export async function pendingCommand({ source, isJson, signal }: VerbContext): Promise<void> {
-  let page_id: string | undefined
   let count = 0
-  do {
-    const page = await source.list({ limit: 100, page_id, status: 'waiting_for_confirmation' })
-    for (const { id, title } of page.items) {
-      const agent = await source.agent(id)
-      const actions = await listPendingActions(agent, id, signal)
-      const consents = actions.length > 0 ? [] : await listWaitingConsents(agent, id, signal)
-      count++
-      if (isJson) {
-        await print(`${JSON.stringify({ conversation_id: id, title, actions, consents })}\n`)
-        continue
-      }
-      await print(`${paint('bold', shortId(id))}  ${truncate(sanitizeLine(title), 100)}\n`)
-      for (const { tool, text, risk } of actions)
-        await print(`  ${tool}: ${text}${risk ? ` [${risk}]` : ''}\n`)
-      for (const { id, repository } of consents)
-        await print(`  waits for consent to what ${sanitizeLine(repository)} brings: slipway trust ${id}\n`)
+  for await (const { id, title } of listConversations(source, { status: 'waiting_for_confirmation' })) {
+    const agent = await source.agent(id)
+    const actions = await listPendingActions(agent, id, signal)
+    const consents = actions.length > 0 ? [] : await listWaitingConsents(agent, id, signal)
+    count++
+    if (isJson) {
+      await print(`${JSON.stringify({ conversation_id: id, title, actions, consents })}\n`)
+      continue
     }
-    page_id = page.nextPageId
-  } while (page_id !== undefined)
+    await print(`${paint('bold', shortId(id))}  ${truncate(sanitizeLine(title), 100)}\n`)
+    for (const { tool, text, risk } of actions) await print(`  ${tool}: ${text}${risk ? ` [${risk}]` : ''}\n`)
+    for (const { id, repository } of consents)
+      await print(`  waits for consent to what ${sanitizeLine(repository)} brings: slipway trust ${id}\n`)
+  }
   if (source.kind === 'sandbox') count += await printWaitingStarts(source, isJson)
   if (isJson) return
   printNote(count === 0 ? 'Nothing waits for an answer.' : 'Answer with: slipway confirm ID [--reject]')

@@ -1,5 +1,6 @@
 import { isRecord, parseJson } from '@slipway/shared/json'
-import type { ConversationSource, ConversationSummary } from '../../conversation/source/source.ts'
+import { listConversations } from '../../conversation/source/list-conversations.ts'
+import type { ConversationSource } from '../../conversation/source/source.ts'
 import { asObject, asString } from '../../output/action-text.ts'
 import { relativeTime } from '../../output/relative-time.ts'
 import { sanitizeLine, truncate } from '../../output/sanitize.ts'
@@ -35,7 +36,10 @@ export async function searchOutputsCommand(
   query: OutputQuery,
 ): Promise<void> {
   let found = 0
-  for await (const conversation of listConversations(source, query)) {
+  const { status, since } = query
+  for await (const conversation of listConversations(source, { status })) {
+    // What has not changed since then has no newer event.
+    if (since !== undefined && Date.parse(conversation.updatedAt) < Date.parse(since)) continue
     let hasHead = false
     for await (const event of readResults(source, conversation.id, query)) {
       const hit = matchResult(event, query)
@@ -52,20 +56,6 @@ export async function searchOutputsCommand(
     }
   }
   if (found === 0 && !isJson) printNote(query.isFailed ? 'No command failed.' : 'No result contains this.')
-}
-
-async function* listConversations(
-  source: ConversationSource,
-  { status, since }: OutputQuery,
-): AsyncGenerator<ConversationSummary> {
-  let page_id: string | undefined
-  do {
-    const page = await source.list({ limit: 100, page_id, status })
-    // What has not changed since then has no newer event.
-    for (const one of page.items)
-      if (since === undefined || Date.parse(one.updatedAt) >= Date.parse(since)) yield one
-    page_id = page.nextPageId
-  } while (page_id !== undefined)
 }
 
 async function* readResults(

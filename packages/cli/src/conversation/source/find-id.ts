@@ -1,5 +1,6 @@
 import { Problem } from '@slipway/protocol'
 import { sanitizeLine, truncate } from '../../output/sanitize.ts'
+import { listConversations } from './list-conversations.ts'
 import type { ConversationSource, ConversationSummary } from './source.ts'
 
 /** Stands for the id of the conversation that changed last; `--last` becomes this argument. */
@@ -11,7 +12,7 @@ export function replaceLastFlag(args: readonly string[]): string[] {
   return args.map((arg, at) => (arg === '--last' && (end === -1 || at < end) ? lastId : arg))
 }
 
-const pageSize = 100
+const maxCandidates = 10
 
 /**
  * The id that a user names: all of it, its first characters (at least 4, dashes may be missing), or `@last`.
@@ -26,12 +27,10 @@ export async function findConversationId(source: ConversationSource, text: strin
   const prefix = text.toLowerCase().replaceAll('-', '')
   if (!/^[0-9a-f]{4,31}$/.test(prefix)) return text
   const found: ConversationSummary[] = []
-  let page_id: string | undefined
-  do {
-    const page = await source.list({ limit: pageSize, page_id })
-    found.push(...page.items.filter(({ id }) => id.replaceAll('-', '').startsWith(prefix)))
-    page_id = page.nextPageId
-  } while (page_id !== undefined && found.length < 10)
+  for await (const conversation of listConversations(source)) {
+    if (conversation.id.replaceAll('-', '').startsWith(prefix)) found.push(conversation)
+    if (found.length === maxCandidates) break
+  }
   if (found.length === 1 && found[0] !== undefined) return found[0].id
   if (found.length === 0) {
     throw new Problem(
