@@ -102,7 +102,7 @@ export function conversationCommandHandlers(options: {
         throw new Problem('bad_request', `Invalid profile name: ${JSON.stringify(name)}`)
       const llm = await llmProfiles.resolve(name)
       if (llm === undefined) throw new Problem('not_found', `Profile '${name}' not found`)
-      await conversation.switchModel({ ...llm, usage_id: `profile:${body.profile_name}` })
+      await conversation.switchModel({ ...llm, usage_id: `profile:${name}` })
     }),
   } satisfies Partial<Handlers<typeof agentServerRoutes>>
 }
