@@ -1,6 +1,6 @@
 import { openAsBlob } from 'node:fs'
 import { Client } from '@slipway/client'
-import { must, Problem } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol'
 import { sanitizeLine } from '../output/sanitize.ts'
 import type { Snapshot } from './snapshot.ts'
 
@@ -127,5 +127,5 @@ async function upload({ url, key }: SandboxServer, file: string, path: string, s
 
 /** A text as one word of bash. */
 function quote(text: string): string {
-  return `'${must(text, 'a word').replaceAll("'", "'\\''")}'`
+  return `'${text.replaceAll("'", "'\\''")}'`
 }
