@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { parseTime, relativeTime } from './relative-time.ts'
 
 test('a moment is shown as its age, and as a date when it is long ago', () => {
@@ -13,6 +13,17 @@ test('a moment is shown as its age, and as a date when it is long ago', () => {
   ])
   expect(show(30 * 86400e3)).toBe('2026-04-20')
   expect(relativeTime('')).toBe('')
+})
+
+test('a time without a zone is UTC wherever the command runs', () => {
+  vi.stubEnv('TZ', 'America/Lima')
+  try {
+    const now = Date.parse('2026-05-20T12:00:00Z')
+    for (const time of ['2026-05-20T11:55:00.123456', '2026-05-20T11:55:00Z', '2026-05-20T13:55:00+02:00'])
+      expect(relativeTime(time, now)).toMatch(/^[45]m ago$/)
+  } finally {
+    vi.unstubAllEnvs()
+  }
 })
 
 test('a moment is named by an age, a day or a date', () => {

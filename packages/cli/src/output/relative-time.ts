@@ -1,11 +1,15 @@
+import { parseInstant } from '@slipway/protocol'
+
 const minute = 60_000
 const hour = 60 * minute
 const day = 24 * hour
 
-/** A moment for people: `now`, `5m ago`, `3h ago`, `yesterday`, `4d ago`, then the date. */
-export function relativeTime(instant: string, now = Date.now()): string {
-  const at = Date.parse(instant)
-  if (Number.isNaN(at)) return ''
+/** A server's time for people: `now`, `5m ago`, `3h ago`, `yesterday`, `4d ago`, then the date. */
+export function relativeTime(time: string, now = Date.now()): string {
+  // Unlike in `Date.parse`, a time without a zone is UTC, as servers mean it.
+  const instant = parseInstant(time)
+  if (instant === undefined) return ''
+  const at = Math.floor(instant / 1_000)
   const age = now - at
   if (age < minute) return 'now'
   if (age < hour) return `${Math.floor(age / minute)}m ago`

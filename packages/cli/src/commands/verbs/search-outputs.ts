@@ -1,3 +1,4 @@
+import { parseInstant } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { listConversations } from '../../conversation/source/list-conversations.ts'
 import type { ConversationSource } from '../../conversation/source/source.ts'
@@ -36,10 +37,11 @@ export async function searchOutputsCommand(
   query: OutputQuery,
 ): Promise<void> {
   let found = 0
-  const { status, since } = query
+  const { status } = query
+  const since = parseInstant(query.since ?? '') ?? -Infinity
   for await (const conversation of listConversations(source, { status })) {
     // What has not changed since then has no newer event.
-    if (since !== undefined && Date.parse(conversation.updatedAt) < Date.parse(since)) continue
+    if ((parseInstant(conversation.updatedAt) ?? Infinity) < since) continue
     let hasHead = false
     for await (const event of readResults(source, conversation.id, query)) {
       const hit = matchResult(event, query)
@@ -96,9 +98,7 @@ export function matchResult(
 
 function hitLines({ time, command, exitCode, line }: Hit): string {
   const code = exitCode === undefined || exitCode === 0 ? '' : `  exit ${exitCode}`
-  // The server's times without a zone are UTC.
-  const instant = /Z$|[+-]\d\d:\d\d$/.test(time) ? time : `${time}Z`
-  const age = paint('dim', relativeTime(instant).padEnd(10))
+  const age = paint('dim', relativeTime(time).padEnd(10))
   const head = `  ${age}  ${paint('bold', truncate(sanitizeLine(command), 200))}${paint('red', code)}\n`
   return line === '' ? head : `${head}              ${truncate(sanitizeLine(line), 200)}\n`
 }
