@@ -1,5 +1,5 @@
 export { Client, type ClientOptions } from './calls/agent-server-client.ts'
-export { CallError, ConnectionError } from './calls/errors.ts'
+export { CallError, ConnectionError, readCallError } from './calls/errors.ts'
 export type {
   CallInput,
   CallOutput,

@@ -1,4 +1,4 @@
-import { CallError, Client, ConnectionError, SandboxServerClient } from '@slipway/client'
+import { CallError, Client, ConnectionError, readCallError, SandboxServerClient } from '@slipway/client'
 import { useSyncExternalStore } from 'react'
 import { Store } from './store.ts'
 
@@ -27,21 +27,21 @@ const connectivity = new Store<boolean>(true)
 
 /** GET of a path of the server, for answers that the client has no call for. */
 export async function getFromServer(path: string, signal?: AbortSignal): Promise<Response> {
-  const headers = new Headers()
-  if (typedKey !== undefined) headers.set('x-session-api-key', typedKey)
-  return await watchedFetch(`${baseUrl}/${path}`, { headers, signal: signal ?? null })
+  return await fetchWithKey(path, { signal: signal ?? null })
 }
 
-/** Uploads a file to a path of the server. Rejects with the server's reason when it refuses. */
+/** Uploads a file to a path of the server. Rejects with a CallError when the server refuses. */
 export async function postFile(path: string, file: File): Promise<void> {
-  const headers = new Headers()
-  if (typedKey !== undefined) headers.set('x-session-api-key', typedKey)
   const body = new FormData()
   body.set('file', file)
-  const response = await watchedFetch(`${baseUrl}/${path}`, { method: 'POST', headers, body })
-  if (response.ok) return
-  const { detail }: { detail?: unknown } = await response.json().catch(() => ({}))
-  throw new Error(typeof detail === 'string' ? detail : `The server answers ${response.status}`)
+  const response = await fetchWithKey(path, { method: 'POST', body })
+  if (!response.ok) throw await readCallError(response)
+}
+
+async function fetchWithKey(path: string, init: RequestInit): Promise<Response> {
+  const headers = new Headers()
+  if (typedKey !== undefined) headers.set('x-session-api-key', typedKey)
+  return await watchedFetch(`${baseUrl}/${path}`, { ...init, headers })
 }
 
 /** A typed key, when the server has no sessions for browsers: in memory, gone with the page. */

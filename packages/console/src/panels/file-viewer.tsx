@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
-import { getFromServer } from '../api/session.ts'
+import { agentServer } from '../api/session.ts'
 import { saveFile } from '../list/actions.ts'
 import { Code } from '../ui/code.tsx'
 import { formatBytes } from '../ui/format.ts'
@@ -103,11 +103,8 @@ function BlobPicture({ blob, label }: { readonly blob: Blob; readonly label: str
 }
 
 async function openFile(id: string, path: string, signal?: AbortSignal): Promise<Response> {
-  const query = new URLSearchParams({ path })
-  const response = await getFromServer(`api/conversations/${id}/file/download?${query}`, signal)
-  if (response.ok) return response
-  const { detail }: { detail?: unknown } = await response.json().catch(() => ({}))
-  throw new Error(typeof detail === 'string' ? detail : `The server answers ${response.status}`)
+  const params = { runtime_conversation_id: id }
+  return await agentServer.open('downloadConversationFile', { params, query: { path }, signal })
 }
 
 async function readFile(id: string, path: string, signal: AbortSignal): Promise<Content> {
