@@ -3,6 +3,7 @@ import { useState } from 'react'
 import { agentServer } from '../api/session.ts'
 import { formatAgo, formatBytes } from '../ui/format.ts'
 import { Icon, type IconName } from '../ui/icon.tsx'
+import { ShowMore } from '../ui/show-more.tsx'
 import { EmptyState, ErrorState, Loading } from '../ui/states.tsx'
 import { FileViewer } from './file-viewer.tsx'
 import type { PanelProps } from './panel-props.ts'
@@ -144,11 +145,7 @@ function Directory(props: {
           </li>
         ))}
       </ul>
-      {pages.hasNextPage && (
-        <button type="button" onClick={() => void pages.fetchNextPage()} disabled={pages.isFetchingNextPage}>
-          Show more
-        </button>
-      )}
+      <ShowMore pages={pages} />
     </>
   )
 }

@@ -2,6 +2,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { sandboxServer } from '../api/session.ts'
 import { formatDateTime } from '../ui/format.ts'
+import { ShowMore } from '../ui/show-more.tsx'
 import { Table } from '../ui/table.tsx'
 
 /** Who changed what on this server, the newest first; for administrators. */
@@ -84,11 +85,7 @@ export function AuditPage() {
           ],
         }))}
       />
-      {pages.hasNextPage && (
-        <button type="button" onClick={() => void pages.fetchNextPage()} disabled={pages.isFetchingNextPage}>
-          Show more
-        </button>
-      )}
+      <ShowMore pages={pages} />
       <p className="quiet">
         The newest 1,000 requests that changed something or showed a secret. The log of the server, or the
         file of SLIPWAY_AUDIT_LOG, has all.
