@@ -1,55 +1,19 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
-import { SandboxServerClient } from '@slipway/client'
-import { findProcesses } from '@slipway/examples/find-processes'
-import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { SandboxServerFixture } from '../testing/sandbox-server-fixture.ts'
 
 // Each command is a process of its own, each sandbox several, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
 const terminalCall = (line: string) => [{ name: 'terminal', arguments: { command: line } }]
 
-let directory: string
-let server: ChildProcess
-let url: string
-let key: string
-let client: SandboxServerClient
+let fixture: SandboxServerFixture
 
-function spawnCli(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
-  const inheritedEnv = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|OH)_/.test(name))
-  return spawn(process.execPath, [mainPath, ...args], {
-    env: { ...Object.fromEntries(inheritedEnv), SLIPWAY_SANDBOX_URL: url, SLIPWAY_API_KEY: key, ...env },
-    cwd: directory,
-  })
-}
-
-/** Runs the command to its end. */
-async function runCli(args: readonly string[], env: Record<string, string> = {}) {
-  const child = spawnCli(args, env)
-  must(child.stdin, 'stdin').end()
-  const [stdout, stderr, code] = await Promise.all([
-    text(must(child.stdout, 'stdout')),
-    text(must(child.stderr, 'stderr')),
-    new Promise<number | null>((resolve) => child.once('close', resolve)),
-  ])
-  return { stdout, stderr, code }
-}
-
+const runCli = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  fixture.runCli(args, { env })
 const splitLines = (printed: string) => printed.trimEnd().split('\n')
-
-/** The model of conversations that start from now on plays this. */
-async function setScript(...script: object[]): Promise<void> {
-  await client.call('changeSettings', {
-    body: { agent_settings_diff: { llm: { model: 'scripted/test', script } } },
-  })
-}
 
 /** Starts a conversation, follows it, and answers where it is. */
 async function startAndFollow(
@@ -66,31 +30,10 @@ async function startAndFollow(
 }
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'slipway-sandboxes-test-'))
-  server = spawnCli(['sandbox-server', '--port', '0', '--data', join(directory, 'data'), '--json'], {
-    SLIPWAY_LOG_LEVEL: 'error',
-    SLIPWAY_API_KEY: '',
-    SLIPWAY_SANDBOX_NETWORK: existsSync('/usr/bin/pasta') ? '' : 'shared',
-  })
-  for await (const chunk of must(server.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
-    const answer: { url: string; key: string } = JSON.parse(String(chunk))
-    url = answer.url
-    key = answer.key
-    break
-  }
-  client = new SandboxServerClient({ url, apiKey: key })
+  fixture = await SandboxServerFixture.start()
 })
 
-afterAll(async () => {
-  const { items } = await client.call('searchSandboxes', { query: {} })
-  for (const { id } of items) await client.call('deleteSandbox', { params: { sandbox_id: id }, query: {} })
-  const left = async () => (await findProcesses(directory))?.filter((id) => id !== server.pid) ?? []
-  await vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: 60_000 })
-  const end = new Promise((resolve) => server.once('close', resolve))
-  server.kill()
-  await end
-  await rm(directory, { recursive: true, force: true })
-})
+afterAll(async () => await fixture.stop())
 
 test('a sandbox is started, listed, paused, resumed and removed', async () => {
   const made = await runCli(['sandbox', 'start', '--json'])
@@ -122,7 +65,7 @@ test('a sandbox is started, listed, paused, resumed and removed', async () => {
 })
 
 test('a conversation is started with each state, followed, listed, asked again, downloaded and removed', async () => {
-  await setScript(
+  await fixture.setScript(
     { text: 'I look.', tool_calls: terminalCall('echo "six times seven is $((6*7))"') },
     { text: 'It is done.' },
     { text: 'Once more.' },
@@ -155,7 +98,7 @@ test('a conversation is started with each state, followed, listed, asked again, 
   expect(events.map(({ position }) => position)).toEqual(events.map((_, at) => at + 1))
   expect(events.at(-1).event).toMatchObject({ key: 'execution_status', value: 'finished' })
 
-  const file = join(directory, 'history.zip')
+  const file = join(fixture.directory, 'history.zip')
   const loaded = await runCli(['app', 'download', conversation, '--output', file, '--json'])
   const zip = await readFile(file, 'latin1')
   expect(JSON.parse(loaded.stdout)).toEqual({ output: file, size_bytes: expect.any(Number) })
@@ -169,8 +112,10 @@ test('a conversation is started with each state, followed, listed, asked again, 
 })
 
 test('what waits for an answer ends with code 3 and says how to give it', async () => {
-  await setScript({ text: 'May I?', tool_calls: terminalCall('echo yes') })
-  await client.call('changeSettings', { body: { conversation_settings_diff: { confirmation_mode: true } } })
+  await fixture.setScript({ text: 'May I?', tool_calls: terminalCall('echo yes') })
+  await fixture.client.call('changeSettings', {
+    body: { conversation_settings_diff: { confirmation_mode: true } },
+  })
   try {
     const { stdout, stderr, code } = await runCli(['app', 'start', 'Try', '--follow', '--json'])
     const last = JSON.parse(splitLines(stdout).at(-1) ?? '')
@@ -180,7 +125,7 @@ test('what waits for an answer ends with code 3 and says how to give it', async 
       /SLIPWAY_URL=http:\/\/127\.0\.0\.1:\d+\/sandboxes\/[\w-]+\/agent SLIPWAY_SESSION_API_KEY=\.\.\. slipway confirm/,
     )
     // The words of the advice do what they say.
-    const listed = await client.call('searchAppConversations', { query: {} })
+    const listed = await fixture.client.call('searchAppConversations', { query: {} })
     const [{ session_api_key, id } = { session_api_key: '', id: '' }] = listed.items
     const [, agentUrl = ''] = /SLIPWAY_URL=(\S+)/.exec(stderr) ?? []
     const confirmed = await runCli(['confirm', id], {
@@ -193,20 +138,22 @@ test('what waits for an answer ends with code 3 and says how to give it', async 
     })
     await runCli(['app', 'rm', id])
   } finally {
-    await client.call('changeSettings', {
+    await fixture.client.call('changeSettings', {
       body: { conversation_settings_diff: { confirmation_mode: false } },
     })
   }
 })
 
 test('by a context the verbs of conversations are those of an agent server', async () => {
-  const home = { HOME: directory, XDG_CONFIG_HOME: '', SLIPWAY_URL: '' }
-  const keyFile = join(directory, 'key')
-  await writeFile(keyFile, key)
-  const added = await runCli(['context', 'add', 'boxes', url, '--key-file', keyFile], home)
+  const home = { HOME: fixture.directory, XDG_CONFIG_HOME: '', SLIPWAY_URL: '' }
+  const keyFile = join(fixture.directory, 'key')
+  await writeFile(keyFile, fixture.key)
+  const added = await runCli(['context', 'add', 'boxes', fixture.url, '--key-file', keyFile], home)
   expect(added).toMatchObject({ code: 0, stdout: expect.stringContaining('sandbox server at') })
-  await setScript({ text: 'May I?', tool_calls: terminalCall('echo yes') }, { text: 'Said it.' })
-  await client.call('changeSettings', { body: { conversation_settings_diff: { confirmation_mode: true } } })
+  await fixture.setScript({ text: 'May I?', tool_calls: terminalCall('echo yes') }, { text: 'Said it.' })
+  await fixture.client.call('changeSettings', {
+    body: { conversation_settings_diff: { confirmation_mode: true } },
+  })
   try {
     const { stdout } = await runCli(['app', 'start', 'Try', '--title', 'By a context', '--follow', '--json'])
     const id: string = JSON.parse(splitLines(stdout).at(-1) ?? '').conversation_id
@@ -232,7 +179,7 @@ test('by a context the verbs of conversations are those of an agent server', asy
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('this needs an agent server') })
     expect(await runCli(['rm', short], home)).toMatchObject({ code: 0, stdout: `removed ${short}\n` })
   } finally {
-    await client.call('changeSettings', {
+    await fixture.client.call('changeSettings', {
       body: { conversation_settings_diff: { confirmation_mode: false } },
     })
   }
@@ -258,14 +205,14 @@ test('users, keys and quotas are managed by commands', async () => {
 
 test('Ctrl-C ends the showing and not the agent', async () => {
   // It says something all the time: what is silent for long is let go by the terminal.
-  await setScript(
+  await fixture.setScript(
     { tool_calls: terminalCall('while [ ! -e go ]; do sleep 0.5; echo .; done') },
     { text: 'Over.' },
   )
-  const child = spawnCli(['app', 'start', 'Wait', '--follow'])
-  const err = text(must(child.stderr, 'stderr'))
+  const child = fixture.spawnCli(['app', 'start', 'Wait', '--follow'])
+  const err = text(child.stderr)
   let printed = ''
-  for await (const chunk of must(child.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
+  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
     printed += chunk
     if (printed.includes('▸ terminal')) break
   }
@@ -275,7 +222,7 @@ test('Ctrl-C ends the showing and not the agent', async () => {
   const stderr = await err
   expect(stderr).toContain('The run continues. Follow it with: slipway app tail')
   const [, id = ''] = /Conversation (\S+) in sandbox/.exec(stderr) ?? []
-  const { items } = await client.call('searchAppConversations', { query: {} })
+  const { items } = await fixture.client.call('searchAppConversations', { query: {} })
   expect(items.find((one) => one.id === id)).toMatchObject({ execution_status: 'running' })
   await runCli(['app', 'rm', id])
 })
@@ -302,7 +249,7 @@ test('errors say what to do', async () => {
 })
 
 test('a start that fails ends with code 1 and says why', async () => {
-  await setScript({ text: 'never said' })
+  await fixture.setScript({ text: 'never said' })
   const failed = await runCli(['app', 'start', 'x', '--repository', 'http://127.0.0.1:9/none.git'])
   expect(failed.code).toBe(1)
   expect(failed.stdout).toContain('ERROR')

@@ -1,63 +1,32 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
-import { SandboxServerClient } from '@slipway/client'
-import { findProcesses } from '@slipway/examples/find-processes'
-import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { SandboxServerFixture } from '../testing/sandbox-server-fixture.ts'
 
 // Each command is a process of its own, each sandbox several, and the machine may have others to run.
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 })
 
-const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
-
-let directory: string
+let fixture: SandboxServerFixture
 let project: string
-let server: ChildProcess
-let url: string
-let key: string
-let client: SandboxServerClient
 
-function spawnCli(args: readonly string[], cwd: string, env: Record<string, string> = {}): ChildProcess {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|OH|GIT)_/.test(name))
-  const own = { HOME: directory, XDG_CONFIG_HOME: '', SLIPWAY_SANDBOX_URL: url, SLIPWAY_API_KEY: key }
-  return spawn(process.execPath, [mainPath, ...args], {
-    env: { ...Object.fromEntries(inherited), ...own, ...env },
-    cwd,
-  })
-}
-
-async function runCli(args: readonly string[], cwd = project) {
-  const child = spawnCli(args, cwd)
-  must(child.stdin, 'stdin').end()
-  const [stdout, stderr, code] = await Promise.all([
-    text(must(child.stdout, 'stdout')),
-    text(must(child.stderr, 'stderr')),
-    new Promise<number | null>((resolve) => child.once('close', resolve)),
-  ])
-  return { stdout, stderr, code }
-}
+const homeOptions = (cwd: string) => ({ cwd, env: { HOME: fixture.directory } })
+const runCli = (args: readonly string[], cwd = project) => fixture.runCli(args, homeOptions(cwd))
 
 function git(...args: string[]): string {
-  const env = { PATH: process.env.PATH, HOME: directory, GIT_CONFIG_NOSYSTEM: '1' }
+  const env = { PATH: process.env.PATH, HOME: fixture.directory, GIT_CONFIG_NOSYSTEM: '1' }
   return execFileSync('git', ['-C', project, ...args], { encoding: 'utf8', env, stdio: 'pipe' }).trimEnd()
 }
 
 async function setScript(...commands: string[]): Promise<void> {
-  const script = [
+  await fixture.setScript(
     ...commands.map((command) => ({
       text: 'I work.',
       tool_calls: [{ name: 'terminal', arguments: { command } }],
     })),
     { text: 'Done.' },
-  ]
-  await client.call('changeSettings', {
-    body: { agent_settings_diff: { llm: { model: 'scripted/test', script } } },
-  })
+  )
 }
 
 /** Starts a conversation on the project and answers its id. */
@@ -79,28 +48,12 @@ async function startHere(...commands: string[]): Promise<string> {
 }
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'slipway-here-test-'))
-  server = spawnCli(
-    ['sandbox-server', '--port', '0', '--data', join(directory, 'data'), '--json'],
-    directory,
-    {
-      SLIPWAY_LOG_LEVEL: 'error',
-      SLIPWAY_API_KEY: '',
-      SLIPWAY_SANDBOX_NETWORK: existsSync('/usr/bin/pasta') ? '' : 'shared',
-    },
-  )
-  for await (const chunk of must(server.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
-    const answer: { url: string; key: string } = JSON.parse(String(chunk))
-    url = answer.url
-    key = answer.key
-    break
-  }
-  client = new SandboxServerClient({ url, apiKey: key })
+  fixture = await SandboxServerFixture.start()
 })
 
 /** A repository with a commit, uncommitted changes and ignored files. */
 beforeEach(async () => {
-  project = await mkdtemp(join(directory, 'project-'))
+  project = await mkdtemp(join(fixture.directory, 'project-'))
   await mkdir(join(project, 'src'))
   await writeFile(join(project, '.gitignore'), '*.log\n')
   await writeFile(join(project, 'src/a.txt'), 'one\ntwo\nthree\n')
@@ -117,16 +70,7 @@ beforeEach(async () => {
   await writeFile(join(project, 'debug.log'), 'ignored\n')
 })
 
-afterAll(async () => {
-  const { items } = await client.call('searchSandboxes', { query: {} })
-  for (const { id } of items) await client.call('deleteSandbox', { params: { sandbox_id: id }, query: {} })
-  const left = async () => (await findProcesses(directory))?.filter((id) => id !== server.pid) ?? []
-  await vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: 60_000 })
-  const end = new Promise((resolve) => server.once('close', resolve))
-  server.kill()
-  await end
-  await rm(directory, { recursive: true, force: true })
-})
+afterAll(async () => await fixture.stop())
 
 test('the folder is copied with history and uncommitted changes, its work shown and brought back', async () => {
   const before = git('status', '--porcelain=v2', '--branch')
@@ -204,7 +148,7 @@ test('a repository without commits is copied, and its work comes back to a branc
   expect((await runCli(['app', 'diff', id])).stdout).toContain('+more\n')
   expect(await runCli(['app', 'apply', id, '--branch', 'work'])).toMatchObject({ code: 0 })
   expect(git('show', 'work:src/a.txt')).toContain('changed by Ann\nmore')
-  const inOther = await mkdtemp(join(directory, 'plain-'))
+  const inOther = await mkdtemp(join(fixture.directory, 'plain-'))
   expect(await runCli(['app', 'apply', id], inOther)).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('is in no git working tree. Make one with: git init'),
@@ -213,16 +157,16 @@ test('a repository without commits is copied, and its work comes back to a branc
 })
 
 test('what cannot work is refused before a sandbox is made, and an interrupted start leaves none', async () => {
-  const sandboxes = async () => (await client.call('searchSandboxes', { query: {} })).items.length
+  const sandboxes = async () => (await fixture.client.call('searchSandboxes', { query: {} })).items.length
   const count = await sandboxes()
-  const plain = await mkdtemp(join(directory, 'plain-'))
+  const plain = await mkdtemp(join(fixture.directory, 'plain-'))
   const none = await runCli(['app', 'start', '--here', 'x'], plain)
   expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining('git init') })
   expect(existsSync(join(plain, '.git'))).toBe(false)
   const both = await runCli(['app', 'start', '--here', '--repository', 'a/b', 'x'])
   expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('--here and --repository') })
-  const child = spawnCli(['app', 'start', '--here', 'x'], project)
-  for await (const chunk of must(child.stderr, 'stderr').iterator({ destroyOnReturn: false }))
+  const child = fixture.spawnCli(['app', 'start', '--here', 'x'], homeOptions(project))
+  for await (const chunk of child.stderr.iterator({ destroyOnReturn: false }))
     if (String(chunk).includes('Copies ')) break
   const end = new Promise((resolve) => child.once('close', resolve))
   child.kill('SIGINT')
@@ -236,7 +180,7 @@ test('a conversation without a copied folder has no diff', async () => {
   const [, id = ''] = /Conversation (\S+) in sandbox/.exec(stderr) ?? []
   const diff = await runCli(['app', 'diff', id])
   expect(diff).toMatchObject({ code: 1, stderr: expect.stringContaining('slipway app start --here TASK') })
-  const { items } = await client.call('searchAppConversations', { query: {} })
+  const { items } = await fixture.client.call('searchAppConversations', { query: {} })
   await runCli(['sandbox', 'pause', items.find((one) => one.id === id)?.sandbox_id ?? ''])
   const paused = await runCli(['app', 'apply', id])
   expect(paused).toMatchObject({ code: 1, stderr: expect.stringContaining('slipway sandbox resume') })
