@@ -10,11 +10,11 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { Client } from '@slipway/client'
 import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { mainPath, spawnCommand } from './testing/command-process.ts'
 
 // Each command is a process of its own, and the machine may have others to run.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const mainPath = fileURLToPath(new URL('main.js', import.meta.url))
 const samplePath = fileURLToPath(new URL('../../../examples/sample-log/sample.jsonl', import.meta.url))
 const sample = await readFile(samplePath)
 const sampleLines = sample.toString('utf8').trimEnd().split('\n')
@@ -23,13 +23,8 @@ let directory: string
 let url: string
 let server: ChildProcess
 
-function spawnCli(args: readonly string[], env: Record<string, string> = {}): ChildProcess {
-  const inheritedEnv = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM)_/.test(name))
-  return spawn(process.execPath, [mainPath, ...args], {
-    env: { ...Object.fromEntries(inheritedEnv), SLIPWAY_URL: url, ...env },
-    cwd: directory,
-  })
-}
+const spawnCli = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  spawnCommand(args, { cwd: directory, env: { SLIPWAY_URL: url, ...env } })
 
 /** Runs the command to its end. */
 async function runCli(
@@ -38,13 +33,10 @@ async function runCli(
   env: Record<string, string> = {},
 ) {
   const child = spawnCli(args, env)
-  const out = must(child.stdout, 'stdout')
-  must(child.stdin, 'stdin')
-    .on('error', () => undefined)
-    .end(input)
+  child.stdin.on('error', () => undefined).end(input)
   const [stdout, stderr, code] = await Promise.all([
-    out.toArray().then((chunks) => Buffer.concat(chunks)),
-    text(must(child.stderr, 'stderr')),
+    child.stdout.toArray().then((chunks) => Buffer.concat(chunks)),
+    text(child.stderr),
     exitCode(child),
   ])
   return { stdout: stdout.toString('utf8'), bytes: stdout, stderr, code }

@@ -1,40 +1,25 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { Ajv } from 'ajv'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { runCommand, spawnCommand } from '../testing/command-process.ts'
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
 
-const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
 const key = 'canary-session-key-of-this-test'
 
 let directory: string
 let path: string
 
-function spawnCli(args: readonly string[], env: Record<string, string> = {}) {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|XDG)_/.test(name))
-  return spawn(process.execPath, [mainPath, ...args], {
-    env: { ...Object.fromEntries(inherited), HOME: directory, ...env },
-    cwd: directory,
-  })
-}
-
-async function runCli(args: readonly string[], input = '', env: Record<string, string> = {}) {
-  const child = spawnCli(args, env)
-  child.stdin.on('error', () => undefined).end(input)
-  const [stdout, stderr, [code]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'close'),
-  ])
-  return { stdout, stderr, code }
-}
+const commandOptions = (env: Readonly<Record<string, string>> = {}) => ({
+  cwd: directory,
+  env: { HOME: directory, ...env },
+})
+const runCli = (args: readonly string[], input = '', env: Readonly<Record<string, string>> = {}) =>
+  runCommand(args, { ...commandOptions(env), input })
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-config-test-'))
@@ -137,7 +122,10 @@ test('a server takes the settings of the file, and commands of this machine its 
   await runCli(['config', 'set', 'agent_server.session_api_key', '-'], key)
   await runCli(['config', 'set', 'agent_server.max_concurrent_runs', '7'])
   await runCli(['config', 'set', 'agent_server.log_level', 'error'])
-  const server = spawnCli(['serve', '--port', '0', '--data', 'data', '--json', '--no-console'])
+  const server = spawnCommand(
+    ['serve', '--port', '0', '--data', 'data', '--json', '--no-console'],
+    commandOptions(),
+  )
   try {
     server.stderr.resume()
     const [line] = await once(createInterface({ input: server.stdout }), 'line')

@@ -1,33 +1,17 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { runCommand } from '../testing/command-process.ts'
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 })
 
-const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
 const canary = 'canary-of-a-stored-secret'
 
 let home: string
 
-async function runCli(args: readonly string[], input = '', env: Record<string, string> = {}) {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|XDG)_/.test(name))
-  const child = spawn(process.execPath, [mainPath, ...args], {
-    env: { ...Object.fromEntries(inherited), HOME: home, SLIPWAY_URL: '', ...env },
-    cwd: join(home, 'project'),
-  })
-  child.stdin.end(input)
-  const [stdout, stderr, [code]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'close'),
-  ])
-  return { stdout, stderr, code }
-}
+const runCli = (args: readonly string[], input = '', env: Readonly<Record<string, string>> = {}) =>
+  runCommand(args, { cwd: join(home, 'project'), env: { HOME: home, SLIPWAY_URL: '', ...env }, input })
 
 beforeEach(async () => {
   home = await mkdtemp(join(tmpdir(), 'slipway-first-run-test-'))

@@ -1,16 +1,13 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { runCommand, spawnCommand } from '../testing/command-process.ts'
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
 
-const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
 const canary = 'canary-of-the-mcp-server'
 
 /** An MCP server whose one tool is named after a variable of its environment. */
@@ -26,35 +23,19 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 `
 
 let directory: string
-let server: ReturnType<typeof spawnCli>
+let server: ReturnType<typeof spawnCommand>
 let file: string
 let url: string
 
-function spawnCli(args: readonly string[], env: Record<string, string> = {}) {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|XDG)_/.test(name))
-  return spawn(process.execPath, [mainPath, ...args], {
-    env: { ...Object.fromEntries(inherited), HOME: directory, ...env },
-    cwd: directory,
-  })
-}
-
-async function runCli(args: readonly string[], env: Record<string, string> = {}) {
-  const child = spawnCli(['mcp', ...args], { SLIPWAY_URL: url, ...env })
-  child.stdin.end()
-  const [stdout, stderr, [code]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'close'),
-  ])
-  return { stdout, stderr, code }
-}
+const runCli = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  runCommand(['mcp', ...args], { cwd: directory, env: { HOME: directory, SLIPWAY_URL: url, ...env } })
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-mcp-test-'))
   file = join(directory, 'mcp-server.mjs')
   await writeFile(file, program)
   const args = ['serve', '--port', '0', '--data', '.slipway', '--json', '--no-console']
-  server = spawnCli(args, { SLIPWAY_LOG_LEVEL: 'error' })
+  server = spawnCommand(args, { cwd: directory, env: { HOME: directory, SLIPWAY_LOG_LEVEL: 'error' } })
   server.stderr.resume()
   const [line] = await once(createInterface({ input: server.stdout }), 'line')
   url = JSON.parse(line).url

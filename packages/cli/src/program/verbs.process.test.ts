@@ -8,43 +8,30 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { must } from '@slipway/protocol'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { mainPath, runCommand, spawnCommand } from '../testing/command-process.ts'
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
 
-const mainPath = fileURLToPath(new URL('../main.js', import.meta.url))
 const sample = fileURLToPath(new URL('../../../../examples/sample-log/sample.jsonl', import.meta.url))
 const ids = ['aaaa1111-0000-4000-8000-000000000001', 'aaaa2222-0000-4000-8000-000000000002']
 const key = 'a-session-key-of-this-test'
 
 let directory: string
 let url: string
-let server: ReturnType<typeof spawnCli>
+let server: ReturnType<typeof spawnCommand>
 
-function spawnCli(args: readonly string[], env: Record<string, string> = {}) {
-  const inherited = Object.entries(process.env).filter(([name]) => !/^(SLIPWAY|LLM|XDG)_/.test(name))
-  return spawn(process.execPath, [mainPath, ...args], {
-    env: { ...Object.fromEntries(inherited), HOME: directory, ...env },
-    cwd: directory,
-  })
-}
-
-async function runCli(args: readonly string[], input = '', env: Record<string, string> = {}) {
-  const child = spawnCli(args, env)
-  child.stdin.on('error', () => undefined).end(input)
-  const [stdout, stderr, [code]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'close'),
-  ])
-  return { stdout, stderr, code }
-}
+const commandOptions = (env: Readonly<Record<string, string>> = {}) => ({
+  cwd: directory,
+  env: { HOME: directory, ...env },
+})
+const runCli = (args: readonly string[], input = '', env: Readonly<Record<string, string>> = {}) =>
+  runCommand(args, { ...commandOptions(env), input })
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-verbs-test-'))
-  server = spawnCli(['serve', '--port', '0', '--data', 'data', '--json', '--no-console'], {
-    SLIPWAY_SESSION_API_KEY: key,
-    SLIPWAY_LOG_LEVEL: 'error',
-  })
+  const env = { SLIPWAY_SESSION_API_KEY: key, SLIPWAY_LOG_LEVEL: 'error' }
+  const args = ['serve', '--port', '0', '--data', 'data', '--json', '--no-console']
+  server = spawnCommand(args, commandOptions(env))
   server.stderr.resume()
   const [line] = await once(createInterface({ input: server.stdout }), 'line')
   url = JSON.parse(line).url
@@ -129,7 +116,7 @@ test('logs are the steps as text, and follow until Ctrl-C', async () => {
   expect(code).toBe(0)
   expect(stdout).toMatch(/^You$/m)
   expect(stdout).toMatch(/^Agent$/m)
-  const child = spawnCli(['logs', '-f', 'aaaa1111'])
+  const child = spawnCommand(['logs', '-f', 'aaaa1111'], commandOptions())
   const printed: string[] = []
   for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
     printed.push(String(chunk))

@@ -6,13 +6,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { mainPath } from '../../testing/command-process.ts'
 
 export const hasTmux = spawnSync('tmux', ['-V']).status === 0
 if (!hasTmux) console.warn('The tests of the session are skipped: tmux is not installed.')
 
-const mainPath = fileURLToPath(new URL('../../main.js', import.meta.url))
 const run = promisify(execFile)
 
 interface Call {
