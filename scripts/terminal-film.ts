@@ -22,8 +22,8 @@ const foreground = '#d8dee9'
 const palette = ['#4c566a', '#e06c75', '#98c379', '#e5c07b', '#61afef', '#c678dd', '#56b6c2', '#d8dee9']
 
 /**
- * The frames as one animated SVG: a strip of all frames moves behind a window, in steps. Equal lines are drawn once
- * and used again.
+ * The frames as one animated SVG: a strip of all frames moves behind a window, in steps. Equal lines are
+ * drawn once and used again.
  */
 export function drawFilm(frames: readonly Frame[], { columns, rows, title }: FilmOptions): string {
   const width = Math.ceil(columns * cellWidth + 2 * margin)

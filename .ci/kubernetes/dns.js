@@ -1,4 +1,4 @@
-// Answers the names of Services, `<service>.<namespace>.svc` with or without `.cluster.local`; others do not exist.
+// Answers only the names of Services: `<service>.<namespace>.svc`, with or without `.cluster.local`.
 // `node dns.js <API server> <token> <address>`; the certificate is named by NODE_EXTRA_CA_CERTS.
 import { createSocket } from 'node:dgram'
 

@@ -19,10 +19,10 @@ import { atMost, information, percentile, type ResultRow } from '../support/resu
 /**
  * This server beside the published reference server (`openhands-agent-server`), on the same machine and one
  * after another: the same client, the same requests, the same scripted model. Every figure is a time or a
- * size, less is better, and the goal is a fifth of the reference's for appends, search, lists and memory, and
- * no more than the reference's for all others. The processor time of the server is a row of its own, without a
- * goal: it does not depend on what else the machine does. A measurement that one of them cannot finish has no row: the
- * reason is printed, and the others go on. Raw figures: `results/reference-raw.json`.
+ * size, less is better, and the goal is a fifth of the reference's for appends, search, lists and memory,
+ * and no more than the reference's for all others. The processor time of the server is a separate row
+ * without a goal: it does not depend on what else the machine does. A measurement that one of them cannot
+ * finish has no row: the reason is printed, and the others go on. Raw figures: `results/reference-raw.json`.
  */
 export const reference: Benchmark = {
   isOnlyByName: true,

@@ -5,8 +5,8 @@ import { listen } from './listen.ts'
 /**
  * A provider of chat completions that calls one tool a number of times and then finishes:
  * `node tool-model.ts <calls>`. It counts the results in each request, so it serves any number of
- * conversations. `think` in the first message: the calls are thoughts, otherwise commands. A request that asks
- * for no stream receives one JSON object.
+ * conversations. `think` in the first message: the calls are thoughts, otherwise commands. A request that
+ * asks for no stream receives one JSON object.
  */
 const calls = Number(process.argv[2])
 const usage = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 }

@@ -63,8 +63,8 @@ export function referenceServer(python: string): Contender {
 }
 
 /**
- * The interpreter of an environment with the reference server, outside this repository; `.ci/python` installs it
- * where it is missing. A text instead of a path says why there is none.
+ * The interpreter of an environment with the reference server, outside this repository; `.ci/python`
+ * installs it where it is missing. A text instead of a path says why there is none.
  */
 export async function findReference(): Promise<{ readonly python: string } | { readonly reason: string }> {
   const script = resolve(import.meta.dirname, '../../.ci/python')

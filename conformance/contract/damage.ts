@@ -13,9 +13,7 @@ const deadlineMs = 180_000
 const eventsEach = 80
 const listPath = '/api/conversations/search?limit=10&sort_order=CREATED_AT'
 
-/**
- * One changed bit at a random place of each file in turn of a data directory whose server was stopped or killed.
- */
+/** One changed bit at a random place of each file in turn, after the server was stopped or killed. */
 export const damage: Guarantee = {
   promise:
     'A changed bit in any file of the data directory is noticed: no wrong event is served, and nothing hangs.',

@@ -148,7 +148,7 @@ export class GuideReader implements AsyncDisposable {
     await rm(this.#directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
   }
 
-  /** `slipway serve` goes on in the background, as in another terminal; what follows a log ends after a while. */
+  /** `slipway serve` runs in the background, as in another terminal; commands that follow a log are ended. */
   async #installCommands(): Promise<void> {
     const commands = {
       slipway: `case "$1" in

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline'
 
-/** An MCP server on standard input and output with one tool, in the place of servers that would be downloaded. */
+/** An MCP server on standard input and output with one tool, in place of servers that would be downloaded. */
 const send = (id: unknown, result: object) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
 
 createInterface({ input: process.stdin }).on('line', (line) => {

@@ -202,7 +202,7 @@ async function findOwnDataPath(directory: string, dataDirectory: string): Promis
   return relativePath === '..' || relativePath.startsWith('../') ? undefined : relativePath
 }
 
-/** The patterns in effect, those of the caller last. A slash at the end means a directory, which all may be. */
+/** The patterns in effect, those of the caller last, without a slash at the end: all may be directories. */
 function shownPatterns(
   { useDefaultExcludes, exclude }: ArchiveOptions,
   defaults: readonly string[],

@@ -43,7 +43,7 @@ interface PeersOptions {
   readonly key: Secret
   readonly fetch: typeof fetch
   readonly log: LogFunction
-  /** Goes on with the run of a conversation that this server has taken, when its owner had one and is gone. */
+  /** Continues the run of a conversation that this server has taken over from one that is gone. */
   readonly continueRun: (conversation: string) => Promise<void>
   readonly exists: (conversation: string) => Promise<boolean>
 }

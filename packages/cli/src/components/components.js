@@ -1,4 +1,5 @@
-// Runs under every Node that can start the command, so JavaScript: `components add node` is how an old one is replaced.
+// JavaScript, because it runs under every Node that can start the command: `components add node` replaces
+// an old one.
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -46,7 +47,7 @@ export function findComponent(name) {
   )
 }
 
-/** Installs a component by npm, in exactly the version that this release was tested with, or throws why not. */
+/** Installs a component by npm, in exactly the version that this release was tested with, or throws. */
 export async function addComponent(name) {
   const component = findComponent(name)
   if (component.isInstalled) return component

@@ -52,7 +52,7 @@ export class Git {
     })
   }
 
-  /** Runs git and returns its output without the last line break; a Problem with git's words when it fails. */
+  /** Runs git and returns its output without the last line break; a Problem with git's error if it fails. */
   async run(args: readonly string[], options: GitOptions = {}): Promise<string> {
     const { code, stdout, stderr } = await this.try(args, options)
     if (code === 0) return stdout.toString('utf8').replace(/\n$/, '')

@@ -49,8 +49,8 @@ export interface ConversationDeps {
 }
 
 /**
- * When the private server is started: `session`, also where `data` exists; `ifNeeded`, unless a server answers
- * at the usual address; `withConversations`, when it has been used before.
+ * When the private server is started: `session`, also where `data` exists; `ifNeeded`, unless a server
+ * answers at the usual address; `withConversations`, when it has been used before.
  */
 export type PrivateStart = 'session' | 'ifNeeded' | 'withConversations'
 

@@ -17,8 +17,8 @@ const help = `Type a message and press Enter. A backslash at the end continues i
 `
 
 /**
- * A session for screen readers and for terminals without cursor movement: whole lines are printed once and never
- * drawn again, and a line of input is a message, a command, or the answer to a question.
+ * A session for screen readers and for terminals without cursor movement: whole lines are printed once and
+ * never drawn again, and a line of input is a message, a command, or the answer to a question.
  */
 export class PlainSession implements SessionScreen {
   readonly #options: PlainSessionOptions

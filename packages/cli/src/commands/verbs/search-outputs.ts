@@ -29,8 +29,8 @@ interface Hit {
 }
 
 /**
- * Prints the commands and results of all conversations that match, those of the conversation that changed last
- * first. It reads the logs: no index has outputs.
+ * Prints the commands and results of all conversations that match, those of the conversation that changed
+ * last first. It reads the logs: no index has outputs.
  */
 export async function searchOutputsCommand(
   { source, isJson }: { readonly source: ConversationSource; readonly isJson: boolean },

@@ -175,7 +175,7 @@ function ownEnvironment(home: string): NodeJS.ProcessEnv {
   return { ...Object.fromEntries(inherited), HOME: home }
 }
 
-/** A user with a home directory, a folder `project` in it and a model, whose terminals are screens of tmux. */
+/** A user with a home directory, a folder `project` in it and a model; terminals are screens of tmux. */
 export class SessionFixture {
   readonly home: string
   readonly #model: Server

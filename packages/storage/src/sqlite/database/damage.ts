@@ -1,7 +1,7 @@
 import { type LogFunction, Problem } from '@slipway/protocol'
 import { createCounter } from '@slipway/shared/metrics'
 
-/** A stored event, an index of events or the record of a conversation is not what was written. It is never served. */
+/** A stored event, an index or the record of a conversation is not what was written. It is never served. */
 export class DamageError extends Problem {
   readonly conversation: string
   /** The position of an event, or what else is damaged. */

@@ -9,11 +9,11 @@ import { direction, rowBounds, type Selection } from './event-search.ts'
 const maxSplicedBytes = 8 * 1024 * 1024
 
 /**
- * A page of a log in order of time, without filters: one range of rows, which SQLite splices into the JSON text
- * of the page, because a BLOB for each event would cost as much in memory management as reading it. Every event
- * is verified. Undefined when the page has to be read event by event: fewer than two events, very long ones, and
- * where a checksum does not match, so that only one place finds out which. Throws a DamageError for a missing
- * event.
+ * A page of a log in order of time, without filters: one range of rows, which SQLite splices into the JSON
+ * text of the page, because a BLOB for each event would cost as much in memory management as reading it.
+ * Every event is verified. Undefined when the page has to be read event by event: fewer than two events,
+ * very long ones, and where a checksum does not match, so that only one place finds out which. Throws a
+ * DamageError for a missing event.
  */
 export function splicePage(
   db: Database,

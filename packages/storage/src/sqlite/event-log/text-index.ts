@@ -85,7 +85,7 @@ export class TextIndex {
     await this.#request({ kind: 'forget', ordinal })
   }
 
-  /** Gives the free space of index.db back, in steps, for about that time; undefined when there is no index. */
+  /** Releases the free space of index.db in steps, for about that time; undefined when there is no index. */
   async compact(maxMs: number): Promise<CompactedFile | undefined> {
     if (this.#worker === undefined && !existsSync(this.#options.indexPath)) return undefined
     return (await this.#request({ kind: 'compact', maxMs })) as CompactedFile

@@ -19,7 +19,7 @@ export interface LogReport {
   /** Those of versions without checksums: only their positions are verified. */
   readonly unchecked: number
   readonly damaged: readonly DamagedEvent[]
-  /** Conversations whose title, tags, status, request, parent, times or statistics do not match their checksum. */
+  /** Conversations whose record (title, tags, status and so on) does not match its checksum. */
   readonly records: readonly string[]
   /** What SQLite says about the file; empty when it is in order. */
   readonly problems: readonly string[]
