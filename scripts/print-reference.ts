@@ -47,7 +47,7 @@ ${index.join('\n')}
 ${commands.map(commandSection).join('\n')}`
 }
 
-/** A command with commands of its own is a group. */
+/** A command with subcommands is a group. */
 function leaves(command: Command): Command[] {
   return command.commands.length === 0 ? [command] : command.commands.flatMap((one) => leaves(one))
 }

@@ -31,7 +31,7 @@ export function drawFilm(frames: readonly Frame[], { columns, rows, title }: Fil
   const ids = new Map<string, string>()
   const strip = frames.map(({ screen }, at) => {
     const lines = screen.split('\n').slice(0, rows)
-    // A style goes on in the next line.
+    // A style continues in the next line.
     let style: Style = {}
     const uses = lines.flatMap((line, row) => {
       const { drawn, end } = drawLine(line, style)

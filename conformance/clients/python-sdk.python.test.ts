@@ -113,7 +113,7 @@ describe.skipIf(python === undefined)('the Python SDK', { timeout }, () => {
     })
   })
 
-  test('gives secrets to commands and shows them to nobody', async () => {
+  test('gives secrets to commands and never shows them', async () => {
     const names = ['PLAIN_TOKEN', 'STATIC_TOKEN', 'CALLED_TOKEN', 'STORED_TOKEN']
     play(...names.map((name) => command(`echo "${name} has \${#${name}} characters: $${name}"`)), finish())
     const found = await run<{ observations: string[] }>('secret_values')
@@ -159,7 +159,7 @@ describe.skipIf(python === undefined)('the Python SDK', { timeout }, () => {
     })
   })
 
-  test('pauses, goes on and interrupts', async () => {
+  test('pauses, resumes and interrupts', async () => {
     play(command('sleep 2; echo one'), command('echo two'), finish(), command('sleep 300'), finish())
     const found = await run<{ paused: string; kinds: string[] }>('paused')
     expect(found.paused).toBe('paused')
@@ -184,7 +184,7 @@ describe.skipIf(python === undefined)('the Python SDK', { timeout }, () => {
     })
   })
 
-  test('has tools of its own, and joins a conversation by its id', async () => {
+  test('adds its own tools, and joins a conversation by its id', async () => {
     play(call('show_banner', { text: 'Welcome' }), finish())
     expect(await run('client_tools')).toEqual({
       shown: ['Welcome'],
@@ -205,7 +205,7 @@ describe.skipIf(python === undefined)('the Python SDK', { timeout }, () => {
     })
   })
 
-  test('goes on when the server was killed and started again', async () => {
+  test('continues after the server was killed and started again', async () => {
     play(command('sleep 8; echo slept'), finish())
     const args = ['--port', String(await freePort())]
     let own = await startServer('killed', {}, args)

@@ -131,7 +131,7 @@ export class GuideReader implements AsyncDisposable {
       ...this.#texts,
     }
     let script = `${test.setup}\n${text}`
-    // The server of the page listens on a port of its own.
+    // The server of the page listens on its own port.
     if (/^slipway serve/m.test(text)) script += `\nSLIPWAY_URL=http://127.0.0.1:${this.#port}\n`
     for (const [from, to] of Object.entries(texts)) script = script.replaceAll(from, to)
     const trap = `trap 'code=$?; [ $code -eq ${test.exit} ] || echo "FAILED $code: $BASH_COMMAND" >&2' ERR`

@@ -77,7 +77,7 @@ export class PythonPrograms implements AsyncDisposable {
   /**
    * Runs a program; rejects with its traceback.
    *
-   * @param answer - what the program is told when it asks the test for something
+   * @param answer - returns the answer to what the program asks the test for
    */
   async run<T>(
     program: string,

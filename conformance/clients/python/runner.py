@@ -2,7 +2,7 @@
 
 Each line of the input is a JSON object with the name of a `program` and its settings; each is answered with one line,
 `{"result": ...}` or `{"error": ...}`. While a program runs it may ask the test for something with `{"ask": ...}`,
-which the test answers with a line of its own.
+which the test answers with one line.
 """
 
 import contextlib

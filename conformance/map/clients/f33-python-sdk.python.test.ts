@@ -10,7 +10,7 @@ import { endFamily, mapCase, notApplicable, untested } from '../frame.ts'
 import { commandReply, finishReply, openMapServer, toolReply } from '../map-server.ts'
 
 /** Programs of the published Python SDK (`conformance/clients/python`), unmodified. */
-const noPython = 'the server runs no Python: tools of its own come from MCP servers and plugins'
+const noPython = 'the server runs no Python: other tools come from MCP servers and plugins'
 const python = findPython()
 const needs = { isUnavailable: python === undefined, timeout: 300_000 }
 
@@ -35,7 +35,7 @@ interface Play {
   readonly answer?: (question: string) => Promise<unknown>
 }
 
-/** Runs a program with a model that plays replies, in a directory of its own. */
+/** Runs a program with a model that plays replies, in a new directory. */
 async function run<T = unknown>(program: string, play: Play | ((directory: string) => Play) = {}) {
   const directory = await mkdtemp(join(root, 'workspace-'))
   const {
@@ -398,7 +398,7 @@ mapCase(
 )
 mapCase(
   'F33.conversation-pause',
-  'a pause during a run, and the run goes on',
+  'a pause during a run, and the run continues',
   async () => {
     const found = await paused()
     expect(found.paused).toBe('paused')
@@ -416,7 +416,7 @@ mapCase(
 )
 mapCase(
   'F33.conversation-run-timeout',
-  'a run that takes too long goes on at the server',
+  'a run that takes too long continues at the server',
   async () => {
     const { result } = await detail('late', { replies: [commandReply('sleep 6'), finishReply()] })
     expect(result).toEqual({ error: 'TimeoutError', after: 'running' })
@@ -470,7 +470,7 @@ mapCase(
   },
   needs,
 )
-untested('F33.ws-unavailable', 'without sockets the program fails, or goes on over REST')
+untested('F33.ws-unavailable', 'without sockets the program fails, or continues over REST')
 mapCase(
   'F33.conversation-reconnect',
   'a program survives a restart of the server',
@@ -490,7 +490,7 @@ mapCase(
 )
 mapCase(
   'F33.conversation-restart',
-  'a new program goes on after a restart',
+  'a new program continues after a restart',
   async () => {
     const args = ['--port', String(await freePort())]
     const env = {

@@ -276,7 +276,7 @@ mapCase('F29.proxy-get', 'safe methods reach the program', async () => {
 mapCase('F29.proxy-cookie-required', 'without the cookie 401', async () => {
   for (const call of [
     {},
-    { cookie: `${bridgeCookie}=unknown-token-of-nobody` },
+    { cookie: `${bridgeCookie}=unknown-token` },
     { cookie: otherCookie },
     { hasKey: true },
   ])
@@ -296,7 +296,7 @@ mapCase('F29.proxy-unsafe-methods', 'other methods need the origin of the bridge
     for (const call of [
       { cookie },
       { cookie, origin: controlOrigin },
-      { cookie: `${bridgeCookie}=unknown-token-of-nobody` },
+      { cookie: `${bridgeCookie}=unknown-token` },
     ])
       expect(await bridge.call(method, 'bridged/echo', { ...call, body, headers })).toMatchObject({
         status: 403,
@@ -436,7 +436,7 @@ mapCase('F29.ws-handshake-rejections', 'sockets without origin or cookie are 403
     { cookie, origin: undefined },
     { cookie, origin: controlOrigin },
     {},
-    { cookie: `${bridgeCookie}=unknown-token-of-nobody` },
+    { cookie: `${bridgeCookie}=unknown-token` },
     { cookie: otherCookie },
     { hasKey: true },
   ])

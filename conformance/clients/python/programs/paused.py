@@ -1,4 +1,4 @@
-"""A run is paused between steps and goes on; another is interrupted within a command."""
+"""A run is paused between steps and resumed; another is interrupted within a command."""
 
 from .common import converse, kinds, status, wait_until
 

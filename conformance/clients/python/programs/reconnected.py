@@ -1,4 +1,4 @@
-"""The server is killed while a command runs, and started again: the client catches up and the run goes on."""
+"""The server is killed while a command runs, and started again: the client catches up and the run continues."""
 
 from .common import converse, status, wait_until
 

@@ -1,4 +1,4 @@
-"""Secrets of a conversation and of the server: used by commands, and shown to nobody."""
+"""Secrets of a conversation and of the server: used by commands and never shown."""
 
 import httpx
 from pydantic import SecretStr

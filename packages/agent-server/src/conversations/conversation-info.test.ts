@@ -33,7 +33,7 @@ test('a condenser that summarizes with the model of the agent shows that model, 
   })
 })
 
-test('a condenser that needs no model, or none, is shown as it is', async () => {
+test('a condenser that needs no model, or none, is shown unchanged', async () => {
   expect(await displayedAgent({ kind: 'NoOpCondenser' })).toMatchObject({
     condenser: { kind: 'NoOpCondenser' },
   })

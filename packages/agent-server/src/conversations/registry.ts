@@ -214,8 +214,8 @@ export class ConversationRegistry implements AsyncDisposable {
   }
 
   /**
-   * Opens a conversation that this server has taken while another ran it, so that the run goes on here: the
-   * sweep for conversations of servers that are gone passes over it from now on.
+   * Opens a conversation that this server has taken while another ran it, so that the run continues here:
+   * the sweep for conversations of servers that are gone passes over it from now on.
    */
   async continueRun(id: string): Promise<void> {
     if (this.#loaded.has(id)) return

@@ -91,7 +91,7 @@ export class TransientBuffer {
   }
 }
 
-/** What a reader is told of a retry; times in seconds. */
+/** The value of an update about a retry; times in seconds. */
 function retryValue(retry: Extract<TransientUpdate, { kind: 'retry' }>) {
   const { code, detail, status, waitMs, attempt, attempts } = retry
   return { code, detail, status: status ?? null, wait_seconds: waitMs / 1000, attempt, attempts }

@@ -101,7 +101,7 @@ test('the folder is copied with history and uncommitted changes, its work shown 
   expect(diff.stdout).toContain('GIT binary patch')
   expect(diff.stdout).not.toContain('other.log')
 
-  // To a branch: the working tree stays as it is.
+  // To a branch: the working tree does not change.
   const branched = await runCli(['app', 'apply', id, '--branch', 'agent/work'])
   expect(branched).toMatchObject({ code: 0, stdout: expect.stringContaining('on the branch agent/work') })
   expect(git('status', '--porcelain=v2', '--branch')).toBe(before)

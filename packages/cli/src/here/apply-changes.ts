@@ -10,7 +10,7 @@ export async function changedFiles(git: Git, { patch }: SandboxChanges): Promise
   return text.split('\n').filter((line) => line !== '')
 }
 
-/** Applies the changes to the working tree, all or none; the index stays as it is. */
+/** Applies the changes to the working tree, all or none; the index does not change. */
 export async function applyToWorkingTree(git: Git, { patch }: SandboxChanges): Promise<void> {
   const { code, stderr } = await git.try(['apply', '--whitespace=nowarn', '-'], { input: patch })
   if (code === 0) return

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import type { Git } from './git.ts'
 
-/** The commits of a snapshot are made by nobody. */
+/** The author of the commits of a snapshot, instead of the user. */
 const identity = {
   GIT_AUTHOR_NAME: 'slipway',
   GIT_AUTHOR_EMAIL: 'slipway@localhost',
@@ -17,7 +17,7 @@ const identity = {
 /** Above this size of a repository its history stays where it is. */
 const maxHistoryKib = 200 * 1024
 
-/** A working tree as it is, as a commit that no branch has. */
+/** The state of a working tree as a commit on no branch. */
 export interface Snapshot {
   readonly commit: string
   readonly tree: string

@@ -109,7 +109,7 @@ export function addContextCommands(slipway: Command, { env, signal }: ContextDep
     .argument('<name>', 'name of the context')
     .argument('<url>', 'address of an agent server or a sandbox server')
     .option('--key-file <file>', 'file of its key, - for standard input; the terminal asks otherwise')
-    .option('--no-key', 'the server needs no key, or it lies in its data directory')
+    .option('--no-key', 'the server needs no key, or its key is in its data directory')
     .action(async (name: string, url: string, flags: { keyFile?: string; key: boolean }) =>
       (await load()).addContextCommand(deps(), name, url, { keyFile: flags.keyFile, hasKey: flags.key }),
     )

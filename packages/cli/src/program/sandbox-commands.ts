@@ -214,7 +214,7 @@ function addAppWorkCommands(app: Command, run: RunWithClient, config: Config): v
     .command('apply')
     .description('bring what a conversation changed into your working tree, all of it or nothing')
     .argument('<id>', 'id of the conversation, its first characters, or --last')
-    .option('--branch <name>', 'commit it to a new branch instead; your working tree stays as it is')
+    .option('--branch <name>', 'commit it to a new branch instead; your working tree does not change')
     .action(async (id: string, { branch }: { branch?: string }) => {
       const { applyAppCommand } = await import('../here/app-here.ts')
       await run((context) => applyAppCommand(context, id, { ...here(config), branch }))

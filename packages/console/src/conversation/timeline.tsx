@@ -33,7 +33,7 @@ export function Timeline(props: {
   readonly searchMessages?: (() => void) | undefined
 }) {
   const { log, info, isExpanded, query, jump, searchMessages } = props
-  // Rows are made in the background, a few milliseconds at a time, so that scrolling goes on meanwhile.
+  // Rows are made in the background, a few milliseconds at a time, so that scrolling stays smooth.
   const state = useDeferredValue(useWindowState(log))
   const rows = useMemo(() => groupSteps(state.events), [state.events])
   const calls = useMemo(

@@ -25,7 +25,7 @@ export function DetailsPanel({ info }: PanelProps) {
     ['Workspace', info.workspace.working_dir],
     ['Created', formatDateTime(Date.parse(info.created_at))],
     ['Last activity', formatDateTime(Date.parse(info.updated_at))],
-    ['Asks before acting', policyNames[String(info.confirmation_policy.kind)] ?? 'by a policy of its own'],
+    ['Asks before acting', policyNames[String(info.confirmation_policy.kind)] ?? 'by another policy'],
     ['Most steps of a run', String(info.max_iterations)],
     ['Tools', tools.join(', ')],
     ['Secrets', secrets.join(', ') || 'none'],

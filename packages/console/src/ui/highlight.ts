@@ -7,7 +7,7 @@ import {
 } from 'shiki/core'
 import { createJavaScriptRegexEngine } from 'shiki/engine/javascript'
 
-/** Each language is a file of its own, loaded when a text needs it. */
+/** Each language is a separate file, loaded when a text needs it. */
 const grammars = {
   c: () => import('shiki/langs/c.mjs'),
   cpp: () => import('shiki/langs/cpp.mjs'),

@@ -11,7 +11,7 @@ export const telemetrySettings = {
   }),
   SLIPWAY_AUDIT_LOG: z.string().min(1).optional().meta({
     description:
-      'File to which a line of JSON is added for each request that changes something; without it they are lines of the log. SIGHUP opens it anew.',
+      'File to which a line of JSON is added for each request that changes something; without it they are lines of the log. SIGHUP reopens it.',
   }),
   OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.meta({
     description: 'Receiver of traces by OTLP over HTTP; /v1/traces is added. Without it there are none.',

@@ -342,7 +342,7 @@ test.each([
   expect((await storage.conversations.get(['two']))[0]).toMatchObject({ id: 'two' })
 })
 
-test('a record of an earlier version is read as it is, and has a checksum from its next change on', async () => {
+test('a record of an earlier version is read unchanged, and has a checksum from its next change on', async () => {
   const directory = copyOf(pristine)
   const path = join(directory, 'log.db')
   const change = (sql: string) => {

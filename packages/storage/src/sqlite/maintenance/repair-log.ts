@@ -25,7 +25,7 @@ export interface RepairResult {
   readonly damaged: readonly DamagedEvent[]
   /** Conversations whose end was wrong: their logs have the events behind it again. */
   readonly extended: readonly string[]
-  /** Conversations whose record did not match its checksum: it is taken as it is. */
+  /** Conversations whose record did not match its checksum: it stays, with a new checksum. */
   readonly records: readonly string[]
   /** Events of unpublished imports and removed conversations that were dropped. */
   readonly dropped: number
