@@ -1,11 +1,9 @@
 import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdir } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { must } from '@slipway/protocol'
+import { freePort } from '../../conformance/support/free-port.ts'
 import { type BenchContext, startAgentServer } from './fixtures.ts'
 import { adoptProcess, type Server } from './processes.ts'
 
@@ -97,14 +95,4 @@ async function waitForHealth(port: number): Promise<void> {
     if (isHealthy) return
     if (performance.now() > end) throw new Error('the server does not answer')
   }
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer()
-  probe.listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = must(probe.address(), 'an address') as AddressInfo // it listens on a port
-  probe.close()
-  await once(probe, 'close')
-  return port
 }

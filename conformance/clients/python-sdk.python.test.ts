@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
-import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startAgentServer } from '../support/agent-server.ts'
+import { freePort } from '../support/free-port.ts'
 import { MockProvider, type ModelReply, type ScriptedReply } from '../support/mock-provider.ts'
 import { findPython, type ProgramRequest, PythonPrograms } from '../support/python.ts'
 
@@ -263,14 +264,6 @@ describe.skipIf(python === undefined)('the Python SDK', { timeout }, () => {
     }
   })
 })
-
-async function freePort(): Promise<number> {
-  const probe = createTcpServer()
-  await new Promise<void>((done) => probe.listen(0, '127.0.0.1', done))
-  const { port } = probe.address() as AddressInfo // it listens on a port
-  await new Promise((done) => probe.close(done))
-  return port
-}
 
 async function openPage(html: string): Promise<Server> {
   const page = createServer((_, response) => response.setHeader('content-type', 'text/html').end(html))

@@ -6,9 +6,10 @@ import { expect, test } from 'vitest'
 import { bashStep, finishStep, scriptedModel } from '../support/agent-driver.ts'
 import { messageLine, toJsonLines } from '../support/agent-server-api.ts'
 import { type Fault, FaultProxy } from '../support/fault-proxy.ts'
+import { freePort } from '../support/free-port.ts'
 import { fetchInSandbox, retryUntil } from '../support/sandbox-server/crash-rounds.ts'
 import { findProcesses } from '../support/sandbox-server/process-resources.ts'
-import { freePort, type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
+import { type SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 
 const limitMs = 600_000
 const mebibyte = 1024 * 1024

@@ -4,9 +4,10 @@ import { createServer, type Server } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, type TestContext, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
 import { fetchInSandbox, runInSandbox } from '../support/sandbox-server/crash-rounds.ts'
 import { findProcesses } from '../support/sandbox-server/process-resources.ts'
-import { freePort, type SandboxInfo, type SandboxServer } from '../support/sandbox-server/server.ts'
+import type { SandboxInfo, SandboxServer } from '../support/sandbox-server/server.ts'
 import { openSandboxServer, type SandboxServerFixture, waitFor } from '../support/sandbox-server/user.ts'
 
 /** What a program in a sandbox reaches of the machine and of other sandboxes. */

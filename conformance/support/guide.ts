@@ -1,10 +1,9 @@
 import { spawn } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
+import { freePort } from './free-port.ts'
 import { MockProvider, type ModelReply } from './mock-provider.ts'
 import { root } from './readme.ts'
 
@@ -112,7 +111,7 @@ export class GuideReader implements AsyncDisposable {
     const directory = await realpath(await mkdtemp(join(tmpdir(), 'slipway-guide-')))
     const reader = new GuideReader(
       await MockProvider.open(),
-      { directory, port: await findFreePort() },
+      { directory, port: await freePort() },
       env,
       texts,
     )
@@ -221,14 +220,6 @@ shift; exec slipway "$@"`,
     await promise
     return output
   }
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
-  const { port } = server.address() as AddressInfo // it listens on a port
-  await new Promise((done) => server.close(done))
-  return port
 }
 
 async function waitForEnd(pid: number): Promise<void> {

@@ -1,9 +1,9 @@
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { startAgentServer } from '../../support/agent-server.ts'
+import { freePort } from '../../support/free-port.ts'
 import { errorReply, type MockProvider, type ScriptedReply } from '../../support/mock-provider.ts'
 import { findPython, type ProgramRequest, PythonPrograms } from '../../support/python.ts'
 import { endFamily, mapCase, notApplicable, untested } from '../frame.ts'
@@ -526,11 +526,3 @@ mapCase(
 )
 
 endFamily('F33', 43)
-
-async function freePort(): Promise<number> {
-  const probe = createServer()
-  await new Promise<void>((done) => probe.listen(0, '127.0.0.1', done))
-  const { port } = probe.address() as AddressInfo // it listens on a port
-  await new Promise((done) => probe.close(done))
-  return port
-}

@@ -5,9 +5,9 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePort } from '../free-port.ts'
 import { createTestDatabase, type TestDatabase } from '../test-database.ts'
 import { cleanUpProcesses, listProcessResources } from './process-resources.ts'
-import { freePort } from './server.ts'
 
 const cliMain = resolve(import.meta.dirname, '../../../packages/cli/src/main.js')
 const key = 'sk-conformance-of-the-administrator'

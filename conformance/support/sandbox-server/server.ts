@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { chown, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { databaseSettings } from '../agent-server.ts'
+import { freePort } from '../free-port.ts'
 import { runSql } from '../test-database.ts'
 import { listEngineResources, removeEngineResources, type TestEngine } from './container-engine.ts'
 import { DirectAddress } from './direct-address.ts'
@@ -381,17 +381,4 @@ function engineEnv(engine: TestEngine | undefined): Record<string, string> {
 function inheritedEnv(): Record<string, string | undefined> {
   const ownVariable = /^(?:SLIPWAY_|OH_|LLM_|MAX_LLM_)/
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !ownVariable.test(name)))
-}
-
-/** A loopback port below the ephemeral range, so that it is still free after a restart. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 12_000 + Math.floor(Math.random() * 7_000)
-    const server = createServer()
-    const isFree = await new Promise((resolve) => {
-      server.once('error', () => resolve(false))
-      server.listen({ port, host: '127.0.0.1' }, () => server.close(() => resolve(true)))
-    })
-    if (isFree) return port
-  }
 }
