@@ -46,6 +46,39 @@ export const sandboxBenchmarks: Readonly<Record<string, Benchmark>> = {
         goals: processGoals,
       }),
   },
+  'sandboxes-kubernetes': {
+    run: async (bench) => {
+      const { agentImage, openNamespace, testCluster } = await clusterFixture()
+      const cluster = must(testCluster(), 'a cluster')
+      await using namespace = await openNamespace(cluster)
+      const { startBarePods } = await import('../support/bare-pods.ts')
+      const setup = {
+        name: 'kubernetes',
+        env: {
+          SLIPWAY_BACKEND: 'kubernetes',
+          SLIPWAY_KUBECONFIG: namespace.kubeconfig,
+          SLIPWAY_KUBERNETES_REACH: 'pod',
+          SLIPWAY_SANDBOX_IMAGE: agentImage,
+          SLIPWAY_SANDBOX_SPECS: JSON.stringify([
+            { id: 'pod', kubernetes: { image_pull_policy: 'IfNotPresent' } },
+          ]),
+          SLIPWAY_SANDBOX_MEMORY_MB: '1024',
+          SLIPWAY_SANDBOX_DISK_MB: '256',
+          // What sandboxes report goes nowhere.
+          SLIPWAY_INTERNAL_URL: `http://${cluster.host}:9`,
+        },
+        startBare: startBarePods(cluster, namespace.name),
+        goals: { ...processGoals, coldStart: 1.3, claim: 100 },
+        rounds: 15,
+        canFreeze: false,
+      }
+      return await measure(bench, setup)
+    },
+    whyUnavailable: async () =>
+      (await clusterFixture()).testCluster() === undefined
+        ? 'no cluster: `.ci/cluster run npm run bench -- sandboxes-kubernetes` starts one'
+        : undefined,
+  },
   'sandboxes-docker': {
     run: (bench) => {
       const { socket, image } = testEngine()
@@ -69,7 +102,11 @@ interface Goals {
 }
 
 const processGoals: Goals = { coldStart: 1.3, claim: 60, pause: 15, resume: 30 }
-const rounds = 30
+const defaultRounds = 30
+
+/** Loaded on use: it loads the client of Kubernetes. */
+const clusterFixture = () =>
+  import('../../packages/sandbox-server/src/backends/kubernetes/testing/test-cluster.ts')
 
 interface SandboxSetup {
   /** Without them the others are compared with their floors. */
@@ -77,6 +114,9 @@ interface SandboxSetup {
   readonly name: string
   readonly env: Readonly<Record<string, string>>
   readonly startBare: StartBareServer
+  readonly rounds?: number
+  /** A pause leaves the processes as they are. */
+  readonly canFreeze?: boolean
 }
 
 function testEngine(): { socket: string; image: string } {
@@ -94,7 +134,7 @@ const idleEnv = { SLIPWAY_RECONCILE_SECONDS: '3600' }
 /** One at a time, ours and the bare one in turn; the last of them are paused. */
 async function measureColdStartAndPause(
   bench: BenchContext,
-  { name, env, startBare, goals }: SandboxSetup,
+  { name, env, startBare, goals, rounds = defaultRounds, canFreeze = true }: SandboxSetup,
 ): Promise<ResultRow[]> {
   await using plane = await ControlPlane.open(bench, { ...idleEnv, ...env })
   await warmUp(plane, startBare)
@@ -117,7 +157,7 @@ async function measureColdStartAndPause(
       goals?.coldStart ?? 1.5,
     ),
     information(`${name}: cold start, p99`, 'ms', percentile(ours, 99), percentile(bare, 99)),
-    ...(await measurePause(bench, { name, startBare, goals }, plane)),
+    ...(canFreeze ? await measurePause(bench, { name, startBare, goals }, plane) : []),
   ]
 }
 
@@ -181,7 +221,7 @@ async function measurePause(
 /** From a pool of one that is full again each time. */
 async function measureWarmPool(
   bench: BenchContext,
-  { name, env, startBare, goals }: SandboxSetup,
+  { name, env, startBare, goals, rounds = defaultRounds }: SandboxSetup,
 ): Promise<ResultRow[]> {
   await using plane = await ControlPlane.open(bench, { ...idleEnv, ...env, SLIPWAY_WARM_POOL: '1' })
   const ours: number[] = []

@@ -4,10 +4,10 @@ import { type Session, signOut, startSession, useIsOnline, useSession } from '..
 import { Icon } from '../ui/icon.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { EmptyState, Loading } from '../ui/states.tsx'
-import { ToastList } from '../ui/toasts.tsx'
 import { isTyping, ShortcutSheet } from './shortcuts.tsx'
 import { SignIn } from './sign-in.tsx'
 import { toggleTheme } from './theme.ts'
+import { ToastList } from './toast-list.tsx'
 
 /** The frame of every page, or what stands in its way: signing in, a server that is away or is not ours. */
 export function Shell() {

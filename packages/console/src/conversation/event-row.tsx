@@ -9,12 +9,12 @@ import {
   recordOf,
   textOf,
 } from '../log/event-facts.ts'
+import { Fold } from '../ui/fold.tsx'
 import { formatNumber } from '../ui/format.ts'
 import { LongText } from '../ui/long-text.tsx'
 import { Picture } from '../ui/picture.tsx'
 import { RichText } from '../ui/rich-text.tsx'
 import { Members } from './call-body.tsx'
-import { Fold } from './fold.tsx'
 import { ResultBody } from './result-body.tsx'
 import { EntryHead } from './step-row.tsx'
 

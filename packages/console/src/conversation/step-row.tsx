@@ -11,12 +11,12 @@ import {
   textOf,
 } from '../log/event-facts.ts'
 import type { Call } from '../log/steps.ts'
+import { Fold } from '../ui/fold.tsx'
 import { formatClock, formatCompact, formatCost, formatDateTime, formatDuration } from '../ui/format.ts'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { LongText } from '../ui/long-text.tsx'
 import { RichText } from '../ui/rich-text.tsx'
 import { CallBody } from './call-body.tsx'
-import { Fold } from './fold.tsx'
 import { ResultBody } from './result-body.tsx'
 
 /** A response of the model: what it thought, and its calls with their results. */

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { Fold } from '../conversation/fold.tsx'
 import { type ModelView, modelViewQuery } from '../log/model-view.ts'
+import { Fold } from '../ui/fold.tsx'
 import { formatCompact, formatNumber } from '../ui/format.ts'
 import { EmptyState, ErrorState, Loading } from '../ui/states.tsx'
 import type { PanelProps } from './panel-props.ts'
