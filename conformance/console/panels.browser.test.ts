@@ -152,6 +152,11 @@ describe.runIf(chromiumPath !== undefined)('the panels of a conversation', { tim
       ...{ forgotten_event_ids: ['m2', 'm3'], summary: 'What was <b>said</b>', summary_offset: 1 },
     }
     const messages = [1, 2, 3, 4].map((n) => messageLine(`m${n}`, at(n), `message ${n}`))
+    const back = {
+      ...{ id: 'l1', timestamp: at(6), kind: 'ConversationStateUpdateEvent', source: 'environment' },
+      ...{ key: 'leaf_event_id', value: 'm3' },
+    }
+    const branched = await fixture.api.import(toJsonLines(...messages, back))
     const condensed = await fixture.api.import(toJsonLines(...messages, condensation))
     const { page, problems } = await fixture.newPage()
     await page.goto(`${fixture.site.url}/c/${condensed}`)
@@ -164,6 +169,10 @@ describe.runIf(chromiumPath !== undefined)('the panels of a conversation', { tim
     await panel.getByRole('link', { name: '#4' }).click()
     await page.locator('.entry.target', { hasText: 'message 4' }).waitFor()
     expect(await findViolations(page, 'context panel')).toEqual([])
+    await page.goto(`${fixture.site.url}/c/${branched}`)
+    await page.locator('.entry.forgotten', { hasText: 'message 4' }).waitFor()
+    await page.getByRole('link', { name: 'Go to #3' }).click()
+    await page.locator('.entry.target', { hasText: 'message 3' }).waitFor()
     expect(problems).toEqual([])
     await page.context().close()
   })

@@ -71,6 +71,7 @@ test('the view names the events that the model sees, and the summaries of the ot
       { first: 4, last: 4 },
     ],
     shortened_positions: [],
+    branches: [],
     summaries: [{ position: 5, text: 'what was said' }],
   }
   expect(await view()).toMatchObject({ ...condensed, message_count: 3 })
@@ -81,6 +82,7 @@ test('the view names the events that the model sees, and the summaries of the ot
   const branched = await api.import(toJsonLines(...messages, condensation, back))
   expect((await get(`/api/conversations/${branched}/view`)).body).toMatchObject({
     ...{ head: 6, ranges: [{ first: 1, last: 3 }], summaries: [], message_count: 3 },
+    branches: [{ position: 6, from_position: 3 }],
   })
   expect(await get(`/api/conversations/${randomUUID()}/view`)).toMatchObject({ status: 404 })
 })

@@ -17,6 +17,14 @@ export interface ViewDescription {
   readonly shortened_positions: readonly number[]
   /** What stands for events that it no longer sees, in the order of the view. */
   readonly summaries: readonly { readonly position: number; readonly text: string }[]
+  /** Updates after which the log follows an earlier event, ascending. */
+  readonly branches: readonly BranchStart[]
+}
+
+interface BranchStart {
+  readonly position: number
+  /** The event that the log goes on from; null: it begins again. */
+  readonly from_position: number | null
 }
 
 const batch = 500
@@ -44,6 +52,10 @@ export async function describeView(
         ? [{ position: positions[at] ?? 0, text: event.summary }]
         : [],
     ),
+    branches: state.leafMoves.map(({ position: at, target }) => ({
+      position: at,
+      from_position: target || null,
+    })),
   }
 }
 

@@ -1,4 +1,5 @@
-import { memo } from 'react'
+import { Link } from '@tanstack/react-router'
+import { memo, use } from 'react'
 import type { LogEvent } from '../api/log.ts'
 import {
   contentImages,
@@ -9,6 +10,7 @@ import {
   recordOf,
   textOf,
 } from '../log/event-facts.ts'
+import { ModelViewContext } from '../log/model-view.ts'
 import { Fold } from '../ui/fold.tsx'
 import { formatNumber } from '../ui/format.ts'
 import { LongText } from '../ui/long-text.tsx'
@@ -82,17 +84,11 @@ export const EventRow = memo(function EventRow(props: {
       )
     case 'ConversationStateUpdateEvent': {
       const key = textOf(event.key) ?? ''
-      const isBranch = key === 'leaf_event_id'
+      if (key === 'leaf_event_id') return <BranchRow item={item} />
       const value = typeof event.value === 'string' ? event.value : JSON.stringify(event.value)
-      const text = isBranch
-        ? 'The log goes on from an earlier event; what lies between is another branch'
-        : `${key} ${(value ?? '').slice(0, 120)}`
+      const text = `${key} ${(value ?? '').slice(0, 120)}`
       return (
-        <Fold
-          className={isBranch ? 'fold condensation' : 'fold'}
-          isOpen={isExpanded}
-          summary={<Line item={item} text={text} />}
-        >
+        <Fold className="fold" isOpen={isExpanded} summary={<Line item={item} text={text} />}>
           <Members value={{ key, value: event.value }} />
         </Fold>
       )
@@ -107,6 +103,30 @@ export const EventRow = memo(function EventRow(props: {
     }
   }
 })
+
+/** Where the log goes on from an earlier event, with a link to it. */
+function BranchRow({ item }: { readonly item: LogEvent }) {
+  const view = use(ModelViewContext)
+  const branch = view?.branches.find(({ position }) => position === item.position)
+  const from = branch?.from_position
+  return (
+    <div className="fold condensation">
+      <Line
+        item={item}
+        text={
+          from === null
+            ? 'The log begins again; what is above is another branch'
+            : 'The log goes on from an earlier event; what is between is another branch'
+        }
+      />
+      {typeof from === 'number' && (
+        <Link to="." search={true} hash={String(from)}>
+          Go to #{formatNumber(from)}
+        </Link>
+      )}
+    </div>
+  )
+}
 
 function MessageRow({ item, isExpanded }: { readonly item: LogEvent; readonly isExpanded: boolean }) {
   const { event } = item

@@ -4,7 +4,7 @@ import { memo, useCallback, useDeferredValue, useEffect, useLayoutEffect, useMem
 import { isTyping } from '../app/shortcuts.tsx'
 import { type ModelCall, modelCalls } from '../list/conversation-facts.ts'
 import { type EventWindow, useWindowState } from '../log/event-window.ts'
-import { changesView, isForgotten, modelViewQuery } from '../log/model-view.ts'
+import { changesView, isForgotten, ModelViewContext, modelViewQuery } from '../log/model-view.ts'
 import { groupSteps, isSameRow, type Row, rowEvents } from '../log/steps.ts'
 import { formatNumber } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
@@ -86,18 +86,20 @@ export function Timeline(props: {
             {state.loading === 'before' ? 'Reading …' : `#${state.from - 1} and before`}
           </p>
         )}
-        {rows.map((row) => (
-          <TimelineRow
-            key={row.key}
-            row={row}
-            isTarget={state.target < state.head && hasPosition(row, state.target)}
-            isExpanded={isExpanded}
-            isForgotten={view !== undefined && rowEvents(row).some((item) => isForgotten(item, view))}
-            conversationId={info?.id}
-            canSteer={info !== undefined && info.agent.kind !== undefined}
-            call={calls.get(responseId(row))}
-          />
-        ))}
+        <ModelViewContext value={view}>
+          {rows.map((row) => (
+            <TimelineRow
+              key={row.key}
+              row={row}
+              isTarget={state.target < state.head && hasPosition(row, state.target)}
+              isExpanded={isExpanded}
+              isForgotten={view !== undefined && rowEvents(row).some((item) => isForgotten(item, view))}
+              conversationId={info?.id}
+              canSteer={info !== undefined && info.agent.kind !== undefined}
+              call={calls.get(responseId(row))}
+            />
+          ))}
+        </ModelViewContext>
         {log.isAtEnd && <Draft text={state.draft.text} reasoning={state.draft.reasoning} />}
         {state.loading === 'jump' && rows.length === 0 && <Loading label="Reading the log" />}
         {state.error !== undefined && (

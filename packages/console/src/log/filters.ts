@@ -38,7 +38,8 @@ const quietTools = new Set(['finish'])
 
 function isInView(view: ViewName, event: WireEvent): boolean {
   if (view === 'all') return true
-  if (view === 'work') return !noise.has(event.kind)
+  // An update that begins another branch is the one of its kind that a reader has to see.
+  if (view === 'work') return !noise.has(event.kind) || event.key === 'leaf_event_id'
   const isFinish = event.kind === 'ActionEvent' && quietTools.has(String(event.tool_name))
   return isFinish || event.kind === 'MessageEvent' || event.kind === 'ConversationErrorEvent'
 }

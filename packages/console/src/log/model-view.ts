@@ -1,5 +1,6 @@
 import type { CallOutput } from '@slipway/client'
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
+import { createContext } from 'react'
 import type { LogEvent } from '../api/log.ts'
 import { agentServer } from '../api/session.ts'
 
@@ -12,6 +13,9 @@ export const modelViewQuery = (id: string, version: string) =>
     queryFn: ({ signal }) => agentServer.call('getModelView', { params: { conversation_id: id }, signal }),
     placeholderData: keepPreviousData,
   })
+
+/** Of the log that is shown; undefined until it is read, and where the server has none. */
+export const ModelViewContext = createContext<ModelView | undefined>(undefined)
 
 const seenKinds: ReadonlySet<unknown> = new Set([
   ...['SystemPromptEvent', 'MessageEvent', 'ActionEvent'],

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'f12653510098f4187d2f3b8f18bebba83504713ad9320f7aa0b73479efae5dab'
+const expectedHash = 'fe27032b1714498d5217f85774762a95c2661b9c37f39e11d64a296436673a4c'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

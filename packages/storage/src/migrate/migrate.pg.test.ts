@@ -57,7 +57,9 @@ describePostgres('migration', () => {
     child.kill('SIGKILL')
     await exited
     await expect
-      .poll(() => migrate({ from: first.path, to: schema.url }).then(() => true), { timeout: 60_000 + longest })
+      .poll(() => migrate({ from: first.path, to: schema.url }).then(() => true), {
+        timeout: 60_000 + longest,
+      })
       .toBe(true)
     await migrate({ from: schema.url, to: second.path })
     expect(await readAll(second.path)).toEqual(await readAll(first.path))

@@ -28,6 +28,10 @@ const modelView = component('ModelView', {
   summaries: z
     .array(z.object({ position: position.meta({ description: 'Of the Condensation.' }), text: z.string() }))
     .meta({ description: 'What stands for events that the model no longer sees.' }),
+  branches: z.array(z.object({ position, from_position: position.nullable() })).meta({
+    description:
+      'Where the log goes on from an earlier event, and from which; null: it begins again without one.',
+  }),
 })
 
 /** Parts of long logs by position, and the texts of many logs. */
