@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import type { Config } from '../context/config.ts'
 import { cursorFlag, integerFlag } from './flags.ts'
 import type { ConversationDeps } from './server-selection.ts'
 
@@ -88,13 +89,14 @@ interface ListFlags {
 }
 
 interface ContextDeps {
-  readonly env: Readonly<Record<string, string | undefined>>
+  readonly config: Config
   readonly signal: AbortSignal
 }
 
 /** The commands for named servers. */
-export function addContextCommands(slipway: Command, { env, signal }: ContextDeps): void {
-  const deps = () => ({ env, signal, isJson: slipway.opts<{ json: boolean }>().json })
+export function addContextCommands(slipway: Command, { config, signal }: ContextDeps): void {
+  const { env, dataDirectory } = config
+  const deps = () => ({ env, dataDirectory, signal, isJson: slipway.opts<{ json: boolean }>().json })
   const load = () => import('../commands/verbs/contexts.ts')
   const context = slipway
     .command('context')

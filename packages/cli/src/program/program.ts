@@ -134,7 +134,7 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
   addServerCommands(slipway, config, signal)
   addSessionCommands(slipway, { ...deps, config, selection })
   addConfigCommands(slipway, { config, outcome, signal })
-  addContextCommands(slipway, { env: config.env, signal })
+  addContextCommands(slipway, { config, signal })
   addComponentCommands(slipway)
   addSandboxServerCommands(slipway, { config, outcome, selection, signal })
   addMaintenanceCommands(slipway, { config, outcome, selection, deps })

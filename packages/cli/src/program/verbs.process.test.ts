@@ -69,11 +69,27 @@ test('a context keeps address and key in a private file, and its key is shown no
 test('a context is added only when its server answers and takes the key', async () => {
   const wrong = await runCli(['context', 'add', 'wrong', url, '--key-file', '-'], 'not-the-key-of-it')
   expect(wrong).toMatchObject({ code: 1, stdout: '' })
-  expect(wrong.stderr).not.toContain('not-the-key-of-it')
+  expect(wrong.stderr).toBe('slipway: The server does not accept the key.\n')
+  const without = await runCli(['context', 'add', 'wrong', url, '--no-key'])
+  expect(without).toMatchObject({ code: 1, stderr: expect.stringContaining('needs a key: name the file') })
   const nobody = await runCli(['context', 'add', 'nobody', 'http://127.0.0.1:9', '--no-key'])
   expect(nobody).toMatchObject({ code: 1, stderr: expect.stringContaining('No answer from') })
   const unknown = await runCli(['--context', 'nobody', 'ls'])
   expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('There are: here') })
+})
+
+test('a context without a key uses the one in the data directory of its server', async () => {
+  const other = spawnCli(['serve', '--port', '0', '--data', 'own', '--json', '--no-console'], {
+    SLIPWAY_LOG_LEVEL: 'error',
+  })
+  other.stderr.resume()
+  const [line] = await once(createInterface({ input: other.stdout }), 'line')
+  const env = { SLIPWAY_DATA_DIRECTORY: 'own', XDG_CONFIG_HOME: join(directory, 'own-config') }
+  const added = await runCli(['context', 'add', 'own', JSON.parse(line).url, '--no-key'], '', env)
+  expect(added).toMatchObject({ code: 0, stderr: '' })
+  expect(await runCli(['ls', '-q'], '', env)).toMatchObject({ code: 0, stdout: '' })
+  other.kill('SIGTERM')
+  await once(other, 'close')
 })
 
 test('a file of contexts that others may read is refused', async () => {

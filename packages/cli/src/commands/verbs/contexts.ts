@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
-import { Client, SandboxServerClient } from '@slipway/client'
+import { CallError, Client, SandboxServerClient } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
@@ -11,12 +11,15 @@ import {
   type ServerKind,
   writeContexts,
 } from '../../context/contexts.ts'
+import { findSessionKey } from '../../context/session-key.ts'
 import { isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { paint, print, printNote, printResult, table } from '../../output/terminal.ts'
 
 interface ContextsContext {
   readonly env: Readonly<Record<string, string | undefined>>
+  /** Of the agent server of this machine: commands find its session key there. */
+  readonly dataDirectory: string
   readonly isJson: boolean
   readonly signal: AbortSignal
 }
@@ -45,7 +48,7 @@ export async function listContextsCommand({ env, isJson }: ContextsContext): Pro
 
 /** Adds or replaces a context and makes it the current one; the server and the key are tested first. */
 export async function addContextCommand(
-  { env, isJson, signal }: ContextsContext,
+  { env, dataDirectory, isJson, signal }: ContextsContext,
   name: string,
   url: string,
   options: { readonly keyFile?: string | undefined; readonly hasKey: boolean },
@@ -55,13 +58,27 @@ export async function addContextCommand(
   }
   const kind = await detectKind(url, signal)
   const key = await readKey(options, kind)
-  if (kind === 'agent') await new Client({ url, sessionApiKey: key }).call('countConversations', { signal })
-  else await new SandboxServerClient({ url, apiKey: key }).call('me', { signal })
+  const sentKey = key ?? (kind === 'agent' ? await findSessionKey(url, dataDirectory) : undefined)
+  const test =
+    kind === 'agent'
+      ? new Client({ url, sessionApiKey: sentKey }).call('countConversations', { signal })
+      : new SandboxServerClient({ url, apiKey: sentKey }).call('me', { signal })
+  await test.catch((error: unknown) => {
+    if (!(error instanceof CallError) || error.status !== 401) throw error
+    throw new Problem('bad_request', explainRefusedKey(options, sentKey !== undefined))
+  })
   const path = contextsPath(env)
   const { servers } = await readContexts(path)
   await writeContexts(path, { current: name, servers: new Map([...servers, [name, { url, kind, key }]]) })
   const result = { name, url, kind, is_current: true }
   await printResult(isJson, result, `${paint('bold', name)} is the current context: ${kind} server at ${url}`)
+}
+
+function explainRefusedKey(options: { readonly keyFile?: string | undefined }, isSent: boolean): string {
+  if (!isSent)
+    return 'The server needs a key: name the file of its key with --key-file FILE (- is standard input).'
+  const source = options.keyFile === undefined || options.keyFile === '-' ? '' : ` of ${options.keyFile}`
+  return `The server does not accept the key${sanitizeLine(source)}.`
 }
 
 /** Makes a context the current one. */
