@@ -6,7 +6,7 @@ import { startProcess } from './agent-server.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 /** What npm prints when it reaches no registry. */
-const registryUnreachable =
+export const registryUnreachable =
   /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|EHOSTUNREACH|ERR_SOCKET_TIMEOUT/
 
 export interface ProgramResult {
@@ -66,6 +66,14 @@ export async function installPackages(): Promise<Installation | string> {
     await remove()
     throw error
   }
+}
+
+/** Packs the packages of the working tree into a directory; returns the path of the one of the command. */
+export async function packCommand(directory: string): Promise<string> {
+  await runOrThrow(process.execPath, [join(root, 'scripts/release.ts'), '--out', directory], root)
+  const file = (await readdir(directory)).find((name) => /^slipway-\d/.test(name))
+  if (file === undefined) throw new Error('There is no package of the command')
+  return join(directory, file)
 }
 
 async function runOrThrow(program: string, args: readonly string[], cwd: string): Promise<void> {

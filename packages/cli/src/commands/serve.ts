@@ -20,12 +20,14 @@ export async function serveCommand(options: {
   readonly hasConsole: boolean
   /** Opens it in a browser. */
   readonly isOpened: boolean
+  /** Ends when no session uses it: for the private server. */
+  readonly untilUnused?: true
   /** The secrets of the server are taken from its environment, which is that of this process. */
   readonly config: Config
   readonly isJson: boolean
   readonly signal: AbortSignal
 }): Promise<void> {
-  const { isJson, database, hasConsole, isOpened, config, ...server } = options
+  const { isJson, database, hasConsole, isOpened, untilUnused, config, ...server } = options
   const own = takeEnvironment(config.env)
   const env: Config['env'] = {
     ...serverEnvironment(config, 'agent_server', own),
@@ -40,6 +42,7 @@ export async function serveCommand(options: {
       : undefined
   const ready: ServeOptions['ready'] = (url, sessionKey, consoleUrl) => {
     if (consoleUrl !== undefined) console?.begin()
+    if (untilUnused) void startWatch(url, options)
     if (consoleUrl !== undefined && isOpened)
       void openBrowser(consoleUrl, options.data).then((isStarted) => {
         if (!isStarted) printNote('No browser could be started: slipway open prints a link.')
@@ -64,4 +67,12 @@ export async function serveCommand(options: {
     process.stdout.write(`${lines.join('\n')}\n`)
   }
   await serve({ ...server, console: console?.directory, env, ready })
+}
+
+async function startWatch(
+  url: string,
+  { data, signal }: { readonly data: string; readonly signal: AbortSignal },
+) {
+  const { watchUse } = await import('../session/watch-use.ts')
+  await watchUse(url, data, { signal, end: () => process.kill(process.pid, 'SIGTERM') })
 }

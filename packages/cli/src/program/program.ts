@@ -5,6 +5,7 @@ import { assertSettingsKnown } from '../context/check-settings.ts'
 import type { CommandContext } from '../context/command-context.ts'
 import { type Config, readConfig, readEnvironment } from '../context/config.ts'
 import { configPath, noConfigFile, readConfigFile } from '../context/config-file.ts'
+import { userDataDirectory } from '../context/contexts.ts'
 import { replaceLastFlag } from '../conversation/source/find-id.ts'
 import { print, printNote, printResult } from '../output/terminal.ts'
 import { addComponentCommands } from './component-commands.ts'
@@ -148,7 +149,7 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
   addLogCommands(slipway, deps)
   addReadCommands(slipway, deps)
   addPruneCommand(slipway, context)
-  addOpenCommand(slipway, context)
+  addOpenCommand(slipway, context, selection)
   for (const command of slipway.commands.slice(otherCommands)) {
     command
       .option(
@@ -157,6 +158,9 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
         config.dataDirectory,
       )
       .hook('preAction', async () => {
+        // A console outlives the command: it needs a server that does too.
+        if (command.name() === 'open')
+          return await selection.selectRunning(command.opts<{ data: string }>().data)
         const start = startingCommands.includes(command.name()) ? 'ifNeeded' : 'withConversations'
         await selection.select(command.opts<{ data: string }>().data, ['agent', 'sandbox'], start)
       })
@@ -181,6 +185,7 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     .option('--no-key', 'require no session key: every user and program of this machine may use the server')
     .option('--no-console', 'serve no console (or SLIPWAY_CONSOLE=false)')
     .option('--open', 'open the console in a browser', false)
+    .addOption(new Option('--until-unused', 'end when no session uses it').hideHelp())
     .action(async ({ key, console: hasConsole, open: isOpened, ...options }: ServeFlags) => {
       const { serveCommand } = await import('../commands/serve.ts')
       const { json } = slipway.opts<{ json: boolean }>()
@@ -212,12 +217,17 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     })
 }
 
-function addOpenCommand(slipway: Command, context: () => CommandContext): void {
+function addOpenCommand(slipway: Command, context: () => CommandContext, selection: ServerSelection): void {
   slipway
     .command('open')
     .description('open the console of a running server; the link signs in once')
     .option('--no-browser', 'only print the link')
     .action(async ({ browser, data }: { browser: boolean; data: string }) => {
+      if (selection.isPrivate) {
+        const next = 'slipway stop, then slipway serve --open --data'
+        const directory = userDataDirectory(readEnvironment())
+        throw new Problem('bad_request', `The private server has no console. Use: ${next} ${directory}`)
+      }
       const { openCommand } = await import('../console/open-command.ts')
       const { client, isJson, signal } = context()
       const createToken = () => client.call('createConsoleToken', { signal })
@@ -235,6 +245,7 @@ interface ServeFlags {
   readonly key: boolean
   readonly console: boolean
   readonly open: boolean
+  readonly untilUnused?: true
 }
 
 interface ImportOptions {

@@ -26,6 +26,8 @@ interface SelectedServer {
   readonly key: Secret | undefined
   /** Where the key comes from, for people; undefined without a key. */
   readonly keySource: string | undefined
+  /** The private server of the sessions. */
+  readonly isPrivate?: true
 }
 
 /** The context of a command that works on the conversations of either kind of server. */
@@ -102,6 +104,11 @@ export class ServerSelection {
     await this.#leave?.()
   }
 
+  /** Whether the private server of the sessions was selected. */
+  get isPrivate(): boolean {
+    return this.#selected?.isPrivate === true
+  }
+
   get keySource(): string | undefined {
     return this.#selected?.keySource
   }
@@ -169,7 +176,8 @@ export class ServerSelection {
     const isPrivate = resolve(data) === userDataDirectory(config.env)
     if (kind === 'agent' && (start === 'session' || isPrivate || !(await exists(data)))) {
       const own = await this.#startPrivate(start, defaultUrl)
-      if (own !== undefined) return { kind, url: own.url, key: own.key, keySource: 'the private server' }
+      if (own !== undefined)
+        return { kind, url: own.url, key: own.key, keySource: 'the private server', isPrivate: true }
     }
     return await withKey(defaultUrl)
   }

@@ -1,3 +1,4 @@
+import { Problem } from '@slipway/protocol'
 import type { Command } from 'commander'
 import { type Config, selectModel } from '../context/config.ts'
 import { idText } from './conversation-commands.ts'
@@ -17,6 +18,10 @@ interface SessionFlags {
 }
 
 const screenReaderText = 'print whole lines and draw nothing again (or SLIPWAY_SCREEN_READER=1)'
+
+function isTerminal(): boolean {
+  return process.stdin.isTTY === true && process.stdout.isTTY === true
+}
 
 /** The conversation in the terminal. */
 export function addSessionCommands(
@@ -38,8 +43,7 @@ export function addSessionCommands(
     .action(async ({ print, model, baseUrl, workspace, screenReader }: SessionFlags) => {
       const { name, ...rest } = selectModel(config, { model, baseUrl })
       const selected = name === undefined ? undefined : { ...rest, name }
-      const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true
-      if (print === undefined && isTerminal) {
+      if (print === undefined && isTerminal()) {
         const { sessionCommand } = await import('../session/session-command.ts')
         await sessionCommand(context(), {
           ...{ config, revive, directory: workspace, id: undefined, model: selected },
@@ -58,8 +62,13 @@ export function addSessionCommands(
     .option('--screen-reader', screenReaderText, false)
     .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent', 'sandbox'])))
     .action(async (text: string, { screenReader }: Pick<SessionFlags, 'screenReader'>) => {
-      const { sessionCommand } = await import('../session/session-command.ts')
       const found = await conversation(text)
+      if (!isPlain(screenReader) && !isTerminal())
+        throw new Problem(
+          'bad_request',
+          `This needs a terminal. Follow it as text with: slipway logs -f ${found.id.slice(0, 8)}`,
+        )
+      const { sessionCommand } = await import('../session/session-command.ts')
       await sessionCommand(found.context, {
         ...{ config, revive, directory: '.', id: found.id, model: undefined },
         isPlain: isPlain(screenReader),

@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { hasTmux, isAlive, type ScreenOptions, SessionFixture } from './testing/session-fixture.ts'
 
@@ -107,12 +108,61 @@ test.skipIf(!hasTmux)('a server that is killed comes back, and the session goes 
   await screen.until(/hello again\n[\s\S]*I heard \d+ characters\.\n· finished/)
 })
 
-test.skipIf(!hasTmux)('a terminal that is closed leaves no process', async () => {
+const expectEnd = (pid: number) =>
+  vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 60_000, interval: 200 })
+
+test.skipIf(!hasTmux).each([
+  ['a terminal', {}, /\n› *\n/],
+  ['a terminal with a screen reader', { SLIPWAY_SCREEN_READER: '1' }, /Type a message and press Enter/],
+])('%s that is closed leaves no process', async (_, env, prompt) => {
+  const screen = await openScreen([], { env: { ...fixture.modelEnv, ...env } })
+  await screen.until(prompt)
+  const pid = await fixture.serverPid()
+  await screen.close()
+  await expectEnd(pid)
+})
+
+test.skipIf(!hasTmux)('a terminal that is closed leaves the server to another session', async () => {
+  const first = await openScreen([], { env: fixture.modelEnv })
+  await first.until(/\n› *\n/)
+  const second = await openScreen([], { env: fixture.modelEnv })
+  await second.until(/\n› *\n/)
+  const pid = await fixture.serverPid()
+  await first.close()
+  await second.enter('tell me something')
+  await second.until(/I heard \d+ characters\.\n· finished/)
+  expect(await fixture.serverPid()).toBe(pid)
+  await second.close()
+  await expectEnd(pid)
+})
+
+test.skipIf(!hasTmux)('sessions that are killed leave no server', async () => {
   const screen = await openScreen([], { env: fixture.modelEnv })
   await screen.until(/\n› *\n/)
   const pid = await fixture.serverPid()
-  await screen.close()
-  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 60_000, interval: 200 })
+  const sessions = await fixture.sessionPids()
+  expect(sessions).toHaveLength(1)
+  for (const session of sessions) process.kill(session, 'SIGKILL')
+  await expectEnd(pid)
+})
+
+test('a run that was left alone goes on without a session, and then its server ends', async () => {
+  await fixture.runCli('run', 'brief', '--detach')
+  const pid = await fixture.serverPid()
+  expect(await fixture.sessionPids()).toEqual([])
+  // A console would end with the server.
+  const opened = await fixture
+    .runCli('open', '--no-browser')
+    .catch((error: { code: number; stderr: string }) => error)
+  expect(opened).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('has no console. Use: slipway stop'),
+  })
+  await sleep(2_000)
+  expect(isAlive(pid)).toBe(true)
+  await expectEnd(pid)
+  const { stdout } = await fixture.runCli('logs', '--last')
+  expect(stdout).toMatch(/word word[\s\S]*· finished/)
 })
 
 test.skipIf(!hasTmux)('a file is named with @, and a paste of a megabyte is one message', async () => {

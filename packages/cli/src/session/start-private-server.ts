@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { open, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { open, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,6 +15,7 @@ import {
   type PrivateServer,
   privateServerFile,
 } from '../context/private-server.ts'
+import { countRunning, livingSessions, sessionsDirectory } from './watch-use.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -24,7 +25,7 @@ const startTimeoutMs = 60_000
 /** The server of this user's sessions: the one that runs, or a new one in the background. */
 export async function startPrivateServer(env: Env, signal: AbortSignal): Promise<PrivateServer> {
   const directory = userDataDirectory(env)
-  await makeDirectory(join(directory, 'sessions'))
+  await makeDirectory(join(directory, sessionsDirectory))
   const deadline = Date.now() + startTimeoutMs
   let failure = ''
   while (Date.now() < deadline) {
@@ -48,18 +49,17 @@ export async function stopPrivateServer(env: Env): Promise<boolean> {
   return true
 }
 
-/** Marks this process as a session; the returned function ends it, and the server when nobody needs it. */
+/** Marks this process as a session; the returned function ends it, and the server when nothing needs it. */
 export async function joinPrivateServer(env: Env, server: PrivateServer): Promise<() => Promise<void>> {
-  const sessions = join(userDataDirectory(env), 'sessions')
-  const own = String(process.pid)
-  await writeFile(join(sessions, own), '')
+  const directory = userDataDirectory(env)
+  const file = join(directory, sessionsDirectory, String(process.pid))
+  await writeFile(file, '')
   return async () => {
-    await rm(join(sessions, own), { force: true })
-    const others = (await readdir(sessions)).filter((name) => isAlive(Number(name)))
+    await rm(file, { force: true })
+    if ((await livingSessions(directory)).length > 0) return
     const client = new Client({ url: server.url, sessionApiKey: server.key })
-    const query = { status: 'running' as const }
-    const running = await client.call('countConversations', { query }).catch(() => 0)
-    if (others.length === 0 && running === 0) await stopPrivateServer(env)
+    // What runs ends the server when it is over: the server watches that itself.
+    if ((await countRunning(client).catch(() => 0)) === 0) await stopPrivateServer(env)
   }
 }
 
@@ -82,6 +82,7 @@ async function spawnServer(directory: string, env: Env, port: string): Promise<s
     directory,
     '--json',
     '--no-console',
+    '--until-unused',
   ]
   const child = spawn(process.execPath, args, {
     // A server of its own: not at the addresses and keys of another one.

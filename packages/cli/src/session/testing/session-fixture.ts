@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -59,6 +59,7 @@ function replyTo(
   })
   if (said.includes('danger')) return { words: 'I remove it.', call: terminal('rm -rf ./old') }
   if (said.includes('slow')) return { words: 'word '.repeat(2_000), delayMs: 100 }
+  if (said.includes('brief')) return { words: 'word '.repeat(60), delayMs: 100 }
   if (said.includes('note.txt'))
     return { words: said.includes('from the note') ? 'I read the note.' : 'No note.' }
   if (said.includes('plan')) {
@@ -219,6 +220,11 @@ export class SessionFixture {
   /** Of the private server. */
   async serverPid(): Promise<number> {
     return JSON.parse(await readFile(join(this.home, '.local/share/slipway/server.json'), 'utf8')).pid
+  }
+
+  /** Of the processes that use the private server. */
+  async sessionPids(): Promise<number[]> {
+    return (await readdir(join(this.home, '.local/share/slipway/sessions'))).map(Number)
   }
 
   /** Closes the terminals and stops the private server. */

@@ -1,0 +1,53 @@
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Client } from '@slipway/client'
+import { isAlive } from '../context/private-server.ts'
+import { findSessionKey } from '../context/session-key.ts'
+
+/** In a data directory: a file for each process that uses its private server, named by the pid. */
+export const sessionsDirectory = 'sessions'
+
+/** Between two looks. */
+const intervalMs = 3_000
+/** A session that has found the server needs a moment to say so. */
+const unusedChecks = 3
+
+/**
+ * Calls `end` when nothing uses a private server any more: no session lives and nothing runs. Sessions that
+ * are killed and runs that were left alone end nothing themselves.
+ */
+export async function watchUse(
+  url: string,
+  directory: string,
+  options: { readonly signal: AbortSignal; readonly end: () => void },
+): Promise<void> {
+  const client = new Client({ url, sessionApiKey: await findSessionKey(url, directory) })
+  let unused = 0
+  const timer = setInterval(async () => {
+    unused = (await isUsed(client, directory).catch(() => true)) ? 0 : unused + 1
+    if (unused < unusedChecks) return
+    clearInterval(timer)
+    options.end()
+  }, intervalMs)
+  timer.unref()
+  options.signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+}
+
+async function isUsed(client: Client, directory: string): Promise<boolean> {
+  return (await livingSessions(directory)).length > 0 || (await countRunning(client)) > 0
+}
+
+/** The pids of the processes that use the server; what those that were killed have left is removed. */
+export async function livingSessions(directory: string): Promise<readonly number[]> {
+  const sessions = join(directory, sessionsDirectory)
+  const pids = (await readdir(sessions).catch(() => [])).map(Number).filter(Number.isInteger)
+  await Promise.all(
+    pids.filter((pid) => !isAlive(pid)).map((pid) => rm(join(sessions, String(pid)), { force: true })),
+  )
+  return pids.filter(isAlive)
+}
+
+/** How many conversations run. */
+export async function countRunning(client: Client): Promise<number> {
+  return await client.call('countConversations', { query: { status: 'running' } })
+}
