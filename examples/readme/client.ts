@@ -15,5 +15,5 @@ for await (const { position, event } of follow(client, id, { until: 'idle', onTr
   console.log(position, event.kind)
 }
 
-const { items } = await client.call('searchEvents', { params, query: { kind: 'MessageEvent', limit: '20' } })
+const { items } = await client.call('searchEvents', { params, query: { kind: 'MessageEvent', limit: 20 } })
 console.log(items.length, 'messages') // 2 messages

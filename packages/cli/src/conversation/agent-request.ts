@@ -19,7 +19,6 @@ export function buildAgent(llm: Agent['llm'], mcpServers: Agent['mcp_config'] = 
     llm,
     tools: ['terminal', 'file_editor', 'task_tracker'].map((name) => ({ name })),
     mcp_config: mcpServers,
-    system_prompt_kwargs: {},
     agent_context: { load_project_skills: true },
     condenser: { kind: 'LLMSummarizingCondenser' },
   }

@@ -51,6 +51,31 @@ test('a call fills the path and the query, keeps the prefix of the base address 
   })
 })
 
+test('numbers and switches of a query are written as texts, and a call without input needs none', async () => {
+  await withServer(respondJson({ items: [] }), async (url, asked) => {
+    const client = new Client({ url })
+    await client.call('searchConversations', { query: { limit: 5, include_skills: true } })
+    expect(asked.url).toBe('/api/conversations/search?limit=5&include_skills=true')
+    await client.call('searchConversations')
+    expect(asked.url).toBe('/api/conversations/search')
+    // @ts-expect-error a moment is a text, not the number that it is after parsing
+    await client.call('searchEvents', { params, query: { timestamp__gte: 5 } })
+    // @ts-expect-error the path of this one has a parameter
+    await client.call('searchEvents').catch(() => undefined)
+  })
+})
+
+test('a request needs no member that has a default', async () => {
+  await withServer(respondJson({ id }), async (url, asked) => {
+    const body = {
+      agent: { llm: { model: 'scripted/m' }, tools: [{ name: 'terminal' }] },
+      workspace: { working_dir: '.' },
+    }
+    await new Client({ url }).call('createConversation', { body })
+    expect(JSON.parse(asked.body)).toEqual(body)
+  })
+})
+
 test('a list in the query is repeated and a path parameter is escaped', async () => {
   await withServer(respondJson([null]), async (url, asked) => {
     const client = new Client({ url })
@@ -92,13 +117,13 @@ test('a refusal becomes a CallError with the detail and the issues of the server
 test('a refusal that is no JSON still says its status', async () => {
   const page = (_: IncomingMessage, response: ServerResponse) => void response.writeHead(502).end('<html>')
   await withServer(page, async (url) => {
-    await expect(new Client({ url }).call('alive', {})).rejects.toThrow('502: Bad Gateway')
+    await expect(new Client({ url }).call('alive')).rejects.toThrow('502: Bad Gateway')
   })
 })
 
 test('an unreachable server is a ConnectionError that says what to do', async () => {
   const url = await withServer(respondJson({}), (url) => Promise.resolve(url))
-  const error = await new Client({ url }).call('alive', {}).catch((e) => e)
+  const error = await new Client({ url }).call('alive').catch((e) => e)
   expect(error).toBeInstanceOf(ConnectionError)
   expect(error.message).toContain(url)
   expect(error.message).toContain('slipway serve')
@@ -156,7 +181,7 @@ test('with a fetch that knows Unix sockets, a client speaks to a server on one',
   })
   expect(asked).toEqual([`/behind/api/conversations/${id}/events/search?limit=5`])
   const other = new Client({ url: url.replace('A%20server', 'nobody'), fetch: unixFetch })
-  await expect(other.call('alive', {})).rejects.toBeInstanceOf(ConnectionError)
+  await expect(other.call('alive')).rejects.toBeInstanceOf(ConnectionError)
   await new Promise((resolve) => server.close(resolve))
   await rm(directory, { recursive: true })
 })

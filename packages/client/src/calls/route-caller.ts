@@ -1,7 +1,7 @@
 import { must, Problem, type Route, type RouteTable } from '@slipway/protocol'
 import { Secret } from '@slipway/shared/redaction'
 import { ConnectionError, readCallError } from './errors.ts'
-import type { RouteInput, RouteOutput } from './route-types.ts'
+import type { CallArguments, RouteOutput } from './route-types.ts'
 
 interface RouteCallerOptions {
   /** Base address with an optional path prefix; see the clients. */
@@ -45,16 +45,18 @@ export class RouteCaller<T extends RouteTable> {
   }
 
   /** Calls a route and returns its answer: JSON as a value (not validated), anything else as text. */
-  async call<N extends keyof T>(name: N, input: RouteInput<T[N]>): Promise<RouteOutput<T[N]>> {
-    const response = await this.open(name, input)
+  async call<N extends keyof T>(name: N, ...input: CallArguments<T[N]>): Promise<RouteOutput<T[N]>> {
+    const response = await this.open(name, ...input)
     const isJson = /\bjson\b/i.test(response.headers.get('content-type') ?? '')
-    return await this.mapNetworkErrors(isJson ? response.json() : response.text(), input.signal)
+    const [parts = {}]: readonly (RequestParts | undefined)[] = input
+    return await this.mapNetworkErrors(isJson ? response.json() : response.text(), parts.signal)
   }
 
   /** Calls a route and returns the successful response with its body unread: for streams and raw JSON. */
-  async open<N extends keyof T>(name: N, input: RouteInput<T[N]>): Promise<Response> {
+  async open<N extends keyof T>(name: N, ...input: CallArguments<T[N]>): Promise<Response> {
     const route: Route = must(this.#routes[name], 'the route')
-    const { params = {}, query = {}, body, headers, signal }: RequestParts = input
+    const [parts = {}]: readonly (RequestParts | undefined)[] = input
+    const { params = {}, query = {}, body, headers, signal } = parts
     const init: RequestInit = {
       method: route.method,
       headers: { accept: '*/*', ...headers },

@@ -63,7 +63,7 @@ test('a call of the control plane goes to its route with the key as a bearer tok
 
 test('without a key none is sent', async () => {
   await withServer(respondJson(7), async (url, asked) => {
-    expect(await new SandboxServerClient({ url }).call('countAppConversations', {})).toBe(7)
+    expect(await new SandboxServerClient({ url }).call('countAppConversations')).toBe(7)
     expect(asked[0]).toMatchObject({ authorization: undefined, sessionKey: undefined })
   })
 })
@@ -73,7 +73,7 @@ test('an answer that is no JSON is a text, and one that is opened is left unread
     void response.writeHead(200, { 'content-type': 'text/plain' }).end('OK')
   await withServer(answer, async (url) => {
     const client = new SandboxServerClient({ url })
-    expect(await client.call('health', {})).toBe('OK')
+    expect(await client.call('health')).toBe('OK')
     expect(await (await client.open('health', {})).text()).toBe('OK')
   })
 })
@@ -89,17 +89,17 @@ test('a refusal says what the server said, also when it says more than words', a
     expect(error).toMatchObject({ status: 409, detail: 'The sandbox does not run', issues: undefined })
   })
   await withServer(respondJson({ detail: { sandbox_status: 'PAUSED' } }, 409), async (url) => {
-    const error = await new SandboxServerClient({ url }).call('me', {}).catch((e) => e)
+    const error = await new SandboxServerClient({ url }).call('me').catch((e) => e)
     expect(error).toMatchObject({ status: 409, detail: 'Conflict' })
   })
 })
 
 test('an unreachable server is reported with the command that starts one', async () => {
   const url = await withServer(respondJson(null), async (address) => address)
-  const error = await new SandboxServerClient({ url }).call('me', {}).catch((e) => e)
+  const error = await new SandboxServerClient({ url }).call('me').catch((e) => e)
   expect(error).toBeInstanceOf(ConnectionError)
   expect(error.message).toContain('slipway sandbox-server')
-  const agent = await new Client({ url }).call('searchConversations', {}).catch((e) => e)
+  const agent = await new Client({ url }).call('searchConversations').catch((e) => e)
   expect(agent.message).toContain('"slipway serve"')
 })
 

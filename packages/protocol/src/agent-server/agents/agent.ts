@@ -13,7 +13,7 @@ import { llm } from '../llm/llm.ts'
 /** A tool that an agent may use: its registry name (`terminal`) and parameters of its own. */
 export const toolSpec = component('ToolSpec', {
   name: z.string(),
-  params: z.preprocess((value) => value ?? {}, jsonObject),
+  params: withDefault(jsonObject, {}),
 })
 export type ToolSpec = z.output<typeof toolSpec>
 
@@ -136,14 +136,16 @@ export const mcpServer = z
 export type McpServer = z.output<typeof mcpServer>
 
 /** Servers by name; also accepts the older form with an outer `mcpServers`. */
-export const mcpConfig = z.preprocess(
-  (value) => {
-    if (value === null || value === undefined) return {}
-    if (typeof value === 'object' && 'mcpServers' in value) return value.mcpServers
-    return value
-  },
-  z.record(z.string(), mcpServer),
-)
+export const mcpConfig = z
+  .preprocess(
+    (value) => {
+      if (value === null || value === undefined) return {}
+      if (typeof value === 'object' && 'mcpServers' in value) return value.mcpServers
+      return value
+    },
+    z.record(z.string(), mcpServer),
+  )
+  .prefault({})
 
 /** A secret: its value, or a URL that returns it. A string is a value. */
 export const secretSource = z
@@ -264,14 +266,14 @@ export const agent = looseComponent('Agent', {
     })
     .optional(),
   llm,
-  tools: z.preprocess((value) => value ?? [], z.array(toolSpec)),
+  tools: withDefault(z.array(toolSpec), []),
   mcp_config: mcpConfig,
   filter_tools_regex: nullAsUndefined(z.string()),
   include_default_tools: withDefault(z.array(z.string()), ['FinishTool', 'ThinkTool']),
   agent_context: nullAsUndefined(agentContext),
   system_prompt: nullAsUndefined(z.string()),
   system_prompt_filename: withDefault(z.string(), 'system_prompt.j2'),
-  system_prompt_kwargs: z.preprocess((value) => value ?? {}, jsonObject),
+  system_prompt_kwargs: withDefault(jsonObject, {}),
   condenser: nullAsUndefined(condenser),
   critic: nullAsUndefined(critic),
   tool_concurrency_limit: withDefault(z.int().min(1), 1),
