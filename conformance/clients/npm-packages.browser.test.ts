@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { join, resolve } from 'node:path'
 import { stripVTControlCharacters } from 'node:util'
@@ -144,14 +144,20 @@ packageTest('the server serves existing clients as the one of the working tree d
 const consumer = `
 import { Client, follow } from '@slipway/client'
 const client = new Client({ url: 'http://127.0.0.1:1', sessionApiKey: 'x' })
-const page = await client.call('searchEvents', { params: { conversation_id: 'x' }, query: { kind: 'MessageEvent' } })
+const body = { agent: { llm: { model: 'x/y' } }, workspace: { working_dir: '.' } }
+const created = await client.call('createConversation', { body: { ...body, initial_message: { content: 'Hi' } } })
+const params = { conversation_id: created.id }
+const page = await client.call('searchEvents', { params, query: { kind: 'MessageEvent', limit: 5 } })
 const id: string | undefined = page.items[0]?.id
+const total: number = await client.call('countConversations')
 for await (const { position, event } of follow(client, 'x', { after: 0 })) console.log(position.toFixed(), event.kind, id)
 // @ts-expect-error there is no such operation
 await client.call('nothingSuch', {})
+// @ts-expect-error a request has a model
+await client.call('createConversation', { body: { ...body, agent: { llm: {} } } })
 // @ts-expect-error an id is no number
 const wrong: number = page.items[0]?.id
-console.log(wrong)
+console.log(wrong, total)
 `
 
 packageTest(
@@ -169,8 +175,17 @@ packageTest(
     ]
     const lib = ['--lib', 'esnext,dom,dom.iterable,dom.asynciterable']
     const args = ['--ignoreConfig', ...common, ...lib, '--module', 'nodenext', 'consumer.ts']
+    const startedAt = performance.now()
     const { output } = await runProgram(join(root, 'node_modules/.bin/tsc'), args, { cwd: directory })
     expect(output).toBe('')
+    console.log(
+      `tsc of ${consumer.trim().split('\n').length} lines: ${Math.round(performance.now() - startedAt)} ms`,
+    )
+    // Hover texts are comments of the declarations.
+    const calls = join(directory, 'node_modules/@slipway/client/types/protocol/src/agent-server-calls.d.ts')
+    expect(await readFile(calls, 'utf8')).toMatch(
+      /\/\*\* Keep only messages whose text contains this, in any case\. \*\/\nreadonly "body"\?: string/,
+    )
     const { dependencies } = JSON.parse(
       await readFile(join(directory, 'node_modules/@slipway/client/package.json'), 'utf8'),
     )
@@ -198,6 +213,34 @@ const expectedKinds = [
   'MessageEvent',
   'ConversationStateUpdateEvent',
 ]
+
+packageTest(
+  'the examples of the client pass strict type checking with the package',
+  async ({ directory }) => {
+    await cp(join(root, 'examples/client'), join(directory, 'examples'), { recursive: true })
+    const programs = (await readdir(join(directory, 'examples'))).filter((name) => !name.endsWith('.test.ts'))
+    const options = [
+      '--ignoreConfig',
+      '--noEmit',
+      '--strict',
+      '--exactOptionalPropertyTypes',
+      '--skipLibCheck',
+    ]
+    const types = [
+      '--target',
+      'esnext',
+      '--module',
+      'nodenext',
+      '--lib',
+      'esnext,dom,dom.iterable,dom.asynciterable',
+    ]
+    const node = ['--types', 'node', '--typeRoots', join(root, 'node_modules/@types')]
+    const args = [...options, ...types, ...node, ...programs.map((name) => join('examples', name))]
+    const { output } = await runProgram(join(root, 'node_modules/.bin/tsc'), args, { cwd: directory })
+    expect(output).toBe('')
+    expect(programs.length).toBeGreaterThan(4)
+  },
+)
 
 packageTest('the client works in Node', async ({ directory }) => {
   const script = `import { Client, follow } from '@slipway/client'\n${clientScript(String(server?.url), directory)}\nconsole.log(JSON.stringify({ kinds, response }))`

@@ -1,11 +1,14 @@
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { dirname, join, posix } from 'node:path'
+import { join, posix } from 'node:path'
+import { agentServerOpenApi, resyncFrame, sandboxServerOpenApi } from '@slipway/protocol'
 import { rolldown } from 'rolldown'
+import * as z from 'zod'
+import { printCallTypes, printType, protocolTypes, routeTypes, type Schema } from './client-types.ts'
 import { frontDoors, isReleased, listFiles, root, runProgram, writeJson } from './files.ts'
 
 /**
  * Fills a directory with the package `@slipway/client`: one module without imports, which runs in a browser
- * and in Node, and its types. The module and the types include zod, so no other package is needed.
+ * and in Node, and its types. The module includes zod, so no other package is needed.
  */
 export async function createClientPackage(directory: string, version: string): Promise<void> {
   await bundle(join(directory, 'index.js'))
@@ -39,10 +42,13 @@ async function bundle(file: string): Promise<void> {
     throw new Error('The client is not one file without imports')
 }
 
-/** The packages that the client consists of. */
-const bundledPackages = ['client', 'protocol', 'shared']
+/** The packages whose declarations the compiler writes. */
+const bundledPackages = ['client', 'shared']
 
-/** Declarations of these packages as the compiler writes them, beside those of zod; all paths relative. */
+/**
+ * Declarations as the compiler writes them; all paths relative. Those of the protocol, and the types of calls,
+ * are printed from the OpenAPI documents: plain interfaces with comments, which a compiler reads in a moment.
+ */
 async function writeTypes(directory: string): Promise<void> {
   const types = join(directory, 'types')
   const config = join(directory, 'tsconfig.json')
@@ -69,7 +75,17 @@ async function writeTypes(directory: string): Promise<void> {
     const text = await readFile(join(types, path), 'utf8')
     await writeFile(join(types, path), rewriteDeclarationImports(text, path))
   }
-  await copyZodTypes(join(types, 'zod'))
+  const protocol = join(types, 'protocol/src')
+  await mkdir(protocol, { recursive: true })
+  const [agentServer, sandboxServer] = [agentServerOpenApi.toJSON(), sandboxServerOpenApi.toJSON()]
+  const resync = z.toJSONSchema(resyncFrame.shape.resync, { io: 'input' }) as Schema // its members are plain
+  for (const [path, text] of [
+    ['agent-server-calls.d.ts', printCallTypes(agentServer, 'AgentServerCalls')],
+    ['sandbox-server-calls.d.ts', printCallTypes(sandboxServer, 'SandboxServerCalls')],
+    ['index.d.ts', `${protocolTypes}export interface Resync ${printType(resync)}\n`],
+  ] as const)
+    await writeFile(join(protocol, path), text)
+  await writeFile(join(types, 'client/src/calls/route-types.d.ts'), routeTypes)
 }
 
 async function expectAllDeclarations(types: string): Promise<void> {
@@ -83,7 +99,7 @@ async function expectAllDeclarations(types: string): Promise<void> {
   }
 }
 
-/** Rewrites the imports of a declaration file, static ones and `import("zod")`. */
+/** Rewrites the imports of a declaration file. */
 export function rewriteDeclarationImports(text: string, path: string): string {
   const up = posix.relative(posix.dirname(path), '.')
   return text
@@ -95,15 +111,4 @@ export function rewriteDeclarationImports(text: string, path: string): string {
         .replace(/\.ts$/, '.js')
       return file === undefined ? text : quote + file + quote
     })
-    .replaceAll(/(from |import\()(['"])zod\2/g, `$1$2${up}/zod/index.js$2`)
-    .replaceAll(/(from |import\()(['"])zod\/v4\/core\2/g, `$1$2${up}/zod/v4/core/index.js$2`)
-}
-
-async function copyZodTypes(directory: string): Promise<void> {
-  const zod = join(root, 'node_modules/zod')
-  const declarationFiles = (await listFiles(zod)).filter((path) => /^(index|v4\/.*)\.d\.ts$/.test(path))
-  for (const path of declarationFiles) {
-    await mkdir(dirname(join(directory, path)), { recursive: true })
-    await cp(join(zod, path), join(directory, path))
-  }
 }

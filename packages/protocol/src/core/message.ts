@@ -19,6 +19,21 @@ export type ImageContent = z.infer<typeof imageContent>
 
 export const content = z.array(z.union([textContent, imageContent]))
 
+/** For the content of a message of a client that may be one text; OpenAPI says so too. */
+export const acceptsText = { acceptsText: true } as const
+
+type ContentInput = readonly z.input<typeof content>[number][] | string | null
+
+/** One text as content; anything else unchanged. */
+export function textAsParts(value: ContentInput) {
+  return typeof value === 'string' ? [{ type: 'text', text: value }] : value
+}
+
+/** The content of a message of a client: parts, or one text. */
+export const partsOrText = z
+  .preprocess((value: Exclude<ContentInput, null>) => textAsParts(value), content)
+  .meta(acceptsText)
+
 export const thinkingBlock = component('ThinkingBlock', {
   type: z.literal('thinking').default('thinking'),
   thinking: z.string(),

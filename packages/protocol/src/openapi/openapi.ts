@@ -198,7 +198,7 @@ class SchemaCollector {
 const schemaMap = z.record(z.string(), z.record(z.string(), z.unknown()))
 const renderedSchemaParts = z.object({ properties: schemaMap, $defs: schemaMap })
 
-/** Adds discriminators and defaults of transformed texts; removes the bounds of safe integers. */
+/** Adds discriminators, defaults of transformed texts and texts that are accepted; removes the bounds of safe integers. */
 function adjustJsonSchema({
   zodSchema,
   jsonSchema,
@@ -209,6 +209,11 @@ function adjustJsonSchema({
   if (zodSchema instanceof z.ZodDefault) jsonSchema.default = zodSchema.def.defaultValue
   const { default: metaDefault } = (zodSchema instanceof z.ZodType ? zodSchema.meta() : undefined) ?? {}
   if (metaDefault !== undefined) jsonSchema.default = metaDefault
+  if (jsonSchema.acceptsText === true) {
+    const { type, items } = jsonSchema
+    for (const name of ['acceptsText', 'type', 'items']) delete jsonSchema[name]
+    jsonSchema.anyOf = [{ type: 'string' }, { ...(type && { type }), ...(items && { items }) }]
+  }
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
   if (jsonSchema.type === 'object') delete jsonSchema.propertyNames

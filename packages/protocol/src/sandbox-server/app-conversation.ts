@@ -3,7 +3,7 @@ import { secretSource } from '../agent-server/agents/agent.ts'
 import { executionStatus, tags } from '../agent-server/conversations/conversation.ts'
 import { extensionSource } from '../agent-server/extensions/extension.ts'
 import { repositoryDecision } from '../agent-server/repositories/consent.ts'
-import { content } from '../core/message.ts'
+import { partsOrText } from '../core/message.ts'
 import { pageQuery, queryFlag, queryInstant, queryText } from '../core/query.ts'
 import {
   boundedText,
@@ -74,10 +74,7 @@ export const branch = z
 
 const initialMessage = component('AppInitialMessage', {
   role: z.enum(['user', 'system', 'assistant', 'tool']).default('user'),
-  content: z.preprocess(
-    (value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value),
-    content,
-  ),
+  content: partsOrText,
   run: trueByDefault,
 })
 
@@ -258,8 +255,6 @@ export const patchAppConversationRequest = z
 /** A message to a conversation in a sandbox that runs. */
 export const appSendMessageRequest = component('AppSendMessageRequest', {
   role: z.literal('user').default('user'),
-  content: z
-    .preprocess((value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value), content)
-    .refine((parts) => parts.length > 0, 'The message is empty'),
+  content: partsOrText.refine((parts) => parts.length > 0, 'The message is empty'),
   run: trueByDefault,
 })

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { content, textContent } from '../../core/message.ts'
+import { acceptsText, content, textAsParts, textContent } from '../../core/message.ts'
 import { emptyAsUndefined, pageQuery } from '../../core/query.ts'
 import {
   boundedText,
@@ -50,10 +50,11 @@ const trimmedTitle = z.string().trim().pipe(title)
 export const sendMessageRequest = component('SendMessageRequest', {
   role: z.literal('user').default('user'),
   content: z
-    .preprocess((value) => {
-      if (value === null) return []
-      return typeof value === 'string' ? [{ type: 'text', text: value }] : value
-    }, content)
+    .preprocess(
+      (value: Parameters<typeof textAsParts>[0]) => (value === null ? [] : textAsParts(value)),
+      content,
+    )
+    .meta(acceptsText)
     .default([]),
   run: z.boolean().default(false).meta({ description: 'Run the conversation after the message is stored.' }),
   sender: nullAsUndefined(z.string()),

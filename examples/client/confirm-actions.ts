@@ -1,0 +1,34 @@
+import { Client, follow } from '@slipway/client'
+
+// Every action of the agent waits for an answer; this program allows those that only read.
+const { SLIPWAY_URL: url = 'http://127.0.0.1:8000', SLIPWAY_SESSION_API_KEY: sessionApiKey } = process.env
+const client = new Client({ url, sessionApiKey })
+const calls = (command: string) => [{ name: 'terminal', arguments: { command } }]
+const script = [
+  { text: 'I look.', tool_calls: calls('ls') },
+  { text: 'I clean up.', tool_calls: calls('rm -rf build') },
+  { text: 'Then I leave it.' },
+]
+const { id } = await client.call('createConversation', {
+  body: {
+    agent: { llm: { model: 'scripted/demo', script }, tools: [{ name: 'terminal' }] },
+    workspace: { working_dir: process.cwd() },
+    confirmation_policy: { kind: 'AlwaysConfirm' },
+    initial_message: { content: 'Tidy up', run: true },
+  },
+})
+const params = { conversation_id: id }
+let after = '0'
+for (;;) {
+  let command = ''
+  for await (const { event, cursor } of follow(client, id, { after, until: 'idle' })) {
+    after = cursor
+    if (event.kind === 'ActionEvent' && event.tool_name === 'terminal') command = event.tool_call.arguments
+  }
+  const { execution_status } = await client.call('getConversation', { params })
+  if (execution_status !== 'waiting_for_confirmation') break
+  const accept = !command.includes('rm ')
+  console.log(accept ? 'allowed' : 'rejected', command)
+  await client.call('respondToConfirmation', { params, body: { accept, reason: 'Nothing may be deleted.' } })
+  if (!accept) await client.call('runConversation', { params })
+}
