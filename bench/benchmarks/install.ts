@@ -7,10 +7,25 @@ import { atMost, information, median, type ResultRow } from '../support/result-t
 
 const root = resolve(import.meta.dirname, '../..')
 
+/** A program of the client, of 12 lines. */
+const program = `import { Client, follow } from '@slipway/client'
+const client = new Client({ url: 'http://127.0.0.1:8000' })
+const llm = { model: 'scripted/demo' }
+const { id } = await client.call('createConversation', {
+  body: { agent: { llm }, workspace: { working_dir: '.' }, initial_message: { content: 'Hello' } },
+})
+for await (const { position, event } of follow(client, id, { until: 'idle' })) {
+  console.log(position, event.kind)
+}
+const query = { kind: 'MessageEvent', limit: 20 }
+const { items } = await client.call('searchEvents', { params: { conversation_id: id }, query })
+console.log(items.length, await client.call('countConversations'))
+`
+
 /**
- * The released command, packed from the working tree and installed by npm into an empty folder: its size
- * without fetched components, and the time of `--version` and to a serving agent server with a warm compile
- * cache.
+ * The released packages, packed from the working tree and installed by npm into empty folders: the size of the
+ * command without fetched components, the time of `--version` and to a serving agent server with a warm
+ * compile cache, and the time that the compiler needs for a program of the client.
  */
 export async function install(bench: BenchContext): Promise<ResultRow[]> {
   const directory = await bench.directory()
@@ -20,6 +35,7 @@ export async function install(bench: BenchContext): Promise<ResultRow[]> {
   await writeFile(join(app, 'package.json'), '{ "private": true }\n')
   const file = (await readdir(packages)).find((name) => /^slipway-\d/.test(name)) ?? ''
   const flags = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund']
+  const compileMs = await measureCompiler(bench, packages)
   const installMs = await run('npm', ['install', ...flags, join(packages, file)], app)
   const command = join(app, 'node_modules/slipway/packages/cli/src/main.js')
   const env = { NODE_COMPILE_CACHE: await bench.directory(), HOME: await bench.directory() }
@@ -41,7 +57,23 @@ export async function install(bench: BenchContext): Promise<ResultRow[]> {
     atMost('slipway --version, installed', 'ms', median(versionMs), 150),
     information('slipway --version beside a bare Node', 'ms', median(versionMs), median(bareMs)),
     atMost('slipway serve, installed, to its first answer', 'ms', median(serveMs), 400),
+    atMost('tsc of 12 lines with the client package', 's', compileMs / 1000, 3),
   ]
+}
+
+/** The median of some runs of the compiler, with nothing but the client installed. */
+async function measureCompiler(bench: BenchContext, packages: string): Promise<number> {
+  const app = await bench.directory()
+  await writeFile(join(app, 'package.json'), '{ "private": true, "type": "module" }\n')
+  await writeFile(join(app, 'program.ts'), program)
+  const file = (await readdir(packages)).find((name) => name.startsWith('slipway-client-')) ?? ''
+  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', join(packages, file)], app)
+  const options = ['--ignoreConfig', '--noEmit', '--strict', '--target', 'esnext', '--module', 'nodenext']
+  const args = [...options, '--lib', 'esnext,dom,dom.iterable,dom.asynciterable', '--types', '', 'program.ts']
+  const times: number[] = []
+  for (let round = 0; round < (bench.isQuick ? 1 : 5); round++)
+    times.push(await run(join(root, 'node_modules/.bin/tsc'), args, app))
+  return median(times)
 }
 
 async function measureServe(command: string, data: string, env: Record<string, string>): Promise<number> {
