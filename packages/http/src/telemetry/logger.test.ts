@@ -23,6 +23,18 @@ test('a line is JSON with level, time, message and members', () => {
   })
 })
 
+test('in a terminal a line is text, without what moves the terminal', () => {
+  const stream = Object.assign(new PassThrough(), { isTTY: true })
+  const log = createLogger(stream)
+  const audit = { audit: true, method: 'POST', route: '/api/conversations', status: 201, request_id: 'a' }
+  log('info', 'audit', audit)
+  log('debug', 'nothing')
+  log('warn', 'careful', { port: 8000, api_key: 'hidden', name: '\u001b[2Jx' })
+  expect(String(stream.read())).toMatch(
+    /^\d\d:\d\d:\d\d POST \/api\/conversations 201\n\d\d:\d\d:\d\d warn careful port=8000 api_key=\*{10} name=�\[2Jx\n$/,
+  )
+})
+
 test('a line below the level is not written', () => {
   expect(logged(undefined, (log) => log('debug', 'nothing'))).toBe('')
   expect(logged('debug', (log) => log('debug', 'something'))).toContain('something')
