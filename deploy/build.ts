@@ -18,22 +18,20 @@ const { values } = parseArgs({
   },
 })
 
-if (!(values.server in images))
-  throw new Error(`--server is one of ${Object.keys(images).join(', ')}; it is ${values.server}`)
+if (!(values.server in images)) {
+  console.error(`--server is one of ${Object.keys(images).join(', ')}; it is ${values.server}`)
+  process.exit(2)
+}
 const server = values.server as ImageName // checked above
 const tag = values.tag ?? `slipway-${server}`
 
 const cpus: Readonly<Record<string, string>> = { amd64: 'x64', arm64: 'arm64' }
 
+const engines = await Promise.all(values['engine-socket'].map(openEngine))
 const directory = await mkdtemp(join(tmpdir(), 'slipway-image-'))
 try {
   const staged = new Map<string, string>()
-  for (const socketPath of values['engine-socket']) {
-    // An empty host: otherwise DOCKER_HOST of the environment would take precedence over the socket.
-    const docker = new Docker({ host: '', protocol: 'http', socketPath })
-    const { Arch } = await docker.version()
-    const cpu = cpus[Arch]
-    if (cpu === undefined) throw new Error(`There is no Node for an engine on ${Arch}`)
+  for (const { docker, cpu } of engines) {
     const context = staged.get(cpu) ?? join(directory, cpu)
     if (!staged.has(cpu)) await createBuildContext(context, cpu, server)
     staged.set(cpu, context)
@@ -41,6 +39,22 @@ try {
   }
 } finally {
   await rm(directory, { recursive: true, force: true })
+}
+
+/** An engine that answers, and the CPU of its images; ends the program when there is none. */
+async function openEngine(socketPath: string): Promise<{ docker: Docker; cpu: string }> {
+  // An empty host: otherwise DOCKER_HOST of the environment would take precedence over the socket.
+  const docker = new Docker({ host: '', protocol: 'http', socketPath })
+  const answer = await docker.version().catch((error: Error) => error)
+  const cpu = answer instanceof Error ? undefined : cpus[answer.Arch]
+  if (cpu !== undefined) return { docker, cpu }
+  const problem =
+    answer instanceof Error
+      ? `No container engine answers at ${socketPath} (${answer.message}).\n` +
+        'Start Docker or Podman, or name its socket: npm run image -- --engine-socket PATH'
+      : `There is no Node for an engine on ${answer.Arch}`
+  console.error(problem)
+  process.exit(1)
 }
 
 async function build(docker: Docker, context: string): Promise<void> {
