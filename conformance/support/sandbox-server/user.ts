@@ -146,11 +146,10 @@ export function administrator(server: SandboxServer): User {
 
 /** Creates a user. `about`: more members of the user. */
 export async function createUser(server: SandboxServer, fields: object = {}): Promise<User> {
-  const { id } = await administrator(server).requestOrThrow<{ id: string }>(
-    'POST',
-    '/api/admin/users',
-    fields,
-  )
+  const { id } = await administrator(server).requestOrThrow<{ id: string }>('POST', '/api/admin/users', {
+    name: 'A user',
+    ...fields,
+  })
   return await createUserKey(server, id)
 }
 

@@ -11,6 +11,7 @@ import {
   looseComponent,
   nullAsUndefined,
   pageOf,
+  strictComponent,
   uuid,
   withDefault,
 } from '../core/schemas.ts'
@@ -282,12 +283,15 @@ const adminRoutes = defineRoutes('admin', {
   }),
   createUser: route.post('/api/admin/users', {
     summary: 'Add a user',
-    body: component('CreateUserRequest', {
+    body: strictComponent('CreateUserRequest', {
       name: nullAsUndefined(boundedText(1, 200)),
       email: nullAsUndefined(boundedText(3, 320)),
       org_id: nullAsUndefined(uuid),
       is_admin: withDefault(z.boolean(), false),
       daily_conversation_limit: dailyLimit.default(null),
+    }).refine(({ name, email }) => name !== undefined || email !== undefined, {
+      path: ['name'],
+      message: 'A user needs a name or an email',
     }),
     responses: { 201: { description: 'The user.', schema: user } },
   }),
