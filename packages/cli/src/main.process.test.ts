@@ -254,6 +254,22 @@ test('a search prints events as they are served, page by page or all', async () 
   expect(older.stdout).toBe(`${sampleLines.at(-3)}\n`)
 })
 
+test('a kind and a source that no event has are named with the nearest ones', async () => {
+  const id = await importSample()
+  const found = await runCli(['search', id, '--kind', 'ActionEvnt', '--source', 'agents'])
+  expect(found.stderr).toBe(
+    'No event matches. There is no kind ActionEvnt. Is it ActionEvent? There is no source agents. Is it agent?\n',
+  )
+  const counted = await runCli(['search', id, '--kind', 'actionevent', '--count'])
+  expect(counted).toMatchObject({
+    stdout: '0\n',
+    stderr: 'There is no kind actionevent. Is it ActionEvent?\n',
+  })
+  expect((await runCli(['search', id, '--kind', 'PauseEvent', '--since', '2099-01-01'])).stderr).toBe(
+    'No event matches.\n',
+  )
+})
+
 test('what people are shown holds no control characters and nothing that is encrypted', async () => {
   const evil = {
     kind: 'AgentErrorEvent',

@@ -255,6 +255,24 @@ test('with --ask every action waits', async () => {
   expect(run).toMatchObject({ code: 3, stderr: expect.stringContaining('terminal: ls') })
 })
 
+test('--ask holds for later runs until --no-ask', async () => {
+  const looks = [1, 2, 3].map((n) => ({ calls: [terminalCall(`ls ${n}`)] }))
+  provider.scripts.set('ask for a while', looks)
+  await createWorkspace('asked')
+  const { id } = await runCli(['run', 'ask for a while', '--workspace', 'asked', '--ask'])
+  const later = await runCli(['confirm', id, '--follow'], {})
+  expect(later).toMatchObject({ code: 3, stderr: expect.stringContaining('terminal: ls 2') })
+  await runCli(['confirm', id], {})
+  await vi.waitFor(
+    async () => expect((await runCli(['pending'], {})).stdout).toContain('terminal: ls 3'),
+    30_000,
+  )
+  await runCli(['confirm', id, '--follow'], {})
+  provider.scripts.set('ask for a while', [...looks, {}, { calls: [terminalCall('ls 4')] }])
+  const freed = await runCli(['run', 'go on', '--conversation', id, '--no-ask'], {})
+  expect(freed.code).toBe(0)
+})
+
 test('as JSON there is one value a line: the conversation, its events by position, how it ended', async () => {
   provider.scripts.set('in JSON', [{ text: 'Hm.', calls: [terminalCall('true')] }, finishTurn('Done.')])
   await createWorkspace('json')

@@ -25,8 +25,8 @@ export interface RunOptions {
   readonly workspace: string
   readonly model: SelectedModel | undefined
   readonly isYes: boolean
-  /** Every action needs confirmation. */
-  readonly isAsking: boolean
+  /** Every action needs confirmation; false: risky ones do. Undefined: as before, in a new conversation false. */
+  readonly isAsking: boolean | undefined
   readonly maxIterations?: number | undefined
   /** A file with a JSON Schema for the final answer. */
   readonly outputSchema: string | undefined
@@ -84,7 +84,7 @@ async function startConversation(context: CommandContext, text: string, options:
     agent: buildAgent(buildLlm(model), await readAgentMcpServers(client, signal)),
     workspace: { working_dir: directory },
     initial_message: { content: text, run: true },
-    ...buildConfirmationSettings(isAsking),
+    ...buildConfirmationSettings(isAsking ?? false),
     max_iterations: maxIterations,
     response_schema: await readSchema(options.outputSchema),
     secrets: await secretReferences(context, secrets),
@@ -116,9 +116,9 @@ async function continueConversation(
   }
   const body = patchRequest(options)
   if (Object.keys(body).length > 0) await client.call('patchConversation', { params, body, signal })
-  if (isAsking) {
-    const body = { policy: { kind: 'AlwaysConfirm' } } as const
-    await client.call('setConfirmationPolicy', { params, body, signal })
+  if (isAsking !== undefined) {
+    const { confirmation_policy: policy } = buildConfirmationSettings(isAsking)
+    await client.call('setConfirmationPolicy', { params, body: { policy }, signal })
   }
   await reportConversation(context, id)
   if (text === undefined) await client.call('runConversation', { params, signal })

@@ -1,5 +1,7 @@
 import type { CallOutput } from '@slipway/client'
+import { eventKinds, eventSource } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
+import { nearestWord } from '../context/nearest-word.ts'
 import type { ConversationSource, EventPageQuery } from '../conversation/source/source.ts'
 import { summarizeEvent } from '../output/event-line.ts'
 import { listPages } from '../output/list-pages.ts'
@@ -18,17 +20,37 @@ export async function searchCommand(
   const { source, isJson } = context
   if (options.count) {
     const { limit: _, page_id: __, sort_order: ___, ...filter } = query
-    return print(`${await source.countEvents(id, filter)}\n`)
+    const count = await source.countEvents(id, filter)
+    await print(`${count}\n`)
+    if (count === 0 && !isJson) printUnknownWords(query)
+    return
   }
   await listPages({
     open: (page_id) => source.openEvents(id, { ...query, page_id }),
     table: eventTable,
     isJson,
     all: options.all,
-    nothing: 'No event matches.',
+    nothing: ['No event matches.', ...unknownWords(query)].join(' '),
     more: (pageId) => `--page-id ${pageId}, or --all`,
     pageId: query.page_id,
   })
+}
+
+/** Kinds and sources that events of this version do not have; logs of other versions may. */
+function unknownWords({ kind, source }: SearchQuery): string[] {
+  const filters = [
+    ['kind', kind, eventKinds],
+    ['source', source, eventSource.options],
+  ] as const
+  return filters.flatMap(([name, word, known]) =>
+    word === undefined || word === '' || known.some((one) => one === word)
+      ? []
+      : [`There is no ${name} ${sanitizeLine(word)}. Is it ${nearestWord(word, known).word}?`],
+  )
+}
+
+function printUnknownWords(query: SearchQuery): void {
+  for (const line of unknownWords(query)) printNote(line)
 }
 
 /** Events as JSON texts, a line for each. */

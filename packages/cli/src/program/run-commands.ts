@@ -10,7 +10,8 @@ interface RunFlags {
   readonly workspace?: string
   readonly conversation?: string
   readonly yes: boolean
-  readonly ask: boolean
+  /** Undefined: a conversation keeps what it has. */
+  readonly ask?: boolean
   readonly maxIterations?: number
   readonly maxCost?: number
   readonly maxTokens?: number
@@ -41,7 +42,8 @@ export function addRunCommand(
     )
     .option('--conversation <id>', `continue this conversation: ${idText}`)
     .addOption(new Option('--yes', 'accept all confirmations').default(false).conflicts('ask'))
-    .option('--ask', 'ask for confirmation of every action', false)
+    .option('--ask', 'ask for confirmation of every action, also in later runs')
+    .option('--no-ask', 'ask for risky actions only, as without --ask')
     .option('--max-iterations <number>', 'maximum steps of one run', integerFlag(1, 1_000_000))
     .option('--max-cost <dollars>', 'limit of the cost of a run', positiveFlag)
     .option('--max-tokens <number>', 'limit of input and output tokens of a run', integerFlag(1, 1e12))
