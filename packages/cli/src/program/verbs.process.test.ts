@@ -143,6 +143,39 @@ test('logs are the steps as text, and follow until Ctrl-C', async () => {
   expect(status).toBe(0)
 })
 
+test('what follows a log says at once that its server is gone, and when it is back', async () => {
+  const start = async (port: string) => {
+    const args = ['serve', '--port', port, '--data', 'gone', '--json', '--no-console', '--no-key']
+    const child = spawnCli(args, { SLIPWAY_LOG_LEVEL: 'error' })
+    child.stderr.resume()
+    const [line] = await once(createInterface({ input: child.stdout }), 'line')
+    return { child, address: String(JSON.parse(line).url) }
+  }
+  const first = await start('0')
+  const id = 'eeee1111-0000-4000-8000-000000000005'
+  await runCli(['--url', first.address, 'import', sample, '--id', id])
+  const followers = ['tail', 'logs'].map((name) =>
+    spawnCli(['--url', first.address, name, id, ...(name === 'logs' ? ['-f'] : [])]),
+  )
+  const notes = followers.map(() => '')
+  for (const [at, { stdout, stderr }] of followers.entries()) {
+    stderr.on('data', (chunk) => {
+      notes[at] += chunk
+    })
+    await once(stdout, 'data')
+  }
+  const expectNotes = (text: string) =>
+    vi.waitFor(() => expect(notes).toEqual([text, text]), { timeout: 60_000 })
+  first.child.kill('SIGKILL')
+  await expectNotes('Connection lost, trying again …\n')
+  const second = await start(String(new URL(first.address).port))
+  await expectNotes('Connection lost, trying again …\nConnected again.\n')
+  for (const child of [...followers, second.child]) {
+    child.kill('SIGINT')
+    await once(child, 'close')
+  }
+})
+
 test('a title is changed, and conversations are deleted together or not at all', async () => {
   const id = 'cccc1111-0000-4000-8000-000000000003'
   await runCli(['import', sample, '--id', id])
