@@ -44,6 +44,8 @@ export interface Route {
   readonly headers?: Readonly<Record<string, string>>
   /** JSON body, parsed and validated; an absent or empty body is `undefined` to the schema. */
   readonly body?: z.ZodType
+  /** A body that works, for the page of the API: otherwise it shows one of placeholders. */
+  readonly example?: unknown
   /** The body has this content type and reaches the handler as a stream. */
   readonly stream?: string
   /** The body is a multipart form; its member `file` reaches the handler as a stream. */

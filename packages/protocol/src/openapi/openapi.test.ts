@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest'
 import { agentServerRoutes } from '../agent-server/routes.ts'
+import type { Route } from '../core/route.ts'
 import { eventKinds } from '../events/event.ts'
+import { sandboxServerRoutes } from '../sandbox-server/routes.ts'
 import { agentServerOpenApi, buildOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 type Json = Record<string, unknown>
@@ -173,4 +175,16 @@ test('the document of the sandbox server says how callers show who they are, and
   expect(sandbox.security.flatMap((one: object) => Object.keys(one)).sort()).toEqual(schemes.sort())
   expect(sandbox.paths['/alive'].get.security).toEqual([])
   expect(Object.keys(sandbox['x-slipway-opt-ins'])).toEqual(['note'])
+})
+
+test('the requests that people try first have an example, which their schema accepts', () => {
+  const routes: Readonly<Record<string, Route>> = { ...agentServerRoutes, ...sandboxServerRoutes }
+  const examples = Object.entries(routes).filter(([, { example }]) => example !== undefined)
+  expect(examples.map(([name]) => name)).toEqual(
+    expect.arrayContaining(['createConversation', 'sendMessage', 'startAppConversation', 'createUser']),
+  )
+  for (const [name, { body, example }] of examples)
+    expect(body?.safeParse(example).error, name).toBeUndefined()
+  const text = JSON.stringify(agentServerOpenApi)
+  expect(text).toContain('"example":{"content":"Now fix what you found","run":true}')
 })

@@ -124,7 +124,9 @@ function buildRequestBody(route: Route, print: RenderSchema): Json {
     return { requestBody: { required: true, content: { 'multipart/form-data': { schema: uploadForm } } } }
   if (route.body === undefined) return {}
   const required = !route.body.safeParse(undefined).success
-  return { requestBody: { required, content: { 'application/json': { schema: print(route.body) } } } }
+  const example = route.example === undefined ? {} : { example: route.example }
+  const content = { 'application/json': { schema: print(route.body), ...example } }
+  return { requestBody: { required, content } }
 }
 
 /** The body of an upload. */

@@ -244,6 +244,7 @@ const keyRoutes = defineRoutes('keys', {
     summary: 'Make an API key; it is shown in this answer only',
     body: createApiKeyRequest.prefault({}),
     responses: { 201: { description: 'The key.', schema: newApiKey } },
+    example: { name: 'dashboard', scopes: ['read'], expires_at: '2099-01-01T00:00:00Z' },
   }),
   currentApiKey: route.get('/api/keys/current', {
     summary: 'The key of this request',
@@ -294,6 +295,7 @@ const adminRoutes = defineRoutes('admin', {
       message: 'A user needs a name or an email',
     }),
     responses: { 201: { description: 'The user.', schema: user } },
+    example: { name: 'Ann', email: 'ann@example.org', daily_conversation_limit: 20 },
   }),
   patchUser: route.patch('/api/admin/users/{user_id}', {
     summary: 'Change a user',

@@ -42,6 +42,7 @@ export const appConversationRoutes = defineRoutes('app conversations', {
       'Answers at once with a start task in WORKING; the rest goes on behind. Follow it by asking for the start task, or use stream-start.',
     body: appConversationStartRequest,
     responses: { ...ok('The start task.', appConversationStartTask), ...startRefusals },
+    example: { initial_message: { content: 'What is in this folder?' }, title: 'A first look' },
   }),
   streamStartAppConversation: route.post('/api/v1/app-conversations/stream-start', {
     summary: 'Start a conversation in a sandbox and watch it',

@@ -19,6 +19,7 @@ export const bashRoutes = defineRoutes('bash', {
     description: 'The whole output in one piece. A caller that goes away does not end the command.',
     body: executeBashRequest,
     responses: { ...ok('It is over.', bashOutput), ...tooManyResponses },
+    example: { command: 'git status', cwd: '/home/me/project', timeout: 30 },
   }),
   searchBashEvents: route.get('/api/bash/bash_events/search', {
     summary: 'Search commands and their output',

@@ -78,6 +78,7 @@ export const eventRoutes = defineRoutes('events', {
       409: { description: 'The idempotency key was used with another message.' },
       429: { description: 'The message is stored, but no more conversations may run at the moment.' },
     },
+    example: { content: 'Now fix what you found', run: true },
   }),
   respondToConfirmation: route.post('/api/conversations/{conversation_id}/events/respond_to_confirmation', {
     summary: 'Accept or reject the actions that wait',
@@ -85,6 +86,7 @@ export const eventRoutes = defineRoutes('events', {
     params: conversationParams,
     body: confirmationResponseRequest,
     responses: { ...successResponses, ...runLimitResponses },
+    example: { accept: false, reason: 'Nothing may be deleted.' },
   }),
   getEvent: route.get('/api/conversations/{conversation_id}/events/{event_id}', {
     summary: 'Get an event',

@@ -68,6 +68,14 @@ export const conversationRoutes = defineRoutes('conversations', {
       201: { description: 'It is new.', schema: conversationInfo },
       ...runLimitResponses,
     },
+    example: {
+      agent: {
+        llm: { model: 'anthropic/claude-sonnet-4-5', api_key: 'sk-...' },
+        tools: [{ name: 'terminal' }],
+      },
+      workspace: { working_dir: '/home/me/project' },
+      initial_message: { content: 'What is in this folder?', run: true },
+    },
   }),
   getConversations: route.get('/api/conversations', {
     summary: 'Get conversations by id',
@@ -121,6 +129,7 @@ export const conversationRoutes = defineRoutes('conversations', {
     params: conversationParams,
     body: updateSecretsRequest,
     responses: successResponses,
+    example: { secrets: { SERVICE_TOKEN: 'the value' } },
   }),
   setConfirmationPolicy: route.post('/api/conversations/{conversation_id}/confirmation_policy', {
     summary: 'Say when a run asks before it acts',

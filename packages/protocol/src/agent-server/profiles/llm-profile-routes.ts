@@ -49,6 +49,7 @@ export const llmProfileRoutes = defineRoutes('profiles', {
       201: profileMutationResponse,
       409: { description: 'There are as many profiles as there may be.' },
     },
+    example: { llm: { model: 'anthropic/claude-sonnet-4-5', api_key: 'sk-...' } },
   }),
   deleteProfile: route.delete('/api/profiles/{name}', {
     summary: 'Delete a profile',
