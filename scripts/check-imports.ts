@@ -40,7 +40,7 @@ export function findViolations(sources: readonly Source[]): string[] {
  * Tests, contracts, benches, the fixtures and fakes in `testing/` folders, and the programs of the READMEs.
  */
 function isTest(file: string): boolean {
-  return /\.(test|contract|bench)\.ts$|\/testing\/|^examples\/readme\//.test(file)
+  return /\.(test|contract|bench)\.ts$|\/testing\/|^examples\/(readme|client)\//.test(file)
 }
 
 /** Files at the top of `src`: the front door and the wiring of a package. */

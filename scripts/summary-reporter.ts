@@ -1,8 +1,8 @@
 import type { Reporter, TestCase, TestModule } from 'vitest/node'
 
 /**
- * Ends a run with the line `N passed, N failed` over all its tests, after any other output; also one that a
- * signal cuts, with what it knows then.
+ * Ends a run with the line `N passed, N failed` over all its tests, after any other output; also
+ * one that a signal cuts, with what it knows then.
  */
 export default class SummaryReporter implements Reporter {
   #ended: Record<'passed' | 'failed' | 'skipped' | 'pending', number> = {

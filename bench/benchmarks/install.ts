@@ -23,9 +23,10 @@ console.log(items.length, await client.call('countConversations'))
 `
 
 /**
- * The released packages, packed from the working tree and installed by npm into empty folders: the size of the
- * command without fetched components, the time of `--version` and to a serving agent server with a warm
- * compile cache, and the time that the compiler needs for a program of the client.
+ * The released packages, packed from the working tree and installed by npm into empty folders: the
+ * size of the command without fetched components, the time of `--version` and to a serving agent
+ * server with a warm compile cache, and the time that the compiler needs for a program of the
+ * client.
  */
 export async function install(bench: BenchContext): Promise<ResultRow[]> {
   const directory = await bench.directory()

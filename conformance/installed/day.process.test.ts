@@ -7,9 +7,9 @@ import { MockProvider } from '../support/mock-provider.ts'
 import { type BackgroundServer, findMachineNode, InstalledCommand } from './installed-command.ts'
 
 /**
- * A day with the installed command: npm installs the package into an empty prefix, with the Node of the
- * machine, which may be one that is too old to run Slipway; about 100 commands; npm uninstalls it. The tests
- * are the hours of one day: each needs those before it.
+ * A day with the installed command: npm installs the package into an empty prefix, with the Node of
+ * the machine, which may be one that is too old to run Slipway; about 100 commands; npm uninstalls
+ * it. The tests are the hours of one day: each needs those before it.
  */
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 300_000 })
 

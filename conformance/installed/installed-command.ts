@@ -10,7 +10,10 @@ import { text } from 'node:stream/consumers'
 import { findProcesses } from '@slipway/examples/find-processes'
 import { packCommand, registryUnreachable } from '../support/npm-packages.ts'
 
-/** The directory of the Node that the machine has, which may be older than ours; ours when it has none. */
+/**
+ * The directory of the Node that the machine has, which may be older than ours; ours when it has
+ * none.
+ */
 export function findMachineNode(): { readonly directory: string; readonly isOld: boolean } {
   const directory = (process.env.PATH ?? '')
     .split(delimiter)
@@ -47,8 +50,8 @@ export interface BackgroundServer {
 }
 
 /**
- * A user with an empty home directory, an empty prefix of npm, a folder `project`, and the Node of the
- * machine. All processes that the user starts have `directory` in their environment.
+ * A user with an empty home directory, an empty prefix of npm, a folder `project`, and the Node of
+ * the machine. All processes that the user starts have `directory` in their environment.
  */
 export class InstalledCommand implements AsyncDisposable {
   readonly directory: string
@@ -88,7 +91,9 @@ export class InstalledCommand implements AsyncDisposable {
     return user
   }
 
-  /** Packs the working tree and installs it globally; returns why not when npm reaches no registry. */
+  /**
+   * Packs the working tree and installs it globally; returns why not when npm reaches no registry.
+   */
   async install(): Promise<string | undefined> {
     const file = await packCommand(join(this.directory, 'dist'))
     const { code, stdout, stderr } = await this.#run('npm', ['install', '--global', ...npmFlags, file])

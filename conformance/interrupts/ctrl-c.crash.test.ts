@@ -13,9 +13,9 @@ import { SeededRandom } from '../../bench/support/seeded-random.ts'
 import { MockProvider } from '../support/mock-provider.ts'
 
 /**
- * Ctrl-C, which a terminal sends to every process of its foreground group, at random moments of programs that
- * start others. `SLIPWAY_INTERRUPT_ROUNDS` is the number of moments, `SLIPWAY_INTERRUPT_SEED` repeats those of
- * an earlier run.
+ * Ctrl-C, which a terminal sends to every process of its foreground group, at random moments of
+ * programs that start others. `SLIPWAY_INTERRUPT_ROUNDS` is the number of moments,
+ * `SLIPWAY_INTERRUPT_SEED` repeats those of an earlier run.
  */
 const rounds = Number(process.env.SLIPWAY_INTERRUPT_ROUNDS ?? 12)
 const seed = Number(process.env.SLIPWAY_INTERRUPT_SEED ?? Date.now() % 1_000_000)
@@ -78,7 +78,10 @@ async function startRun(child: ChildProcess, directory: string): Promise<void> {
   const client = new Client({ url: JSON.parse(line).url })
   await client.call('createConversation', {
     body: {
-      agent: { llm: { model: runEnv.LLM_MODEL, base_url: runEnv.LLM_BASE_URL }, tools: [{ name: 'terminal' }] },
+      agent: {
+        llm: { model: runEnv.LLM_MODEL, base_url: runEnv.LLM_BASE_URL },
+        tools: [{ name: 'terminal' }],
+      },
       workspace: { working_dir: directory },
       initial_message: { content: 'Do the work' },
     },

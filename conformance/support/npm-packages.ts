@@ -68,7 +68,10 @@ export async function installPackages(): Promise<Installation | string> {
   }
 }
 
-/** Packs the packages of the working tree into a directory; returns the path of the one of the command. */
+/**
+ * Packs the packages of the working tree into a directory; returns the path of the one of the
+ * command.
+ */
 export async function packCommand(directory: string): Promise<string> {
   await runOrThrow(process.execPath, [join(root, 'scripts/release.ts'), '--out', directory], root)
   const file = (await readdir(directory)).find((name) => /^slipway-\d/.test(name))

@@ -46,8 +46,9 @@ async function bundle(file: string): Promise<void> {
 const bundledPackages = ['client', 'shared']
 
 /**
- * Declarations as the compiler writes them; all paths relative. Those of the protocol, and the types of calls,
- * are printed from the OpenAPI documents: plain interfaces with comments, which a compiler reads in a moment.
+ * Declarations as the compiler writes them; all paths relative. Those of the protocol, and the
+ * types of calls, are printed from the OpenAPI documents: plain interfaces with comments, which a
+ * compiler reads in a moment.
  */
 async function writeTypes(directory: string): Promise<void> {
   const types = join(directory, 'types')

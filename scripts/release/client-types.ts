@@ -40,8 +40,9 @@ interface Operation {
 }
 
 /**
- * Declarations of an OpenAPI document: an interface or a type for each component, and an interface `calls`
- * with input and output of each operation. Summaries, descriptions and defaults become comments.
+ * Declarations of an OpenAPI document: an interface or a type for each component, and an interface
+ * `calls` with input and output of each operation. Summaries, descriptions and defaults become
+ * comments.
  */
 export function printCallTypes(document: OpenApi, calls: string): string {
   const components = Object.entries(document.components.schemas as Readonly<Record<string, Schema>>)
@@ -151,7 +152,10 @@ function printComment(...texts: readonly (string | undefined)[]): string {
   return text === '' ? '' : `/** ${text} */\n`
 }
 
-/** Instead of the front door of the protocol's package: what the declarations of the client import from it. */
+/**
+ * Instead of the front door of the protocol's package: what the declarations of the client import
+ * from it.
+ */
 export const protocolTypes = `import type { AgentServerCalls, ValidationError } from './agent-server-calls.js'
 import type { SandboxServerCalls } from './sandbox-server-calls.js'
 export type { Event } from './agent-server-calls.js'
@@ -162,14 +166,18 @@ export declare const agentServerRoutes: AgentServerCalls
 export declare const sandboxServerRoutes: SandboxServerCalls
 `
 
-/** Instead of the types of calls that are derived from schemas, which take a compiler some seconds. */
+/**
+ * Instead of the types of calls that are derived from schemas, which take a compiler some seconds.
+ */
 export const routeTypes = `import type { agentServerRoutes, sandboxServerRoutes } from '../../../protocol/src/index.js'
 type AgentServerRoutes = typeof agentServerRoutes
 type SandboxServerRoutes = typeof sandboxServerRoutes
 export type RouteName = keyof AgentServerRoutes
 /** The input of a call: path parameters, query and JSON body, as far as the route has them. */
 export type RouteInput<R> = R extends { readonly input: infer I } ? I : never
-/** The arguments of a call after its name: none are needed where nothing of the input is required. */
+/**
+ * The arguments of a call after its name: none are needed where nothing of the input is required.
+ */
 export type CallArguments<R> = {} extends RouteInput<R> ? [input?: RouteInput<R>] : [input: RouteInput<R>]
 /** What a successful call answers. Routes without a JSON schema answer text. */
 export type RouteOutput<R> = R extends { readonly output: infer O } ? O : never

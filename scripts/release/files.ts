@@ -40,8 +40,8 @@ export const frontDoors: ReadonlyMap<string, string> = new Map(
 )
 
 /**
- * Whether a source is part of the product: no test, contract or bench, no fixture of these, no program
- * of a page.
+ * Whether a source is part of the product: no test, contract or bench, no fixture of these, no
+ * program of a page.
  */
 export function isReleased(path: string): boolean {
   return !/\.(test|contract|bench|d)\.ts$|(^|\/)testing\/|^(readme|client)\//.test(path)

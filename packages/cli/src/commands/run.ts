@@ -25,7 +25,10 @@ export interface RunOptions {
   readonly workspace: string
   readonly model: SelectedModel | undefined
   readonly isYes: boolean
-  /** Every action needs confirmation; false: risky ones do. Undefined: as before, in a new conversation false. */
+  /**
+   * Every action needs confirmation; false: risky ones do. Undefined: as before, in a new
+   * conversation false.
+   */
   readonly isAsking: boolean | undefined
   readonly maxIterations?: number | undefined
   /** A file with a JSON Schema for the final answer. */

@@ -73,6 +73,6 @@ async function startWatch(
   url: string,
   { data, signal }: { readonly data: string; readonly signal: AbortSignal },
 ) {
-  const { watchUse } = await import('../session/watch-use.ts')
+  const { watchUse } = await import('../context/watch-use.ts')
   await watchUse(url, data, { signal, end: () => process.kill(process.pid, 'SIGTERM') })
 }

@@ -15,7 +15,7 @@ import {
   type PrivateServer,
   privateServerFile,
 } from '../context/private-server.ts'
-import { countRunning, livingSessions, sessionsDirectory } from './watch-use.ts'
+import { countRunning, livingSessions, sessionsDirectory } from '../context/watch-use.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -49,7 +49,10 @@ export async function stopPrivateServer(env: Env): Promise<boolean> {
   return true
 }
 
-/** Marks this process as a session; the returned function ends it, and the server when nothing needs it. */
+/**
+ * Marks this process as a session; the returned function ends it, and the server when nothing needs
+ * it.
+ */
 export async function joinPrivateServer(env: Env, server: PrivateServer): Promise<() => Promise<void>> {
   const directory = userDataDirectory(env)
   const file = join(directory, sessionsDirectory, String(process.pid))

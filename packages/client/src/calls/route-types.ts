@@ -41,7 +41,9 @@ export type RouteInput<R extends Route> = InputPart<R, 'params'> &
     readonly signal?: AbortSignal | undefined
   }
 
-/** The arguments of a call after its name: none are needed where nothing of the input is required. */
+/**
+ * The arguments of a call after its name: none are needed where nothing of the input is required.
+ */
 export type CallArguments<R extends Route> =
   Record<string, never> extends RouteInput<R> ? [input?: RouteInput<R>] : [input: RouteInput<R>]
 

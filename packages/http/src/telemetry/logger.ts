@@ -8,8 +8,9 @@ const secretNamePattern =
 type Level = 'debug' | 'info' | 'warn' | 'error'
 
 /**
- * A log that writes one JSON object a line, and to a terminal one line of text: `{"level":"info","time":"2026-03-01T10:00:00.000Z","msg":"...",
- * ...}`. Skips lines below `level`. Redacts texts and objects in members named like a secret, at any depth.
+ * A log that writes one JSON object a line, and to a terminal one line of text:
+ * `{"level":"info","time":"2026-03-01T10:00:00.000Z","msg":"...", ...}`. Skips lines below `level`.
+ * Redacts texts and objects in members named like a secret, at any depth.
  */
 export function createLogger(
   stream: NodeJS.WritableStream & { readonly isTTY?: boolean },

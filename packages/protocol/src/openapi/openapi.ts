@@ -200,7 +200,10 @@ class SchemaCollector {
 const schemaMap = z.record(z.string(), z.record(z.string(), z.unknown()))
 const renderedSchemaParts = z.object({ properties: schemaMap, $defs: schemaMap })
 
-/** Adds discriminators, defaults of transformed texts and texts that are accepted; removes the bounds of safe integers. */
+/**
+ * Adds discriminators, defaults of transformed texts and texts that are accepted; removes the
+ * bounds of safe integers.
+ */
 function adjustJsonSchema({
   zodSchema,
   jsonSchema,

@@ -1,8 +1,8 @@
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from '@slipway/client'
-import { isAlive } from '../context/private-server.ts'
-import { findSessionKey } from '../context/session-key.ts'
+import { isAlive } from './private-server.ts'
+import { findSessionKey } from './session-key.ts'
 
 /** In a data directory: a file for each process that uses its private server, named by the pid. */
 export const sessionsDirectory = 'sessions'
@@ -13,8 +13,8 @@ const intervalMs = 3_000
 const unusedChecks = 3
 
 /**
- * Calls `end` when nothing uses a private server any more: no session lives and nothing runs. Sessions that
- * are killed and runs that were left alone end nothing themselves.
+ * Calls `end` when nothing uses a private server any more: no session lives and nothing runs.
+ * Sessions that are killed and runs that were left alone end nothing themselves.
  */
 export async function watchUse(
   url: string,
@@ -37,7 +37,9 @@ async function isUsed(client: Client, directory: string): Promise<boolean> {
   return (await livingSessions(directory)).length > 0 || (await countRunning(client)) > 0
 }
 
-/** The pids of the processes that use the server; what those that were killed have left is removed. */
+/**
+ * The pids of the processes that use the server; what those that were killed have left is removed.
+ */
 export async function livingSessions(directory: string): Promise<readonly number[]> {
   const sessions = join(directory, sessionsDirectory)
   const pids = (await readdir(sessions).catch(() => [])).map(Number).filter(Number.isInteger)
