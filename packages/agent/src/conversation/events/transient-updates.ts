@@ -46,14 +46,26 @@ type TransientListener = (update: TransientUpdate, position: number) => void
 /** The listeners of a conversation, whether it is loaded or not. */
 export class TransientUpdates {
   readonly #listeners = new Set<TransientListener>()
+  /** The newest wait for a model that failed: readers that come meanwhile get it too. */
+  #retry:
+    | { readonly update: TransientUpdate & { kind: 'retry' }; readonly position: number; readonly at: number }
+    | undefined
 
   /** Returns a function that ends the subscription. */
   subscribe(listener: TransientListener): () => void {
     this.#listeners.add(listener)
+    if (this.#retry !== undefined) {
+      const { update, position, at } = this.#retry
+      const waitMs = update.waitMs - (Date.now() - at)
+      if (waitMs > 0) listener({ ...update, waitMs }, position)
+    }
     return () => this.#listeners.delete(listener)
   }
 
   publish(update: TransientUpdate, position: number): void {
+    if (update.kind === 'retry') {
+      this.#retry = { update, position, at: Date.now() }
+    } else if (update.kind === 'idle' || update.kind === 'delta') this.#retry = undefined
     for (const listener of this.#listeners) listener(update, position)
   }
 
