@@ -1,4 +1,4 @@
-import { readdir, rm } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from '@slipway/client'
 import { isAlive } from './private-server.ts'
@@ -37,16 +37,37 @@ async function isUsed(client: Client, directory: string): Promise<boolean> {
   return (await livingSessions(directory)).length > 0 || (await countRunning(client)) > 0
 }
 
+/** Marks this process as one that uses the server; returns the file that does. */
+export async function markSession(directory: string): Promise<string> {
+  const file = join(directory, sessionsDirectory, String(process.pid))
+  await writeFile(file, (await startTime(process.pid)) ?? '')
+  return file
+}
+
 /**
  * The pids of the processes that use the server; what those that were killed have left is removed.
  */
 export async function livingSessions(directory: string): Promise<readonly number[]> {
   const sessions = join(directory, sessionsDirectory)
   const pids = (await readdir(sessions).catch(() => [])).map(Number).filter(Number.isInteger)
-  await Promise.all(
-    pids.filter((pid) => !isAlive(pid)).map((pid) => rm(join(sessions, String(pid)), { force: true })),
+  const living = await Promise.all(
+    pids.map(async (pid) => {
+      const file = join(sessions, String(pid))
+      // Another process may have the pid by now, after a restart of the machine for example.
+      const marked = await readFile(file, 'utf8').catch(() => '')
+      if (isAlive(pid) && (marked === '' || marked === (await startTime(pid)))) return [pid]
+      await rm(file, { force: true })
+      return []
+    }),
   )
-  return pids.filter(isAlive)
+  return living.flat()
+}
+
+/** When a process was started, as Linux counts it; undefined elsewhere. */
+async function startTime(pid: number): Promise<string | undefined> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  // The name in parentheses may contain anything; the time is the 22nd of all fields.
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
 }
 
 /** How many conversations run. */

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { open, readFile, rm, writeFile } from 'node:fs/promises'
+import { open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,7 +15,7 @@ import {
   type PrivateServer,
   privateServerFile,
 } from '../context/private-server.ts'
-import { countRunning, livingSessions, sessionsDirectory } from '../context/watch-use.ts'
+import { countRunning, livingSessions, markSession, sessionsDirectory } from '../context/watch-use.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
 
@@ -55,8 +55,7 @@ export async function stopPrivateServer(env: Env): Promise<boolean> {
  */
 export async function joinPrivateServer(env: Env, server: PrivateServer): Promise<() => Promise<void>> {
   const directory = userDataDirectory(env)
-  const file = join(directory, sessionsDirectory, String(process.pid))
-  await writeFile(file, '')
+  const file = await markSession(directory)
   return async () => {
     await rm(file, { force: true })
     if ((await livingSessions(directory)).length > 0) return
