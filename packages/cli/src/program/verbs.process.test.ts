@@ -27,11 +27,14 @@ const commandOptions = (env: Readonly<Record<string, string>> = {}) => ({
 const runCli = (args: readonly string[], input = '', env: Readonly<Record<string, string>> = {}) =>
   runCommand(args, { ...commandOptions(env), input })
 
+const spawnCli = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  spawnCommand(args, commandOptions(env))
+
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'slipway-verbs-test-'))
   const env = { SLIPWAY_SESSION_API_KEY: key, SLIPWAY_LOG_LEVEL: 'error' }
   const args = ['serve', '--port', '0', '--data', 'data', '--json', '--no-console']
-  server = spawnCommand(args, commandOptions(env))
+  server = spawnCli(args, env)
   server.stderr.resume()
   const [line] = await once(createInterface({ input: server.stdout }), 'line')
   url = JSON.parse(line).url
@@ -132,7 +135,7 @@ test('logs are the steps as text, and follow until Ctrl-C', async () => {
   expect(code).toBe(0)
   expect(stdout).toMatch(/^You$/m)
   expect(stdout).toMatch(/^Agent$/m)
-  const child = spawnCommand(['logs', '-f', 'aaaa1111'], commandOptions())
+  const child = spawnCli(['logs', '-f', 'aaaa1111'])
   const printed: string[] = []
   for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
     printed.push(String(chunk))
