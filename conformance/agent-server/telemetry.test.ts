@@ -23,17 +23,44 @@ interface Span {
   readonly attributes: readonly { readonly key: string; readonly value: Readonly<Record<string, unknown>> }[]
 }
 
-/** Receives traces by OTLP over HTTP. */
+type Values = Readonly<Record<string, unknown>>
+
+interface HistogramPoint {
+  readonly count: number
+  readonly sum: number
+  readonly explicitBounds: readonly number[]
+  readonly bucketCounts: readonly number[]
+  readonly values: Values
+}
+
+interface Histogram {
+  readonly unit: string
+  readonly points: readonly HistogramPoint[]
+}
+
+/** Receives traces and metrics by OTLP over HTTP. */
 async function openOtlpReceiver() {
   const spans: Span[] = []
+  const histograms = new Map<string, Histogram>()
   const keys = new Set<string | undefined>()
   let text = ''
   const server = createServer(async (request, response) => {
     const body = Buffer.concat(await request.toArray()).toString()
     text += body
     keys.add(request.headers.authorization)
-    for (const { scopeSpans } of JSON.parse(body).resourceSpans)
-      for (const scope of scopeSpans) spans.push(...scope.spans)
+    const { resourceSpans = [], resourceMetrics = [] } = JSON.parse(body)
+    expect(request.url).toBe(resourceMetrics.length > 0 ? '/v1/metrics' : '/v1/traces')
+    for (const { scopeSpans } of resourceSpans) for (const scope of scopeSpans) spans.push(...scope.spans)
+    for (const { scopeMetrics } of resourceMetrics)
+      for (const { metrics } of scopeMetrics)
+        for (const { name, unit, histogram } of metrics) {
+          expect(histogram.aggregationTemporality).toBe(2)
+          const points = histogram.dataPoints.map((point: Pick<Span, 'attributes'>) => ({
+            ...point,
+            values: readAttributes(point),
+          }))
+          histograms.set(name, { unit, points })
+        }
     response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -42,7 +69,12 @@ async function openOtlpReceiver() {
     server.closeAllConnections()
     server.close()
   }
-  return { spans, keys, text: () => text, url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: close }
+  const url = `http://127.0.0.1:${port}`
+  return { spans, histograms, keys, text: () => text, url, [Symbol.asyncDispose]: close }
+}
+
+function readAttributes({ attributes }: Pick<Span, 'attributes'>): Values {
+  return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]))
 }
 
 async function createDirectory() {
@@ -55,8 +87,9 @@ async function runConversation(
   api: AgentServerApi,
   directory: string,
   headers: Record<string, string> = {},
+  steps: Parameters<typeof scriptedModel>[0] = [bashStep('echo hello'), finishStep()],
 ): Promise<string> {
-  const llm = { ...scriptedModel([bashStep('echo hello'), finishStep()]), api_key: modelKey }
+  const llm = { ...scriptedModel(steps), api_key: modelKey }
   const { status, body } = await api.requestJson<{ id: string }>('/api/conversations', {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
@@ -69,7 +102,7 @@ async function runConversation(
   })
   expect(status).toBe(201)
   const info = () => api.requestJson<{ execution_status: string }>(`/api/conversations/${body.id}`)
-  while ((await info()).body.execution_status !== 'finished') await sleep(20)
+  while (!['finished', 'error'].includes((await info()).body.execution_status)) await sleep(20)
   return body.id
 }
 
@@ -127,8 +160,7 @@ test('a run appears in metrics, traces and audit, without its content', async ()
   expect(run?.parentSpanId).toBe(request?.spanId)
   const calls = named('model call')
   expect(calls.map(({ parentSpanId }) => parentSpanId)).toEqual([run?.spanId, run?.spanId])
-  const attributes = Object.fromEntries(calls[0]?.attributes.map(({ key, value }) => [key, value]) ?? [])
-  expect(Object.keys(attributes).sort()).toEqual([
+  expect(calls[0]?.attributes.map(({ key }) => key).sort()).toEqual([
     'gen_ai.request.model',
     'gen_ai.system',
     'gen_ai.usage.input_tokens',
@@ -172,7 +204,7 @@ test('with the opt-in, spans follow the current GenAI conventions, without conte
     there.spans
       .map((span) => ({
         ...span,
-        values: Object.fromEntries(span.attributes.map(({ key, value }) => [key, Object.values(value)[0]])),
+        values: readAttributes(span),
       }))
       .filter(({ values }) => values['gen_ai.operation.name'] === operation)
   const [run] = spans('invoke_agent')
@@ -197,6 +229,86 @@ test('with the opt-in, spans follow the current GenAI conventions, without conte
   const text = there.text()
   for (const hidden of ['gen_ai.system', 'model call', key, prompt, modelKey, 'echo hello'])
     expect(text).not.toContain(hidden)
+})
+
+test('questions to models are metrics of the GenAI conventions, without content', async () => {
+  await using there = await openOtlpReceiver()
+  await using directory = await createDirectory()
+  const server = await startAgentServer(join(directory.path, 'data'), {
+    SLIPWAY_SESSION_API_KEY: key,
+    OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${there.url}/v1/metrics`,
+    OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer%20${receiverKey}`,
+    OTEL_METRIC_EXPORT_INTERVAL: '200',
+  })
+  let id = ''
+  let model = ''
+  try {
+    const api = createApi(server.url)
+    id = await runConversation(api, directory.path)
+    model = (
+      await api.requestJson<{ agent: { llm: { model: string } } }>(`/api/conversations/${id}`)
+    ).body.agent.llm.model.replace('scripted/', '')
+    const duration = () => there.histograms.get('gen_ai.client.operation.duration')?.points ?? []
+    while (duration()[0]?.count !== 2) await sleep(20)
+    // What happens between the last export and the stop is sent at the stop.
+    await runConversation(api, directory.path, {}, [{ error: 'of a private question' }])
+  } finally {
+    await server.stop()
+  }
+  const common = {
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': 'scripted',
+    'gen_ai.request.model': model,
+  }
+  const duration = there.histograms.get('gen_ai.client.operation.duration')
+  const usage = there.histograms.get('gen_ai.client.token.usage')
+  expect([duration?.unit, usage?.unit]).toEqual(['s', '{token}'])
+  const [answered, failed] = duration?.points ?? []
+  expect(duration?.points).toHaveLength(2)
+  expect([answered?.values, answered?.count]).toEqual([common, 2])
+  expect(answered?.explicitBounds).toEqual([
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
+  ])
+  expect(failed?.values).toEqual({ ...common, 'error.type': expect.stringMatching(/^\w+$/) })
+  expect(usage?.points.map(({ values }) => values)).toEqual([
+    { ...common, 'gen_ai.token.type': 'input' },
+    { ...common, 'gen_ai.token.type': 'output' },
+  ])
+  const [input] = usage?.points ?? []
+  expect(input?.count).toBe(2)
+  expect(input?.sum).toBeGreaterThan(0)
+  expect(input?.explicitBounds).toEqual(Array.from({ length: 14 }, (_, power) => 4 ** power))
+  expect(input?.bucketCounts.reduce((sum, count) => sum + count, 0)).toBe(2)
+  expect(there.spans).toEqual([])
+  expect([...there.keys]).toEqual([`Bearer ${receiverKey}`])
+  const seen = { sent: there.text(), log: server.output() }
+  for (const [where, text] of Object.entries(seen))
+    for (const hidden of [key, receiverKey, prompt, modelKey, 'of a private question', 'echo hello'])
+      expect(text, where).not.toContain(hidden)
+  expect(there.text()).not.toContain(id)
+})
+
+test('a receiver that is away or hangs holds up neither a run nor the stop', async () => {
+  const silent = createServer(() => {}).listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  const { port } = silent.address() as AddressInfo
+  try {
+    for (const url of ['http://127.0.0.1:9', `http://127.0.0.1:${port}`]) {
+      await using directory = await createDirectory()
+      const server = await startAgentServer(join(directory.path, 'data'), {
+        SLIPWAY_SESSION_API_KEY: key,
+        OTEL_EXPORTER_OTLP_ENDPOINT: url,
+        OTEL_METRIC_EXPORT_INTERVAL: '100',
+      })
+      await runConversation(createApi(server.url), directory.path)
+      const stoppedMs = performance.now()
+      await server.stop()
+      expect(performance.now() - stoppedMs).toBeLessThan(8_000)
+    }
+  } finally {
+    silent.closeAllConnections()
+    silent.close()
+  }
 })
 
 test('metrics require a key', async () => {

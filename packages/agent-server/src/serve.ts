@@ -66,7 +66,11 @@ export async function serve(options: ServeOptions): Promise<void> {
   const log = createLogger(process.stderr, settings.logLevel)
   const serviceInfo = { service: 'slipway-agent-server', version: ownPackage.version, log }
   await using telemetry = await openTelemetry(settings.telemetry, serviceInfo)
-  const workMetrics = new WorkMetrics(telemetry.traces, settings.telemetry.traces?.hasLatestGenAi)
+  const workMetrics = new WorkMetrics({
+    traces: telemetry.traces,
+    hasLatestGenAi: settings.telemetry.traces?.hasLatestGenAi,
+    metricsExport: telemetry.metricsExport,
+  })
   const webDirectory = options.web ?? settings.webDirectory
   const isKeyNeeded = () => deferredInit.keys?.length !== 0
   const webClient =

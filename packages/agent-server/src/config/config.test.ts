@@ -78,7 +78,7 @@ test('a setting of the server is not handed to tools, even when it is named', ()
 test('the headers for a receiver of traces are hidden from tools and not handed to them', () => {
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_EXPORTER_OTLP_HEADERS: 'x=of the receiver' }
   expect(readConfig(env).secrets.map((secret) => secret.reveal())).toContain('of the receiver')
-  for (const name of ['OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS'])
+  for (const name of ['', 'TRACES_', 'METRICS_'].map((signal) => `OTEL_EXPORTER_OTLP_${signal}HEADERS`))
     expect(() => readConfig({ ...env, SLIPWAY_TOOL_ENVIRONMENT: name })).toThrow(name)
 })
 

@@ -4,6 +4,7 @@ import {
   commandRules,
   commandSandboxMode,
   listSetting,
+  metricsExportSettings,
   nonEmptyVariables,
   numberSetting,
   parseSettings,
@@ -80,13 +81,14 @@ export const environmentSchema = z.object({
   SLIPWAY_WEB: z.string().min(1).optional(),
   SLIPWAY_CONSOLE: z.stringbool().default(true),
   ...telemetrySettings,
+  ...metricsExportSettings,
 })
 
 /** Variables of the environment that tools always get. */
 const defaultToolVariable = /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|TZ|TERM|TMPDIR)$|^LC_/
 const secretNamePattern = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i
 const serverVariablePattern =
-  /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$|OTEL_EXPORTER_OTLP_(TRACES_)?HEADERS$)/i
+  /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$|OTEL_EXPORTER_OTLP_(TRACES_|METRICS_)?HEADERS$)/i
 
 export type Config = Readonly<ReturnType<typeof readConfig>>
 
@@ -110,7 +112,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const secretValues: readonly Secret[] = [
     ...findSecretValues(env),
     ...webhooks.flatMap(findWebhookSecrets),
-    ...Object.values(telemetry.traces?.headers ?? {}),
+    ...Object.values(telemetry.receiver.headers),
     ...findSourceSecrets({ skillsSource, marketplaces }),
     ...databaseUrls.flatMap(findUrlSecrets),
   ]

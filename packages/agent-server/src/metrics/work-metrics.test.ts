@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { modelProvider, WorkMetrics } from './work-metrics.ts'
+import { modelProvider } from './model-provider.ts'
+import { WorkMetrics } from './work-metrics.ts'
 
 test('providers are a closed set for any model name', () => {
   const seen = new Set<string>()
@@ -16,7 +17,7 @@ test('providers are a closed set for any model name', () => {
 })
 
 test('work is counted when it ends, a model call with its usage', async () => {
-  const metrics = new WorkMetrics(undefined)
+  const metrics = new WorkMetrics()
   const families = () => Promise.all(metrics.all.map((metric) => metric.get()))
   const value = async (name: string) => {
     const family = (await families()).find((one) => one.name === `slipway_${name}`)

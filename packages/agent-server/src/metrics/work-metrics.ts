@@ -1,39 +1,13 @@
 import type { MonitoredWork, RunMonitor, WorkOutcome } from '@slipway/agent'
-import type { ActiveSpan, Traces } from '@slipway/http'
+import type { ActiveSpan, MetricsExport, Traces } from '@slipway/http'
 import { createCounter, createHistogram, type Metric } from '@slipway/shared/metrics'
 import type { EventLog } from '@slipway/storage'
+import { GenAiMetrics, genAiAttributes } from './gen-ai-metrics.ts'
+import { modelProvider } from './model-provider.ts'
 
-/** The label of a model is its provider; no text of a user's settings is a label. */
-const providers: ReadonlySet<string> = new Set([
-  'anthropic',
-  'azure',
-  'bedrock',
-  'deepseek',
-  'gemini',
-  'google',
-  'groq',
-  'hosted_vllm',
-  'litellm_proxy',
-  'lm_studio',
-  'mistral',
-  'ollama',
-  'ollama_chat',
-  'openai',
-  'openai_like',
-  'openrouter',
-  'scripted',
-  'vllm',
-  'xai',
-])
 const callBuckets = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300]
 const toolBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const runBuckets = [0.5, 1, 5, 10, 30, 60, 300, 900, 3_600]
-
-/** The provider of a model, from a closed set. */
-export function modelProvider(model: string): string {
-  const prefix = model.slice(0, Math.max(0, model.indexOf('/')))
-  return providers.has(prefix) ? prefix : 'other'
-}
 
 /** One set for each server of a process. */
 function createMetrics() {
@@ -70,16 +44,24 @@ function createMetrics() {
   }
 }
 
-/** Metrics of the work of conversations, and spans when traces are configured. */
+interface WorkMetricsOptions {
+  readonly traces?: Traces | undefined
+  /** Spans follow the current GenAI conventions of OpenTelemetry. */
+  readonly hasLatestGenAi?: boolean | undefined
+  readonly metricsExport?: MetricsExport | undefined
+}
+
+/** Metrics of the work of conversations; spans and sent metrics when they are configured. */
 export class WorkMetrics {
   readonly #traces: Traces | undefined
   readonly #hasLatestGenAi: boolean
+  readonly #genAi: GenAiMetrics | undefined
   readonly #metrics = createMetrics()
 
-  /** With `hasLatestGenAi` spans follow the current GenAI conventions of OpenTelemetry. */
-  constructor(traces: Traces | undefined, hasLatestGenAi = false) {
+  constructor({ traces, hasLatestGenAi = false, metricsExport }: WorkMetricsOptions = {}) {
     this.#traces = traces
     this.#hasLatestGenAi = hasLatestGenAi
+    this.#genAi = metricsExport && new GenAiMetrics(metricsExport)
   }
 
   get all(): readonly Metric[] {
@@ -123,7 +105,8 @@ export class WorkMetrics {
     }
   }
 
-  #record(work: MonitoredWork, { outcome, modelUsage }: WorkOutcome, seconds: number): void {
+  #record(work: MonitoredWork, end: WorkOutcome, seconds: number): void {
+    const { outcome, modelUsage } = end
     if (work.kind === 'run') {
       this.#metrics.runs.inc({ outcome })
       this.#metrics.runSeconds.observe(seconds)
@@ -132,6 +115,7 @@ export class WorkMetrics {
       this.#metrics.tools.inc({ tool: work.tool, outcome })
       this.#metrics.toolSeconds.observe({ tool: work.tool }, seconds)
     } else {
+      this.#genAi?.record(work, end, seconds)
       const provider = modelProvider(work.model)
       this.#metrics.calls.inc({ provider, outcome })
       this.#metrics.callSeconds.observe({ provider }, seconds)
@@ -165,16 +149,6 @@ function beginSpan(traces: Traces, work: MonitoredWork): ActiveSpan {
   return traces.startSpan(work.kind === 'tool' ? 'tool call' : work.kind, { attributes })
 }
 
-/** Current names of providers that differ from the prefixes of models. */
-const genAiProviders: Readonly<Record<string, string>> = {
-  azure: 'azure.ai.openai',
-  bedrock: 'aws.bedrock',
-  gemini: 'gcp.gemini',
-  google: 'gcp.gemini',
-  mistral: 'mistral_ai',
-  xai: 'x_ai',
-}
-
 /** As `beginSpan`, by the current GenAI conventions. */
 function beginGenAiSpan(traces: Traces, work: MonitoredWork): ActiveSpan {
   if (work.kind === 'condensation') return beginSpan(traces, work)
@@ -184,14 +158,9 @@ function beginGenAiSpan(traces: Traces, work: MonitoredWork): ActiveSpan {
     const attributes = { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': work.tool }
     return traces.startSpan(`execute_tool ${work.tool}`, { attributes })
   }
-  const provider = modelProvider(work.model)
-  const name = work.model.slice(work.model.indexOf('/') + 1)
-  const attributes = {
-    'gen_ai.operation.name': 'chat',
-    'gen_ai.provider.name': genAiProviders[provider] ?? provider,
-    'gen_ai.request.model': name,
-  }
-  return traces.startSpan(`chat ${name}`, { attributes, isOutgoing: true })
+  const attributes = genAiAttributes(work)
+  const name = `chat ${attributes['gen_ai.request.model']}`
+  return traces.startSpan(name, { attributes, isOutgoing: true })
 }
 
 function endSpan(

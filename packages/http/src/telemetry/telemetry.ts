@@ -1,6 +1,7 @@
 import type { LogFunction, Telemetry } from '@slipway/protocol'
 import { type AuditEntry, AuditFile } from './audit.ts'
 import { MetricsRegistry } from './metrics-registry.ts'
+import type { MetricsExport, MetricsExportOptions } from './otlp-metrics.ts'
 import type { Traces, TracesOptions } from './traces.ts'
 
 /** Undefined without options; then the libraries are not loaded. */
@@ -8,34 +9,49 @@ export async function openTraces(options: TracesOptions | undefined): Promise<Tr
   return options === undefined ? undefined : new (await import('./traces-otlp.ts')).OtlpTraces(options)
 }
 
+/** Likewise. */
+export async function openMetricsExport(
+  options: MetricsExportOptions | undefined,
+): Promise<MetricsExport | undefined> {
+  if (options === undefined) return undefined
+  return new (await import('./otlp-metrics-export.ts')).OtlpMetricsExport(options)
+}
+
+interface AboutServer {
+  readonly service: string
+  readonly version: string
+  readonly log: LogFunction
+}
+
 /**
  * Opens the configured telemetry, the options of `createApp`. Rejects with a readable Error when the audit
  * log cannot be opened.
  */
 export async function openTelemetry(
-  { isOpen, auditLog, traces }: Telemetry,
-  about: { readonly service: string; readonly version: string; readonly log: LogFunction },
+  { isOpen, auditLog, traces, metricsExport, receiver }: Telemetry,
+  about: AboutServer,
 ) {
   const file = auditLog === undefined ? undefined : new AuditFile(auditLog, about.log)
-  const headers = Object.entries(traces?.headers ?? {}).map(
-    ([name, value]) => [name, value.reveal()] as const,
-  )
-  const tracesExporter = await openTraces(
-    traces && {
-      url: traces.url,
-      headers: Object.fromEntries(headers),
-      service: traces.service ?? about.service,
-      version: about.version,
-      ratio: traces.ratio,
-    },
-  )
+  const common = receiverOptions(receiver, about)
+  const tracesExporter = await openTraces(traces && { url: traces.url, ratio: traces.ratio, ...common })
+  const metricsExporter = await openMetricsExport(metricsExport && { ...metricsExport, ...common })
   return {
     metrics: { registry: new MetricsRegistry(), isOpen },
+    metricsExport: metricsExporter,
     traces: tracesExporter,
     audit: file && ((entry: AuditEntry) => file.write(entry)),
     async [Symbol.asyncDispose]() {
-      await tracesExporter?.[Symbol.asyncDispose]()
+      await Promise.all([tracesExporter?.[Symbol.asyncDispose](), metricsExporter?.[Symbol.asyncDispose]()])
       file?.[Symbol.dispose]()
     },
+  }
+}
+
+function receiverOptions({ headers, service }: Telemetry['receiver'], about: AboutServer) {
+  const revealed = Object.entries(headers).map(([name, value]) => [name, value.reveal()] as const)
+  return {
+    headers: Object.fromEntries(revealed),
+    service: service ?? about.service,
+    version: about.version,
   }
 }

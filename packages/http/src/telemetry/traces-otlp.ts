@@ -20,8 +20,8 @@ import {
 } from '@opentelemetry/sdk-trace'
 import type { ActiveSpan, Attributes, SpanOptions, Traces, TracesOptions } from './traces.ts'
 
-/** How long the shutdown waits for the receiver. */
-const closeMs = 3_000
+/** The longest that one export takes, retries included: the process ends no earlier. */
+const exportMs = 4_000
 const currentSpan = new AsyncLocalStorage<OtlpSpan>()
 
 /** Exports spans by OTLP. Spans that the receiver refuses are lost. */
@@ -30,7 +30,7 @@ export class OtlpTraces implements Traces {
   readonly #tracer: Tracer
 
   constructor({ url, headers, service, version, ratio = 1, delayMs = 5_000 }: TracesOptions) {
-    const exporter = new OTLPTraceExporter({ url, headers: { ...headers } })
+    const exporter = new OTLPTraceExporter({ url, headers: { ...headers }, timeoutMillis: exportMs })
     this.#provider = new TracerProvider({
       resource: resourceFromAttributes({ 'service.name': service, 'service.version': version }),
       sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) }),
@@ -55,7 +55,7 @@ export class OtlpTraces implements Traces {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const limit = new Promise((resolve) => setTimeout(resolve, closeMs).unref())
+    const limit = new Promise((resolve) => setTimeout(resolve, exportMs).unref())
     await Promise.race([limit, this.#provider.shutdown().catch(() => undefined)])
   }
 }

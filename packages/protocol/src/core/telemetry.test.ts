@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { parseSettings } from './environment.ts'
-import { parseTelemetry, telemetrySettings } from './telemetry.ts'
+import { metricsExportSettings, parseTelemetry, telemetrySettings } from './telemetry.ts'
 
 function read(set: Record<string, string>) {
-  return parseTelemetry(parseSettings(z.object(telemetrySettings), set))
+  return parseTelemetry(parseSettings(z.object({ ...telemetrySettings, ...metricsExportSettings }), set))
 }
 
 test('without settings there are no traces, the metrics are closed and the audit is in the log', () => {
-  expect(read({})).toEqual({ isOpen: false, auditLog: undefined, traces: undefined })
+  expect(read({})).toEqual({ isOpen: false, receiver: { headers: {} } })
 })
 
 test.for([
@@ -23,19 +23,40 @@ test.for([
 })
 
 test('headers are read as pairs, decoded, and stored as secrets', () => {
-  const { traces } = read({
+  const { traces, receiver } = read({
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a',
     OTEL_EXPORTER_OTLP_HEADERS: ' authorization=Bearer%20abc=, x-b = %zz ,',
     OTEL_SERVICE_NAME: 'mine',
     OTEL_TRACES_SAMPLER_ARG: '0.25',
   })
-  const headers = Object.entries(traces?.headers ?? {}).map(([name, value]) => [name, value.reveal()])
+  const headers = Object.entries(receiver.headers).map(([name, value]) => [name, value.reveal()])
   expect(headers).toEqual([
     ['authorization', 'Bearer abc='],
     ['x-b', '%zz'],
   ])
-  expect(JSON.stringify(traces)).not.toContain('abc')
-  expect(traces).toMatchObject({ service: 'mine', ratio: 0.25 })
+  expect(JSON.stringify(receiver)).not.toContain('abc')
+  expect([receiver.service, traces?.ratio]).toEqual(['mine', 0.25])
+})
+
+test.for([
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a/' }, { url: 'http://a/v1/metrics', intervalMs: 60_000 }],
+  [
+    {
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a',
+      OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: 'http://b/own',
+      OTEL_METRIC_EXPORT_INTERVAL: '500',
+    },
+    { url: 'http://b/own', intervalMs: 500 },
+  ],
+  [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://b/own' }, undefined],
+  [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_METRICS_EXPORTER: 'none' }, undefined],
+] as const)('metrics of %o are sent to %o', ([set, expected]) => {
+  expect(read(set).metricsExport).toEqual(expected)
+})
+
+test('a server without the settings of metrics sends none', () => {
+  const set = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a' }
+  expect(parseTelemetry(parseSettings(z.object(telemetrySettings), set)).metricsExport).toBeUndefined()
 })
 
 test.for([
@@ -56,6 +77,9 @@ test.for([
   ['OTEL_EXPORTER_OTLP_HEADERS', 'a b=secret'],
   ['OTEL_EXPORTER_OTLP_HEADERS', '=secret'],
   ['OTEL_TRACES_SAMPLER_ARG', '2'],
+  ['OTEL_EXPORTER_OTLP_METRICS_ENDPOINT', 'secret'],
+  ['OTEL_METRICS_EXPORTER', 'secret'],
+  ['OTEL_METRIC_EXPORT_INTERVAL', '99'],
   ['SLIPWAY_METRICS_OPEN', 'secret'],
 ] as const)('%s with %s is refused by its name, without its value', ([name, value]) => {
   const refuse = () => read({ [name]: value })

@@ -14,17 +14,17 @@ export const telemetrySettings = {
       'File to which a line of JSON is added for each request that changes something; without it they are lines of the log. SIGHUP reopens it.',
   }),
   OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.meta({
-    description: 'Receiver of traces by OTLP over HTTP; /v1/traces is added. Without it there are none.',
+    description: 'Receiver of OTLP over HTTP; /v1/traces is added, and /v1/metrics by agent servers.',
   }),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: httpUrl.meta({
-    description: 'The same as a whole address, to which nothing is added.',
+    description: 'Receiver of traces as a whole address, to which nothing is added.',
   }),
   OTEL_EXPORTER_OTLP_HEADERS: z.string().optional().meta({
     description: 'Headers that are sent to it: name=value, separated by commas, values percent-encoded.',
   }),
   OTEL_SERVICE_NAME: z.string().min(1).optional().meta({
     description:
-      'Name of this server in traces; slipway-agent-server or slipway-sandbox-server unless given.',
+      'Name of this server in what it sends; slipway-agent-server or slipway-sandbox-server unless given.',
   }),
   OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).default(1).meta({
     description:
@@ -36,15 +36,36 @@ export const telemetrySettings = {
   }),
 }
 
-type TelemetryVariables = z.output<z.ZodObject<typeof telemetrySettings>>
+/** Settings of the agent server alone: it sends metrics of its questions to models. */
+export const metricsExportSettings = {
+  OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: httpUrl.meta({
+    description:
+      'Receiver of the GenAI metrics as a whole address; /v1/metrics of OTEL_EXPORTER_OTLP_ENDPOINT unless given.',
+  }),
+  OTEL_METRICS_EXPORTER: z.enum(['otlp', 'none']).default('otlp').meta({
+    description: 'With none no metrics are sent, whatever the addresses.',
+  }),
+  OTEL_METRIC_EXPORT_INTERVAL: z.coerce.number().int().min(100).max(3_600_000).default(60_000).meta({
+    description: 'Milliseconds between two exports of metrics.',
+  }),
+}
 
-/** Access to telemetry. Without `auditLog` the audit goes to the log; `traces` may be absent. */
+type TelemetryVariables = z.output<z.ZodObject<typeof telemetrySettings>> &
+  Partial<z.output<z.ZodObject<typeof metricsExportSettings>>>
+
+/**
+ * Access to telemetry. Without `auditLog` the audit goes to the log; `traces` and `metricsExport` may be
+ * absent. Both are sent with what `receiver` says.
+ */
 export type Telemetry = ReturnType<typeof parseTelemetry>
 
 /** Reads these settings; throws an Error that names the variable at fault and never shows its value. */
 export function parseTelemetry(values: TelemetryVariables) {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: baseUrl, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: tracesUrl } = values
-  const url = tracesUrl ?? (baseUrl === undefined ? undefined : `${baseUrl.replace(/\/+$/, '')}/v1/traces`)
+  const url = tracesUrl ?? signalUrl(baseUrl, 'traces')
+  const metricsUrl = values.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT ?? signalUrl(baseUrl, 'metrics')
+  const intervalMs = values.OTEL_METRIC_EXPORT_INTERVAL
+  const sendsMetrics = values.OTEL_METRICS_EXPORTER === 'otlp'
   const headers = parseHeaders(values.OTEL_EXPORTER_OTLP_HEADERS ?? '')
   const { OTEL_SERVICE_NAME: service, OTEL_TRACES_SAMPLER_ARG: ratio } = values
   const optIns = (values.OTEL_SEMCONV_STABILITY_OPT_IN ?? '').split(',').map((name) => name.trim())
@@ -52,8 +73,17 @@ export function parseTelemetry(values: TelemetryVariables) {
   return {
     isOpen: values.SLIPWAY_METRICS_OPEN,
     auditLog: values.SLIPWAY_AUDIT_LOG,
-    traces: url === undefined ? undefined : { url, headers, service, ratio, hasLatestGenAi },
+    receiver: { headers, service },
+    traces: url === undefined ? undefined : { url, ratio, hasLatestGenAi },
+    metricsExport:
+      metricsUrl === undefined || intervalMs === undefined || !sendsMetrics
+        ? undefined
+        : { url: metricsUrl, intervalMs },
   }
+}
+
+function signalUrl(baseUrl: string | undefined, signal: string): string | undefined {
+  return baseUrl === undefined ? undefined : `${baseUrl.replace(/\/+$/, '')}/v1/${signal}`
 }
 
 function parseHeaders(text: string): Record<string, Secret> {
