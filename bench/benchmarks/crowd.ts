@@ -128,7 +128,11 @@ async function createAgent(server: Server, working_dir: string, steps: number): 
 async function runToEnd(server: Server, agent: string): Promise<number> {
   const startedAt = performance.now()
   const path = `/api/conversations/${agent}/events`
-  await postJson(server, path, { role: 'user', content: 'Take all steps.', run: true })
+  await postJson(server, path, {
+    role: 'user',
+    content: [{ type: 'text', text: 'Take all steps.' }],
+    run: true,
+  })
   const stream = await fetch(`http://127.0.0.1:${server.port}${path}/stream?after=0&until=idle`, {
     signal: AbortSignal.timeout(timeoutMs),
   })

@@ -119,7 +119,11 @@ class SocketConversation implements AsyncDisposable {
       return false
     })
     const path = `/api/conversations/${this.#id}/events`
-    await postJson(this.#server, path, { role: 'user', content: question, run: true })
+    await postJson(this.#server, path, {
+      role: 'user',
+      content: [{ type: 'text', text: question }],
+      run: true,
+    })
     const state: { value: { execution_status: string } } = JSON.parse(await over)
     if (state.value.execution_status !== 'finished')
       throw new Error('the run has ended without the status finished')

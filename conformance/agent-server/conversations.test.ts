@@ -171,7 +171,7 @@ test('a message becomes a MessageEvent of the user with a timestamp above all ot
     await api.sendJson('POST', path, { role: 'user', content: [{ type: 'text', text: 'hi' }], sender: 'me' }),
   ).toEqual({ status: 200, body: { success: true } })
   await api.sendJson('POST', path, {
-    content: 'plain text',
+    content: [{ type: 'text', text: 'plain text' }],
     extended_content: [{ type: 'text', text: 'more' }],
   })
   const [, first, second] = await api.searchAll(id)
@@ -194,6 +194,7 @@ test.each([
   [{ role: 'assistant', content: [] }],
   [{ role: 'user', content: [{ type: 'sound' }] }],
   [{ content: 7 }],
+  [{ content: 'a text' }],
   [[]],
   ['text'],
 ])('an invalid message %j is refused and nothing is stored', async (body) => {
@@ -226,7 +227,9 @@ test('a message makes a finished conversation idle, with the state update before
       value: 'finished',
     }),
   )
-  await api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'again' })
+  await api.sendJson('POST', `/api/conversations/${id}/events`, {
+    content: [{ type: 'text', text: 'again' }],
+  })
   const events: ApiEvent[] = await api.searchAll(id)
   expect(events.slice(1).map(({ kind, value }) => [kind, value])).toEqual([
     ['ConversationStateUpdateEvent', 'idle'],
@@ -248,7 +251,7 @@ test('a message with an Idempotency-Key makes a finished conversation idle once,
     api.requestJson(`/api/conversations/${id}/events`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'idempotency-key': 'k' },
-      body: '{"content":"again"}',
+      body: '{"content":[{"type":"text","text":"again"}]}',
     })
   const answers = await Promise.all([post(), post(), post()])
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])

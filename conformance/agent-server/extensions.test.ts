@@ -333,7 +333,9 @@ test('an installed plugin is loaded into every new conversation until it is disa
   expect(await get('/api/plugins/installed')).toEqual({ plugins: [installed.body] })
   const index = await readFile(fixturePath('data/plugins/installed.json'), 'utf8')
   expect(findLeaks(JSON.stringify([catalogue, installed.body]) + index)).toEqual([])
-  const { id } = await driver.createScripted([finishStep()], { initial_message: { content: '/rain' } })
+  const { id } = await driver.createScripted([finishStep()], {
+    initial_message: { content: [{ type: 'text', text: '/rain' }] },
+  })
   const events = await driver.waitUntilIdle(id)
   expect(dynamicContext(events)).toContain('forecast')
   expect(events.find(({ kind }) => kind === 'MessageEvent')).toMatchObject({
@@ -451,7 +453,7 @@ test('a plugin of a marketplace that the request registers is found by its name'
 
 test('public skills are loaded for agents that enable them; with a marketplace file only those that it lists', async () => {
   const promptWith = async (agent_context: object) => {
-    const initial_message = { content: 'Begin.' }
+    const initial_message = { content: [{ type: 'text', text: 'Begin.' }] }
     const { id } = await driver.create(
       { llm: scriptedModel([finishStep()]), agent_context },
       { initial_message },

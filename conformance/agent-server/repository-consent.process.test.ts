@@ -88,7 +88,7 @@ async function converse(client: Client, members: object = {}): Promise<string> {
       },
       workspace: { working_dir: project },
       autotitle: false,
-      initial_message: { content: 'Go.', run: true },
+      initial_message: { content: [{ type: 'text', text: 'Go.' }], run: true },
       ...members,
     },
   })

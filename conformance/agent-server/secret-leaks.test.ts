@@ -235,7 +235,7 @@ async function runConversationsWithSecrets(): Promise<string[]> {
   for (const brokenConfig of broken) {
     const made = await driver.create(
       { llm: scriptedModel(['x']), mcp_config: { bad: brokenConfig } },
-      { initial_message: { content: 'Begin.' } },
+      { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
     )
     expect((await driver.waitUntilIdle(made.id)).map(eventLabel).at(-1)).toMatch(/^ConversationErrorEvent/)
     ids.push(made.id)
@@ -245,7 +245,7 @@ async function runConversationsWithSecrets(): Promise<string[]> {
   const base_url = `${mockProvider.url.replace('//', `//user:${plantSecret('url-password')}@`)}/v1`
   const made = await driver.create(
     { llm: modelWithSecrets('in-url', { base_url }) },
-    { initial_message: { content: `Go ${plantSecret('in-url-api-key')}` } },
+    { initial_message: { content: [{ type: 'text', text: `Go ${plantSecret('in-url-api-key')}` }] } },
   )
   await driver.waitUntilIdle(made.id)
   ids.push(made.id)
@@ -260,7 +260,7 @@ async function runConversationsWithSecrets(): Promise<string[]> {
       },
     },
     workspace: { working_dir: directory },
-    initial_message: { content: 'Begin.' },
+    initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
   })) as { body: { id: string } }
   await driver.waitUntilIdle(settings.body.id)
   ids.push(settings.body.id)
@@ -414,7 +414,7 @@ test("the server's own keys are redacted in the output of a command", async () =
         'Done.',
       ]),
     },
-    { initial_message: { content: 'Begin.' } },
+    { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
   )
   expect(findLeaks(JSON.stringify(await driver.waitUntilIdle(id)))).toEqual([])
 })

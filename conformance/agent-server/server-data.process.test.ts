@@ -46,7 +46,7 @@ async function play(calls: readonly Call[], members: object = {}): Promise<strin
       },
       workspace: { working_dir: workspace },
       autotitle: false,
-      initial_message: { content: 'Go.', run: true },
+      initial_message: { content: [{ type: 'text', text: 'Go.' }], run: true },
       ...members,
     },
   })

@@ -242,7 +242,7 @@ test('everything in the data directory is for the user of the server alone', asy
   const tools = ['terminal', 'file_editor', 'task_tracker'].map((name) => ({ name }))
   const { id } = await driver.create(
     { llm: scriptedModel(script), tools },
-    { initial_message: { content: 'Go' } },
+    { initial_message: { content: [{ type: 'text', text: 'Go' }] } },
   )
   const events = await driver.waitUntilIdle(id)
   // The key is redacted in the output of a tool.

@@ -139,7 +139,7 @@ describe.skipIf(!isPostgres)('several agent servers on one database', () => {
     const script = [...Array.from({ length: 15 }, (_, n) => bashStep(`echo ${n}`)), finishStep()]
     const { id } = await a.driver.create(
       { llm: scriptedModel(script) },
-      { stuck_detection: false, initial_message: { content: 'Begin.' } },
+      { stuck_detection: false, initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
     )
     await b.driver.waitForEvent(id, ({ kind }) => kind === 'ObservationEvent')
     await a.process.stop()
@@ -155,7 +155,7 @@ describe.skipIf(!isPostgres)('several agent servers on one database', () => {
     const script = [...Array.from({ length: 15 }, (_, n) => bashStep(`echo ${n}`)), finishStep()]
     const { id } = await a.driver.create(
       { llm: scriptedModel(script) },
-      { stuck_detection: false, initial_message: { content: 'Begin.' } },
+      { stuck_detection: false, initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
     )
     await b.driver.waitForEvent(id, ({ kind }) => kind === 'ObservationEvent')
     await own.cutDatabase()

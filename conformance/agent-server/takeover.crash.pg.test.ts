@@ -44,7 +44,11 @@ async function runGroup(count: number, delays: number[]): Promise<{ acknowledged
   const runs: string[] = []
   for (let n = 0; n < 3; n++) {
     const { driver } = group.member(n)
-    const more = { stuck_detection: false, max_iterations: 5_000, initial_message: { content: 'Begin.' } }
+    const more = {
+      stuck_detection: false,
+      max_iterations: 5_000,
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    }
     // A server that the machine keeps waiting for longer than a lease refuses for a moment.
     const create = () => driver.create({ llm: scriptedModel(script) }, more)
     runs.push((await until(create)).id)

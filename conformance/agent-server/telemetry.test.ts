@@ -96,7 +96,7 @@ async function runConversation(
     body: JSON.stringify({
       agent: { llm, tools: [{ name: 'terminal' }] },
       workspace: { working_dir: join(directory, 'a-workspace-of-somebody') },
-      initial_message: { content: prompt },
+      initial_message: { content: [{ type: 'text', text: prompt }] },
       autotitle: false,
     }),
   })

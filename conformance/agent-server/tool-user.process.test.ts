@@ -60,7 +60,7 @@ async function play(driver: AgentDriver, steps: readonly object[], more: object 
   const llm = { model: 'scripted/test', usage_id: 'agent', script: [...steps, finishStep()] }
   const { id } = await driver.create(
     { llm, tools: tools.map((name) => ({ name })) },
-    { initial_message: { content: 'Begin.' }, ...more },
+    { initial_message: { content: [{ type: 'text', text: 'Begin.' }] }, ...more },
   )
   return JSON.stringify(await driver.waitUntilIdle(id))
 }

@@ -200,7 +200,7 @@ packageTest(
 const clientScript = (url: string, directory: string) => `
 const client = new Client({ url: ${JSON.stringify(url)}, sessionApiKey: ${JSON.stringify(sessionKey)} })
 const llm = { model: 'scripted/test', script: [{ text: 'From the packaged client.' }] }
-const body = { agent: { llm, tools: [] }, workspace: { working_dir: ${JSON.stringify(join(directory, 'work'))} }, autotitle: false, initial_message: { content: 'Hi' } }
+const body = { agent: { llm, tools: [] }, workspace: { working_dir: ${JSON.stringify(join(directory, 'work'))} }, autotitle: false, initial_message: { content: [{ type: 'text', text: 'Hi' }] } }
 const { id } = await client.call('createConversation', { body })
 const kinds = []
 for await (const { event } of follow(client, id, { after: 0, until: 'idle' })) kinds.push(event.kind)

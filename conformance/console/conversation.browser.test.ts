@@ -158,7 +158,7 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     const { id } = await fixture.driver.create(
       { llm },
       {
-        initial_message: { content: 'Begin.' },
+        initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
         confirmation_policy: { kind: 'AlwaysConfirm', deadline_seconds: 3_000 },
       },
     )
@@ -223,7 +223,10 @@ describe.runIf(chromiumPath !== undefined)('a conversation in the console', { ti
     expect(await rows()).toBeLessThanOrEqual(400)
     // New events do not move what is being read.
     const before = await page.locator('.entry.target').boundingBox()
-    await fixture.api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'one more', run: false })
+    await fixture.api.sendJson('POST', `/api/conversations/${id}/events`, {
+      content: [{ type: 'text', text: 'one more' }],
+      run: false,
+    })
     await page.getByRole('button', { name: '1 new' }).waitFor()
     expect((await page.locator('.entry.target').boundingBox())?.y).toBe(before?.y)
     await page.getByRole('button', { name: '1 new' }).click()

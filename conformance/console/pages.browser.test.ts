@@ -322,7 +322,10 @@ describe.runIf(chromiumPath !== undefined)('the pages of the console', { timeout
     const llm = scriptedModel([bashStep('exit 2'), bashStep('echo waits'), finishStep('Done.')])
     const { id } = await fixture.driver.create(
       { llm },
-      { initial_message: { content: 'Begin.' }, confirmation_policy: { kind: 'AlwaysConfirm' } },
+      {
+        initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+        confirmation_policy: { kind: 'AlwaysConfirm' },
+      },
     )
     for (const colorScheme of ['light', 'dark'] as const) {
       const { page } = await fixture.newPage({ colorScheme, bypassCSP: true })

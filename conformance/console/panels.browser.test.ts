@@ -60,7 +60,10 @@ describe.runIf(chromiumPath !== undefined)('the panels of a conversation', { tim
     const tools = [{ name: 'terminal' }, { name: 'task_tracker' }]
     const conversation = await fixture.driver.create(
       { llm: scriptedModel(script), tools },
-      { workspace: { working_dir: workspace }, initial_message: { content: 'Begin.' } },
+      {
+        workspace: { working_dir: workspace },
+        initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+      },
     )
     id = conversation.id
     await fixture.driver.waitUntilIdle(id)

@@ -38,7 +38,9 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
   }
 
   test('a conversation in a sandbox is read from its history, followed, and written to', async () => {
-    const { id, sandbox_id } = await user.createConversation({ initial_message: { content: 'Begin.' } })
+    const { id, sandbox_id } = await user.createConversation({
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    })
     await user.waitForMessage(id, 'Answer 0.')
     await user.requestOrThrow('PATCH', `/api/v1/app-conversations/${id}`, { title: 'From the sandbox' })
     const { page, problems, foreignRequests } = await open(user.key)
@@ -123,7 +125,9 @@ describe.runIf(chromiumPath !== undefined)('the console of a sandbox server', { 
   })
 
   test('every view is free of violations that axe finds, in dark and light', async () => {
-    const { id } = await user.createConversation({ initial_message: { content: 'Begin.' } })
+    const { id } = await user.createConversation({
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    })
     await user.waitForMessage(id, 'Answer')
     for (const colorScheme of ['light', 'dark'] as const) {
       const { page } = await open(server.key, { colorScheme, bypassCSP: true })

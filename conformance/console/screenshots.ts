@@ -122,7 +122,12 @@ async function takeAgentServer(executablePath: string): Promise<void> {
         {
           workspace: { working_dir: workspace },
           initial_message: {
-            content: 'The totals of the cart are wrong when a coupon is used. Please find out why.',
+            content: [
+              {
+                type: 'text',
+                text: 'The totals of the cart are wrong when a coupon is used. Please find out why.',
+              },
+            ],
           },
           ...more,
         },
@@ -298,7 +303,9 @@ async function takeSandboxServer(executablePath: string): Promise<void> {
   try {
     const user = await createUser(server)
     await user.setModel(textModel)
-    const { id } = await user.createConversation({ initial_message: { content: 'Begin.' } })
+    const { id } = await user.createConversation({
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    })
     await user.waitForMessage(id, 'Answer 0.')
     await user.requestOrThrow('PATCH', `/api/v1/app-conversations/${id}`, {
       title: 'Wrong totals with coupons',

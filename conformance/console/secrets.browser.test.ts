@@ -71,7 +71,7 @@ describe.runIf(chromiumPath !== undefined)('secrets in the console', { timeout: 
     const { id } = await driver.create(
       { llm: { ...scriptedModel(script), api_key: canaries.model } },
       {
-        initial_message: { content: 'Print the token.' },
+        initial_message: { content: [{ type: 'text', text: 'Print the token.' }] },
         secrets: { TOKEN: { kind: 'StaticSecret', value: canaries.secret } },
       },
     )

@@ -73,7 +73,9 @@ async function prepare(base: string): Promise<Record<'stopped' | 'killed', Reads
   const stopped = await readAll(server.api, ids)
   for (const id of ids)
     for (let at = 0; at < 10; at++)
-      await server.api.sendJson('POST', `/api/conversations/${id}/events`, { content: `later ${at}` })
+      await server.api.sendJson('POST', `/api/conversations/${id}/events`, {
+        content: [{ type: 'text', text: `later ${at}` }],
+      })
   const killed = await readAll(server.api, ids)
   await server.stop('SIGKILL')
   await cp(server.data, join(base, 'killed'), { recursive: true })

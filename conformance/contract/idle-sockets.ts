@@ -39,7 +39,9 @@ export const idleSockets: Guarantee = {
       }
       const after = await residentMegabytes(server.pid)
       for (const id of ids)
-        await server.api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'To all of you' })
+        await server.api.sendJson('POST', `/api/conversations/${id}/events`, {
+          content: [{ type: 'text', text: 'To all of you' }],
+        })
       const limit = AbortSignal.timeout(120_000)
       await Promise.race([
         all,

@@ -45,7 +45,9 @@ export class MessageLedger {
         const id = this.conversations[(n + writer) % this.conversations.length] ?? ''
         const text = `${label} writer ${writer} message ${n} ${'x'.repeat(bytes)}`
         try {
-          const { status } = await api.sendJson('POST', `/api/conversations/${id}/events`, { content: text })
+          const { status } = await api.sendJson('POST', `/api/conversations/${id}/events`, {
+            content: [{ type: 'text', text }],
+          })
           if (status === 200) this.#acknowledged.get(id)?.add(text)
           else {
             this.refused++

@@ -45,7 +45,7 @@ async function killRuns(rounds: number): Promise<{ calls: number; interrupted: n
       : bashStep(`echo ${n}`)),
     delay_ms: n % 3 === 0 ? 5 : 0,
   }))
-  const more = { stuck_detection: false, initial_message: { content: 'Begin.' } }
+  const more = { stuck_detection: false, initial_message: { content: [{ type: 'text', text: 'Begin.' }] } }
   const ids: string[] = []
   for (let n = 0; n < 4; n++) {
     const agent = { llm: scriptedModel(script), tool_concurrency_limit: n % 2 === 0 ? 1 : 3 }

@@ -41,8 +41,11 @@ export const stalledReaders: Guarantee = {
       const other = await server.api.import('')
       for (let n = 0; n < 50; n++)
         expect(
-          (await server.api.sendJson('POST', `/api/conversations/${other}/events`, { content: `${n}` }))
-            .status,
+          (
+            await server.api.sendJson('POST', `/api/conversations/${other}/events`, {
+              content: [{ type: 'text', text: `${n}` }],
+            })
+          ).status,
         ).toBe(200)
       const after = await residentMegabytes(server.pid)
       expect(after - before, `${readers.length} readers hold MB`).toBeLessThan(allowedBytes / 1024 ** 2)

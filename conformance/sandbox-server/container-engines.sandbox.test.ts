@@ -83,7 +83,7 @@ function defineEngineTests(name: string, engine: TestEngine): void {
       // Events that occur without a server are ingested later.
       await server.stop('SIGKILL')
       await postInSandbox(again, `/api/conversations/${id}/events`, {
-        content: 'Nobody hears this.',
+        content: [{ type: 'text', text: 'Nobody hears this.' }],
         run: true,
       })
       await waitFor('it is answered', async () => {
@@ -149,7 +149,10 @@ function defineEngineTests(name: string, engine: TestEngine): void {
       const frames: string[] = []
       socket.on('message', (data) => void frames.push(String(data)))
       await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
-      await postInSandbox(sandbox, `/api/conversations/${id}/events`, { content: 'By the relay.', run: true })
+      await postInSandbox(sandbox, `/api/conversations/${id}/events`, {
+        content: [{ type: 'text', text: 'By the relay.' }],
+        run: true,
+      })
       await waitFor('the socket sends it', async () =>
         frames.some((frame) => frame.includes('By the relay.')) &&
         frames.some((frame) => frame.includes('Answer 0.'))

@@ -46,7 +46,7 @@ async function createConversation(sandbox: SandboxInfo, script?: readonly unknow
     workspace: { working_dir },
     autotitle: false,
     agent: { kind: 'Agent', tools: [{ name: 'terminal' }], llm: scriptedModel(script ?? []) },
-    ...(script === undefined ? {} : { initial_message: { content: 'Begin.' } }),
+    ...(script === undefined ? {} : { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } }),
   }
   return (await postInSandbox<{ id: string }>(sandbox, '/api/conversations', request)).id
 }
@@ -62,7 +62,7 @@ async function writeMessagesDuring(
   const write = async (id: string) => {
     for (let at = 0; !isOver; at++, count++) {
       await postInSandbox(sandbox, `/api/conversations/${id}/events`, {
-        content: `${at} ${'€'.repeat(at % 500)}`,
+        content: [{ type: 'text', text: `${at} ${'€'.repeat(at % 500)}` }],
         run: false,
       })
     }

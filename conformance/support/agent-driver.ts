@@ -76,7 +76,7 @@ export class AgentDriver {
   async createScripted(script: readonly unknown[], more: object = {}): Promise<ConversationInfo> {
     return await this.create(
       { llm: scriptedModel(script) },
-      { initial_message: { content: 'Begin.' }, ...more },
+      { initial_message: { content: [{ type: 'text', text: 'Begin.' }] }, ...more },
     )
   }
 
@@ -93,8 +93,10 @@ export class AgentDriver {
       : await this.api.sendJson('POST', path, body)
   }
 
+  /** A text is sent as one part. */
   async sendMessage(id: string, content: unknown, more: object = {}): Promise<JsonResponse> {
-    return await this.post(id, 'events', { content, run: true, ...more })
+    const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content
+    return await this.post(id, 'events', { content: parts, run: true, ...more })
   }
 
   /** Returns all events after the conversation is idle. */

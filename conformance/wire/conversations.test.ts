@@ -252,7 +252,9 @@ wireCase(
     })
     expect(child.parent_conversation_id).toBe(parent.id)
     expect((await getInfo(parent.id)).sub_conversation_ids).toEqual([child.id])
-    await wire.requestOrThrow('POST', path(child.id, '/events'), { body: { content: 'Go.', run: true } })
+    await wire.requestOrThrow('POST', path(child.id, '/events'), {
+      body: { content: [{ type: 'text', text: 'Go.' }], run: true },
+    })
     const events = await wire.driver.waitUntilIdle(child.id)
     expect(collectTexts(events.find(({ kind }) => kind === 'SystemPromptEvent'))).toContain(
       'Mind the conformance suite.',
@@ -528,7 +530,9 @@ wireCase(
     expect(await wire.requestOrThrow('POST', path(id, '/secrets'), { body: { secrets } })).toEqual({
       success: true,
     })
-    await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
+    await wire.requestOrThrow('POST', path(id, '/events'), {
+      body: { content: [{ type: 'text', text: 'Go.' }], run: true },
+    })
     const events = await wire.driver.waitUntilIdle(id)
     const file = await wire.request('GET', '/api/file/download', {
       query: { path: `${wire.directory}/secrets.txt` },
@@ -547,7 +551,9 @@ wireCase('POST /api/conversations/{id}/confirmation_policy', 'applies from the n
     success: true,
   })
   expect((await getInfo(id)).confirmation_policy).toEqual(policy)
-  await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
+  await wire.requestOrThrow('POST', path(id, '/events'), {
+    body: { content: [{ type: 'text', text: 'Go.' }], run: true },
+  })
   await wire.driver.waitUntilIdle(id)
   expect((await getInfo(id)).execution_status).toBe('waiting_for_confirmation')
   for (const body of [{}, { policy: { kind: 'X' } }, { policy: null }])
@@ -600,7 +606,7 @@ wireCase(
     const script = [...Array.from({ length: 6 }, (_, n) => bashStep(`echo ${n}`)), finishStep()]
     const { id } = await wire.driver.create(
       { llm: scriptedModel([...script, { side: true, text: 'They counted.' }]), condenser },
-      { initial_message: { content: 'Count.' } },
+      { initial_message: { content: [{ type: 'text', text: 'Count.' }] } },
     )
     await wire.driver.waitUntilIdle(id)
     expect(await wire.request('POST', path(id, '/condense'))).toMatchObject({
@@ -623,7 +629,9 @@ wireCase(
     const response = () => wire.requestOrThrow('GET', path(id, '/agent_final_response'))
     expect(await response()).toEqual({ response: '' })
     for (const text of ['First.', 'Second.']) {
-      await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
+      await wire.requestOrThrow('POST', path(id, '/events'), {
+        body: { content: [{ type: 'text', text: 'Go.' }], run: true },
+      })
       await wire.driver.waitUntilIdle(id)
       expect(await response()).toEqual({ response: text })
     }
@@ -677,7 +685,8 @@ wireCase(
   async () => {
     const script = [{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }]
     const { id } = await wire.createIdle(script)
-    const say = async (content: string) => {
+    const say = async (text: string) => {
+      const content = [{ type: 'text', text }]
       await wire.requestOrThrow('POST', path(id, '/events'), { body: { content, run: true } })
       return await wire.driver.waitUntilIdle(id)
     }
@@ -743,7 +752,9 @@ wireCase(
       await wire.requestStatus('POST', path(id, '/switch_profile'), { body: { profile_name: name } }),
     ).toBe(200)
     expect(await getInfo(id)).toMatchObject({ agent: { llm: { model: 'scripted/profile' } } })
-    await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'And now?', run: true } })
+    await wire.requestOrThrow('POST', path(id, '/events'), {
+      body: { content: [{ type: 'text', text: 'And now?' }], run: true },
+    })
     expect(collectTexts(await wire.driver.waitUntilIdle(id))).toContain('From the profile.')
     await wire.requestOrThrow('DELETE', `/api/profiles/${name}`)
     for (const target of [id, unknownId])
@@ -764,7 +775,9 @@ wireCase(
     }
     expect(await wire.requestStatus('POST', path(id, '/switch_llm'), { body: { llm } })).toBe(200)
     expect(await getInfo(id)).toMatchObject({ agent: { llm: { model: 'scripted/other', api_key: null } } })
-    await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'And?', run: true } })
+    await wire.requestOrThrow('POST', path(id, '/events'), {
+      body: { content: [{ type: 'text', text: 'And?' }], run: true },
+    })
     const events = await wire.driver.waitUntilIdle(id)
     expect(collectTexts(events)).toContain('New.')
     expect(JSON.stringify([events, await getInfo(id)])).not.toContain('llm-canary')
@@ -843,7 +856,9 @@ wireCase(
     expect((await getInfo(id)).execution_status).toBe('finished')
     const kinds = (await wire.driver.getEvents(id)).slice(before).map(({ kind }) => kind)
     expect(kinds.filter((kind) => kind !== 'ConversationStateUpdateEvent')).toEqual([])
-    await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'More.' } })
+    await wire.requestOrThrow('POST', path(id, '/events'), {
+      body: { content: [{ type: 'text', text: 'More.' }] },
+    })
     expect((await getInfo(id)).execution_status).toBe('idle')
   },
 )
@@ -854,7 +869,9 @@ wireCase('ALL states', 'a message to what waits for an answer rejects it first',
   })
   await wire.driver.waitUntilIdle(id)
   expect((await getInfo(id)).execution_status).toBe('waiting_for_confirmation')
-  await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Do not.', run: false } })
+  await wire.requestOrThrow('POST', path(id, '/events'), {
+    body: { content: [{ type: 'text', text: 'Do not.' }], run: false },
+  })
   const events = await wire.driver.getEvents(id)
   expect(events.map(eventLabel)).toContain('UserRejectObservation:terminal')
 })
@@ -865,7 +882,9 @@ wireCase(
   async () => {
     const failing = [{ error: { code: 'LLMAuthenticationError' } }, finishStep('Better.')]
     const { id } = await wire.createIdle(failing)
-    await wire.requestOrThrow('POST', path(id, '/events'), { body: { content: 'Go.', run: true } })
+    await wire.requestOrThrow('POST', path(id, '/events'), {
+      body: { content: [{ type: 'text', text: 'Go.' }], run: true },
+    })
     const events = await wire.driver.waitUntilIdle(id)
     expect((await getInfo(id)).execution_status).toBe('error')
     expect(events.findLast(({ kind }) => kind === 'ConversationErrorEvent')).toMatchObject({
@@ -885,7 +904,10 @@ wireCase('ALL titles', 'come by themselves after the first message, unless autot
   const script = [finishStep(), { side: true, text: 'A fine title' }]
   const titled = await wire.driver.create(
     { llm: scriptedModel(script) },
-    { autotitle: true, initial_message: { content: 'Something long enough to be named.' } },
+    {
+      autotitle: true,
+      initial_message: { content: [{ type: 'text', text: 'Something long enough to be named.' }] },
+    },
   )
   for (let waited = 0; (await getInfo(titled.id)).title === null && waited < 20_000; waited += 100)
     await sleep(100)

@@ -287,7 +287,7 @@ wireCase('ALL events of a run', 'have the order and the members that clients rea
   const tools = ['terminal', 'file_editor', 'task_tracker'].map((name) => ({ name }))
   const { id } = await wire.driver.create(
     { llm: { model: 'scripted/test', usage_id: 'agent', script }, tools },
-    { initial_message: { content: 'Go.' } },
+    { initial_message: { content: [{ type: 'text', text: 'Go.' }] } },
   )
   await wire.driver.waitUntilIdle(id)
   const { items } = await search(id)

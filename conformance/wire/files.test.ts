@@ -121,7 +121,10 @@ wireCase(
   async () => {
     const { id } = await wire.driver.create(
       { llm: { ...scriptedModel([finishStep('Zipped.')]), api_key: 'zip-canary-key' } },
-      { initial_message: { content: 'Go.' }, secrets: { TOKEN: 'zip-canary-value' } },
+      {
+        initial_message: { content: [{ type: 'text', text: 'Go.' }] },
+        secrets: { TOKEN: 'zip-canary-value' },
+      },
     )
     await wire.driver.waitUntilIdle(id)
     const response = await fetch(`${wire.url}/api/file/download-trajectory/${id}`, { headers: wire.headers })

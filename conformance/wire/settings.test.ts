@@ -235,7 +235,7 @@ wireCase(
         },
       )
       await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, {
-        body: { content: 'Go.', run: true },
+        body: { content: [{ type: 'text', text: 'Go.' }], run: true },
       })
       const events = await wire.driver.waitUntilIdle(id)
       expect((await wire.request('GET', '/api/file/download', { query: { path: file } })).body).toBe(

@@ -71,7 +71,7 @@ wireCase('WS /sockets/events/{id}', 'sends every stored event in order, as searc
   await using client = openSocket(id)
   await client.waitUntil((events) => events.some(isSnapshot))
   await wire.requestOrThrow('POST', `/api/conversations/${id}/events`, {
-    body: { content: 'Go.', run: true },
+    body: { content: [{ type: 'text', text: 'Go.' }], run: true },
   })
   await client.waitUntil((events) =>
     events.some(({ key, value }) => key === 'execution_status' && value === 'finished'),

@@ -44,7 +44,7 @@ export async function showAgentRun(stage: DemoContext): Promise<DemoRun> {
     body: {
       agent: buildAgent(llm),
       workspace: { working_dir: workspace },
-      initial_message: { content: task, run: true },
+      initial_message: { content: [{ type: 'text', text: task }], run: true },
       ...buildConfirmationSettings(false),
     },
     signal,

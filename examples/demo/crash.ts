@@ -78,7 +78,10 @@ function request(workspace: string) {
   return {
     agent: buildAgent({ model: 'scripted/demo', usage_id: 'agent', script }),
     workspace: { working_dir: workspace },
-    initial_message: { content: 'Do something that takes long.', run: true },
+    initial_message: {
+      content: [{ type: 'text' as const, text: 'Do something that takes long.' }],
+      run: true,
+    },
   }
 }
 

@@ -25,6 +25,8 @@ await using conversation = await openConversation({
   },
   store: { snapshot: null, stats: null, saveSnapshot: async () => {}, seal: () => ({}) },
 })
-await conversation.send(sendMessageRequest.parse({ content: 'Run the tests', run: true }))
+await conversation.send(
+  sendMessageRequest.parse({ content: [{ type: 'text', text: 'Run the tests' }], run: true }),
+)
 await conversation.waitUntilIdle()
 console.log(conversation.state.status) // finished

@@ -135,7 +135,7 @@ async function createConversationWithMessage(): Promise<string> {
   const agent = { llm: { model: 'scripted/fuzz', script: [{ text: 'Yes.' }] }, tools: [] }
   const request = { agent, workspace: { working_dir: join(fuzzDirectory, 'work') }, autotitle: false }
   const { id } = await sendOrThrow<{ id: string }>('POST', '/api/conversations', request)
-  await sendOrThrow('POST', `/api/conversations/${id}/events`, { content: 'Hello' })
+  await sendOrThrow('POST', `/api/conversations/${id}/events`, { content: [{ type: 'text', text: 'Hello' }] })
   return id
 }
 

@@ -97,7 +97,11 @@ test('random agents and random users leave consistent logs', {
   })
   await fc.assert(
     fc.asyncProperty(program, async ({ script, deeds, policy, limit, condenser, isTogether }) => {
-      const more = { max_iterations: 20, confirmation_policy: policy, initial_message: { content: 'Begin.' } }
+      const more = {
+        max_iterations: 20,
+        confirmation_policy: policy,
+        initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+      }
       const agent = {
         llm: scriptedModel(script, { num_retries: 0 }),
         tool_concurrency_limit: limit,
@@ -125,7 +129,7 @@ async function performUserAction(
 ): Promise<{ status: number; body: unknown }> {
   switch (verb) {
     case 'say':
-      return await driver.post(id, 'events', { content: `message ${pick}` })
+      return await driver.post(id, 'events', { content: [{ type: 'text', text: `message ${pick}` }] })
     case 'say and run':
       return await driver.sendMessage(id, `message ${pick}`)
     case 'accept':
@@ -210,7 +214,10 @@ test('after kills of the server at random moments the logs of random agents are 
   })
   const ids: string[] = []
   for (const [n, script] of scripts.entries()) {
-    const more = { confirmation_policy: policies[n % 3], initial_message: { content: 'Begin.' } }
+    const more = {
+      confirmation_policy: policies[n % 3],
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    }
     ids.push(
       (
         await driver.create(

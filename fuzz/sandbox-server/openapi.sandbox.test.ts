@@ -51,7 +51,12 @@ beforeAll(async () => {
   const admin = administrator(fixture.server)
   const { id: sandbox_id, session_api_key } = await admin.startRunningSandbox('?sandbox_spec_id=apart')
   await admin.setModel(textModel)
-  const task = (await admin.startConversation({ sandbox_id, initial_message: { content: 'Begin.' } })).at(-1)
+  const task = (
+    await admin.startConversation({
+      sandbox_id,
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    })
+  ).at(-1)
   expect(task).toMatchObject({ status: 'READY' })
   const ann = await createUser(fixture.server, { name: 'Ann' })
   const org = await admin.requestOrThrow<{ id: string }>('POST', '/api/admin/organizations', { name: 'Org' })

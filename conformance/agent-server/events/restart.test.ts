@@ -21,7 +21,9 @@ test('a restart changes nothing: the same searches, page ids and exports', async
     ),
   )
   const id = await server.api.import(log)
-  await server.api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'number 150' })
+  await server.api.sendJson('POST', `/api/conversations/${id}/events`, {
+    content: [{ type: 'text', text: 'number 150' }],
+  })
   await server.api.sendJson('PATCH', `/api/conversations/${id}`, { title: 'Stored', tags: { a: 'b' } })
   const readAll = async ({ api }: OwnAgentServer) => {
     const pages = []

@@ -42,7 +42,7 @@ async function withServer<T>(data: string, work: (api: AgentServerApi) => Promis
 async function addMessages(api: AgentServerApi, id: string, count: number, label = 'message'): Promise<void> {
   for (let n = 0; n < count; n++) {
     const { status } = await api.sendJson('POST', `/api/conversations/${id}/events`, {
-      content: `${label} ${n}`,
+      content: [{ type: 'text', text: `${label} ${n}` }],
     })
     expect(status).toBe(200)
   }

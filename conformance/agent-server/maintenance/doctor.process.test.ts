@@ -160,7 +160,9 @@ test('damaged events are set aside with their bytes, missing ones replaced, and 
   expect(other).toEqual(exports[1]?.toString().split('\n'))
   expect(await server.api.count(one)).toBe(10)
   expect((await server.api.search(one, { body: 'text a 8' })).items).toHaveLength(1)
-  const more = await server.api.sendJson('POST', `/api/conversations/${two}/events`, { content: 'more' })
+  const more = await server.api.sendJson('POST', `/api/conversations/${two}/events`, {
+    content: [{ type: 'text', text: 'more' }],
+  })
   expect(more.status).toBe(200)
   expect(await doctor(server.data, ['--deep'])).toMatchObject({ code: 0 })
 })

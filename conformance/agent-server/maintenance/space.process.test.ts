@@ -65,7 +65,9 @@ test('limits of stored events refuse with 507 and the limit, and a run that meet
     env: { SLIPWAY_MAX_CONVERSATION_MB: '1', SLIPWAY_MAX_STORED_MB: '3' },
   })
   const send = (id: string, bytes: number) =>
-    server.api.sendJson('POST', `/api/conversations/${id}/events`, { content: 'x'.repeat(bytes) })
+    server.api.sendJson('POST', `/api/conversations/${id}/events`, {
+      content: [{ type: 'text', text: 'x'.repeat(bytes) }],
+    })
   const id = await server.api.import('')
   expect((await send(id, 900_000)).status).toBe(200)
   const full = await send(id, 200_000)
@@ -174,7 +176,10 @@ test('compact gives space back while the server runs, and appends go on meanwhil
   const appending = (async () => {
     for (; !isDone; appended++) {
       const path = `/api/conversations/${id}/events`
-      expect((await server.api.sendJson('POST', path, { content: `${appended}` })).status).toBe(200)
+      expect(
+        (await server.api.sendJson('POST', path, { content: [{ type: 'text', text: `${appended}` }] }))
+          .status,
+      ).toBe(200)
     }
   })()
   const result = await runJson(['compact', '--data', server.data], env)

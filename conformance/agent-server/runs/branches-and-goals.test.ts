@@ -87,7 +87,10 @@ test('navigation to an unknown event, and during a run, is refused', async () =>
 test('pending actions are answered before the branch is left, and are not executed after a return', async () => {
   const { id } = await driver.create(
     { llm: scriptedModel([bashStep('touch done-elsewhere'), { text: 'Seen.' }]) },
-    { confirmation_policy: { kind: 'AlwaysConfirm' }, initial_message: { content: 'Begin.' } },
+    {
+      confirmation_policy: { kind: 'AlwaysConfirm' },
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    },
   )
   const waiting = await driver.waitForEvent(id, (event) =>
     eventLabel(event).endsWith('=waiting_for_confirmation'),
@@ -159,7 +162,7 @@ async function create(
 }
 
 test('a conversation that is created with the newer wire has the newer members, and so have its forks', async () => {
-  const initial = { initial_message: { content: 'Begin.' } }
+  const initial = { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } }
   expect(await create('next')).toMatchObject({
     status: 422,
     body: { detail: [{ loc: ['header', 'x-slipway-wire'] }] },
@@ -187,7 +190,10 @@ test('a setting enables the newer wire for all conversations, and the header tak
   const { body } = await api.requestJson<ConversationInfo>('/api/conversations', {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-slipway-wire': 'seed' },
-    body: JSON.stringify({ ...minimalRequest(), initial_message: { content: 'Begin.' } }),
+    body: JSON.stringify({
+      ...minimalRequest(),
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    }),
   })
   expect((await driver.waitUntilIdle(body.id)).at(-1)).not.toHaveProperty('parent_id')
 })

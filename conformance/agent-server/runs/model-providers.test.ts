@@ -37,7 +37,10 @@ async function runReplies(
 ) {
   mockProvider.replies = replies
   const llm = mockProvider.llm(options.provider ?? 'compatible', options.llm)
-  const { id } = await driver.create({ llm, ...options.agent }, { initial_message: { content: 'Begin.' } })
+  const { id } = await driver.create(
+    { llm, ...options.agent },
+    { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
+  )
   return { id, events: await driver.waitUntilIdle(id) }
 }
 
@@ -378,7 +381,7 @@ test('an interrupt closes the connection to a silent provider', async () => {
   mockProvider.replies = [hang]
   const { id } = await driver.create(
     { llm: mockProvider.llm('compatible') },
-    { initial_message: { content: 'Begin.' } },
+    { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
   )
   while (mockProvider.requests.length === 0) await new Promise((done) => setTimeout(done, 20))
   await driver.post(id, 'interrupt')

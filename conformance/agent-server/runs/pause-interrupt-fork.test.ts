@@ -111,8 +111,13 @@ test('concurrent pauses, interrupts, runs and messages leave a consistent log, a
     Array.from({ length: 60 }, async (_, n) => {
       await sleep(n * 25)
       const verb = ['pause', 'run', 'interrupt', 'run', 'events'][n % 5] ?? 'run'
-      return (await driver.post(id, verb, verb === 'events' ? { content: `m${n}`, run: true } : undefined))
-        .status
+      return (
+        await driver.post(
+          id,
+          verb,
+          verb === 'events' ? { content: [{ type: 'text', text: `m${n}` }], run: true } : undefined,
+        )
+      ).status
     }),
   )
   expect(answers.filter((status) => status !== 200 && status !== 409)).toEqual([])
@@ -240,7 +245,10 @@ test('a secret is in the environment of the command that names it, and its value
 
 test('a side question leaves no event and counts as usage', async () => {
   const llm = scriptedModel([finishStep(), { text: 'Aside.', side: true }])
-  const { id } = await driver.create({ llm }, { initial_message: { content: 'Begin.' } })
+  const { id } = await driver.create(
+    { llm },
+    { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
+  )
   const events = await driver.waitUntilIdle(id)
   const { status, body } = await driver.post(id, 'ask_agent', { question: 'How is it?' })
   expect(status).toBe(200)
@@ -272,7 +280,7 @@ test('condense without a condenser is 409; with one the middle is summarised, an
   const condenser = { kind: 'LLMSummarizingCondenser', max_size: 100, keep_first: 2 }
   const { id } = await driver.create(
     { llm: scriptedModel(script), condenser },
-    { initial_message: { content: 'Begin.' } },
+    { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
   )
   await driver.waitUntilIdle(id)
   expect(await driver.post(id, 'condense')).toEqual({ status: 200, body: { success: true } })
@@ -459,7 +467,7 @@ test('repeated deletes of a conversation cause no other failure', async () => {
   for (let round = 0; round < 8; round++) {
     const { status } = await driver.tryCreate(
       { llm: scriptedModel([bashStep('echo x'), bashStep('echo y'), finishStep()]) },
-      { conversation_id: id, initial_message: { content: 'Begin.' } },
+      { conversation_id: id, initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
     )
     statuses.add(status)
     const answers = await Promise.all([
@@ -482,7 +490,7 @@ test('a repeated message with an Idempotency-Key is stored and run once', async 
     api.requestJson(`/api/conversations/${id}/events`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'idempotency-key': 'k1' },
-      body: JSON.stringify({ content: 'Begin.', run: true }),
+      body: JSON.stringify({ content: [{ type: 'text', text: 'Begin.' }], run: true }),
     })
   await Promise.all([send(), send(), send()])
   await driver.waitUntilIdle(id)

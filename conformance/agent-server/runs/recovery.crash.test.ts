@@ -191,7 +191,7 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
     ]
     const { id } = await driver.create(
       { llm: far.llm('compatible') },
-      { initial_message: { content: 'Begin.' } },
+      { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
     )
     while (far.requests.length < 2) await sleep(20)
     await restart(signal)
@@ -210,7 +210,10 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
 )
 
 test('a pending confirmation is still pending after a kill, and can be answered', async () => {
-  const begin = { initial_message: { content: 'Begin.' }, confirmation_policy: { kind: 'AlwaysConfirm' } }
+  const begin = {
+    initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    confirmation_policy: { kind: 'AlwaysConfirm' },
+  }
   const script = [
     toolCallsStep(toolCall('terminal', { command: 'echo a' }), toolCall('terminal', { command: 'echo b' })),
     finishStep(),
@@ -280,7 +283,7 @@ test('with another key the secrets are unreadable, and the conversation continue
   }
   const { id } = await driver.create(agent, {
     secrets: { B: 'value-of-b-1' },
-    initial_message: { content: 'Begin.' },
+    initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
   })
   await driver.waitUntilIdle(id)
   await restart('SIGTERM', { SLIPWAY_SECRET_KEY: 'another key than before' })

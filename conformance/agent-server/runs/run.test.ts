@@ -93,7 +93,7 @@ test('create with a known id returns 200 and repeats no message', async () => {
   await driver.waitUntilIdle(first.id)
   const again = await driver.tryCreate(
     { llm: scriptedModel([finishStep()]) },
-    { conversation_id, initial_message: { content: 'Again.' } },
+    { conversation_id, initial_message: { content: [{ type: 'text', text: 'Again.' }] } },
   )
   expect([again.status, again.body.id]).toEqual([200, conversation_id])
   const said = (await driver.waitUntilIdle(first.id)).filter(({ kind }) => kind === 'MessageEvent')
@@ -106,7 +106,7 @@ test('two concurrent creates with one id create one conversation and start it on
     [1, 2, 3].map(() =>
       driver.tryCreate(
         { llm: scriptedModel([finishStep()]) },
-        { conversation_id, initial_message: { content: 'Go.' } },
+        { conversation_id, initial_message: { content: [{ type: 'text', text: 'Go.' }] } },
       ),
     ),
   )
@@ -121,7 +121,7 @@ test('agent_settings describe an agent: its own tools, condenser, and no secret 
       llm: { ...scriptedModel([bashStep('echo hi'), finishStep()]), api_key: 'sk-of-settings-1' },
     },
     workspace: { working_dir: directory },
-    initial_message: { content: 'Begin.' },
+    initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
     autotitle: false,
   })) as { status: number; body: ConversationInfo }
   expect(status).toBe(201)
@@ -178,7 +178,7 @@ test('a tool with invalid parameters ends the run with an error that names them'
   const tools = [{ name: 'terminal', params: { no_change_timeout_seconds: 'soon' } }]
   const answer = await driver.tryCreate(
     { llm: scriptedModel([finishStep()]), tools },
-    { initial_message: { content: 'Go.' } },
+    { initial_message: { content: [{ type: 'text', text: 'Go.' }] } },
   )
   if (answer.status === 422) return
   const events = await driver.waitUntilIdle(answer.body.id)
@@ -237,7 +237,11 @@ test('with worktree the agent works in a worktree, and the repository does not c
   git(repository, 'commit', '--quiet', '-m', 'first')
   const { id, workspace } = await driver.create(
     { llm: scriptedModel([bashStep('echo two > file && pwd'), finishStep()]) },
-    { workspace: { working_dir: repository }, worktree: true, initial_message: { content: 'Begin.' } },
+    {
+      workspace: { working_dir: repository },
+      worktree: true,
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
+    },
   )
   const events = await driver.waitUntilIdle(id)
   expect(workspace.working_dir).not.toContain(repository)
@@ -315,7 +319,10 @@ test('metrics are the sum over usage ids', async () => {
     ],
     { input_cost_per_token: 0.001, output_cost_per_token: 0.01 },
   )
-  const { id } = await driver.create({ llm }, { initial_message: { content: 'Begin.' } })
+  const { id } = await driver.create(
+    { llm },
+    { initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
+  )
   await driver.waitUntilIdle(id)
   await driver.post(id, 'generate_title')
   const info = await driver.getInfo(id)
@@ -329,7 +336,7 @@ test('a message with run starts a run, one without does not; run during a run is
   const { id } = await driver.create({
     llm: scriptedModel([{ ...bashStep('true'), delay_ms: 700 }, finishStep(), 'More.']),
   })
-  expect((await driver.post(id, 'events', { content: 'First.' })).status).toBe(200)
+  expect((await driver.post(id, 'events', { content: [{ type: 'text', text: 'First.' }] })).status).toBe(200)
   expect((await driver.getInfo(id)).execution_status).toBe('idle')
   expect((await driver.post(id, 'run')).status).toBe(200)
   expect((await driver.getInfo(id)).execution_status).toBe('running')
@@ -393,7 +400,7 @@ const verbs: readonly (readonly [string, string, object | undefined])[] = [
   ['POST', 'generate_title', undefined],
   ['POST', 'switch_llm', { llm: scriptedModel([]) }],
   ['POST', 'switch_profile', { profile_name: 'p' }],
-  ['POST', 'events', { content: 'x' }],
+  ['POST', 'events', { content: [{ type: 'text', text: 'x' }] }],
   ['POST', 'events/respond_to_confirmation', { accept: true }],
   ['GET', 'agent_final_response', undefined],
   ['GET', 'events/search', undefined],
@@ -517,7 +524,10 @@ test('without llm.stream the plain socket receives no deltas, the resumable one 
 
 test('a title is generated in the background, and never replaces a title of the user', async () => {
   const llm = scriptedModel([finishStep(), { text: '"About beginnings"', side: true }])
-  const { id } = await driver.create({ llm }, { autotitle: true, initial_message: { content: 'Begin.' } })
+  const { id } = await driver.create(
+    { llm },
+    { autotitle: true, initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
+  )
   const events = await driver.waitUntilIdle(id)
   let title: string | null = null
   for (let tries = 0; tries < 200 && title === null; tries++) {
@@ -591,7 +601,7 @@ test('a client tool is offered to the model, its call is answered at once, and t
   ]
   const { id, client_tools: storedTools } = await driver.create(
     { llm: scriptedModel(script) },
-    { client_tools, initial_message: { content: 'Begin.' } },
+    { client_tools, initial_message: { content: [{ type: 'text', text: 'Begin.' }] } },
   )
   expect(storedTools).toMatchObject([{ name: 'show_panel', parameters }])
   const events = await driver.waitUntilIdle(id)

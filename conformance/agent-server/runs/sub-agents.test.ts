@@ -50,7 +50,7 @@ const taskStep = (subagent_type: string, more: object = {}) =>
 async function createParent(script: readonly unknown[], more: object = {}): Promise<ConversationInfo> {
   return await driver.create(
     { llm: scriptedModel(script), tools: [{ name: 'task_tool_set' }] },
-    { initial_message: { content: 'Begin.' }, ...more },
+    { initial_message: { content: [{ type: 'text', text: 'Begin.' }] }, ...more },
   )
 }
 
@@ -192,7 +192,7 @@ test('plugins contain agents too, and several tasks of one reply stay in order',
       tools: [{ name: 'task_tool_set' }],
       tool_concurrency_limit: 8,
     },
-    { initial_message: { content: 'Begin.' }, plugins: [{ source: plugin }] },
+    { initial_message: { content: [{ type: 'text', text: 'Begin.' }] }, plugins: [{ source: plugin }] },
   )
   const events = await driver.waitUntilIdle(id)
   expect(findLogIssues(events)).toEqual([])
@@ -222,7 +222,7 @@ test('a child has the wire of its parent', async () => {
         },
         workspace: { working_dir: directory },
         agent_definitions: [agentDefinition('helper')],
-        initial_message: { content: 'Begin.' },
+        initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
         autotitle: false,
       }),
     })
@@ -320,7 +320,7 @@ test('after a kill at any moment parents and children are consistent, and their 
         tool_concurrency_limit: 2,
       },
       {
-        initial_message: { content: 'Begin.' },
+        initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
         agent_definitions: [agentDefinition('left'), agentDefinition('right')],
       },
     )

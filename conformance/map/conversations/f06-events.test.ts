@@ -194,22 +194,30 @@ mapCase('F06.not-found-auth', '404, 422 and 401 on each route', async () => {
   }
 })
 
-differs(
-  'F06.send-validation',
-  'invalid messages are 422 and store nothing',
-  '`content` of a message as a text',
-  async () => {
-    const { id } = await server.createConversation(undefined, plain)
-    for (const body of [undefined, { role: 'unknown', content: [] }, { content: [{ type: 'unknown' }] }])
-      expect((await server.post(id, 'events', body)).status).toBe(422)
-    expect(await server.getEvents(id)).toEqual([])
-    expect((await server.post(id, 'events', { content: 'a text' })).status).toBe(200)
-  },
-  async () => {
-    const { id } = await server.createConversation(undefined, plain)
-    expect((await server.post(id, 'events', { content: 'a text' })).status).toBe(422)
-  },
-)
+mapCase('F06.send-validation', 'invalid messages are 422 and store nothing', async () => {
+  const { id } = await server.createConversation(undefined, plain)
+  for (const [body, member] of [
+    [undefined, 'body'],
+    [{ role: 'unknown', content: [] }, 'role'],
+    [{ content: [{ type: 'unknown' }] }, 'content'],
+    [{ content: 'a text' }, 'content'],
+  ] as const) {
+    const answer = await server.post(id, 'events', body)
+    expect(answer.status).toBe(422)
+    const [fault] = answer.body.detail as { loc: unknown[] }[]
+    expect(fault?.loc).toContain(member)
+  }
+  expect(await server.getEvents(id)).toEqual([])
+  expect((await server.post(id, 'events', {})).status).toBe(200)
+  const message = (await server.getEvents(id)).find(({ kind }) => kind === 'MessageEvent')
+  expect(message?.llm_message).toMatchObject({ role: 'user', content: [] })
+  const body = server.conversationRequest(undefined, { ...plain, initial_message: { content: 'a text' } })
+  const refused = await server.request<Json>('POST', '/api/conversations', { body })
+  expect(refused).toMatchObject({
+    status: 422,
+    body: { detail: [{ loc: expect.arrayContaining(['content']) }] },
+  })
+})
 
 mapCase('F06.send-image', 'an image is stored as sent; one without addresses is 422', async () => {
   const { id } = await server.createConversation(undefined, plain)

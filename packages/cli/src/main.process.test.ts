@@ -309,7 +309,7 @@ test('tail shows a message as it comes and ends quietly at Ctrl-C', async () => 
   const child = spawnCli(['tail', id, '--after', '59'])
   const end = exitCode(child)
   expect(await firstLines(child, 1)).toEqual([expect.stringMatching(/^60 +2026-03-14 .+status: finished$/)])
-  const body = { content: [{ type: 'text', text: 'Γεια σου ☕' }] } as const
+  const body = { content: [{ type: 'text' as const, text: 'Γεια σου ☕' }] }
   await new Client({ url }).call('sendMessage', { params: { conversation_id: id }, body })
   const lines = await firstLines(child, 2)
   expect(lines[1]).toMatch(/^62 .+MessageEvent +user +Γεια σου ☕$/)

@@ -18,7 +18,7 @@ test('an initial message whose server died before it was stored is stored when t
     agent: { llm: { model: 'scripted/x', script: [{ text: 'Done.' }] } },
     workspace: { working_dir: join(directory, 'workspace') },
     conversation_id: id,
-    initial_message: { content: 'Begin.' },
+    initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
     autotitle: false,
   })
   await storage.conversations.create({ id, ...agents.seal(buildStartSettings(request).settings) })

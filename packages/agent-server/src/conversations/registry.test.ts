@@ -17,7 +17,7 @@ test('a conversation that rests is closed, and goes on where it was when it is n
     agent: { llm: { model: 'scripted/x', script: [{ text: 'One.' }, { text: 'Two.' }] } },
     workspace: { working_dir: join(directory, 'workspace') },
     conversation_id: id,
-    initial_message: { content: 'Begin.' },
+    initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
     autotitle: false,
   })
   await createConversation(await openCreateDeps(storage, agents, directory), request)

@@ -120,7 +120,7 @@ test('a secret of the server that was changed is the new one at once, and the ol
       tools: [{ name: 'terminal' }],
     },
     secrets: { TOKEN: { url: '/api/settings/secrets/TOKEN' } },
-    initial_message: { content: 'Begin.' },
+    initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
   })
   const conversation = await server.registry.get(record.id)
   await conversation.waitUntilIdle()

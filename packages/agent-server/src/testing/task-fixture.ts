@@ -101,7 +101,7 @@ export class TaskFixture implements AsyncDisposable {
       agent: { llm: { model: 'scripted/parent', script }, tools: [{ name: 'task_tool_set' }], ...agent },
       workspace: { working_dir: this.workspace },
       conversation_id: randomUUID(),
-      initial_message: { content: 'Begin.' },
+      initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
       autotitle: false,
       ...more,
     })

@@ -301,7 +301,7 @@ test('pieces of an answer are sent to who asks for hints, before their event, an
   const onTransientUpdate = (hint: TransientUpdate) => {
     if (hint.kind === 'StreamingDeltaEvent') seen.push(hint.content ?? '')
   }
-  await client.call('sendMessage', { params, body: { content: 'go on' } })
+  await client.call('sendMessage', { params, body: { content: [{ type: 'text', text: 'go on' }] } })
   const items = follow(client, id, { after, onTransientUpdate })
   const first = await items.next()
   expect(first.value).toMatchObject({ position: after + 1 })

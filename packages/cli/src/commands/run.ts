@@ -86,7 +86,7 @@ async function startConversation(context: CommandContext, text: string, options:
     conversation_id: id,
     agent: buildAgent(buildLlm(model), await readAgentMcpServers(client, signal)),
     workspace: { working_dir: directory },
-    initial_message: { content: text, run: true },
+    initial_message: { content: [{ type: 'text' as const, text }], run: true },
     ...buildConfirmationSettings(isAsking ?? false),
     max_iterations: maxIterations,
     response_schema: await readSchema(options.outputSchema),
@@ -125,7 +125,12 @@ async function continueConversation(
   }
   await reportConversation(context, id)
   if (text === undefined) await client.call('runConversation', { params, signal })
-  else await client.call('sendMessage', { params, body: { content: text, run: true }, signal })
+  else
+    await client.call('sendMessage', {
+      params,
+      body: { content: [{ type: 'text', text }], run: true },
+      signal,
+    })
   return { id, after }
 }
 

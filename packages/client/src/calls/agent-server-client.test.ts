@@ -89,7 +89,7 @@ test('a list in the query is repeated and a path parameter is escaped', async ()
 
 test('a JSON body is sent and its answer read', async () => {
   await withServer(respondJson({ success: true }), async (url, asked) => {
-    const body = { content: [{ type: 'text', text: 'Γεια' }] } as const
+    const body = { content: [{ type: 'text' as const, text: 'Γεια' }] }
     expect(await new Client({ url }).call('sendMessage', { params, body })).toEqual({ success: true })
     expect(JSON.parse(asked.body)).toEqual(body)
   })

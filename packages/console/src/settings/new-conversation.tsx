@@ -74,7 +74,7 @@ function NewConversation(props: {
           ...(policy.kind === 'ConfirmRisky'
             ? { security_analyzer: { kind: 'LLMSecurityAnalyzer' as const } }
             : {}),
-          initial_message: { content: text('message'), run: false },
+          initial_message: { content: [{ type: 'text', text: text('message') }], run: false },
         },
       })
       // The key of the profile stays on the server: the conversation takes the profile before it runs.

@@ -89,7 +89,7 @@ test('a task has the workspace, secrets and limits of its parent, but no setting
     secrets: { B: 'of-request' },
     worktree: true,
     conversation_id: '00000000-0000-4000-8000-000000000001',
-    initial_message: { content: 'Begin.' },
+    initial_message: { content: [{ type: 'text', text: 'Begin.' }] },
     client_tools: [{ name: 'show', description: 'd', parameters: { type: 'object' } }],
     agent_launch_additions: { system_message_suffix_append: 'More.' },
     tags: { a: 'b' },

@@ -20,8 +20,12 @@ export function agentSource(client: Client, signal: AbortSignal): ConversationSo
       await client.call('deleteConversation', { params: params(id), signal })
     },
     agent: async () => client,
-    async send(id, content) {
-      await client.call('sendMessage', { params: params(id), body: { content, run: true }, signal })
+    async send(id, text) {
+      await client.call('sendMessage', {
+        params: params(id),
+        body: { content: [{ type: 'text', text }], run: true },
+        signal,
+      })
     },
     consents: {
       list: () => client.call('listRepositoryConsents', { signal }),

@@ -56,9 +56,9 @@ test.each([
   ])
 })
 
-test('a message may have its content as a list, as a text, as null, or not at all', () => {
+test('a message may have its content as a list, as null, or not at all', () => {
   const parts = [{ type: 'text', text: 'hi', cache_prompt: false }]
-  expect(parse(sendMessageRequest, { content: 'hi' })).toMatchObject({
+  expect(parse(sendMessageRequest, { content: [{ type: 'text', text: 'hi' }] })).toMatchObject({
     role: 'user',
     content: parts,
     run: false,
@@ -78,6 +78,7 @@ test('a message may have its content as a list, as a text, as null, or not at al
 test.each([
   [{ role: 'assistant' }, ['role'], 'literal_error'],
   [{ content: [{ type: 'text' }] }, ['content', 0, 'text'], 'missing'],
+  [{ content: 'hi' }, ['content'], 'list_type'],
   [{ content: 5 }, ['content'], 'list_type'],
   [{ run: 'yes' }, ['run'], 'bool_type'],
   [{ sender: 5 }, ['sender'], 'string_type'],

@@ -44,18 +44,12 @@ const title = boundedText(1, 200)
 const trimmedTitle = z.string().trim().pipe(title)
 
 /**
- * A message of a client; only the role `user` is accepted. `content` may be null (empty) or a text. Unknown
- * members are ignored.
+ * A message of a client; only the role `user` is accepted. `content` may be null: empty. Unknown members are
+ * ignored.
  */
 export const sendMessageRequest = component('SendMessageRequest', {
   role: z.literal('user').default('user'),
-  content: z
-    .preprocess(
-      (value: Parameters<typeof textAsParts>[0]) => (value === null ? [] : textAsParts(value)),
-      content,
-    )
-    .meta(acceptsText)
-    .default([]),
+  content: withDefault(content, []),
   run: z.boolean().default(false).meta({ description: 'Run the conversation after the message is stored.' }),
   sender: nullAsUndefined(z.string()),
   extended_content: nullAsUndefined(z.array(textContent)),
