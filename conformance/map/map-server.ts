@@ -234,11 +234,12 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
   }
 
   /** `env` replaces settings of this start. */
-  async start(env: Readonly<Record<string, string>> = {}): Promise<void> {
+  async start(env: Readonly<Record<string, string>> = {}, extraArgs: readonly string[] = []): Promise<void> {
     const keyEnv: Record<string, string> =
       this.key === undefined ? {} : { SLIPWAY_SESSION_API_KEY: this.key, SLIPWAY_NO_KEY: '' }
     const map = { HOME: this.home, SLIPWAY_WIRE: 'current' }
-    this.#process = await startAgentServer(this.data, { ...map, ...keyEnv, ...this.#env, ...env })
+    const all = { ...map, ...keyEnv, ...this.#env, ...env }
+    this.#process = await startAgentServer(this.data, all, extraArgs)
     this.url = this.#process.url
   }
 
@@ -257,6 +258,13 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
   ): Promise<void> {
     await this.stop(signal)
     await this.start(env)
+  }
+
+  /** For clients that come back by themselves. */
+  async restartAtSamePort(): Promise<void> {
+    const { port } = new URL(this.url)
+    await this.stop()
+    await this.start({}, ['--port', port])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
