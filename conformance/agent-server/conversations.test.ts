@@ -55,7 +55,7 @@ test('create answers 201 with the conversation, and 200 with the same one when t
     workspace: { working_dir: project, kind: 'LocalWorkspace' },
     confirmation_policy: { kind: 'NeverConfirm' },
     agent: { kind: 'Agent', llm: { model: 'openai/m', api_key: null } },
-    secret_registry: { secret_sources: { TOKEN_A: { value: null } } },
+    secret_registry: { secret_sources: { TOKEN_A: { value: '**********' } } },
     persistence_dir: expect.any(String),
     created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/),
     stats: { usage_to_metrics: {} },

@@ -99,7 +99,7 @@ wireCase(
       max_iterations: 50,
       stuck_detection: false,
       tags: { team: 'x' },
-      secret_registry: { secret_sources: { TOKEN_A: { kind: 'StaticSecret', value: null } } },
+      secret_registry: { secret_sources: { TOKEN_A: { kind: 'StaticSecret', value: '**********' } } },
       agent: { tools: [{ name: 'terminal' }, { name: 'file_editor' }], llm: { api_key: null } },
     })
     expect(JSON.stringify([body, await getInfo(body.id)])).not.toContain('canary')

@@ -290,7 +290,7 @@ test('a conversation has every member of its wire form, and its usage', async ()
     last_user_message_id: message?.id,
     leaf_event_id: events.at(-1)?.id,
     secret_registry: {
-      secret_sources: { TOKEN_A: { kind: 'StaticSecret', value: null, description: 'for A' } },
+      secret_sources: { TOKEN_A: { kind: 'StaticSecret', value: '**********', description: 'for A' } },
     },
     title: null,
     tags: { team: 'x' },

@@ -1,7 +1,7 @@
 import { access, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -153,27 +153,20 @@ mapCase(
   { faultThere: 'runs whatever the member says' },
 )
 
-missing(
-  'F04.create-parent',
-  'a child names its parent, which lists it',
-  'a parent of another working directory is accepted',
-  async () => {
-    const parent = await server.createConversation()
-    const child = await server.createConversation(undefined, { parent_conversation_id: parent.id })
-    expect(child.parent_conversation_id).toBe(parent.id)
-    expect((await server.getConversation(parent.id)).sub_conversation_ids).toEqual([child.id])
-    await mkdir(join(server.directory, 'other'), { recursive: true })
-    const conversation_id = crypto.randomUUID()
-    for (const more of [
-      { parent_conversation_id: unknownId },
-      { parent_conversation_id: parent.id, workspace: { working_dir: join(server.directory, 'other') } },
-      { parent_conversation_id: conversation_id, conversation_id },
-    ])
-      expect((await create(server.conversationRequest(undefined, more))).status, JSON.stringify(more)).toBe(
-        422,
-      )
-  },
-)
+mapCase('F04.create-parent', 'a child names its parent, which lists it', async () => {
+  const parent = await server.createConversation()
+  const child = await server.createConversation(undefined, { parent_conversation_id: parent.id })
+  expect(child.parent_conversation_id).toBe(parent.id)
+  expect((await server.getConversation(parent.id)).sub_conversation_ids).toEqual([child.id])
+  await mkdir(join(server.directory, 'other'), { recursive: true })
+  const conversation_id = crypto.randomUUID()
+  for (const more of [
+    { parent_conversation_id: unknownId },
+    { parent_conversation_id: parent.id, workspace: { working_dir: join(server.directory, 'other') } },
+    { parent_conversation_id: conversation_id, conversation_id },
+  ])
+    expect((await create(server.conversationRequest(undefined, more))).status, JSON.stringify(more)).toBe(422)
+})
 
 /** A repository with one commit; returns its path. */
 async function makeRepository(name: string, client: MapClient = server): Promise<string> {
@@ -185,10 +178,9 @@ async function makeRepository(name: string, client: MapClient = server): Promise
   return path
 }
 
-missing(
+mapCase(
   'F04.create-worktree',
   'a conversation in a worktree of its own, on a branch of its own',
-  'the path of a worktree has another layout than <root>/<id>/<name>',
   async () => {
     const working_dir = await makeRepository('worktree-source')
     const info = await server.createConversation(undefined, { workspace: { working_dir }, worktree: true })
@@ -199,31 +191,29 @@ missing(
       `openhands/${info.id}`,
     )
     expect(await server.runCommand(`cat '${own}/a.txt'`)).toBe('one\n')
+    expect(await server.requestStatus('DELETE', `/api/conversations/${info.id}`)).toBe(200)
+    expect(await server.runCommand(`ls -d '${own}' 2>/dev/null; true`)).toBe('')
+    expect(await server.runCommand(`git -C '${working_dir}' worktree list | wc -l`)).toMatch(/^\s*1\n$/)
+    expect(await server.runCommand(`git -C '${working_dir}' branch --list 'openhands/*'`)).toContain(info.id)
   },
 )
 
-missing(
-  'F04.create-observability',
-  'headers of observability are validated',
-  'headers of observability are not validated',
-  async () => {
-    const body = server.conversationRequest(undefined)
-    const header = (name: string, value: string) => ({ [`x-openhands-observability-${name}`]: value })
-    expect((await create(body, header('metadata', '[1]'))).status).toBe(422)
-    expect((await create(body, header('metadata', 'no json'))).status).toBe(422)
-    const all = {
-      ...header('span-name', 'qa.span'),
-      ...header('tags', 'a,b'),
-      ...header('metadata', '{"k":1}'),
-    }
-    expect((await create(body, all)).status).toBe(201)
-  },
-)
+mapCase('F04.create-observability', 'headers of observability are validated', async () => {
+  const body = server.conversationRequest(undefined)
+  const header = (name: string, value: string) => ({ [`x-openhands-observability-${name}`]: value })
+  expect((await create(body, header('metadata', '[1]'))).status).toBe(422)
+  expect((await create(body, header('metadata', 'no json'))).status).toBe(422)
+  const all = {
+    ...header('span-name', 'qa.span'),
+    ...header('tags', 'a,b'),
+    ...header('metadata', '{"k":1}'),
+  }
+  expect((await create(body, all)).status).toBe(201)
+})
 
-missing(
+mapCase(
   'F04.create-observability-precedence',
   'what may not be a name, a tag or metadata is 422',
-  'headers of observability are not validated',
   async () => {
     const body = server.conversationRequest(undefined)
     const header = (name: string, value: string) => ({ [`x-openhands-observability-${name}`]: value })
@@ -237,20 +227,15 @@ missing(
   },
 )
 
-missing(
-  'F04.create-secrets',
-  'secrets of the start are masked in the answer',
-  'the answer has no masked value of a secret',
-  async () => {
-    const secrets = { MAP_TOKEN: { kind: 'StaticSecret', value: 'sentinel-secret' } }
-    const found = await create(server.conversationRequest(undefined, { secrets }))
-    expect(found.status).toBe(201)
-    const text = JSON.stringify(found.body)
-    expect(text).toContain('MAP_TOKEN')
-    expect(text).toContain('**********')
-    expect(text).not.toContain('sentinel-secret')
-  },
-)
+mapCase('F04.create-secrets', 'secrets of the start are masked in the answer', async () => {
+  const secrets = { MAP_TOKEN: { kind: 'StaticSecret', value: 'sentinel-secret' } }
+  const found = await create(server.conversationRequest(undefined, { secrets }))
+  expect(found.status).toBe(201)
+  const text = JSON.stringify(found.body)
+  expect(text).toContain('MAP_TOKEN')
+  expect(text).toContain('**********')
+  expect(text).not.toContain('sentinel-secret')
+})
 
 mapCase(
   'F04.create-secrets-get',
@@ -472,47 +457,42 @@ mapCase(
   { faultThere: '200 with success false' },
 )
 
-missing(
-  'F04.delete',
-  'a running conversation is stopped and removed; its workspace stays',
-  'the socket of a removed running conversation sees no InterruptEvent',
-  async () => {
-    const held = heldReply()
-    const model = await server.openModel()
-    model.replies = [held.reply(model)]
-    const parent = await server.createConversation(model, { autotitle: false })
-    const child = await server.createConversation(model, {
-      parent_conversation_id: parent.id,
-      autotitle: false,
-    })
-    await server.sendMessage(parent.id, 'Begin.', true)
-    await held.arrived
-    await using socket = server.openSocket(`/sockets/events/${parent.id}`)
-    await waitForFrames(socket, (frames) => frames.length > 0)
-    expect(await server.requestStatus('DELETE', `/api/conversations/${parent.id}`)).toBe(200)
-    held.release()
-    expect(socket.events().map(({ kind }) => kind)).toContain('InterruptEvent')
-    expect(await server.requestStatus('GET', `/api/conversations/${parent.id}`)).toBe(404)
-    expect((await server.getConversation(child.id)).parent_conversation_id).toBe(parent.id)
-    await access(server.directory)
-    await using late = server.openSocket(`/sockets/events/${parent.id}`)
-    expect(await late.closed).toMatchObject({ code: 4004 })
+mapCase('F04.delete', 'a running conversation is stopped and removed; its workspace stays', async () => {
+  const held = heldReply()
+  const model = await server.openModel()
+  model.replies = [held.reply(model)]
+  const parent = await server.createConversation(model, { autotitle: false })
+  const child = await server.createConversation(model, {
+    parent_conversation_id: parent.id,
+    autotitle: false,
+  })
+  await server.sendMessage(parent.id, 'Begin.', true)
+  await held.arrived
+  await using socket = server.openSocket(`/sockets/events/${parent.id}`)
+  await waitForFrames(socket, (frames) => frames.length > 0)
+  expect(await server.requestStatus('DELETE', `/api/conversations/${parent.id}`)).toBe(200)
+  held.release()
+  expect(socket.events().map(({ kind }) => kind)).toContain('InterruptEvent')
+  expect(await server.requestStatus('GET', `/api/conversations/${parent.id}`)).toBe(404)
+  expect((await server.getConversation(child.id)).parent_conversation_id).toBe(parent.id)
+  await access(server.directory)
+  await using late = server.openSocket(`/sockets/events/${parent.id}`)
+  expect(await late.closed).toMatchObject({ code: 4004 })
 
-    const repository = await makeRepository('delete-source')
-    const moved = await server.createConversation(undefined, {
-      workspace: { working_dir: repository },
-      worktree: true,
-    })
-    const { working_dir } = moved.workspace as { working_dir: string }
-    expect(await server.requestStatus('DELETE', `/api/conversations/${moved.id}`)).toBe(200)
-    await expect(access(working_dir)).rejects.toThrow()
-    expect(await server.runCommand(`git -C '${repository}' branch --list 'openhands/*'`)).toContain(moved.id)
-    expect(await server.requestStatus('DELETE', '/api/conversations/no-uuid')).toBe(422)
-    expect(
-      await server.requestStatus('DELETE', `/api/conversations/${child.id}`, { isAnonymous: true }),
-    ).toBe(401)
-  },
-)
+  const repository = await makeRepository('delete-source')
+  const moved = await server.createConversation(undefined, {
+    workspace: { working_dir: repository },
+    worktree: true,
+  })
+  const { working_dir } = moved.workspace as { working_dir: string }
+  expect(await server.requestStatus('DELETE', `/api/conversations/${moved.id}`)).toBe(200)
+  await expect(access(working_dir)).rejects.toThrow()
+  expect(await server.runCommand(`git -C '${repository}' branch --list 'openhands/*'`)).toContain(moved.id)
+  expect(await server.requestStatus('DELETE', '/api/conversations/no-uuid')).toBe(422)
+  expect(await server.requestStatus('DELETE', `/api/conversations/${child.id}`, { isAnonymous: true })).toBe(
+    401,
+  )
+})
 
 mapCase(
   'F04.delete-unknown-id',

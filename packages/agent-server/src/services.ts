@@ -233,16 +233,19 @@ export async function openServices(options: ServicesOptions) {
   await options.leftoversKilled
   await registry.recover()
   webhooks.start()
-  if (config.retentionMs !== undefined)
+  const worktrees = config.worktreeRoot ?? join(filesDirectory, 'worktrees')
+  const { retentionMs } = config
+  if (retentionMs !== undefined)
     resources.use(
-      startRetention({ storage, registry, infoReader, bash, retentionMs: config.retentionMs, log }),
+      startRetention({
+        ...{ storage, registry, infoReader, bash, worktrees, environment, retentionMs, log },
+      }),
     )
   const tickets = new WorkspaceTickets({
     key: cipher.deriveKey('workspace tickets'),
     sessionKeys: config.sessionKeys,
     now: Date.now,
   })
-  const worktrees = config.worktreeRoot ?? join(filesDirectory, 'worktrees')
   const { wire } = config
   const createDeps = {
     ...{ storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire },

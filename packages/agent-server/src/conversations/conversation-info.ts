@@ -129,7 +129,11 @@ function limitsInfo(limits: ConversationLimits, stats: UsageStats) {
 /** The names of a conversation's secrets and where their values come from, without a value. */
 export function displayedSecrets({ request }: ConversationRecord): object {
   const { secret_sources = {} }: StoredRequest = JSON.parse(request ?? '{}')
-  return { secret_sources }
+  const displayed = Object.entries(secret_sources).map(([name, source]) => [
+    name,
+    source.kind === 'StaticSecret' ? { ...source, value: redactedText } : source,
+  ])
+  return { secret_sources: Object.fromEntries(displayed) }
 }
 
 /** The id of an event of a page, which is only in its text. */

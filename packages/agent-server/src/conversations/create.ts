@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { dirname, join } from 'node:path'
-import { type ResolvedSettings, readRepositoryCode, Workspace } from '@slipway/agent'
+import { resolve } from 'node:path'
+import { type ResolvedSettings, readRepositoryCode } from '@slipway/agent'
 import {
   invalidInput,
   type RepositoryDecision,
@@ -15,8 +15,8 @@ import type { ConversationRegistry } from './registry.ts'
 import { deriveEventId } from './send-message.ts'
 import { resolveStartSettings, type StartSettingsDeps } from './start-settings.ts'
 import type { StoredRequest } from './stored-request.ts'
+import { createWorktree, openGit } from './worktrees.ts'
 
-const gitTimeoutMs = 30_000
 const workingDirPath = ['body', 'workspace', 'working_dir'] as const
 
 export interface CreateConversationDeps extends StartSettingsDeps {
@@ -45,7 +45,8 @@ export async function createConversation(
   const [existing] = await storage.conversations.get([id])
   if (existing !== undefined) return { record: await sendInitialMessage(deps, existing), created: false }
   registry.assertRunSlotFree()
-  if (parent_conversation_id !== undefined) await assertParentExists(storage, parent_conversation_id, id)
+  if (parent_conversation_id !== undefined)
+    await assertParentFits(storage, parent_conversation_id, id, input.workspace.working_dir)
   const resolved = await resolveStartSettings(deps, { ...input, repository_consent: undefined })
   const settings = await prepareWorkspace(
     deps,
@@ -93,10 +94,19 @@ async function shrinkInitialMessage(
   return { ...settings, initial_message: await shrinkImages(initial_message, options) }
 }
 
-async function assertParentExists(storage: Storage, parent: string, id: string): Promise<void> {
+/** A parent exists and works in the same directory. */
+async function assertParentFits(
+  storage: Storage,
+  parent: string,
+  id: string,
+  directory: string,
+): Promise<void> {
+  const loc = ['body', 'parent_conversation_id']
   const [record] = parent === id ? [] : await storage.conversations.get([parent])
-  if (record !== undefined) return
-  throw invalidInput(['body', 'parent_conversation_id'], 'There is no such conversation to be the parent')
+  if (record === undefined) throw invalidInput(loc, 'There is no such conversation to be the parent')
+  const { workspace }: StoredRequest = JSON.parse(record.request ?? '{}')
+  if (workspace !== undefined && resolve(workspace.working_dir) !== resolve(directory))
+    throw invalidInput(loc, 'The parent conversation works in another directory')
 }
 
 /** Stores the decision about what the working directory brings now. */
@@ -123,34 +133,18 @@ async function prepareWorkspace(
   } catch {
     throw invalidInput(workingDirPath, 'The directory cannot be made')
   }
-  await using workspace = await Workspace.open({ directory: working_dir, env: deps.environment })
-  const git: RunGit = async (...args) => {
-    const { exitCode, stdout } = await workspace.run('git', args, { timeoutMs: gitTimeoutMs })
-    return { exitCode, text: stdout.toString().trim() }
-  }
+  await using git = await openGit(working_dir, deps.environment)
   // A repository without commits has no worktree: clients that always request one mean "if possible".
-  if (settings.worktree && (await git('rev-parse', '--verify', '--quiet', 'HEAD')).exitCode === 0) {
+  if (settings.worktree && (await git.run('rev-parse', '--verify', '--quiet', 'HEAD')).exitCode === 0) {
     const path = await createWorktree(git, deps.worktrees, id)
+    if (path === undefined)
+      throw invalidInput(workingDirPath, 'git cannot make a worktree of this repository')
     return { ...settings, workspace: { ...settings.workspace, working_dir: path } }
   }
   // A directory that was there is the user's: it stays as it is.
   if (created === undefined) return settings
   // Without git on this machine there is no repository, and nothing that needs one.
-  const { exitCode } = await git('rev-parse', '--is-inside-work-tree')
-  if (exitCode === 128) await git('init', '--quiet')
+  const { exitCode } = await git.run('rev-parse', '--is-inside-work-tree')
+  if (exitCode === 128) await git.run('init', '--quiet')
   return settings
-}
-
-type RunGit = (...args: string[]) => Promise<{ readonly exitCode: number | null; readonly text: string }>
-
-/** The worktree of a conversation; it exists when the request is a repetition after a crash. */
-async function createWorktree(git: RunGit, worktreesDirectory: string, id: string): Promise<string> {
-  const path = join(worktreesDirectory, id)
-  await makeDirectory(dirname(path), 0o700)
-  const existing = await git('-C', path, 'rev-parse', '--show-prefix')
-  if (existing.exitCode === 0 && existing.text === '') return path
-  // The long name when the short one exists: the branch may belong to another user.
-  for (const branch of [`slipway/${id.slice(0, 8)}`, `slipway/${id}`])
-    if ((await git('worktree', 'add', '-b', branch, path)).exitCode === 0) return path
-  throw invalidInput(workingDirPath, 'git cannot make a worktree of this repository')
 }

@@ -1,30 +1,36 @@
 import type { Storage } from '@slipway/storage'
 import type { ConversationInfoReader } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
+import { removeWorktree } from './worktrees.ts'
 
 /** The commands of conversations. */
 export interface CommandHistory {
   removeConversation(conversationId: string): Promise<void>
 }
 
+export interface RemoveConversationDeps {
+  readonly storage: Storage
+  readonly registry: ConversationRegistry
+  readonly infoReader: ConversationInfoReader
+  readonly bash: CommandHistory
+  /** Where worktrees are. */
+  readonly worktrees: string
+  readonly environment: Readonly<Record<string, string>>
+}
+
 /**
- * Removes a conversation with its files and, deepest first, the conversations of its tasks; a repeated
+ * Removes a conversation with its files, its worktree and, deepest first, the conversations of its tasks; a repeated
  * request completes an interrupted removal. Other child conversations stay. Returns false when it did not
  * exist.
  */
-export async function removeConversation(
-  deps: {
-    readonly storage: Storage
-    readonly registry: ConversationRegistry
-    readonly infoReader: ConversationInfoReader
-    readonly bash: CommandHistory
-  },
-  id: string,
-): Promise<boolean> {
+export async function removeConversation(deps: RemoveConversationDeps, id: string): Promise<boolean> {
   const { storage, registry, infoReader, bash } = deps
   const removeTasks = async () => {
     for (const task of await registry.tasks.listChildIds(id)) await removeConversation(deps, task)
   }
+  // Its readers see the end of a run before their sockets close.
+  const loaded = await registry.peek(id)
+  if (loaded?.isRunning) await loaded.interrupt()
   await registry.close(id, { isDeleted: true })
   await removeTasks()
   const isRemoved = await storage.conversations.remove(id)
@@ -34,6 +40,7 @@ export async function removeConversation(
   if (isRemoved) {
     await bash.removeConversation(id)
     await infoReader.removeFiles(id)
+    await removeWorktree(deps.worktrees, id, deps.environment)
   }
   return isRemoved
 }

@@ -1,19 +1,12 @@
 import type { LogFunction } from '@slipway/protocol'
-import type { Storage } from '@slipway/storage'
-import type { ConversationInfoReader } from './conversation-info.ts'
-import type { ConversationRegistry } from './registry.ts'
-import { type CommandHistory, removeConversation } from './remove.ts'
+import { type RemoveConversationDeps, removeConversation } from './remove.ts'
 
 const sweepIntervalMs = 3_600_000
 const firstSweepMs = 5_000
 /** Statuses in which somebody may go on at any moment. */
 const activeStatuses: ReadonlySet<string> = new Set(['running', 'waiting_for_confirmation'])
 
-interface RetentionOptions {
-  readonly storage: Storage
-  readonly registry: ConversationRegistry
-  readonly infoReader: ConversationInfoReader
-  readonly bash: CommandHistory
+interface RetentionOptions extends RemoveConversationDeps {
   /** How long a conversation without tags is kept after its last change. */
   readonly retentionMs: number
   readonly log: LogFunction

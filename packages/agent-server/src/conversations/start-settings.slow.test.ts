@@ -290,19 +290,18 @@ test('a worktree is made where there is a commit, also when it was made before a
   execFileSync('git', ['add', '.'], { cwd: project })
   execFileSync('git', [...identity, 'commit', '-qm', 'x'], { cwd: project })
   const conversation_id = randomUUID()
-  const path = join(server.directory, 'worktrees', conversation_id)
-  const branch = `slipway/${conversation_id.slice(0, 8)}`
+  const path = join(server.directory, 'worktrees', conversation_id, 'project')
+  const branch = `openhands/${conversation_id}`
   execFileSync('git', ['worktree', 'add', '-q', '-b', branch, path], { cwd: project })
   const made = await server.create({ agent, workspace, worktree: true, conversation_id })
   expect(made.resolved.workspace.working_dir).toBe(path)
   const other = await server.create({ agent, workspace, worktree: true })
   expect(readFileSync(join(other.resolved.workspace.working_dir, 'file'), 'utf8')).toBe('x')
-  // The branch of another conversation whose id begins in the same way stays what it is.
-  const alike = `${conversation_id.slice(0, 8)}${randomUUID().slice(8)}`
-  const third = await server.create({ agent, workspace, worktree: true, conversation_id: alike })
-  expect(third.resolved.workspace.working_dir).toBe(join(server.directory, 'worktrees', alike))
-  const branches = execFileSync('git', ['branch', '--list', 'slipway/*'], { cwd: project }).toString()
-  expect(branches.split('\n').filter((line) => line.includes(conversation_id.slice(0, 8)))).toHaveLength(2)
+  // A branch that exists belongs to somebody: it stays what it is.
+  const taken = randomUUID()
+  execFileSync('git', ['branch', `openhands/${taken}`], { cwd: project })
+  const third = server.create({ agent, workspace, worktree: true, conversation_id: taken })
+  await expect(third).rejects.toMatchObject({ code: 'invalid' })
 })
 
 test('settings that went out sealed come back as they were', async () => {

@@ -370,6 +370,8 @@ async function remove(id: string): Promise<boolean> {
       registry,
       infoReader: new ConversationInfoReader(storage, directory),
       bash: { removeConversation: async () => {} },
+      worktrees: directory,
+      environment: {},
     },
     id,
   )

@@ -69,7 +69,7 @@ test('a union with a tag is judged by its tag', () => {
     { loc: ['body', 'b'], msg: 'Field required', type: 'missing' },
   ])
   expect(issues(schema, { kind: 'C' })).toEqual([
-    { loc: ['body', 'kind'], msg: "Input should be 'A' or 'B'", type: 'union_tag_invalid' },
+    { loc: ['body', 'kind'], msg: "Unknown kind. Input should be 'A' or 'B'", type: 'union_tag_invalid' },
   ])
   expect(issues(schema, {})).toEqual([{ loc: ['body', 'kind'], msg: 'Field required', type: 'missing' }])
 })

@@ -77,11 +77,11 @@ function describeIssue(issue: Exclude<ZodIssue, { code: 'unrecognized_keys' }>):
         issue.values.length === 1 ? 'literal_error' : 'enum',
         `Input should be ${joinAlternatives(issue.values)}`,
       ]
-    case 'invalid_union':
-      return [
-        'union_tag_invalid',
-        `Input should be ${joinAlternatives('options' in issue && Array.isArray(issue.options) ? issue.options : [])}`,
-      ]
+    case 'invalid_union': {
+      const options = 'options' in issue && Array.isArray(issue.options) ? issue.options : []
+      const expected = `Input should be ${joinAlternatives(options)}`
+      return ['union_tag_invalid', issue.path.at(-1) === 'kind' ? `Unknown kind. ${expected}` : expected]
+    }
     case 'too_small':
       return describeBound('too_small', issue.origin, issue.minimum, issue.inclusive)
     case 'too_big':

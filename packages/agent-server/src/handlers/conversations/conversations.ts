@@ -18,6 +18,7 @@ import {
 import { type CreateConversationDeps, createConversation } from '../../conversations/create.ts'
 import { forkConversation } from '../../conversations/fork.ts'
 import { importEvents } from '../../conversations/import.ts'
+import { withObservabilityHeaders } from '../../conversations/observability.ts'
 import { type CommandHistory, removeConversation } from '../../conversations/remove.ts'
 import { readWireVersion } from '../../conversations/stored-request.ts'
 
@@ -46,7 +47,8 @@ export function conversationHandlers(options: {
   return {
     async createConversation({ body, query, header }) {
       const wire = parseWireHeader(header('x-slipway-wire'))
-      const { record, created } = await createConversation(createDeps, body, wire)
+      const request = withObservabilityHeaders(body, header)
+      const { record, created } = await createConversation(createDeps, request, wire)
       const [info] = await readInfos([record], query.include_skills)
       return { status: created ? 201 : 200, json: info }
     },
@@ -86,7 +88,8 @@ export function conversationHandlers(options: {
     },
     async deleteConversation({ params }) {
       const id = params.conversation_id
-      const deps = { storage, registry, infoReader, bash }
+      const { worktrees, environment } = createDeps
+      const deps = { storage, registry, infoReader, bash, worktrees, environment }
       if (!(await removeConversation(deps, id))) throw conversationNotFound(id)
       return success
     },

@@ -91,6 +91,19 @@ export const clientTool = component('ClientToolSpec', {
 })
 export type ClientTool = z.output<typeof clientTool>
 
+const spanName = z
+  .string()
+  .regex(/^[A-Za-z0-9][\w.:/-]{0,127}$/, 'A name is 1 to 128 letters, digits and _.:/-')
+const metadataValue = z.union([z.string(), z.number(), z.boolean(), z.null()])
+
+/** What a creator says about the traces of a conversation; headers of the request may say the same. */
+export const observabilityMembers = {
+  observability_span_name: nullAsUndefined(spanName),
+  observability_tags: nullAsUndefined(z.array(z.string().trim().min(1).max(200)).max(50)),
+  observability_metadata: nullAsUndefined(z.record(z.string(), metadataValue)),
+  observability_parent_span_context: nullAsUndefined(boundedText(1, 8_192)),
+}
+
 /** A request for a new conversation. Unknown members are ignored; null means absent. */
 export const startConversationRequest = z
   .object({
@@ -123,6 +136,7 @@ export const startConversationRequest = z
     ),
     plugins: nullAsUndefined(z.array(extensionSource).max(50)),
     hook_config: nullAsUndefined(hookConfig),
+    ...observabilityMembers,
     repository_consent: nullAsUndefined(repositoryDecision).meta({
       description:
         'Decides about the hooks and agents that the working directory brings now, as the route does.',

@@ -61,7 +61,13 @@ export const conversationRoutes = defineRoutes('conversations', {
     description:
       'The header X-Slipway-Wire says which members and kinds its events have: seed (those of this description, the default unless the server is set otherwise) or current (newer ones too). It holds for the life of the conversation and for its forks.',
     query: skillsQuery,
-    headers: { 'X-Slipway-Wire': 'seed or current: which members and kinds its events have.' },
+    headers: {
+      'X-Slipway-Wire': 'seed or current: which members and kinds its events have.',
+      'X-OpenHands-Observability-Span-Name': 'observability_span_name, where the body has none.',
+      'X-OpenHands-Observability-Tags': 'observability_tags likewise, separated by commas.',
+      'X-OpenHands-Observability-Metadata': 'JSON object below the keys of observability_metadata.',
+      'X-OpenHands-Observability-Parent-Span-Context': 'observability_parent_span_context likewise.',
+    },
     body: startConversationRequest,
     responses: {
       200: { description: 'It was there already.', schema: conversationInfo },
