@@ -1,7 +1,8 @@
 import { mkdir, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
+import { differs, endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -256,59 +257,35 @@ mapCase('F09.acp-model-native', 'other conversations have no model of an externa
   expect((await server.post(unknownId, 'switch_acp_model', { model: 'opus' })).status).toBe(404)
 })
 
-/** A conversation of an external agent that has not run. */
-async function acpConversation(): Promise<string> {
+/** External agents do not run here: a conversation with one is refused. */
+const refusesExternalAgents = async () => {
   const agent = { kind: 'ACPAgent', acp_command: ['/bin/false'], acp_server: 'claude-code' }
-  return (await server.createConversation(undefined, { ...plain, agent })).id
+  const body = server.conversationRequest(undefined, { ...plain, agent })
+  expect(await server.requestStatus('POST', '/api/conversations', { body })).toBe(422)
 }
-
-missing(
-  'F09.acp-model-deferred',
-  'before the first run the model is stored',
-  'no external agents over ACP',
-  async () => {
-    const id = await acpConversation()
-    expect((await server.post(id, 'switch_acp_model', { model: 'map-model' })).status).toBe(200)
-    expect(await server.getConversation(id)).toMatchObject({
-      agent: { acp_model: 'map-model' },
-      current_model_id: 'map-model',
-    })
-  },
-)
-
-missing(
-  'F09.acp-model-blank',
-  'a blank model is refused',
-  'no external agents over ACP',
-  async () => {
-    const id = await acpConversation()
-    await server.post(id, 'switch_acp_model', { model: 'map-model' })
-    for (const model of ['', '  '])
-      expect([400, 422]).toContain((await server.post(id, 'switch_acp_model', { model })).status)
-    expect(await server.getConversation(id)).toMatchObject({ agent: { acp_model: 'map-model' } })
-  },
-  { faultThere: 'stored' },
-)
-
-missing(
-  'F09.switch-llm-acp-refused',
-  'an external agent takes no other model of the server',
-  'no external agents over ACP',
-  async () => {
-    const id = await acpConversation()
-    for (const [verb, body] of [
-      ['switch_llm', { llm }],
-      ['switch_profile', { profile_name: 'any' }],
-    ] as const)
-      expect(Math.floor((await server.post(id, verb, body)).status / 100)).toBe(4)
-  },
-  { faultThere: 'accepted' },
-)
-
-untested('F09.acp-model-live', 'a switch in a live session of an external agent')
-untested('F09.acp-model-live-unknown', 'a model that the provider does not offer is 400')
-untested('F09.acp-model-live-timeout', 'a switch that takes too long is 504')
-untested('F09.ts-client', 'the TypeScript client switches models')
+for (const [id, promise] of [
+  ['F09.acp-model-deferred', 'before the first run the model is stored'],
+  ['F09.acp-model-blank', 'a blank model is refused'],
+  ['F09.switch-llm-acp-refused', 'an external agent takes no other model of the server'],
+  ['F09.acp-model-live', 'a switch in a live session of an external agent'],
+  ['F09.acp-model-live-unknown', 'a model that the provider does not offer is 400'],
+  ['F09.acp-model-live-timeout', 'a switch that takes too long is 504'],
+] as const)
+  differs(id, promise, 'agents of kind `acp`', refusesExternalAgents)
+mapCase('F09.ts-client', 'the TypeScript client switches models', async () => {
+  Object.assign(globalThis, { require: createRequire(import.meta.url) })
+  const { ConversationManager } = await import('@openhands/typescript-client')
+  const { id } = await server.createConversation(undefined, plain)
+  await server.requestOrThrow('POST', '/api/profiles/map-ts', { body: { llm } })
+  const manager = new ConversationManager({ host: server.url, apiKey: String(server.key) })
+  const conversation = await manager.loadConversation(id)
+  await conversation.switchLlm({ ...llm, usage_id: 'map-ts-inline' } as never)
+  expect(await agentLlm(id)).toMatchObject({ model: 'openai/map-switched' })
+  await conversation.switchProfile('map-ts')
+  expect(await agentLlm(id)).toMatchObject({ usage_id: 'profile:map-ts' })
+  await expect(conversation.switchProfile('map-none')).rejects.toMatchObject({ status: 404 })
+  await expect(conversation.switchAcpModel('opus')).rejects.toMatchObject({ status: 400 })
+})
 notApplicable(
   'F09.ts-client-acp-docs',
   'comments of the TypeScript client say what the server does',

@@ -2,10 +2,19 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { ApiEvent } from '../../support/agent-server-api.ts'
-import { endFamily, mapCase, missing, untested } from '../frame.ts'
-import { finishReply, type Json, OwnMapServer, openMapServer, openModel, waitFor } from '../map-server.ts'
+import { differs, endFamily, mapCase } from '../frame.ts'
+import {
+  finishReply,
+  type Json,
+  MapClient,
+  OwnMapServer,
+  openMapServer,
+  openModel,
+  waitFor,
+} from '../map-server.ts'
 
 const own = { hasOwnServer: true }
 const key = 'map-key-2'
@@ -21,9 +30,11 @@ interface Delivery {
 class Receiver implements AsyncDisposable {
   readonly deliveries: Delivery[] = []
   readonly statuses: number[] = []
+  delayMs = 0
   readonly #server = createServer(async (request, response) => {
     const body = JSON.parse(await text(request))
     this.deliveries.push({ path: request.url ?? '', headers: request.headers, body })
+    await sleep(this.delayMs)
     response.writeHead(this.statuses.shift() ?? 200).end('{}')
   })
 
@@ -68,7 +79,6 @@ class Receiver implements AsyncDisposable {
 
 const waitForEvents = (receiver: Receiver, id: string, isEnough: (events: ApiEvent[]) => boolean) =>
   waitFor(async () => receiver.events(id), isEnough)
-/** For cases that are missing: they do not wait long. */
 const expectSoon = (isTrue: () => boolean) => expect.poll(isTrue, { timeout: 5000 }).toBe(true)
 const isFinished = (events: readonly ApiEvent[]) =>
   events.some((event) => event.key === 'execution_status' && event.value === 'finished')
@@ -108,18 +118,19 @@ mapCase(
   },
   own,
 )
-missing(
+differs(
   'F32.events-full-state',
   'a snapshot of the state is sent when a conversation is attached',
-  'snapshots of the state on webhooks',
+  'snapshots of the state on webhooks: receivers store what they get',
   async () => {
     await using receiver = await Receiver.open()
     await using server = await receiver.openServer()
     const id = await run(server)
     await waitForEvents(receiver, id, isFinished)
-    expect(receiver.events(id).some((event) => event.key === 'full_state')).toBe(true)
+    const stored = new Set((await server.getEvents(id)).map((event) => event.id))
+    expect(receiver.events(id).filter((event) => !stored.has(event.id))).toEqual([])
+    expect(receiver.infos(id).at(-1)).toMatchObject({ id, agent: { llm: { api_key: null } } })
   },
-  own,
 )
 mapCase(
   'F32.events-no-deltas',
@@ -152,10 +163,9 @@ mapCase(
   },
   own,
 )
-missing(
+mapCase(
   'F32.conversation-lifecycle',
   'pause, interrupt, update and delete are posted each',
-  'a post for each of pause, interrupt, update and delete',
   async () => {
     await using receiver = await Receiver.open()
     await using server = await receiver.openServer()
@@ -192,10 +202,9 @@ mapCase(
   },
   own,
 )
-missing(
+mapCase(
   'F32.buffer-size',
   'a full buffer is sent at once',
-  'a full buffer is sent at once, whatever the delay',
   async () => {
     await using receiver = await Receiver.open()
     await using server = await receiver.openServer({ event_buffer_size: 1, flush_delay: 3600 })
@@ -204,10 +213,9 @@ missing(
   },
   own,
 )
-missing(
+mapCase(
   'F32.buffer-stranded',
   'events that arrive during a post are sent when the buffer is full again',
-  'a full buffer is sent at once, whatever the delay',
   async () => {
     await using receiver = await Receiver.open()
     await using server = await receiver.openServer({ event_buffer_size: 2, flush_delay: 3600 })
@@ -232,10 +240,9 @@ mapCase('F32.webhook-spec-docs', 'the contract describes the members of a receiv
   expect(text).toContain('WebhookSpec')
   expect(text).toContain('flush_delay')
 })
-missing(
+mapCase(
   'F32.flush-on-close',
   'a delete and a stop send what is queued',
-  'a delete sends what is queued before it answers',
   async () => {
     await using receiver = await Receiver.open()
     await using server = await receiver.openServer({ event_buffer_size: 1000, flush_delay: 3600 })
@@ -247,10 +254,22 @@ missing(
   },
   own,
 )
-missing(
+differs(
   'F32.backpressure',
   'limits of a request and of the queue',
-  'max_batch_bytes, max_queue_size, max_queue_bytes',
+  'limits of the queue of a webhook: events wait in the log, and none is dropped',
+  async () => {
+    await using receiver = await Receiver.open()
+    receiver.statuses.push(...Array.from({ length: 4 }, () => 500))
+    const limits = { max_batch_bytes: 600, max_queue_size: 1, max_queue_bytes: 600 }
+    await using server = await receiver.openServer(limits)
+    const id = await run(server)
+    const events = await waitForEvents(receiver, id, isFinished)
+    const ids = new Set(events.map((event) => event.id))
+    for (const stored of await server.getEvents(id)) expect(ids).toContain(stored.id)
+    for (const batch of receiver.batches(id))
+      if (batch.length > 1) expect(JSON.stringify(batch).length).toBeLessThanOrEqual(600)
+  },
 )
 mapCase(
   'F32.retry',
@@ -279,7 +298,22 @@ mapCase(
   },
   own,
 )
-untested('F32.slow-receiver', 'a slow receiver keeps no finished conversation from a new run')
+mapCase(
+  'F32.slow-receiver',
+  'a slow receiver keeps no finished conversation from a new run',
+  async () => {
+    await using receiver = await Receiver.open()
+    await using server = await receiver.openServer({ event_buffer_size: 1, flush_delay: 0 })
+    receiver.delayMs = 3_000
+    const id = await run(server)
+    const startedMs = performance.now()
+    expect(await server.sendMessage(id, 'Again.')).toBe(200)
+    expect(await server.requestStatus('POST', `/api/conversations/${id}/run`)).toBe(200)
+    expect(performance.now() - startedMs).toBeLessThan(2_000)
+    receiver.delayMs = 0
+  },
+  own,
+)
 mapCase(
   'F32.env-config',
   'numbered variables describe a receiver',
@@ -294,6 +328,26 @@ mapCase(
   own,
 )
 const noTelemetry = 'product telemetry: the server sends nothing about its use'
+let sent: Promise<readonly Delivery[]> | undefined
+/** What a server sends about its use though it is asked to: found once, for all cases. */
+const findTelemetry = () => {
+  sent ??= (async () => {
+    await using receiver = await Receiver.open()
+    const env = {
+      OH_TELEMETRY_EXPORTER: 'http',
+      OH_TELEMETRY_HTTP_ENDPOINT: receiver.url,
+      OH_TELEMETRY_CONSENT: 'granted',
+      OH_TELEMETRY_FLUSH_DELAY: '0.1',
+    }
+    await using server = await OwnMapServer.open({ key, env })
+    const misc_settings_diff = { telemetry: { consent: 'granted' } }
+    await server.request('PATCH', '/api/settings', { body: { misc_settings_diff } })
+    await run(server)
+    await server.stop()
+    return receiver.deliveries
+  })()
+  return sent
+}
 mapCase(
   'F32.telemetry-off-by-default',
   'without consent nothing is sent',
@@ -322,7 +376,28 @@ for (const [id, promise] of [
   ['F32.telemetry-salt-docs', 'the contract describes the salt'],
   ['F32.deferred-init-flag', 'events of a late configuration say so'],
 ] as const)
-  missing(id, promise, noTelemetry)
-untested('F32.deferred-init', 'receivers that arrive with a late configuration')
+  differs(id, promise, noTelemetry, async () => expect(await findTelemetry()).toEqual([]))
+mapCase(
+  'F32.deferred-init',
+  'receivers that arrive with a late configuration',
+  async () => {
+    await using receiver = await Receiver.open()
+    const env = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: 'init-key-of-the-pool' }
+    await using server = await OwnMapServer.open({ key: undefined, env })
+    expect(receiver.deliveries).toEqual([])
+    const body = { webhooks: [{ base_url: receiver.url, flush_delay: 0.1 }], session_api_keys: [key] }
+    const headers = { 'x-init-api-key': 'init-key-of-the-pool' }
+    expect((await server.request('POST', '/api/init', { body, headers })).status).toBe(200)
+    const ready = new MapClient(server.url, key)
+    ready.directory = server.directory
+    await using model = await openModel(finishReply())
+    const { id } = await ready.createConversation(model)
+    await ready.sendMessage(id, 'Go.', true)
+    await waitForEvents(receiver, id, isFinished)
+    expect(receiver.infos(id)[0]).toMatchObject({ id })
+    for (const { headers } of receiver.deliveries) expect(headers['x-session-api-key']).toBe(key)
+  },
+  own,
+)
 
 endFamily('F32', 30)

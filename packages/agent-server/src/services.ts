@@ -238,7 +238,7 @@ export async function openServices(options: ServicesOptions) {
   if (retentionMs !== undefined)
     resources.use(
       startRetention({
-        ...{ storage, registry, infoReader, bash, worktrees, environment, retentionMs, log },
+        ...{ storage, registry, infoReader, bash, worktrees, environment, webhooks, retentionMs, log },
       }),
     )
   const tickets = new WorkspaceTickets({
@@ -261,8 +261,8 @@ export async function openServices(options: ServicesOptions) {
   const git = gitHandlers({ reader: new GitReader(environment) })
   const editor = editorHandlers()
   const handlers = {
-    ...conversationHandlers({ createDeps, infoReader, bash, now }),
-    ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher }),
+    ...conversationHandlers({ createDeps, infoReader, bash, webhooks, now }),
+    ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher, webhooks }),
     ...eventHandlers({ storage, registry, heartbeatMs: config.heartbeatMs }),
     ...llmProfileHandlers({ profiles: llmProfiles, subscription, cipher, log }),
     ...settingsHandlers({ settings, secrets, llmProfiles, agentProfiles, metaProfiles, cipher, log }),

@@ -8,7 +8,13 @@ type Environment = Readonly<Record<string, string | undefined>>
 const maxReceivers = 100
 /** Shorter values occur in ordinary texts. */
 const minSecretLength = 8
-const numericMembers = ['event_buffer_size', 'flush_delay', 'num_retries', 'retry_delay'] as const
+const numericMembers = [
+  'event_buffer_size',
+  'max_batch_bytes',
+  'flush_delay',
+  'num_retries',
+  'retry_delay',
+] as const
 
 /**
  * The receivers in the environment: `SLIPWAY_WEBHOOKS` or `OH_WEBHOOKS` (a JSON array), else

@@ -1,4 +1,5 @@
 import type { Storage } from '@slipway/storage'
+import type { Webhooks } from '../webhooks/webhooks.ts'
 import type { ConversationInfoReader } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
 import { removeWorktree } from './worktrees.ts'
@@ -16,6 +17,7 @@ export interface RemoveConversationDeps {
   /** Where worktrees are. */
   readonly worktrees: string
   readonly environment: Readonly<Record<string, string>>
+  readonly webhooks?: Pick<Webhooks, 'flushBeforeRemoval'>
 }
 
 /**
@@ -33,6 +35,8 @@ export async function removeConversation(deps: RemoveConversationDeps, id: strin
   if (loaded?.isRunning) await loaded.interrupt()
   await registry.close(id, { isDeleted: true })
   await removeTasks()
+  const [record] = await storage.conversations.get([id])
+  if (record !== undefined) await deps.webhooks?.flushBeforeRemoval(record)
   const isRemoved = await storage.conversations.remove(id)
   // A request may have loaded it in between, and a task may have begun.
   await registry.close(id, { isDeleted: true })

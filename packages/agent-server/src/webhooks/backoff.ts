@@ -54,6 +54,16 @@ export class Backoff {
     return this.#entries.size
   }
 
+  /** Conversations that failed and were not sent since. */
+  get failed(): ReadonlySet<string> {
+    return new Set(this.#entries.keys())
+  }
+
+  /** Several conversations failed in a row, and none was taken since. */
+  get isOutage(): boolean {
+    return this.#outage !== undefined
+  }
+
   /** Queries to try now, in order of preference; a later one is for when the earlier ones find nothing. */
   listQueries(active: ReadonlySet<string>, max: number, nowMs: number): PendingQuery[] {
     const outage = this.#outage

@@ -12,13 +12,14 @@ import {
 } from '@slipway/storage'
 import { type PostOutcome, postJson } from './post.ts'
 
-/** Most bytes of a request; a larger event is sent alone. */
+/** Most bytes of a request unless the receiver sets it; a larger event is sent alone. */
 const maxBytes = 5 * 1024 * 1024
 /** Requests per delivery, so that a conversation far behind does not block others. */
 const maxRequests = 16
 /** Last sent states in memory; the state of another conversation is sent once more. */
 const maxStates = 5_000
 const maxCursorMoves = 2
+const maxLastInfos = 100
 
 type FailedOutcome = Extract<PostOutcome, { kind: 'refused' | 'unreachable' }>
 
@@ -42,6 +43,7 @@ interface WebhookDeliveryOptions {
   readonly headers: Readonly<Record<string, string>>
   /** Most events of a request. */
   readonly maxEvents: number
+  readonly maxBytes?: number | undefined
   readonly timeoutMs: number
   readonly storage: Pick<Storage, 'log' | 'conversations' | 'deliveries'>
   /** ConversationInfo as the REST interface answers it. */
@@ -66,6 +68,8 @@ interface DeliveryTurn {
 export class WebhookDelivery {
   readonly #options: WebhookDeliveryOptions
   readonly #sentStates = new LruMap<string, string>({ max: maxStates })
+  /** Of conversations that are being removed: what their removal says. */
+  readonly #lastInfos = new LruMap<string, object>({ max: maxLastInfos })
 
   constructor(options: WebhookDeliveryOptions) {
     this.#options = options
@@ -89,12 +93,31 @@ export class WebhookDelivery {
     return { wasAccepted: turn.wasAccepted, failure }
   }
 
+  /** How many events each of these conversations has that were not sent. */
+  async countUnsentEvents(pending: readonly PendingDelivery[]): Promise<number[]> {
+    const ids = pending.map(({ conversation }) => conversation)
+    const records = await this.#options.storage.conversations.get(ids)
+    return pending.map(({ position }, index) => (records[index]?.head ?? 0) - position)
+  }
+
+  /** The removal of the conversation will be announced with these members. */
+  noteRemoval(id: string, info: object): void {
+    this.#lastInfos.set(id, info)
+  }
+
+  /** Posts ConversationInfo though nothing has changed; a failure is not repeated. */
+  async announce(record: ConversationRecord, signal: AbortSignal): Promise<void> {
+    await this.#postJson(await this.#options.readInfo(record), signal)
+  }
+
   async #sendRemoval(id: string, signal: AbortSignal): Promise<DeliveryResult> {
-    const failure = await this.#postJson({ id, execution_status: 'deleting' }, signal)
+    const info = { id, ...this.#lastInfos.get(id), execution_status: 'deleting' }
+    const failure = await this.#postJson(info, signal)
     // 410: the receiver does not know it any more.
     const isDelivered = failure === undefined || (failure.kind === 'refused' && failure.status === 410)
     if (!isDelivered) return { wasAccepted: false, failure }
     this.#sentStates.delete(id)
+    this.#lastInfos.delete(id)
     await this.#options.storage.deliveries.forget(this.#options.receiver, id)
     return { wasAccepted: true, failure: undefined }
   }
@@ -174,9 +197,10 @@ export class WebhookDelivery {
     const limit = Math.min(maxEvents, record.head - position)
     const events = await readIfExists(this.#options.storage.log, record.id, position, limit)
     let sizeBytes = 2
+    const { maxBytes: limitBytes = maxBytes } = this.#options
     const overflowIndex = events.findIndex(({ bytes }) => {
       sizeBytes += bytes.length + 1
-      return sizeBytes > maxBytes
+      return sizeBytes > Math.min(limitBytes, maxBytes)
     })
     return overflowIndex < 0 ? events : events.slice(0, Math.max(1, overflowIndex))
   }

@@ -11,16 +11,26 @@ const maxConcurrentDeliveries = 4
 const warnIntervalMs = 60_000
 /** Delay after an internal error. */
 const internalErrorDelayMs = 5_000
+/** Interval between two looks at how full the buffers are. */
+const bufferCheckMs = 20
+/** The longest time that a timer takes. */
+const maxTimerMs = 2 ** 31 - 1
+/** Most conversations that such a look counts. */
+const maxBuffers = 100
+/** Most pending conversations among which one is looked for that is removed. */
+const maxFlushed = 1_000
 
 interface WebhookReceiverOptions {
   /** Key of its cursors. */
   readonly receiver: string
   /** Its address without secrets, for the log. */
   readonly publicUrl: string
-  readonly delivery: Pick<WebhookDelivery, 'deliver'>
+  readonly delivery: Pick<WebhookDelivery, 'deliver' | 'countUnsentEvents'>
   readonly deliveries: Deliveries
   /** How long changes are gathered before they are sent. */
   readonly batchDelayMs: number
+  /** So many unsent events of a conversation end that at once. */
+  readonly bufferSize: number | undefined
   readonly backoffTimes: BackoffTimes
   readonly log: LogFunction
   /** Milliseconds that only grow. */
@@ -64,6 +74,25 @@ export class WebhookReceiver {
     }, limitMs)
     await this.#loopDone
     clearTimeout(timer)
+  }
+
+  /** Sends what is pending of one conversation, unless it waits after a failure. */
+  async flush(conversation: string, limitMs: number): Promise<void> {
+    const { deliveries, receiver } = this.#options
+    const send = async () => {
+      await this.#active.get(conversation)
+      const others = this.#backoff.failed
+      if (this.#backoff.isOutage || others.has(conversation)) return
+      const pending = await deliveries.listPending(receiver, maxFlushed, others)
+      const own = pending.find((one) => one.conversation === conversation)
+      if (own === undefined || this.#active.has(conversation)) return
+      this.#startDelivery(own)
+      await this.#active.get(conversation)
+    }
+    const limit = new AbortController()
+    const late = sleep(limitMs, undefined, { signal: limit.signal, ref: false }).catch(() => {})
+    await Promise.race([send().catch((error: unknown) => this.#logError(error)), late])
+    limit.abort()
   }
 
   async #loop(): Promise<void> {
@@ -147,7 +176,7 @@ export class WebhookReceiver {
    * batch delay.
    */
   async #wait(version: number, lookedMs: number): Promise<void> {
-    const { deliveries, batchDelayMs, now } = this.#options
+    const { deliveries, now } = this.#options
     const listening = new AbortController()
     using waiter = new Waiter(listening.signal)
     void deliveries.changeSignal.wait(version, waiter).then(() => {
@@ -156,7 +185,39 @@ export class WebhookReceiver {
     const waitMs = Math.min(this.#backoff.nextChangeMs(lookedMs) - now(), warnIntervalMs)
     await this.#wakeUp.waitFor(this.#wakeUp.version, waitMs)
     listening.abort()
-    if (deliveries.changeSignal.version !== version) await this.#sleep(batchDelayMs)
+    if (deliveries.changeSignal.version !== version) await this.#gatherChanges()
+  }
+
+  /** Waits for the batch delay, or until a conversation has as many unsent events as a buffer takes. */
+  async #gatherChanges(): Promise<void> {
+    const { deliveries, batchDelayMs, bufferSize, now } = this.#options
+    const endMs = now() + batchDelayMs
+    if (bufferSize === undefined || batchDelayMs <= bufferCheckMs) return await this.#sleep(batchDelayMs)
+    while (!this.#isFlushing && now() < endMs) {
+      const versions = [deliveries.changeSignal.version, this.#wakeUp.version] as const
+      if (await this.#hasFullBuffer(bufferSize)) return
+      await this.#sleep(Math.min(bufferCheckMs, endMs - now()))
+      const listening = new AbortController()
+      using waiter = new Waiter(listening.signal)
+      void deliveries.changeSignal.wait(versions[0], waiter).then(() => {
+        if (!listening.signal.aborted) this.#wakeUp.notify()
+      })
+      // The end of a delivery may leave a full buffer too.
+      await this.#wakeUp.waitFor(versions[1], Math.min(endMs - now(), maxTimerMs))
+      listening.abort()
+    }
+  }
+
+  async #hasFullBuffer(bufferSize: number): Promise<boolean> {
+    const { deliveries, delivery, receiver } = this.#options
+    const busy = new Set([...this.#active.keys(), ...this.#backoff.failed])
+    try {
+      const pending = await deliveries.listPending(receiver, maxBuffers, busy)
+      return (await delivery.countUnsentEvents(pending)).some((count) => count >= bufferSize)
+    } catch (error) {
+      this.#logError(error)
+      return false
+    }
   }
 
   get #isFlushing(): boolean {

@@ -49,6 +49,8 @@ export class Webhooks implements AsyncDisposable {
   )
   readonly #options: WebhooksOptions
   #receivers: WebhookReceiver[] = []
+  #deliveries: WebhookDelivery[] = []
+  readonly #closed = new AbortController()
 
   constructor(options: WebhooksOptions) {
     this.#options = options
@@ -64,6 +66,22 @@ export class Webhooks implements AsyncDisposable {
     // One address twice would have one cursor, so it is one receiver.
     const byId = new Map(this.#options.receivers.map((spec) => [receiverId(spec.base_url), spec]))
     this.#receivers = [...byId].map(([id, spec]) => this.#openReceiver(id, spec))
+  }
+
+  /** Before a conversation is removed: sends what is pending of it, as far as receivers take it soon. */
+  async flushBeforeRemoval(record: ConversationRecord): Promise<void> {
+    if (this.#receivers.length === 0) return
+    await Promise.all(this.#receivers.map((receiver) => receiver.flush(record.id, flushTimeoutMs)))
+    const info = (await this.#options.readInfo(record)) as object
+    for (const delivery of this.#deliveries) delivery.noteRemoval(record.id, info)
+  }
+
+  /** Announces a conversation that a command found as it is; in the background. */
+  announce(record: ConversationRecord): void {
+    for (const delivery of this.#deliveries)
+      delivery.announce(record, this.#closed.signal).catch((error: unknown) => {
+        this.#options.log('warn', 'a conversation was not announced', { error: String(error) })
+      })
   }
 
   /** Posts the tokens of a sign-in to each receiver, once; a failure is logged. */
@@ -84,7 +102,9 @@ export class Webhooks implements AsyncDisposable {
   /** Sends what can be sent within a few seconds. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#receivers.map((receiver) => receiver.close(flushTimeoutMs)))
+    this.#closed.abort()
     this.#receivers = []
+    this.#deliveries = []
   }
 
   #countRequests(fetch: WebhooksOptions['fetch']): WebhooksOptions['fetch'] {
@@ -120,12 +140,14 @@ export class Webhooks implements AsyncDisposable {
       baseUrl: address,
       headers,
       maxEvents: Math.min(maxEvents, spec.event_buffer_size ?? maxEvents),
+      maxBytes: spec.max_batch_bytes,
       timeoutMs: requestTimeoutMs,
       storage,
       readInfo,
       fetch,
       log,
     })
+    this.#deliveries.push(delivery)
     const firstMs = spec.retry_delay === undefined ? firstRetryMs : spec.retry_delay * 1000
     return new WebhookReceiver({
       receiver,
@@ -133,6 +155,7 @@ export class Webhooks implements AsyncDisposable {
       delivery,
       deliveries: storage.deliveries,
       batchDelayMs: spec.flush_delay === undefined ? batchDelayMs : spec.flush_delay * 1000,
+      bufferSize: spec.event_buffer_size,
       backoffTimes: { firstMs: Math.min(Math.max(1, firstMs), maxRetryMs), maxMs: maxRetryMs, random },
       log,
       now,

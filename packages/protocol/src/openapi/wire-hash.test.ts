@@ -9,6 +9,7 @@ import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 const expectedHash = '17cdd88511b671413d30801546b190e61d17156c45e517ad96d0fb7685a73e1c'
 const expectedHash = '1ba8d297b25e1f15eceb71ac9052cb52fcc245ba74d588d010aab17b5dcb7965'
 const expectedHash = 'dad89c75334ad4a0a3834a24578efd9b6d6fabd74aca79919ee6dc1990404b54'
+const expectedHash = '62e3b68f05ff68d8f61ccf35383e20d036bdf73a157ab474daa2d79f407a180b'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

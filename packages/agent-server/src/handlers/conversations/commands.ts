@@ -10,6 +10,7 @@ import {
 import type { ConversationRegistry } from '../../conversations/registry.ts'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { resolveModel, resolveSecretSources } from '../../profiles/resolve-llm.ts'
+import type { Webhooks } from '../../webhooks/webhooks.ts'
 
 const success = { json: { success: true } }
 
@@ -23,8 +24,9 @@ export function conversationCommandHandlers(options: {
   readonly registry: ConversationRegistry
   readonly llmProfiles: LlmProfiles
   readonly cipher: Cipher
+  readonly webhooks: Pick<Webhooks, 'announce'>
 }) {
-  const { storage, registry, llmProfiles, cipher } = options
+  const { storage, registry, llmProfiles, cipher, webhooks } = options
   const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, llmProfiles }, llm, ['body', 'llm'])
   const getConversation = async ({ conversation_id }: ConversationParams) => {
     return await registry.get(conversation_id)
@@ -53,7 +55,12 @@ export function conversationCommandHandlers(options: {
   return {
     runConversation: command((conversation) => conversation.run()),
     pauseConversation: stopCommand((conversation) => conversation.pause()),
-    interruptConversation: stopCommand((conversation) => conversation.interrupt()),
+    interruptConversation: stopCommand(async (conversation) => {
+      const [before] = await storage.conversations.get([conversation.id])
+      await conversation.interrupt()
+      const [after] = await storage.conversations.get([conversation.id])
+      if (after !== undefined && after.updated_at === before?.updated_at) webhooks.announce(after)
+    }),
     startGoal: command((conversation, { body }) =>
       conversation.startGoal(body.objective, body.max_iterations),
     ),

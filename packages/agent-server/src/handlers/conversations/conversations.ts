@@ -21,6 +21,7 @@ import { importEvents } from '../../conversations/import.ts'
 import { withObservabilityHeaders } from '../../conversations/observability.ts'
 import { type CommandHistory, removeConversation } from '../../conversations/remove.ts'
 import { readWireVersion } from '../../conversations/stored-request.ts'
+import type { Webhooks } from '../../webhooks/webhooks.ts'
 
 const success = { json: { success: true } }
 
@@ -28,9 +29,10 @@ export function conversationHandlers(options: {
   readonly createDeps: CreateConversationDeps
   readonly infoReader: ConversationInfoReader
   readonly bash: CommandHistory
+  readonly webhooks: Pick<Webhooks, 'flushBeforeRemoval'>
   readonly now: () => number
 }) {
-  const { createDeps, infoReader, bash, now } = options
+  const { createDeps, infoReader, bash, webhooks, now } = options
   const { storage, registry } = createDeps
   const readInfos = (
     records: readonly (ConversationRecord | undefined)[],
@@ -89,7 +91,7 @@ export function conversationHandlers(options: {
     async deleteConversation({ params }) {
       const id = params.conversation_id
       const { worktrees, environment } = createDeps
-      const deps = { storage, registry, infoReader, bash, worktrees, environment }
+      const deps = { storage, registry, infoReader, bash, worktrees, environment, webhooks }
       if (!(await removeConversation(deps, id))) throw conversationNotFound(id)
       return success
     },

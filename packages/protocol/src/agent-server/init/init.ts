@@ -13,8 +13,15 @@ export const webhookSpec = component('WebhookSpec', {
     .string()
     .regex(/^(https?|http\+unix):\/\/[^/]/i, 'The address is one of http, https or http+unix'),
   headers: withDefault(z.record(z.string(), z.string()), {}),
-  event_buffer_size: nullAsUndefined(z.int().min(1)),
-  flush_delay: nullAsUndefined(z.number().min(0)),
+  event_buffer_size: nullAsUndefined(z.int().min(1)).meta({
+    description: 'Most events of a request; so many that wait are sent at once. 100 unless given, or more.',
+  }),
+  max_batch_bytes: nullAsUndefined(z.int().min(1)).meta({
+    description: 'Most bytes of a request; a larger event is sent alone. 5 MiB unless given, or more.',
+  }),
+  flush_delay: nullAsUndefined(z.number().min(0)).meta({
+    description: 'Seconds from the first event that waits to the request.',
+  }),
   num_retries: nullAsUndefined(z.int().min(0)),
   retry_delay: nullAsUndefined(z.number().min(0)),
 })
