@@ -1,7 +1,16 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { expectAnswer, filesWith } from '../answers.ts'
-import { endFamily, mapCase, notApplicable, untested } from '../frame.ts'
-import { commandReply, finishReply, heldReply, OwnMapServer, openModel } from '../map-server.ts'
+import { endFamily, mapCase, notApplicable } from '../frame.ts'
+import {
+  commandReply,
+  finishReply,
+  heldReply,
+  OwnMapServer,
+  openModel,
+  waitFor,
+  waitForFrames,
+} from '../map-server.ts'
 
 const own = { hasOwnServer: true }
 const key = 'map-key-2'
@@ -95,8 +104,58 @@ mapCase(
   },
   own,
 )
-untested('F31.idle-eviction', 'a resting conversation leaves the memory and comes back')
-untested('F31.eviction-skips-busy', 'sockets and runs keep a conversation in memory')
+async function countLoaded(server: OwnMapServer): Promise<number> {
+  const text = await (await fetch(`${server.url}/metrics`, { headers: server.headers })).text()
+  return Number(/^slipway_conversations_loaded (\d+)$/m.exec(text)?.[1])
+}
+const idle = { SLIPWAY_CONVERSATION_IDLE_SECONDS: '1' }
+mapCase(
+  'F31.idle-eviction',
+  'a resting conversation leaves the memory and comes back',
+  async () => {
+    await using server = await OwnMapServer.open({ key, env: idle })
+    await using model = await openModel(finishReply())
+    const { id } = await server.createConversation(model, { autotitle: false })
+    await server.sendMessage(id, 'Kept.')
+    expect(await countLoaded(server)).toBe(1)
+    const before = await server.getEvents(id)
+    await waitFor(
+      () => countLoaded(server),
+      (count) => count === 0,
+    )
+    expect(await server.getEvents(id)).toEqual(before)
+    await server.sendMessage(id, 'Again.', true)
+    await server.waitForStatus(id, 'finished')
+    expect(JSON.stringify(model.requests.at(-1)?.body)).toMatch(/Kept\..*Again\./)
+  },
+  own,
+)
+mapCase(
+  'F31.eviction-skips-busy',
+  'sockets and runs keep a conversation in memory',
+  async () => {
+    await using server = await OwnMapServer.open({ key, env: idle })
+    await using model = await openModel()
+    const held = heldReply(finishReply('Held.'))
+    model.replies = [held.reply(model), finishReply()]
+    const [running, watched] = [
+      await server.createConversation(model),
+      await server.createConversation(model),
+    ]
+    await server.sendMessage(running.id, 'Go.', true)
+    await held.arrived
+    await server.sendMessage(watched.id, 'Watched.')
+    await using socket = server.openSocket(`/sockets/events/${watched.id}`)
+    await waitForFrames(socket, (frames) => frames.length > 0)
+    await sleep(4_000)
+    expect((await server.getConversation(running.id)).execution_status).toBe('running')
+    held.release()
+    await server.waitForStatus(running.id, 'finished')
+    await server.sendMessage(watched.id, 'Seen.')
+    await waitForFrames(socket, (frames) => JSON.stringify(frames).includes('Seen.'))
+  },
+  own,
+)
 mapCase(
   'F31.create-capacity',
   'a full server makes no conversation that would run',

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { differs, endFamily, mapCase, untested } from '../frame.ts'
+import { differs, endFamily, mapCase } from '../frame.ts'
 import {
   type Json,
   type MapClient,
@@ -381,7 +381,20 @@ mapCase(
   own,
 )
 
-untested('F13.retention-rolling', 'old events are removed while the server runs')
+mapCase(
+  'F13.retention-rolling',
+  'old events are removed while the server runs',
+  async () => {
+    await using other = await OwnMapServer.open({ key: 'k', env: { SLIPWAY_BASH_RETENTION_SECONDS: '2' } })
+    const { id } = await execute('echo OLD', {}, other)
+    await sleep(3000)
+    await execute('echo NEW', {}, other)
+    const status = () => other.requestStatus('GET', `/api/bash/bash_events/${hex(id)}`)
+    await waitFor(status, (found) => found === 404)
+    expect(JSON.stringify(await search({}, other))).toContain('echo NEW')
+  },
+  own,
+)
 
 mapCase('F13.scoped-bad-id', 'a malformed conversation id is 422', async () => {
   expect((await scoped('no-uuid', 'execute_bash_command', { command: 'true' })).status).toBe(422)

@@ -1,5 +1,7 @@
-import { access, mkdir, mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises'
+import { access, mkdir, mkdtemp, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { endFamily, mapCase, missing, untested } from '../frame.ts'
 import { type Json, type MapClient, OwnMapServer, openMapServer, unknownId } from '../map-server.ts'
@@ -103,7 +105,33 @@ mapCase(
   { faultThere: 'no size' },
 )
 
-untested('F14.upload-atomic', 'an upload that fails leaves the former file')
+mapCase(
+  'F14.upload-atomic',
+  'an upload that fails leaves the former file',
+  async () => {
+    const folder = await folderOf('atomic')
+    const path = join(folder, 'kept.txt')
+    await server.upload(path, 'former')
+    const head = '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\n'
+    const upload = request(`${server.url}/api/file/upload?path=${encodeURIComponent(path)}`, {
+      method: 'POST',
+      headers: {
+        ...server.headers,
+        'content-type': 'multipart/form-data; boundary=b',
+        'content-length': 10_000_000,
+      },
+    })
+    upload.on('error', () => {})
+    upload.write(head + 'x'.repeat(3_000_000))
+    await sleep(300)
+    expect(await readFile(path, 'utf8')).toBe('former')
+    upload.destroy()
+    await sleep(300)
+    expect(await readFile(path, 'utf8')).toBe('former')
+    expect(await readdir(folder)).toEqual(['kept.txt'])
+  },
+  { faultThere: 'a part of the new file' },
+)
 
 mapCase('F14.download-errors', 'missing files, folders and relative paths', async () => {
   const folder = await folderOf('errors')
@@ -408,7 +436,21 @@ mapCase(
   { faultThere: 'some are damaged' },
 )
 
-untested('F14.trajectory-init-path', 'conversations below a delivered path can be downloaded')
+mapCase(
+  'F14.trajectory-init-path',
+  'conversations below a delivered path can be downloaded',
+  async () => {
+    const env = { SLIPWAY_DEFERRED_INIT: 'true', SLIPWAY_INIT_API_KEY: 'init-key-of-the-pool' }
+    await using own = await OwnMapServer.open({ key: undefined, env })
+    const body = { conversations_path: join(own.directory, 'delivered') }
+    const headers = { 'x-init-api-key': 'init-key-of-the-pool' }
+    expect((await own.request('POST', '/api/init', { body, headers })).status).toBe(200)
+    const id = await withMessage(own)
+    expect(await exists(body.conversations_path)).toBe(true)
+    expect(await own.requestStatus('GET', `/api/file/download-trajectory/${id}`)).toBe(200)
+  },
+  { hasOwnServer: true },
+)
 
 mapCase('F14.scoped-transfer', 'files of a conversation by its own routes', async () => {
   const id = await withMessage()

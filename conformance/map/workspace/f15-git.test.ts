@@ -1,10 +1,37 @@
+import { once } from 'node:events'
 import { appendFile, cp, mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { createRequire } from 'node:module'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, missing, untested } from '../frame.ts'
+import { endFamily, mapCase, untested } from '../frame.ts'
 import { finishReply, type Json, OwnMapServer, openMapServer, toolReply, unknownId } from '../map-server.ts'
 
 const server = openMapServer()
+
+/** A stand-in for the API of GitHub. */
+class GitHub implements AsyncDisposable {
+  readonly #server: Server
+  private constructor(server: Server) {
+    this.#server = server
+  }
+
+  static async open(answer: RequestListener): Promise<GitHub> {
+    const server = createServer(answer).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    return new GitHub(server)
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections()
+    this.#server.close()
+  }
+}
 const plain = { autotitle: false }
 
 interface Change {
@@ -69,30 +96,25 @@ mapCase('F15.changes-statuses', 'removed, added and renamed files', async () => 
   ])
 })
 
-missing(
-  'F15.changes-base',
-  'the base that is shown follows from branch and remote',
-  'the base is always that of the working tree',
-  async () => {
-    const folder = await makeRepository()
-    await writeFile(join(folder, 'feat.txt'), 'feat\n')
-    await git(folder, 'checkout -qb feature', 'add feat.txt', 'commit -qm Feature')
-    expect(await changes(folder)).toContainEqual({ status: 'ADDED', path: 'feat.txt' })
-    const bare = await mkdtemp(join(server.directory, 'bare-'))
-    await git(bare, 'init -q --bare -b main')
-    await git(
-      folder,
-      'stash -qu',
-      `remote add origin '${bare}'`,
-      'push -q origin main',
-      'push -qu origin feature',
-      'remote set-head origin main',
-    )
-    expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'feat.txt' }])
-    await writeFile(join(folder, 'dirty.txt'), 'dirty\n')
-    expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'dirty.txt' }])
-  },
-)
+mapCase('F15.changes-base', 'the base that is shown follows from branch and remote', async () => {
+  const folder = await makeRepository()
+  await writeFile(join(folder, 'feat.txt'), 'feat\n')
+  await git(folder, 'checkout -qb feature', 'add feat.txt', 'commit -qm Feature')
+  expect(await changes(folder)).toContainEqual({ status: 'ADDED', path: 'feat.txt' })
+  const bare = await mkdtemp(join(server.directory, 'bare-'))
+  await git(bare, 'init -q --bare -b main')
+  await git(
+    folder,
+    'stash -qu',
+    `remote add origin '${bare}'`,
+    'push -q origin main',
+    'push -qu origin feature',
+    'remote set-head origin main',
+  )
+  expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'feat.txt' }])
+  await writeFile(join(folder, 'dirty.txt'), 'dirty\n')
+  expect(await changes(folder)).toEqual([{ status: 'ADDED', path: 'dirty.txt' }])
+})
 
 mapCase('F15.changes-ref', 'a given base; invalid ones are 400', async () => {
   const folder = await makeRepository()
@@ -305,7 +327,27 @@ mapCase(
   { hasOwnServer: true },
 )
 untested('F15.sdk-workspace', 'the Python SDK reads changes and differences')
-untested('F15.ts-client', 'the TypeScript client reads changes and differences')
+mapCase('F15.ts-client', 'the TypeScript client reads changes and differences', async () => {
+  Object.assign(globalThis, { require: createRequire(import.meta.url) })
+  const { HttpClient, RemoteWorkspace } = await import('@openhands/typescript-client')
+  const folder = await makeRepository()
+  const options = { host: server.url, apiKey: String(server.key), workingDir: folder }
+  const workspace = new RemoteWorkspace(options)
+  expect(await workspace.gitChanges(folder)).toEqual(usual)
+  const since = await workspace.gitChanges(folder, { ref: 'HEAD~1' })
+  expect(since).toContainEqual({ status: 'ADDED', path: 'src/util.py' })
+  // The published client has no workspaces of conversations: its transport asks for their routes.
+  const { id } = await server.createConversation(undefined, { ...plain, workspace: { working_dir: folder } })
+  const http = new HttpClient({ baseUrl: server.url, apiKey: String(server.key) })
+  const changesOf = (path: string) => http.get(`/api/conversations/${id}/git/changes`, { params: { path } })
+  expect((await changesOf(folder)).data).toEqual(usual)
+  await expect(changesOf('/')).rejects.toMatchObject({ status: 422 })
+  const [name] = usual.filter(({ status }) => status === 'UPDATED').map(({ path }) => path)
+  const file = join(folder, String(name))
+  expect(await workspace.gitDiff(file)).toEqual((await diff(file)).body)
+  const missing = { items: [], next_page_id: null, missing_token: true }
+  expect((await http.get(searchPath, { params: { provider: 'github' } })).data).toEqual(missing)
+})
 
 mapCase('F15.agent-changes', 'what the agent wrote is a change of its conversation', async () => {
   const working_dir = await makeRepository()
@@ -324,10 +366,9 @@ mapCase('F15.agent-changes', 'what the agent wrote is a change of its conversati
 const repositories = (query: Record<string, string>) =>
   server.request<Json>('GET', '/api/git/repositories/search', { query })
 
-missing(
+mapCase(
   'F15.repo-search-token',
   'without a token the page says so; with one page ids are checked',
-  'no search of repositories',
   async () => {
     const without = { items: [], next_page_id: null, missing_token: true }
     expect(await repositories({ provider: 'github' })).toMatchObject({ status: 200, body: without })
@@ -342,22 +383,103 @@ missing(
   },
 )
 
-missing(
-  'F15.repo-search-errors',
-  'unsupported and unknown providers, and limits',
-  'no search of repositories',
-  async () => {
-    for (const provider of ['gitlab', 'bitbucket'])
-      expect((await repositories({ provider })).status).toBe(400)
-    expect((await repositories({ provider: 'unknown' })).status).toBe(422)
-    expect((await repositories({})).status).toBe(422)
-    for (const limit of ['0', '101'])
-      expect((await repositories({ provider: 'github', limit })).status).toBe(422)
-  },
-)
+mapCase('F15.repo-search-errors', 'unsupported and unknown providers, and limits', async () => {
+  for (const provider of ['gitlab', 'bitbucket']) expect((await repositories({ provider })).status).toBe(400)
+  expect((await repositories({ provider: 'unknown' })).status).toBe(422)
+  expect((await repositories({})).status).toBe(422)
+  for (const limit of ['0', '101'])
+    expect((await repositories({ provider: 'github', limit })).status).toBe(422)
+})
 
-untested('F15.repo-search-unreachable', 'a provider that cannot be reached is 502')
-untested('F15.repo-search-timeout', 'a provider that does not answer is 504')
-untested('F15.repo-search-github', 'repositories of a real token')
+/** A server whose GitHub is elsewhere, with a token. */
+async function withGitHub(apiUrl: string): Promise<OwnMapServer> {
+  const own = await OwnMapServer.open({ key: 'k', env: { SLIPWAY_GITHUB_API_URL: apiUrl } })
+  const body = { name: 'github_token', value: 'ghp_sentinel' }
+  await own.requestOrThrow('PUT', '/api/settings/secrets', { body })
+  return own
+}
+const ownServer = { hasOwnServer: true }
+const searchPath = '/api/git/repositories/search'
+
+mapCase(
+  'F15.repo-search-unreachable',
+  'a provider that cannot be reached is 502',
+  async () => {
+    await using own = await withGitHub('http://127.0.0.1:9')
+    const found = await own.request<Json>('GET', searchPath, { query: { provider: 'github' } })
+    expect(found).toMatchObject({
+      status: 502,
+      body: { detail: 'Internal Server Error', exception: '502: GitHub repository search failed' },
+    })
+    expect(JSON.stringify(found) + own.output()).not.toContain('ghp_sentinel')
+  },
+  ownServer,
+)
+mapCase(
+  'F15.repo-search-timeout',
+  'a provider that does not answer is 504',
+  async () => {
+    await using silent = await GitHub.open(() => {})
+    await using own = await withGitHub(silent.url)
+    const startedMs = performance.now()
+    const found = await own.request<Json>('GET', searchPath, { query: { provider: 'github' } })
+    expect(found).toMatchObject({
+      status: 504,
+      body: { detail: 'Internal Server Error', exception: '504: GitHub repository search timed out' },
+    })
+    expect(performance.now() - startedMs).toBeGreaterThan(14_000)
+    expect(JSON.stringify(found) + own.output()).not.toContain('ghp_sentinel')
+  },
+  ownServer,
+)
+mapCase(
+  'F15.repo-search-github',
+  'repositories of a real token',
+  async () => {
+    const names = [
+      'One/Alpha',
+      'one/beta',
+      'two/ALPHA-next',
+      ...Array.from({ length: 99 }, (_, n) => `x/r${n}`),
+    ]
+    await using github = await GitHub.open((request, response) => {
+      const page = Number(new URL(request.url ?? '', 'http://localhost').searchParams.get('page'))
+      const items = names.slice(100 * (page - 1), 100 * page).map((full_name, id) => ({
+        ...{ id, full_name, private: id % 2 === 1, stargazers_count: id, default_branch: 'main' },
+        pushed_at: '2026-01-01T00:00:00Z',
+      }))
+      const isKnown = request.headers.authorization === 'Bearer ghp_sentinel'
+      response.writeHead(isKnown ? 200 : 401, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(isKnown ? items : { message: 'Bad credentials' }))
+    })
+    await using own = await withGitHub(github.url)
+    const search = (query: Record<string, string>) =>
+      own.requestOrThrow<{ items: Json[]; next_page_id: string | null }>('GET', searchPath, {
+        query: { provider: 'github', ...query },
+      })
+    const first = await search({ limit: '2' })
+    expect(first).toMatchObject({ missing_token: false, next_page_id: '1:2' })
+    expect(first.items[0]).toEqual({
+      ...{ id: '0', full_name: 'One/Alpha', git_provider: 'github', is_public: true, stargazers_count: 0 },
+      ...{ pushed_at: '2026-01-01T00:00:00Z', main_branch: 'main' },
+    })
+    const found: unknown[] = []
+    for (let page_id: string | null = ''; page_id !== null; ) {
+      const page: Awaited<ReturnType<typeof search>> = await search({ limit: '40', page_id })
+      found.push(...page.items.map(({ full_name }) => full_name))
+      page_id = page.next_page_id
+    }
+    expect(found).toEqual(names)
+    const named = await search({ query: 'aLPha' })
+    expect(named.items.map(({ full_name }) => full_name)).toEqual(['One/Alpha', 'two/ALPHA-next'])
+    const body = { name: 'github_token', value: 'ghp_other' }
+    await own.requestOrThrow('PUT', '/api/settings/secrets', { body })
+    expect(await own.request<Json>('GET', searchPath, { query: { provider: 'github' } })).toMatchObject({
+      status: 401,
+      body: { detail: 'GitHub repository search failed' },
+    })
+  },
+  ownServer,
+)
 
 endFamily('F15', 28)

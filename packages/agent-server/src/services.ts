@@ -18,6 +18,7 @@ import { startRetention } from './conversations/retention.ts'
 import { openExtensionServices } from './extension-services.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { GitReader } from './git/git-reader.ts'
+import { RepositorySearch } from './git/repository-search.ts'
 import { checkpointHandlers } from './handlers/conversations/checkpoints.ts'
 import { conversationCommandHandlers } from './handlers/conversations/commands.ts'
 import { conversationHandlers } from './handlers/conversations/conversations.ts'
@@ -258,7 +259,10 @@ export async function openServices(options: ServicesOptions) {
     dataDirectory,
     environment,
   })
-  const git = gitHandlers({ reader: new GitReader(environment) })
+  const git = gitHandlers({
+    reader: new GitReader(environment),
+    repositories: new RepositorySearch({ secrets, apiUrl: config.githubApiUrl, fetch }),
+  })
   const editor = editorHandlers()
   const handlers = {
     ...conversationHandlers({ createDeps, infoReader, bash, webhooks, now }),

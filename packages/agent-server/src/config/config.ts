@@ -71,6 +71,7 @@ export const environmentSchema = z.object({
   SLIPWAY_SUBSCRIPTION_MODELS_URL: z
     .url({ protocol: /^https?$/ })
     .default('https://chatgpt.com/backend-api/codex'),
+  SLIPWAY_GITHUB_API_URL: z.url({ protocol: /^https?$/ }).default('https://api.github.com'),
   SLIPWAY_REPOSITORY_TRUST: repositoryTrust.default('skip'),
   SLIPWAY_WIRE: wires.default('seed'),
   SLIPWAY_DATABASE_URL: databaseUrl,
@@ -168,6 +169,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
       issuer: values.SLIPWAY_SUBSCRIPTION_ISSUER.replace(/\/+$/, ''),
       modelsUrl: values.SLIPWAY_SUBSCRIPTION_MODELS_URL.replace(/\/+$/, ''),
     },
+    githubApiUrl: values.SLIPWAY_GITHUB_API_URL.replace(/\/+$/, ''),
     /** Where a browser is looked for. */
     browser: {
       isOff: !values.SLIPWAY_BROWSER,

@@ -177,11 +177,40 @@ async function resolveBase(repository: GitRepository, ref: string | undefined): 
   }
   const head = await resolveCommit(repository, 'HEAD')
   if (head === undefined) return await emptyTree(repository)
-  for (const branch of ['origin/HEAD', 'origin/main', 'origin/master']) {
-    const remote = await resolveCommit(repository, `refs/remotes/${branch}`)
-    if (remote !== undefined) return (await repository.runText(['merge-base', head, remote])) ?? head
+  const remoteBase = await findBranchCommit(
+    repository,
+    ['origin/HEAD', 'origin/main', 'origin/master'],
+    'remotes',
+  )
+  if (remoteBase === undefined) {
+    const local = await findBranchCommit(repository, ['main', 'master'], 'heads')
+    return local === undefined ? head : await forkPoint(repository, head, local)
   }
-  return head
+  // Work that is not pushed is compared with what is; a pushed branch with the default branch.
+  const upstream = await resolveCommit(repository, '@{upstream}')
+  const isPushed = upstream === head && !(await hasUncommittedWork(repository))
+  return await forkPoint(repository, head, upstream === undefined || isPushed ? remoteBase : upstream)
+}
+
+async function hasUncommittedWork(repository: GitRepository): Promise<boolean> {
+  const fields = await repository.runFields(['status', '--porcelain', '-z'], { comparesFiles: true })
+  return fields.length > 0
+}
+
+async function findBranchCommit(
+  repository: GitRepository,
+  names: readonly string[],
+  kind: 'heads' | 'remotes',
+): Promise<string | undefined> {
+  for (const name of names) {
+    const commit = await resolveCommit(repository, `refs/${kind}/${name}`)
+    if (commit !== undefined) return commit
+  }
+  return undefined
+}
+
+async function forkPoint(repository: GitRepository, head: string, other: string): Promise<string> {
+  return (await repository.runText(['merge-base', head, other])) ?? head
 }
 
 /** The parent of a commit, or the empty tree, and the commit. */

@@ -60,7 +60,10 @@ export class Problem extends Error {
 }
 
 /** A failure of the server that says why in the member `exception`, as other servers of the interface do. */
-export function serverFailure(code: 'unavailable' | 'run_failed' | 'bad_gateway', reason: string): Problem {
+export function serverFailure(
+  code: 'unavailable' | 'run_failed' | 'bad_gateway' | 'timeout',
+  reason: string,
+): Problem {
   const problem = new Problem(code, reason)
   problem.exception = reason
   return problem

@@ -5,6 +5,7 @@ import { createApp, listen } from '@slipway/http'
 import { agentServerOpenApi, gitRoutes } from '@slipway/protocol'
 import { expect, test } from 'vitest'
 import { GitReader } from '../../git/git-reader.ts'
+import { RepositorySearch } from '../../git/repository-search.ts'
 import { temporaryDirectory } from '../../testing/fixtures.ts'
 import { gitHandlers } from './git.ts'
 
@@ -27,7 +28,9 @@ async function openServer() {
   git('add', '-A')
   git('commit', '-qm', 'first')
   writeFileSync(join(root, 'a b%2F?.txt'), 'two')
-  const web = createApp(gitRoutes, gitHandlers({ reader: new GitReader(env) }), {
+  const secrets = { getValue: async () => undefined }
+  const repositories = new RepositorySearch({ secrets, apiUrl: 'http://127.0.0.1:9', fetch })
+  const web = createApp(gitRoutes, gitHandlers({ reader: new GitReader(env), repositories }), {
     openapi: agentServerOpenApi,
     log: () => {},
   })

@@ -1,8 +1,15 @@
 import type { Handlers } from '@slipway/http'
 import type { gitRoutes } from '@slipway/protocol'
 import type { GitReader } from '../../git/git-reader.ts'
+import type { RepositorySearch } from '../../git/repository-search.ts'
 
-export function gitHandlers({ reader }: { readonly reader: GitReader }): Handlers<typeof gitRoutes> {
+export function gitHandlers({
+  reader,
+  repositories,
+}: {
+  readonly reader: GitReader
+  readonly repositories: RepositorySearch
+}): Handlers<typeof gitRoutes> {
   return {
     gitChanges: async ({ query, signal }) => ({ json: await reader.changes(query.path, query.ref, signal) }),
     async gitChangesOf({ params, query, signal }) {
@@ -15,6 +22,9 @@ export function gitHandlers({ reader }: { readonly reader: GitReader }): Handler
     },
     async gitCommitChanges({ params, query, signal }) {
       return { json: await reader.commitChanges(query.path, params.sha, signal) }
+    },
+    async searchRepositories({ query, signal }) {
+      return { json: await repositories.search(query, signal) }
     },
   }
 }

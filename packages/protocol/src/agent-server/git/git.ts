@@ -28,3 +28,15 @@ export const gitCommit = component('GitCommit', {
   timestamp: z.string(),
 })
 export type GitCommit = z.infer<typeof gitCommit>
+
+/** A repository of a Git host. */
+export const gitProviderRepository = component('GitProviderRepository', {
+  id: z.string(),
+  full_name: z.string(),
+  git_provider: z.string(),
+  is_public: z.boolean(),
+  stargazers_count: z.int().nullable(),
+  pushed_at: z.string().nullable(),
+  main_branch: z.string().nullable(),
+})
+export type GitProviderRepository = z.infer<typeof gitProviderRepository>

@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { emptyAsUndefined, queryInteger, queryText } from '../../core/query.ts'
 import { defineRoutes, route } from '../../core/route.ts'
 import { component } from '../../core/schemas.ts'
-import { gitChange, gitCommit, gitDiff } from './git.ts'
+import { gitChange, gitCommit, gitDiff, gitProviderRepository } from './git.ts'
 
 const directoryPath = z.string().min(1).meta({ description: 'Absolute path of a directory.' })
 const filePath = z.string().min(1).meta({ description: 'Absolute path of a file.' })
@@ -16,7 +16,7 @@ const pathParams = z.object({
 const refQuery = {
   ref: queryText.meta({
     description:
-      'What is compared with: anything that names a commit. Without it, where the work has left the default branch of the remote, else HEAD.',
+      'What is compared with: anything that names a commit. Without it, the upstream of the branch while there is work that is not pushed; else where the branch has left the default branch (of the remote, or the local main or master); else HEAD.',
   }),
 }
 const commitHash = z.string().regex(/^[0-9a-fA-F]{4,64}$/, 'A commit id has 4 to 64 hexadecimal digits')
@@ -95,6 +95,37 @@ export const gitRoutes = defineRoutes('git', {
     responses: {
       200: { description: 'The changes.', schema: z.array(gitChange) },
       400: { description: 'There is no such commit, or git failed.' },
+    },
+  }),
+  searchRepositories: route.get('/api/git/repositories/search', {
+    summary: 'List the repositories of a Git host',
+    description:
+      'Those that the stored secret github_token (or GITHUB_TOKEN, GH_TOKEN, github) may read, the last pushed first.',
+    query: z.object({
+      provider: z.enum(['github', 'gitlab', 'bitbucket']).meta({ description: 'Only github has a list.' }),
+      query: queryText.meta({ description: 'A part of the name, in any case.' }),
+      limit: queryInteger(1, 100).default(100).meta({
+        type: 'integer',
+        minimum: 1,
+        maximum: 100,
+        default: 100,
+        description: 'Most repositories to list.',
+      }),
+      page_id: queryText.meta({ description: 'The next_page_id of the page before.' }),
+    }),
+    responses: {
+      200: {
+        description: 'A page; `missing_token` without a stored token.',
+        schema: component('GitProviderRepositoryPage', {
+          items: z.array(gitProviderRepository),
+          next_page_id: z.string().nullable(),
+          missing_token: z.boolean(),
+        }),
+      },
+      400: { description: 'The host has no list, or the page id is invalid.' },
+      401: { description: 'GitHub refuses the token.' },
+      502: { description: 'GitHub failed or cannot be reached.' },
+      504: { description: 'GitHub did not answer within 15 seconds.' },
     },
   }),
 })
