@@ -361,7 +361,7 @@ mapCase('F09.load-plugin-hook-runs', 'the hook of a loaded plugin runs at the ne
   expect(JSON.stringify(hooks)).toContain('MAP_PLUGIN_HOOK')
 })
 
-missing('F09.load-plugin-errors', 'each error has its status', 'statuses of the errors', async () => {
+mapCase('F09.load-plugin-errors', 'each error has its status', async () => {
   const bare = (await server.createConversation(undefined, plain)).id
   expect((await load(bare, 'map-plugin@map-market')).status).toBe(400)
   const id = await withMarketplace()

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
+import { differs, endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
 import {
   finishReply,
   type Json,
@@ -76,10 +76,9 @@ mapCase('F26.auth', 'every route needs the key', async () => {
     ['GET', '/api/plugins/marketplace'],
   )
 })
-missing(
+mapCase(
   'F26.catalog-project',
   'plugins of a project and of its repository, with skills and commands',
-  'plugins of the enclosing repository',
   async () => {
     const project_dir = `${map.directory}/project`
     await write(pluginFiles('map-agents'), `${project_dir}/.agents/plugins`)
@@ -132,10 +131,10 @@ mapCase('F26.install-local', 'a directory is copied, with its skills and files',
   expect(await ambientNames()).toEqual(['map-local'])
   await uninstall('map-local')
 })
-missing(
+differs(
   'F26.install-agent-plugins',
   'the layout of a manifest at the root, told by its schema',
-  'commands in dev.openhands/commands',
+  'a `plugin.json` without a schema',
   async () => {
     const layout = (name: string, more: object) => ({
       [`${name}/plugin.json`]: JSON.stringify({ name, version: '0.2.0', ...more }),
@@ -147,7 +146,8 @@ missing(
     const made = await install({ source: `${at}/map-ap` })
     expect(skillNames(made)).toEqual(expect.arrayContaining(['map-ap-skill', 'map-ap:run']))
     await uninstall('map-ap')
-    await install({ source: `${at}/map-no` }, 422)
+    expect((await install({ source: `${at}/map-no` })).name).toBe('map-no')
+    await uninstall('map-no')
   },
 )
 mapCase('F26.install-git', 'a path of a repository installs with its commit', async () => {
@@ -230,19 +230,16 @@ mapCase('F26.refresh', 'a refresh installs the newest commit, drops the ref and 
   expect(await get('map-git')).toMatchObject({ version: '0.2.0', resolved_ref: newest, enabled: false })
   await uninstall('map-git')
 })
-missing(
+differs(
   'F26.self-heal',
   'the list adopts directories and forgets those that are gone',
-  'the list adopts directories that were copied by hand',
+  'directories that somebody copied among installed ones',
   async () => {
     const { install_path } = await install({ source: await local('map-first') })
     const store = String(install_path).replace(/\/map-first$/, '')
     await map.runCommand(`cp -r '${await local('map-hand')}' '${store}/'`)
-    await expectAnswer(map, 404, 'GET', `${installed}/map-hand`)
-    await map.requestOrThrow('GET', installed)
-    expect(await get('map-hand')).toMatchObject({ source: 'local' })
-    await map.runCommand(`rm -rf '${store}/map-hand'`)
     expect(JSON.stringify(await map.requestOrThrow('GET', installed))).not.toContain('map-hand')
+    await expectAnswer(map, 404, 'GET', `${installed}/map-hand`)
     await uninstall('map-first')
   },
 )
@@ -321,10 +318,9 @@ mapCase(
 )
 const market = async () =>
   (await map.requestOrThrow<{ plugins: Plugin[] }>('GET', '/api/plugins/marketplace')).plugins
-missing(
+mapCase(
   'F26.marketplace-local',
   'only plugins, with their contents and whether they are installed',
-  'plugins of the collection in the marketplace',
   async () => {
     await map.requestOrThrow('POST', '/api/skills/sync')
     const found = await market()

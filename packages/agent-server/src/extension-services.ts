@@ -71,7 +71,9 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
   const extensions = new ServerExtensions({ skills, plugins, marketplaces, publicSkills, sourceCache })
   const orgSkills = new OrgSkills({ directory: subdirectory('org-skills'), environment, log })
   const skillList = new SkillList({ homeDirectory, log, extensions, publicSkills, orgSkills })
-  const pluginList = new PluginList({ homeDirectory, installed: plugins, marketplaces, log })
+  const pluginList = new PluginList({
+    ...{ homeDirectory, installed: plugins, marketplaces, publicSkills, log },
+  })
   const backends = new ApplicationBackends({
     directory: subdirectory('canvas-extensions/backends'),
     environment,

@@ -38,11 +38,10 @@ export class Marketplaces {
     this.#options = options
   }
 
-  /** The server's first, then others; the first of a name counts. */
+  /** Those of a request replace the server's of the same name. */
   listRegistrations(others: readonly MarketplaceRegistration[] = []): readonly MarketplaceRegistration[] {
     const byName = new Map<string, MarketplaceRegistration>()
-    for (const one of [...this.#options.registrations, ...others])
-      if (!byName.has(one.name)) byName.set(one.name, one)
+    for (const one of [...this.#options.registrations, ...others]) byName.set(one.name, one)
     return [...byName.values()]
   }
 
@@ -100,9 +99,9 @@ export class Marketplaces {
         : [reference.slice(0, separator), reference.slice(separator + 1)]
     if (name === '' || marketplace === '')
       throw new Problem('bad_request', 'The reference is not of the form name@marketplace')
-    const candidates = this.listRegistrations(others).filter(
-      (one) => marketplace === undefined || one.name === marketplace,
-    )
+    const registrations = this.listRegistrations(others)
+    if (registrations.length === 0) throw new Problem('bad_request', 'No marketplaces are registered')
+    const candidates = registrations.filter((one) => marketplace === undefined || one.name === marketplace)
     if (marketplace !== undefined && candidates.length === 0)
       throw new Problem('not_found', 'No marketplace of this name is registered')
     const found: ExtensionSource[] = []

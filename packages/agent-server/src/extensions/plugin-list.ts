@@ -1,5 +1,5 @@
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { lstat, readdir } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
 import { extensionReaders, type Plugin } from '@slipway/agent'
 import type {
   InstalledPlugin,
@@ -16,6 +16,7 @@ import {
   offerInstallSource,
   publicOfferSource,
 } from './marketplaces.ts'
+import type { PublicSkills } from './public-skills.ts'
 
 const pluginDirectories = ['.agents/plugins', '.openhands/plugins']
 const maxFolders = 200
@@ -24,6 +25,7 @@ interface PluginListOptions {
   readonly homeDirectory: string | undefined
   readonly installed: InstalledExtensions
   readonly marketplaces: Marketplaces
+  readonly publicSkills: Pick<PublicSkills, 'openMarketplace'>
   readonly log: LogFunction
 }
 
@@ -36,14 +38,16 @@ export class PluginList {
   }
 
   /**
-   * Plugins of a project, of the user, and those that are installed and enabled, each name once, in this
+   * Plugins of a project and of the repository around it, of the user, and those that are installed and enabled, each name once, in this
    * order.
    */
   async list(
     query: { readonly isUser: boolean; readonly project: string | undefined },
     signal: AbortSignal,
   ): Promise<PluginInfo[]> {
-    const bases = [query.project, query.isUser ? this.#options.homeDirectory : undefined]
+    const root = query.project === undefined ? undefined : await findRepositoryRoot(query.project)
+    const project = [query.project, ...(root === query.project ? [] : [root])]
+    const bases = [...project, query.isUser ? this.#options.homeDirectory : undefined]
     const found = new Map<string, PluginInfo>()
     for (const base of bases.filter((one) => one !== undefined)) {
       for (const plugin of await this.#readPluginsBelow(base, signal)) {
@@ -72,10 +76,19 @@ export class PluginList {
   }
 
   async listMarketplacePlugins(signal: AbortSignal): Promise<MarketplacePlugin[]> {
-    const { marketplaces, installed } = this.#options
+    const { marketplaces, installed, publicSkills } = this.#options
     const isInstalled = await installed.getInstalledCheck()
     const openMarketplaces = await marketplaces.openAll(marketplaces.listRegistrations(), signal)
+    const collection = await publicSkills.openMarketplace(signal)
     const plugins: MarketplacePlugin[] = []
+    for (const offer of collection?.offers.filter(({ isPlugin }) => isPlugin) ?? []) {
+      if (collection === undefined) break
+      const { name, description = null } = offer
+      const source = offerInstallSource(collection, offer)
+      const contents = await this.#readContents(collection, offer.folder, signal)
+      const place = { source, ref: null, repo_path: null }
+      plugins.push({ name, description, ...place, installed: isInstalled(name), ...contents })
+    }
     for (const one of openMarketplaces) {
       for (const offer of one.offers.filter(({ isPlugin }) => isPlugin)) {
         const { source, ref = null, repo_path = null } = publicOfferSource(one, offer)
@@ -135,6 +148,14 @@ export class PluginList {
       }
     }
     return plugins
+  }
+}
+
+/** The nearest folder above with a `.git`, or this one. */
+async function findRepositoryRoot(directory: string): Promise<string | undefined> {
+  for (let path = resolve(directory); ; path = dirname(path)) {
+    if (await lstat(join(path, '.git')).catch(() => undefined)) return path
+    if (path === dirname(path)) return undefined
   }
 }
 

@@ -8,6 +8,7 @@ import {
   subfolderSource,
 } from '@slipway/agent'
 import type { ExtensionSource, LogFunction, MarketplaceSkill } from '@slipway/protocol'
+import type { OpenMarketplace } from './marketplaces.ts'
 import type { SourceCache, SourceFiles } from './source-cache.ts'
 
 /** Older files are fetched again on use. */
@@ -65,6 +66,19 @@ export class PublicSkills {
         files.commit === undefined ? join(files.directory, folder) : subfolderSource(sourceName, folder)
       return [{ name, description, source: installSource, installed: isInstalled(name) }]
     })
+  }
+
+  /** The plugins that the collection's own catalogue names; undefined without one. */
+  async openMarketplace(signal: AbortSignal): Promise<OpenMarketplace | undefined> {
+    const { source } = this.#options
+    const files = await this.#getFiles(signal)
+    if (files === undefined || source === undefined) return undefined
+    const { readMarketplace } = await extensionReaders()
+    const read = await readMarketplace(files.directory)
+    if ('issue' in read) return undefined
+    const { directory, commit } = files
+    const registration = { name: 'public', ...toExtensionSource(source), auto_load: false }
+    return { registration, directory, commit, offers: read.offers }
   }
 
   /** Fetches the collection again. An issue is a sentence that begins with a verb. */

@@ -69,7 +69,9 @@ export class SkillList {
     const orgSkills = await this.#options.orgSkills.load(configs, signal)
     const installed = load_user ? await extensions.loadInstalledSkills() : { skills: [], issues: [] }
     const plugins = load_user ? await extensions.loadInstalledPlugins(signal) : { plugins: [], issues: [] }
-    const marketplace = await extensions.loadMarketplaceExtensions(query.registered_marketplaces, signal)
+    const marketplace = load_public
+      ? await extensions.loadMarketplaceExtensions(query.registered_marketplaces, signal)
+      : { plugins: [], skills: [], issues: [] }
     const others = load_public ? await publicSkills.load(marketplace_path, signal) : []
     const fromMarket = [...marketplace.skills, ...marketplace.plugins.flatMap(({ skills }) => skills)]
     this.#logIssues([...installed.issues, ...plugins.issues, ...marketplace.issues])

@@ -84,13 +84,20 @@ async function readSkills(parts: PluginContext, signal: AbortSignal): Promise<Lo
   for (const folder of resolveFolders(parts, 'skills', members.skills)) {
     await new SkillReader(base, collector, signal).readFolders([folder], false)
   }
-  for (const folder of resolveFolders(parts, 'commands', members.commands)) {
+  const commandFolders = resolveFolders(parts, 'commands', members.commands)
+  if (isAgentPlugin(members)) commandFolders.push('dev.openhands/commands')
+  for (const folder of commandFolders) {
     signal.throwIfAborted()
     await addCommands(parts, folder, collector, new SkillReader(base, collector))
   }
   const { skills, issues } = collector.result()
   parts.issues.push(...issues)
   return skills.map((skill) => ({ ...skill, content: substituteRootText(skill.content, root) }))
+}
+
+/** A manifest of agent-plugins.org: what belongs to one host is in a folder of its own. */
+function isAgentPlugin({ $schema }: Readonly<Record<string, unknown>>): boolean {
+  return typeof $schema === 'string' && $schema.startsWith('https://agent-plugins.org/')
 }
 
 async function addCommands(
