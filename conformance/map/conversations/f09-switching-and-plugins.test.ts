@@ -335,22 +335,17 @@ const load = (id: string, plugin_ref: string, on: MapClient = server) =>
 const withSkills = async (id: string, on: MapClient = server) =>
   await on.requestOrThrow<Json>('GET', `/api/conversations/${id}`, { query: { include_skills: 'true' } })
 
-missing(
-  'F09.load-plugin',
-  "a plugin's skill, command and hooks are shown and told",
-  'skills of a loaded plugin are not in GET',
-  async () => {
-    const id = await withMarketplace()
-    await using socket = server.openSocket(`/sockets/events/${id}`)
-    await waitForFrames(socket, (frames) => frames.length > 0)
-    expect(await load(id, 'map-plugin@map-market')).toMatchObject({ status: 200, body: { success: true } })
-    const text = JSON.stringify(await withSkills(id))
-    expect(text).toContain('map-skill')
-    expect(text).toContain('map-plugin:map-command')
-    expect(text).toContain('MAP_PLUGIN_HOOK')
-    await waitForFrames(socket, (frames) => frames.some(({ key }) => key === 'hook_config'))
-  },
-)
+mapCase('F09.load-plugin', "a plugin's skill, command and hooks are shown and told", async () => {
+  const id = await withMarketplace()
+  await using socket = server.openSocket(`/sockets/events/${id}`)
+  await waitForFrames(socket, (frames) => frames.length > 0)
+  expect(await load(id, 'map-plugin@map-market')).toMatchObject({ status: 200, body: { success: true } })
+  const text = JSON.stringify(await withSkills(id))
+  expect(text).toContain('map-skill')
+  expect(text).toContain('map-plugin:map-command')
+  expect(text).toContain('MAP_PLUGIN_HOOK')
+  await waitForFrames(socket, (frames) => frames.some(({ key }) => key === 'hook_config'))
+})
 
 mapCase('F09.load-plugin-hook-runs', 'the hook of a loaded plugin runs at the next message', async () => {
   const model = await server.openModel(finishReply())
@@ -378,10 +373,9 @@ mapCase('F09.load-plugin-errors', 'each error has its status', async () => {
   expect((await load(id, 'map-plugin')).status).toBe(200)
 })
 
-missing(
+mapCase(
   'F09.load-plugin-twice',
   'a plugin that is loaded twice has its hooks once',
-  'hooks of a loaded plugin are not in GET',
   async () => {
     const id = await withMarketplace()
     for (const _ of [1, 2]) expect((await load(id, 'map-plugin@map-market')).status).toBe(200)

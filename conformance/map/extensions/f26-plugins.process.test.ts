@@ -274,10 +274,9 @@ async function converse(on: MapClient, text: string) {
   const info = await on.requestOrThrow('GET', `/api/conversations/${id}?include_skills=true`)
   return { events: JSON.stringify(await on.getEvents(id)), info: JSON.stringify(info) }
 }
-missing(
+mapCase(
   'F26.conversation-ambient',
   'hooks, commands and skills of an installed plugin are there',
-  'skills of installed plugins in the conversation',
   async () => {
     await install({ source: await local('map-amb') })
     const { events, info } = await converse(map, '/map-amb:hello')

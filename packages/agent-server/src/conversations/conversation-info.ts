@@ -4,6 +4,7 @@ import {
   type Condenser,
   type ConversationLimits,
   formatInstant,
+  type HookConfig,
   type LimitScope,
   Problem,
 } from '@slipway/protocol'
@@ -49,6 +50,8 @@ export class ConversationInfoReader {
     options: {
       /** Shown as the skills of the agent's context. */
       readonly skills?: unknown
+      /** Those of plugins, which follow the conversation's own. */
+      readonly pluginHooks?: HookConfig | undefined
       readonly loaded?: Conversation | undefined
     } = {},
   ) {
@@ -81,7 +84,7 @@ export class ConversationInfoReader {
       stats: stats.toJSON(),
       secret_registry: displayedSecrets(record),
       agent_state: options.loaded?.isRunQueued ? { run_queued: true } : {},
-      hook_config: request.hook_config ?? null,
+      hook_config: joinHooks(request.hook_config, options.pluginHooks) ?? null,
       title: record.title,
       metrics: combineMetrics(stats),
       created_at: formatInstant(record.created_at),
@@ -119,6 +122,12 @@ export class ConversationInfoReader {
   #filesDirectory(id: string): string {
     return join(this.#directory, 'conversations', id.replaceAll('-', ''))
   }
+}
+
+function joinHooks(own: HookConfig | undefined, added: HookConfig | undefined): HookConfig | undefined {
+  if (own === undefined || added === undefined) return own ?? added
+  const events = Object.keys(added) as (keyof HookConfig)[]
+  return { ...own, ...Object.fromEntries(events.map((name) => [name, [...own[name], ...added[name]]])) }
 }
 
 function limitsInfo(limits: ConversationLimits, stats: UsageStats) {
@@ -168,6 +177,7 @@ function displayedAgent({ agent }: StoredRequest, skills: unknown): Record<strin
   if (agent === undefined) return noAgentPlaceholder
   const { llm, agent_context: context, condenser = null, critic = null, mcp_config = {}, ...rest } = agent
   const displayedLlm = { ...llm, api_key: null }
+  const hasSkills = Array.isArray(skills) && skills.length > 0
   const displayed = {
     ...noAgentPlaceholder,
     ...rest,
@@ -175,7 +185,7 @@ function displayedAgent({ agent }: StoredRequest, skills: unknown): Record<strin
     mcp_config,
     condenser: displayedCondenser(condenser, displayedLlm),
     critic,
-    agent_context: context ? { ...context, skills } : null,
+    agent_context: context || hasSkills ? { ...context, skills } : null,
     kind: 'Agent',
   }
   return redactNullMembers(displayed) as Record<string, unknown> // a copy of it

@@ -175,7 +175,11 @@ export class ConversationRegistry implements AsyncDisposable {
   }
 
   /** Tells all readers of a conversation about a member that its log does not have. */
-  async publishMember(id: string, key: 'title' | 'tags' | 'secret_registry', value: unknown): Promise<void> {
+  async publishMember(
+    id: string,
+    key: 'title' | 'tags' | 'secret_registry' | 'hook_config',
+    value: unknown,
+  ): Promise<void> {
     const [record] = await this.#options.storage.conversations.get([id])
     if (record !== undefined) this.transientUpdates(id).publish({ kind: 'member', key, value }, record.head)
   }
@@ -238,8 +242,8 @@ export class ConversationRegistry implements AsyncDisposable {
   }
 
   /** Skills in the settings of a conversation's agent, without secrets; none when they cannot be read. */
-  async getSkills(record: ConversationRecord): Promise<unknown> {
-    return record.request === null ? [] : redactedSkills(await this.getSettings(record))
+  async getSkills(record: ConversationRecord): Promise<readonly unknown[]> {
+    return record.request === null ? [] : (redactedSkills(await this.getSettings(record)) ?? [])
   }
 
   async #readSettings(

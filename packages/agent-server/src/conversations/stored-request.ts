@@ -1,9 +1,17 @@
 import { resolve } from 'node:path'
-import { findTool, parseSource, preferredFileTool, type ResolvedSettings, toolNames } from '@slipway/agent'
+import {
+  type Conversation,
+  findTool,
+  parseSource,
+  preferredFileTool,
+  type ResolvedSettings,
+  toolNames,
+} from '@slipway/agent'
 import {
   type Agent,
   agent as agentSchema,
   agentSettings,
+  type HookConfig,
   invalidInput,
   parseOrThrow,
   readOutputSchema,
@@ -183,8 +191,28 @@ export function toStoredRequest(settings: ResolvedSettings, origin: Conversation
   return initial_message === undefined ? stored : { ...stored, has_initial_message: true }
 }
 
-export function redactedSkills(settings: ResolvedSettings): unknown {
+export function redactedSkills(settings: ResolvedSettings): readonly unknown[] | undefined {
   return redactSettings(settings, settings, {}).agent?.agent_context?.skills
+}
+
+/** What plugins added to the agent, as it is shown: without the secrets of the settings. */
+export function displayPluginAdditions(
+  settings: ResolvedSettings,
+  { skills, hooks }: Conversation['pluginAdditions'],
+): { readonly skills: readonly unknown[]; readonly hooks: HookConfig | undefined } {
+  const shown = skills.map((skill) => {
+    const keywords = [...skill.keywords, ...skill.commands]
+    return {
+      name: skill.name,
+      content: skill.content,
+      trigger: keywords.length === 0 ? null : { type: 'keyword', keywords },
+      source: skill.file ?? skill.source ?? null,
+      description: skill.description ?? null,
+      is_agentskills_format: skill.isAgentSkill,
+    }
+  })
+  const redacted = redactValues(redactSecrets({ skills: shown, hooks }, null), secretValuePattern(settings))
+  return redacted as { skills: readonly unknown[]; hooks: HookConfig | undefined } // the shape of its input
 }
 
 /** `settings`, or a part of them, without the secrets of the `whole`. */

@@ -3,12 +3,15 @@ import type {
   ConfirmationPolicy,
   ConversationLimits,
   ExtensionSource,
+  HookConfig,
   Llm,
   SecretSource,
   SecurityAnalyzer,
   SendMessageRequest,
 } from '@slipway/protocol'
 import type { Restored, WorkspaceCheckpoints } from '../checkpoints/workspace-checkpoints.ts'
+import { mergeHooks } from '../plugins/extensions.ts'
+import type { LoadedSkill } from '../skills/skill.ts'
 import {
   addSecrets,
   loadPlugin,
@@ -229,6 +232,12 @@ export class Conversation implements AsyncDisposable {
    */
   async loadPlugin(source: ExtensionSource): Promise<void> {
     await this.#track(loadPlugin(this.#parts, source))
+  }
+
+  /** What plugins add to the agent, as far as its runtime is open: their skills and hooks. */
+  get pluginAdditions(): { readonly skills: readonly LoadedSkill[]; readonly hooks: HookConfig | undefined } {
+    const plugins = this.#parts.runtimes.current?.extensions.plugins ?? []
+    return { skills: plugins.flatMap(({ skills }) => skills), hooks: mergeHooks(undefined, plugins) }
   }
 
   /**

@@ -20,7 +20,7 @@ import { forkConversation } from '../../conversations/fork.ts'
 import { importEvents } from '../../conversations/import.ts'
 import { withObservabilityHeaders } from '../../conversations/observability.ts'
 import { type CommandHistory, removeConversation } from '../../conversations/remove.ts'
-import { readWireVersion } from '../../conversations/stored-request.ts'
+import { displayPluginAdditions, readWireVersion } from '../../conversations/stored-request.ts'
 import type { Webhooks } from '../../webhooks/webhooks.ts'
 
 const success = { json: { success: true } }
@@ -42,8 +42,10 @@ export function conversationHandlers(options: {
       records.map(async (record) => {
         if (record === undefined) return null
         const loaded = await registry.peek(record.id)
-        const skills = includeSkills ? await registry.getSkills(record) : []
-        return await infoReader.readInfo(record, { skills, loaded })
+        const own = includeSkills ? await registry.getSkills(record) : []
+        const added = loaded && displayPluginAdditions(loaded.settings, loaded.pluginAdditions)
+        const skills = includeSkills ? [...own, ...(added?.skills ?? [])] : []
+        return await infoReader.readInfo(record, { skills, pluginHooks: added?.hooks, loaded })
       }),
     )
   return {

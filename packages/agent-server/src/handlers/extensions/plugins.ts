@@ -1,6 +1,7 @@
 import type { Handlers } from '@slipway/http'
 import type { pluginRoutes } from '@slipway/protocol'
 import type { ConversationRegistry } from '../../conversations/registry.ts'
+import { displayPluginAdditions } from '../../conversations/stored-request.ts'
 import type { InstalledExtensions } from '../../extensions/installed-extensions.ts'
 import type { Marketplaces } from '../../extensions/marketplaces.ts'
 import type { PluginList } from '../../extensions/plugin-list.ts'
@@ -49,6 +50,8 @@ export function pluginHandlers(options: {
       const { agent_context } = conversation.settings.agent
       const others = agent_context?.registered_marketplaces ?? []
       await conversation.loadPlugin(await marketplaces.resolveReference(body.plugin_ref, others, signal))
+      const { hooks } = displayPluginAdditions(conversation.settings, conversation.pluginAdditions)
+      if (hooks !== undefined) await registry.publishMember(conversation.id, 'hook_config', hooks)
       return { json: { success: true } }
     },
   }

@@ -20,6 +20,8 @@ export class RuntimeLoader {
   tasks: TaskRunner | undefined
   readonly #context: ConversationContext
   #runtime: Promise<AgentRuntime> | undefined
+  /** The runtime that is open now. */
+  current: AgentRuntime | undefined
   #hasSessionStarted = false
 
   constructor(context: ConversationContext) {
@@ -30,8 +32,9 @@ export class RuntimeLoader {
   open(): Promise<AgentRuntime> {
     this.#runtime ??= AgentRuntime.open(this.#context, this.#taskHost(), (llm) => this.switchModel(llm))
     this.#runtime.then(
-      ({ tasks }) => {
-        this.tasks = tasks
+      (runtime) => {
+        this.tasks = runtime.tasks
+        this.current = runtime
       },
       () => {
         this.#runtime = undefined
