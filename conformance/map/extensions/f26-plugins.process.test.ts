@@ -286,10 +286,9 @@ mapCase(
     await uninstall('map-amb')
   },
 )
-missing(
+mapCase(
   'F26.conversation-disabled',
   'a disabled plugin is not in new conversations',
-  'plugins of the directories of the user in conversations',
   async () => {
     await using server = await openOwn()
     await write(pluginFiles('map-user'), `${server.home}/.agents/plugins`, server)
@@ -301,7 +300,29 @@ missing(
   },
   own,
 )
-untested('F26.conversation-resume-disabled', 'a plugin disabled since is gone after a restart')
+mapCase(
+  'F26.conversation-resume-disabled',
+  'a plugin disabled since is gone after a restart',
+  async () => {
+    await using server = await openOwn()
+    await using model = await openModel(finishReply())
+    await install({ source: await local('map-since', server) }, 200, server)
+    const { id } = await server.createConversation(model, { autotitle: false })
+    await server.sendMessage(id, '/map-since:hello', true)
+    await server.waitForStatus(id, 'finished')
+    const before = await server.getEvents(id)
+    expect(JSON.stringify(before)).toContain('hook-of-map-since')
+    await toggle('map-since', false, server)
+    await server.restart()
+    await server.sendMessage(id, '/map-since:hello', true)
+    await server.waitForStatus(id, 'finished')
+    const after = (await server.getEvents(id)).slice(before.length)
+    expect(JSON.stringify(after)).not.toContain('hook-of-map-since')
+    const message = after.find(({ kind, source }) => kind === 'MessageEvent' && source === 'user')
+    expect(message?.activated_skills).toEqual([])
+  },
+  own,
+)
 mapCase(
   'F26.restart-persist',
   'installed plugins and their flags survive a restart',

@@ -68,7 +68,9 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     log,
   })
   const publicSkills = new PublicSkills({ source: options.skillsSource, sourceCache: collectionCache, log })
-  const extensions = new ServerExtensions({ skills, plugins, marketplaces, publicSkills, sourceCache })
+  const extensions = new ServerExtensions({
+    ...{ skills, plugins, marketplaces, publicSkills, homeDirectory, sourceCache },
+  })
   const orgSkills = new OrgSkills({ directory: subdirectory('org-skills'), environment, log })
   const skillList = new SkillList({ homeDirectory, log, extensions, publicSkills, orgSkills })
   const pluginList = new PluginList({

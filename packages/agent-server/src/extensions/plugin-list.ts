@@ -136,19 +136,24 @@ export class PluginList {
   }
 
   async #readPluginsBelow(base: string, signal: AbortSignal): Promise<Plugin[]> {
-    const { readPlugin } = await extensionReaders()
-    const plugins: Plugin[] = []
-    for (const directory of pluginDirectories) {
-      const folders = await readdir(join(base, directory), { withFileTypes: true }).catch(() => [])
-      for (const { name } of folders.filter((entry) => entry.isDirectory()).slice(0, maxFolders)) {
-        const plugin = await readPlugin(join(base, directory, name), signal)
-        if ('issue' in plugin)
-          this.#options.log('warn', 'a plugin was skipped', { folder: name, fault: plugin.issue })
-        else plugins.push(plugin)
-      }
-    }
-    return plugins
+    return (await readPluginsBelow(base, signal)).flatMap(({ folder, plugin }) => {
+      if (!('issue' in plugin)) return [plugin]
+      this.#options.log('warn', 'a plugin was skipped', { folder, fault: plugin.issue })
+      return []
+    })
   }
+}
+
+/** The plugins in the folders of a project or of a user. */
+export async function readPluginsBelow(base: string, signal: AbortSignal) {
+  const { readPlugin } = await extensionReaders()
+  const found: { readonly folder: string; readonly plugin: Plugin | { readonly issue: string } }[] = []
+  for (const directory of pluginDirectories) {
+    const folders = await readdir(join(base, directory), { withFileTypes: true }).catch(() => [])
+    for (const { name } of folders.filter((entry) => entry.isDirectory()).slice(0, maxFolders))
+      found.push({ folder: name, plugin: await readPlugin(join(base, directory, name), signal) })
+  }
+  return found
 }
 
 /** The nearest folder above with a `.git`, or this one. */

@@ -17,6 +17,7 @@ import {
 import { errorCode } from '@slipway/shared/fs'
 import type { InstalledExtensions } from './installed-extensions.ts'
 import { isAutoLoaded, type Marketplaces, offerSource } from './marketplaces.ts'
+import { readPluginsBelow } from './plugin-list.ts'
 import type { PublicSkills } from './public-skills.ts'
 import type { SourceCache } from './source-cache.ts'
 
@@ -28,6 +29,8 @@ interface ServerExtensionsOptions {
   readonly plugins: InstalledExtensions
   readonly marketplaces: Marketplaces
   readonly publicSkills: PublicSkills
+  /** Where the user's own plugins are; undefined without a home directory. */
+  readonly homeDirectory: string | undefined
   /** The files of plugins of conversations; they stay. */
   readonly sourceCache: SourceCache
 }
@@ -42,18 +45,19 @@ export class ServerExtensions implements ExtensionProvider {
 
   async loadCommon(context: AgentContext | undefined, signal: AbortSignal): Promise<CommonExtensions> {
     const { publicSkills } = this.#options
-    const [skills, installed, marketplace, others] = [
+    const [skills, user, installed, marketplace, others] = [
       await this.loadInstalledSkills(),
+      await this.#loadUserPlugins(signal),
       await this.loadInstalledPlugins(signal),
       await this.loadMarketplaceExtensions(context?.registered_marketplaces ?? [], signal),
       context?.load_public_skills ? await publicSkills.load(context.marketplace_path, signal) : [],
     ]
     return {
-      plugins: [...installed.plugins, ...marketplace.plugins],
+      plugins: uniqueByName([...user.plugins, ...installed.plugins, ...marketplace.plugins]),
       installed: skills.skills,
       others: [...others, ...marketplace.skills],
       hasPublic: publicSkills.isConfigured,
-      issues: [...skills.issues, ...installed.issues, ...marketplace.issues],
+      issues: [...skills.issues, ...user.issues, ...installed.issues, ...marketplace.issues],
     }
   }
 
@@ -87,6 +91,17 @@ export class ServerExtensions implements ExtensionProvider {
     return {
       skills: loaded.flatMap(({ skills }) => skills),
       issues: [...issues, ...loaded.flatMap(({ issues }) => issues)],
+    }
+  }
+
+  async #loadUserPlugins(signal: AbortSignal) {
+    const { homeDirectory } = this.#options
+    const read = homeDirectory === undefined ? [] : await readPluginsBelow(homeDirectory, signal)
+    return {
+      plugins: read.flatMap(({ plugin }) => ('issue' in plugin ? [] : [plugin])),
+      issues: read.flatMap(({ folder, plugin }) =>
+        'issue' in plugin ? [`plugin ${folder}: ${plugin.issue}`] : [],
+      ),
     }
   }
 
@@ -134,6 +149,10 @@ export class ServerExtensions implements ExtensionProvider {
     }
     return { plugins, skills, issues }
   }
+}
+
+function uniqueByName(plugins: readonly Plugin[]): readonly Plugin[] {
+  return plugins.filter(({ name }, at) => plugins.findIndex((one) => one.name === name) === at)
 }
 
 /** An unreadable index is an issue, so that conversations can start. */

@@ -106,14 +106,15 @@ test('the current wire has hook executions, interrupts, error classifications an
     if (eventKinds.some((kind) => kind === event.kind)) expect(validateEvent(event)).toEqual([])
 })
 
-/** Each event names the one before it on its branch, a root none. */
+/** Each event names the one before it on its branch, the first none, a later root `__root__`. */
 function assertParentChain(events: readonly Readonly<Record<string, unknown>>[]): void {
   let leaf: unknown
   for (const event of events) {
     expect(event.parent_id).toBe(leaf)
-    leaf = event.key === 'leaf_event_id' ? event.value : event.id
+    leaf = event.key === 'leaf_event_id' ? (event.value ?? '__root__') : event.id
   }
-  expect(events.filter((event) => event.parent_id === undefined)).toHaveLength(2)
+  expect(events.filter((event) => event.parent_id === undefined)).toHaveLength(1)
+  expect(events.filter((event) => event.parent_id === '__root__')).toHaveLength(1)
 }
 
 test('a hook execution precedes the event that it is about, without secrets', async () => {

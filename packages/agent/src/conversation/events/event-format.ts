@@ -4,18 +4,23 @@ import type { EventDraft } from '@slipway/storage'
 import { classifyError, toolCallFailure } from './error-classification.ts'
 import type { ConversationWriterOptions } from './writer.ts'
 
+/** No id of an event. */
+const laterRootParent = '__root__'
+
 /**
  * Formats the events of a conversation. `seed`: the members of the closed specification. `current`: also
- * `parent_id` (the event before it on its branch, absent on a root) and the classification of errors.
+ * `parent_id` (the event before it on its branch; `__root__` on a later root, absent on the first event) and
+ * the classification of errors.
  */
 export function eventFormatter(wire: WireVersion): NonNullable<ConversationWriterOptions['format']> {
   if (wire === 'seed') return (draft) => draft
-  return (draft, leafId) => {
+  return (draft, leafId, isFirst) => {
+    const parent = leafId ?? (isFirst ? undefined : laterRootParent)
     const classification = classifyDraft(draft)
     return {
       ...draft,
       id: draft.id ?? randomUUID(),
-      ...(leafId === undefined ? {} : { parent_id: leafId }),
+      ...(parent === undefined ? {} : { parent_id: parent }),
       ...(classification === undefined ? {} : { classification }),
     }
   }

@@ -20,8 +20,10 @@ const busyMs = 100
 
 export interface ConversationWriterOptions {
   readonly redact?: (draft: EventDraft) => EventDraft
-  /** The last change of a draft before it is stored behind the event `leafId`. */
-  readonly format?: (draft: EventDraft, leafId: string | undefined) => EventDraft
+  /**
+   * The last change of a draft before it is stored behind the event `leafId`; `isFirst`: in an empty log.
+   */
+  readonly format?: (draft: EventDraft, leafId: string | undefined, isFirst: boolean) => EventDraft
   /** Saved states, newest first, from which reading starts. */
   readonly checkpoints?: () => readonly Checkpoint[]
 }
@@ -94,8 +96,8 @@ export class ConversationWriter {
     const change = { ...record, ...(status === undefined ? {} : { status }) }
     const { redact = (draft) => draft, format = (draft) => draft } = this.#options
     let { leafId } = this.state
-    const drafts = events.map((event) => {
-      const draft = format(redact(event), leafId)
+    const drafts = events.map((event, index) => {
+      const draft = format(redact(event), leafId, this.state.position === 0 && index === 0)
       leafId = isLeafUpdate(draft) ? leafEventId(draft) : draft.id
       return draft
     })
