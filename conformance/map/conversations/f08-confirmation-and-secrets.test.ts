@@ -303,24 +303,19 @@ mapCase('F08.secrets-lookup', 'a looked-up secret is fetched when a command name
   }
 })
 
-missing(
-  'F08.secrets-lookup-self',
-  "addresses of the server's own secrets give the value",
-  'addresses of secrets of this server give no value',
-  async () => {
-    const body = { name: 'MAP_STORED', value: 'sentinel-stored' }
-    await server.requestOrThrow('PUT', '/api/settings/secrets', { body })
-    const path = '/api/settings/secrets/MAP_STORED'
-    const secrets = {
-      MAP_HOSTLESS: { kind: 'LookupSecret', url: path },
-      MAP_ABSOLUTE: { kind: 'LookupSecret', url: `${server.url}${path}` },
-    }
-    const command = 'printf %s "$MAP_HOSTLESS" > one.txt; printf %s "$MAP_ABSOLUTE" > two.txt'
-    const { folder } = await runWithSecrets(secrets, command)
-    expect(await readFile(join(folder, 'one.txt'), 'utf8')).toBe('sentinel-stored')
-    expect(await readFile(join(folder, 'two.txt'), 'utf8')).toBe('sentinel-stored')
-  },
-)
+mapCase('F08.secrets-lookup-self', "addresses of the server's own secrets give the value", async () => {
+  const body = { name: 'MAP_STORED', value: 'sentinel-stored' }
+  await server.requestOrThrow('PUT', '/api/settings/secrets', { body })
+  const path = '/api/settings/secrets/MAP_STORED'
+  const secrets = {
+    MAP_HOSTLESS: { kind: 'LookupSecret', url: path },
+    MAP_ABSOLUTE: { kind: 'LookupSecret', url: `${server.url}${path}` },
+  }
+  const command = 'printf %s "$MAP_HOSTLESS" > one.txt; printf %s "$MAP_ABSOLUTE" > two.txt'
+  const { folder } = await runWithSecrets(secrets, command)
+  expect(await readFile(join(folder, 'one.txt'), 'utf8')).toBe('sentinel-stored')
+  expect(await readFile(join(folder, 'two.txt'), 'utf8')).toBe('sentinel-stored')
+})
 
 missing(
   'F08.secrets-profile-scope',

@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { endFamily, mapCase, missing, untested } from '../frame.ts'
+import { endFamily, mapCase, untested } from '../frame.ts'
 import { type Json, type MapClient, OwnMapServer, openMapServer, unknownId } from '../map-server.ts'
 
 const server = openMapServer()
@@ -393,23 +393,18 @@ async function withMessage(on: MapClient = server): Promise<string> {
   return id
 }
 
-missing(
-  'F14.trajectory',
-  'a packed conversation has every event and no key',
-  'name and layout of the archive are others',
-  async () => {
-    const id = await withMessage()
-    const folder = await folderOf('trajectory')
-    const { entries, text } = await trajectory(id, folder)
-    const hex = id.replaceAll('-', '')
-    expect(entries).toEqual(expect.arrayContaining([`${hex}/meta.json`, `${hex}/base_state.json`]))
-    const events = entries.filter((entry) => entry.startsWith(`${hex}/events/event-`))
-    expect(events).toHaveLength((await server.getEvents(id)).length)
-    expect(text).toContain('**********')
-    expect(text).not.toMatch(/sk-far|gAAAAA/)
-    expect((await getBytes(`/api/file/download-trajectory/${hex}`, {})).status).toBe(200)
-  },
-)
+mapCase('F14.trajectory', 'a packed conversation has every event and no key', async () => {
+  const id = await withMessage()
+  const folder = await folderOf('trajectory')
+  const { entries, text } = await trajectory(id, folder)
+  const hex = id.replaceAll('-', '')
+  expect(entries).toEqual(expect.arrayContaining([`${hex}/meta.json`, `${hex}/base_state.json`]))
+  const events = entries.filter((entry) => entry.startsWith(`${hex}/events/event-`))
+  expect(events).toHaveLength((await server.getEvents(id)).length)
+  expect(text).toContain('**********')
+  expect(text).not.toMatch(/sk-far|gAAAAA/)
+  expect((await getBytes(`/api/file/download-trajectory/${hex}`, {})).status).toBe(200)
+})
 
 mapCase('F14.trajectory-errors', 'unknown ids are 404, malformed ones 422', async () => {
   expect(await get(`download-trajectory/${unknownId}`)).toMatchObject({

@@ -114,6 +114,14 @@ export class ConversationInfoReader {
     return withoutNulls({ ...info, stats, head_is_empty: info.leaf_event_id === null })
   }
 
+  /** The same with stars where the agent's model has a key. */
+  async readArchivedState(record: ConversationRecord): Promise<unknown> {
+    const state = (await this.readState(record)) as { agent?: { llm?: object } }
+    const { agent }: StoredRequest = JSON.parse(record.request ?? '{}')
+    if (agent === undefined || agent.llm.api_key === undefined) return state
+    return { ...state, agent: { ...state.agent, llm: { ...state.agent?.llm, api_key: redactedText } } }
+  }
+
   /** Removes the files of a conversation's tools: outputs, lists, recordings. Its workspace stays. */
   async removeFiles(id: string): Promise<void> {
     await rm(this.#filesDirectory(id), { recursive: true, force: true })

@@ -57,21 +57,25 @@ test('a zip has what is known of the conversation, and each event as it is store
     id,
     head: record?.head ?? 0,
     meta: { id, title: 'T' },
+    state: { execution_status: 'idle' },
     updatedAt: instant,
   }
   await storage.log.append(id, [{ kind: 'PauseEvent', source: 'user' }])
   const files = extractZip(await collectChunks(zipTrajectory(options)), directory.path)
+  const folder = id.replaceAll('-', '')
   expect([...files.keys()]).toEqual([
-    'events/event-00000-a.json',
-    'events/event-00001-..-..-etc---.json',
-    `events/event-00002-${'x'.repeat(100)}.json`,
-    'meta.json',
+    `${folder}/base_state.json`,
+    `${folder}/events/event-00000-a.json`,
+    `${folder}/events/event-00001-..-..-etc---.json`,
+    `${folder}/events/event-00002-${'x'.repeat(100)}.json`,
+    `${folder}/meta.json`,
   ])
-  expect([...files.values()].slice(0, 3)).toEqual(lines)
-  expect(JSON.parse(files.get('meta.json') ?? '')).toEqual({ id, title: 'T' })
+  expect([...files.values()].slice(1, 4)).toEqual(lines)
+  expect(JSON.parse(files.get(`${folder}/base_state.json`) ?? '')).toEqual({ execution_status: 'idle' })
+  expect(JSON.parse(files.get(`${folder}/meta.json`) ?? '')).toEqual({ id, title: 'T' })
   expect([
     ...extractZip(await collectChunks(zipTrajectory({ ...options, head: 0 })), directory.path).keys(),
-  ]).toEqual(['meta.json'])
+  ]).toEqual([`${folder}/base_state.json`, `${folder}/meta.json`])
 })
 
 test('a long log is read while it is sent, and leaving early lets go', { timeout: 60_000 }, async () => {
@@ -84,12 +88,12 @@ test('a long log is read while it is sent, and leaving early lets go', { timeout
     const drafts = Array.from({ length: 500 }, () => ({ kind: 'PauseEvent', source: 'user', filler }))
     await storage.log.append(id, drafts)
   }
-  const options = { log: storage.log, id, head: 1_500, meta: {}, updatedAt: instant }
+  const options = { log: storage.log, id, head: 1_500, meta: {}, state: {}, updatedAt: instant }
   for await (const chunk of zipTrajectory(options)) {
     expect(chunk.subarray(0, 2).toString()).toBe('PK')
     break
   }
-  expect(extractZip(await collectChunks(zipTrajectory(options)), directory.path).size).toBe(1_501)
+  expect(extractZip(await collectChunks(zipTrajectory(options)), directory.path).size).toBe(1_502)
   const cut = collectChunks(zipTrajectory({ ...options, head: 1_501 }))
   await expect(cut).rejects.toThrow('removed')
 })

@@ -8,17 +8,22 @@ interface TrajectoryOptions {
   /** Last position in it; later events are left out. */
   readonly head: number
   readonly meta: unknown
+  /** Its state, the file `base_state.json`. */
+  readonly state: unknown
   readonly updatedAt: number
 }
 
 /**
- * A conversation as a zip file: `meta.json` and `events/event-<index from 00000>-<id>.json`. Secrets of
- * models and sealed texts are redacted; other events are the stored bytes.
+ * A conversation as a zip file. In a folder named by its id without dashes: `meta.json`, `base_state.json` and
+ * `events/event-<index from 00000>-<id>.json`. Secrets of models and sealed texts are redacted; other events
+ * are the stored bytes.
  */
 export function zipTrajectory(options: TrajectoryOptions): AsyncGenerator<Buffer> {
   return zipConversation({
     ...options,
     meta: redactValue(options.meta),
+    files: { 'base_state.json': redactValue(options.state) },
+    folder: options.id.replaceAll('-', ''),
     entryPath: ({ position, name }) => `events/event-${String(position - 1).padStart(5, '0')}-${name}`,
     transformEvent: redactExportedEvent,
   })

@@ -14,6 +14,8 @@ interface SecretsOptions {
   readonly now?: () => number
   /** The value of a secret that the server itself stores, by its URL path. */
   readonly resolveServerSecret?: ((url: string) => Promise<string | undefined>) | undefined
+  /** Where the server itself listens. */
+  readonly serverPort?: (() => number | undefined) | undefined
 }
 
 /**
@@ -110,7 +112,11 @@ export class Secrets extends Redactor {
     const source = this.#sources.get(name)
     if (source?.kind === 'LookupSecret' && !URL.canParse(source.url))
       return await this.#serverValue(name, source.url)
-    if (known !== undefined || source?.kind !== 'LookupSecret') return known
+    if (source?.kind !== 'LookupSecret') return known
+    const ownPath = pathOnServer(source.url, this.#options.serverPort?.())
+    const own = ownPath === undefined ? undefined : await this.#serverValue(name, ownPath)
+    if (own !== undefined) return own
+    if (known !== undefined) return known
     const { fetch: fetchUrl = fetch, now = Date.now } = this.#options
     const failedAt = this.#failedAt.get(name)
     if (failedAt !== undefined && now() - failedAt < retryMs) return undefined
@@ -126,6 +132,14 @@ export class Secrets extends Redactor {
     }
     return this.#values.get(name)
   }
+}
+
+/** The path of an address of this server on its machine; undefined for any other address. */
+function pathOnServer(url: string, serverPort: number | undefined): string | undefined {
+  const { protocol, hostname, port, pathname, search, username } = new URL(url)
+  const isHere = protocol === 'http:' && /^(localhost|127\.0\.0\.1|\[::1\])$/.test(hostname)
+  if (!isHere || serverPort === undefined || Number(port || 80) !== serverPort) return undefined
+  return search === '' && username === '' ? pathname : undefined
 }
 
 /** Encodings of shorter values occur in ordinary texts. */

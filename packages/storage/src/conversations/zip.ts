@@ -17,6 +17,10 @@ export interface ZipOptions {
   readonly head: number
   /** Content of the file `meta.json`. */
   readonly meta: unknown
+  /** Contents of further JSON files, by name. */
+  readonly files?: Readonly<Record<string, unknown>>
+  /** Folder in which all files are. */
+  readonly folder?: string
   /** In microseconds. */
   readonly updatedAt: number
   /** Path of an event's file, without extension; `name` is its id made safe for file names. */
@@ -55,12 +59,15 @@ export async function* zipConversation(options: ZipOptions): AsyncGenerator<Buff
 
 async function* entries(options: ZipOptions): AsyncGenerator<Entry> {
   const { log, id, head, meta, updatedAt, entryPath, transformEvent = (bytes) => bytes } = options
-  const text = `${JSON.stringify(meta, null, 2)}\n`
-  yield { name: 'meta.json', input: Buffer.from(text), lastModified: toZipDate(updatedAt) }
+  const prefix = options.folder === undefined ? '' : `${options.folder}/`
+  for (const [name, value] of Object.entries({ 'meta.json': meta, ...options.files })) {
+    const input = Buffer.from(`${JSON.stringify(value, null, 2)}\n`)
+    yield { name: `${prefix}${name}`, input, lastModified: toZipDate(updatedAt) }
+  }
   for (let position = 0; position < head; ) {
     const events = await log.read(id, position, Math.min(batchEvents, head - position), batchBytes)
     for (const event of events) {
-      const name = `${entryPath({ position: event.position, name: fileName(event.id) })}.json`
+      const name = `${prefix}${entryPath({ position: event.position, name: fileName(event.id) })}.json`
       yield { name, input: transformEvent(event.bytes), lastModified: toZipDate(event.instant) }
     }
     const last = events.at(-1)

@@ -51,10 +51,11 @@ export function fileHandlers(options: {
       )
       const { id, head, updated_at: updatedAt } = record
       const meta = await infoReader.readInfo(record)
+      const state = await infoReader.readArchivedState(record)
       return {
         contentType: 'application/zip',
-        headers: { 'content-disposition': contentDisposition(`${id}.zip`) },
-        chunks: zipTrajectory({ log, id, head, meta, updatedAt }),
+        headers: { 'content-disposition': contentDisposition(`${id.replaceAll('-', '')}.zip`) },
+        chunks: zipTrajectory({ log, id, head, meta, state, updatedAt }),
       }
     },
     async archiveDirectory({ query, signal }) {

@@ -119,10 +119,10 @@ export async function openContext(options: OpenConversationOptions): Promise<Con
 
 function collectSecrets(
   settings: ResolvedSettings,
-  { redactedValues = [], resolveServerSecret }: ConversationDeps,
+  { redactedValues = [], resolveServerSecret, server }: ConversationDeps,
 ): Secrets {
   const sources = { ...settings.agent.agent_context?.secrets, ...settings.secrets }
-  const secrets = new Secrets(sources, { resolveServerSecret })
+  const secrets = new Secrets(sources, { resolveServerSecret, serverPort: server?.port })
   secrets.addValuesFrom(settings.agent)
   secrets.addValuesFrom(settings.agent_definitions)
   for (const value of redactedValues) secrets.addValue(value)
