@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -317,11 +317,7 @@ mapCase('F08.secrets-lookup-self', "addresses of the server's own secrets give t
   expect(await readFile(join(folder, 'two.txt'), 'utf8')).toBe('sentinel-stored')
 })
 
-missing(
-  'F08.secrets-profile-scope',
-  'secrets outside of a profile are dropped without an error',
-  'agent_kind of an agent profile may not be left out',
-  async () => {
+mapCase('F08.secrets-profile-scope', 'secrets outside of a profile are dropped without an error', async () => {
     const model = await server.openModel(
       commandReply('printf %s "$MAP_OUT" > out.txt; printf %s "$MAP_IN" > in.txt'),
       finishReply(),

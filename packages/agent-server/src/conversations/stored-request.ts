@@ -22,6 +22,7 @@ import {
 } from '@slipway/protocol'
 import { isRecord, mapMembers } from '@slipway/shared/json'
 import { findSecretTexts } from '@slipway/shared/redaction'
+import type { ConversationRecord } from '@slipway/storage'
 import { redactSecrets } from '../secrets/expose-secrets.ts'
 
 /** Where a conversation and its agent come from. */
@@ -189,6 +190,12 @@ export function toStoredRequest(settings: ResolvedSettings, origin: Conversation
     context === undefined ? agent : { ...agent, agent_context: { ...context, skills: [] } }
   const stored = redactSettings({ ...rest, agent: agentWithoutSkills } as ResolvedSettings, settings, origin) // what is left out is optional
   return initial_message === undefined ? stored : { ...stored, has_initial_message: true }
+}
+
+/** The names of the secrets that the profile of the agent allows; undefined when it allows all. */
+export function readSecretNames({ request }: ConversationRecord): readonly string[] | undefined {
+  const { launched_agent_profile: profile }: StoredRequest = JSON.parse(request ?? '{}')
+  return profile?.secret_refs ?? undefined
 }
 
 export function redactedSkills(settings: ResolvedSettings): readonly unknown[] | undefined {

@@ -8,6 +8,7 @@ import {
   withNotFoundText,
 } from '../../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../../conversations/registry.ts'
+import { readSecretNames } from '../../conversations/stored-request.ts'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { resolveModel, resolveSecretSources } from '../../profiles/resolve-llm.ts'
 import type { Webhooks } from '../../webhooks/webhooks.ts'
@@ -75,7 +76,11 @@ export function conversationCommandHandlers(options: {
       throw new Problem('bad_request', 'switch_acp_model is only supported for ACP conversations.')
     },
     updateSecrets: command(async (conversation, { params, body }) => {
-      await conversation.addSecrets(resolveSecretSources(cipher, body.secrets, ['body', 'secrets']))
+      const before = await getConversationRecord(storage.conversations, params.conversation_id)
+      const allowed = readSecretNames(before)
+      const secrets = resolveSecretSources(cipher, body.secrets, ['body', 'secrets'])
+      const added = Object.entries(secrets).filter(([name]) => allowed?.includes(name) ?? true)
+      await conversation.addSecrets(Object.fromEntries(added))
       const record = await getConversationRecord(storage.conversations, params.conversation_id)
       await registry.publishMember(record.id, 'secret_registry', displayedSecrets(record))
     }),
