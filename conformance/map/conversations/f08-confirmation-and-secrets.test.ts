@@ -317,7 +317,10 @@ mapCase('F08.secrets-lookup-self', "addresses of the server's own secrets give t
   expect(await readFile(join(folder, 'two.txt'), 'utf8')).toBe('sentinel-stored')
 })
 
-mapCase('F08.secrets-profile-scope', 'secrets outside of a profile are dropped without an error', async () => {
+mapCase(
+  'F08.secrets-profile-scope',
+  'secrets outside of a profile are dropped without an error',
+  async () => {
     const model = await server.openModel(
       commandReply('printf %s "$MAP_OUT" > out.txt; printf %s "$MAP_IN" > in.txt'),
       finishReply(),

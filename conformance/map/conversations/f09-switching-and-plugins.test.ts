@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { differs, endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
+import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -384,8 +384,6 @@ mapCase(
   { faultThere: 'twice' },
 )
 
-untested('F09.load-plugin-sdk', 'the Python SDK loads a plugin')
-
 missing(
   'F09.restart-persist',
   'switches and plugins outlive a restart',
@@ -402,4 +400,5 @@ missing(
   { hasOwnServer: true },
 )
 
-endFamily('F09', 28)
+// One more case of this family is in `clients/python-sdk-elsewhere.python.test.ts`.
+endFamily('F09', 27)

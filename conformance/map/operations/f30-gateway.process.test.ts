@@ -379,6 +379,6 @@ mapCase('F30.responses-errors', 'what is not done is 400, and nothing is made', 
   expect([400, 422]).toContain((await respond({ model: 'openhands_map-none', input: [] })).status)
   expect(await conversations()).toEqual(before)
 })
-untested('F30.openai-sdk', 'the Python SDK of OpenAI')
 
-endFamily('F30', 26)
+// One more case of this family is in `clients/python-sdk-elsewhere.python.test.ts`.
+endFamily('F30', 25)

@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { endFamily, mapCase, untested } from '../frame.ts'
+import { endFamily, mapCase } from '../frame.ts'
 import { type Json, type MapClient, OwnMapServer, openMapServer, unknownId } from '../map-server.ts'
 
 const server = openMapServer()
@@ -482,7 +482,6 @@ mapCase('F14.scoped-trajectory-archive', 'only its own trajectory', async () => 
   expect(await server.requestStatus('GET', path)).toBe(422)
 })
 
-untested('F14.sdk-workspace', 'the Python SDK transfers files')
 mapCase(
   'F14.restart',
   'files and trajectories are served after a restart',
@@ -503,4 +502,5 @@ mapCase(
   { hasOwnServer: true },
 )
 
-endFamily('F14', 30)
+// One more case of this family is in `clients/python-sdk-elsewhere.python.test.ts`.
+endFamily('F14', 29)

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { endFamily, mapCase, untested } from '../frame.ts'
+import { endFamily, mapCase } from '../frame.ts'
 import { finishReply, type Json, OwnMapServer, openMapServer, toolReply, unknownId } from '../map-server.ts'
 
 const server = openMapServer()
@@ -326,7 +326,6 @@ mapCase(
   },
   { hasOwnServer: true },
 )
-untested('F15.sdk-workspace', 'the Python SDK reads changes and differences')
 mapCase('F15.ts-client', 'the TypeScript client reads changes and differences', async () => {
   Object.assign(globalThis, { require: createRequire(import.meta.url) })
   const { HttpClient, RemoteWorkspace } = await import('@openhands/typescript-client')
@@ -482,4 +481,5 @@ mapCase(
   ownServer,
 )
 
-endFamily('F15', 28)
+// One more case of this family is in `clients/python-sdk-elsewhere.python.test.ts`.
+endFamily('F15', 27)
