@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
+import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
 import {
   finishReply,
   type Json,
@@ -83,8 +83,57 @@ mapCase('F25.auth', 'every route needs the key', async () => {
 const noNetwork = 'the collection of skills is that of SLIPWAY_SKILLS_SOURCE; none is fetched without asking'
 notApplicable('F25.public-repo', 'skills of the public repository', noNetwork)
 notApplicable('F25.marketplace-public', 'entries of the public repository', noNetwork)
-untested('F25.install-github', 'a skill from github.com')
-untested('F25.install-documented-sources', 'every documented form of a source installs')
+/** A server for which the repository is one of github.com: git of its user finds it on this machine. */
+async function openWithGitHub(): Promise<OwnMapServer> {
+  const server = await OwnMapServer.open({ key: 'map-key-2' })
+  const address = 'https://github.com/map-owner/map-repo'
+  const rule = `[url "${source.url}"]\n\tinsteadOf = ${address}.git\n\tinsteadOf = ${address}\n`
+  await server.upload(`${server.home}/.gitconfig`, rule)
+  return server
+}
+mapCase(
+  'F25.install-github',
+  'a skill from github.com',
+  async () => {
+    await using server = await openWithGitHub()
+    const body = { source: 'github:map-owner/map-repo', repo_path: 'skills/map-git' }
+    expect(await install(body, 200, server)).toMatchObject({
+      ...{ name: 'map-git', source: body.source, repo_path: body.repo_path },
+      resolved_ref: expect.stringMatching(/^[0-9a-f]{40}$/),
+    })
+  },
+  own,
+)
+mapCase(
+  'F25.install-documented-sources',
+  'every documented form of a source installs',
+  async () => {
+    await using server = await openWithGitHub()
+    const { description } = await documentedSource(server)
+    for (const word of ['absolute directory', 'file', 'github:owner/repo/path'])
+      expect(description).toContain(word)
+    for (const body of [
+      { source: `${source.directory}/skills/map-git` },
+      { source: `${source.url}#skills/map-git` },
+      { source: 'github:map-owner/map-repo/skills/map-git' },
+      { source: 'https://github.com/map-owner/map-repo', repo_path: 'skills/map-git' },
+      { source: 'https://github.com/map-owner/map-repo.git#skills/map-git' },
+      { source: 'https://github.com/map-owner/map-repo/tree/main/skills/map-git' },
+    ])
+      expect(await install({ ...body, force: true }, 200, server), body.source).toMatchObject({
+        name: 'map-git',
+      })
+  },
+  own,
+)
+/** What the document says about the source of an installation. */
+async function documentedSource(on: OwnMapServer): Promise<{ description: string }> {
+  const document = await on.requestOrThrow('GET', '/openapi.json')
+  const texts = JSON.stringify(document).match(/"source":\{[^{}]*"description":"[^"]*github:owner[^"]*"/) ?? [
+    '',
+  ]
+  return { description: texts[0] }
+}
 mapCase(
   'F25.catalog-project',
   'skills of a project in each of their forms, without damaged ones',

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, mapCase, missing, notApplicable, untested } from '../frame.ts'
+import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
 import {
   finishReply,
   type Json,
@@ -198,8 +198,40 @@ mapCase('F26.install-errors', 'sources that cannot be fetched are 400, no plugin
   for (const body of [{}, { source: '' }, { source: 5 }]) await install(body, 422)
   expect(await map.requestOrThrow('GET', installed)).toEqual({ plugins: [] })
 })
-untested('F26.install-github', 'a plugin from github.com')
-untested('F26.install-documented-source', 'the documented form of a source installs')
+/** A server for which the repository is one of github.com: git of its user finds it on this machine. */
+async function openWithGitHub(): Promise<OwnMapServer> {
+  const server = await OwnMapServer.open({ key: 'map-key-2' })
+  const address = 'https://github.com/map-owner/map-repo'
+  const rule = `[url "${source.url}"]\n\tinsteadOf = ${address}.git\n\tinsteadOf = ${address}\n`
+  await server.upload(`${server.home}/.gitconfig`, rule)
+  return server
+}
+mapCase(
+  'F26.install-github',
+  'a plugin from github.com',
+  async () => {
+    await using server = await openWithGitHub()
+    const body = { source: 'github:map-owner/map-repo', repo_path: 'map-git' }
+    expect(await install(body, 200, server)).toMatchObject({
+      ...{ name: 'map-git', source: body.source, repo_path: body.repo_path },
+      resolved_ref: expect.stringMatching(/^[0-9a-f]{40}$/),
+    })
+  },
+  own,
+)
+mapCase(
+  'F26.install-documented-source',
+  'the documented form of a source installs',
+  async () => {
+    await using server = await openWithGitHub()
+    for (const text of [
+      'github:map-owner/map-repo/map-git',
+      'https://github.com/map-owner/map-repo/tree/main/map-git',
+    ])
+      expect((await install({ source: text, force: true }, 200, server)).name, text).toBe('map-git')
+  },
+  own,
+)
 mapCase('F26.enable-disable', 'a disabled plugin leaves what conversations load', async () => {
   await install({ source: await local('map-toggle') })
   await toggle('map-toggle', false)

@@ -230,7 +230,26 @@ mapCase('F30.chat-input-errors', 'bad requests make no conversation', async () =
   expect(await status({ model })).toBe(422)
   expect(await conversations()).toEqual(before)
 })
-untested('F30.observability-headers', 'headers of observability are stored')
+mapCase('F30.observability-headers', 'headers of observability are stored', async () => {
+  const model = await profile(await map.openModel(finishReply('Observed.')))
+  const before = await conversations()
+  const ask = (headers: Record<string, string>) =>
+    map.requestStatus('POST', '/v1/chat/completions', { body: { model, messages: [user('Go.')] }, headers })
+  const header = (name: string, value: string) => ({ [`x-openhands-observability-${name}`]: value })
+  for (const wrong of [
+    header('metadata', '[1]'),
+    header('metadata', '{"a":{}}'),
+    header('span-name', 'a b!'),
+  ])
+    expect(await ask(wrong)).toBe(422)
+  expect(await conversations()).toEqual(before)
+  const right = {
+    ...header('span-name', 'map.span'),
+    ...header('tags', 'a, b'),
+    ...header('metadata', '{"k":1}'),
+  }
+  expect(await ask(right)).toBe(200)
+})
 differs(
   'F30.chat-run-error-500',
   'a run that ends in an error',

@@ -11,6 +11,7 @@ import {
   startConversationRequest,
 } from '@slipway/protocol'
 import { type CreateConversationDeps, createConversation } from '../conversations/create.ts'
+import { withObservabilityHeaders } from '../conversations/observability.ts'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
 import { type GatewayPrompt, parseChatPrompt, parseResponsesPrompt } from './prompt.ts'
 import { GatewayTurn } from './turn.ts'
@@ -30,6 +31,17 @@ interface GatewayOptions {
   readonly directory: string
   /** Timeout of a turn; 120 s unless passed (wire 1.22). */
   readonly timeoutMs?: number
+}
+
+/** A header of the request by its name. */
+type ReadHeader = (name: string) => string | undefined
+
+interface TurnRequest {
+  readonly modelId: string
+  readonly prompt: GatewayPrompt
+  readonly conversationId: string | undefined
+  /** Says what a new conversation stores about its traces. */
+  readonly header: ReadHeader | undefined
 }
 
 /** Conversations for programs that know only models and messages. */
@@ -54,19 +66,27 @@ export class Gateway {
    * that is not known becomes that of a new conversation; a continued one keeps its model. Problems:
    * `bad_request`, `not_found`, `limit` and, while it runs, `conflict`.
    */
-  async startTurn(request: ChatRequest, conversationId: string | undefined, signal: AbortSignal) {
-    return await this.#startTurn(request.model, parseChatPrompt(request), conversationId, signal)
+  async startTurn(
+    request: ChatRequest,
+    conversationId: string | undefined,
+    signal: AbortSignal,
+    header?: ReadHeader,
+  ) {
+    const prompt = parseChatPrompt(request)
+    return await this.#startTurn({ modelId: request.model, prompt, conversationId, header }, signal)
   }
 
   /** Like `startTurn`, always with a new conversation. */
-  async startResponse(request: ResponsesRequest, signal: AbortSignal) {
-    return await this.#startTurn(request.model, parseResponsesPrompt(request), undefined, signal)
+  async startResponse(request: ResponsesRequest, signal: AbortSignal, header?: ReadHeader) {
+    const prompt = parseResponsesPrompt(request)
+    return await this.#startTurn(
+      { modelId: request.model, prompt, conversationId: undefined, header },
+      signal,
+    )
   }
 
   async #startTurn(
-    modelId: string,
-    prompt: GatewayPrompt,
-    conversationId: string | undefined,
+    { modelId, prompt, conversationId, header = () => undefined }: TurnRequest,
     signal: AbortSignal,
   ): Promise<{ readonly id: string; readonly turn: GatewayTurn }> {
     const { createDeps, timeoutMs = 120_000 } = this.#options
@@ -80,7 +100,7 @@ export class Gateway {
       const isKnown = conversationId !== undefined && (await storage.conversations.get([id]))[0] !== undefined
       const conversation = isKnown
         ? await registry.get(id)
-        : await this.#createConversation(id, model, prompt.system)
+        : await this.#createConversation(id, model, { system: prompt.system, header })
       if (conversation.isRunning) throw runningProblem()
       const message = isKnown ? prompt.message : prompt.messageWithHistory
       const release = () => void this.#inUse.delete(id)
@@ -106,7 +126,7 @@ export class Gateway {
   async #createConversation(
     id: string,
     { name, llm }: { readonly name: string; readonly llm: Llm },
-    system: string | undefined,
+    { system, header }: { readonly system: string | undefined; readonly header: ReadHeader },
   ): Promise<Conversation> {
     const { createDeps, directory } = this.#options
     const request = startConversationRequest.parse({
@@ -119,7 +139,7 @@ export class Gateway {
       workspace: { working_dir: join(directory, id) },
       tags: { [profileTag]: name },
     })
-    await createConversation(createDeps, request)
+    await createConversation(createDeps, withObservabilityHeaders(request, header))
     return await createDeps.registry.get(id)
   }
 }

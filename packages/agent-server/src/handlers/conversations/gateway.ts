@@ -23,7 +23,12 @@ export function gatewayHandlers(options: {
   return {
     listModels: async () => ({ json: await gateway.listModels() }),
     async completeChat({ body, header, signal }) {
-      const { id, turn } = await gateway.startTurn(body, parseConversationId(header(idHeader)), signal)
+      const { id, turn } = await gateway.startTurn(
+        body,
+        parseConversationId(header(idHeader)),
+        signal,
+        header,
+      )
       const headers = { [idHeader]: id }
       try {
         if (body.stream) return await streamReply(body, { turn, headers, heartbeatMs })
@@ -34,9 +39,9 @@ export function gatewayHandlers(options: {
         throw error
       }
     },
-    async createResponse({ body, signal }) {
+    async createResponse({ body, header, signal }) {
       const createdAt = nowSeconds()
-      const { id, turn } = await gateway.startResponse(body, signal)
+      const { id, turn } = await gateway.startResponse(body, signal, header)
       const headers = { [idHeader]: id }
       try {
         const { text, usage } = await turn.complete()
