@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   finishReply,
   type Json,
@@ -158,19 +158,14 @@ mapCase('F26.install-git', 'a path of a repository installs with its commit', as
   })
   await uninstall('map-git')
 })
-missing(
-  'F26.install-repo-root-name',
-  'without a manifest the repository names the plugin',
-  'a directory without a manifest is a plugin',
-  async () => {
-    const root = `${map.directory}/map-rooted`
-    await write({ 'skills/map-bare/SKILL.md': skillText('map-bare') }, root)
-    const git = `git -C '${root}' -c user.name=m -c user.email=m@localhost`
-    await map.runCommand(`git init -q '${root}' && ${git} add . && ${git} commit -qm first`)
-    expect((await install({ source: `file://${root}` })).name).toBe('map-rooted')
-    await uninstall('map-rooted')
-  },
-)
+mapCase('F26.install-repo-root-name', 'without a manifest the repository names the plugin', async () => {
+  const root = `${map.directory}/map-rooted`
+  await write({ 'skills/map-bare/SKILL.md': skillText('map-bare') }, root)
+  const git = `git -C '${root}' -c user.name=m -c user.email=m@localhost`
+  await map.runCommand(`git init -q '${root}' && ${git} add . && ${git} commit -qm first`)
+  expect((await install({ source: `file://${root}` })).name).toBe('map-rooted')
+  await uninstall('map-rooted')
+})
 mapCase('F26.install-conflict', 'a second install is 409; with force it stays disabled', async () => {
   const path = await local('map-twice')
   await install({ source: path })

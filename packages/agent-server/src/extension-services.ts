@@ -60,7 +60,8 @@ export function openExtensionServices(options: ExtensionServicesOptions) {
     directory: subdirectory('plugins'),
     kind: 'plugin',
     environment,
-    describe: async (folder, signal) => await (await extensionReaders()).readPlugin(folder, signal),
+    describe: async (folder, signal) =>
+      await (await extensionReaders()).readPlugin(folder, signal, { takesBareFolder: true }),
   })
   const marketplaces = new Marketplaces({
     registrations: options.marketplaces,

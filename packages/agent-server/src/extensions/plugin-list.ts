@@ -59,7 +59,7 @@ export class PluginList {
       for (const { install_path } of (await this.#options.installed.list()).filter(
         ({ enabled }) => enabled,
       )) {
-        const plugin = await readPlugin(install_path, signal)
+        const plugin = await readPlugin(install_path, signal, { takesBareFolder: true })
         if (!('issue' in plugin) && !found.has(plugin.name)) found.set(plugin.name, toPluginInfo(plugin))
       }
     }
@@ -69,7 +69,7 @@ export class PluginList {
   /** Adds the contents of a plugin, null when it cannot be read. */
   async withContents(installed: InstalledSkill, signal: AbortSignal): Promise<InstalledPlugin> {
     const { readPlugin } = await extensionReaders()
-    const plugin = await readPlugin(installed.install_path, signal)
+    const plugin = await readPlugin(installed.install_path, signal, { takesBareFolder: true })
     if ('issue' in plugin) return { ...installed, skills: null, files: null }
     const { skills, files } = toPluginInfo(plugin)
     return { ...installed, skills, files }

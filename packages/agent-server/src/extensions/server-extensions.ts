@@ -109,7 +109,10 @@ export class ServerExtensions implements ExtensionProvider {
     const { readPlugin } = await extensionReaders()
     const { enabled, issues } = await listEnabled(this.#options.plugins)
     const read = await Promise.all(
-      enabled.map(async ({ name, install_path }) => ({ name, read: await readPlugin(install_path, signal) })),
+      enabled.map(async ({ name, install_path }) => ({
+        name,
+        read: await readPlugin(install_path, signal, { takesBareFolder: true }),
+      })),
     )
     return {
       plugins: read.flatMap(({ read }) => ('issue' in read ? [] : [read])),

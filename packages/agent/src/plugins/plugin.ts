@@ -19,6 +19,8 @@ import { isGitFolder } from './source.ts'
 
 /** Paths of a plugin's manifest; the first that exists is used. */
 const manifestPaths = ['.claude-plugin/plugin.json', '.plugin/plugin.json', 'plugin.json'] as const
+/** Folders that make a folder without a manifest a plugin. */
+const partFolders: ReadonlySet<string> = new Set(['skills', 'commands', 'hooks'])
 const maxFiles = 1_000
 const maxEntries = 2_000
 const maxFolders = 200
@@ -44,13 +46,17 @@ export interface Plugin {
 
 /**
  * Reads the plugin of a folder. An invalid part is skipped and adds an issue. Without a valid manifest there
- * is only an issue, a sentence that begins with a verb. Rejects only when aborted.
+ * is only an issue, a sentence that begins with a verb. `takesBareFolder`: a folder without any manifest is a
+ * plugin that it names, when it has a part of one. Rejects only when aborted.
  */
 export async function readPlugin(
   directory: string,
   signal: AbortSignal,
+  { takesBareFolder = false }: { readonly takesBareFolder?: boolean } = {},
 ): Promise<Plugin | { readonly issue: string }> {
-  const read = await readManifest(directory, manifestPaths, pluginManifest)
+  const read =
+    (takesBareFolder ? await readBareFolder(directory) : undefined) ??
+    (await readManifest(directory, manifestPaths, pluginManifest))
   if ('issue' in read) return read
   const { root, manifest } = read
   const { name, version, description } = manifest
@@ -75,6 +81,15 @@ export async function readPlugin(
 export async function hasManifest(directory: string): Promise<boolean> {
   const root = await realpath(directory).catch(() => undefined)
   return root !== undefined && (await readFirstJson(root, manifestPaths)) !== undefined
+}
+
+async function readBareFolder(directory: string) {
+  const root = await realpath(directory).catch(() => undefined)
+  if (root === undefined || (await readFirstJson(root, manifestPaths)) !== undefined) return undefined
+  const { files, folders } = await listFolder(root, maxEntries)
+  const hasPart = folders.some((name) => partFolders.has(name)) || files.includes('.mcp.json')
+  const { data } = pluginManifest.safeParse({ name: basename(root) })
+  return hasPart && data !== undefined ? { root, manifest: data } : undefined
 }
 
 async function readSkills(parts: PluginContext, signal: AbortSignal): Promise<LoadedSkill[]> {
