@@ -1,6 +1,10 @@
+import { once } from 'node:events'
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import { type Json, type MapClient, OwnMapServer, openMapServer } from '../map-server.ts'
 
 const server = openMapServer()
@@ -86,10 +90,53 @@ differs(
   },
 )
 
-missing(
+mapCase(
   'F01.static-files',
   'a folder served below /static, and the root leads there',
-  'no setting for static files',
+  async () => {
+    const folder = join(server.directory, 'static')
+    await mkdir(join(folder, 'sub'), { recursive: true })
+    await writeFile(join(folder, 'index.html'), '<!doctype html><title>map</title>')
+    await writeFile(join(folder, 'map.json'), '{"map":1}')
+    await writeFile(join(folder, '.hidden'), 'hidden')
+    await writeFile(join(server.directory, 'server_info'), 'outside')
+    await symlink('/etc/hostname', join(folder, 'link'))
+    await using own = await OwnMapServer.open({ key: 'k', env: { OH_STATIC_FILES_PATH: folder } })
+    const get = (path: string) => fetch(`${own.url}${path}`, { redirect: 'manual' })
+    const root = await get('/')
+    expect([root.status, root.headers.get('location')]).toEqual([302, '/static/index.html'])
+    const page = await get('/static/index.html')
+    expect([page.status, page.headers.get('content-type')]).toEqual([
+      200,
+      expect.stringContaining('text/html'),
+    ])
+    expect(await page.text()).toContain('<title>map</title>')
+    expect(await (await get('/static/map.json')).json()).toEqual({ map: 1 })
+    for (const path of [
+      '%2e%2e/server_info',
+      'sub',
+      'sub/',
+      '',
+      'none',
+      '.hidden',
+      'link',
+      '%2fetc%2fhostname',
+    ])
+      expect((await get(`/static/${path}`)).status, path).toBe(404)
+    // As it is: `fetch` would resolve the dots.
+    const { hostname, port } = new URL(own.url)
+    const escape = request({ hostname, port, path: '/static/%2e%2e/server_info' }).end()
+    const [answer] = await once(escape, 'response')
+    expect(answer.resume().statusCode).toBe(404)
+    expect((await get('/api/conversations/count')).status).toBe(401)
+    expect(await serverInfo(own)).toMatchObject({ title: expect.any(String) })
+    await rm(join(folder, 'index.html'))
+    expect((await get('/')).headers.get('location')).toBe('/static/')
+    await own.restart('SIGTERM', { OH_STATIC_FILES_PATH: join(folder, 'missing') })
+    expect((await get('/')).status).toBe(200)
+    expect((await get('/static/map.json')).status).toBe(404)
+  },
+  { hasOwnServer: true },
 )
 
 differs(

@@ -9,6 +9,7 @@ import {
   isLoopback,
   listen,
   openTelemetry,
+  StaticFolder,
 } from '@slipway/http'
 import { agentServerOpenApi, agentServerRoutes, type LogFunction } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
@@ -79,6 +80,10 @@ export async function serve(options: ServeOptions): Promise<void> {
     options.console === undefined || webClient !== undefined || !settings.hasConsole
       ? undefined
       : new ConsoleSite(options.console)
+  const page = webClient?.site ?? consoleSite
+  const { staticDirectory } = settings
+  const staticFolder =
+    staticDirectory === undefined ? undefined : await StaticFolder.open(resolve(staticDirectory), page)
   await using storage = await openServerStorage({
     ...{ directory, log, limits: settings.storageLimits },
     database: settings.databaseUrl && {
@@ -148,7 +153,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       getLastActivityMs: () => activity.lastMs,
       getInitState: () => deferredInit.state,
       checkStorage: () => activeStorage.health.check(),
-      webClient: webClient ?? consoleSite,
+      webClient: staticFolder ?? webClient ?? consoleSite,
     }),
     ...initHandlers({ deferredInit, isDeferred: config.isDeferred }),
   }
@@ -166,7 +171,7 @@ export async function serve(options: ServeOptions): Promise<void> {
         }),
         lazySocketRoute('/sockets/bash-events', () => deferredInit.services.sockets.bash),
       ],
-      ...definedMembers({ site: webClient?.site ?? consoleSite }),
+      ...definedMembers({ site: staticFolder ?? page }),
       log,
       ...telemetry,
       keys: peerKey === undefined ? () => deferredInit.keys : withPeerKey(() => deferredInit.keys, peerKey),

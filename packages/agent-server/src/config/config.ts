@@ -80,6 +80,7 @@ export const environmentSchema = z.object({
   SLIPWAY_LEASE_SECONDS: numberSetting(2, 600, 10),
   SLIPWAY_PEER_URL: z.url({ protocol: /^http(s|\+unix)?$/, error: 'Should be a URL http://...' }).optional(),
   SLIPWAY_WEB: z.string().min(1).optional(),
+  SLIPWAY_STATIC: z.string().min(1).optional(),
   SLIPWAY_CONSOLE: z.stringbool().default(true),
   ...telemetrySettings,
   ...metricsExportSettings,
@@ -186,6 +187,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     /** Wire version of the events of new conversations. */
     wire: values.SLIPWAY_WIRE,
     webDirectory: values.SLIPWAY_WEB,
+    /** Its files are served below `/static`. */
+    staticDirectory: values.SLIPWAY_STATIC,
     /** The console is served at `/`, where there is one. */
     hasConsole: values.SLIPWAY_CONSOLE,
     /** Where conversations are stored instead of the data directory. */
@@ -224,6 +227,7 @@ export const aliases = {
   OH_DEFERRED_INIT: 'SLIPWAY_DEFERRED_INIT',
   OH_MAX_CONCURRENT_RUNS: 'SLIPWAY_MAX_CONCURRENT_RUNS',
   OH_ALLOW_CORS_ORIGIN_REGEX: 'SLIPWAY_ALLOWED_ORIGIN_PATTERN',
+  OH_STATIC_FILES_PATH: 'SLIPWAY_STATIC',
   OH_WEB_URL: 'SLIPWAY_WEB_URL',
   OH_APP_BACKEND_PUBLIC_URL: 'SLIPWAY_APP_BACKEND_URL',
   OH_TRUST_FORWARDED_HEADERS: 'SLIPWAY_TRUST_FORWARDED_HEADERS',
