@@ -239,7 +239,10 @@ test('a secret is in the environment of the command that names it, and its value
   const all = JSON.stringify([events, await driver.getInfo(id)])
   expect([all.includes(value), all.includes(later)]).toEqual([false, false])
   expect((await driver.getInfo(id)).secret_registry).toMatchObject({
-    secret_sources: { TOKEN_A: { value: '**********' }, TOKEN_B: { value: '**********', kind: 'StaticSecret' } },
+    secret_sources: {
+      TOKEN_A: { value: '**********' },
+      TOKEN_B: { value: '**********', kind: 'StaticSecret' },
+    },
   })
 })
 

@@ -113,7 +113,7 @@ mapCase(
     expect(await page.text()).toContain('<title>map</title>')
     expect(await (await get('/static/map.json')).json()).toEqual({ map: 1 })
     for (const path of [
-      '%2e%2e/server_info',
+      '%2e%2e%2fserver_info',
       'sub',
       'sub/',
       '',
@@ -125,8 +125,8 @@ mapCase(
       expect((await get(`/static/${path}`)).status, path).toBe(404)
     // As it is: `fetch` would resolve the dots.
     const { hostname, port } = new URL(own.url)
-    const escape = request({ hostname, port, path: '/static/%2e%2e/server_info' }).end()
-    const [answer] = await once(escape, 'response')
+    const escaping = request({ hostname, port, path: '/static/%2e%2e/server_info' }).end()
+    const [answer] = await once(escaping, 'response')
     expect(answer.resume().statusCode).toBe(404)
     expect((await get('/api/conversations/count')).status).toBe(401)
     expect(await serverInfo(own)).toMatchObject({ title: expect.any(String) })

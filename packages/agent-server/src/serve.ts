@@ -153,7 +153,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       getLastActivityMs: () => activity.lastMs,
       getInitState: () => deferredInit.state,
       checkStorage: () => activeStorage.health.check(),
-      webClient: staticFolder ?? webClient ?? consoleSite,
+      webClient: staticFolder?.exists ? staticFolder : (webClient ?? consoleSite),
     }),
     ...initHandlers({ deferredInit, isDeferred: config.isDeferred }),
   }

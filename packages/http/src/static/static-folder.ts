@@ -15,21 +15,22 @@ const notFound: Reply = { status: 404, json: { detail: 'Not Found' } }
  * are not listed, hidden files are not served, and no path leaves the folder.
  */
 export class StaticFolder {
-  readonly #root: string
+  readonly #root: string | undefined
   readonly #others: Pick<Site, 'get'> | undefined
 
-  private constructor(root: string, others: Pick<Site, 'get'> | undefined) {
+  private constructor(root: string | undefined, others: Pick<Site, 'get'> | undefined) {
     this.#root = root
     this.#others = others
   }
 
-  /** Undefined when there is no such folder. `others` serves the other paths. */
-  static async open(
-    directory: string,
-    others: Pick<Site, 'get'> | undefined,
-  ): Promise<StaticFolder | undefined> {
+  /** One that does not exist has no files. `others` serves the other paths. */
+  static async open(directory: string, others: Pick<Site, 'get'> | undefined): Promise<StaticFolder> {
     const found = await stat(directory).catch(() => undefined)
-    return found?.isDirectory() ? new StaticFolder(await realpath(directory), others) : undefined
+    return new StaticFolder(found?.isDirectory() ? await realpath(directory) : undefined, others)
+  }
+
+  get exists(): boolean {
+    return this.#root !== undefined
   }
 
   /** The reply to a GET of an address (with its query). */
@@ -37,14 +38,16 @@ export class StaticFolder {
     const path = url.split(/[?#]/, 1)[0] ?? ''
     if (path !== prefix.slice(0, -1) && !path.startsWith(prefix)) return await this.#others?.get(url, header)
     const name = decodePercent(path.slice(prefix.length))
-    if (name === undefined || /(?:^|\/)\.(?!well-known\/)/.test(name)) return notFound
+    if (this.#root === undefined || name === undefined || /(?:^|\/)\.(?!well-known\/)/.test(name))
+      return notFound
     const file = await resolveWithin(this.#root, name)
     const contentSecurityPolicy = { 'content-security-policy': "frame-ancestors 'self'" }
     return file.kind === 'file' ? await fileReply(file, { header, headers: contentSecurityPolicy }) : notFound
   }
 
   /** For `GET /`: to the folder's page, if it has one now. */
-  async root(): Promise<Reply> {
+  async root(): Promise<Reply | undefined> {
+    if (this.#root === undefined) return undefined
     const { kind } = await resolveWithin(this.#root, 'index.html')
     const location = kind === 'file' ? `${prefix}index.html` : prefix
     return { status: 302, bytes: Buffer.alloc(0), headers: { location } }
