@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -384,10 +384,9 @@ mapCase(
   { faultThere: 'twice' },
 )
 
-missing(
+mapCase(
   'F09.restart-persist',
   'switches and plugins outlive a restart',
-  'hooks of a loaded plugin are not in GET',
   async () => {
     await using own = await OwnMapServer.open({ key: 'k' })
     const id = await withMarketplace(own)

@@ -192,6 +192,12 @@ export function toStoredRequest(settings: ResolvedSettings, origin: Conversation
   return initial_message === undefined ? stored : { ...stored, has_initial_message: true }
 }
 
+/** Whether the conversation has plugins besides the server's. */
+export function hasPlugins({ request }: ConversationRecord): boolean {
+  const { plugins = [] }: StoredRequest = JSON.parse(request ?? '{}')
+  return plugins.length > 0
+}
+
 /** The names of the secrets that the profile of the agent allows; undefined when it allows all. */
 export function readSecretNames({ request }: ConversationRecord): readonly string[] | undefined {
   const { launched_agent_profile: profile }: StoredRequest = JSON.parse(request ?? '{}')

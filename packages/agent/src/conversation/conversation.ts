@@ -234,6 +234,11 @@ export class Conversation implements AsyncDisposable {
     await this.#track(loadPlugin(this.#parts, source))
   }
 
+  /** Opens the runtime, so that `pluginAdditions` has the conversation's plugins. Rejects when it cannot. */
+  async openPlugins(): Promise<void> {
+    await this.#parts.runtimes.open()
+  }
+
   /** What plugins add to the agent, as far as its runtime is open: their skills and hooks. */
   get pluginAdditions(): { readonly skills: readonly LoadedSkill[]; readonly hooks: HookConfig | undefined } {
     const plugins = this.#parts.runtimes.current?.extensions.plugins ?? []

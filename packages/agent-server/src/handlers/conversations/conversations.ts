@@ -20,7 +20,7 @@ import { forkConversation } from '../../conversations/fork.ts'
 import { importEvents } from '../../conversations/import.ts'
 import { withObservabilityHeaders } from '../../conversations/observability.ts'
 import { type CommandHistory, removeConversation } from '../../conversations/remove.ts'
-import { displayPluginAdditions, readWireVersion } from '../../conversations/stored-request.ts'
+import { displayPluginAdditions, hasPlugins, readWireVersion } from '../../conversations/stored-request.ts'
 import type { Webhooks } from '../../webhooks/webhooks.ts'
 
 const success = { json: { success: true } }
@@ -70,10 +70,14 @@ export function conversationHandlers(options: {
       return { json: await storage.conversations.count({ status: query.status, tags: query.tag }) }
     },
     async getConversation({ params, query }) {
-      const [info] = await readInfos(
-        [await infoReader.getRecord(params.conversation_id)],
-        query.include_skills,
-      )
+      const record = await infoReader.getRecord(params.conversation_id)
+      // Plugins of its own are read from their files: a conversation without any is not opened.
+      if (query.include_skills && hasPlugins(record))
+        await registry
+          .load(record)
+          .then((conversation) => conversation?.openPlugins())
+          .catch(() => undefined)
+      const [info] = await readInfos([record], query.include_skills)
       return { json: info }
     },
     async patchConversation({ params, body }) {
