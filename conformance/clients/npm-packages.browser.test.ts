@@ -145,7 +145,7 @@ const consumer = `
 import { Client, follow } from '@slipway/client'
 const client = new Client({ url: 'http://127.0.0.1:1', sessionApiKey: 'x' })
 const body = { agent: { llm: { model: 'x/y' } }, workspace: { working_dir: '.' } }
-const created = await client.call('createConversation', { body: { ...body, initial_message: { content: 'Hi' } } })
+const created = await client.call('createConversation', { body: { ...body, initial_message: { content: [{ type: 'text', text: 'Hi' }] } } })
 const params = { conversation_id: created.id }
 const page = await client.call('searchEvents', { params, query: { kind: 'MessageEvent', limit: 5 } })
 const id: string | undefined = page.items[0]?.id

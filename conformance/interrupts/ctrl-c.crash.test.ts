@@ -83,7 +83,7 @@ async function startRun(child: ChildProcess, directory: string): Promise<void> {
         tools: [{ name: 'terminal' }],
       },
       workspace: { working_dir: directory },
-      initial_message: { content: 'Do the work' },
+      initial_message: { content: [{ type: 'text', text: 'Do the work' }] },
     },
   })
 }

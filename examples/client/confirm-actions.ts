@@ -14,7 +14,7 @@ const { id } = await client.call('createConversation', {
     agent: { llm: { model: 'scripted/demo', script }, tools: [{ name: 'terminal' }] },
     workspace: { working_dir: process.cwd() },
     confirmation_policy: { kind: 'AlwaysConfirm' },
-    initial_message: { content: 'Tidy up', run: true },
+    initial_message: { content: [{ type: 'text', text: 'Tidy up' }], run: true },
   },
 })
 const params = { conversation_id: id }

@@ -9,7 +9,7 @@ const { id } = await client.call('createConversation', {
   body: {
     agent: { llm: { model: 'scripted/demo', script }, tools: [{ name: 'terminal' }] },
     workspace: { working_dir: process.cwd() },
-    initial_message: { content: 'What is in this folder?', run: true },
+    initial_message: { content: [{ type: 'text', text: 'What is in this folder?' }], run: true },
   },
 })
 for await (const { event } of follow(client, id, { until: 'idle' })) console.log(event.kind)

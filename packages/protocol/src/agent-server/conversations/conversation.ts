@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { acceptsText, content, textAsParts, textContent } from '../../core/message.ts'
+import { content, textContent } from '../../core/message.ts'
 import { emptyAsUndefined, pageQuery } from '../../core/query.ts'
 import {
   boundedText,

@@ -80,7 +80,7 @@ export const conversationRoutes = defineRoutes('conversations', {
         tools: [{ name: 'terminal' }],
       },
       workspace: { working_dir: '/home/me/project' },
-      initial_message: { content: 'What is in this folder?', run: true },
+      initial_message: { content: [{ type: 'text', text: 'What is in this folder?' }], run: true },
     },
   }),
   getConversations: route.get('/api/conversations', {
