@@ -31,6 +31,7 @@ test('a name selects a benchmark or a group', () => {
   expect(selectBenchmarks('sandboxes')).toEqual([
     'sandboxes-bubblewrap',
     'sandboxes-process',
+    'sandboxes-kubernetes',
     'sandboxes-docker',
     'many-sandboxes',
   ])

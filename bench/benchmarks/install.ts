@@ -12,7 +12,7 @@ const program = `import { Client, follow } from '@slipway/client'
 const client = new Client({ url: 'http://127.0.0.1:8000' })
 const llm = { model: 'scripted/demo' }
 const { id } = await client.call('createConversation', {
-  body: { agent: { llm }, workspace: { working_dir: '.' }, initial_message: { content: 'Hello' } },
+  body: { agent: { llm }, workspace: { working_dir: '.' }, initial_message: { content: [{ type: 'text', text: 'Hello' }] } },
 })
 for await (const { position, event } of follow(client, id, { until: 'idle' })) {
   console.log(position, event.kind)

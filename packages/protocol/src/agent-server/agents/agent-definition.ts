@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { boundedText, component, jsonObject, nullAsUndefined, withDefault } from '../../core/schemas.ts'
-import { condenser, hookConfig, mcpConfig } from './agent.ts'
+import { condenser, hookConfig, mcpServers } from './agent.ts'
 
 const stringList = withDefault(z.array(z.string()).max(200), [])
 
@@ -35,7 +35,7 @@ export const agentDefinition = component('AgentDefinition', {
   permission_mode: nullAsUndefined(z.enum(['always_confirm', 'never_confirm', 'confirm_risky'])),
   max_iteration_per_run: nullAsUndefined(z.int().min(1)),
   max_budget_per_run: nullAsUndefined(z.number().positive()),
-  mcp_config: nullAsUndefined(mcpConfig),
+  mcp_config: nullAsUndefined(mcpServers),
   profile_store_dir: nullAsUndefined(z.string()),
   condenser: nullAsUndefined(condenser),
   metadata: withDefault(jsonObject, {}),

@@ -136,16 +136,16 @@ export const mcpServer = z
 export type McpServer = z.output<typeof mcpServer>
 
 /** Servers by name; also accepts the older form with an outer `mcpServers`. */
-export const mcpConfig = z
-  .preprocess(
-    (value) => {
-      if (value === null || value === undefined) return {}
-      if (typeof value === 'object' && 'mcpServers' in value) return value.mcpServers
-      return value
-    },
-    z.record(z.string(), mcpServer),
-  )
-  .prefault({})
+export const mcpServers = z.preprocess(
+  (value) => {
+    if (value === null || value === undefined) return {}
+    if (typeof value === 'object' && 'mcpServers' in value) return value.mcpServers
+    return value
+  },
+  z.record(z.string(), mcpServer),
+)
+/** The same; absent, there are none. */
+export const mcpConfig = mcpServers.prefault({})
 
 /** A secret: its value, or a URL that returns it. A string is a value. */
 export const secretSource = z

@@ -78,7 +78,7 @@ export const eventRoutes = defineRoutes('events', {
       409: { description: 'The idempotency key was used with another message.' },
       429: { description: 'The message is stored, but no more conversations may run at the moment.' },
     },
-    example: { content: 'Now fix what you found', run: true },
+    example: { content: [{ type: 'text', text: 'Now fix what you found' }], run: true },
   }),
   respondToConfirmation: route.post('/api/conversations/{conversation_id}/events/respond_to_confirmation', {
     summary: 'Accept or reject the actions that wait',
