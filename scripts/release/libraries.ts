@@ -125,12 +125,13 @@ async function resolveFromRoot(specifier: string): Promise<string> {
   return import.meta.resolve(specifier, pathToFileURL(join(root, 'package.json')).href)
 }
 
+/** The page loads the bundle, which has its libraries, and not the build without them. */
 async function copySwaggerUi(directory: string): Promise<void> {
   const source = join(root, 'node_modules/@fastify/swagger-ui')
   await mkdir(directory, { recursive: true })
   await cp(join(source, 'static'), join(directory, 'static'), {
     recursive: true,
-    filter: (path) => !path.endsWith('.map'),
+    filter: (path) => !path.endsWith('.map') && !path.endsWith('/swagger-ui.js'),
   })
   const { name, version, license } = JSON.parse(await readFile(join(source, 'package.json'), 'utf8'))
   await writeFile(join(directory, 'package.json'), `${JSON.stringify({ name, version, license })}\n`)

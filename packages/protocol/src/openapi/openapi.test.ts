@@ -186,5 +186,5 @@ test('the requests that people try first have an example, which their schema acc
   for (const [name, { body, example }] of examples)
     expect(body?.safeParse(example).error, name).toBeUndefined()
   const text = JSON.stringify(agentServerOpenApi)
-  expect(text).toContain('"example":{"content":"Now fix what you found","run":true}')
+  expect(text).toContain('"example":{"content":[{"type":"text","text":"Now fix what you found"}],"run":true}')
 })
