@@ -64,6 +64,8 @@ export const sandboxBenchmarks: Readonly<Record<string, Benchmark>> = {
           ]),
           SLIPWAY_SANDBOX_MEMORY_MB: '1024',
           SLIPWAY_SANDBOX_DISK_MB: '256',
+          // A Pod of the pool that the scheduler leaves waiting is made again.
+          SLIPWAY_RECONCILE_SECONDS: '5',
           // What sandboxes report goes nowhere.
           SLIPWAY_INTERNAL_URL: `http://${cluster.host}:9`,
         },
