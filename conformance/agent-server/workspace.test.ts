@@ -5,6 +5,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
+import { scriptedModel } from '../support/agent-driver.ts'
 import { OwnAgentServer, openAgentFixture } from '../support/agent-fixture.ts'
 
 /** Commands and files, as clients use them: everything over HTTP, the checks included. */
@@ -407,3 +408,22 @@ async function getWithBody(path: string, body: string): Promise<unknown> {
   for await (const chunk of response) text += chunk
   return JSON.parse(text)
 }
+
+test('a worktree goes with the last conversation that works in it', async () => {
+  const project = join(directory, 'worktree-project')
+  const commit = 'git -c user.name=x -c user.email=x@example.com commit -q --allow-empty -m first'
+  expect((await runCommand(`git init -q '${project}' && cd '${project}' && ${commit}`)).exit_code).toBe(0)
+  const agent = { llm: scriptedModel([]) }
+  const first = await driver.create(agent, { workspace: { working_dir: project }, worktree: true })
+  const { working_dir } = first.workspace
+  const forked = await driver.post(first.id, 'fork')
+  expect(forked.status).toBe(201)
+  const { id: copy } = forked.body as { readonly id: string }
+  const isThere = async () => (await runCommand(`test -d '${working_dir}'`)).exit_code === 0
+  const remove = (id: string) => api.fetch(`/api/conversations/${id}`, { method: 'DELETE' })
+  expect((await remove(first.id)).status).toBe(200)
+  expect(await isThere()).toBe(true)
+  expect((await remove(copy)).status).toBe(200)
+  expect(await isThere()).toBe(false)
+  expect((await runCommand(`git -C '${project}' worktree list | wc -l`)).stdout.trim()).toBe('1')
+})

@@ -1,8 +1,11 @@
-import type { Storage } from '@slipway/storage'
+import { join } from 'node:path'
+import { exists } from '@slipway/shared/fs'
+import type { ConversationRecord, Storage } from '@slipway/storage'
 import type { Webhooks } from '../webhooks/webhooks.ts'
 import type { ConversationInfoReader } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
-import { removeWorktree } from './worktrees.ts'
+import type { StoredRequest } from './stored-request.ts'
+import { removeWorktree, worktreeOwner } from './worktrees.ts'
 
 /** The commands of conversations. */
 export interface CommandHistory {
@@ -44,7 +47,24 @@ export async function removeConversation(deps: RemoveConversationDeps, id: strin
   if (isRemoved) {
     await bash.removeConversation(id)
     await infoReader.removeFiles(id)
-    await removeWorktree(deps.worktrees, id, deps.environment)
+    await removeUnusedWorktree(deps, (record && worktreeOf(deps, record)) ?? id)
   }
   return isRemoved
+}
+
+function worktreeOf({ worktrees }: RemoveConversationDeps, { request }: ConversationRecord) {
+  const { workspace }: StoredRequest = JSON.parse(request ?? '{}')
+  return workspace?.working_dir === undefined ? undefined : worktreeOwner(worktrees, workspace.working_dir)
+}
+
+/** A fork works where its source did: the worktree goes with the last conversation in it. */
+async function removeUnusedWorktree(deps: RemoveConversationDeps, owner: string): Promise<void> {
+  if (!(await exists(join(deps.worktrees, owner)))) return
+  for (let page_id: string | undefined, isMore = true; isMore; ) {
+    const page = await deps.storage.conversations.search({ limit: 100, sort_order: 'CREATED_AT', page_id })
+    if (page.items.some((record) => worktreeOf(deps, record) === owner)) return
+    page_id = page.next_page_id ?? undefined
+    isMore = page_id !== undefined
+  }
+  await removeWorktree(deps.worktrees, owner, deps.environment)
 }

@@ -1,5 +1,6 @@
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, relative, sep } from 'node:path'
 import { Workspace } from '@slipway/agent'
+import { isWithin } from '@slipway/shared/fs'
 import { makeDirectory, readdir, rm } from '@slipway/shared/tool-files'
 
 const gitTimeoutMs = 30_000
@@ -39,6 +40,13 @@ export async function createWorktree(
   if (existing.exitCode === 0 && existing.text === '') return path
   const { exitCode } = await git.run('worktree', 'add', '-b', `openhands/${id}`, path)
   return exitCode === 0 ? path : undefined
+}
+
+/** The conversation for which the worktree of a working directory was made; undefined for another one. */
+export function worktreeOwner(worktreesDirectory: string, workingDirectory: string): string | undefined {
+  if (!isWithin(worktreesDirectory, workingDirectory)) return undefined
+  const [id] = relative(worktreesDirectory, workingDirectory).split(sep)
+  return id === '' ? undefined : id
 }
 
 /** Removes the worktree of a conversation, if it has one, and what git knows of it. Its branch stays. */
