@@ -9,9 +9,8 @@ import {
 import { isWithin } from '@slipway/shared/fs'
 import { toSingleLine } from '../skills/skill.ts'
 import { hasManifest } from './plugin.ts'
-import { readManifest } from './read-json.ts'
+import { marketplacePaths, readManifest } from './read-json.ts'
 
-const manifestPaths = ['.claude-plugin/marketplace.json', '.plugin/marketplace.json', 'marketplace.json']
 const maxEntries = 1_000
 
 /** An entry of a marketplace. */
@@ -36,7 +35,11 @@ export async function readMarketplace(
   | { readonly offers: readonly MarketplaceOffer[]; readonly issues: readonly string[] }
   | { readonly issue: string }
 > {
-  const read = await readManifest(directory, path === undefined ? manifestPaths : [path], marketplaceManifest)
+  const read = await readManifest(
+    directory,
+    path === undefined ? marketplacePaths : [path],
+    marketplaceManifest,
+  )
   if ('issue' in read) return read
   const { root, manifest } = read
   const { plugins, skills, metadata } = manifest

@@ -14,12 +14,12 @@ import {
 } from '../skills/skill.ts'
 import { isMarkdownFile, listFolder } from '../skills/walk.ts'
 import { type PluginContext, readHooks, readServers, substituteRootText } from './hooks-and-servers.ts'
-import { readFirstJson, readManifest } from './read-json.ts'
+import { marketplacePaths, readFirstJson, readManifest } from './read-json.ts'
 import { isGitFolder } from './source.ts'
 
 /** Paths of a plugin's manifest; the first that exists is used. */
 const manifestPaths = ['.claude-plugin/plugin.json', '.plugin/plugin.json', 'plugin.json'] as const
-/** Folders that make a folder without a manifest a plugin. */
+/** Folders that make a folder without a manifest a plugin, unless it is a marketplace. */
 const partFolders: ReadonlySet<string> = new Set(['skills', 'commands', 'hooks'])
 const maxFiles = 1_000
 const maxEntries = 2_000
@@ -85,7 +85,8 @@ export async function hasManifest(directory: string): Promise<boolean> {
 
 async function readBareFolder(directory: string) {
   const root = await realpath(directory).catch(() => undefined)
-  if (root === undefined || (await readFirstJson(root, manifestPaths)) !== undefined) return undefined
+  const others = [...manifestPaths, ...marketplacePaths]
+  if (root === undefined || (await readFirstJson(root, others)) !== undefined) return undefined
   const { files, folders } = await listFolder(root, maxEntries)
   const hasPart = folders.some((name) => partFolders.has(name)) || files.includes('.mcp.json')
   const { data } = pluginManifest.safeParse({ name: basename(root) })
