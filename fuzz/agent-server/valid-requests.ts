@@ -256,7 +256,7 @@ function extensionRequests({ conversation, repository }: ExistingResources): Val
     loadPlugin: {
       params: { conversation_id: conversation },
       body: { plugin_ref: 'none@nowhere' },
-      status: 404,
+      status: 400,
     },
     uninstallPlugin: { params: plugin },
     listMarketplacePlugins: {},
