@@ -279,7 +279,7 @@ export async function openServices(options: ServicesOptions) {
     ...llmCatalogueHandlers({ subscription }),
     ...mcpHandlers({ cipher, environment, jobs: mcpOAuthJobs }),
     ...subAgentHandlers({ homeDirectory: environment.HOME, hasBrowser: !config.browser.isOff, log }),
-    ...timelineHandlers({ storage }),
+    ...timelineHandlers({ storage, registry }),
     ...checkpointHandlers({ registry }),
     ...repositoryConsentHandlers({ consents: repositoryConsents, registry }),
     ...editor,

@@ -52,13 +52,14 @@ export async function openConversation(options: OpenConversationOptions): Promis
   return await Conversation.open(options)
 }
 
-/** What the model sees of a log. Loads the code that runs agents on first use. */
+/** What the model sees of a log, which `loaded` has in memory. Loads the code that runs agents on first use. */
 export async function describeView(
   conversation: string,
   log: EventLog,
-  snapshot: Snapshot | null,
+  source: { readonly loaded: Conversation } | { readonly snapshot: Snapshot | null },
 ): Promise<ViewDescription> {
-  return await (await import('./conversation/describe-view.ts')).describeView(conversation, log, snapshot)
+  const { describeView } = await import('./conversation/describe-view.ts')
+  return await describeView(conversation, log, 'loaded' in source ? source.loaded : source)
 }
 
 /** Loads the list of known models. */

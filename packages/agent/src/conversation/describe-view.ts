@@ -2,7 +2,9 @@ import type { EventLog, Snapshot } from '@slipway/storage'
 import { countTokens } from '../llm/tokens.ts'
 import { ConversationWriter } from './events/writer.ts'
 import { Checkpoints } from './state/checkpoints.ts'
-import { summarySuffix, type View, type ViewEvent } from './view/view.ts'
+import type { ConversationState } from './state/state.ts'
+import { defaultMaxMessageChars, Projection } from './view/projection.ts'
+import { summarySuffix, type ViewEvent } from './view/view.ts'
 
 /** What the model sees of a log (spec 2.3), by positions. */
 export interface ViewDescription {
@@ -29,34 +31,47 @@ interface BranchStart {
 
 const batch = 500
 
-/** Reads the log from the newest snapshot on. Writes nothing. */
+/** From the state of a loaded conversation, or from the log, read from its newest snapshot on. Writes nothing. */
 export async function describeView(
   conversation: string,
   log: EventLog,
-  snapshot: Snapshot | null,
+  source: { readonly state: ConversationState } | { readonly snapshot: Snapshot | null },
 ): Promise<ViewDescription> {
-  const checkpoints = new Checkpoints(snapshot)
-  const { state } = await ConversationWriter.open(conversation, log, { checkpoints: () => checkpoints.all })
+  const state = 'state' in source ? source.state : await readState(conversation, log, source.snapshot)
   const { view, position } = state
-  const positions = await findPositions(conversation, log, view.events)
-  const isSummary = ({ kind }: ViewEvent) => kind === 'CondensationSummaryEvent'
-  const messages = view.messages()
+  // The state of a loaded conversation changes while positions are read.
+  const events = [...view.events]
+  const pruned = new Set(events.filter(({ id }) => view.isPruned(id)))
+  const moves = [...state.leafMoves]
+  const messages = new Projection(defaultMaxMessageChars).messages(events)
+  const positions = await findPositions(conversation, log, events)
+  const positionsOf = (matches: (event: ViewEvent) => boolean) =>
+    events.flatMap((event, at) => (matches(event) ? (positions[at] ?? []) : [])).sort((a, b) => a - b)
   return {
     head: position,
     message_count: messages.length,
     estimated_tokens: countTokens(messages),
-    ranges: toRanges(view.events.flatMap((event, at) => (isSummary(event) ? [] : (positions[at] ?? [])))),
-    shortened_positions: shortened(view, positions),
-    summaries: view.events.flatMap((event, at) =>
+    ranges: toRanges(positionsOf(({ kind }) => kind !== 'CondensationSummaryEvent')),
+    shortened_positions: positionsOf((event) => pruned.has(event)),
+    summaries: events.flatMap((event, at) =>
       event.kind === 'CondensationSummaryEvent'
         ? [{ position: positions[at] ?? 0, text: event.summary }]
         : [],
     ),
-    branches: state.leafMoves.map(({ position: at, target }) => ({
+    branches: moves.map(({ position: at, target }) => ({
       position: at,
       from_position: target || null,
     })),
   }
+}
+
+async function readState(
+  conversation: string,
+  log: EventLog,
+  snapshot: Snapshot | null,
+): Promise<ConversationState> {
+  const checkpoints = new Checkpoints(snapshot)
+  return (await ConversationWriter.open(conversation, log, { checkpoints: () => checkpoints.all })).state
 }
 
 /** The position of each event; of a summary that of its Condensation, if it is not stored itself. */
@@ -78,14 +93,10 @@ async function findPositions(
   return positions
 }
 
-function shortened(view: View, positions: readonly (number | undefined)[]): number[] {
-  const found = view.events.flatMap(({ id }, at) => (view.isPruned(id) ? (positions[at] ?? []) : []))
-  return found.sort((a, b) => a - b)
-}
-
+/** Of ascending positions. */
 function toRanges(positions: readonly number[]): { first: number; last: number }[] {
   const ranges: { first: number; last: number }[] = []
-  for (const position of positions.toSorted((a, b) => a - b)) {
+  for (const position of positions) {
     const range = ranges.at(-1)
     if (range?.last === position - 1) range.last = position
     else ranges.push({ first: position, last: position })

@@ -4,7 +4,13 @@ import { memo, useCallback, useDeferredValue, useEffect, useLayoutEffect, useMem
 import { isTyping } from '../app/shortcuts.tsx'
 import { type ModelCall, modelCalls } from '../list/conversation-facts.ts'
 import { type EventWindow, useWindowState } from '../log/event-window.ts'
-import { changesView, isForgotten, ModelViewContext, modelViewQuery } from '../log/model-view.ts'
+import {
+  changesView,
+  condensationsQuery,
+  isForgotten,
+  ModelViewContext,
+  modelViewQuery,
+} from '../log/model-view.ts'
 import { groupSteps, isSameRow, type Row, rowEvents } from '../log/steps.ts'
 import { formatNumber } from '../ui/format.ts'
 import { Icon } from '../ui/icon.tsx'
@@ -41,9 +47,12 @@ export function Timeline(props: {
     [info],
   )
   const lastChange = state.events.findLast(changesView)?.position ?? 0
+  const id = info?.id ?? ''
+  const condensations = useQuery({ ...condensationsQuery(id), enabled: info !== undefined }).data ?? 0
+  // A long log in which nothing was condensed is not read as a whole to learn that.
   const view = useQuery({
-    ...modelViewQuery(info?.id ?? '', String(lastChange)),
-    enabled: info !== undefined,
+    ...modelViewQuery(id, String(lastChange)),
+    enabled: info !== undefined && (condensations > 0 || lastChange > 0),
   }).data
   const scroller = useRef<HTMLDivElement>(null)
   const { isPinned } = state

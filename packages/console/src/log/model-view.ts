@@ -14,6 +14,18 @@ export const modelViewQuery = (id: string, version: string) =>
     placeholderData: keepPreviousData,
   })
 
+/** How often a log was condensed; the server has an index of kinds. */
+export const condensationsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['condensations', id],
+    queryFn: ({ signal }) =>
+      agentServer.call('countEvents', {
+        params: { conversation_id: id },
+        query: { kind: 'Condensation' },
+        signal,
+      }),
+  })
+
 /** Of the log that is shown; undefined until it is read, and where the server has none. */
 export const ModelViewContext = createContext<ModelView | undefined>(undefined)
 

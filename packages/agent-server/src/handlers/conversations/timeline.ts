@@ -3,9 +3,16 @@ import type { Handlers } from '@slipway/http'
 import type { agentServerRoutes } from '@slipway/protocol'
 import { readRange, type Storage, searchTexts, Timelines } from '@slipway/storage'
 import { getConversationRecord } from '../../conversations/conversation-info.ts'
+import type { ConversationRegistry } from '../../conversations/registry.ts'
 
 /** Parts of long logs by position, and the texts of many logs. */
-export function timelineHandlers({ storage }: { readonly storage: Storage }) {
+export function timelineHandlers({
+  storage,
+  registry,
+}: {
+  readonly storage: Storage
+  readonly registry: Pick<ConversationRegistry, 'peek'>
+}) {
   const { log, conversations } = storage
   const timelines = new Timelines(log)
   const getRecord = (id: string) => getConversationRecord(conversations, id)
@@ -21,8 +28,10 @@ export function timelineHandlers({ storage }: { readonly storage: Storage }) {
     },
     async getModelView({ params }) {
       const { id } = await getRecord(params.conversation_id)
+      const loaded = await registry.peek(id)
+      if (loaded !== undefined) return { json: await describeView(id, log, { loaded }) }
       const { snapshot = null } = (await conversations.getSealedState(id)) ?? {}
-      return { json: await describeView(id, log, snapshot) }
+      return { json: await describeView(id, log, { snapshot }) }
     },
     async searchConversationTexts({ query }) {
       const { status, tag: tags, sort_order, ...search } = query

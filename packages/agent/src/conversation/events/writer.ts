@@ -114,6 +114,8 @@ export class ConversationWriter {
       const events = await this.#log.read(this.conversation, this.state.position, batch)
       if (events.length === 0) break
       await this.#applyEvents(events)
+      // A long log that has no checkpoint holds up no other request.
+      if (events.length === batch) await nextTurn()
     }
     if (this.state.needsBranchReplay) await this.#replayBranch()
     return this.state.position > start
