@@ -4,6 +4,7 @@ import { type ModelView, modelViewQuery } from '../log/model-view.ts'
 import { Fold } from '../ui/fold.tsx'
 import { formatCompact, formatNumber } from '../ui/format.ts'
 import { EmptyState, ErrorState, Loading } from '../ui/states.tsx'
+import { Facts } from './facts.tsx'
 import type { PanelProps } from './panel-props.ts'
 
 /** Links of one list that are shown; a long log without condensations has few. */
@@ -16,21 +17,14 @@ export function ContextPanel({ id, info }: PanelProps) {
   if (view.isError) return <ErrorState error={view.error} />
   const { message_count, estimated_tokens, ranges, shortened_positions, summaries } = view.data
   if (message_count === 0) return <EmptyState icon="spark" title="The model sees nothing yet" />
-  const facts = [
+  const facts: readonly (readonly [string, string])[] = [
     ['Messages', formatNumber(message_count)],
     ['Tokens, about', formatCompact(estimated_tokens)],
     ['Events', formatNumber(countEvents(ranges))],
   ]
   return (
     <>
-      <dl className="facts-grid">
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts facts={facts} />
       {summaries.map(({ position, text }) => (
         <Fold key={position} summary={`Summary of earlier events, at #${formatNumber(position)}`} isOpen>
           <p className="wrap" dir="auto">

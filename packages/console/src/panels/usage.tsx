@@ -4,6 +4,7 @@ import 'uplot/dist/uPlot.min.css'
 import { conversationCost, modelCalls } from '../list/conversation-facts.ts'
 import { formatCompact, formatCost, formatDuration } from '../ui/format.ts'
 import { EmptyState } from '../ui/states.tsx'
+import { Facts } from './facts.tsx'
 import type { PanelProps } from './panel-props.ts'
 
 /** What the models used: in all, and call by call. */
@@ -19,7 +20,7 @@ export function UsagePanel({ info }: PanelProps) {
     cost += call.cost
     return cost
   })
-  const facts = [
+  const facts: readonly (readonly [string, string])[] = [
     ['Cost', formatCost(conversationCost(info))],
     ['Model calls', String(calls.length)],
     ['Tokens read', formatCompact(prompt)],
@@ -29,14 +30,7 @@ export function UsagePanel({ info }: PanelProps) {
   ]
   return (
     <>
-      <dl className="facts-grid">
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts facts={facts} />
       <Plot title="Tokens read" values={calls.map((call) => call.promptTokens)} format={formatCompact} />
       <Plot
         title="Tokens written"
