@@ -10,7 +10,7 @@ import {
   openMapServer,
   toolReply,
 } from '../map-server.ts'
-import { GitSource, skillText } from './git-source.ts'
+import { GitSource, openWithGitHub, skillText } from './git-source.ts'
 
 const entry = { name: 'map-public', source: './skills/map-public', description: 'Public.' }
 const manifest = (...plugins: object[]) => JSON.stringify({ name: 'map', owner: { name: 'map' }, plugins })
@@ -83,19 +83,11 @@ mapCase('F25.auth', 'every route needs the key', async () => {
 const noNetwork = 'the collection of skills is that of SLIPWAY_SKILLS_SOURCE; none is fetched without asking'
 notApplicable('F25.public-repo', 'skills of the public repository', noNetwork)
 notApplicable('F25.marketplace-public', 'entries of the public repository', noNetwork)
-/** A server for which the repository is one of github.com: git of its user finds it on this machine. */
-async function openWithGitHub(): Promise<OwnMapServer> {
-  const server = await OwnMapServer.open({ key: 'map-key-2' })
-  const address = 'https://github.com/map-owner/map-repo'
-  const rule = `[url "${source.url}"]\n\tinsteadOf = ${address}.git\n\tinsteadOf = ${address}\n`
-  await server.upload(`${server.home}/.gitconfig`, rule)
-  return server
-}
 mapCase(
   'F25.install-github',
   'a skill from github.com',
   async () => {
-    await using server = await openWithGitHub()
+    await using server = await openWithGitHub(source)
     const body = { source: 'github:map-owner/map-repo', repo_path: 'skills/map-git' }
     expect(await install(body, 200, server)).toMatchObject({
       ...{ name: 'map-git', source: body.source, repo_path: body.repo_path },
@@ -108,7 +100,7 @@ mapCase(
   'F25.install-documented-sources',
   'every documented form of a source installs',
   async () => {
-    await using server = await openWithGitHub()
+    await using server = await openWithGitHub(source)
     const { description } = await documentedSource(server)
     for (const word of ['absolute directory', 'file', 'github:owner/repo/path'])
       expect(description).toContain(word)

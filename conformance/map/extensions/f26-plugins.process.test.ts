@@ -10,7 +10,7 @@ import {
   openMapServer,
   openModel,
 } from '../map-server.ts'
-import { GitSource, pluginFiles, skillText } from './git-source.ts'
+import { GitSource, openWithGitHub, pluginFiles, skillText } from './git-source.ts'
 
 const plugins = [
   { name: 'map-public', source: './plugins/map-public', description: 'Public.' },
@@ -193,19 +193,11 @@ mapCase('F26.install-errors', 'sources that cannot be fetched are 400, no plugin
   for (const body of [{}, { source: '' }, { source: 5 }]) await install(body, 422)
   expect(await map.requestOrThrow('GET', installed)).toEqual({ plugins: [] })
 })
-/** A server for which the repository is one of github.com: git of its user finds it on this machine. */
-async function openWithGitHub(): Promise<OwnMapServer> {
-  const server = await OwnMapServer.open({ key: 'map-key-2' })
-  const address = 'https://github.com/map-owner/map-repo'
-  const rule = `[url "${source.url}"]\n\tinsteadOf = ${address}.git\n\tinsteadOf = ${address}\n`
-  await server.upload(`${server.home}/.gitconfig`, rule)
-  return server
-}
 mapCase(
   'F26.install-github',
   'a plugin from github.com',
   async () => {
-    await using server = await openWithGitHub()
+    await using server = await openWithGitHub(source)
     const body = { source: 'github:map-owner/map-repo', repo_path: 'map-git' }
     expect(await install(body, 200, server)).toMatchObject({
       ...{ name: 'map-git', source: body.source, repo_path: body.repo_path },
@@ -218,7 +210,7 @@ mapCase(
   'F26.install-documented-source',
   'the documented form of a source installs',
   async () => {
-    await using server = await openWithGitHub()
+    await using server = await openWithGitHub(source)
     for (const text of [
       'github:map-owner/map-repo/map-git',
       'https://github.com/map-owner/map-repo/tree/main/map-git',

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, realpath, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { OwnMapServer } from '../map-server.ts'
 
 const identity = ['-c', 'user.name=map', '-c', 'user.email=map@localhost', '-c', 'commit.gpgsign=false']
 
@@ -57,4 +58,13 @@ export function pluginFiles(name: string, at = name, version = '0.1.0'): Record<
       hooks: { UserPromptSubmit: [{ matcher: '*', hooks: [hook] }] },
     }),
   }
+}
+
+/** A server for which the repository is one of github.com: git of its user finds it on this machine. */
+export async function openWithGitHub(source: GitSource): Promise<OwnMapServer> {
+  const server = await OwnMapServer.open({ key: 'map-key-2' })
+  const address = 'https://github.com/map-owner/map-repo'
+  const rule = `[url "${source.url}"]\n\tinsteadOf = ${address}.git\n\tinsteadOf = ${address}\n`
+  await server.upload(`${server.home}/.gitconfig`, rule)
+  return server
 }
