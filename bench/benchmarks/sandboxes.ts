@@ -48,22 +48,14 @@ export const sandboxBenchmarks: Readonly<Record<string, Benchmark>> = {
   },
   'sandboxes-kubernetes': {
     run: async (bench) => {
-      const { agentImage, openNamespace, testCluster } = await clusterFixture()
+      const { openNamespace, serverSettings, testCluster } = await clusterFixture()
       const cluster = must(testCluster(), 'a cluster')
       await using namespace = await openNamespace(cluster)
       const { startBarePods } = await import('../support/bare-pods.ts')
       const setup = {
         name: 'kubernetes',
         env: {
-          SLIPWAY_BACKEND: 'kubernetes',
-          SLIPWAY_KUBECONFIG: namespace.kubeconfig,
-          SLIPWAY_KUBERNETES_REACH: 'pod',
-          SLIPWAY_SANDBOX_IMAGE: agentImage,
-          SLIPWAY_SANDBOX_SPECS: JSON.stringify([
-            { id: 'pod', kubernetes: { image_pull_policy: 'IfNotPresent' } },
-          ]),
-          SLIPWAY_SANDBOX_MEMORY_MB: '1024',
-          SLIPWAY_SANDBOX_DISK_MB: '256',
+          ...serverSettings(namespace),
           // A Pod of the pool that the scheduler leaves waiting is made again.
           SLIPWAY_RECONCILE_SECONDS: '5',
           // What sandboxes report goes nowhere.

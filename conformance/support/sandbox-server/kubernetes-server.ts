@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as k8s from '@kubernetes/client-node'
 import {
-  agentImage,
   type Namespace,
   openNamespace,
+  serverSettings,
   type TestCluster,
 } from '../../../packages/sandbox-server/src/backends/kubernetes/testing/test-cluster.ts'
 import { markAllForDeletion } from './process-resources.ts'
@@ -35,15 +35,7 @@ export class KubernetesSandboxServer implements AsyncDisposable {
     const namespace = await openNamespace(cluster, apiServer)
     try {
       const settings: Record<string, string> = {
-        SLIPWAY_BACKEND: 'kubernetes',
-        SLIPWAY_KUBECONFIG: namespace.kubeconfig,
-        SLIPWAY_KUBERNETES_REACH: 'pod',
-        SLIPWAY_SANDBOX_IMAGE: agentImage,
-        SLIPWAY_SANDBOX_SPECS: JSON.stringify([
-          { id: 'pod', kubernetes: { image_pull_policy: 'IfNotPresent' } },
-        ]),
-        SLIPWAY_SANDBOX_MEMORY_MB: '1024',
-        SLIPWAY_SANDBOX_DISK_MB: '256',
+        ...serverSettings(namespace),
         // Only watches show in time what happens in the cluster.
         SLIPWAY_RECONCILE_SECONDS: '3600',
         ...env,

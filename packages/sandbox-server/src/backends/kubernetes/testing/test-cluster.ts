@@ -36,6 +36,19 @@ export function testCluster(): TestCluster | undefined {
   return { config, core: config.makeApiClient(k8s.CoreV1Api), host, kubeconfig }
 }
 
+/** Settings of a sandbox server whose sandboxes are Pods of a namespace. */
+export function serverSettings({ kubeconfig }: Pick<Namespace, 'kubeconfig'>): Record<string, string> {
+  return {
+    SLIPWAY_BACKEND: 'kubernetes',
+    SLIPWAY_KUBECONFIG: kubeconfig,
+    SLIPWAY_KUBERNETES_REACH: 'pod',
+    SLIPWAY_SANDBOX_IMAGE: agentImage,
+    SLIPWAY_SANDBOX_SPECS: JSON.stringify([{ id: 'pod', kubernetes: { image_pull_policy: 'IfNotPresent' } }]),
+    SLIPWAY_SANDBOX_MEMORY_MB: '1024',
+    SLIPWAY_SANDBOX_DISK_MB: '256',
+  }
+}
+
 export interface Namespace extends AsyncDisposable {
   readonly name: string
   /** With the rights of the Role of the documentation in this namespace, and no others. */
