@@ -12,7 +12,7 @@ import { definedMembers, mapMembers } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
 import { rm } from '@slipway/shared/tool-files'
 import type { ConversationRecord, ConversationRecords, PagedEvent, Storage } from '@slipway/storage'
-import { type StoredRequest, withoutNulls } from './stored-request.ts'
+import { readStoredRequest, type StoredRequest, withoutNulls } from './stored-request.ts'
 
 /** The agent of a conversation that has none: clients fail on null. */
 const noAgentPlaceholder = {
@@ -57,7 +57,7 @@ export class ConversationInfoReader {
   ) {
     const state = options.loaded?.state
     const stats = options.loaded?.stats ?? new UsageStats(record.stats)
-    const request: StoredRequest = JSON.parse(record.request ?? '{}')
+    const request = readStoredRequest(record)
     const { conversations, log } = this.#storage
     const branch = await readBranch(log, record.id)
     const leafAt = branch.leafAt(record.head)
@@ -117,7 +117,7 @@ export class ConversationInfoReader {
   /** The same with stars where the agent's model has a key. */
   async readArchivedState(record: ConversationRecord): Promise<unknown> {
     const state = (await this.readState(record)) as { agent?: { llm?: object } }
-    const { agent }: StoredRequest = JSON.parse(record.request ?? '{}')
+    const { agent } = readStoredRequest(record)
     if (agent === undefined || agent.llm.api_key === undefined) return state
     return { ...state, agent: { ...state.agent, llm: { ...state.agent?.llm, api_key: redactedText } } }
   }
@@ -145,7 +145,7 @@ function limitsInfo(limits: ConversationLimits, stats: UsageStats) {
 
 /** The names of a conversation's secrets and where their values come from, without a value. */
 export function displayedSecrets({ request }: ConversationRecord): object {
-  const { secret_sources = {} }: StoredRequest = JSON.parse(request ?? '{}')
+  const { secret_sources = {} } = readStoredRequest({ request })
   const displayed = Object.entries(secret_sources).map(([name, source]) => [
     name,
     source.kind === 'StaticSecret' ? { ...source, value: redactedText } : source,

@@ -14,7 +14,7 @@ import { shrinkImages } from './message-images.ts'
 import type { ConversationRegistry } from './registry.ts'
 import { deriveEventId } from './send-message.ts'
 import { resolveStartSettings, type StartSettingsDeps } from './start-settings.ts'
-import type { StoredRequest } from './stored-request.ts'
+import { readStoredRequest } from './stored-request.ts'
 import { createWorktree, openGit } from './worktrees.ts'
 
 const workingDirPath = ['body', 'workspace', 'working_dir'] as const
@@ -71,7 +71,7 @@ async function sendInitialMessage(
   { storage, registry }: CreateConversationDeps,
   record: ConversationRecord,
 ): Promise<ConversationRecord> {
-  const stored: StoredRequest = JSON.parse(record.request ?? '{}')
+  const stored = readStoredRequest(record)
   if (record.head > 0 || stored.has_initial_message !== true) return record
   const conversation = await registry.get(record.id)
   const message = conversation.settings.initial_message
@@ -104,7 +104,7 @@ async function assertParentFits(
   const loc = ['body', 'parent_conversation_id']
   const [record] = parent === id ? [] : await storage.conversations.get([parent])
   if (record === undefined) throw invalidInput(loc, 'There is no such conversation to be the parent')
-  const { workspace }: StoredRequest = JSON.parse(record.request ?? '{}')
+  const { workspace } = readStoredRequest(record)
   if (workspace !== undefined && resolve(workspace.working_dir) !== resolve(directory))
     throw invalidInput(loc, 'The parent conversation works in another directory')
 }

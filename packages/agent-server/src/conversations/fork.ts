@@ -11,7 +11,7 @@ import {
 } from '@slipway/storage'
 import { getConversationRecord } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
-import { readWireVersion, type StoredRequest } from './stored-request.ts'
+import { readStoredRequest, readWireVersion } from './stored-request.ts'
 
 const batchSize = 500
 
@@ -37,7 +37,7 @@ export async function forkConversation(
   const forkPoint = await resolveForkPoint(storage, source, request.from_event_id)
   const tags = { ...(request.tags ?? source.tags), ...(title === undefined ? {} : { title }) }
   const wire = readWireVersion(source)
-  const { launched_agent_profile }: StoredRequest = JSON.parse(source.request ?? '{}')
+  const { launched_agent_profile } = readStoredRequest(source)
   const origin = {
     wire: wire === 'seed' ? undefined : wire,
     launched_agent_profile,

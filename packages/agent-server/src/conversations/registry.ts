@@ -30,8 +30,8 @@ import {
   type ConversationOrigin,
   parseSettings,
   parseStoredRequest,
+  readStoredRequest,
   redactedSkills,
-  type StoredRequest,
   toStoredRequest,
 } from './stored-request.ts'
 import { readTask, TaskConversations } from './task-conversations.ts'
@@ -475,7 +475,7 @@ export class ConversationRegistry implements AsyncDisposable {
   #runSlotsFor(record: ConversationRecord): Pick<ConversationDeps, 'runSlots'> {
     const { runSlots } = this.#deps
     if (readTask(record) === undefined || runSlots === undefined) return {}
-    const { parent_conversation_id: parent = '' }: StoredRequest = JSON.parse(record.request ?? '{}')
+    const { parent_conversation_id: parent = '' } = readStoredRequest(record)
     const isParentBusy = () => this.#loaded.get(parent)?.conversation?.isBusy === true
     const tryAcquire = () => (isParentBusy() ? () => undefined : runSlots.tryAcquire())
     return { runSlots: { ...runSlots, tryAcquire } }
@@ -506,12 +506,12 @@ async function readServerSecret(
 }
 
 function readOrigin(record: ConversationRecord): ConversationOrigin {
-  const stored: StoredRequest = JSON.parse(record.request ?? '{}')
+  const stored = readStoredRequest(record)
   const { task, wire, launched_agent_profile, forked_from_conversation_id, forked_from_event_id } = stored
   return { task, wire, launched_agent_profile, forked_from_conversation_id, forked_from_event_id }
 }
 
 function hasConfirmationDeadline(record: ConversationRecord): boolean {
-  const stored: StoredRequest = JSON.parse(record.request ?? '{}')
+  const stored = readStoredRequest(record)
   return stored.confirmation_policy !== undefined && 'deadline_seconds' in stored.confirmation_policy
 }

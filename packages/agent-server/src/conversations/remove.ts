@@ -4,7 +4,7 @@ import type { ConversationRecord, Storage } from '@slipway/storage'
 import type { Webhooks } from '../webhooks/webhooks.ts'
 import type { ConversationInfoReader } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
-import type { StoredRequest } from './stored-request.ts'
+import { readStoredRequest } from './stored-request.ts'
 import { removeWorktree, worktreeOwner } from './worktrees.ts'
 
 /** The commands of conversations. */
@@ -53,7 +53,7 @@ export async function removeConversation(deps: RemoveConversationDeps, id: strin
 }
 
 function worktreeOf({ worktrees }: RemoveConversationDeps, { request }: ConversationRecord) {
-  const { workspace }: StoredRequest = JSON.parse(request ?? '{}')
+  const { workspace } = readStoredRequest({ request })
   return workspace?.working_dir === undefined ? undefined : worktreeOwner(worktrees, workspace.working_dir)
 }
 

@@ -192,15 +192,20 @@ export function toStoredRequest(settings: ResolvedSettings, origin: Conversation
   return initial_message === undefined ? stored : { ...stored, has_initial_message: true }
 }
 
+/** The request that began a conversation; empty for an imported one and for none. */
+export function readStoredRequest(record: Pick<ConversationRecord, 'request'> | undefined): StoredRequest {
+  return JSON.parse(record?.request ?? '{}')
+}
+
 /** Whether the conversation has plugins besides the server's. */
-export function hasPlugins({ request }: ConversationRecord): boolean {
-  const { plugins = [] }: StoredRequest = JSON.parse(request ?? '{}')
+export function hasPlugins(record: ConversationRecord): boolean {
+  const { plugins = [] } = readStoredRequest(record)
   return plugins.length > 0
 }
 
 /** The names of the secrets that the profile of the agent allows; undefined when it allows all. */
-export function readSecretNames({ request }: ConversationRecord): readonly string[] | undefined {
-  const { launched_agent_profile: profile }: StoredRequest = JSON.parse(request ?? '{}')
+export function readSecretNames(record: ConversationRecord): readonly string[] | undefined {
+  const { launched_agent_profile: profile } = readStoredRequest(record)
   return profile?.secret_refs ?? undefined
 }
 
@@ -321,7 +326,6 @@ export function withoutNulls(value: unknown): unknown {
 }
 
 /** The wire version of the events of a conversation. */
-export function readWireVersion({ request }: { readonly request: string | null }): WireVersion {
-  const stored: StoredRequest = JSON.parse(request ?? '{}')
-  return stored.wire ?? 'seed'
+export function readWireVersion(record: Pick<ConversationRecord, 'request'>): WireVersion {
+  return readStoredRequest(record).wire ?? 'seed'
 }

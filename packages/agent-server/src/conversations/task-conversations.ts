@@ -10,7 +10,7 @@ import type {
 import { Problem } from '@slipway/protocol'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import { conversationNotFound } from './conversation-info.ts'
-import type { ConversationOrigin, StoredRequest } from './stored-request.ts'
+import { type ConversationOrigin, readStoredRequest, type StoredRequest } from './stored-request.ts'
 
 const maxDepth = 4
 const pageSize = 100
@@ -46,7 +46,7 @@ export class TaskConversations implements ChildConversations {
     if (depth > maxDepth)
       throw new Problem('conflict', `Tasks of tasks go no deeper than ${maxDepth}. Do it yourself.`)
     const id = randomUUID()
-    const { wire }: StoredRequest = JSON.parse(parentRecord.request ?? '{}')
+    const { wire } = readStoredRequest(parentRecord)
     const origin = { task: { ...task, depth }, wire }
     const sealed = this.#registry.seal(settings, origin)
     // Shown in lists of conversations.
@@ -95,7 +95,7 @@ export class TaskConversations implements ChildConversations {
 
   /** Ids of tasks in the log of a copy: their conversations are children of the original. */
   async #listCopiedTaskIds(record: ConversationRecord | undefined): Promise<readonly string[]> {
-    const stored: StoredRequest = JSON.parse(record?.request ?? '{}')
+    const stored = readStoredRequest(record)
     if (record === undefined || stored.forked_from_conversation_id === undefined) return []
     const ids = new Set<string>()
     let page_id: string | undefined

@@ -3,11 +3,11 @@ import { Problem } from '@slipway/protocol'
 import { errorCode, isWithin } from '@slipway/shared/fs'
 import { lstat, realpath } from '@slipway/shared/tool-files'
 import type { ConversationRecord } from '@slipway/storage'
-import type { StoredRequest } from '../conversations/stored-request.ts'
+import { readStoredRequest } from '../conversations/stored-request.ts'
 
 /** The directory of a conversation's workspace; a Problem `not_found` when it has none. */
 export function workspaceDirectory(record: ConversationRecord): string {
-  const { workspace }: StoredRequest = JSON.parse(record.request ?? '{}')
+  const { workspace } = readStoredRequest(record)
   if (!workspace?.working_dir) throw new Problem('not_found', 'The conversation has no workspace')
   return workspace.working_dir
 }

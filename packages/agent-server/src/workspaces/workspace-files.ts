@@ -4,7 +4,7 @@ import { Problem } from '@slipway/protocol'
 import { isWithin, type ResolvedPath, resolveWithin } from '@slipway/shared/fs'
 import { realpath, stat } from '@slipway/shared/tool-files'
 import type { ConversationRecord } from '@slipway/storage'
-import type { StoredRequest } from '../conversations/stored-request.ts'
+import { readStoredRequest } from '../conversations/stored-request.ts'
 import type { Grant } from './tickets.ts'
 
 export interface WorkspaceFile extends ResolvedFile {
@@ -63,7 +63,7 @@ export class WorkspaceFiles {
   }
 
   async #findRoot(record: ConversationRecord): Promise<string> {
-    const { workspace }: StoredRequest = JSON.parse(record.request ?? '{}')
+    const { workspace } = readStoredRequest(record)
     const directory = workspace?.working_dir
     if (!directory) throw new Problem('not_found', 'The conversation has no workspace')
     const root = await realpath(directory).catch(() => undefined)
