@@ -81,17 +81,13 @@ export class PluginList {
     const openMarketplaces = await marketplaces.openAll(marketplaces.listRegistrations(), signal)
     const collection = await publicSkills.openMarketplace(signal)
     const plugins: MarketplacePlugin[] = []
-    for (const offer of collection?.offers.filter(({ isPlugin }) => isPlugin) ?? []) {
-      if (collection === undefined) break
-      const { name, description = null } = offer
-      const source = offerInstallSource(collection, offer)
-      const contents = await this.#readContents(collection, offer.folder, signal)
-      const place = { source, ref: null, repo_path: null }
-      plugins.push({ name, description, ...place, installed: isInstalled(name), ...contents })
-    }
-    for (const one of openMarketplaces) {
+    for (const one of collection === undefined ? openMarketplaces : [collection, ...openMarketplaces]) {
       for (const offer of one.offers.filter(({ isPlugin }) => isPlugin)) {
-        const { source, ref = null, repo_path = null } = publicOfferSource(one, offer)
+        const {
+          source,
+          ref = null,
+          repo_path = null,
+        } = one === collection ? { source: offerInstallSource(one, offer) } : publicOfferSource(one, offer)
         const { name, description = null } = offer
         const contents = await this.#readContents(one, offer.folder, signal)
         plugins.push({ name, description, source, ref, repo_path, installed: isInstalled(name), ...contents })
@@ -156,7 +152,7 @@ export async function readPluginsBelow(base: string, signal: AbortSignal) {
   return found
 }
 
-/** The nearest folder above with a `.git`, or this one. */
+/** The nearest folder with a `.git`, this one or one above; undefined without. */
 async function findRepositoryRoot(directory: string): Promise<string | undefined> {
   for (let path = resolve(directory); ; path = dirname(path)) {
     if (await lstat(join(path, '.git')).catch(() => undefined)) return path
