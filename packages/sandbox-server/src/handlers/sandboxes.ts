@@ -1,6 +1,6 @@
 import type { Handlers } from '@slipway/http'
 import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
-import { ownedBy } from '@slipway/storage/control-plane'
+import { ownedBy, type Scope } from '@slipway/storage/control-plane'
 import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
 import { getCaller, hideSessionKey } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
@@ -15,6 +15,11 @@ export function sandboxHandlers(deps: {
   readonly lookupSecrets: Pick<LookupSecrets, 'grantAll'>
 }) {
   const { sandboxes, specs, lookupSecrets } = deps
+  /** Undefined for unknown ones and for those of others. */
+  const findOwn = async (caller: Scope, ids: readonly string[]) => {
+    const { includes } = ownedBy(caller)
+    return (await sandboxes.find(ids)).map((row) => (row !== undefined && includes(row) ? row : undefined))
+  }
   return {
     async searchSandboxes(request) {
       const caller = getCaller(request)
@@ -25,19 +30,17 @@ export function sandboxHandlers(deps: {
       return { json: { items, next_page_id: page.next_page_id } }
     },
     async getSandboxes(request) {
-      const rows = await sandboxes.find(request.query.id)
       const caller = getCaller(request)
-      const { includes } = ownedBy(caller)
+      const rows = await findOwn(caller, request.query.id)
       const infos = rows.map(async (row) =>
-        row !== undefined && includes(row) ? hideSessionKey(caller, await sandboxes.getInfo(row)) : null,
+        row === undefined ? null : hideSessionKey(caller, await sandboxes.getInfo(row)),
       )
       return { json: await Promise.all(infos) }
     },
     async getSandboxUse(request) {
-      const rows = await sandboxes.find(request.query.id)
-      const { includes } = ownedBy(getCaller(request))
+      const rows = await findOwn(getCaller(request), request.query.id)
       const uses = rows.map(async (row) => {
-        const use = row !== undefined && includes(row) ? await sandboxes.measureUse(row) : undefined
+        const use = row && (await sandboxes.measureUse(row))
         if (row === undefined || use === undefined) return null
         const { memoryBytes, cpuSeconds, processes } = use
         return { sandbox_id: row.id, memory_bytes: memoryBytes, cpu_seconds: cpuSeconds, processes }
