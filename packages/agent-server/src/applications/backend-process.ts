@@ -1,8 +1,7 @@
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Workspace } from '@slipway/agent'
 import type { ApplicationBackend } from '@slipway/protocol'
+import { findFreePort } from '@slipway/shared/process'
 import type { OutputTail } from './output-tail.ts'
 
 /** How long an answer about the state waits for the program. */
@@ -136,14 +135,4 @@ export class BackendProcess {
       return false
     }
   }
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (typeof address === 'object' && address !== null) return address.port
-  throw new Error('no port')
 }

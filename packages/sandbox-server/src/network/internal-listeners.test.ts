@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { unixFetch } from '@slipway/http'
 import { Problem } from '@slipway/protocol'
+import { findFreePort } from '@slipway/shared/process'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Backend } from '../backends/backend.ts'
 import { allowedHostNames, hostSocketPath, InternalListeners } from './internal-listeners.ts'
@@ -22,22 +23,14 @@ interface Network {
   address: string | undefined
 }
 
-/** A port that is likely to be free on other loopback addresses too. */
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  return typeof address === 'object' ? (address?.port ?? 0) : 0
-}
-
 async function openListeners(
   network: Network,
   more: { readonly host?: string; readonly name?: string } = {},
 ) {
   const { host = '127.0.0.1', name = 'docker' } = more
   const directory = await mkdtemp(join(tmpdir(), 'slipway-doors-'))
-  const port = await freePort()
+  // It is likely to be free on other loopback addresses too.
+  const port = await findFreePort()
   const said: string[] = []
   const gatewayAddress = async () => {
     if (network.address?.startsWith('no ')) throw new Error(network.address)

@@ -1,2 +1,3 @@
 export { takeEnvironment } from './environment.ts'
+export { findFreePort } from './free-port.ts'
 export { hideFromDebuggers, type Libc, loadLibc, type PeerCredentials } from './libc.ts'

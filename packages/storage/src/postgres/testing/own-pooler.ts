@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { findFreePort } from '@slipway/shared/process'
 
 const program = '/usr/sbin/pgbouncer'
 /** PgBouncer, as Debian installs it. */
@@ -60,14 +60,4 @@ async function waitUntilListening(child: ChildProcess): Promise<void> {
     }
   }
   throw new Error(`PgBouncer does not start: ${output}`)
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('there is no free port')
-  return address.port
 }
