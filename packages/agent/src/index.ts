@@ -52,7 +52,7 @@ export async function openConversation(options: OpenConversationOptions): Promis
   return await Conversation.open(options)
 }
 
-/** What the model sees of a log, which `loaded` has in memory. Loads the code that runs agents on first use. */
+/** What the model sees of a log. Loads the code that runs agents on first use. */
 export async function describeView(
   conversation: string,
   log: EventLog,

@@ -24,8 +24,8 @@ export interface RemoveConversationDeps {
 }
 
 /**
- * Removes a conversation with its files, its worktree and, deepest first, the conversations of its tasks; a repeated
- * request completes an interrupted removal. Other child conversations stay. Returns false when it did not
+ * Removes a conversation with its files, its worktree and, deepest first, the conversations of its tasks; a
+ * repeated request completes an interrupted removal. Other child conversations stay. Returns false when it did not
  * exist.
  */
 export async function removeConversation(deps: RemoveConversationDeps, id: string): Promise<boolean> {

@@ -38,8 +38,8 @@ export class PluginList {
   }
 
   /**
-   * Plugins of a project and of the repository around it, of the user, and those that are installed and enabled, each name once, in this
-   * order.
+   * Plugins of a project and of the repository around it, of the user, and those that are installed and
+   * enabled, each name once, in this order.
    */
   async list(
     query: { readonly isUser: boolean; readonly project: string | undefined },

@@ -31,7 +31,7 @@ interface BranchStart {
 
 const batch = 500
 
-/** From the state of a loaded conversation, or from the log, read from its newest snapshot on. Writes nothing. */
+/** From the state of a loaded conversation, or from its log, read from the newest snapshot on. */
 export async function describeView(
   conversation: string,
   log: EventLog,
