@@ -13,7 +13,7 @@ export interface BundlePart {
   readonly budget: number
 }
 
-/** In bytes, compressed. Those of a part are what it adds to the first load. */
+/** In bytes, compressed. Those of a part are what it adds to every part that loads it. */
 const budgets: Readonly<Record<string, number>> = {
   'first load': 250_000,
   'conversation/page.tsx': 50_000,
@@ -33,6 +33,7 @@ interface Chunk {
   readonly file: string
   readonly css?: readonly string[]
   readonly imports?: readonly string[]
+  readonly dynamicImports?: readonly string[]
   readonly isEntry?: boolean
   readonly isDynamicEntry?: boolean
 }
@@ -68,7 +69,12 @@ export async function weighBundle(directory: string): Promise<BundlePart[]> {
   const grammars: BundlePart[] = []
   for (const [name, chunk] of Object.entries(manifest)) {
     if (!chunk.isDynamicEntry) continue
-    const added = [...filesOf(name)].filter((file) => !first.has(file))
+    const loaders = Object.keys(manifest).filter((other) => manifest[other]?.dynamicImports?.includes(name))
+    const before = loaders
+      .map((loader) => filesOf(loader))
+      .reduce((a, b) => a.intersection(b))
+      .union(first)
+    const added = [...filesOf(name)].filter((file) => !before.has(file))
     const isGrammar = name.includes('shiki/dist/langs/')
     const weighed = part(name.replace(/^src\/|^.*\/langs\//, ''), await weigh(added))
     if (isGrammar) grammars.push({ ...weighed, budget: grammarBudget })
