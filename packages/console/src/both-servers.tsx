@@ -1,10 +1,19 @@
 import { lazyRouteComponent, useParams, useSearch } from '@tanstack/react-router'
 import { isSandboxServer, useSession } from './api/session.ts'
 import { ListPage } from './list/page.tsx'
+import { onDemand } from './ui/on-demand.tsx'
 
-const FleetPage = lazyRouteComponent(() => import('./sandbox/page.tsx'), 'FleetPage')
-const Conversation = lazyRouteComponent(() => import('./conversation/page.tsx'), 'Conversation')
-const AppConversation = lazyRouteComponent(() => import('./sandbox/app-conversation.tsx'), 'AppConversation')
+const FleetPage = onDemand(lazyRouteComponent(() => import('./sandbox/page.tsx'), 'FleetPage'))
+const conversationFile = lazyRouteComponent(() => import('./conversation/page.tsx'), 'Conversation')
+const Conversation = onDemand(conversationFile)
+const AppConversation = onDemand(
+  lazyRouteComponent(() => import('./sandbox/app-conversation.tsx'), 'AppConversation'),
+)
+
+/** Loads the file of a conversation's page while the session is asked for. */
+export function preloadConversation(): void {
+  void conversationFile.preload?.()
+}
 
 /** The first page: conversations of an agent server, sandboxes of a sandbox server. */
 export function HomePage() {

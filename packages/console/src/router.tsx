@@ -7,7 +7,7 @@ import {
 } from '@tanstack/react-router'
 import { baseUrl } from './api/session.ts'
 import { NotFound, Shell } from './app/shell.tsx'
-import { ConversationPage, HomePage } from './both-servers.tsx'
+import { ConversationPage, HomePage, preloadConversation } from './both-servers.tsx'
 import { parseListSearch } from './list/list-search.ts'
 import { parseFilter } from './log/filters.ts'
 
@@ -28,6 +28,7 @@ const routes = [
     path: '/c/$id',
     validateSearch: parseFilter,
     component: ConversationPage,
+    loader: preloadConversation,
   }),
   page(
     '/new',

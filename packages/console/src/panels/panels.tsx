@@ -1,6 +1,8 @@
 import type { CallOutput } from '@slipway/client'
-import { type ComponentType, lazy, Suspense, useState } from 'react'
+import { lazyRouteComponent } from '@tanstack/react-router'
+import { type ComponentType, useState } from 'react'
 import { Icon } from '../ui/icon.tsx'
+import { onDemand } from '../ui/on-demand.tsx'
 import { Loading } from '../ui/states.tsx'
 import { ChangesPanel } from './changes.tsx'
 import { ContextPanel } from './context.tsx'
@@ -10,7 +12,7 @@ import type { PanelProps } from './panel-props.ts'
 import { TasksPanel } from './tasks.tsx'
 import { TerminalPanel } from './terminal.tsx'
 
-const UsagePanel = lazy(async () => ({ default: (await import('./usage.tsx')).UsagePanel }))
+const UsagePanel = onDemand(lazyRouteComponent(() => import('./usage.tsx'), 'UsagePanel'))
 
 const panels: readonly (readonly [string, ComponentType<PanelProps>])[] = [
   ['Changes', ChangesPanel],
@@ -55,9 +57,7 @@ export function Panels(props: {
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scroller must be reachable by keyboard */}
       <div className="panel" id="panel" role="tabpanel" aria-labelledby={`tab-${name}`} tabIndex={0}>
-        <Suspense fallback={<Loading />}>
-          {info === undefined || Panel === undefined ? <Loading /> : <Panel id={id} info={info} />}
-        </Suspense>
+        {info === undefined || Panel === undefined ? <Loading /> : <Panel id={id} info={info} />}
       </div>
     </aside>
   )
