@@ -127,7 +127,7 @@ async function insertRows(client: pg.Client, table: string, rows: readonly unkno
  * owns the data, and from one that shares it and asks for the end of the log each time.
  */
 async function pagesAtDepth(bench: BenchContext): Promise<ResultRow[]> {
-  const count = bench.isQuick ? 2_000 : 200_000
+  const count = bench.isQuick ? 2_000 : 1_000_000
   return await withSchema(async (schema) => {
     const name = `${count} events: p99 of a page at any depth`
     const rows: ResultRow[] = []

@@ -26,7 +26,7 @@ import { type GroupCommit, idDigest } from '../group-commit/group-commit.ts'
 import { type EventRow, eventColumns, type GroupPlan, toStoredEvent } from '../group-commit/group-plan.ts'
 import { conversationNotFound, type LogHead, type LogHeads } from '../group-commit/log-heads.ts'
 import type { PostgresConversationLeases } from '../leases/conversation-leases.ts'
-import { countEvents, type Selection, selectEvents } from './event-search.ts'
+import { countEvents, type PageStart, type Selection, selectEvents } from './event-search.ts'
 
 const cacheBytes = 16 * 1024 * 1024
 /** A log whose newest instant is further ahead of the clock is logged. */
@@ -102,17 +102,13 @@ export class PostgresEventLog implements EventLog {
     const cacheKey = JSON.stringify([conversation, ...members])
     const cached = this.#pages.get(cacheKey, head)
     if (cached !== undefined) return cached
-    const selection = await this.#selection(head, query)
-    const rows = this.#isEmpty(selection)
-      ? []
-      : await selectEvents(this.#context.db, selection, query.limit + 1)
-    const items = rows.map(toStoredEvent)
+    const items = (await this.#readPage(head, query)).map(toStoredEvent)
     const next = items.length > limit ? items.pop() : undefined
     const page = {
       items: items.map(({ position, bytes }) => ({ position, bytes })),
       next_page_id: next === undefined ? null : encodeEventPageId(head.id, next.position, next.id),
     }
-    const isImmutable = sort_order === 'TIMESTAMP_DESC' ? selection.start !== undefined : next !== undefined
+    const isImmutable = sort_order === 'TIMESTAMP_DESC' ? Boolean(page_id) : next !== undefined
     this.#pages.set(cacheKey, page, head, isImmutable)
     return page
   }
@@ -242,14 +238,36 @@ export class PostgresEventLog implements EventLog {
     return events
   }
 
-  async #selection(head: LogHead, query: Partial<EventQuery>): Promise<Selection> {
-    const { kind, source, key, page_id } = query
-    return {
-      head,
-      query,
-      kindSources: this.#context.kindSources.matching(kind || undefined, source || undefined, key),
-      start: page_id ? await this.#findPageStart(head, page_id) : undefined,
+  /** One more row than the page has. */
+  async #readPage(head: LogHead, query: EventQuery): Promise<EventRow[]> {
+    const { db } = this.#context
+    const { page_id: pageId, body, limit } = query
+    // A page mostly begins with the event that its id names: then one statement finds it and the page.
+    if (pageId && !body) {
+      const position = decodeEventPageId(pageId)
+      const start: PageStart =
+        position === undefined
+          ? { lookup: 'sha256(id)', value: idDigest(pageId) }
+          : { lookup: 'position', value: position }
+      const selection = { ...this.#filter(head, query), start }
+      const rows = this.#isEmpty(selection) ? [] : await selectEvents(db, selection, limit + 1)
+      const [first] = rows.slice(0, 1).map(toStoredEvent)
+      if (first !== undefined && isNamedBy(pageId, head, first)) return rows
     }
+    const selection = await this.#selection(head, query)
+    return this.#isEmpty(selection) ? [] : await selectEvents(db, selection, limit + 1)
+  }
+
+  #filter(head: LogHead, query: Partial<EventQuery>): Selection {
+    const { kind, source, key } = query
+    const kindSources = this.#context.kindSources.matching(kind || undefined, source || undefined, key)
+    return { head, query, kindSources }
+  }
+
+  async #selection(head: LogHead, query: Partial<EventQuery>): Promise<Selection> {
+    const { page_id } = query
+    const start = page_id ? await this.#findPageStart(head, page_id) : undefined
+    return { ...this.#filter(head, query), start }
   }
 
   async #findPageStart(head: LogHead, text: string): Promise<Selection['start']> {
@@ -274,6 +292,10 @@ export class PostgresEventLog implements EventLog {
     if (!body || !kind) return false
     return !this.#context.kindSources.matching(kind, undefined)?.some((number) => number & 1)
   }
+}
+
+function isNamedBy(pageId: string, { id }: LogHead, event: StoredEvent): boolean {
+  return event.id === pageId || isPageIdOf(pageId, id, event.position, event.id)
 }
 
 /** The stored ids that a plan of these events looks for. */

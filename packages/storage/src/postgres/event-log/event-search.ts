@@ -11,8 +11,13 @@ export interface Selection {
   /** Numbers of KindSourceNumbers; undefined means all. */
   readonly kindSources: readonly number[] | undefined
   /** The first event of the page. */
-  readonly start?: { readonly instant: number; readonly position: number } | undefined
+  readonly start?: PageStart | undefined
 }
+
+/** An event by its place, or one that the statement itself looks up; without it the page is empty. */
+export type PageStart =
+  | { readonly instant: number; readonly position: number }
+  | { readonly lookup: 'position' | 'sha256(id)'; readonly value: number | Buffer }
 
 /** Conditions of a table with the columns conversation, position and instant, and their values. */
 function conditions({ head, query, start }: Selection, table: string) {
@@ -24,10 +29,17 @@ function conditions({ head, query, start }: Selection, table: string) {
   if (timestamp__lt !== undefined) where.push(`${table}.instant < ${add(timestamp__lt)}`)
   if (start !== undefined) {
     const comparison = sort_order === 'TIMESTAMP_DESC' ? '<=' : '>='
-    const at = `(${add(start.instant)}::bigint, ${add(start.position)}::integer)`
+    const place =
+      'lookup' in start ? lookUp(start.lookup, add(start.value)) : [start.instant, start.position].map(add)
+    const at = `(${place[0]}::bigint, ${place[1]}::integer)`
     where.push(`(${table}.instant, ${table}.position) ${comparison} ${at}`)
   }
   return { where, values, add }
+}
+
+function lookUp(column: string, value: string): readonly string[] {
+  const from = `FROM event AS first WHERE first.conversation = $1 AND ${column} = ${value} AND first.position <= $2`
+  return [`(SELECT first.instant ${from})`, `(SELECT first.position ${from})`]
 }
 
 /** A page: a range of an index, or a merge of the ranges of several kinds and sources. */
