@@ -63,7 +63,6 @@ export const sandboxBenchmarks: Readonly<Record<string, Benchmark>> = {
         },
         startBare: startBarePods(cluster, namespace.name),
         goals: { ...processGoals, coldStart: 1.3, claim: 100 },
-        rounds: 15,
         canFreeze: false,
       }
       return await measure(bench, setup)

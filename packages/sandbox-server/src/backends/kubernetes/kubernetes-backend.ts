@@ -184,17 +184,19 @@ export class KubernetesBackend implements Backend {
   /** Returns why it cannot run; undefined when its Pod exists. Rejects with temporary failures. */
   async #ensurePod(config: SandboxConfig): Promise<string | undefined> {
     const { cluster, objects } = await this.#open()
-    const existing = await this.#findPod(config.id)
+    const [existing, [found]] = await Promise.all([this.#findPod(config.id), this.#findVolumes(config.id)])
     if (existing !== undefined && !hasEnded(existing) && !isTerminating(existing)) return undefined
-    const volume = await this.#ensureVolume(config)
+    const volume = await this.#ensureVolume(config, found)
     if (!volume.ok) return volume.reason
     const invalidReason = validateConfig(config)
     if (invalidReason !== undefined) return invalidReason
     if (existing !== undefined) await this.#deletePod(existing, 1)
     const owner = ownerReference(volume.value)
-    const secret = await cluster.putSecret(secretOf(config, objects, owner))
+    const [secret, policy] = await Promise.all([
+      cluster.putSecret(secretOf(config, objects, owner)),
+      cluster.putNetworkPolicy(networkPolicyOf(config, objects, owner)),
+    ])
     if (!secret.ok) return `Its Secret cannot be made: ${secret.reason}`
-    const policy = await cluster.putNetworkPolicy(networkPolicyOf(config, objects, owner))
     if (!policy.ok) return `Its NetworkPolicy cannot be made: ${policy.reason}`
     if (isPaused(volume.value)) {
       const name = this.#objectName(config.id)
@@ -208,9 +210,11 @@ export class KubernetesBackend implements Backend {
     return refusalText('Pod', pod.reason)
   }
 
-  async #ensureVolume(config: SandboxConfig): Promise<Response<V1PersistentVolumeClaim>> {
+  async #ensureVolume(
+    config: SandboxConfig,
+    existing: V1PersistentVolumeClaim | undefined,
+  ): Promise<Response<V1PersistentVolumeClaim>> {
     const { cluster, objects } = await this.#open()
-    const [existing] = await this.#findVolumes(config.id)
     if (existing !== undefined && !isTerminating(existing)) return { ok: true, value: existing }
     const name = this.#objectName(config.id)
     if (existing !== undefined)
