@@ -38,6 +38,7 @@ export class MockProvider implements AsyncDisposable {
   replyWithoutTools: ScriptedReply = { text: 'Aside.' }
   /** The reply to a GET, which no model request uses. */
   bodyForGet = ''
+  readonly gets: Omit<ProviderRequest, 'body'>[] = []
   readonly #server: Server
   #count = 0
 
@@ -45,9 +46,12 @@ export class MockProvider implements AsyncDisposable {
     this.#server = createServer(async (request, response) => {
       let text = ''
       for await (const chunk of request) text += chunk
-      if (request.method !== 'POST')
+      const { url: path = '', headers } = request
+      if (request.method !== 'POST') {
+        this.gets.push({ path, headers })
         return response.writeHead(this.bodyForGet === '' ? 404 : 200).end(this.bodyForGet)
-      const received = { path: request.url ?? '', headers: request.headers, body: JSON.parse(text || '{}') }
+      }
+      const received = { path, headers, body: JSON.parse(text || '{}') }
       this.requests.push(received)
       const reply = received.body.tools === undefined ? this.replyWithoutTools : this.#nextReply()
       if (typeof reply === 'function') await reply(response, received)

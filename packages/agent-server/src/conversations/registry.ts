@@ -6,6 +6,7 @@ import {
   type ConversationStore,
   type CutRun,
   loadOpenModel,
+  type OpenModel,
   openConversation,
   type ResolvedSettings,
   runLimitProblem,
@@ -23,6 +24,7 @@ import {
   type Storage,
 } from '@slipway/storage'
 import type { LlmProfiles } from '../profiles/llm-profiles.ts'
+import type { KeyRefresh } from '../profiles/managed-keys.ts'
 import type { SubscriptionLogin } from '../profiles/subscription-login.ts'
 import { parseSecretPath, type ServerSecrets } from '../secrets/server-secrets.ts'
 import { conversationNotFound, getConversationRecord } from './conversation-info.ts'
@@ -65,6 +67,8 @@ interface ConversationRegistryOptions
   readonly profiles: LlmProfiles
   /** Whose tokens models of a subscription are asked with. */
   readonly subscription?: Pick<SubscriptionLogin, 'wrap'>
+  /** Fetches rejected keys of models again. */
+  readonly refreshKey?: KeyRefresh
   /** Secrets that conversations look up by a URL of this server. */
   readonly secrets?: Pick<ServerSecrets, 'getValue'>
   /** Event log of the conversations; that of the storage unless passed. */
@@ -123,6 +127,7 @@ export class ConversationRegistry implements AsyncDisposable {
       maxRunRecoveries: _maxRunRecoveries,
       idleMs,
       subscription: _subscription,
+      refreshKey: _refreshKey,
       isInUse: _,
       ...deps
     } = options
@@ -437,7 +442,9 @@ export class ConversationRegistry implements AsyncDisposable {
       },
     }
     const open = await loadOpenModel()
-    const openModel = this.#options.subscription?.wrap(open) ?? open
+    const { subscription, refreshKey } = this.#options
+    const withSubscription = subscription?.wrap(open) ?? open
+    const openModel: OpenModel = (llm, options) => withSubscription(llm, { ...options, refreshKey })
     const deps = { ...this.#deps, openModel, ...this.#runSlotsFor(record) }
     const transientUpdates = this.transientUpdates(id)
     const options = { id, settings, deps, store, wire: origin.wire ?? 'seed', transientUpdates }

@@ -17,8 +17,8 @@ export function llmSecrets(llm: Llm): Secrets {
   return secrets
 }
 
-/** Providers repeat keys in the form in which they received them. */
-function redactForms(secrets: Secrets, value: string): void {
+/** Redacts a key, also in other forms: providers repeat it as they received it. */
+export function redactForms(secrets: Secrets, value: string): void {
   secrets.addValue(value)
   secrets.addValue(encodeURIComponent(value.toWellFormed()))
   const hex = Buffer.from(value).toString('hex')

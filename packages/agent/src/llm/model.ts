@@ -116,6 +116,11 @@ export interface ModelEnvironment {
   readonly now: () => number
   /** Waits between retries: resolves after a time, or when the signal aborts. */
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
+  /**
+   * The present key of a base URL whose provider has rejected the configured one, or undefined when
+   * there is none. Never rejects. The key is used in memory and never stored.
+   */
+  readonly refreshKey?: ((baseUrl: string, signal: AbortSignal) => Promise<string | undefined>) | undefined
 }
 
 /** Finds the settings that a fallback names. */

@@ -185,6 +185,60 @@ test.each(models)('%s: a rejected key is not retried', async (_, settings) => {
   expect(mock.getRequests()).toHaveLength(1)
 })
 
+test.each(models)(
+  '%s: a rejected key is fetched again once, and the new one is used',
+  async (_, settings) => {
+    mock.onMessage('renew', { content: 'With the new key.' })
+    const renewals: string[] = []
+    const keys: string[] = []
+    const { base_url } = settings()
+    const model = openModel(llm.parse({ ...settings(), api_key: 'sk-very-secret-key', num_retries: 3 }), {
+      fetch: async (input, init) => {
+        keys.push(JSON.stringify([...new Headers(init?.headers)]))
+        return await fetch(input, init)
+      },
+      refreshKey: async (baseUrl) => {
+        renewals.push(baseUrl)
+        return 'sk-the-renewed-key'
+      },
+    })
+    mock.nextRequestError(401, { message: 'Bad key.', type: 'authentication_error' })
+    for (const _ of [1, 2])
+      expect((await generateReply(model, [user('renew')])).message.content).toMatchObject([
+        { text: 'With the new key.' },
+      ])
+    expect(renewals).toEqual([base_url])
+    expect(keys).toHaveLength(3)
+    const [first, ...others] = keys
+    if (!String(settings().model).startsWith('bedrock/')) expect(first).toContain('sk-very-secret-key')
+    for (const other of others) expect(other).toContain('sk-the-renewed-key')
+    mock.nextRequestError(401, { message: 'Bad key sk-the-renewed-key.', type: 'authentication_error' })
+    const failed = await model.generate({ messages: [user('renew')], tools }, new AbortController().signal)
+    expect(failed).toMatchObject({ kind: 'failure', code: 'LLMAuthenticationError' })
+    expect(JSON.stringify(failed)).not.toContain('sk-the-renewed-key')
+    expect(renewals).toHaveLength(2)
+  },
+)
+
+test('requests at the same time whose key is rejected share the new one', async () => {
+  mock.onMessage('share', { content: 'Shared.' })
+  const renewals: string[] = []
+  const settings = { model: 'openai/gpt-4o', base_url: `${mock.url}/v1`, api_key: 'sk-old', num_retries: 0 }
+  const model = openModel(llm.parse(settings), {
+    refreshKey: async (baseUrl) => {
+      renewals.push(baseUrl)
+      return 'sk-new'
+    },
+    fetch: async (input, init) =>
+      new Headers(init?.headers).get('authorization') === 'Bearer sk-new'
+        ? await fetch(input, init)
+        : Response.json({ error: { message: 'Bad key.' } }, { status: 401 }),
+  })
+  await Promise.all([1, 2, 3].map(() => generateReply(model, [user('share')])))
+  await generateReply(model, [user('share')])
+  expect(renewals.length).toBeLessThanOrEqual(3)
+})
+
 test('reasoning of Claude goes back signed and in order, redacted blocks too', async () => {
   mock.onMessage('think', {
     content: 'Done.',

@@ -36,6 +36,7 @@ export const openModel: OpenModel = (llm, options = {}) => {
     fetch: options.fetch ?? fetch,
     now: options.now ?? Date.now,
     sleep: options.sleep ?? sleepUntilAborted,
+    refreshKey: options.refreshKey,
   }
   return new FallbackModel(llm, { environment, findProfile: options.findProfile, cacheKey: options.cacheKey })
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Llm, Message } from '@slipway/protocol'
 import { loadModelFacts, type ModelFacts, noModelFacts } from '../catalogue/prices.ts'
+import { redactForms } from '../credentials.ts'
 import { type ProviderFailure, redactDetail } from '../failures.ts'
 import type { ModelReply, ModelRequest } from '../model.ts'
 import type { ModelSource, SourceOptions, SourceResult } from '../model-source.ts'
@@ -25,19 +26,43 @@ const noTokens: ReplyTokens = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0
 export class RemoteModelSource implements ModelSource {
   readonly #options: SourceOptions & { readonly route: ModelRoute }
   #provider: Promise<SdkModel | ProviderFailure> | undefined
+  #key: string | undefined
   #factsLoading: Promise<ModelFacts> | undefined
   #facts: ModelFacts = noModelFacts
 
   constructor(options: SourceOptions & { readonly route: ModelRoute }) {
     this.#options = options
+    this.#key = options.llm.api_key
   }
 
   get contextWindow(): number | undefined {
     return this.#options.llm.max_input_tokens ?? this.#facts.contextWindow
   }
 
-  /** Retries until there is a reply or the attempts are used up; also after a stream that broke. */
+  /** A request whose key is rejected is sent once more where there is a new key. */
   async generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
+    const key = this.#key
+    const result = await this.#generate(request, signal)
+    const isRejected = result.kind === 'failure' && result.failure.status === 401
+    return isRejected && (await this.#renewKey(key, signal)) ? await this.#generate(request, signal) : result
+  }
+
+  /** Whether there is another key than the rejected one, also from a concurrent request. */
+  async #renewKey(rejected: string | undefined, signal: AbortSignal): Promise<boolean> {
+    if (this.#key !== rejected) return true
+    const { llm, route, secrets, environment } = this.#options
+    const baseUrl = llm.base_url ?? route.baseUrl
+    if (baseUrl === undefined || llm.auth_type === 'subscription') return false
+    const key = await environment.refreshKey?.(baseUrl, signal)
+    if (key === undefined || key === rejected) return false
+    redactForms(secrets, key)
+    this.#key = key
+    this.#provider = openProvider({ ...llm, api_key: key }, route, environment.fetch)
+    return true
+  }
+
+  /** Retries until there is a reply or the attempts are used up; also after a stream that broke. */
+  async #generate(request: ModelRequest, signal: AbortSignal): Promise<SourceResult> {
     const { llm, secrets, route, environment } = this.#options
     this.#provider ??= openProvider(llm, route, environment.fetch)
     const model = await this.#provider
