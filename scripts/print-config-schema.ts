@@ -17,7 +17,8 @@ const jsonSettings = [
   'SLIPWAY_COMMAND_RULES',
   'SLIPWAY_SANDBOX_SPECS',
 ]
-const secretPattern = /KEY$|DATABASE\w*URL$|WEBHOOKS$|MARKETPLACES$|SKILLS_SOURCE$|SANDBOX_SPECS$/
+const secretPattern =
+  /KEY$|DATABASE\w*URL$|WEBHOOKS$|MARKETPLACES$|SKILLS_SOURCE$|REFRESH_URL$|REFRESH_HEADERS$|SANDBOX_SPECS$/
 /** Settings that other variables replace, besides the renamed ones. */
 const otherAliases: Readonly<Record<string, readonly string[]>> = {
   SLIPWAY_SESSION_API_KEY: ['OH_SESSION_API_KEYS_0', 'SESSION_API_KEY'],

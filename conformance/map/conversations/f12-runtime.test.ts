@@ -1,5 +1,7 @@
 import { expect } from 'vitest'
-import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { errorReply, type MockProvider } from '../../support/mock-provider.ts'
+import { filesWith } from '../answers.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   finishReply,
   heldReply,
@@ -197,18 +199,126 @@ for (const [id, promise] of [
 ] as const)
   differs(id, promise, 'agents of kind `acp`', hasNoBindings)
 
-missing(
+mapCase(
   'F12.runtime-launched-profile',
   'the profile of the environment is that of its conversations',
-  'no setting for the profile of a container',
+  async () => {
+    const launched = { agent_profile_id: unknownId, revision: 7, secret_refs: ['MAP_ALLOWED'] }
+    const env = { OH_RUNTIME_LAUNCHED_PROFILE: JSON.stringify(launched) }
+    await using other = await OwnMapServer.open({ key: 'k', env })
+    const { id } = await other.createConversation(undefined, plain)
+    expect((await other.getConversation(id)).launched_agent_profile).toEqual(launched)
+    await other.restart()
+    expect((await other.getConversation(id)).launched_agent_profile).toEqual(launched)
+    const profile = { agent_kind: 'openhands', secret_refs: ['MAP_OWN'] }
+    await other.requestOrThrow('POST', '/api/profiles/map-model', { body: { llm: { model: 'openai/m' } } })
+    const profilePath = '/api/agent-profiles/map-own'
+    await other.requestOrThrow('POST', profilePath, { body: { ...profile, llm_profile_ref: 'map-model' } })
+    const { profile: saved } = await other.requestOrThrow<{ profile: Json & { id: string } }>(
+      'GET',
+      profilePath,
+    )
+    const body = {
+      ...{ ...plain, agent_profile_id: saved.id },
+      workspace: { kind: 'LocalWorkspace', working_dir: other.directory },
+    }
+    const own = await other.requestOrThrow<MapConversation>('POST', '/api/conversations', { body })
+    expect(own.launched_agent_profile).toMatchObject({
+      agent_profile_id: saved.id,
+      secret_refs: ['MAP_OWN'],
+    })
+  },
+  own,
 )
 
-for (const [id, promise] of [
-  ['F12.managed-key-refresh', 'a rejected key is fetched again once'],
-  ['F12.managed-key-scope', 'only for listed addresses'],
-  ['F12.managed-key-switch', 'also after a switch'],
-] as const)
-  missing(id, promise, 'no refresh of managed keys')
+const rejected = errorReply(401, { error: { message: 'Bad key', type: 'invalid_request_error' } })
+
+/** A server with managed keys for the models of the providers, and the source of the keys. */
+async function openManaged(...providers: readonly MockProvider[]) {
+  const source = await server.openModel()
+  source.bodyForGet = 'map-fresh-key\n'
+  const env = {
+    OH_LLM_API_KEY_REFRESH_URL: `${source.url}/key`,
+    OH_LLM_API_KEY_REFRESH_BASE_URLS: providers.map(({ url }) => `${url}/v1/`).join(','),
+    OH_LLM_API_KEY_REFRESH_HEADERS: `{"X-Map": "\${MAP_REFRESH_VALUE}"}`,
+    MAP_REFRESH_VALUE: 'map-refresh-header',
+    SLIPWAY_LOG_LEVEL: 'info',
+  }
+  return { source, other: await OwnMapServer.open({ key: 'k', env }) }
+}
+
+const keysOf = ({ requests }: MockProvider) => requests.map(({ headers }) => headers.authorization)
+
+mapCase(
+  'F12.managed-key-refresh',
+  'a rejected key is fetched again once',
+  async () => {
+    const model = await server.openModel(rejected, finishReply())
+    const { source, other } = await openManaged(model)
+    await using _ = other
+    const { id } = await other.createConversation(model, plain)
+    await other.sendMessage(id, 'Begin.', true)
+    await other.waitForStatus(id, 'finished')
+    expect(source.gets).toMatchObject([{ path: '/key', headers: { 'x-map': 'map-refresh-header' } }])
+    expect(keysOf(model)).toEqual(['Bearer sk-far', 'Bearer map-fresh-key'])
+    await other.stop()
+    for (const secret of ['map-fresh-key', 'map-refresh-header']) {
+      expect(await filesWith(other, secret)).toEqual([])
+      expect(other.output()).not.toContain(secret)
+    }
+  },
+  own,
+)
+
+mapCase(
+  'F12.managed-key-scope',
+  'only for listed addresses',
+  async () => {
+    const [model, foreign] = [await server.openModel(), await server.openModel()]
+    const { source, other } = await openManaged(model)
+    await using _ = other
+    const run = async (provider: MockProvider, status: string) => {
+      provider.replies = [rejected, finishReply()]
+      const { id } = await other.createConversation(provider, plain)
+      await other.sendMessage(id, 'Begin.', true)
+      await other.waitForStatus(id, status)
+      return await other.getEvents(id, { kind: 'ConversationErrorEvent' })
+    }
+    expect(await run(model, 'finished')).toEqual([])
+    expect(await run(foreign, 'error')).toMatchObject([{ code: 'LLMAuthenticationError' }])
+    expect(keysOf(foreign)).toEqual(['Bearer sk-far'])
+    expect(source.gets).toHaveLength(1)
+    await other.restart('SIGTERM', { OH_LLM_API_KEY_REFRESH_BASE_URLS: '' })
+    expect(await run(model, 'error')).toMatchObject([{ code: 'LLMAuthenticationError' }])
+    expect(source.gets).toHaveLength(1)
+    expect(other.output()).toContain('stays off')
+  },
+  own,
+)
+
+mapCase(
+  'F12.managed-key-switch',
+  'also after a switch',
+  async () => {
+    const model = await server.openModel(rejected, finishReply(), rejected, finishReply())
+    const { source, other } = await openManaged(model)
+    await using _ = other
+    const { id } = await other.createConversation(model, plain)
+    await other.sendMessage(id, 'One.', true)
+    await other.waitForStatus(id, 'finished')
+    const llm = model.llm('chat', { api_key: 'sk-switched', usage_id: 'switched' })
+    expect(await other.post(id, 'switch_llm', { llm })).toMatchObject({ status: 200 })
+    await other.sendMessage(id, 'Two.', true)
+    await other.waitForEvent(
+      id,
+      ({ kind, value }) => kind === 'ConversationStateUpdateEvent' && value === 'running',
+    )
+    await other.waitForStatus(id, 'finished')
+    expect(source.gets).toHaveLength(2)
+    expect(keysOf(model).slice(2)).toEqual(['Bearer sk-switched', 'Bearer map-fresh-key'])
+  },
+  own,
+)
 
 for (const id of ['F12.docker-runtime-contract', 'F12.docker-runtime'] as const)
   notApplicable(

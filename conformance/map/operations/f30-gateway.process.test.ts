@@ -1,12 +1,13 @@
 import { expect } from 'vitest'
 import { errorReply, type MockProvider } from '../../support/mock-provider.ts'
 import { expectAnswer } from '../answers.ts'
-import { differs, endFamily, mapCase, untested } from '../frame.ts'
+import { differs, endFamily, mapCase } from '../frame.ts'
 import {
   commandReply,
   finishReply,
   heldReply,
   type Json,
+  type MapConversation,
   OwnMapServer,
   openMapServer,
   openModel,
@@ -345,7 +346,31 @@ mapCase(
   },
   own,
 )
-untested('F30.chat-timeout-504', 'a run of more than 120 s is 504')
+mapCase(
+  'F30.chat-timeout-504',
+  'a run of more than 120 s is 504',
+  async () => {
+    const env = { SLIPWAY_GATEWAY_TIMEOUT_SECONDS: '1' }
+    await using server = await OwnMapServer.open({ key: 'map-key-2', env })
+    await using model = await openModel()
+    const held = heldReply(finishReply('Late.'))
+    model.replies = [held.reply(model), finishReply('Next.')]
+    const name = await profile(model, server)
+    const late = await chat({ model: name, messages: [user('Go.')] }, {}, server)
+    expect(late.status).toBe(504)
+    const { items } = await server.requestOrThrow<{ items: MapConversation[] }>(
+      'GET',
+      '/api/conversations/search',
+    )
+    const id = String(items[0]?.id)
+    expect(items).toMatchObject([{ execution_status: 'running' }])
+    held.release()
+    await server.waitForStatus(id, 'finished')
+    const next = await chat({ model: name, messages: [user('Again.')] }, { [header]: id }, server)
+    expect([next.status, next.headers.get(header)]).toEqual([200, id])
+  },
+  own,
+)
 mapCase('F30.responses-basic', 'the answer of the agent as a response', async () => {
   const model = await profile(await map.openModel(finishReply('Responded.')))
   const { status, body, headers } = await respond({

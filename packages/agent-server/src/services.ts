@@ -48,6 +48,7 @@ import type { WorkMetrics } from './metrics/work-metrics.ts'
 import { Peers } from './peers/peers.ts'
 import { AgentProfiles } from './profiles/agent-profiles.ts'
 import { LlmProfiles } from './profiles/llm-profiles.ts'
+import { createKeyRefresh } from './profiles/managed-keys.ts'
 import { MetaProfiles } from './profiles/meta-profiles.ts'
 import { findConnectionUsers, ProviderConnections } from './profiles/provider-connections.ts'
 import { SubscriptionLogin } from './profiles/subscription-login.ts'
@@ -196,6 +197,9 @@ export async function openServices(options: ServicesOptions) {
       cipher,
       profiles: llmProfiles,
       subscription,
+      ...(config.keyRefresh === undefined
+        ? {}
+        : { refreshKey: createKeyRefresh({ ...config.keyRefresh, fetch, log }) }),
       findMetaProfile: (name) => metaProfiles.get(name),
       secrets,
       events: workMetrics.traceLog(storage.log),
@@ -251,6 +255,7 @@ export async function openServices(options: ServicesOptions) {
   const createDeps = {
     ...{ storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire },
     repositoryConsents,
+    launchedProfile: config.launchedProfile,
   }
   const files = fileHandlers({
     homeDirectory: environment.HOME ?? homedir(),
@@ -291,6 +296,7 @@ export async function openServices(options: ServicesOptions) {
         llmProfiles,
         readConfirmation: () => settings.getConfirmation(),
         directory: join(filesDirectory, 'gateway'),
+        timeoutMs: config.gatewayTimeoutMs,
       }),
       heartbeatMs: config.heartbeatMs,
     }),

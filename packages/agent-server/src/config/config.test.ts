@@ -182,3 +182,37 @@ test('settings are read by the names of other servers too, and our own names cou
   expect(readConfig({ ...others, SLIPWAY_MAX_CONCURRENT_RUNS: '3' }).maxConcurrentRuns).toBe(3)
   expect(() => readConfig({ OH_MAX_CONCURRENT_RUNS: '0' })).toThrow('SLIPWAY_MAX_CONCURRENT_RUNS')
 })
+
+test('the source of managed keys has its headers from the environment, and shows none of its secrets', () => {
+  const config = readConfig({
+    OH_LLM_API_KEY_REFRESH_URL: 'https://user:p4ssword-x@keys.example/key?token=t0ken-of-url',
+    OH_LLM_API_KEY_REFRESH_BASE_URLS: 'https://proxy.example/v1/, https://other.example',
+    OH_LLM_API_KEY_REFRESH_HEADERS: `{"X-Key": "\${OH_SESSION_API_KEYS_0}", "X-Mode": "$MODE $NONE"}`,
+    OH_SESSION_API_KEYS_0: 's3ssion-key-of-it',
+    MODE: 'v4lue-of-mode',
+  })
+  const { baseUrls, headers = {} } = config.keyRefresh ?? {}
+  expect(baseUrls).toEqual(['https://proxy.example/v1', 'https://other.example'])
+  expect(headers['X-Key']?.reveal()).toBe('s3ssion-key-of-it')
+  expect(headers['X-Mode']?.reveal()).toBe('v4lue-of-mode $NONE')
+  const hidden = config.secrets.map((secret) => secret.reveal())
+  expect(hidden).toEqual(expect.arrayContaining(['v4lue-of-mode $NONE', 't0ken-of-url']))
+  expect(hidden).not.toContain('https://proxy.example/v1/, https://other.example')
+  const shown = inspect(config, { depth: 9 }) + JSON.stringify(config)
+  for (const secret of ['p4ssword-x', 't0ken-of-url', 's3ssion-key-of-it', 'v4lue-of-mode'])
+    expect(shown).not.toContain(secret)
+  expect(readConfig({}).keyRefresh).toBeUndefined()
+})
+
+test.each([
+  ['SLIPWAY_LLM_API_KEY_REFRESH_URL', 'file:///etc/shadow'],
+  ['SLIPWAY_LLM_API_KEY_REFRESH_BASE_URLS', 'proxy.example/v1'],
+  ['SLIPWAY_LLM_API_KEY_REFRESH_HEADERS', 'X-Key: s3cret-value'],
+  ['SLIPWAY_LLM_API_KEY_REFRESH_HEADERS', '{"X Key": "s3cret-value"}'],
+  ['SLIPWAY_LLM_API_KEY_REFRESH_HEADERS', '{"X-Key": "s3cret\\nvalue"}'],
+  ['SLIPWAY_RUNTIME_LAUNCHED_PROFILE', '{"agent_profile_id": "none", "revision": 1}'],
+])('%s=%s is refused by name without its value', (name, value) => {
+  const attempt = () => readConfig({ [name]: value })
+  expect(attempt).toThrow(name)
+  expect(attempt).not.toThrow(/s3cret|shadow|proxy\.example|none/)
+})

@@ -17,6 +17,7 @@ import {
 import { parseJson } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import * as z from 'zod'
+import { parseLaunchedProfile, readKeyRefresh } from './managed-runtime.ts'
 import { findSourceSecrets, parseMarketplaces, parseSkillsSource } from './marketplaces.ts'
 import { findWebhookSecrets, readWebhooks } from './webhooks.ts'
 
@@ -71,6 +72,13 @@ export const environmentSchema = z.object({
   SLIPWAY_SUBSCRIPTION_MODELS_URL: z
     .url({ protocol: /^https?$/ })
     .default('https://chatgpt.com/backend-api/codex'),
+  SLIPWAY_LLM_API_KEY_REFRESH_URL: z
+    .url({ protocol: /^https?$/, error: 'Should be a URL https://...' })
+    .optional(),
+  SLIPWAY_LLM_API_KEY_REFRESH_BASE_URLS: listSetting,
+  SLIPWAY_LLM_API_KEY_REFRESH_HEADERS: z.string().optional(),
+  SLIPWAY_RUNTIME_LAUNCHED_PROFILE: z.string().optional(),
+  SLIPWAY_GATEWAY_TIMEOUT_SECONDS: numberSetting(1, 86_400, 120),
   SLIPWAY_GITHUB_API_URL: z.url({ protocol: /^https?$/ }).default('https://api.github.com'),
   SLIPWAY_REPOSITORY_TRUST: repositoryTrust.default('skip'),
   SLIPWAY_WIRE: wires.default('seed'),
@@ -89,8 +97,10 @@ export const environmentSchema = z.object({
 /** Variables of the environment that tools always get. */
 const defaultToolVariable = /^(PATH|HOME|USER|LOGNAME|SHELL|LANG|TZ|TERM|TMPDIR)$|^LC_/
 const secretNamePattern = /KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL/i
+/** Addresses, which are shown; secrets in them are found apart. */
+const addressNamePattern = /_LLM_API_KEY_REFRESH_(BASE_)?URLS?$/
 const serverVariablePattern =
-  /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$|OTEL_EXPORTER_OTLP_(TRACES_|METRICS_)?HEADERS$)/i
+  /^(SLIPWAY_|OH_SESSION_API_KEYS|OH_SECRET_KEY$|SESSION_API_KEY$|OH_LLM_API_KEY_REFRESH_(URL|HEADERS)$|OTEL_EXPORTER_OTLP_(TRACES_|METRICS_)?HEADERS$)/i
 
 export type Config = Readonly<ReturnType<typeof readConfig>>
 
@@ -102,6 +112,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const secretKey = toSecret(values.SLIPWAY_SECRET_KEY ?? values.OH_SECRET_KEY)
   const initKey = toSecret(values.SLIPWAY_INIT_API_KEY) ?? secretKey
   const webhooks = readWebhooks(env)
+  const keyRefresh = readKeyRefresh(values, env)
   const databaseUrls = [values.SLIPWAY_DATABASE_URL, values.SLIPWAY_DATABASE_DIRECT_URL].map(toSecret)
   const isShared = values.SLIPWAY_SHARED_DATABASE
   if (isShared && (databaseUrls[0] === undefined || secretKey === undefined))
@@ -117,6 +128,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     ...Object.values(telemetry.receiver.headers),
     ...findSourceSecrets({ skillsSource, marketplaces }),
     ...databaseUrls.flatMap(findUrlSecrets),
+    ...(keyRefresh?.secrets ?? []),
   ]
   return {
     sessionKeys,
@@ -170,6 +182,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
       issuer: values.SLIPWAY_SUBSCRIPTION_ISSUER.replace(/\/+$/, ''),
       modelsUrl: values.SLIPWAY_SUBSCRIPTION_MODELS_URL.replace(/\/+$/, ''),
     },
+    /** Where a rejected key of a model is fetched again; undefined: nowhere. */
+    keyRefresh,
+    /** The profile of conversations that name none. */
+    launchedProfile: parseLaunchedProfile(values.SLIPWAY_RUNTIME_LAUNCHED_PROFILE),
+    gatewayTimeoutMs: values.SLIPWAY_GATEWAY_TIMEOUT_SECONDS * 1000,
     githubApiUrl: values.SLIPWAY_GITHUB_API_URL.replace(/\/+$/, ''),
     /** Where a browser is looked for. */
     browser: {
@@ -235,6 +252,10 @@ export const aliases = {
   OH_CONVERSATION_WORKTREE_ROOT: 'SLIPWAY_WORKTREE_ROOT',
   OH_CONVERSATION_IDLE_TTL_SECONDS: 'SLIPWAY_CONVERSATION_IDLE_SECONDS',
   OH_BASH_EVENTS_RETENTION_SECONDS: 'SLIPWAY_BASH_RETENTION_SECONDS',
+  OH_LLM_API_KEY_REFRESH_URL: 'SLIPWAY_LLM_API_KEY_REFRESH_URL',
+  OH_LLM_API_KEY_REFRESH_BASE_URLS: 'SLIPWAY_LLM_API_KEY_REFRESH_BASE_URLS',
+  OH_LLM_API_KEY_REFRESH_HEADERS: 'SLIPWAY_LLM_API_KEY_REFRESH_HEADERS',
+  OH_RUNTIME_LAUNCHED_PROFILE: 'SLIPWAY_RUNTIME_LAUNCHED_PROFILE',
 } as const
 
 function withAliases(variables: Readonly<Record<string, string>>): Record<string, string> {
@@ -329,7 +350,10 @@ const minSecretLength = 8
 /** Values of variables whose names say that they are secrets. */
 export function findSecretValues(env: Readonly<Record<string, string | undefined>>): Secret[] {
   return Object.entries(env).flatMap(([name, value]) =>
-    value !== undefined && value.length >= minSecretLength && secretNamePattern.test(name)
+    value !== undefined &&
+    value.length >= minSecretLength &&
+    secretNamePattern.test(name) &&
+    !addressNamePattern.test(name)
       ? [new Secret(value)]
       : [],
   )

@@ -3,6 +3,7 @@ import {
   type Agent,
   agentContext,
   type Condenser,
+  type LaunchedProfile,
   parseOrThrow,
   type StartConversationRequest,
   type SummarizingCondenser,
@@ -17,6 +18,8 @@ import { buildStartSettings, type ConversationOrigin } from './stored-request.ts
 /** Dependencies that resolve the references of a request. */
 export interface StartSettingsDeps extends ResolveLlmDeps {
   readonly agentProfiles: Pick<AgentProfiles, 'resolve'>
+  /** The profile of conversations that name none. */
+  readonly launchedProfile?: LaunchedProfile | undefined
 }
 
 /** Members of a request in which secrets may stand, sealed ones among them. */
@@ -48,7 +51,8 @@ export async function resolveStartSettings(
   }
   const { settings, place } = buildStartSettings(resolvedRequest)
   const agent = await resolveAgent(deps, settings.agent, ['body', place])
-  const origin = launch === undefined ? {} : { launched_agent_profile: launch.profileReference }
+  const launched_agent_profile = launch?.profileReference ?? deps.launchedProfile
+  const origin = launched_agent_profile === undefined ? {} : { launched_agent_profile }
   const suffix = agent_launch_additions?.system_message_suffix_append
   return { settings: { ...settings, agent: appendSuffix(agent, suffix) }, origin }
 }

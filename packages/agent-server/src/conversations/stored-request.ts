@@ -13,6 +13,7 @@ import {
   agentSettings,
   type HookConfig,
   invalidInput,
+  type LaunchedProfile,
   parseOrThrow,
   readOutputSchema,
   type SecretSource,
@@ -34,13 +35,7 @@ export interface ConversationOrigin {
   /** Wire version of its events; `seed` unless passed. */
   readonly wire?: WireVersion | undefined
   /** The profile of the agent, at its revision then. */
-  readonly launched_agent_profile?:
-    | {
-        readonly agent_profile_id: string
-        readonly revision: number
-        readonly secret_refs?: readonly string[] | null
-      }
-    | undefined
+  readonly launched_agent_profile?: LaunchedProfile | undefined
 }
 
 /**

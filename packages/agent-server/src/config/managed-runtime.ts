@@ -1,0 +1,74 @@
+import { type LaunchedProfile, launchedProfile, validationIssues } from '@slipway/protocol'
+import { isRecord, parseJson } from '@slipway/shared/json'
+import { Secret } from '@slipway/shared/redaction'
+import { findSourceSecrets } from './marketplaces.ts'
+
+/** What a control plane tells the agent servers that it starts. */
+
+const baseUrlsName = 'SLIPWAY_LLM_API_KEY_REFRESH_BASE_URLS'
+const headersName = 'SLIPWAY_LLM_API_KEY_REFRESH_HEADERS'
+const profileName = 'SLIPWAY_RUNTIME_LAUNCHED_PROFILE'
+
+interface KeyRefreshSettings {
+  /** Answers with the present key as text. */
+  readonly url: Secret
+  /** The only base URLs of models to which that key may be sent, without a slash at the end. */
+  readonly baseUrls: readonly string[]
+  readonly headers: Readonly<Record<string, Secret>>
+  /** Of the URL and the headers. */
+  readonly secrets: readonly Secret[]
+}
+
+/**
+ * Where rejected keys of models are fetched again; undefined without a URL. `$NAME` and `${NAME}`
+ * in values of headers are variables of `env`. Throws an Error that names the variable at fault and
+ * never shows its value.
+ */
+export function readKeyRefresh(
+  values: {
+    readonly SLIPWAY_LLM_API_KEY_REFRESH_URL?: string | undefined
+    readonly SLIPWAY_LLM_API_KEY_REFRESH_BASE_URLS: readonly string[]
+    readonly SLIPWAY_LLM_API_KEY_REFRESH_HEADERS?: string | undefined
+  },
+  env: Readonly<Record<string, string | undefined>>,
+): KeyRefreshSettings | undefined {
+  const { SLIPWAY_LLM_API_KEY_REFRESH_URL: url, SLIPWAY_LLM_API_KEY_REFRESH_HEADERS: text = '{}' } = values
+  const headers = parseJson(text)
+  if (!isRecord(headers)) throw new Error(`${headersName}: it is not a JSON object`)
+  const expanded = Object.entries(headers).map(([name, value]) => {
+    const expandedValue = typeof value === 'string' ? expandVariables(value, env) : '\n'
+    if (!/^[!#$%&'*+.^`|~\w-]+$/.test(name) || /[^\t\x20-\x7e\x80-\xff]/.test(expandedValue))
+      throw new Error(`${headersName}: Should have names of headers and their values`)
+    return [name, expandedValue] as const
+  })
+  const baseUrls = values[baseUrlsName].map((base) => base.replace(/\/+$/, ''))
+  if (!baseUrls.every((base) => /^https?:/.test(base) && URL.canParse(base)))
+    throw new Error(`${baseUrlsName}: Should be URLs https://..., separated by commas`)
+  if (url === undefined) return undefined
+  return {
+    url: new Secret(url),
+    baseUrls,
+    headers: Object.fromEntries(expanded.map(([name, value]) => [name, new Secret(value)])),
+    secrets: [
+      ...findSourceSecrets({ url }),
+      ...expanded.flatMap(([, value]) => (value.length < minSecretLength ? [] : [new Secret(value)])),
+    ],
+  }
+}
+
+/** Shorter values of headers occur in ordinary texts. */
+const minSecretLength = 8
+
+function expandVariables(text: string, env: Readonly<Record<string, string | undefined>>): string {
+  return text.replace(/\$(?:\{(\w+)\}|(\w+))/g, (whole, braced, plain) => env[braced ?? plain] ?? whole)
+}
+
+/** The profile of conversations that name none. Throws as above. */
+export function parseLaunchedProfile(text: string | undefined): LaunchedProfile | undefined {
+  if (text === undefined) return undefined
+  const value = parseJson(text)
+  const result = launchedProfile.safeParse(value)
+  if (result.success) return result.data
+  const [issue] = validationIssues(result.error, [], value)
+  throw new Error([profileName, ...(issue?.loc ?? []), issue?.msg].join(': '))
+}
