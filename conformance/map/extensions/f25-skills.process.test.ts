@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, mapCase, missing, notApplicable } from '../frame.ts'
+import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   finishReply,
   type Json,
@@ -370,20 +370,15 @@ mapCase('F25.conversation-activation', 'a trigger word activates an installed sk
   expect(events.find(({ source }) => source === 'user')?.activated_skills).toContain('map-active')
   await uninstall('map-active')
 })
-missing(
-  'F25.invoke-skill',
-  'a skill without triggers is called by the tool for skills',
-  'the tool for skills when an agent has no other tools',
-  async () => {
-    await install({ source: await local('map-invoke') })
-    const { info, events } = await converse('Go.', toolReply('invoke_skill', { name: 'map-invoke' }))
-    const results = events.filter(({ kind }) => kind === 'ObservationEvent')
-    expect(JSON.stringify(results)).toContain('Body of map-invoke.')
-    expect(info.invoked_skills).toEqual(['map-invoke'])
-    expect(info.activated_knowledge_skills).toEqual([])
-    await uninstall('map-invoke')
-  },
-)
+mapCase('F25.invoke-skill', 'a skill without triggers is called by the tool for skills', async () => {
+  await install({ source: await local('map-invoke') })
+  const { info, events } = await converse('Go.', toolReply('invoke_skill', { name: 'map-invoke' }))
+  const results = events.filter(({ kind }) => kind === 'ObservationEvent')
+  expect(JSON.stringify(results)).toContain('Body of map-invoke.')
+  expect(info.invoked_skills).toEqual(['map-invoke'])
+  expect(info.activated_knowledge_skills).toEqual([])
+  await uninstall('map-invoke')
+})
 mapCase(
   'F25.restart-persist',
   'installed skills and their flags survive a restart',

@@ -76,7 +76,7 @@ export class ConversationInfoReader {
       confirmation_policy: request.confirmation_policy ?? { kind: 'NeverConfirm' },
       security_analyzer: request.security_analyzer ?? null,
       activated_knowledge_skills: [...(state?.activatedSkills ?? [])],
-      invoked_skills: [],
+      invoked_skills: [...(state?.invokedSkills ?? [])],
       blocked_actions: {},
       blocked_messages: Object.fromEntries(state?.blockedMessages ?? []),
       last_user_message_id: eventId(message),

@@ -10,6 +10,8 @@ const maxMessage = 50_000
 const maxActivatedChars = 200_000
 const maxTriggers = 2_000
 const maxAlternatives = 500
+/** Of the names in an error. */
+const maxNamesChars = 4_000
 
 /** An always-on skill for the prompt. */
 export interface SkillSection {
@@ -89,6 +91,24 @@ export class SkillSet {
     return createActivation(reasons)
   }
 
+  /** The text of a skill that the model asks for, or why there is none. */
+  read(name: string): { readonly text: string } | { readonly issue: string } {
+    const skill = this.#skills.find((one) => one.name === name)
+    if (skill?.isModelInvocable) return { text: skillText(skill).join('\n\n') }
+    const names = ellipsize(
+      this.summaries()
+        .map((one) => one.name)
+        .join(', '),
+      maxNamesChars,
+    )
+    return {
+      issue:
+        skill === undefined
+          ? `There is no skill ${JSON.stringify(name)}. Skills: ${names === '' ? 'none' : names}.`
+          : `Only the user starts the skill "${name}", by writing /${name} at the beginning of a message.`,
+    }
+  }
+
   /**
    * The skills for a file, by its path (absolute, or relative to the workspace), that are not in
    * `activeNames`.
@@ -155,18 +175,21 @@ function createActivation(reasons: ReadonlyMap<LoadedSkill, string>): Activation
 }
 
 function activationText(skill: LoadedSkill, reason: string): string {
+  const intro = `The skill "${skill.name}" applies here, because ${reason}. Follow it as far as it fits what the user wants.`
+  return [intro, ...skillText(skill)].join('\n\n')
+}
+
+/** The paragraphs of a skill for the model: its text, and what belongs to it. */
+function skillText(skill: LoadedSkill): string[] {
   const { name, content, inputs, file, isAgentSkill, allowedTools } = skill
-  const paragraphs = [
-    `The skill "${name}" applies here, because ${reason}. Follow it as far as it fits what the user wants.`,
-    `<skill name="${name}">\n${ellipsize(content, maxActivatedChars)}\n</skill>`,
-  ]
+  const paragraphs = [`<skill name="${name}">\n${ellipsize(content, maxActivatedChars)}\n</skill>`]
   const list = inputs.map((input) => `- ${input.name}: ${input.description}`).join('\n')
   if (list !== '')
     paragraphs.push(`It needs the following; ask the user for what the message does not say:\n${list}`)
   if (allowedTools.length > 0)
     paragraphs.push(`It is meant to be followed with these tools: ${allowedTools.join(', ')}`)
   if (isAgentSkill && file !== undefined) paragraphs.push(folderText(skill, dirname(file)))
-  return paragraphs.join('\n\n')
+  return paragraphs
 }
 
 function folderText({ resources }: LoadedSkill, folder: string): string {

@@ -15,7 +15,15 @@ beforeEach(async () => {
 const toolSpecs = (...names: readonly string[]) => names.map((name) => ({ name, params: {} }))
 /** Their kinds are outside of the closed lists. */
 const openKinds = [
-  ...['apply_patch', 'background_terminal', 'route_task_to_model', 'task', 'task_tool_set', 'web_fetch'],
+  ...[
+    'apply_patch',
+    'background_terminal',
+    'invoke_skill',
+    'route_task_to_model',
+    'task',
+    'task_tool_set',
+    'web_fetch',
+  ],
 ]
 const defaults = ['FinishTool', 'ThinkTool']
 

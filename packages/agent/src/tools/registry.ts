@@ -22,6 +22,7 @@ const loadFactory: Readonly<Record<string, () => Promise<ToolFactory>>> = {
   apply_patch: async () => (await import('./patch/apply-patch.ts')).openApplyPatch,
   background_terminal: async () => (await import('./terminal/background.ts')).openBackgroundTerminal,
   web_fetch: async () => (await import('./web/web-fetch.ts')).openWebFetch,
+  invoke_skill: async () => (await import('./skills/invoke-skill.ts')).openInvokeSkill,
   route_task_to_model: async () => (await import('./routing/route-task.ts')).openRouteTask,
   task_tool_set: async () => (await import('./tasks/task.ts')).openTask,
 }
@@ -53,6 +54,7 @@ const aliases: ReadonlyMap<string, string> = new Map([
   ['ApplyPatchTool', 'apply_patch'],
   ['BackgroundTerminalTool', 'background_terminal'],
   ['WebFetchTool', 'web_fetch'],
+  ['InvokeSkillTool', 'invoke_skill'],
   ['ClassifyAndSwitchLLMTool', 'route_task_to_model'],
   ['TaskTool', 'task_tool_set'],
   ['TaskToolSet', 'task_tool_set'],

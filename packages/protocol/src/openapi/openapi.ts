@@ -263,8 +263,10 @@ const optIns = {
     'A conversation whose agent was given this tool has WebFetchTool among its tools, and actions and observations of the kinds WebFetchAction and WebFetchObservation.',
   route_task_to_model:
     'A conversation whose agent was given this tool has ClassifyAndSwitchLLMTool among its tools, and actions and observations of the kinds ClassifyAndSwitchLLMAction and ClassifyAndSwitchLLMObservation.',
+  invoke_skill:
+    'A conversation whose agent was given this tool has InvokeSkillTool among its tools, and actions and observations of the kinds InvokeSkillAction and InvokeSkillObservation.',
   'X-Slipway-Wire: current':
-    'A conversation that was created with this header has newer members and kinds too, InterruptEvent and HookExecutionEvent among them.',
+    'A conversation that was created with this header has newer members and kinds too, InterruptEvent and HookExecutionEvent among them, and the tool invoke_skill where its agent has skills.',
   client_tools:
     'A conversation with tools that its client carries out has ClientToolAction and ClientToolObservation.',
   'llm.stream': 'Readers get StreamingDeltaEvents, which are never stored, while a model generates.',

@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = 'c66a77c6dc566781fedce09238e70acfd333afec934476980f8f01b64b794789'
+const expectedHash = '1ef135ff6ff755dfcdd2df920d8cc55a4cc0362efe276b8f8d58b921c9b4de7b'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -68,12 +68,14 @@ export class AgentRuntime {
   readonly #context: ConversationContext
   readonly #ownHooks: HookConfig | undefined
   readonly #mcp: McpConnections
+  readonly #toolContext: ToolContext
   #modelTools: { readonly hasRisk: boolean; readonly tools: readonly ModelTool[] } | undefined
 
   private constructor(parts: RuntimeParts) {
     const { context, settings, toolContext, extensions } = parts
     const { agent } = settings
     this.#context = context
+    this.#toolContext = toolContext
     this.settings = settings
     this.extensions = extensions
     this.tasks = parts.tasks
@@ -161,8 +163,9 @@ export class AgentRuntime {
       router: createModelRouter(context, switchModel),
       ...(deps.hasLanguageServers ? { languageServers: new LanguageServers(workspace) } : {}),
       ...(tasks === undefined ? {} : { tasks }),
+      readSkill: (name: string) => runtime.skills.read(name),
     }
-    const tools = await openAgentTools(settings, toolContext)
+    const tools = await openAgentTools(settings, toolContext, needsSkillTool(context, skills))
     for (const issue of [...loaded.issues, ...repository.issues, ...extensions.issues])
       deps.logLine('warn', 'a file of the project was skipped', { conversation: id, issue })
     const checkpoints = deps.hasCheckpoints
@@ -173,7 +176,8 @@ export class AgentRuntime {
         })
       : undefined
     const loadedParts = { ownHooks, repository, extensions, tasks, checkpoints, skills, tools }
-    return new AgentRuntime({ context, settings, toolContext, ...loadedParts })
+    const runtime = new AgentRuntime({ context, settings, toolContext, ...loadedParts })
+    return runtime
   }
 
   /** The tools as a model sees them; the same object until the tools or the kind of the analyzer change. */
@@ -249,6 +253,7 @@ export class AgentRuntime {
     const options = { directory, context, additions, homeDirectory, hasInstructions: true }
     const { skills, issues } = await loadSkills(options, signal)
     this.skills = new SkillSet(skills, directory)
+    await this.#addSkillTool()
     const pluginDirectories = extensions.plugins.map((plugin) => plugin.directory)
     await workspace.allowRead([...this.skills.readablePaths, ...pluginDirectories])
     secrets.addValuesFrom(mergeServers({}, extensions.plugins))
@@ -263,6 +268,14 @@ export class AgentRuntime {
     const tools = [...new Set(this.tools.values())].map((tool) => tool.close?.())
     await Promise.allSettled([...tools, this.#mcp.close(), this.hooks.close()])
     await this.workspace[Symbol.asyncDispose]()
+  }
+
+  /** Plugins may bring the first skills. */
+  async #addSkillTool(): Promise<void> {
+    if (this.tools.has(skillTool) || !needsSkillTool(this.#context, this.skills)) return
+    const opened = await openTools({ specs: [], defaults: [skillTool], context: this.#toolContext })
+    this.tools = new Map([...this.tools, ...opened])
+    this.#refreshTools()
   }
 
   /** Replaces the tools of MCP servers. Our own tools stay and keep their names. */
@@ -294,13 +307,24 @@ export class AgentRuntime {
   }
 }
 
-async function openAgentTools(settings: ResolvedSettings, context: ToolContext) {
+const skillTool = 'invoke_skill'
+
+/** Its kinds are not among the closed ones: other conversations have it only when they name it. */
+function needsSkillTool({ wire }: ConversationContext, skills: SkillSet): boolean {
+  return wire === 'current' && skills.summaries().length > 0
+}
+
+async function openAgentTools(settings: ResolvedSettings, context: ToolContext, hasSkillTool: boolean) {
   const { agent, client_tools = [], response_schema: schema } = settings
   const filter = agent.filter_tools_regex
   const tools = await openTools({
     specs: agent.tools,
-    // An answer by a schema is given with this tool.
-    defaults: [...agent.include_default_tools, ...(schema === undefined ? [] : ['finish'])],
+    defaults: [
+      ...agent.include_default_tools,
+      ...(hasSkillTool ? [skillTool] : []),
+      // An answer by a schema is given with this tool.
+      ...(schema === undefined ? [] : ['finish']),
+    ],
     context,
     extra: client_tools.map(createClientTool),
     ...(filter === undefined ? {} : { filter: new RegExp(filter) }),

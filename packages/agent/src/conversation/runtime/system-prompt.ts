@@ -115,7 +115,7 @@ function dynamicContext(options: SystemPromptOptions): string {
   const parts = [
     environmentSection(options),
     instructionsSection(skills.alwaysOnSections()),
-    skillsSection(skills.summaries()),
+    skillsSection(skills.summaries(), options.tools.some(isSkillTool)),
     agentsSection(options.agents ?? []),
     secretsSection(secrets),
     ...suffixes.map((suffix) => suffix?.trim() ?? ''),
@@ -164,8 +164,19 @@ function instructionsSection(sections: readonly SkillSection[]): string {
   return `# Instructions\n\n${intro}\n\n${parts.join('\n\n')}`
 }
 
-function skillsSection(listed: readonly SkillSummary[]): string {
+/** Whether skills are called by this tool. */
+function isSkillTool({ definition }: Tool): boolean {
+  return definition.action_type === 'InvokeSkillAction'
+}
+
+function skillsSection(listed: readonly SkillSummary[], hasTool: boolean): string {
   if (listed.length === 0) return ''
+  if (hasTool) {
+    const intro =
+      'A skill is instructions for one kind of work. When one of these fits what you are about to do, call `invoke_skill` with its name first and follow what it says.'
+    const withoutFiles = listed.map((skill) => ({ ...skill, file: undefined }))
+    return `# Skills\n\n${intro}\n\n${fitSkillLines(withoutFiles)}`
+  }
   const intro =
     'A skill is instructions for one kind of work. When one of these fits what you are about to do, read its file first and follow it. One without a file is told to you when it is called: by a trigger of it, by its name when it has none, or by the user writing `/` and its name at the beginning of a message.'
   return `# Skills\n\n${intro}\n\n${fitSkillLines(listed)}`

@@ -58,6 +58,8 @@ export interface SavedState extends PlainMembers, OptionalMembers {
   readonly pending: readonly string[]
   readonly positions: readonly number[]
   readonly activated: readonly string[]
+  /** Absent in states of earlier versions. */
+  readonly invoked?: readonly string[]
   readonly blocked: Readonly<Record<string, string>>
 }
 
@@ -106,6 +108,8 @@ export class ConversationState {
   hasMessage = false
   /** Names of the skills that messages have activated. */
   readonly activatedSkills = new Set<string>()
+  /** Names of the skills that the model has called. */
+  readonly invokedSkills = new Set<string>()
   /** Messages that a hook has blocked, with reasons, until the next message. */
   readonly blockedMessages = new Map<string, string>()
   lastUserMessageId: string | undefined
@@ -186,6 +190,7 @@ export class ConversationState {
       pending: pending.map(({ id }) => id),
       positions: pending.map(({ position }) => position),
       activated: [...this.activatedSkills],
+      invoked: [...this.invokedSkills],
       blocked: Object.fromEntries(this.blockedMessages),
       inputs: [...this.inputs],
     }
@@ -214,6 +219,7 @@ export class ConversationState {
     state.abandonedBelow = saved.leftBelow
     state.inputs = [...saved.inputs]
     for (const name of saved.activated) state.activatedSkills.add(name)
+    for (const name of saved.invoked ?? []) state.invokedSkills.add(name)
     for (const [id, reason] of Object.entries(saved.blocked)) state.blockedMessages.set(id, reason)
     return state
   }
@@ -228,11 +234,18 @@ export class ConversationState {
     else if (kind === 'CondensationRequest') this.isCondensationRequested = true
     else if (kind === 'Condensation') this.isCondensationRequested = false
     else if (kind === 'ObservationEvent' || kind === 'UserRejectObservation') {
+      if (kind === 'ObservationEvent') this.#addInvokedSkill(event.observation)
       if (!this.pending.delete(event.action_id)) return
       // A finish ends the run, unless a message came after its call.
       const isFinish = kind === 'ObservationEvent' && event.observation?.kind === 'FinishObservation'
       this.#setAwaiting(!isFinish || this.inputs.length > 0)
     }
+  }
+
+  #addInvokedSkill(observation: unknown): void {
+    const { kind, is_error, skill_name }: Readonly<Record<string, unknown>> = Object(observation)
+    const isInvoked = kind === 'InvokeSkillObservation' && is_error !== true
+    if (isInvoked && typeof skill_name === 'string') this.invokedSkills.add(skill_name)
   }
 
   #message(event: Extract<LogEvent, { kind: 'MessageEvent' }>, position: number): void {

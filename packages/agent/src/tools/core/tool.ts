@@ -24,6 +24,8 @@ export interface ToolContext {
   readonly browser?: BrowserSearch | undefined
   /** Runs tasks of other agents, if any exist. */
   readonly tasks?: TaskExecutor
+  /** The text of a skill of the conversation by its name, or why there is none. */
+  readonly readSkill?: (name: string) => { readonly text: string } | { readonly issue: string }
   /** Chooses and switches models, in conversations. */
   readonly router?: ModelRouter
 }
