@@ -1,34 +1,13 @@
-import { mkdtemp, realpath, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect } from 'vitest'
-import { findPython, PythonPrograms } from '../../support/python.ts'
+import { expect } from 'vitest'
 import { pluginFiles } from '../extensions/git-source.ts'
 import { mapCase } from '../frame.ts'
-import { finishReply, openMapServer, type ScriptedReply } from '../map-server.ts'
+import { finishReply, openMapServer } from '../map-server.ts'
+import { openPythonPrograms } from './python-programs.ts'
 
 /** What other families than F33 ask of published Python packages. */
-const python = findPython()
-const needs = { isUnavailable: python === undefined, timeout: 300_000 }
 const server = openMapServer()
-let root: string
-let programs: PythonPrograms
-beforeAll(async () => {
-  root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-map-python-')))
-  if (python !== undefined) programs = await PythonPrograms.open(python, root)
-}, 300_000)
-afterAll(async () => {
-  await programs?.[Symbol.asyncDispose]()
-  await rm(root, { recursive: true, force: true })
-})
-
-async function run<T>(program: string, settings: object, ...replies: readonly ScriptedReply[]): Promise<T> {
-  const directory = await mkdtemp(join(root, 'workspace-'))
-  const provider = await server.openModel(...replies)
-  const scratch = await mkdtemp(join(root, 'scratch-'))
-  const request = { url: server.url, key: server.key ?? '', model_url: provider.url, directory }
-  return await programs.run<T>(program, { ...request, settings: { scratch, ...settings } })
-}
+const { needs, root, run } = openPythonPrograms(server)
 
 interface Scoped {
   readonly transfers: readonly unknown[]
@@ -39,7 +18,7 @@ interface Scoped {
 }
 let scopedResult: Promise<Scoped> | undefined
 const scoped = () => {
-  scopedResult ??= run<Scoped>('scoped', {})
+  scopedResult ??= run<Scoped>('scoped').then(({ result }) => result)
   return scopedResult
 }
 
@@ -75,7 +54,7 @@ mapCase(
   'F09.load-plugin-sdk',
   'the Python SDK loads a plugin',
   async () => {
-    const market = join(root, 'market')
+    const market = join(root(), 'market')
     const files = {
       ...pluginFiles('map-plugin', 'plugins/map-plugin'),
       '.claude-plugin/marketplace.json': JSON.stringify({
@@ -85,12 +64,12 @@ mapCase(
       }),
     }
     for (const [name, text] of Object.entries(files)) await server.upload(join(market, name), text)
-    const { id, refused } = await run<{ id: string; refused: string }>('plugin', { market })
+    const { result } = await run<{ id: string; refused: string }>('plugin', { settings: { market } })
     const query = { include_skills: 'true' }
-    const info = await server.requestOrThrow('GET', `/api/conversations/${id}`, { query })
+    const info = await server.requestOrThrow('GET', `/api/conversations/${result.id}`, { query })
     expect(JSON.stringify(info)).toContain('hook-of-map-plugin')
     expect(JSON.stringify(info)).toContain('map-plugin:hello')
-    expect(refused).toContain('404')
+    expect(result.refused).toContain('404')
   },
   needs,
 )
@@ -98,8 +77,8 @@ mapCase(
   'F30.openai-sdk',
   'the Python SDK of OpenAI',
   async () => {
-    const found = await run('gateway', {}, finishReply('Hello to you.'))
-    expect(found).toMatchObject({
+    const { result } = await run('gateway', { replies: [finishReply('Hello to you.')] })
+    expect(result).toMatchObject({
       models: expect.arrayContaining(['openhands_python']),
       whole: 'Hello to you.',
       streamed: 'Hello to you.',
