@@ -15,7 +15,7 @@ export interface ReverseProxy extends AsyncDisposable {
 /** `strips`: the target receives the address without the path, as with many proxies; otherwise with it. */
 export async function openReverseProxy(
   path: string,
-  options: { readonly strips: boolean; readonly port?: number },
+  options: { readonly strips: boolean; readonly port?: number; readonly refusesSockets?: boolean },
 ): Promise<ReverseProxy> {
   const requests: string[] = []
   const sockets = new Set<{ destroy(): void }>()
@@ -39,7 +39,7 @@ export async function openReverseProxy(
   server.on('upgrade', (raw, net, head) => {
     const url = targetUrl(raw)
     net.on('error', () => net.destroy())
-    if (url === undefined) return void net.destroy()
+    if (url === undefined || options.refusesSockets) return void net.destroy()
     const upstream = request(url, { headers: raw.headers })
     upstream.on('error', () => net.destroy())
     upstream.on('response', (upstreamResponse) => {

@@ -1,57 +1,18 @@
-import { mkdtemp, realpath, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect } from 'vitest'
+import { expect } from 'vitest'
 import { startAgentServer } from '../../support/agent-server.ts'
 import { freePort } from '../../support/free-port.ts'
-import { errorReply, type MockProvider, type ScriptedReply } from '../../support/mock-provider.ts'
-import { findPython, type ProgramRequest, PythonPrograms } from '../../support/python.ts'
-import { endFamily, mapCase, notApplicable, untested } from '../frame.ts'
-import { commandReply, finishReply, openMapServer, toolReply } from '../map-server.ts'
+import { errorReply } from '../../support/mock-provider.ts'
+import { openReverseProxy } from '../../support/reverse-proxy.ts'
+import { filesWith } from '../answers.ts'
+import { endFamily, mapCase, notApplicable } from '../frame.ts'
+import { commandReply, finishReply, OwnMapServer, openMapServer, toolReply } from '../map-server.ts'
+import { openPythonPrograms, type Play } from './python-programs.ts'
 
 /** Programs of the published Python SDK (`conformance/clients/python`), unmodified. */
 const noPython = 'the server runs no Python: other tools come from MCP servers and plugins'
-const python = findPython()
-const needs = { isUnavailable: python === undefined, timeout: 300_000 }
-
 const server = openMapServer()
-let root: string
-let programs: PythonPrograms
-beforeAll(async () => {
-  root = await realpath(await mkdtemp(join(tmpdir(), 'slipway-map-python-')))
-  if (python !== undefined) programs = await PythonPrograms.open(python, root)
-}, 300_000)
-afterAll(async () => {
-  await programs?.[Symbol.asyncDispose]()
-  await rm(root, { recursive: true, force: true })
-})
-
-interface Play {
-  readonly replies?: readonly ScriptedReply[]
-  /** The reply to requests without tools. */
-  readonly aside?: ScriptedReply
-  readonly settings?: object
-  readonly endpoint?: Pick<ProgramRequest, 'url' | 'key'>
-  readonly answer?: (question: string) => Promise<unknown>
-}
-
-/** Runs a program with a model that plays replies, in a new directory. */
-async function run<T = unknown>(program: string, play: Play | ((directory: string) => Play) = {}) {
-  const directory = await mkdtemp(join(root, 'workspace-'))
-  const {
-    replies = [],
-    aside,
-    settings,
-    endpoint,
-    answer,
-  } = typeof play === 'function' ? play(directory) : play
-  const provider: MockProvider = await server.openModel(...replies)
-  if (aside !== undefined) provider.replyWithoutTools = aside
-  const scratch = await mkdtemp(join(root, 'scratch-'))
-  const { url, key } = endpoint ?? { url: server.url, key: server.key ?? '' }
-  const request = { url, key, model_url: provider.url, directory, settings: { scratch, ...settings } }
-  return { result: await programs.run<T>(program, request, answer), directory, provider }
-}
+const { needs, root, run } = openPythonPrograms(server)
 
 /** One of the functions of `details.py`. */
 async function detail<T = unknown>(name: string, play: Play = {}) {
@@ -105,9 +66,9 @@ const reconnected = once(async () => {
     SLIPWAY_SESSION_API_KEY: 'map-key-1',
     SLIPWAY_NO_KEY: '',
     SLIPWAY_WIRE: 'current',
-    HOME: root,
+    HOME: root(),
   }
-  const data = join(root, 'killed')
+  const data = join(root(), 'killed')
   let own = await startAgentServer(data, env, args)
   try {
     const { result } = await run<{ kinds: string[]; twice: number; status: string }>('reconnected', {
@@ -383,7 +344,25 @@ mapCase(
   },
   needs,
 )
-untested('F33.conversation-plugins-tag', 'credentials of plugin addresses are masked')
+mapCase(
+  'F33.conversation-plugins-tag',
+  'credentials of plugin addresses are masked',
+  async () => {
+    await using own = await OwnMapServer.open({ key: 'map-key-1' })
+    const { result } = await detail<{ id: string; isShown: boolean }>('plugin_tag', {
+      settings: { token: 'map-plugin-token-1' },
+      endpoint: { url: own.url, key: 'map-key-1' },
+    })
+    expect(result.isShown).toBe(false)
+    expect(await own.getConversation(result.id)).toMatchObject({
+      execution_status: 'idle',
+      tags: { made: 'plugins', plugins: 'https://****@example.invalid/map/plugin.git' },
+    })
+    expect(await filesWith(own, 'example.invalid/map/plugin.git')).not.toEqual([])
+    expect(await filesWith(own, 'map-plugin-token-1')).toEqual([])
+  },
+  { ...needs, hasOwnServer: true },
+)
 mapCase(
   'F33.conversation-confirmation',
   'a run waits, and a call is rejected',
@@ -470,7 +449,25 @@ mapCase(
   },
   needs,
 )
-untested('F33.ws-unavailable', 'without sockets the program fails, or continues over REST')
+mapCase(
+  'F33.ws-unavailable',
+  'without sockets the program fails, or continues over REST',
+  async () => {
+    await using proxy = await openReverseProxy('', { strips: true, refusesSockets: true })
+    proxy.target = server.url
+    const before = await server.requestOrThrow<number>('GET', '/api/conversations/count')
+    const { result } = await detail('without_sockets', {
+      replies: [commandReply('echo over-rest'), finishReply()],
+      endpoint: { url: proxy.url, key: server.key ?? '' },
+    })
+    expect(result).toMatchObject({
+      ...{ error: 'WebSocketConnectionError', status: 'finished', sameEvents: true },
+      observations: [expect.stringContaining('over-rest'), expect.anything()],
+    })
+    expect(await server.requestOrThrow('GET', '/api/conversations/count')).toBe(before + 2)
+  },
+  needs,
+)
 mapCase(
   'F33.conversation-reconnect',
   'a program survives a restart of the server',
@@ -494,9 +491,9 @@ mapCase(
   async () => {
     const args = ['--port', String(await freePort())]
     const env = {
-      ...{ SLIPWAY_SESSION_API_KEY: 'map-key-1', SLIPWAY_NO_KEY: '', SLIPWAY_WIRE: 'current', HOME: root },
+      ...{ SLIPWAY_SESSION_API_KEY: 'map-key-1', SLIPWAY_NO_KEY: '', SLIPWAY_WIRE: 'current', HOME: root() },
     }
-    const data = join(root, 'restarted')
+    const data = join(root(), 'restarted')
     let own = await startAgentServer(data, env, args)
     try {
       const { result } = await detail('restarted', {
@@ -515,7 +512,22 @@ mapCase(
   { ...needs, hasOwnServer: true },
 )
 notApplicable('F33.custom-tool-module', 'a tool of a Python module', noPython)
-untested('F33.custom-tool-module-unimportable', 'a module that cannot be had is an error of the caller')
+mapCase(
+  'F33.custom-tool-module-unimportable',
+  'a module that cannot be had is an error of the caller',
+  async () => {
+    const count = () => server.requestOrThrow('GET', '/api/conversations/count')
+    const before = await count()
+    const { result } = await detail<{ refused: number; detail: string; others: string }>('unknown_module', {
+      replies: [finishReply()],
+    })
+    // A tool of the program that its agent does not use is no obstacle.
+    expect(result).toMatchObject({ refused: 422, others: 'finished' })
+    expect(result.detail).toContain('map_ghost')
+    expect(await count()).toBe(Number(before) + 1)
+  },
+  needs,
+)
 mapCase(
   'F33.conversation-close',
   'closing keeps or deletes the conversation',

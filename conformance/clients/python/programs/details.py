@@ -7,9 +7,10 @@ from pathlib import Path
 
 import httpx
 
-from openhands.sdk import AsyncRemoteWorkspace, RemoteConversation, RemoteWorkspace
-from openhands.sdk.conversation.exceptions import ConversationRunError
+from openhands.sdk import AsyncRemoteWorkspace, RemoteConversation, RemoteWorkspace, Tool
+from openhands.sdk.conversation.exceptions import ConversationRunError, WebSocketConnectionError
 from openhands.sdk.conversation.request import StartConversationRequest
+from openhands.sdk.plugin import PluginSource
 from openhands.sdk.workspace import LocalWorkspace
 
 from .common import agent, converse, kinds, model, observations, status, wait_until, workspace
@@ -237,3 +238,55 @@ def closed(context):
     headers = {"X-Session-API-Key": context.key}
     paths = [f"{context.url}/api/conversations/{one.id}" for one in (kept, gone)]
     return [httpx.get(path, headers=headers, timeout=60).status_code for path in paths]
+
+
+def plugin_tag(context):
+    token = context.settings["token"]
+    source = PluginSource(source=f"https://map-user:{token}@example.invalid/map/plugin.git", ref="main")
+    conversation = converse(context, plugins=[source], tags={"made": "plugins"})
+    is_shown = token in str(conversation.state.refresh_from_server())
+    conversation.close()
+    return {"id": str(conversation.id), "isShown": is_shown}
+
+
+def without_sockets(context):
+    os.environ["OPENHANDS_REMOTE_WS_READY_TIMEOUT"] = "1"
+    try:
+        try:
+            converse(context).close()
+            error = None
+        except WebSocketConnectionError as raised:
+            error = type(raised).__name__
+        os.environ["OPENHANDS_REMOTE_WS_READY_REQUIRED"] = "false"
+        conversation = converse(context)
+    finally:
+        os.environ.pop("OPENHANDS_REMOTE_WS_READY_TIMEOUT")
+        os.environ.pop("OPENHANDS_REMOTE_WS_READY_REQUIRED", None)
+    conversation.send_message("Go.")
+    # The program waits half a minute for the socket after the server has finished.
+    conversation.run(poll_interval=0.2, timeout=120)
+    stored = [one["id"] for one in get(context, f"/api/conversations/{conversation.id}/events/search?limit=100")["items"]]
+    result = {
+        "error": error,
+        "status": status(conversation),
+        "sameEvents": [event.id for event in conversation.state.events] == stored,
+        "observations": observations(conversation),
+    }
+    conversation.close()
+    return result
+
+
+def unknown_module(context):
+    from . import ghost_tool  # noqa: F401: registers a tool that the server does not have
+
+    try:
+        converse(context, "terminal", "map_ghost").close()
+        refused, text = None, ""
+    except httpx.HTTPStatusError as error:
+        refused, text = error.response.status_code, error.response.text
+    conversation = converse(context)
+    conversation.send_message("Hello.")
+    conversation.run(poll_interval=0.2)
+    wait_until(lambda: status(conversation) == "finished", "the end of the run")
+    conversation.close()
+    return {"refused": refused, "detail": text, "others": status(conversation)}
