@@ -5,10 +5,10 @@ import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import type { WebSocketCallbackClient } from '@openhands/typescript-client'
+import type { GitChange, WebSocketCallbackClient } from '@openhands/typescript-client'
 import { beforeAll, expect } from 'vitest'
 import type { MockProvider } from '../../support/mock-provider.ts'
-import { differs, endFamily, mapCase, missing } from '../frame.ts'
+import { differs, endFamily, mapCase } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -90,15 +90,20 @@ mapCase('F34.workspace-files', 'files are the same text both ways; faults have a
   expect(await workspace().downloadAsText(file)).toBe('ünï')
   await expect(workspace().downloadAsText(`${map.directory}/none`)).rejects.toBeInstanceOf(Error)
 })
-missing(
+differs(
   'F34.workspace-binary-download',
   'a binary file is the same bytes',
-  'the published client reads bytes as text: a fault of the client',
+  'the published TypeScript client: `downloadAsBlob`',
   async () => {
     const bytes = new Uint8Array(256).map((_, n) => n)
-    await map.upload(`${map.directory}/client.bin`, bytes)
-    const blob = await workspace().downloadAsBlob(`${map.directory}/client.bin`)
-    expect(new Uint8Array(await blob.arrayBuffer())).toEqual(bytes)
+    const path = `${map.directory}/client.bin`
+    await map.upload(path, bytes)
+    const blob = await workspace().downloadAsBlob(path)
+    const decoded = new TextEncoder().encode(new TextDecoder().decode(bytes))
+    expect(new Uint8Array(await blob.arrayBuffer())).toEqual(decoded)
+    // Another call of the same client has the bytes.
+    const whole = await new sdk.clients.FileClient(options()).downloadFile(path)
+    expect(new Uint8Array(whole)).toEqual(bytes)
   },
 )
 mapCase('F34.workspace-git', 'changes and differences of a repository', async () => {
@@ -193,10 +198,25 @@ mapCase('F34.workspace-scoped', 'a workspace that belongs to a conversation', as
   const unknown = http.post(`/api/conversations/${unknownId}/bash/execute_bash_command`, { command: 'pwd' })
   await expect(unknown).rejects.toMatchObject({ status: 404 })
 })
-missing(
+differs(
   'F34.workspace-git-types',
   'statuses of changes are those of the types',
-  'the published client declares other words than its own contract: a fault of the client',
+  'the published TypeScript client: `GitChange`',
+  async () => {
+    const declared = ['added', 'modified', 'deleted', 'renamed'] as const satisfies GitChange['status'][]
+    const generated = ['ADDED', 'UPDATED', 'DELETED', 'MOVED']
+    const at = `${map.directory}/statuses`
+    const git = `git -C '${at}' -c user.name=m -c user.email=m@localhost`
+    await map.runCommand(
+      `git init -q '${at}' && cd '${at}' && echo 1 > a && echo 2 > b && ${git} add . && ${git} commit -qm c && echo 3 > a && rm b && echo 4 > d`,
+    )
+    const statuses = (await workspace().gitChanges(at)).map(({ status }) => status as string)
+    expect(statuses.toSorted()).toEqual(['ADDED', 'DELETED', 'UPDATED'])
+    for (const status of statuses) {
+      expect(generated).toContain(status)
+      expect(declared).not.toContain(status)
+    }
+  },
 )
 mapCase('F34.bash-client', 'commands in the background', async () => {
   const { bash } = workspace()
@@ -370,26 +390,36 @@ mapCase('F34.conversation-branching', 'fork, head and side questions', async () 
   expect(await conversation.askAgent('What is this?')).toBe('Aside.')
   expect(await messages()).toHaveLength(counted)
 })
-missing(
+differs(
   'F34.manager-update-result',
   'an update answers with the conversation',
-  'the route answers with success, and the published client declares another type: a fault of the client',
+  'the published TypeScript client: `updateConversation`',
   async () => {
     const { id } = await map.createConversation()
-    expect(await manager().updateConversation(id, { title: 'Another' } as never)).toMatchObject({ id })
+    expect(await manager().updateConversation(id, { title: 'Another' } as never)).toEqual({ success: true })
+    expect(await manager().getConversation(id)).toMatchObject({ id, title: 'Another' })
   },
 )
-missing(
+differs(
   'F34.manager-create-options',
   'options of a new conversation',
-  'the published client does not send them: a fault of the client',
+  'the published TypeScript client: `createConversation`',
   async () => {
     const model = await map.openModel(finishReply())
+    const given = { maxIterations: 9, stuckDetection: false }
+    const defaults = { max_iterations: 500, stuck_detection: true }
     const created = await manager().createConversation(agentOf(model), {
       workingDir: map.directory,
-      maxIterations: 9,
+      ...given,
     } as never)
-    expect(await map.getConversation(created.id)).toMatchObject({ max_iterations: 9 })
+    expect(await map.getConversation(created.id)).toMatchObject(defaults)
+    // The options of `start` are sent.
+    const conversation = new sdk.main.RemoteConversation(agentOf(model), workspace())
+    await conversation.start(given)
+    expect(await map.getConversation(conversation.id)).toMatchObject({
+      max_iterations: 9,
+      stuck_detection: false,
+    })
   },
 )
 differs('F34.manager-acp', 'conversations of ACP agents', 'agents of kind `acp`', async () => {
