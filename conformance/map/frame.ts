@@ -2,10 +2,9 @@ import { afterAll, test } from 'vitest'
 
 /**
  * Cases of the map: what every client of the interface may rely on, one case for each sub-feature, named by
- * its id (`F07.replay`). A case is defined by exactly one of `mapCase`, `differs`, `missing`, `notApplicable`
- * and `untested`. The name of its test carries the id and the outcome that is expected, so that a report of
- * vitest is enough for `print.ts`. With `SLIPWAY_MAP_URL` (and `SLIPWAY_MAP_KEY`) the cases run against that
- * server.
+ * its id (`F07.replay`). A case is defined by exactly one of `mapCase`, `differs` and `notApplicable`. The
+ * name of its test carries the id and the outcome that is expected, so that a report of vitest is enough for
+ * `print.ts`. With `SLIPWAY_MAP_URL` (and `SLIPWAY_MAP_KEY`) the cases run against that server.
  */
 export const externalUrl = process.env.SLIPWAY_MAP_URL?.replace(/\/$/, '')
 
@@ -52,33 +51,9 @@ export function differs(id: MapId, promise: string, reason: string, here: Run, t
   else test(title, { timeout }, there)
 }
 
-/**
- * A sub-feature that this server lacks. `run` asserts what the map says and is expected to fail: when it
- * passes, the test fails, and the case becomes a `mapCase`. It must not wait long for what does not come.
- */
-export function missing(
-  id: MapId,
-  promise: string,
-  what: string,
-  run?: Run,
-  options: CaseOptions = {},
-): void {
-  const title = newTitle(id, promise, 'missing', what)
-  if (run === undefined) test.skip(title, async () => {})
-  else if (externalUrl === undefined) test.fails(title, { timeout }, run)
-  else if (options.hasOwnServer) test.skip(title, run)
-  else if (options.faultThere !== undefined) test.fails(title, { timeout }, run)
-  else test(title, { timeout }, run)
-}
-
 /** A sub-feature that has no meaning for this server. */
 export function notApplicable(id: MapId, promise: string, reason: string): void {
   test.skip(newTitle(id, promise, 'not applicable', reason), async () => {})
-}
-
-/** A sub-feature whose case is not written yet. */
-export function untested(id: MapId, promise: string): void {
-  test.todo(newTitle(id, promise, 'untested', 'no case yet'))
 }
 
 /**

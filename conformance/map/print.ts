@@ -9,7 +9,7 @@ import { families } from './families.ts'
  * path contains one of the words, and prints the outcome of each sub-feature. With `SLIPWAY_MAP_URL` (and
  * `SLIPWAY_MAP_KEY`) against that server, otherwise against the working tree. Exits with 1 when a case fails.
  */
-type Outcome = 'pass' | 'differs' | 'not applicable' | 'missing' | 'untested' | 'skipped' | 'fail'
+type Outcome = 'pass' | 'differs' | 'not applicable' | 'skipped' | 'fail'
 
 interface Report {
   readonly testResults: readonly {
@@ -98,7 +98,7 @@ function* formatRows(rows: readonly Row[]): Generator<string> {
 }
 
 function countOutcomes(rows: readonly Row[]): string {
-  const outcomes: Outcome[] = ['pass', 'differs', 'not applicable', 'missing', 'untested', 'skipped', 'fail']
+  const outcomes: Outcome[] = ['pass', 'differs', 'not applicable', 'skipped', 'fail']
   return outcomes
     .map((outcome) => [outcome, rows.filter((row) => row.outcome === outcome).length] as const)
     .filter(([, count]) => count > 0)
