@@ -1,7 +1,7 @@
 import { lazyRouteComponent, useParams, useSearch } from '@tanstack/react-router'
 import { isSandboxServer, useSession } from './api/session.ts'
+import { onDemand } from './app/on-demand.tsx'
 import { ListPage } from './list/page.tsx'
-import { onDemand } from './ui/on-demand.tsx'
 
 const FleetPage = onDemand(lazyRouteComponent(() => import('./sandbox/page.tsx'), 'FleetPage'))
 const conversationFile = lazyRouteComponent(() => import('./conversation/page.tsx'), 'Conversation')

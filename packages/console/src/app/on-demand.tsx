@@ -1,6 +1,6 @@
 import type { AsyncRouteComponent } from '@tanstack/react-router'
 import { type ComponentType, useEffect, useState } from 'react'
-import { Loading } from './states.tsx'
+import { Loading } from '../ui/states.tsx'
 
 /**
  * A component that shows that it is loading until its file is there. A `Suspense` would show it up to 300 ms
