@@ -7,6 +7,7 @@ import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
 const expectedHash = '1ef135ff6ff755dfcdd2df920d8cc55a4cc0362efe276b8f8d58b921c9b4de7b'
+const expectedHash = 'bbc4a0de6d074feea4a2ba53c86ebac64c76d0b8114483e05c705a14487cfcb1'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

@@ -41,6 +41,8 @@ export function hookExecutionEvent(
 
 /** Most characters of a hook's command in a state update. */
 const maxCommandCharacters = 200
+/** Most characters of the end of a failed hook's error output in a state update. */
+const maxStderrCharacters = 2_000
 
 /** The execution of a hook as a state update of the key `hook_execution`, for clients of every version. */
 export function hookExecutionUpdate({ event, payload, hook }: HookCall, result: HookResult): EventDraft {
@@ -55,5 +57,8 @@ export function hookExecutionUpdate({ event, payload, hook }: HookCall, result: 
     duration_ms: result.durationMs ?? null,
     success: result.failure === undefined,
     blocked: result.isBlocked,
+    ...(result.failure === undefined || result.end === undefined
+      ? {}
+      : { stderr: result.end.stderr.slice(-maxStderrCharacters) }),
   })
 }

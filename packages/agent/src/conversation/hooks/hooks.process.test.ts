@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { hookConfig, must } from '@slipway/protocol'
+import { type HookEvent, hookConfig, must } from '@slipway/protocol'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Workspace } from '../../workspace/workspace.ts'
@@ -84,7 +84,7 @@ test('a hook can allow and add context, and can say that the run should end', as
   })
 })
 
-test('a hook with another exit code, without a program or killed by a signal fails and blocks nothing', async () => {
+test('without on_error a hook with another exit code, without a program or killed by a signal blocks nothing', async () => {
   for (const [command, why] of [
     ['echo broken >&2; exit 1', 'exit code 1: broken'],
     ['/no/such/program', 'exit code 127'],
@@ -98,6 +98,58 @@ test('a hook with another exit code, without a program or killed by a signal fai
     expect(verdict.failures[0]).toContain('PreToolUse hook "guard"')
     expect(verdict.failures[0]).toContain(why)
   }
+})
+
+test('a hook with on_error: block blocks when it cannot run, fails or takes too long', async () => {
+  const script = join(directory, 'not-executable.sh')
+  await writeFile(script, '#!/bin/sh\nexit 0\n', { mode: 0o644 })
+  for (const [command, why] of [
+    [script, /ended with exit code 126: .*Permission denied/s],
+    ['/no/such/program', /ended with exit code 127/],
+    ['echo broken >&2; exit 1', /ended with exit code 1: broken/],
+    ['kill -9 $$', /was killed/],
+    ['  ', /has no command/],
+    ['sleep 60', /took longer than 0.5 s/],
+  ] as const) {
+    const verdict = await before(command, { name: 'guard', on_error: 'block', timeout: 0.5 })
+    expect(verdict.isBlocked, command).toBe(true)
+    expect(verdict.reason).toMatch(/^The PreToolUse hook "guard" /)
+    expect(verdict.reason).toMatch(why)
+    expect(verdict.failures).toHaveLength(1)
+  }
+  expect(await before('exit 0', { on_error: 'block' })).toEqual(emptyVerdict)
+  expect(await before('echo no >&2; exit 2', { on_error: 'block' })).toMatchObject({
+    reason: 'no',
+    failures: [],
+  })
+  expect((await before('exit 1', { on_error: 'allow' })).isBlocked).toBe(false)
+  expect((await before('exit 1', { on_error: 'block', async: true })).isBlocked).toBe(false)
+  expect(() => hookConfig.parse({ stop: [{ hooks: [{ command: 'true', on_error: 'deny' }] }] })).toThrow()
+})
+
+test('on_error blocks the first event that can be blocked, and neither an end nor what is done', async () => {
+  const block = [{ hooks: [{ command: 'exit 1', on_error: 'block' }] }]
+  const hooks = open({
+    user_prompt_submit: block,
+    post_tool_use: block,
+    stop: block,
+    session_start: block,
+    pre_tool_use: [
+      { matcher: '(', hooks: [{ command: 'exit 1' }, { command: 'exit 9', on_error: 'block' }] },
+    ],
+  })
+  const isBlocked = async (event: HookEvent) =>
+    (await hooks.run(event, { tool_name: 'terminal' }, neverAborted)).isBlocked
+  expect(await isBlocked('user_prompt_submit')).toBe(true)
+  for (const event of ['post_tool_use', 'stop', 'session_start'] as const)
+    expect(await isBlocked(event)).toBe(false)
+  // A matcher that is no regular expression: the hook that blocks on errors is for every tool.
+  const verdict = await hooks.run('pre_tool_use', { tool_name: 'grep' }, neverAborted)
+  expect(verdict.isBlocked).toBe(true)
+  expect(verdict.failures).toEqual([
+    'The matcher ( of PreToolUse is no regular expression.',
+    'The PreToolUse hook "exit 9" ended with exit code 9.',
+  ])
 })
 
 test('a hook that takes too long is killed with what it started, and blocks nothing', async () => {

@@ -36,6 +36,8 @@ export interface HooksOptions {
     | undefined
   /** Record each execution, as a HookExecutionEvent or as a state update. */
   readonly recordsExecutions?: 'event' | 'update'
+  /** Removes secrets from what a hook wrote, before it is cut. */
+  redact?(text: string): string
   /** Called with each of a verdict's `failures`. */
   onFailure?(failure: string): void
 }
@@ -57,7 +59,7 @@ export interface HookVerdict {
 /**
  * The hooks of a conversation: programs and questions to a model that see an event and may block it. They run
  * one after another until one blocks or stops; after a tool, all run. A hook that fails or times out blocks
- * nothing.
+ * nothing, unless its `on_error` says so and the event can be blocked.
  */
 export class Hooks {
   readonly #options: HooksOptions
@@ -82,7 +84,7 @@ export class Hooks {
         this.#start(call)
         continue
       }
-      const result = await this.#runHook(call, signal)
+      const result = this.#applyOnError(call, await this.#runHook(call, signal))
       events.push(...this.#createExecutionEvents(call, result))
       if (signal.aborted) this.#executionEvents.push(...events)
       signal.throwIfAborted()
@@ -123,8 +125,16 @@ export class Hooks {
       const isMatch = matchesTool(matcher, tool ?? '')
       if (isMatch === undefined)
         this.#failures.push(`The matcher ${matcher} of ${hookEventNames[event]} is no regular expression.`)
-      return isMatch ? hooks : []
+      // A matcher that cannot be read must not switch off what blocks on errors.
+      return (isMatch ?? false) ? hooks : hooks.filter((hook) => isMatch === undefined && blocksOnError(hook))
     })
+  }
+
+  #applyOnError(call: HookCall, result: HookResult): HookResult {
+    const { event, hook } = call
+    const isBlockable = event === 'pre_tool_use' || event === 'user_prompt_submit'
+    if (result.failure === undefined || !isBlockable || !blocksOnError(hook)) return result
+    return { ...result, isBlocked: true, reason: `${failureText(call, result.failure)} (on_error: block)` }
   }
 
   #start(call: HookCall): void {
@@ -150,9 +160,8 @@ export class Hooks {
       : [hookExecutionUpdate(call, result)]
   }
 
-  #addFailure({ event, hook }: HookCall, failure: string): void {
-    const name = hook.name ?? (hook.type === 'command' ? hook.command : hook.type)
-    this.#failures.push(`The ${hookEventNames[event]} hook "${name.slice(0, 200)}" ${failure}.`)
+  #addFailure(call: HookCall, failure: string): void {
+    this.#failures.push(`${failureText(call, failure)}.`)
   }
 
   /** Never rejects. */
@@ -179,12 +188,13 @@ export class Hooks {
       },
       signal,
     )
-    const end = {
-      exitCode: exit.exitCode ?? -1,
-      stdout: exit.stdout.toString('utf8'),
-      stderr: exit.stderr.toString('utf8'),
+    const redact = (output: Buffer) => {
+      const text = output.toString('utf8')
+      return this.#options.redact?.(text) ?? text
     }
-    return { ...resultFromExit(exit, hook.timeout), end }
+    const stderr = redact(exit.stderr)
+    const end = { exitCode: exit.exitCode ?? -1, stdout: redact(exit.stdout), stderr }
+    return { ...resultFromExit({ ...exit, stderr }, hook.timeout), end }
   }
 
   #hookInput({ event, payload }: HookCall): Readonly<Record<string, unknown>> {
@@ -231,6 +241,15 @@ export class Hooks {
       return failedResult(`took longer than ${hook.timeout} s`)
     }
   }
+}
+
+function blocksOnError({ on_error, async, async_ = false }: HookDefinition): boolean {
+  return on_error === 'block' && !async && !async_
+}
+
+function failureText({ event, hook }: HookCall, failure: string): string {
+  const name = hook.name ?? (hook.type === 'command' ? hook.command : hook.type)
+  return `The ${hookEventNames[event]} hook "${name.slice(0, 200)}" ${failure}`
 }
 
 function timeoutMs({ timeout }: HookDefinition): number {

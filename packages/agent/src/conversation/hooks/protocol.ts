@@ -24,7 +24,7 @@ export interface HookResult {
   readonly reason: string | undefined
   readonly additionalContext: string | undefined
   readonly shouldStop: boolean
-  /** Why the hook failed; a failed hook changes nothing. */
+  /** Why the hook failed; a failed hook changes nothing, unless `on_error` blocks. */
   readonly failure: string | undefined
   readonly durationMs?: number
   /** Exit code and output, if it got that far. */
@@ -55,8 +55,11 @@ export function failedResult(failure: string): HookResult {
 }
 
 /** Exit code 0 allows (unless the output denies), 2 blocks; any other code and a time-out are failures. */
-export function resultFromExit(exit: ProcessResult, timeoutSeconds: number): HookResult {
-  const stderr = exit.stderr.toString('utf8').trim()
+export function resultFromExit(
+  exit: Omit<ProcessResult, 'stderr'> & { readonly stderr: string },
+  timeoutSeconds: number,
+): HookResult {
+  const stderr = exit.stderr.trim()
   if (exit.isTimedOut) return failedResult(`took longer than ${timeoutSeconds} s`)
   if (exit.exitCode === 0) return resultFromOutput(exit.stdout.toString('utf8'))
   const end = exit.exitCode === null ? 'was killed' : `ended with exit code ${exit.exitCode}`

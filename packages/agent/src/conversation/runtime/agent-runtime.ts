@@ -300,6 +300,7 @@ export class AgentRuntime {
         await this.#context.recordUsage(result, 'hook')
         return replyText(result)
       },
+      redact: (text) => secrets.redact(text),
       recordsExecutions: wire === 'current' ? 'event' : 'update',
       onFailure: (failure) =>
         deps.logLine('warn', 'a hook failed', { conversation: id, reason: secrets.redact(failure) }),

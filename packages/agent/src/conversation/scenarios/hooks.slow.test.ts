@@ -248,6 +248,29 @@ test('a failed hook blocks nothing and is logged without secrets', async () => {
   expect(line).not.toContain('hunter22')
 })
 
+test('a broken hook with on_error: block stops the tool, and its event has the end of its error output without secrets', async () => {
+  const player = new FakeModel([{ calls: [['terminal', { command: 'touch x' }]] }])
+  const command = 'head -c 60000 /dev/zero | tr "\\0" x >&2; echo " the end hunter22" >&2; exit 126'
+  const life = await fixtures.create({
+    model: player.open,
+    agent,
+    request: {
+      hook_config: { pre_tool_use: [{ hooks: [{ name: 'guard', command, on_error: 'block' }] }] },
+      secrets: { PASSWORD: 'hunter22' },
+    },
+  })
+  await life.sendAndWait('go')
+  expect(existsSync(join(life.workspace, 'x'))).toBe(false)
+  const [rejection] = await life.eventsOfKind('UserRejectObservation')
+  expect(rejection).toMatchObject({ rejection_source: 'hook' })
+  expect(rejection?.rejection_reason).toMatch(/^The PreToolUse hook "guard" ended with exit code 126: x+/)
+  const updates = await life.eventsOfKind('ConversationStateUpdateEvent')
+  const value = Object(updates.find(({ key }) => key === 'hook_execution')?.value)
+  expect(value).toMatchObject({ exit_code: 126, success: false, blocked: true })
+  expect(value.stderr).toMatch(/x the end <secret-hidden>\n$/)
+  expect(value.stderr.length).toBeLessThanOrEqual(2_000)
+})
+
 test('hooks of the project are found in its directory when the request has none', async () => {
   const player = new FakeModel()
   const life = await fixtures.create({ model: player.open })

@@ -183,6 +183,10 @@ const hookDefinition = z.strictObject({
   timeout: withDefault(z.number().positive(), 60).meta({ description: 'Seconds.' }),
   async: withDefault(z.boolean(), false),
   async_: nullAsUndefined(z.boolean()),
+  on_error: nullAsUndefined(z.enum(['allow', 'block'])).meta({
+    description:
+      'What a hook of pre_tool_use or user_prompt_submit decides when it cannot run, exceeds its timeout, or ends with another exit code than 0 and 2. Without it: allow.',
+  }),
 })
 const hookMatchers = z
   .array(z.strictObject({ matcher: z.string().default('*'), hooks: z.array(hookDefinition).default([]) }))
