@@ -9,6 +9,7 @@ import { RepositoryConsents } from './repository-consents.ts'
 const code = (hash: string, repository = '/repositories/a'): RepositoryCode => ({
   repository,
   hash,
+  hooksHash: undefined,
   items: [{ kind: 'hook', path: '.openhands/hooks.json', name: 'stop', command: 'true' }],
   hooks: { config: undefined, issues: [] },
   agents: { agents: [], issues: [] },

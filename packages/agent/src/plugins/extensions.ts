@@ -67,7 +67,11 @@ export function mergeHooks(
   ownHooks: HookConfig | undefined,
   plugins: readonly Plugin[],
 ): HookConfig | undefined {
-  const configs = [ownHooks, ...plugins.map(({ hooks }) => hooks)].filter((config) => config !== undefined)
+  return mergeHookConfigs([ownHooks, ...plugins.map(({ hooks }) => hooks)])
+}
+
+export function mergeHookConfigs(all: readonly (HookConfig | undefined)[]): HookConfig | undefined {
+  const configs = all.filter((config) => config !== undefined)
   const [first, ...others] = configs
   if (first === undefined || others.length === 0) return first
   const merged: HookConfig = { ...first }

@@ -1,14 +1,15 @@
 import { createHash } from 'node:crypto'
 import { realpath } from 'node:fs/promises'
 import { relative } from 'node:path'
-import { type CommandRule, hookEvents, type RepositoryCodeItem } from '@slipway/protocol'
+import { type CommandRule, type HookConfig, hookEvents, type RepositoryCodeItem } from '@slipway/protocol'
 import { type FoundAgents, findAgents } from '../agents/find-agents.ts'
 import { type LoadedHooks, loadHooks } from '../conversation/hooks/config.ts'
 import { ellipsize } from '../skills/skill.ts'
 import { commandRulesFile, type LoadedRules, loadCommandRules } from './command-rules-file.ts'
+import { type NamedFile, readNamedFiles } from './named-files.ts'
 import { repositoryPath } from './repository-path.ts'
 
-const hooksFile = '.openhands/hooks.json'
+export const hooksFile = '.openhands/hooks.json'
 const maxItems = 200
 const maxCommandChars = 1_000
 
@@ -19,8 +20,10 @@ const maxCommandChars = 1_000
 export interface RepositoryCode {
   /** The real path of the repository; of a git worktree that of its main worktree. */
   readonly repository: string
-  /** SHA-256 of all of it, as it was read. */
+  /** SHA-256 of all of it, as it was read, with the files of the repository that its commands name. */
   readonly hash: string
+  /** The same of its hooks alone; undefined when it has none. */
+  readonly hooksHash: string | undefined
   /** What would run, for people. At most 200; longer commands are cut, and show it. */
   readonly items: readonly RepositoryCodeItem[]
   readonly hooks: LoadedHooks
@@ -38,24 +41,60 @@ export async function readRepositoryCode(directory: string): Promise<RepositoryC
   ])
   const pathOf = (source: string | undefined) => relative(root, source ?? '')
   const definitions = agents.agents.map((agent) => ({ ...agent, source: pathOf(agent.source) }))
-  // Without rules the hash is as it was before there were any.
+  const [hookFiles, agentFiles] = await Promise.all([
+    readNamedFiles(root, hookCommands(hooks.config)),
+    readNamedFiles(root, definitions.flatMap(agentCommands)),
+  ])
+  const files = new Map([...hookFiles, ...agentFiles].map((file) => [file.path, file]))
+  // Without rules and named files the hash is as it was before there were any.
   const content = JSON.stringify([
     hooks.config ?? null,
     definitions,
     ...(rules.rules.length > 0 ? [rules.rules] : []),
+    ...(files.size > 0 ? [{ files: fileHashes([...files.values()]) }] : []),
   ])
   return {
     repository: await repositoryPath(root),
-    hash: createHash('sha256').update(content).digest('hex'),
+    hash: sha256(content),
+    hooksHash: hashHooks(hooks.config, hookFiles),
     items: cutItems([
       ...hookItems(hooks.config, hooksFile),
       ...definitions.flatMap(agentItems),
       ...rules.rules.map(ruleItem),
+      ...[...files.values()].map(fileItem),
     ]),
     hooks,
     agents,
     rules,
   }
+}
+
+/** `hooksHash` as it is now. Never rejects. */
+export async function readHooksHash(root: string): Promise<string | undefined> {
+  const { config } = await loadHooks(root)
+  return config && hashHooks(config, await readNamedFiles(root, hookCommands(config)))
+}
+
+function hashHooks(config: HookConfig | undefined, files: readonly NamedFile[]): string | undefined {
+  return config && sha256(JSON.stringify([config, fileHashes(files)]))
+}
+
+function fileHashes(files: readonly NamedFile[]) {
+  return files.map(({ path, hash, isExecutable }) => [path, hash, isExecutable])
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+function hookCommands(config: HookConfig | undefined): string[] {
+  if (config === undefined) return []
+  const hooks = hookEvents.flatMap((event) => config[event].flatMap((matcher) => matcher.hooks))
+  return hooks.filter(({ type }) => type === 'command').map(({ command }) => command)
+}
+
+function agentCommands({ hooks, mcp_config }: FoundAgents['agents'][number]): string[] {
+  return [...hookCommands(hooks), ...Object.values(mcp_config ?? {}).map(serverText)]
 }
 
 function cutItems(items: RepositoryCodeItem[]): RepositoryCodeItem[] {
@@ -95,6 +134,11 @@ function agentItems(agent: FoundAgents['agents'][number]): RepositoryCodeItem[] 
 
 function ruleItem({ pattern, decision }: CommandRule): RepositoryCodeItem {
   return { kind: 'command_rule', path: commandRulesFile, name: decision, command: pattern }
+}
+
+function fileItem({ path, text }: NamedFile): RepositoryCodeItem {
+  const command = text === undefined ? null : ellipsize(text, maxCommandChars)
+  return { kind: 'script', path, name: 'that a command names', command }
 }
 
 function serverText(server: Readonly<Record<string, unknown>>): string {

@@ -545,3 +545,49 @@ test('a longer text than a person reads is HIGH without an analysis, also for th
   expect(await patternRisk(command)).toBe('HIGH')
   expect(await railRisk(command)).toBe('HIGH')
 })
+
+test.each([
+  'echo "exit 0" > .openhands/no-rm.sh',
+  'cat > ./.openhands/hooks.json <<END\n{}\nEND',
+  'echo {} >> "$PWD/.claude/settings.json"',
+  'echo x | tee .openhands/x',
+  'rm .openhands/hooks.json',
+  'rm -rf .open*',
+  'chmod -x .openhands/no-rm.sh',
+  'sudo chmod a-x .OpenHands/no-rm.sh',
+  'mv .openhands /tmp/away',
+  'cp /tmp/x .openhands/no-rm.sh',
+  'cp -t .openhands /tmp/x',
+  'ln -sf /bin/true sub/.openhands/guard',
+  "sed -i 's/exit 2/exit 0/' .openhands/no-rm.sh",
+  'dd if=/dev/null of=.openhands/hooks.json',
+  'git checkout HEAD~1 -- .openhands/hooks.json',
+  'cd .openhands && echo > hooks.json',
+  `python3 -c "open('.openhands/hooks.json', 'w')"`,
+  `python3 <<'END'\nopen(".openhands/hooks.json", "w")\nEND`,
+  'bash -c "rm .agents/agents/reviewer.md"',
+  'echo > /workspace/.openhands/../.openhands/hooks.json',
+])('a change of what configures agents is HIGH: %s', async (command) => {
+  expect(await patternRisk(command)).toBe('HIGH')
+  expect(await railRisk(command)).toBe('HIGH')
+})
+
+test.each([
+  'cat .openhands/hooks.json',
+  'grep -r exit .openhands > found.txt',
+  'cp .openhands/hooks.json /tmp/copy',
+  'git add .openhands',
+  'cd .openhands && ls',
+  'echo .openhands/hooks.json',
+  'echo x > .agents/skills/ships/SKILL.md',
+  'rm -f *.tmp',
+])('reading what configures agents, and others, is not: %s', async (command) => {
+  expect(await railRisk(command)).toBe('LOW')
+})
+
+test('a workspace that lies below such a folder is an ordinary one', async () => {
+  const place = { ...server, workspace: '/home/me/.openhands/worktrees/1/repo' }
+  expect(await railRisk(`echo x > ${place.workspace}/notes.txt`, place)).toBe('LOW')
+  expect(await railRisk(`echo x > ${place.workspace}/.openhands/hooks.json`, place)).toBe('HIGH')
+  expect(await railRisk('echo x > ~/.openhands/hooks.json', place)).toBe('HIGH')
+})

@@ -1,4 +1,5 @@
 import type { SecurityRisk } from '@slipway/protocol'
+import { changesAgentConfiguration } from './agent-configuration.ts'
 import { isOutsideDirectory, isSecretFile, isServerData, isSystemPath } from './paths.ts'
 import {
   interpreterPrograms,
@@ -22,7 +23,7 @@ const maxLength = 32 * 1024
  * The risk of a shell text by rules: the greatest risk of the calls it would make, including those in
  * substitutions, wrappers such as `sudo` and `xargs`, and texts for other shells. HIGH: destroys, leaks
  * secrets, runs downloaded code or code hidden in options and variables, weakens the machine, reaches the
- * agent server or its data directory, too long to analyze. MEDIUM: installs, uses the network, deletes,
+ * agent server or its data directory, changes folders that configure agents, too long to analyze. MEDIUM: installs, uses the network, deletes,
  * leaves the directory, runs unknown programs or sets unknown variables for one. LOW: the rest. UNKNOWN:
  * invalid syntax, and no HIGH risk in the readable part. It is not a security boundary: a started program can
  * do anything.
@@ -33,8 +34,8 @@ export async function patternRisk(command: string, server?: ServerPlace): Promis
 
 /**
  * HIGH for what always needs a confirmation: running downloaded code, writing a raw disk, deleting the
- * system, a home or the current directory, a fork bomb, requests to the agent server, use of its data, a text
- * too long to analyze. LOW for the rest, UNKNOWN
+ * system, a home or the current directory, a fork bomb, requests to the agent server, use of its data, changes
+ * of folders that configure agents, a text too long to analyze. LOW for the rest, UNKNOWN
  * for invalid syntax and too deep nesting.
  */
 export async function railRisk(command: string, server?: ServerPlace): Promise<SecurityRisk> {
@@ -55,6 +56,7 @@ async function assess(
   if (command.length > maxLength || (server !== undefined && namesServer(command, server))) return 'HIGH'
   const script = await parseScript(command)
   if (server !== undefined && namesServerData(command, script.calls, server)) return 'HIGH'
+  if (changesAgentConfiguration(script.calls, server?.workspace)) return 'HIGH'
   const risk = rule(script)
   return (script.hasErrors || script.isTooDeep) && risk !== 'HIGH' ? 'UNKNOWN' : risk
 }

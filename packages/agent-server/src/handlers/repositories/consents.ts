@@ -15,7 +15,13 @@ export function repositoryConsentHandlers(options: {
     listRepositoryConsents: async () => ({ json: { trust, items: await consents.list() } }),
     async inspectRepository({ body }) {
       const code = await readRepositoryCode(resolve(body.directory))
-      return { json: { trust, items: code.items.length === 0 ? [] : [await consents.register(code)] } }
+      if (code.items.length > 0) return { json: { trust, items: [await consents.register(code)] } }
+      // A conversation may wait because what was allowed is gone.
+      const { repository, hash } = code
+      const known = (await consents.list()).filter(
+        (one) => one.repository === repository && one.hash === hash,
+      )
+      return { json: { trust, items: known } }
     },
     async decideRepositoryConsent({ params: { consent_id }, body }) {
       const consent = await consents.decide(consent_id, body.decision)

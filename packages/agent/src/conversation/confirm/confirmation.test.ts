@@ -289,3 +289,39 @@ test('after a restart what waited still waits, and is done once it is accepted',
   expect(life.status).toBe('finished')
   expect(await life.eventsOfKind('ObservationEvent')).toHaveLength(2)
 })
+
+test('a file tool that changes what configures agents is HIGH by text, and reading it is not', async () => {
+  const server = { port: undefined, directories: [], workspace: '/w', isReserved: () => false }
+  const found = must(tools.get('edit'), 'edit')
+  const rate = async (kind: string, one: object) =>
+    await assess(securityAnalyzer.parse({ kind }), {
+      tool: found,
+      action: one as Action,
+      predictedRisk: 'LOW',
+      server,
+    })
+  const editor = (command: string, path: string) => ({ kind: 'FileEditorAction', command, path })
+  const patch = (line: string) => ({
+    kind: 'ApplyPatchAction',
+    patch: `*** Begin Patch\n${line}\n*** End Patch`,
+  })
+  for (const kind of ['PatternSecurityAnalyzer', 'PolicyRailSecurityAnalyzer']) {
+    for (const high of [
+      editor('create', '/w/.openhands/hooks.json'),
+      editor('str_replace', '/w/a/../.openhands/no-rm.sh'),
+      editor('undo_edit', '/w/.claude/settings.json'),
+      { kind: 'EditAction', file_path: '.openhands/no-rm.sh', old_string: '2', new_string: '0' },
+      { kind: 'WriteFileAction', file_path: '.agents/agents/a.md', content: '' },
+      patch('*** Delete File: .openhands/hooks.json'),
+      patch('*** Update File: a\n*** Move to: .openhands/hooks.json'),
+    ])
+      expect(await rate(kind, high), JSON.stringify(high)).toBe('HIGH')
+    for (const other of [
+      editor('view', '/w/.openhands/hooks.json'),
+      editor('create', '/w/openhands/hooks.json'),
+      { kind: 'WriteFileAction', file_path: '.agents/skills/a/SKILL.md', content: '' },
+      patch('*** Add File: notes.txt\n+*** Delete File: .openhands/hooks.json'),
+    ])
+      expect(await rate(kind, other), JSON.stringify(other)).not.toBe('HIGH')
+  }
+})

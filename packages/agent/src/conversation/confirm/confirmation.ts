@@ -7,6 +7,7 @@ import {
   type SecurityAnalyzer,
   type SecurityRisk,
 } from '@slipway/protocol'
+import { editsAgentConfiguration } from '../../shell/agent-configuration.ts'
 import { decideCommand } from '../../shell/command-rules.ts'
 import { patternRisk, railRisk } from '../../shell/risk.ts'
 import type { ServerPlace } from '../../shell/server-access.ts'
@@ -36,10 +37,10 @@ export async function assess(
     case 'LLMSecurityAnalyzer':
       return isReadOnly(call.tool) ? 'UNKNOWN' : call.predictedRisk
     case 'PatternSecurityAnalyzer':
-      if (isUnread) return 'HIGH'
+      if (isUnread || editsAgentConfiguration(action, server?.workspace)) return 'HIGH'
       return command === undefined ? riskFromAnnotations(call.tool) : await patternRisk(command, server)
     case 'PolicyRailSecurityAnalyzer':
-      if (isUnread) return 'HIGH'
+      if (isUnread || editsAgentConfiguration(action, server?.workspace)) return 'HIGH'
       return command === undefined ? 'LOW' : await railRisk(command, server)
     case 'EnsembleSecurityAnalyzer': {
       const risks = await Promise.all(analyzer.analyzers.map((one) => assess(one, call)))

@@ -7,10 +7,12 @@ import { decideCommands, type RuleDecisions } from '../confirm/confirmation.ts'
 import {
   agentErrorEvent,
   failureEvents,
+  rejectionEvent,
   stateUpdate,
   statusUpdate,
   userMessage,
 } from '../events/event-drafts.ts'
+import { changedHooksText } from '../hooks/hooks.ts'
 import {
   checkLimits,
   type LimitFinding,
@@ -188,8 +190,13 @@ export class AgentLoop {
 
   async #waitForConsent({ repository }: AgentRuntime): Promise<void> {
     const { appendPatiently } = this.#context
+    // Consent is no confirmation of actions: those that would have met changed hooks are not executed.
+    const closed = (now: ConversationState) =>
+      repository.notice?.has_hooks
+        ? now.openActions().map((call) => rejectionEvent(call, changedHooksText, 'hook'))
+        : []
     await appendPatiently((now) =>
-      now.status === 'running' ? [statusUpdate('waiting_for_confirmation')] : [],
+      now.status === 'running' ? [...closed(now), statusUpdate('waiting_for_confirmation')] : [],
     )
     // A decision before the status was written has continued nothing.
     if (await repository.hasNewVerdict())

@@ -146,6 +146,7 @@ export class AgentRuntime {
       mayWait: settings.parent_conversation_id === undefined,
       usesHooks: settings.hook_config === undefined,
       usesAgents: deps.childConversations !== undefined && hasTaskTool(agent),
+      hadHooks: context.state.repositoryConsent?.has_hooks === true,
     })
     const ownHooks = settings.hook_config ?? repository.hooks
     const tasks = TaskRunner.open({
@@ -300,6 +301,7 @@ export class AgentRuntime {
         await this.#context.recordUsage(result, 'hook')
         return replyText(result)
       },
+      haveChanged: () => this.repository.haveHooksChanged(),
       redact: (text) => secrets.redact(text),
       recordsExecutions: wire === 'current' ? 'event' : 'update',
       onFailure: (failure) =>

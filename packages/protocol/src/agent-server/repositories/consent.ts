@@ -49,5 +49,7 @@ export const decideRepositoryConsentRequest = component('DecideRepositoryConsent
 export const repositoryConsentState = z.object({
   id: z.string(),
   decision: z.enum(['pending', 'allowed', 'denied', 'skipped']),
+  /** The conversation has hooks of the repository, or had them and waits because they have changed. */
+  has_hooks: z.boolean().optional(),
 })
 export type RepositoryConsentState = z.output<typeof repositoryConsentState>
