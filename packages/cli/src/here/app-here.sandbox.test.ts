@@ -91,10 +91,10 @@ test('the folder is copied with history and uncommitted changes, its work shown 
 
   const stat = await runCli(['app', 'diff', id.slice(0, 8), '--stat'])
   expect(stat.stdout.trimEnd().split('\n').toSorted()).toEqual([
-    '- - picture.bin',
-    '0 2 run.sh',
-    '1 0 late.txt',
-    '1 0 src/a.txt',
+    '+0 -2 run.sh',
+    '+1 -0 late.txt',
+    '+1 -0 src/a.txt',
+    'binary picture.bin',
   ])
   const diff = await runCli(['app', 'diff', id])
   expect(diff.stdout).toContain('+zero\n')
@@ -104,6 +104,8 @@ test('the folder is copied with history and uncommitted changes, its work shown 
   // To a branch: the working tree does not change.
   const branched = await runCli(['app', 'apply', id, '--branch', 'agent/work'])
   expect(branched).toMatchObject({ code: 0, stdout: expect.stringContaining('on the branch agent/work') })
+  expect(branched.stdout).toContain('  +1 -0 src/a.txt\n')
+  expect(branched.stdout).toContain('git cherry-pick agent/work\n')
   expect(git('status', '--porcelain=v2', '--branch')).toBe(before)
   expect(git('log', '--format=%s|%an', 'agent/work').split('\n')).toEqual([
     'My work|Ann',
@@ -127,8 +129,23 @@ test('the folder is copied with history and uncommitted changes, its work shown 
   expect(readFileSync(join(project, 'new file.txt'), 'utf8')).toBe('changed meanwhile\n')
   expect(git('diff', '--cached', '--name-only')).toBe('')
 
-  // A second time it conflicts with itself: nothing is half done.
+  // A second time there is nothing to do.
   const status = git('status', '--porcelain')
+  expect(await runCli(['app', 'apply', id])).toMatchObject({
+    code: 0,
+    stdout: 'Already applied: nothing was changed.\n',
+  })
+  expect(git('status', '--porcelain')).toBe(status)
+
+  // As the message advises: the work alone, after a commit of what was uncommitted.
+  git('stash', '--include-untracked')
+  git('checkout', '--quiet', '-b', 'mine', 'agent/work~1')
+  git('cherry-pick', 'agent/work')
+  git('checkout', '--quiet', 'trunk')
+  git('stash', 'pop')
+
+  // Where the files are others meanwhile, nothing is half done.
+  await writeFile(join(project, 'src/a.txt'), 'other\n')
   const conflict = await runCli(['app', 'apply', id])
   expect(conflict.code).toBe(1)
   expect(conflict.stderr).toContain('nothing was changed. In conflict:\n')
@@ -172,6 +189,13 @@ test('what cannot work is refused before a sandbox is made, and an interrupted s
   child.kill('SIGINT')
   expect(await end).toBe(1)
   await vi.waitFor(async () => expect(await sandboxes()).toBe(count), { timeout: 30_000, interval: 500 })
+})
+
+test('a run that failed does not say how to bring its work back', async () => {
+  await fixture.setScript({ error: { code: 'LLMAuthenticationError', detail: 'no key' } })
+  const { stderr, code } = await runCli(['app', 'start', '--here', 'Work', '--follow'])
+  expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('error') })
+  expect(stderr).not.toContain('slipway app diff')
 })
 
 test('a conversation without a copied folder has no diff', async () => {

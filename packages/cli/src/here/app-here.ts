@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, posix } from 'node:path'
 import { Problem } from '@slipway/protocol'
 import { startAppCommand } from '../commands/app-start.ts'
+import { exitCodes } from '../commands/follow-run.ts'
 import { waitUntilStarted } from '../commands/sandboxes.ts'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
@@ -11,7 +12,7 @@ import { sandboxSource } from '../conversation/source/sandbox-source.ts'
 import type { StartRequest } from '../conversation/start-tasks.ts'
 import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
 import { paint, print, printNote, printResult } from '../output/terminal.ts'
-import { applyToBranch, applyToWorkingTree, changedFiles } from './apply-changes.ts'
+import { applyToBranch, applyToWorkingTree, type ChangedFile, changedFiles } from './apply-changes.ts'
 import { openWorkingTree } from './git.ts'
 import { checkOutSnapshot, readChanges } from './sandbox-tree.ts'
 import { takeSnapshot, writePack } from './snapshot.ts'
@@ -68,7 +69,7 @@ export async function startHereCommand(
         isStarted = true
       },
     })
-    if (isStarted && !isJson) {
+    if (isStarted && !isJson && code !== exitCodes.failed) {
       const short = conversation.slice(0, 8)
       note(`See its work with: slipway app diff ${short}\nBring it back with: slipway app apply ${short}`)
     }
@@ -97,7 +98,7 @@ export async function diffAppCommand(
   if (changes.patch.length === 0) return printNote('Nothing changed.')
   if (options.isStat) {
     const git = await openWorkingTree(options.directory, options.env)
-    return await print(`${(await changedFiles(git, changes)).map(sanitizeLine).join('\n')}\n`)
+    return await print(`${(await changedFiles(git, changes)).map(fileLine).join('\n')}\n`)
   }
   if (!process.stdout.isTTY) return await print(changes.patch)
   await print(`${sanitizeLines(changes.patch.toString('utf8')).map(paintLine).join('\n')}\n`)
@@ -125,13 +126,35 @@ export async function applyAppCommand(
     return
   }
   const files = await changedFiles(git, changes)
-  if (branch === undefined) await applyToWorkingTree(git, changes)
-  else await applyToBranch(git, changes, { branch, title: `${title}\n\nSlipway-Conversation: ${id}` })
+  let advice: string[] = []
+  if (branch === undefined) {
+    if ((await applyToWorkingTree(git, changes)) === 'present') {
+      const result = { conversation_id: id, files: [], branch: null }
+      return await printResult(isJson, result, 'Already applied: nothing was changed.')
+    }
+  } else {
+    const message = `${title}\n\nSlipway-Conversation: ${id}`
+    advice = branchAdvice(branch, await applyToBranch(git, changes, { branch, title: message }))
+  }
   const where = branch === undefined ? 'in your working tree' : `on the branch ${sanitizeLine(branch)}`
-  const names = files.map((line) => sanitizeLine(line.split('\t').slice(2).join('\t')))
+  const names = files.map(({ path }) => sanitizeLine(path))
   const count = files.length === 1 ? '1 file changed' : `${files.length} files changed`
-  const lines = [...files.map((line) => `  ${sanitizeLine(line)}`), `${count} ${where}.`]
+  const lines = [...files.map((file) => `  ${fileLine(file)}`), `${count} ${where}.`, ...advice]
   await printResult(isJson, { conversation_id: id, files: names, branch: branch ?? null }, lines.join('\n'))
+}
+
+/** `+1 -2 notes.txt`. */
+function fileLine({ path, added, removed }: ChangedFile): string {
+  return `${added === '-' ? 'binary' : `+${added} -${removed}`} ${sanitizeLine(path)}`
+}
+
+function branchAdvice(branch: string, { hasUncommitted }: { readonly hasUncommitted: boolean }): string[] {
+  const name = sanitizeLine(branch)
+  if (!hasUncommitted) return [`Take it with: git merge ${name}`]
+  return [
+    'The commit before it has the changes that were uncommitted when the work began, so a merge would meet them in your working tree.',
+    `Commit them, then take the work alone with: git cherry-pick ${name}`,
+  ]
 }
 
 async function findChanges({ client, signal }: SandboxServerContext, text: string) {

@@ -4,16 +4,34 @@ import type { Git } from './git.ts'
 import type { SandboxChanges } from './sandbox-tree.ts'
 import { withIndex } from './snapshot.ts'
 
-/** Path, added and removed lines (`-` for binary files) of each changed file. */
-export async function changedFiles(git: Git, { patch }: SandboxChanges): Promise<readonly string[]> {
-  const text = await git.run(['apply', '--numstat', '-'], { input: patch })
-  return text.split('\n').filter((line) => line !== '')
+export interface ChangedFile {
+  readonly path: string
+  /** Numbers of lines; `-` for binary files. */
+  readonly added: string
+  readonly removed: string
 }
 
-/** Applies the changes to the working tree, all or none; the index does not change. */
-export async function applyToWorkingTree(git: Git, { patch }: SandboxChanges): Promise<void> {
+export async function changedFiles(git: Git, { patch }: SandboxChanges): Promise<readonly ChangedFile[]> {
+  const text = await git.run(['apply', '--numstat', '-'], { input: patch })
+  const lines = text.split('\n').filter((line) => line !== '')
+  return lines.map((line) => {
+    const [added = '', removed = '', ...path] = line.split('\t')
+    return { path: path.join('\t'), added, removed }
+  })
+}
+
+/**
+ * Applies the changes to the working tree, all or none; the index does not change. `present`: all of them are
+ * there already.
+ */
+export async function applyToWorkingTree(
+  git: Git,
+  { patch }: SandboxChanges,
+): Promise<'applied' | 'present'> {
   const { code, stderr } = await git.try(['apply', '--whitespace=nowarn', '-'], { input: patch })
-  if (code === 0) return
+  if (code === 0) return 'applied'
+  const reversed = await git.try(['apply', '--reverse', '--check', '-'], { input: patch })
+  if (reversed.code === 0) return 'present'
   const files = [...stderr.matchAll(/^error: (?:patch failed: )?(.+?)(?::\d+|: .*)$/gm)].map(
     ([, file]) => file,
   )
@@ -23,7 +41,7 @@ export async function applyToWorkingTree(git: Git, { patch }: SandboxChanges): P
     [
       'The changes do not fit your working tree, so nothing was changed. In conflict:',
       ...(names.length > 0 ? names : [`  ${sanitizeLine(stderr).slice(0, 300)}`]),
-      'Bring them to a branch of their own and merge it: slipway app apply ID --branch NAME',
+      'Bring them to a branch of their own instead: slipway app apply ID --branch NAME',
     ].join('\n'),
   )
 }
@@ -31,13 +49,13 @@ export async function applyToWorkingTree(git: Git, { patch }: SandboxChanges): P
 /**
  * Makes a branch from what was checked out when the folder was copied: with a commit of the changes that were
  * uncommitted then, if any, and one of the work. The working tree, the index and the current branch stay as
- * they are. Returns the commit.
+ * they are. `hasUncommitted`: there is a commit of those changes.
  */
 export async function applyToBranch(
   git: Git,
   changes: SandboxChanges,
   { branch, title }: { readonly branch: string; readonly title: string },
-): Promise<string> {
+): Promise<{ readonly hasUncommitted: boolean }> {
   const { head, patch, tree } = changes
   const ref = `refs/heads/${branch}`
   if ((await git.find(['check-ref-format', '--branch', branch])) === undefined)
@@ -65,6 +83,6 @@ export async function applyToBranch(
     const work = await commit(result, base, title)
     // Only a name that is still free.
     await git.run(['update-ref', ref, work, '0'.repeat(work.length)])
-    return work
+    return { hasUncommitted: !isClean }
   })
 }
