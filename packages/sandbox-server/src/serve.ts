@@ -51,6 +51,7 @@ import { openCipher } from './server/open-cipher.ts'
 import { createStateMetrics } from './server/state-metrics.ts'
 import { unlimitedNotes } from './server/unlimited-notes.ts'
 import { ConversationStarter } from './start/conversation-starter.ts'
+import { createModelAddressCheck } from './start/model-address.ts'
 import { defaultPrepareTimeouts } from './start/prepare-workspace.ts'
 
 export interface ServeOptions {
@@ -183,6 +184,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     scriptTrust: config.repositoryScripts,
     scriptConsents: accounts.scriptConsents,
     deliver: (conversation) => pendingMessages.deliver(conversation),
+    checkModelAddress: createModelAddressCheck(specs, backends),
   })
   const conversations = new Conversations({ ...common, starter, pendingMessages })
   const ingest = new EventIngest({

@@ -1,7 +1,9 @@
-import { Problem } from '@slipway/protocol'
+import { Client, type FollowOptions, follow } from '@slipway/client'
+import { type AppConversation, Problem } from '@slipway/protocol'
 import type { SandboxServerContext } from '../context/command-context.ts'
 import { getAppConversation, remoteEvents } from '../conversation/remote-events.ts'
 import { followStartTask, type StartRequest } from '../conversation/start-tasks.ts'
+import { asObject } from '../output/action-text.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint, print, printNote } from '../output/terminal.ts'
 import { TranscriptRenderer } from '../output/transcript.ts'
@@ -66,12 +68,28 @@ async function followAppConversation(
   options: { readonly after: number },
 ) {
   const { client, isJson, signal } = context
-  const { sandbox_id, conversation_url } = await getAppConversation(client, id, signal)
+  const conversation = await getAppConversation(client, id, signal)
+  const { sandbox_id, conversation_url } = conversation
   const [sandbox] = await client.call('getSandboxes', { query: { id: [sandbox_id] }, signal })
   const directory = sandbox?.working_dir ?? undefined
   const steps = new TranscriptRenderer({ columns: process.stdout.columns || 100, directory })
-  for await (const item of remoteEvents(client, id, { signal, ...options, until: 'idle' })) {
-    await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
+  const ended = new AbortController()
+  // The stored events arrive a little later than what the agent server sends.
+  const begun = Promise.withResolvers<void>()
+  const printText = (text: string) => void begun.promise.then(() => process.stdout.write(text))
+  if (!isJson)
+    void printRetries(conversation, steps, {
+      ...options,
+      signal: AbortSignal.any([signal, ended.signal]),
+      printText,
+    })
+  try {
+    for await (const item of remoteEvents(client, id, { signal, ...options, until: 'idle' })) {
+      await print(isJson ? positionedLine(item) : steps.renderEvent(item.event))
+      if (asObject(item.event).value === 'running') begun.resolve()
+    }
+  } finally {
+    ended.abort()
   }
   if (signal.aborted)
     throw new Problem('bad_request', `The run continues. Follow it with: slipway app tail ${id}`)
@@ -86,4 +104,31 @@ async function followAppConversation(
       `SLIPWAY_URL=${url} SLIPWAY_SESSION_API_KEY=... slipway confirm ${id}`,
   )
   return exitCodes.waiting
+}
+
+/**
+ * Prints that requests to the model are repeated. The log has no such events: the agent server in the sandbox
+ * sends them, to whoever may use it. Never rejects.
+ */
+async function printRetries(
+  { id, conversation_url, session_api_key }: AppConversation,
+  steps: TranscriptRenderer,
+  options: {
+    readonly after: number
+    readonly signal: AbortSignal
+    readonly printText: (text: string) => void
+  },
+): Promise<void> {
+  if (conversation_url === null || session_api_key === null) return
+  const url = conversation_url.replace(/\/api\/.*$/, '')
+  const agent = new Client({ url, sessionApiKey: session_api_key })
+  const onTransientUpdate: FollowOptions['onTransientUpdate'] = (update) => {
+    const isRetry = update.kind === 'ConversationStateUpdateEvent' && update.key === 'model_retry'
+    if (isRetry) options.printText(steps.renderUpdate(update))
+  }
+  try {
+    for await (const _ of follow(agent, id, { ...options, onResync: () => undefined, onTransientUpdate }));
+  } catch {
+    // The events are printed all the same.
+  }
 }

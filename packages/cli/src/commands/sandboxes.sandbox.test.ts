@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -29,11 +31,36 @@ async function startAndFollow(
   return { conversation, sandbox, printed: stdout }
 }
 
+/** A model on this machine that is not ready for the first request of an agent. */
+const modelServer = createServer((request, response) => {
+  void text(request).then((sent) => {
+    // The title is requested without tools.
+    const isRefused = isFirstRequest && JSON.parse(sent).tools !== undefined
+    if (isRefused) isFirstRequest = false
+    if (isRefused) response.writeHead(503, { 'retry-after': '4' }).end()
+    else {
+      const choices = [{ index: 0, delta: { role: 'assistant', content: 'Here.' }, finish_reason: 'stop' }]
+      const message = { role: 'assistant', content: 'Here.' }
+      const isStream = JSON.parse(sent).stream === true
+      const body = { id: 'x', created: 1, model: 'local', choices }
+      const whole = { ...body, choices: [{ index: 0, message, finish_reason: 'stop' }] }
+      response.setHeader('content-type', isStream ? 'text/event-stream' : 'application/json')
+      response.end(isStream ? `data: ${JSON.stringify(body)}\n\ndata: [DONE]\n\n` : JSON.stringify(whole))
+    }
+  })
+})
+let isFirstRequest = true
+
 beforeAll(async () => {
-  fixture = await SandboxServerFixture.start()
+  await once(modelServer.listen(0, '127.0.0.1'), 'listening')
+  const { port } = Object(modelServer.address())
+  fixture = await SandboxServerFixture.start({ SLIPWAY_SANDBOX_HOST_PORTS: String(port) })
 })
 
-afterAll(async () => await fixture.stop())
+afterAll(async () => {
+  modelServer.close()
+  await fixture.stop()
+})
 
 test('a sandbox is started, listed, paused, resumed and removed', async () => {
   const made = await runCli(['sandbox', 'start', '--json'])
@@ -62,6 +89,20 @@ test('a sandbox is started, listed, paused, resumed and removed', async () => {
     stdout: `{"id":"${id}","status":"removed"}\n`,
   })
   expect((await runCli(['sandboxes'])).stderr).toContain('There is no sandbox.')
+})
+
+test('a local model is reached at a host port, and requests that are repeated are shown though the log has none', async () => {
+  const { port } = Object(modelServer.address())
+  const llm = {
+    model: 'openai-compatible/local',
+    base_url: `http://127.0.0.1:${port}/v1`,
+    num_retries: 3,
+  }
+  await fixture.client.call('changeSettings', { body: { agent_settings_diff: { llm } } })
+  const { printed, conversation } = await startAndFollow('Wait')
+  expect(printed).toMatch(/· running\nHTTP 503, trying again in \d+ s \(1 of 3\)\n.*Here\.\n/s)
+  await runCli(['app', 'rm', conversation])
+  await fixture.client.call('changeSettings', { body: { agent_settings_diff: { llm: null } } })
 })
 
 test('a conversation is started with each state, followed, listed, asked again, downloaded and removed', async () => {

@@ -36,12 +36,13 @@ export class SandboxServerFixture {
     this.#server = server
   }
 
-  static async start(): Promise<SandboxServerFixture> {
+  static async start(more: Readonly<Record<string, string>> = {}): Promise<SandboxServerFixture> {
     const directory = await mkdtemp(join(tmpdir(), 'slipway-sandboxes-test-'))
     const args = ['sandbox-server', '--port', '0', '--data', join(directory, 'data'), '--json']
     const env = {
       SLIPWAY_LOG_LEVEL: 'error',
       SLIPWAY_SANDBOX_NETWORK: existsSync('/usr/bin/pasta') ? '' : 'shared',
+      ...more,
     }
     const server = spawnCommand(args, { cwd: directory, env })
     server.stderr.resume()

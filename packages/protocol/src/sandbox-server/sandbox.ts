@@ -122,11 +122,10 @@ export const sandboxSpec = strictComponent('SandboxSpec', {
     .enum(['private', 'shared', 'none'])
     .optional()
     .meta({ description: 'SLIPWAY_SANDBOX_NETWORK unless given; of this machine only when shared.' }),
-  host_ports: z
-    .array(z.int().min(1).max(65_535))
-    .max(100)
-    .default([])
-    .meta({ description: 'Loopback ports of this machine that a private network reaches.' }),
+  host_ports: z.array(z.int().min(1).max(65_535)).max(100).default([]).meta({
+    description:
+      'Loopback ports of this machine that a private network of the process backend reaches; SLIPWAY_SANDBOX_HOST_PORTS unless given.',
+  }),
   kubernetes: kubernetesSettings.optional(),
   warm: z
     .int()

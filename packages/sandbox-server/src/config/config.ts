@@ -24,6 +24,14 @@ const databaseUrl = z
   .url({ protocol: /^postgres(ql)?$/, hostname: /.*/, error: 'Should be a URL postgres://...' })
   .optional()
 
+const portList = listSetting
+  .refine(
+    (ports) => ports.every((port) => /^[1-9]\d{0,4}$/.test(port) && Number(port) <= 65_535),
+    'Should be ports, 1 to 65535, separated by commas',
+  )
+  .refine((ports) => ports.length <= 100, 'Should be 100 ports or fewer')
+  .transform((ports) => ports.map(Number))
+
 const maxSeconds = 2_000_000_000
 
 /** The environment variables; docs/sandboxes.md explains each. Limits and lifetimes of 0 do not apply. */
@@ -40,6 +48,7 @@ export const environmentSchema = z.object({
   SLIPWAY_BACKEND: z.enum(['process', 'docker', 'kubernetes']).default('process'),
   SLIPWAY_ISOLATION: z.enum(['auto', 'bubblewrap', 'none']).default('auto'),
   SLIPWAY_SANDBOX_NETWORK: z.enum(['auto', 'private', 'shared', 'none']).default('auto'),
+  SLIPWAY_SANDBOX_HOST_PORTS: portList,
   SLIPWAY_DOCKER_SOCKET: z.string().optional(),
   SLIPWAY_KUBECONFIG: z.string().optional(),
   SLIPWAY_KUBERNETES_NAMESPACE: z.string().optional(),
@@ -161,6 +170,7 @@ function defaultModel({ LLM_MODEL: model, LLM_API_KEY: api_key, LLM_BASE_URL: ba
 
 function sandboxSpecs(values: Values): (SandboxSpec & { readonly backend: string })[] {
   const { SLIPWAY_BACKEND: backend, SLIPWAY_SANDBOX_NETWORK: network, SLIPWAY_SANDBOX_SPECS } = values
+  const ports = values.SLIPWAY_SANDBOX_HOST_PORTS
   const image = values.SLIPWAY_SANDBOX_IMAGE
   const defaultSpec = backend === 'process' ? { id: 'process' } : { id: image, image }
   const specs =
@@ -169,6 +179,7 @@ function sandboxSpecs(values: Values): (SandboxSpec & { readonly backend: string
     ...spec,
     backend: spec.backend ?? backend,
     network: spec.network ?? (network === 'auto' ? 'private' : network),
+    host_ports: spec.host_ports.length > 0 ? spec.host_ports : ports,
     resources: { ...defaultResources(values), ...spec.resources },
     warm: index === 0 ? Math.max(spec.warm, values.SLIPWAY_WARM_POOL) : spec.warm,
   }))

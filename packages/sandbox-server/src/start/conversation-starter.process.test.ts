@@ -1,7 +1,11 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { type Llm, llm, Problem, sandboxSpec } from '@slipway/protocol'
 import { expect, test } from 'vitest'
+import { readConfig } from '../config/config.ts'
+import { type ResolvedSpec, SandboxSpecs } from '../sandboxes/state/specs.ts'
 import { openTestServer } from '../testing/test-server.ts'
+import { createModelAddressCheck } from './model-address.ts'
 
 const slowTestTimeoutMs = 120_000
 
@@ -306,3 +310,69 @@ test('secrets of a start are in no task, log or row', { timeout: slowTestTimeout
 function toDashedUuid(hex: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
 }
+
+test('a model at a loopback port that its sandbox does not reach is refused at once, with the setting', async () => {
+  const spec = { ...sandboxSpec.parse({ id: 'own' }), backend: 'process' }
+  const shared: ResolvedSpec = { ...spec, id: 'shared', network: 'shared' }
+  const none: ResolvedSpec = { ...spec, id: 'none', network: 'none' }
+  const open: ResolvedSpec = { ...spec, id: 'open', host_ports: [8080, 11434] }
+  const docker: ResolvedSpec = { ...spec, id: 'docker', backend: 'docker' }
+  const specs = new SandboxSpecs([spec, shared, none, open, docker], 0)
+  const hostUrl = (port: number, network: string) =>
+    network === 'shared' ? `http://127.0.0.1:${port}` : 'http+unix://socket'
+  const check = createModelAddressCheck(specs, new Map([['process', { hostUrl }]]))
+  const model = (base_url?: string, name = 'openai-compatible/x') => llm.parse({ model: name, base_url })
+  const refusal = (id: string | undefined, one: Llm) => {
+    try {
+      check(id, one)
+      return undefined
+    } catch (error) {
+      return JSON.stringify(error instanceof Problem ? error.issues : error)
+    }
+  }
+  const own = 'http://127.0.0.1:11434/v1'
+  for (const [address, port] of [
+    [own, 11434],
+    ['http://localhost:1234', 1234],
+    ['http://127.0.0.2', 80],
+    ['https://localhost', 443],
+  ] as const) {
+    expect(refusal(undefined, model(address))).toContain(`port ${port} of this machine`)
+    expect(refusal('own', model(address))).toContain(`SLIPWAY_SANDBOX_HOST_PORTS=${port},`)
+    expect(refusal('shared', model(address))).toBeUndefined()
+    expect(refusal('docker', model(address))).toBeUndefined()
+    expect(refusal('none', model(address))).toContain('have no network')
+  }
+  expect(refusal('own', model(undefined, 'ollama/qwen3'))).toContain('SLIPWAY_SANDBOX_HOST_PORTS=11434,')
+  expect(refusal('open', model(own))).toBeUndefined()
+  expect(refusal('open', model('http://127.0.0.1:1234'))).toContain(
+    'SLIPWAY_SANDBOX_HOST_PORTS=8080,11434,1234,',
+  )
+  expect(refusal('open', model('http://[::1]:11434'))).toContain('with 127.0.0.1')
+  for (const other of [
+    'http://models.example:11434',
+    'http://10.0.0.1',
+    'http://localhost.example',
+    undefined,
+  ])
+    expect(refusal('own', model(other))).toBeUndefined()
+
+  await using stage = await openTestServer({ checkModelAddress: (_, one) => check('own', one) })
+  stage.accounts.baseUrl = own
+  const refused = await stage.call('POST', '/app-conversations', {})
+  expect(refused.status).toBe(422)
+  expect(JSON.stringify(refused.json)).toContain('SLIPWAY_SANDBOX_HOST_PORTS=11434')
+  // No sandbox was started, and the slot of the day is free again.
+  expect(stage.sandboxes.entries.size).toBe(0)
+  expect(stage.quota.used).toBe(0)
+})
+
+test('SLIPWAY_SANDBOX_HOST_PORTS is for specs that name no ports', () => {
+  const ports = (env: Record<string, string>) => readConfig(env).specs.map(({ host_ports }) => host_ports)
+  expect(ports({})).toEqual([[]])
+  expect(ports({ SLIPWAY_SANDBOX_HOST_PORTS: '11434, 1234' })).toEqual([[11434, 1234]])
+  const specs = '[{"id":"a"},{"id":"b","host_ports":[80]}]'
+  expect(ports({ SLIPWAY_SANDBOX_SPECS: specs, SLIPWAY_SANDBOX_HOST_PORTS: '1' })).toEqual([[1], [80]])
+  for (const wrong of ['ollama', '0', '65536', '1.5', '80;81'])
+    expect(() => readConfig({ SLIPWAY_SANDBOX_HOST_PORTS: wrong })).toThrow('SLIPWAY_SANDBOX_HOST_PORTS')
+})

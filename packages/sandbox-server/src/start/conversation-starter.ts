@@ -7,6 +7,7 @@ import type { Quota } from '../accounts/quota.ts'
 import { visibleSandboxStatus } from '../conversations/records/conversation-info.ts'
 import { type AdmittedStart, admitStart, createRedactor, idTakenProblem, redactRequest } from './admission.ts'
 import { conversationDeletedError, explainError, interruptedError, StartError } from './failures.ts'
+import type { CheckModelAddress } from './model-address.ts'
 import { isFinished, RemoteStart, StartProgress, type StartStates } from './progress.ts'
 import { runStart, type StartJob, type StartRunDeps } from './run.ts'
 import { type SandboxChoice, selectSandbox } from './select-sandbox.ts'
@@ -15,6 +16,7 @@ interface ConversationStarterDeps extends StartRunDeps {
   readonly quota: Pick<Quota, 'reserve' | 'release'>
   /** Delivers the pending messages of a conversation in the background. */
   readonly deliver: (conversation: string) => void
+  readonly checkModelAddress: CheckModelAddress
 }
 
 interface ActiveStart {
@@ -217,7 +219,7 @@ export class ConversationStarter implements AsyncDisposable {
   }
 
   async #selectSandbox(
-    { id, scope, request, existing, parent }: AdmittedStart,
+    { id, scope, request, existing, parent, model }: AdmittedStart,
     start: ActiveStart,
     settings: UserSettings,
   ): Promise<SandboxChoice> {
@@ -240,6 +242,9 @@ export class ConversationStarter implements AsyncDisposable {
         sandboxes,
         conversations: controlPlane.conversations,
         startingIn: (sandbox: string) => this.startingIn(sandbox),
+        // A conversation that is there has its model already.
+        checkSpec: (spec: string | undefined) =>
+          existing === undefined ? this.#deps.checkModelAddress(spec, model) : undefined,
       }
       const choice = await selectSandbox(context, {
         sandbox: request.sandbox_id,

@@ -30,6 +30,8 @@ interface SelectionContext {
   readonly conversations: AppConversationRows
   readonly sandboxes: StartSandboxes
   startingIn(sandbox: string): Promise<readonly string[]>
+  /** Throws a Problem when a sandbox of the spec does not do. */
+  checkSpec(spec: string | undefined): void
 }
 
 /** The requested sandbox, else a preferred one, else one by the grouping strategy, else a new one. */
@@ -46,14 +48,20 @@ export async function selectSandbox(
   const { scope, sandboxes } = context
   const { sandbox, preferred, spec, strategy } = request
   const isGrouped = isGroupingStrategy(strategy)
-  if (sandbox !== undefined) return { row: await sandboxes.get(scope, sandbox), isNew: false, isGrouped }
+  if (sandbox !== undefined) return joinSandbox(context, await sandboxes.get(scope, sandbox), isGrouped)
   const found = await sandboxes.find(preferred)
   const usable = found.find((row) => ownedBy(scope).includes(row) && visibleSandboxStatus(row) !== 'MISSING')
-  if (usable !== undefined) return { row: usable, isNew: false, isGrouped }
+  if (usable !== undefined) return joinSandbox(context, usable, isGrouped)
   const joined = isGrouped ? chooseByStrategy(strategy, await listCandidates(context, spec)) : undefined
-  if (joined !== undefined) return { row: joined.row, isNew: false, isGrouped }
+  if (joined !== undefined) return joinSandbox(context, joined.row, isGrouped)
+  context.checkSpec(spec)
   const options = spec === undefined ? {} : { spec, specPath: ['body', 'sandbox_spec_id'] }
   return { row: await sandboxes.start(scope, options), isNew: true, isGrouped }
+}
+
+function joinSandbox(context: SelectionContext, row: SandboxRow, isGrouped: boolean): SandboxChoice {
+  context.checkSpec(row.spec)
+  return { row, isNew: false, isGrouped }
 }
 
 async function listCandidates(

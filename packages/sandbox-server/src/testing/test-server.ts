@@ -42,6 +42,7 @@ import { webhookHandlers } from '../handlers/webhooks.ts'
 import { EventIngest } from '../ingest/event-ingest.ts'
 import type { SandboxConnection } from '../sandboxes/sandboxes.ts'
 import { ConversationStarter } from '../start/conversation-starter.ts'
+import type { CheckModelAddress } from '../start/model-address.ts'
 import { defaultPrepareTimeouts, type PrepareTimeouts } from '../start/prepare-workspace.ts'
 import { temporaryDirectory } from './fixtures.ts'
 
@@ -228,6 +229,7 @@ export class TestAccounts {
   secretValues: Record<string, string> = {}
   tokens: Record<string, { readonly token: Secret; readonly host?: string }> = {}
   script: unknown[] = [{ text: 'Hello.' }]
+  baseUrl: string | undefined
 
   async model(
     _owner: string | null,
@@ -238,7 +240,8 @@ export class TestAccounts {
   ): Promise<Llm> {
     if (profile !== undefined && profile !== 'saved')
       throw new Problem('not_found', `Profile not found: ${profile}`)
-    return llm.parse({ model, api_key: 'sk-model-canary', script: this.script })
+    const { script, baseUrl: base_url } = this
+    return llm.parse({ model, api_key: 'sk-model-canary', script, base_url })
   }
 
   readonly userSettings = { read: async () => this.currentSettings }
@@ -280,6 +283,7 @@ export async function openTestServer(
     readonly limits?: Partial<PrepareTimeouts>
     /** `always` unless passed. */
     readonly scriptTrust?: RepositoryTrust
+    readonly checkModelAddress?: CheckModelAddress
     readonly controlPlane?: (controlPlane: ControlPlaneStore) => ControlPlaneStore
   } = {},
 ) {
@@ -328,6 +332,7 @@ export async function openTestServer(
     scriptTrust: options.scriptTrust ?? 'always',
     scriptConsents,
     deliver: (id) => pendingMessages.deliver(id),
+    checkModelAddress: options.checkModelAddress ?? (() => {}),
   })
   const conversations = new Conversations({ ...common, starter, pendingMessages })
   const ingest = new EventIngest({
