@@ -74,8 +74,8 @@ export class TerminalSession {
   #capture: OutputCapture
   /** The running command, as received. */
   #running = ''
-  /** The working directory that the last note of this shell has named. */
-  #reportedDirectory: string | undefined
+  /** The working directory that the last note has named; at first that of the workspace. */
+  #reportedDirectory: string
   #isClosed = false
 
   /** `isOutside`: not in the sandbox of the workspace. */
@@ -83,6 +83,7 @@ export class TerminalSession {
     this.#context = context
     this.#params = params
     this.#isOutside = isOutside
+    this.#reportedDirectory = context.workspace.directory
     this.#capture = this.#newCapture()
   }
 
@@ -227,7 +228,6 @@ export class TerminalSession {
   async #closeShell(): Promise<void> {
     await this.#shell?.close()
     this.#shell = undefined
-    this.#reportedDirectory = undefined
     await this.#takeOutput()
   }
 
