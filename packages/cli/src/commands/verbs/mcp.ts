@@ -31,11 +31,23 @@ export async function listMcpCommand({ client, isJson, signal }: CommandContext)
     return printNote('There is no MCP server. Add one with: slipway mcp add NAME -- COMMAND')
   const rows = servers.map(([name, server]) => [
     sanitizeLine(name),
-    server.disabled === true || server.enabled === false ? 'off' : 'on',
+    isOn(server) ? 'on' : 'off',
+    isOn(server) ? sanitizeLine(agentToolName('*', name, Object.fromEntries(servers))) : '',
     sanitizeLine(server.url ?? [server.command, ...(server.args ?? [])].join(' ')),
   ])
-  const width = Math.max(...rows.map(([name = '']) => name.length)) + 2
-  await print(table(rows, [Math.max(6, width), 5], ['NAME', '', 'COMMAND OR ADDRESS']))
+  const width = (column: number) => Math.max(6, ...rows.map((row) => row[column]?.length ?? 0)) + 2
+  await print(table(rows, [width(0), 5, width(2)], ['NAME', '', 'TOOLS', 'COMMAND OR ADDRESS']))
+}
+
+function isOn({ disabled, enabled }: McpServerInput): boolean {
+  return disabled !== true && enabled !== false
+}
+
+/** The name under which agents have a tool: with several servers, that of the server comes first. */
+function agentToolName(tool: string, server: string, servers: Servers): string {
+  const others = Object.entries(servers).filter(([name, one]) => name !== server && isOn(one))
+  const name = others.length === 0 ? tool : `${server}_${tool}`
+  return name.replace(/[^\w*-]/g, '_').slice(0, 64)
 }
 
 /** Tests an MCP server on the machine of the agent server, then adds it to the settings. */
@@ -62,11 +74,12 @@ export async function removeMcpCommand(context: CommandContext, name: string): P
   await printResult(isJson, { name, status: 'removed' }, 'removed')
 }
 
-/** Starts an MCP server of the settings and lists its tools. */
+/** Starts an MCP server of the settings and lists its tools, under the names that agents have for them. */
 export async function testMcpCommand(context: CommandContext, name: string): Promise<void> {
   const { client, isJson, signal } = context
-  const server = namedServer(await listMcpServers(client, signal, 'sealed'), name)
-  const tools = await testServer(context, name, server)
+  const servers = await listMcpServers(client, signal, 'sealed')
+  const found = await testServer(context, name, namedServer(servers, name))
+  const tools = found.map((tool) => agentToolName(tool, name, servers))
   await printResult(isJson, { name, tools }, sanitizeLine(`${tools.length} tools: ${tools.join(', ')}`))
 }
 
