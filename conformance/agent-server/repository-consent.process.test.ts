@@ -185,6 +185,14 @@ test('the command shows what would run before it allows it, lists and revokes', 
   expect((await trust('--list')).stdout).toContain(`allowed  ${project}`)
   expect((await trust('--revoke')).stdout).toContain('Forgotten')
   expect((await client.call('listRepositoryConsents', {})).items).toEqual([])
+  // Hooks that cannot be read do not run: it does not look as if there were none.
+  await writeFile(join(project, '.openhands/hooks.json'), '{"pre_tool_use": [}')
+  const broken = `Skipped, it does not run: ${join(project, '.openhands/hooks.json')}: is not JSON`
+  expect((await trust('--yes')).stderr).toContain(broken)
+  await rm(join(project, '.agents'), { recursive: true })
+  const unclear = await trust('--yes')
+  expect(unclear).toMatchObject({ code: 1, stderr: expect.stringContaining(broken) })
+  expect(unclear.stdout).toContain('nothing to decide until that is corrected')
 })
 
 test('a denied repository does not run, and the conversation goes on', async () => {

@@ -36,7 +36,12 @@ export async function trustCommand(
     await printResult(isJson, list, list.items.map(consentLine).join('\n') || 'No repository is known yet.')
     return 0
   }
-  const consents = await findConsents(context, target)
+  const { items: consents, issues = [] } = await findConsents(context, target)
+  for (const issue of issues) printNote(`Skipped, it does not run: ${sanitizeLine(issue)}`)
+  if (consents.length === 0 && issues.length > 0) {
+    await printResult(isJson, [], 'There is nothing to decide until that is corrected.')
+    return 1
+  }
   if (consents.length === 0) {
     await printResult(
       isJson,
@@ -50,17 +55,22 @@ export async function trustCommand(
   return code
 }
 
-async function findConsents({ source, signal, agent }: TrustContext, target: string | undefined) {
+async function findConsents(
+  { source, signal, agent }: TrustContext,
+  target: string | undefined,
+): Promise<{
+  readonly items: readonly RepositoryConsent[]
+  readonly issues?: readonly string[] | undefined
+}> {
   const isId = target !== undefined && /^[0-9a-f]{8,32}$/.test(target)
   if (source.kind === 'agent' && !isId) {
     const { client } = agent()
-    return (await client.call('inspectRepository', { body: { directory: resolve(target ?? '.') }, signal }))
-      .items
+    return await client.call('inspectRepository', { body: { directory: resolve(target ?? '.') }, signal })
   }
   const { items } = await source.consents.list()
-  if (target === undefined) return items.filter(({ decision }) => decision === 'pending')
+  if (target === undefined) return { items: items.filter(({ decision }) => decision === 'pending') }
   const found = items.filter(({ id }) => isId && id.startsWith(target))
-  if (found.length === 1) return found
+  if (found.length === 1) return { items: found }
   throw new Problem('not_found', `No consent has the id ${target}. "slipway trust --list --json" lists them.`)
 }
 

@@ -15,13 +15,14 @@ export function repositoryConsentHandlers(options: {
     listRepositoryConsents: async () => ({ json: { trust, items: await consents.list() } }),
     async inspectRepository({ body }) {
       const code = await readRepositoryCode(resolve(body.directory))
-      if (code.items.length > 0) return { json: { trust, items: [await consents.register(code)] } }
+      const issues = [...code.hooks.issues, ...code.rules.issues, ...code.agents.issues]
+      if (code.items.length > 0) return { json: { trust, items: [await consents.register(code)], issues } }
       // A conversation may wait because what was allowed is gone.
       const { repository, hash } = code
       const known = (await consents.list()).filter(
         (one) => one.repository === repository && one.hash === hash,
       )
-      return { json: { trust, items: known } }
+      return { json: { trust, items: known, issues } }
     },
     async decideRepositoryConsent({ params: { consent_id }, body }) {
       const consent = await consents.decide(consent_id, body.decision)

@@ -33,6 +33,10 @@ export type RepositoryConsent = z.output<typeof repositoryConsent>
 export const repositoryConsents = component('RepositoryConsents', {
   trust: repositoryTrust,
   items: z.array(repositoryConsent),
+  issues: z
+    .array(z.string())
+    .optional()
+    .meta({ description: 'Of an inspected directory: the files that are skipped because they are invalid.' }),
 })
 export type RepositoryConsents = z.output<typeof repositoryConsents>
 
