@@ -174,6 +174,29 @@ test('rejected actions are answered with the reason, and the conversation is idl
   expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
 })
 
+test('an answer that names other actions than those that wait is 409 and changes nothing', async () => {
+  const { id } = await driver.createScripted([bashStep('echo one'), bashStep('echo two'), finishStep()], {
+    confirmation_policy: { kind: 'AlwaysConfirm' },
+  })
+  const lastAction = async () =>
+    (await driver.waitUntilIdle(id)).findLast(({ kind }) => kind === 'ActionEvent')?.id
+  const respond = (body: object) => driver.post(id, 'events/respond_to_confirmation', body)
+  const first = await lastAction()
+  for (const action_ids of [[], 'x', [1]])
+    expect((await respond({ accept: true, action_ids })).status).toBe(422)
+  const both = await Promise.all([1, 2].map(() => respond({ accept: true, action_ids: [first] })))
+  expect(both.map(({ status }) => status).sort()).toEqual([200, 409])
+  const second = await lastAction()
+  expect(second).not.toBe(first)
+  const length = (await driver.getEvents(id)).length
+  for (const accept of [true, false])
+    expect((await respond({ accept, action_ids: [first] })).status).toBe(409)
+  expect(await driver.getEvents(id)).toHaveLength(length)
+  expect((await respond({ accept: true, action_ids: [first, second] })).status).toBe(200)
+  expect((await driver.waitUntilIdle(id)).at(-1)).toMatchObject({ value: 'finished' })
+  expect((await respond({ accept: true, action_ids: [second] })).status).toBe(409)
+})
+
 test('a message instead of a confirmation rejects the pending actions', async () => {
   const { id } = await driver.createScripted([bashStep('echo no'), finishStep()], {
     confirmation_policy: { kind: 'AlwaysConfirm' },

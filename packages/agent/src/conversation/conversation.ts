@@ -133,8 +133,15 @@ export class Conversation implements AsyncDisposable {
     await this.#parts.runs.run(options)
   }
 
-  /** Approves or rejects all pending actions. Does nothing when none waits for confirmation. */
-  async resolveConfirmation(options: { readonly accept: boolean; readonly reason: string }): Promise<void> {
+  /**
+   * Approves or rejects all pending actions. Does nothing when none waits for confirmation; with `action_ids`
+   * a Problem `conflict` then, and when others wait.
+   */
+  async resolveConfirmation(options: {
+    readonly accept: boolean
+    readonly reason: string
+    readonly action_ids?: readonly string[] | undefined
+  }): Promise<void> {
     await this.#parts.runs.resolveConfirmation(options)
   }
 

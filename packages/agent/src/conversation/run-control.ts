@@ -31,6 +31,13 @@ function releaseSlot(slot: RunSlot): void {
   if (slot !== 'none') slot()
 }
 
+/** A Problem `conflict` unless actions wait for confirmation and all of them are among `ids`. */
+function assertWaiting(state: ConversationState, ids: readonly string[]): void {
+  const open = state.status === 'waiting_for_confirmation' ? state.openActions() : []
+  if (open.length > 0 && open.every(({ id }) => ids.includes(id))) return
+  throw new Problem('conflict', 'These actions wait no more: they were already answered elsewhere.')
+}
+
 /** Starts and stops the agent loop. At most one run, condensation or other exclusive work is active. */
 export class RunControl {
   readonly #context: ConversationContext
@@ -169,16 +176,21 @@ export class RunControl {
     })
   }
 
-  /** `source`: whether the user or something automatic, such as a deadline, answers. */
+  /**
+   * `source`: whether the user or something automatic, such as a deadline, answers. `action_ids`: the answer
+   * is for these actions only; a Problem `conflict` when others wait, or none.
+   */
   async resolveConfirmation(options: {
     readonly accept: boolean
     readonly reason: string
+    readonly action_ids?: readonly string[] | undefined
     readonly source?: 'user' | 'hook'
   }): Promise<void> {
-    const { accept, reason, source = 'user' } = options
+    const { accept, reason, action_ids, source = 'user' } = options
     const isWaiting = this.#context.state.status === 'waiting_for_confirmation'
     await this.startWith(accept && isWaiting ? this.reserveSlot() : 'none', () =>
       this.#context.append((now) => {
+        if (action_ids !== undefined) assertWaiting(now, action_ids)
         const status = transition(now.status, accept ? 'accept' : 'reject')
         if (status === undefined) return []
         // Only a decision about the repository continues a run that waits for one.

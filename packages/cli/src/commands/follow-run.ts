@@ -1,12 +1,16 @@
-import { follow, type PositionedEvent, type TransientUpdate } from '@slipway/client'
-import type { ConversationInfo, ExecutionStatus } from '@slipway/protocol'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Client, follow, type PositionedEvent, type TransientUpdate } from '@slipway/client'
+import { type ConversationInfo, type ExecutionStatus, Problem } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
 import {
   type ConfirmationAnswer,
   isInteractive,
   promptForConfirmation,
 } from '../conversation/confirmation-prompt.ts'
+import { waitForForeignAnswer } from '../conversation/foreign-answer.ts'
 import {
+  answerActions,
+  answeredElsewhere,
   formatPendingAction,
   listPendingActions,
   type PendingAction,
@@ -21,6 +25,8 @@ import { connectionNotes, noteResync, positionedLine } from './tail.ts'
 export const exitCodes = { finished: 0, failed: 1, waiting: 3 } as const
 
 const interruptMs = 10_000
+/** After a rejection elsewhere: its reason continues the run with a second request. */
+const continuationMs = 500
 
 /**
  * Prints a run from a position on until it ends, and answers confirmations: yes with `isYes`, else by asking
@@ -35,6 +41,7 @@ export async function followRun(
   const params = { conversation_id: id }
   let cursor: string | number = options.after
   let error = ''
+  let refusedIds = ''
   for (;;) {
     for await (const item of printRun(context, id, { after: cursor })) {
       cursor = item.cursor
@@ -52,13 +59,24 @@ export async function followRun(
       printNote('The repository brings hooks or agents. Show and decide with: slipway trust DIRECTORY')
       return await reportStatus(context, info, exitCodes.waiting)
     }
-    const answer = await answerConfirmation(actions, signal, options.isYes)
+    const watch = { client, id, after: cursor, signal }
+    const answer = await answerConfirmation(actions, watch, options.isYes)
     if (answer === undefined) return await reportStatus(context, info, exitCodes.waiting)
-    const { accept } = answer
-    const reason = accept ? {} : { reason: answer.reason }
-    await client.call('respondToConfirmation', { params, body: { accept, ...reason }, signal })
-    // After a rejection the agent continues only when it has a reason.
-    if (!accept && answer.reason !== undefined) await client.call('runConversation', { params, signal })
+    const actionIds = actions.map((action) => action.id)
+    if (answer === 'elsewhere') await sleep(continuationMs, undefined, { signal }).catch(() => undefined)
+    else {
+      const reason = answer.accept ? undefined : answer.reason
+      const rest = { actionIds, isContinued: reason !== undefined }
+      if (await answerActions(client, id, { accept: answer.accept, reason, ...rest }, signal)) {
+        if (options.isYes) printNote(`Accepted: ${formatActions(actions)}`)
+      } else {
+        printNote(answeredElsewhere)
+        // Asking again would be refused again.
+        if (refusedIds === actionIds.join())
+          throw new Problem('conflict', 'The server has other actions that wait than its log shows.')
+        refusedIds = actionIds.join()
+      }
+    }
   }
 }
 
@@ -89,18 +107,50 @@ export async function* printRun(
   }
 }
 
+interface AnswerWatch {
+  readonly client: Client
+  readonly id: string
+  /** The position of the last event that was printed. */
+  readonly after: string | number
+  readonly signal: AbortSignal
+}
+
+/** `elsewhere`: another client has answered while the question was open. */
 async function answerConfirmation(
   actions: readonly PendingAction[],
-  signal: AbortSignal,
+  watch: AnswerWatch,
   isYes: boolean,
-): Promise<ConfirmationAnswer> {
-  if (isYes) {
-    printNote(`Accepted: ${formatActions(actions)}`)
-    return { accept: true }
-  }
-  if (isInteractive()) return await promptForConfirmation(actions, signal)
+): Promise<ConfirmationAnswer | 'elsewhere'> {
+  if (isYes) return { accept: true }
+  if (isInteractive()) return await promptWhilePending(actions, watch)
   printNote(`Pending confirmation: ${formatActions(actions)}`)
   return undefined
+}
+
+/** Asks at the terminal; the question closes by itself when another client answers. */
+async function promptWhilePending(
+  actions: readonly PendingAction[],
+  { client, id, after, signal }: AnswerWatch,
+): Promise<ConfirmationAnswer | 'elsewhere'> {
+  const closing = new AbortController()
+  const closed = AbortSignal.any([signal, closing.signal])
+  let answer: string | undefined
+  const watching = waitForForeignAnswer(client, id, { after, signal: closed }).then(
+    (text) => {
+      answer = text
+      closing.abort()
+    },
+    // The server says what is wrong when it gets the answer.
+    () => undefined,
+  )
+  const own = await promptForConfirmation(actions, closed)
+  if (answer !== undefined) {
+    printNote(answer)
+    return 'elsewhere'
+  }
+  closing.abort()
+  await watching
+  return own
 }
 
 function formatActions(actions: readonly PendingAction[]): string {
@@ -139,7 +189,7 @@ async function reportStatus(
 const continueCommand = (id: string) => `Continue with: slipway run --conversation ${id} [MESSAGE]`
 const nextCommands: { readonly [S in ExecutionStatus]?: (id: string) => string } = {
   waiting_for_confirmation: (id) =>
-    `Answer with: slipway confirm ${id} --follow, or slipway confirm ${id} --reject --reason TEXT`,
+    `Answer with: slipway confirm ${id} --follow, or slipway confirm ${id} --reject --reason TEXT --follow`,
   paused: continueCommand,
   idle: continueCommand,
   stuck: (id) => `The agent repeats itself. Tell it what to do instead. ${continueCommand(id)}`,

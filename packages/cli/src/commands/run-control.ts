@@ -1,5 +1,10 @@
 import type { CommandContext } from '../context/command-context.ts'
-import { formatPendingAction, listPendingActions } from '../conversation/pending-actions.ts'
+import {
+  answerActions,
+  answeredElsewhere,
+  formatPendingAction,
+  listPendingActions,
+} from '../conversation/pending-actions.ts'
 import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
 import { printNote, printResult } from '../output/terminal.ts'
 import { exitCodes, followRun } from './follow-run.ts'
@@ -19,7 +24,10 @@ export async function stopCommand(
   if (execution_status === 'paused') printNote(`Continue with: slipway run --conversation ${info.id}`)
 }
 
-/** Accepts or rejects pending actions; optionally follows the run. Returns the exit code. */
+/**
+ * Accepts or rejects pending actions; optionally follows the run. After a rejection with a reason the agent
+ * continues, unless `isStopped`. Returns the exit code.
+ */
 export async function confirmCommand(
   context: CommandContext,
   id: string,
@@ -27,10 +35,13 @@ export async function confirmCommand(
     readonly isReject: boolean
     readonly reason?: string | undefined
     readonly isFollowing: boolean
+    readonly isStopped: boolean
+    /** Answer only when exactly these wait; none: what waits when the command begins. */
+    readonly actionIds: readonly string[]
   },
 ): Promise<number> {
   const { client, signal } = context
-  const { isReject, reason, isFollowing } = options
+  const { isReject, reason, isFollowing, isStopped } = options
   const params = { conversation_id: id }
   const info = await client.call('getConversation', { params, signal })
   if (info.execution_status !== 'waiting_for_confirmation') {
@@ -39,16 +50,25 @@ export async function confirmCommand(
   }
   const after = await client.call('countEvents', { params, signal })
   const actions = await listPendingActions(client, id, signal)
-  const body = { accept: !isReject, ...(reason === undefined ? {} : { reason }) }
-  await client.call('respondToConfirmation', { params, body, signal })
+  if (actions.length === 0) {
+    printNote('No action is pending. The repository brings hooks or agents: slipway trust DIRECTORY')
+    return exitCodes.failed
+  }
+  const actionIds = options.actionIds.length > 0 ? options.actionIds : actions.map((action) => action.id)
+  const isContinued = isReject && reason !== undefined && !isStopped
+  const answer = { accept: !isReject, reason, actionIds, isContinued }
+  if (!(await answerActions(client, id, answer, signal))) {
+    printNote(answeredElsewhere)
+    return exitCodes.failed
+  }
   for (const action of actions)
     printNote(`${isReject ? 'Rejected' : 'Accepted'}: ${formatPendingAction(action)}`)
-  if (isReject && isFollowing) await client.call('runConversation', { params, signal })
-  if (isFollowing) return await followRun(context, id, { after, isYes: false })
+  const isEnded = isReject && !isContinued
+  if (isFollowing && !isEnded) return await followRun(context, id, { after, isYes: false })
   printNote(
-    isReject
+    isEnded
       ? `Continue with: slipway run --conversation ${info.id}`
-      : `Follow it with: slipway tail ${info.id} --until-idle`,
+      : `Follow it with: slipway logs -f ${info.id.slice(0, 8)}`,
   )
   return exitCodes.finished
 }

@@ -248,6 +248,28 @@ test('a rejection reaches the agent with its reason, and nothing is done', async
   expect(existsSync(join(path, 'build'))).toBe(true)
 })
 
+test('a rejection with a reason continues the run, without one or with --stop it does not', async () => {
+  const client = new Client({ url })
+  const statusAfter = async (name: string, ...flags: string[]) => {
+    provider.scripts.set(name, [riskyTurns[0] ?? {}, finishTurn('I read why.')])
+    await createWorkspace(name.replaceAll(' ', '-'))
+    const { id } = await runCli(['run', name, '--workspace', name.replaceAll(' ', '-')])
+    const rejected = await runCli(['confirm', id, '--reject', ...flags], {})
+    expect(rejected).toMatchObject({ code: 0, stderr: expect.stringContaining('Rejected: terminal: rm -rf') })
+    const params = { conversation_id: id }
+    for await (const _ of follow(client, id, { after: 0, until: 'idle' }));
+    const { execution_status } = await client.call('getConversation', { params })
+    return { execution_status, next: rejected.stderr.trimEnd().split('\n').at(-1) }
+  }
+  expect(await statusAfter('no because', '--reason', 'It is needed.')).toEqual({
+    execution_status: 'finished',
+    next: expect.stringMatching(/^Follow it with: slipway logs -f [0-9a-f]{8}$/),
+  })
+  const stopped = { execution_status: 'idle', next: expect.stringContaining('slipway run --conversation') }
+  expect(await statusAfter('no and stop', '--reason', 'It is needed.', '--stop')).toEqual(stopped)
+  expect(await statusAfter('no alone', '--follow')).toEqual(stopped)
+})
+
 test('with --ask every action waits', async () => {
   provider.scripts.set('look around', [{ calls: [terminalCall('ls')] }, finishTurn('Seen.')])
   await createWorkspace('careful')
@@ -413,6 +435,7 @@ test.concurrent.each([
   [['run', 'x', '--deny']],
   [['run', 'x', '--conversation', 'a', '--workspace', '.']],
   [['confirm', 'a', '--reason', 'why']],
+  [['confirm', 'a', '--stop']],
   [['ask', 'a']],
 ])('%j is wrong usage', async (args) => {
   expect(await runCli(args)).toMatchObject({

@@ -1,9 +1,11 @@
-import type { Client } from '@slipway/client'
+import { CallError, type Client } from '@slipway/client'
 import { actionText, asObject, asString, type JsonObject, riskMark } from '../output/action-text.ts'
-import { sanitizeLine, truncate } from '../output/sanitize.ts'
+import { sanitizeLine, sanitizeVerbatim, truncate } from '../output/sanitize.ts'
 
 /** An action that waits for confirmation, safe to print. */
 export interface PendingAction {
+  /** Of its ActionEvent. */
+  readonly id: string
   readonly tool: string
   /** What it does, in one line of at most 500 characters. */
   readonly text: string
@@ -40,8 +42,9 @@ export async function listPendingActions(
 
 function toPendingAction(event: JsonObject): PendingAction {
   return {
+    id: asString(event.id),
     tool: sanitizeLine(asString(event.tool_name)),
-    text: truncate(sanitizeLine(truncate(actionText(event.action), 2000)), 500).trim(),
+    text: truncate(sanitizeVerbatim(truncate(actionText(event.action), 2000)), 500).trim(),
     risk: sanitizeLine(asString(event.security_risk)),
   }
 }
@@ -49,4 +52,36 @@ function toPendingAction(event: JsonObject): PendingAction {
 /** One line: tool, command, risk. */
 export function formatPendingAction({ tool, text, risk }: PendingAction): string {
   return `${tool}: ${text}${riskMark(risk)}`
+}
+
+/** What is said when actions were answered before this answer came. */
+export const answeredElsewhere = 'Already answered elsewhere: this answer has changed nothing.'
+
+/**
+ * Answers exactly these actions; false when they wait no more, or others do: then nothing is answered. A
+ * rejection without a reason stops the run; after one with a reason it continues with `isContinued`.
+ */
+export async function answerActions(
+  client: Client,
+  id: string,
+  answer: {
+    readonly accept: boolean
+    readonly reason?: string | undefined
+    /** Ids of the actions as they were shown. */
+    readonly actionIds: readonly string[]
+    readonly isContinued: boolean
+  },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const params = { conversation_id: id }
+  const { accept, reason, actionIds, isContinued } = answer
+  const body = { accept, ...(reason === undefined ? {} : { reason }), action_ids: [...actionIds] }
+  try {
+    await client.call('respondToConfirmation', { params, body, signal })
+  } catch (error) {
+    if (error instanceof CallError && error.status === 409) return false
+    throw error
+  }
+  if (!accept && isContinued) await client.call('runConversation', { params, signal })
+  return true
 }

@@ -127,6 +127,14 @@ interface TrustFlags {
   readonly revoke: boolean
 }
 
+interface ConfirmFlags {
+  readonly reject: boolean
+  readonly reason?: string
+  readonly stop: boolean
+  readonly follow: boolean
+  readonly action?: readonly string[]
+}
+
 /** The commands that act on an existing conversation. */
 export function addRunControlCommands(slipway: Command, { conversation, outcome }: ConversationDeps): void {
   const stops = [
@@ -149,21 +157,24 @@ export function addRunControlCommands(slipway: Command, { conversation, outcome 
     .description('accept or reject pending actions')
     .argument('<id>', idText)
     .option('--reject', 'reject them', false)
-    .option('--reason <text>', 'reason that the agent sees')
+    .option('--reason <text>', 'with --reject: the agent reads the reason and continues')
+    .option('--stop', 'with --reject and --reason: the run stops all the same', false)
     .option('--follow', 'follow the run, as "run" does', false)
-    .action(
-      async (
-        text: string,
-        flags: { reject: boolean; reason?: string; follow: boolean },
-        command: Command,
-      ) => {
-        if (flags.reason !== undefined && !flags.reject) command.error('--reason goes with --reject.')
-        const { confirmCommand } = await import('../commands/run-control.ts')
-        const { reject: isReject, reason, follow: isFollowing } = flags
-        const { context, id } = await conversation(text)
-        outcome.code = await confirmCommand(context, id, { isReject, reason, isFollowing })
-      },
+    .option(
+      '--action <id>',
+      'answer only if this action waits, see "slipway pending --json"; repeatable for several',
+      listFlag,
     )
+    .addHelpText('after', '\nA rejection without a reason stops the run.')
+    .action(async (text: string, flags: ConfirmFlags, command: Command) => {
+      const { reject: isReject, reason, follow: isFollowing, stop: isStopped, action = [] } = flags
+      if ((reason !== undefined || isStopped) && !isReject)
+        command.error('--reason and --stop go with --reject.')
+      const { confirmCommand } = await import('../commands/run-control.ts')
+      const { context, id } = await conversation(text)
+      const answer = { isReject, reason, isFollowing, isStopped, actionIds: action }
+      outcome.code = await confirmCommand(context, id, answer)
+    })
   slipway
     .command('ask')
     .description('ask a question about a conversation without changing its log')

@@ -141,7 +141,7 @@ export class PlainSession implements SessionScreen {
         this.#do(() => session.answer(false))
         return true
       case 'n':
-        this.#do(() => session.answer(false, reason || 'Not now.'))
+        this.#do(() => session.answer(false, { reason: reason || 'Not now.' }))
         return true
       case 'a':
         if (always !== undefined) this.#do(() => session.allowAlways(always))

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -67,6 +68,30 @@ test.skipIf(!hasTmux)(
     await screen.enter('danger three')
     const shown = await screen.until(/danger three[\s\S]*· finished/)
     expect(shown.slice(shown.indexOf('danger three'))).not.toContain('waits for confirmation')
+  },
+)
+
+test.skipIf(!hasTmux)(
+  'the question of a run closes when another terminal answers, and the next command asks again',
+  async () => {
+    const screen = await openScreen(['run', '--ask', 'do both'], { columns: 120, env: fixture.modelEnv })
+    await screen.until(/Allow this\?[\s\S]*first {2}of two[\s\S]*Yes/)
+    const { stdout: pending } = await fixture.runCli('pending', '--json')
+    const [{ id = '' }] = JSON.parse(pending).actions
+    const confirmed = await fixture.runCli('confirm', '--last', '--action', id)
+    expect(confirmed.stderr).toContain("Accepted: terminal: echo 'first  of two'")
+    await screen.until(/approved from another terminal[\s\S]*Allow this\?[\s\S]*touch second[\s\S]*Yes/)
+    // An answer for the first command approves nothing.
+    const late = await fixture
+      .runCli('confirm', '--last', '--action', id)
+      .catch((error: { code: number; stderr: string }) => error)
+    expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining('Already answered elsewhere') })
+    expect(existsSync(join(fixture.home, 'project', 'second'))).toBe(false)
+    const rejected = await fixture.runCli('confirm', '--last', '--reject', '--reason', 'not today')
+    expect(rejected.stderr).toContain('Rejected: terminal: touch second')
+    const shown = await screen.until(/rejected from another terminal[\s\S]*EXIT 0/)
+    expect(shown).toMatch(/not today[\s\S]*All of it is done\./)
+    expect(existsSync(join(fixture.home, 'project', 'second'))).toBe(false)
   },
 )
 

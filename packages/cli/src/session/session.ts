@@ -14,6 +14,7 @@ import {
   type SelectedModel,
 } from '../conversation/agent-request.ts'
 import { readAgentMcpServers } from '../conversation/mcp-servers.ts'
+import { answerActions, answeredElsewhere } from '../conversation/pending-actions.ts'
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
 import type { ConversationSource, ConversationSummary } from '../conversation/source/source.ts'
@@ -163,18 +164,26 @@ export class Session {
     await client.call('interruptConversation', { params: { conversation_id: this.#id }, signal })
   }
 
-  /** Answers what waits. A rejection without a reason stops the run. */
-  async answer(isAccepted: boolean, reason?: string): Promise<void> {
+  /** Ids of the actions that wait: an answer is for those that the user has seen. */
+  get pendingIds(): readonly string[] {
+    return this.pending.map(({ id }) => asString(id))
+  }
+
+  /** Answers these actions, if they still wait. A rejection without a reason stops the run. */
+  async answer(
+    isAccepted: boolean,
+    { reason, actionIds = this.pendingIds }: { reason?: string; actionIds?: readonly string[] } = {},
+  ): Promise<void> {
     const { client, signal } = this.#options
-    const params = { conversation_id: this.#conversationId() }
-    const body = { accept: isAccepted, ...(reason === undefined ? {} : { reason }) }
-    await client.call('respondToConfirmation', { params, body, signal })
-    if (!isAccepted && reason !== undefined) await client.call('runConversation', { params, signal })
+    const answer = { accept: isAccepted, reason, actionIds, isContinued: reason !== undefined }
+    const isAnswered = await answerActions(client, this.#conversationId(), answer, signal)
+    if (!isAnswered) throw new Error(answeredElsewhere)
   }
 
   /** Runs this command from now on without a question, and what waits. */
   async allowAlways(pattern: string): Promise<void> {
     const { client, signal } = this.#options
+    const actionIds = this.pendingIds
     const params = { conversation_id: this.#conversationId() }
     const { command_rules = [] } = await client.call('getConversation', { params, signal })
     const rule: CommandRule = { pattern, decision: 'allow' }
@@ -183,7 +192,7 @@ export class Session {
       body: { command_rules: [...command_rules, rule] },
       signal,
     })
-    await this.answer(true)
+    await this.answer(true, { actionIds })
   }
 
   /** Goes back to before the newest message; the text of it, undefined when there is none. */

@@ -35,8 +35,8 @@ export class TerminalSession implements SessionScreen {
   #notice = ''
   #suggestions: readonly string[] = []
   #chosen = 0
-  /** A rejection waits for its reason. */
-  #isReasonWanted = false
+  /** The actions whose rejection waits for its reason. */
+  #rejectedIds: readonly string[] | undefined
   #exitAskedAt = 0
   #isClosed = false
 
@@ -163,7 +163,8 @@ export class TerminalSession implements SessionScreen {
   #question(session: Session): string[] {
     const { pending } = session
     if (session.status !== 'waiting_for_confirmation') return []
-    if (this.#isReasonWanted) return [paint('yellow', 'What should the agent know? Enter sends it.')]
+    if (this.#rejectedIds !== undefined)
+      return [paint('yellow', 'What should the agent know? Enter sends it.')]
     if (pending.length === 0)
       return [paint('yellow', 'The repository brings hooks or agents: decide with "slipway trust".')]
     const always = alwaysPattern(pending)
@@ -179,7 +180,8 @@ export class TerminalSession implements SessionScreen {
     this.#notice = ''
     const session = this.#session
     if (session === undefined) return
-    const isAnswer = session.pending.length > 0 && !this.#isReasonWanted && this.#editor.state.text === ''
+    const isAnswer =
+      session.pending.length > 0 && this.#rejectedIds === undefined && this.#editor.state.text === ''
     const isHandled = isAnswer && key.kind === 'text' && this.#answerKey(session, key.text)
     if (!isHandled && (key.kind !== 'key' || !this.#controlKey(session, key.name))) {
       this.#editor.handle(key)
@@ -193,7 +195,7 @@ export class TerminalSession implements SessionScreen {
     const always = alwaysPattern(session.pending)
     if (text === 'y') this.#do(() => session.answer(true))
     else if (text === 's') this.#do(() => session.answer(false))
-    else if (text === 'n') this.#isReasonWanted = true
+    else if (text === 'n') this.#rejectedIds = session.pendingIds
     else if (text === 'a' && always !== undefined) this.#do(() => session.allowAlways(always))
     else return false
     return true
@@ -209,7 +211,7 @@ export class TerminalSession implements SessionScreen {
         this.#complete()
         return true
       case 'escape':
-        if (this.#isReasonWanted) this.#isReasonWanted = false
+        if (this.#rejectedIds !== undefined) this.#rejectedIds = undefined
         else if (this.#suggestions.length > 0) this.#suggestions = []
         else if (session.isRunning) this.#do(() => session.interrupt())
         return true
@@ -261,9 +263,10 @@ export class TerminalSession implements SessionScreen {
     if (text.startsWith('/') && this.#suggestions.length > 0 && !text.includes(' ')) this.#complete()
     this.#suggestions = []
     const message = this.#editor.submit().trim()
-    if (this.#isReasonWanted) {
-      this.#isReasonWanted = false
-      this.#do(() => session.answer(false, message || 'Not now.'))
+    if (this.#rejectedIds !== undefined) {
+      const actionIds = this.#rejectedIds
+      this.#rejectedIds = undefined
+      this.#do(() => session.answer(false, { reason: message || 'Not now.', actionIds }))
       return
     }
     if (message === '') return

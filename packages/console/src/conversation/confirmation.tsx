@@ -25,19 +25,24 @@ export function ConfirmationBar({
     enabled: isWaiting,
     queryFn: ({ signal }) => readPending(id, signal),
   })
+  const actions = pending.data ?? []
   const [reason, setReason] = useState('')
   const cache = useQueryClient()
   const answer = useMutation({
     mutationFn: (accept: boolean) =>
       agentServer.call('respondToConfirmation', {
         params: { conversation_id: id },
-        body: { accept, ...(accept || reason.trim() === '' ? {} : { reason }) },
+        body: {
+          accept,
+          ...(accept || reason.trim() === '' ? {} : { reason }),
+          // For what is shown alone: another client may have answered, and another action may wait.
+          ...(actions.length === 0 ? {} : { action_ids: actions.map((event) => String(event.id)) }),
+        },
       }),
     onSuccess: () => setReason(''),
     onSettled: () => cache.invalidateQueries({ queryKey: ['conversation', id] }),
   })
   if (!isWaiting || info === undefined) return null
-  const actions = pending.data ?? []
   const seconds = recordOf(info.confirmation_policy).deadline_seconds
   const first = actions[0]
   return (

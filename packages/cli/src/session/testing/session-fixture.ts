@@ -52,11 +52,15 @@ function replyTo(
   hasTools: boolean,
 ): { words: string; delayMs?: number; call?: Call } {
   const said = JSON.stringify(content)
-  if (!hasTools || role !== 'user') return { words: 'All of it is done.' }
   const terminal = (command: string) => ({
     name: 'terminal',
     arguments: { command, security_risk: 'HIGH', summary: 'a command' },
   })
+  if (role === 'tool' && said.includes('first of two'))
+    return { words: 'Now the second.', call: terminal('touch second') }
+  if (!hasTools || role !== 'user') return { words: 'All of it is done.' }
+  if (said.includes('do both'))
+    return { words: 'The first.', call: terminal("echo 'first  of two' | tr -s ' '") }
   if (said.includes('danger')) return { words: 'I remove it.', call: terminal('rm -rf ./old') }
   if (said.includes('slow')) return { words: 'word '.repeat(2_000), delayMs: 100 }
   if (said.includes('brief')) return { words: 'word '.repeat(60), delayMs: 100 }

@@ -216,6 +216,7 @@ test('a secret comes as a text, as an object with its value, or as the address o
 test.each([
   [confirmationResponseRequest, {}, ['accept'], 'missing'],
   [confirmationResponseRequest, { accept: 'yes' }, ['accept'], 'bool_type'],
+  [confirmationResponseRequest, { accept: true, action_ids: [] }, ['action_ids'], 'too_short'],
   [setSecurityAnalyzerRequest, {}, ['security_analyzer'], 'missing'],
   [setConfirmationPolicyRequest, { policy: { kind: 'Sometimes' } }, ['policy', 'kind'], 'union_tag_invalid'],
   [updateSecretsRequest, {}, ['secrets'], 'missing'],

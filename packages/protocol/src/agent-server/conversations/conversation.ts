@@ -264,6 +264,10 @@ export const patchConversationRequest = component('UpdateConversationRequest', {
 export const confirmationResponseRequest = component('ConfirmationResponseRequest', {
   accept: z.boolean(),
   reason: z.string().default('User rejected the action'),
+  action_ids: nullAsUndefined(z.array(z.string()).min(1).max(1_000)).meta({
+    description:
+      'Ids of the actions that the answer is for, as they were shown. When others wait, or none, nothing is answered (409). Without them the answer is for all that wait.',
+  }),
 })
 
 /** Secrets by name; one that is there already is replaced, the others stay. */

@@ -82,10 +82,14 @@ export const eventRoutes = defineRoutes('events', {
   }),
   respondToConfirmation: route.post('/api/conversations/{conversation_id}/events/respond_to_confirmation', {
     summary: 'Accept or reject the actions that wait',
-    description: 'An answer where nothing waits changes nothing.',
+    description: 'An answer where nothing waits changes nothing, unless it names actions.',
     params: conversationParams,
     body: confirmationResponseRequest,
-    responses: { ...successResponses, ...runLimitResponses },
+    responses: {
+      ...successResponses,
+      409: { description: 'Other actions wait than those that the answer names, or none.' },
+      ...runLimitResponses,
+    },
     example: { accept: false, reason: 'Nothing may be deleted.' },
   }),
   getEvent: route.get('/api/conversations/{conversation_id}/events/{event_id}', {
