@@ -19,6 +19,15 @@ const action = (members: object, more: object = {}) => ({
   ...more,
 })
 
+const stateUpdate = (key: string, value: object) => ({ kind: 'ConversationStateUpdateEvent', key, value })
+const hookUpdate = (members: object) =>
+  stateUpdate('hook_execution', {
+    ...{ event: 'PreToolUse', command: '.openhands/no-rm.sh', tool_name: 'terminal', blocked: false },
+    ...members,
+  })
+const consent = (decision: string, repository = '/project') =>
+  stateUpdate('repository_consent', { decision, repository, items: [{ kind: 'hook' }, { kind: 'agent' }] })
+
 function render(steps: TranscriptRenderer, ...items: readonly object[]): string {
   return items
     .map((item) =>
@@ -133,8 +142,58 @@ test.each([
   [{ kind: 'AgentErrorEvent', tool_name: 'x', error: 'no such tool' }, '    x: no such tool\n'],
   [{ kind: 'SystemPromptEvent', tools: [{}, {}] }, '· system prompt, 2 tools\n'],
   [{ kind: 'PauseEvent' }, '· PauseEvent the run was stopped\n'],
+  [hookUpdate({ exit_code: 0, success: true }), ''],
+  [
+    hookUpdate({ exit_code: 126, success: false, error: 'ended with exit code 126: sh: 1:\nno permission' }),
+    '· hook .openhands/no-rm.sh failed (exit code 126): the command was not checked\n    sh: 1:\n    no permission\n',
+  ],
+  [
+    hookUpdate({ exit_code: -1, success: false, error: 'took longer than 1 s', event: 'Stop' }),
+    '· hook .openhands/no-rm.sh failed (took longer than 1 s): the end was not\nchecked\n',
+  ],
+  [
+    hookUpdate({ exit_code: 2, success: true, blocked: true, reason: 'No.' }),
+    '· hook .openhands/no-rm.sh blocked the command\n',
+  ],
+  [
+    hookUpdate({ success: true, blocked: true, reason: 'off topic', event: 'UserPromptSubmit' }),
+    '· hook .openhands/no-rm.sh blocked the message: off topic\n',
+  ],
+  [
+    {
+      ...{ kind: 'HookExecutionEvent', hook_event_type: 'PreToolUse', hook_command: 'check', tool_name: 'x' },
+      ...{ success: false, exit_code: 1, error: 'ended with exit code 1' },
+    },
+    '· hook check failed (exit code 1): the call was not checked\n',
+  ],
+  [consent('skipped'), '· the hooks of this repository are not active: slipway trust .\n'],
+  [consent('skipped', '/other'), '· the hooks of this repository are not active: slipway trust /other\n'],
+  [consent('pending'), '· the hooks of this repository wait for consent: slipway trust .\n'],
+  [consent('denied'), '· the hooks of this repository were denied\n'],
+  [consent('allowed'), ''],
+  [consent('constructor'), ''],
+  [
+    { kind: 'ConversationStateUpdateEvent', key: 'leaf_event_id', value: 'x' },
+    '· back to an earlier event\n',
+  ],
 ])('%j is shown as %j', (event, text) => {
-  expect(render(new TranscriptRenderer({ columns: 80 }), event)).toBe(text)
+  expect(render(new TranscriptRenderer({ columns: 80, directory: '/project' }), event)).toBe(text)
+})
+
+test('messages that are taken back are named, also after others', () => {
+  const steps = new TranscriptRenderer({ columns: 40 })
+  const message = (id: string) => ({
+    ...{ id, kind: 'MessageEvent', source: 'user', llm_message: { content: content(`say ${id}`) } },
+  })
+  const goTo = (value: unknown) => ({ ...stateUpdate('leaf_event_id', {}), id: `to ${value}`, value })
+  const back = (value: unknown) => render(steps, goTo(value))
+  render(steps, message('a'), message('b'), message('c'))
+  expect(back('b')).toBe('· back to before: say c\n')
+  expect(back('b')).toBe('· back to an earlier event\n')
+  render(steps, message('d'))
+  expect(back('b')).toBe('· back to before: say d\n')
+  expect(back('a')).toBe('· back to before: say b\n')
+  expect(back(null)).toBe('· back to before: say a\n')
 })
 
 test('any JSON value is shown in lines that fit and hold no control character', () => {

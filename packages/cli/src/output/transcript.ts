@@ -10,6 +10,7 @@ import {
 } from './action-text.ts'
 import { statusText, summarizeEvent } from './event-line.ts'
 import { sanitizeLine, sanitizeLines, truncate, truncateToWidth } from './sanitize.ts'
+import { consentNote, hookNote, type StateNote } from './state-notes.ts'
 import { paint, type Style } from './terminal.ts'
 import { WordWrapper } from './word-wrapper.ts'
 
@@ -29,6 +30,9 @@ export class TranscriptRenderer {
   #stream: { readonly kind: 'content' | 'reasoning'; readonly flow: WordWrapper } | undefined
   #streamedText = ''
   #speaker = ''
+  /** The user's messages that count, each with the id of the event before it, null at the beginning. */
+  #userMessages: { readonly text: string; readonly before: string | null }[] = []
+  #lastEventId: string | null = null
 
   /** `directory`: files below it are shown with the rest of their path. */
   constructor(options: { readonly columns: number; readonly directory?: string | undefined }) {
@@ -49,6 +53,13 @@ export class TranscriptRenderer {
   /** Accepts any JSON value: stored events of other versions have kinds and shapes of their own. */
   renderEvent(event: unknown): string {
     const members = asObject(event)
+    const text = this.#render(event, members)
+    if (members.key === 'leaf_event_id') this.#lastEventId = asString(members.value) || null
+    else if (typeof members.id === 'string') this.#lastEventId = members.id
+    return text
+  }
+
+  #render(event: unknown, members: JsonObject): string {
     switch (members.kind) {
       case 'MessageEvent':
         return this.#message(members)
@@ -68,6 +79,8 @@ export class TranscriptRenderer {
         )
       case 'ConversationStateUpdateEvent':
         return this.#endStream() + this.#state(members)
+      case 'HookExecutionEvent':
+        return this.#endStream() + this.#note(hookNote(members))
       case 'SystemPromptEvent': {
         const tools = Array.isArray(members.tools) ? members.tools.length : 0
         return this.#endStream() + this.#remarkLine(`system prompt, ${tools} tools`)
@@ -90,6 +103,8 @@ export class TranscriptRenderer {
     const parts = contentTexts(message.content)
     if (members.source === 'agent') return this.#agentText(parts.join(''))
     const name = members.source === 'user' ? 'You' : 'Environment'
+    if (members.source === 'user')
+      this.#userMessages.push({ text: parts.join(' '), before: this.#lastEventId })
     return (
       this.#endStream() +
       this.#label(name) +
@@ -179,12 +194,33 @@ export class TranscriptRenderer {
 
   #state(members: JsonObject): string {
     const { key, value } = members
-    // They say where in the log the conversation is, which people see.
-    if (key === 'last_user_message_id' || key === 'leaf_event_id') return ''
+    // It says where in the log the conversation is, which people see.
+    if (key === 'last_user_message_id') return ''
+    if (key === 'leaf_event_id') return this.#navigation(value)
+    if (key === 'hook_execution') return this.#note(hookNote(asObject(value)))
+    if (key === 'repository_consent') return this.#note(consentNote(asObject(value), this.#directory))
     if (key !== 'execution_status') return this.#remarkLine(`${asString(key)} = ${toDisplayJson(value)}`)
     this.#streamedText = ''
     const words = statusText(asString(value))
     return this.#remarkLine(words, value === 'waiting_for_confirmation' ? 'yellow' : 'dim')
+  }
+
+  /** The conversation goes on from an earlier event: what the user takes back. */
+  #navigation(target: unknown): string {
+    this.#streamedText = ''
+    const at = this.#userMessages.findIndex(({ before }) => before === (target ?? null))
+    const message = this.#userMessages[at]
+    if (message === undefined) return this.#remarkLine('back to an earlier event', 'yellow')
+    this.#userMessages.length = at
+    return this.#remarkLine(`back to before: ${truncate(message.text, maxMessageCharacters)}`, 'yellow')
+  }
+
+  /** In full: what did not happen must be seen. */
+  #note(note: StateNote | undefined): string {
+    if (note === undefined) return ''
+    const { text, style, details } = note
+    const lines = sanitizeLines(details.trimEnd()).filter((line) => line.trim() !== '')
+    return this.#text('', `· ${text}`, style) + this.#lines(lines)
   }
 
   #remarkLine(words: string, style: Style = 'dim'): string {

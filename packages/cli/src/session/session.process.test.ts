@@ -95,6 +95,31 @@ test.skipIf(!hasTmux)(
   },
 )
 
+test.skipIf(!hasTmux)('what /undo takes back is in the log, for other readers too', async () => {
+  const screen = await openScreen([], { columns: 120, env: fixture.modelEnv })
+  await screen.until(/\n› *\n/)
+  await screen.enter('tell me one')
+  await screen.until(/tell me one[\s\S]*· finished/)
+  await screen.enter('tell me two')
+  await screen.until(/tell me two[\s\S]*· finished/)
+  await screen.enter('/undo')
+  await screen.until(/back to before: tell me two[\s\S]*slipway checkpoints [0-9a-f]{8}, slipway rollback/)
+  await screen.enter('tell me three')
+  await screen.until(/tell me three[\s\S]*· finished/)
+  for (const words of ['tell me three', 'tell me one']) {
+    await screen.enter('/undo')
+    await screen.until(new RegExp(`back to before: ${words}`))
+  }
+  await screen.enter('/undo')
+  await screen.until(/There is nothing to undo/)
+  const { stdout } = await fixture.runCli('logs', '--last')
+  expect(stdout.match(/· back to before: .*/g)).toEqual([
+    '· back to before: tell me two',
+    '· back to before: tell me three',
+    '· back to before: tell me one',
+  ])
+})
+
 test.skipIf(!hasTmux)('messages wait while the agent works, and Escape interrupts it', async () => {
   const screen = await openScreen([], { columns: 200, env: fixture.modelEnv })
   await screen.until(/\n› *\n/)

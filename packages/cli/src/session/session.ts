@@ -56,8 +56,8 @@ export class Session {
   #transcript: TranscriptRenderer
   /** Actions without a result, by call. */
   readonly #open = new Map<string, Record<string, unknown>>()
-  /** Events of the user's messages, each with the event before it. */
-  readonly #messages: { readonly text: string; readonly before: string | null }[] = []
+  /** For each message of the user that counts, the id of the event before it. */
+  readonly #messageStarts: (string | null)[] = []
   #lastEventId: string | null = null
   #lastResult = ''
   #info: ConversationInfo | undefined
@@ -118,7 +118,7 @@ export class Session {
     this.#id = id
     this.status = this.#info.execution_status
     this.#open.clear()
-    this.#messages.length = 0
+    this.#messageStarts.length = 0
     this.tasks = []
     this.#lastEventId = null
     this.#transcript = this.#newTranscript()
@@ -195,18 +195,14 @@ export class Session {
     await this.answer(true, { actionIds })
   }
 
-  /** Goes back to before the newest message; the text of it, undefined when there is none. */
+  /** Goes back to before the newest message; the id of the conversation, undefined when there is none. */
   async undo(): Promise<string | undefined> {
-    const last = this.#messages.pop()
-    if (last === undefined) return undefined
+    if (this.#messageStarts.length === 0) return undefined
+    const before = this.#messageStarts.pop()
     const { client, signal } = this.#options
     const params = { conversation_id: this.#conversationId() }
-    await client.call('navigateConversation', {
-      params,
-      body: { event_id: last.before ?? undefined },
-      signal,
-    })
-    return last.text
+    await client.call('navigateConversation', { params, body: { event_id: before ?? undefined }, signal })
+    return params.conversation_id
   }
 
   async setPolicy(policy: PolicyRequest['policy']): Promise<void> {
@@ -328,24 +324,28 @@ export class Session {
     const call = asString(members.tool_call_id)
     switch (members.kind) {
       case 'MessageEvent':
-        if (members.source === 'user') {
-          const parts = asObject(members.llm_message).content
-          const text = Array.isArray(parts) ? asString(asObject(parts[0]).text) : asString(parts)
-          this.#messages.push({ text, before: this.#lastEventId })
-        }
+        if (members.source === 'user') this.#messageStarts.push(this.#lastEventId)
         break
       case 'ActionEvent':
         this.#open.set(call, { ...members })
         break
       case 'ConversationStateUpdateEvent':
         if (members.key === 'execution_status') this.#setStatus(asString(members.value))
+        else if (members.key === 'leaf_event_id') this.#forgetFrom(members.value)
         break
       default:
         if (call !== '') this.#open.delete(call)
     }
     this.#remember(members)
-    if (typeof members.id === 'string') this.#lastEventId = members.id
+    if (members.key === 'leaf_event_id') this.#lastEventId = asString(members.value) || null
+    else if (typeof members.id === 'string') this.#lastEventId = members.id
     this.#options.screen.print(this.#transcript.renderEvent(event))
+  }
+
+  /** Messages after an event count no more: the conversation has gone back to it. */
+  #forgetFrom(eventId: unknown): void {
+    const at = this.#messageStarts.indexOf(typeof eventId === 'string' ? eventId : null)
+    if (at !== -1) this.#messageStarts.length = at
   }
 
   /** The task list and the last result. */

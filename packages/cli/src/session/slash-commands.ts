@@ -81,13 +81,17 @@ const commands: ReadonlyMap<string, SlashCommand> = new Map<string, SlashCommand
     '/undo',
     {
       usage: '/undo',
-      description: 'go back to before your last message; files stay as they are',
+      description: 'go back to before your last message; files stay: slipway rollback',
       async run(_, { session, terminal }) {
-        const text = await session.undo()
+        // The log says what was undone.
+        const id = await session.undo()
         terminal.print(
-          text === undefined
+          id === undefined
             ? 'There is nothing to undo.\n'
-            : paint('yellow', `· back to before: ${sanitizeLine(text).slice(0, 200)}\n`),
+            : paint(
+                'dim',
+                `Files stay as they are: slipway checkpoints ${id.slice(0, 8)}, slipway rollback\n`,
+              ),
         )
       },
     },

@@ -1,5 +1,6 @@
 import type { HookEvent } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
+import { ellipsize } from '../../skills/skill.ts'
 import { stateUpdate } from '../events/event-drafts.ts'
 import { type HookDefinition, type HookPayload, type HookResult, hookEventNames } from './protocol.ts'
 
@@ -41,6 +42,8 @@ export function hookExecutionEvent(
 
 /** Most characters of a hook's command in a state update. */
 const maxCommandCharacters = 200
+/** Most characters of its reason or error. */
+const maxDetailCharacters = 1_000
 /** Most characters of the end of a failed hook's error output in a state update. */
 const maxStderrCharacters = 2_000
 
@@ -60,5 +63,11 @@ export function hookExecutionUpdate({ event, payload, hook }: HookCall, result: 
     ...(result.failure === undefined || result.end === undefined
       ? {}
       : { stderr: result.end.stderr.slice(-maxStderrCharacters) }),
+    reason: detail(result.reason),
+    error: detail(result.failure),
   })
+}
+
+function detail(text: string | undefined): string | null {
+  return text === undefined ? null : ellipsize(text, maxDetailCharacters)
 }

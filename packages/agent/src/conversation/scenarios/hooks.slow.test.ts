@@ -309,7 +309,9 @@ test('every hook that runs is told to clients of every version, without secrets'
     request: {
       secrets: { TOKEN: { kind: 'StaticSecret', value: 'a-secret-of-this-test' } },
       hook_config: hooks({
-        session_start: 'echo a-secret-of-this-test; exit 3',
+        session_start: 'echo a-secret-of-this-test >&2; exit 3',
+        // The limit of the text cuts the secret.
+        user_prompt_submit: 'printf a-secret-of-this-test%0990d 0 >&2; exit 1',
         stop: 'true',
       }),
     },
@@ -318,8 +320,17 @@ test('every hook that runs is told to clients of every version, without secrets'
   const updates = await life.eventsOfKind('ConversationStateUpdateEvent')
   const executions = updates.filter(({ key }) => key === 'hook_execution').map(({ value }) => value)
   expect(executions).toMatchObject([
-    { event: 'SessionStart', command: 'echo <secret-hidden>; exit 3', exit_code: 3, success: false },
-    { event: 'Stop', command: 'true', exit_code: 0, success: true, blocked: false },
+    {
+      event: 'UserPromptSubmit',
+      exit_code: 1,
+      error: expect.stringMatching(/^ended with exit code 1: <secret-hidden>0+…$/),
+    },
+    {
+      ...{ event: 'SessionStart', command: 'echo <secret-hidden> >&2; exit 3', exit_code: 3, success: false },
+      error: 'ended with exit code 3: <secret-hidden>',
+    },
+    { event: 'Stop', command: 'true', exit_code: 0, success: true, blocked: false, error: null },
   ])
+  expect(JSON.stringify(updates)).not.toContain('-test0')
   expect(executions.every((value) => typeof Object(value).duration_ms === 'number')).toBe(true)
 })
