@@ -19,6 +19,7 @@ import { asObject, asString } from '../output/action-text.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { print, printNote } from '../output/terminal.ts'
 import { TranscriptRenderer } from '../output/transcript.ts'
+import { costText, tokensText } from '../output/usage.ts'
 import { connectionNotes, noteResync, positionedLine } from './tail.ts'
 
 /** Exit codes of commands that follow a run. */
@@ -209,13 +210,9 @@ const errorAdvice: ReadonlyMap<string, string> = new Map([
 
 /** Status, and tokens and cost when known. */
 export function usageLine({ execution_status, metrics }: ConversationInfo): string {
-  const { accumulated_cost, accumulated_token_usage } = asObject(metrics)
-  const { prompt_tokens, completion_tokens } = asObject(accumulated_token_usage)
   const words = [sanitizeLine(execution_status.replaceAll('_', ' '))]
-  if (typeof prompt_tokens === 'number') words.push(`${prompt_tokens} tokens in, ${completion_tokens} out`)
-  if (accumulated_cost === 0 && typeof prompt_tokens === 'number' && prompt_tokens > 0)
-    words.push('cost unknown: the model has no price')
-  else if (typeof accumulated_cost === 'number' && accumulated_cost > 0)
-    words.push(`$${accumulated_cost.toFixed(4)}`)
+  const [tokens, cost] = [tokensText(metrics), costText(metrics)]
+  if (tokens !== undefined) words.push(tokens)
+  if (cost !== undefined) words.push(cost.startsWith('$') ? cost : `cost ${cost}`)
   return words.join(' · ')
 }

@@ -282,7 +282,7 @@ test('errors say what to do', async () => {
   const unknown = await runCli(['sandbox', 'pause', 'sb-not-there'])
   expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('"slipway sandboxes"') })
   const noConversation = await runCli(['app', 'tail', crypto.randomUUID()])
-  expect(noConversation).toMatchObject({ code: 1, stderr: expect.stringContaining('"slipway app list"') })
+  expect(noConversation).toMatchObject({ code: 1, stderr: expect.stringContaining('"slipway app ls"') })
   const noSpec = await runCli(['sandbox', 'start', '--spec', 'nope'])
   expect(noSpec).toMatchObject({ code: 1, stderr: expect.stringContaining('no such sandbox spec') })
   const noMessage = await runCli(['app', 'start'])

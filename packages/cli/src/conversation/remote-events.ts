@@ -123,5 +123,5 @@ export async function getAppConversation(
   const found = await client.call('listAppConversations', { query: { ids: [id] }, signal })
   const [conversation] = Array.isArray(found) ? found : []
   if (conversation) return conversation
-  throw new Problem('not_found', 'There is no such conversation. "slipway app list" lists them.')
+  throw new Problem('not_found', 'There is no such conversation. "slipway app ls" lists them.')
 }

@@ -19,6 +19,14 @@ export function relativeTime(time: string, now = Date.now()): string {
   return new Date(at).toISOString().slice(0, 10)
 }
 
+/** A server's time in UTC, to the second: `2026-03-01 12:00:00Z`; as it is when it is no time. */
+export function utcTime(time: string): string {
+  const instant = parseInstant(time)
+  if (instant === undefined) return time
+  const at = new Date(Math.floor(instant / 1_000))
+  return `${at.toISOString().slice(0, 19).replace('T', ' ')}Z`
+}
+
 const units: Readonly<Record<string, number>> = { s: 1_000, m: minute, h: hour, d: day, w: 7 * day }
 
 /**

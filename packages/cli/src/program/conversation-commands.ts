@@ -4,20 +4,23 @@ import { cursorFlag, integerFlag } from './flags.ts'
 import type { ConversationDeps } from './server-selection.ts'
 
 /** How an argument that names a conversation is described. */
-export const idText = 'id of the conversation, its first characters, or --last'
+export const idText = 'id of the conversation, its first characters, its title or a part of it, or --last'
 
 /** The verbs that are the same on agent servers and on sandbox servers. */
 export function addConversationCommands(slipway: Command, { source, find }: ConversationDeps): void {
   slipway
     .command('ls')
     .description('list conversations, the last changed first')
+    .argument('[text]', 'only those with this text in their title, in any case')
+    .option('--here', 'only those that work in the current directory, or below it', false)
     .option('--status <status>', 'only those with this status, for example idle')
     .option('-n, --limit <number>', 'conversations a page', integerFlag(1, 100), 20)
     .option('--all', 'print all pages', false)
     .option('-q, --quiet', 'print ids only', false)
-    .action(async ({ quiet: isQuiet, ...options }: ListFlags) => {
+    .action(async (title: string | undefined, { quiet: isQuiet, here, ...options }: ListFlags) => {
       const { listCommand } = await import('../commands/verbs/conversation-verbs.ts')
-      await listCommand(source(), { ...options, isQuiet })
+      const directory = here ? process.cwd() : undefined
+      await listCommand(source(), { ...options, isQuiet, title, directory })
     })
   slipway
     .command('show')
@@ -41,11 +44,11 @@ export function addConversationCommands(slipway: Command, { source, find }: Conv
   slipway
     .command('rm')
     .description('delete conversations with their logs; in sandboxes also the sandbox unless others use it')
-    .argument('<ids...>', idText)
+    .argument('<ids...>', 'id of the conversation, its first characters, its whole title, or --last')
     .action(async (texts: string[]) => {
       const { removeCommand } = await import('../commands/verbs/conversation-verbs.ts')
       // All of them are found before the first one goes.
-      const found = await Promise.all(texts.map(find))
+      const found = await Promise.all(texts.map((text) => find(text, 'whole')))
       await removeCommand(
         source(),
         found.map(({ id }) => id),
@@ -86,6 +89,7 @@ interface ListFlags {
   readonly all: boolean
   readonly status?: string
   readonly quiet: boolean
+  readonly here: boolean
 }
 
 interface ContextDeps {

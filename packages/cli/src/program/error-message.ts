@@ -4,9 +4,23 @@ import { sanitizeLine } from '../output/sanitize.ts'
 
 /**
  * The message for a failure and what to do next, without a final line feed. `keySource` is where the key that
- * was sent came from; undefined: none was sent.
+ * was sent came from; undefined: none was sent. `notFoundHint`: where else to look.
  */
-export function errorMessage(error: unknown, keySource?: string): string {
+export function errorMessage(
+  error: unknown,
+  {
+    keySource,
+    notFoundHint,
+  }: { readonly keySource?: string | undefined; readonly notFoundHint?: string | undefined } = {},
+): string {
+  const isNotFound =
+    (error instanceof CallError && error.status === 404) ||
+    (error instanceof Problem && error.code === 'not_found')
+  const message = baseMessage(error, keySource)
+  return isNotFound && notFoundHint !== undefined ? `${message}\n${notFoundHint}` : message
+}
+
+function baseMessage(error: unknown, keySource: string | undefined): string {
   if (error instanceof CallError) return withAdvice(error, { ...serverAdvice, 401: keyAdvice(keySource) })
   if (!(error instanceof Error)) return sanitizeLine(String(error))
   const isInternal =
@@ -45,12 +59,12 @@ function keyAdvice(keySource: string | undefined): string {
 }
 
 const serverAdvice: Advice = {
-  404: '"slipway conversations" lists what is there.',
+  404: '"slipway ls" lists what is there.',
   429: 'Try again in a moment.',
   503: 'Try again in a moment.',
 }
 
-const sandboxServerLists = '"slipway sandboxes" and "slipway app list" show what is there.'
+const sandboxServerLists = '"slipway sandboxes" and "slipway app ls" show what is there.'
 const wrongApiKey =
   'The server does not accept the key of SLIPWAY_API_KEY: it is wrong, expired or revoked. Started with\n' +
   '"slipway sandbox-server --new-key" the server makes another one.'

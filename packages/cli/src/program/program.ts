@@ -33,6 +33,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort())
   const outcome = { code: 0 }
   let keySource: string | undefined
+  let notFoundHint: string | undefined
   // The reader of the output may exit early, as `head` does, and a terminal may be closed: what was started
   // is ended, as at Ctrl-C.
   let isReaderGone = false
@@ -58,6 +59,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
       await slipway.parseAsync(withSessionCommand(replaceLastFlag(args), names), { from: 'user' })
     } finally {
       keySource = selection.keySource
+      notFoundHint = selection.notFoundHint
       await selection.close()
     }
     return isReaderGone ? 0 : outcome.code
@@ -65,7 +67,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     if (isReaderGone) return 0
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     printNote(
-      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, keySource)}`,
+      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, { keySource, notFoundHint })}`,
     )
     return 1
   }

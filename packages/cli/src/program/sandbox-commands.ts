@@ -174,7 +174,8 @@ function addAppCommands(slipway: Command, run: RunWithClient, config: Config): v
       await run((context) => startHereCommand(context, request, { ...here(config), isFollowing }))
     })
   app
-    .command('list')
+    .command('ls')
+    .alias('list')
     .description('list conversations, newest first')
     .option('--limit <number>', 'conversations a page, 1 to 100', pageSizeFlag, '20')
     .option('--all', 'print all pages', false)

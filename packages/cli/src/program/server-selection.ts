@@ -19,6 +19,7 @@ import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
 import { sandboxSource } from '../conversation/source/sandbox-source.ts'
 import type { ConversationSource } from '../conversation/source/source.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
 
 interface SelectedServer {
   readonly kind: ServerKind
@@ -43,10 +44,13 @@ export interface ConversationDeps {
   /** An agent server; a Problem when the context names a sandbox server. */
   context(): CommandContext
   source(): SourceContext
-  /** The whole id, and the agent server that runs the conversation. */
-  conversation(id: string): Promise<{ readonly context: CommandContext; readonly id: string }>
-  /** The whole id. */
-  find(id: string): Promise<{ readonly context: SourceContext; readonly id: string }>
+  /** The whole id of what a text names, and the agent server that runs the conversation. */
+  conversation(text: string): Promise<{ readonly context: CommandContext; readonly id: string }>
+  /** The whole id of what a text names; `titles`: whether a part of a title does. */
+  find(
+    text: string,
+    titles?: 'parts' | 'whole',
+  ): Promise<{ readonly context: SourceContext; readonly id: string }>
   readonly outcome: { code: number }
 }
 
@@ -109,6 +113,13 @@ export class ServerSelection {
     return this.#selected?.isPrivate === true
   }
 
+  /** What to do when a conversation is not found: it may be one of the sandbox server. */
+  get notFoundHint(): string | undefined {
+    const { SLIPWAY_SANDBOX_URL: url } = this.#config.env
+    if (!url || this.#selected?.kind !== 'agent') return undefined
+    return `Conversations of the sandbox server: slipway context add NAME ${sanitizeLine(url)}`
+  }
+
   get keySource(): string | undefined {
     return this.#selected?.keySource
   }
@@ -125,9 +136,9 @@ export class ServerSelection {
         const client = await context.source.agent(id)
         return { context: { client, isJson: context.isJson, signal: context.signal }, id }
       },
-      find: async (text) => {
+      find: async (text, titles) => {
         const context = source()
-        return { context, id: await findConversationId(context.source, text) }
+        return { context, id: await findConversationId(context.source, text, titles) }
       },
     }
   }

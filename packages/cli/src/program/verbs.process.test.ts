@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -109,7 +109,9 @@ test('conversations are listed with short ids, whole ones, ids alone and as JSON
   const listed = await runCli(['ls'])
   expect(listed.stdout).toMatch(/^ID +STATUS +CHANGED +TITLE$/m)
   expect(listed.stdout).toMatch(/^aaaa2222 +\S+ .*Title 2$/m)
-  expect((await runCli(['ls', '-o', 'wide'])).stdout).toContain(ids[0])
+  const wide = (await runCli(['ls', '-o', 'wide'])).stdout
+  expect(wide).toMatch(/^ID +STATUS +CHANGED +DIRECTORY +TITLE$/m)
+  expect(wide).toMatch(new RegExp(`^${ids[0]} +\\S+ +\\d{4}-\\d\\d-\\d\\d [\\d:]{8}Z +/\\S+ +Title 1$`, 'm'))
   expect((await runCli(['ls', '-q'])).stdout.split('\n')).toEqual([ids[1], ids[0], ''])
   const lines = (await runCli(['ls', '-o', 'json', '-n', '1', '--all'])).stdout.trimEnd().split('\n')
   expect(lines.map((line) => JSON.parse(line).id)).toEqual([ids[1], ids[0]])
@@ -128,6 +130,81 @@ test('the first characters of an id name a conversation, and --last the one that
   expect(exported.stdout).toBe(await readFile(sample, 'utf8'))
   const count = await runCli(['search', '--last', '--count', '--since', '2000-01-01'])
   expect(Number(count.stdout)).toBe(60)
+})
+
+test('a title names a conversation: whole, or a part of it that no other has', async () => {
+  const named = {
+    'dddd1111-0000-4000-8000-000000000006': 'Fix the login page',
+    'dddd2222-0000-4000-8000-000000000007': 'Fix the login page, again',
+    'dddd3333-0000-4000-8000-000000000008': 'beef',
+  }
+  const [first = '', second = '', third = ''] = Object.keys(named)
+  for (const [id, title] of Object.entries(named))
+    await runCli(['import', sample, '--id', id, '--title', title])
+  const idOf = async (text: string) => JSON.parse((await runCli(['show', text, '--json'])).stdout).id
+  expect(await idOf('Fix the login page')).toBe(first)
+  expect(await idOf('LOGIN PAGE, again')).toBe(second)
+  expect(await idOf('beef')).toBe(third)
+  const several = await runCli(['logs', 'login'])
+  expect(several).toMatchObject({ code: 1, stdout: '' })
+  expect(several.stderr).toContain('Several conversations fit login:')
+  expect(several.stderr).toContain(`${second}  Fix the login page, again`)
+  expect(several.stderr).not.toContain('Title 1')
+  for (const text of ['no such title', '']) {
+    const none = await runCli(['show', text])
+    expect(none).toMatchObject({ code: 1, stdout: '' })
+    expect(none.stderr).toBe(
+      `slipway: No conversation has this id or title: ${text}. "slipway ls" lists them.\n`,
+    )
+  }
+  // Nothing is deleted by a part of a title.
+  const kept = await runCli(['rm', 'login page, again'])
+  expect(kept).toMatchObject({ code: 1, stderr: expect.stringContaining('Name its whole title here.') })
+  const listed = async (...flags: string[]) =>
+    (await runCli(['ls', '-q', ...flags])).stdout.trimEnd().split('\n')
+  expect(await listed('LOGIN')).toEqual([second, first])
+  expect(await listed('login', '-n', '1', '--all')).toEqual([second, first])
+  const page = await runCli(['ls', 'login', '-n', '1'])
+  expect(page).toMatchObject({ code: 0, stderr: 'There are more: --all\n' })
+  expect(await runCli(['ls', 'no such title'])).toMatchObject({ code: 0, stdout: '', stderr: 'None fits.\n' })
+  for (const title of Object.values(named).reverse())
+    expect(await runCli(['rm', title])).toMatchObject({ code: 0 })
+})
+
+test('ls --here lists those of the current directory and of directories below it', async () => {
+  const env = { LLM_MODEL: 'scripted/demo' }
+  const above = join(directory, 'here')
+  await mkdir(join(above, 'below'), { recursive: true })
+  await mkdir(join(directory, 'here-too'))
+  const idsBy = new Map<string, string>()
+  for (const name of ['here', 'here/below', 'here-too']) {
+    const run = ['run', 'Say something', '--detach', '--json', '--workspace', join(directory, name)]
+    idsBy.set(name, JSON.parse((await runCli(run, '', env)).stdout).conversation_id)
+  }
+  const list = async (cwd: string) => {
+    const { stdout } = await runCommand(['ls', '--here', '-q'], { ...commandOptions(), cwd })
+    return stdout.trimEnd().split('\n').sort()
+  }
+  const [own = '', below = ''] = idsBy.values()
+  expect(await list(above)).toEqual([own, below].sort())
+  expect(await list(join(above, 'below'))).toEqual([below])
+  for (const id of idsBy.values()) {
+    await runCli(['tail', id, '--until-idle'])
+    const shown = await runCli(['show', id])
+    expect(shown.stdout).toMatch(/^created +\d{4}-\d\d-\d\d [\d:]{8}Z$/m)
+    expect(shown.stdout).toMatch(/^tokens +\d+ in, \d+ out$/m)
+    await runCli(['rm', id])
+  }
+})
+
+test('where the sandbox server is named too, an unknown conversation may be one of it', async () => {
+  const env = { SLIPWAY_SANDBOX_URL: 'http://127.0.0.1:9' }
+  const hint = 'Conversations of the sandbox server: slipway context add NAME http://127.0.0.1:9\n'
+  for (const text of ['ffff1111-0000-4000-8000-000000000009', 'ffff1', 'no title']) {
+    const unknown = await runCli(['logs', text], '', env)
+    expect(unknown).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(hint) })
+    expect((await runCli(['logs', text])).stderr).not.toContain('sandbox server')
+  }
 })
 
 test('logs are the steps as text, and follow until Ctrl-C', async () => {

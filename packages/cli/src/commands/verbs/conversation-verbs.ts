@@ -1,11 +1,13 @@
+import { isAbsolute, relative } from 'node:path'
 import type { Client } from '@slipway/client'
 import { Problem, type RepositoryConsent } from '@slipway/protocol'
 import { listPendingActions } from '../../conversation/pending-actions.ts'
 import { listConversations } from '../../conversation/source/list-conversations.ts'
 import type { ConversationSource, ConversationSummary } from '../../conversation/source/source.ts'
-import { relativeTime } from '../../output/relative-time.ts'
+import { relativeTime, utcTime } from '../../output/relative-time.ts'
 import { sanitizeLine, truncate } from '../../output/sanitize.ts'
 import { paint, print, printNote, printResult, table } from '../../output/terminal.ts'
+import { costText, tokensText } from '../../output/usage.ts'
 
 interface VerbContext {
   readonly source: ConversationSource
@@ -25,23 +27,89 @@ export async function listCommand(
     readonly all: boolean
     readonly status?: string
     readonly isQuiet: boolean
+    /** Only those whose title contains it, in any case. */
+    readonly title?: string | undefined
+    /** Only those that work in this directory, or below it. */
+    readonly directory?: string | undefined
   },
 ): Promise<void> {
-  let page_id: string | undefined
+  const { limit, all, status, isQuiet, title, directory } = options
+  if (directory !== undefined && source.kind === 'sandbox')
+    throw new Problem(
+      'bad_request',
+      '--here is for an agent server: sandboxes have directories of their own.',
+    )
+  const isFiltered = title !== undefined || directory !== undefined
+  const pages = isFiltered
+    ? filteredPages(source, { status, limit }, (item) => isMatch(item, { title, directory }))
+    : allPages(source, { status, limit })
   let count = 0
-  const { limit, all, status, isQuiet } = options
+  for await (const { items, hasMore } of pages) {
+    if (isJson) await print(items.map(({ info }) => `${JSON.stringify(info)}\n`).join(''))
+    else if (isQuiet) await print(items.map(({ id }) => `${id}\n`).join(''))
+    else if (items.length > 0) await print(conversationTable(items, { isWide, hasHead: count === 0 }))
+    count += items.length
+    if (all || !hasMore) continue
+    if (!isJson && !isQuiet) printNote('There are more: --all')
+    return
+  }
+  if (isJson || isQuiet || count > 0) return
+  const isNone = !isFiltered && status === undefined
+  printNote(isNone ? 'There is no conversation yet. "slipway run MESSAGE" starts one.' : 'None fits.')
+}
+
+interface ListPage {
+  readonly items: readonly ConversationSummary[]
+  readonly hasMore: boolean
+}
+
+async function* allPages(
+  source: ConversationSource,
+  query: { readonly limit: number; readonly status?: string | undefined },
+): AsyncGenerator<ListPage> {
+  let page_id: string | undefined
   do {
-    const page = await source.list({ limit, page_id, status })
-    if (isJson) await print(page.items.map(({ info }) => `${JSON.stringify(info)}\n`).join(''))
-    else if (isQuiet) await print(page.items.map(({ id }) => `${id}\n`).join(''))
-    else if (page.items.length > 0)
-      await print(conversationTable(page.items, { isWide, hasHead: count === 0 }))
-    count += page.items.length
-    page_id = page.nextPageId
-  } while (all && page_id !== undefined)
-  if (isJson || isQuiet) return
-  if (count === 0) printNote('There is no conversation yet. "slipway run MESSAGE" starts one.')
-  if (page_id !== undefined) printNote('There are more: --all')
+    const { items, nextPageId } = await source.list({ ...query, page_id })
+    page_id = nextPageId
+    yield { items, hasMore: nextPageId !== undefined }
+  } while (page_id !== undefined)
+}
+
+/** Pages of those that match. */
+async function* filteredPages(
+  source: ConversationSource,
+  { limit, status }: { readonly limit: number; readonly status?: string | undefined },
+  matches: (item: ConversationSummary) => boolean,
+): AsyncGenerator<ListPage> {
+  let items: ConversationSummary[] = []
+  for await (const item of listConversations(source, { status })) {
+    if (!matches(item)) continue
+    if (items.length === limit) {
+      yield { items, hasMore: true }
+      items = []
+    }
+    items.push(item)
+  }
+  yield { items, hasMore: false }
+}
+
+function isMatch(
+  item: ConversationSummary,
+  { title, directory }: { readonly title: string | undefined; readonly directory: string | undefined },
+): boolean {
+  if (title !== undefined && !item.title.toLowerCase().includes(title.toLowerCase())) return false
+  return directory === undefined || isWithin(workingDirectory(item), directory)
+}
+
+function isWithin(path: string, directory: string): boolean {
+  const rest = relative(directory, path)
+  return path !== '' && !isAbsolute(rest) && rest !== '..' && !rest.startsWith('../')
+}
+
+/** On the machine of an agent server; empty in a sandbox. */
+function workingDirectory({ info }: ConversationSummary): string {
+  const { working_dir } = asRecord(info.workspace)
+  return typeof working_dir === 'string' ? working_dir : ''
 }
 
 /** As wide as the terminal: titles are cut, and below 60 columns the time is left out. */
@@ -50,16 +118,24 @@ function conversationTable(
   { isWide, hasHead }: { isWide: boolean; hasHead: boolean },
 ): string {
   const isNarrow = !isWide && (process.stdout.columns ?? 200) < 60
-  const rows = items.map(({ id, status, updatedAt, title }) => [
-    isWide ? id : shortId(id),
-    sanitizeLine(status.replaceAll('_', ' ')),
-    ...(isNarrow ? [] : [isWide ? sanitizeLine(updatedAt).slice(0, 19) : relativeTime(updatedAt)]),
-    sanitizeLine(title),
+  const rows = items.map((item) => [
+    isWide ? item.id : shortId(item.id),
+    sanitizeLine(item.status.replaceAll('_', ' ')),
+    ...(isNarrow ? [] : [isWide ? sanitizeLine(utcTime(item.updatedAt)) : relativeTime(item.updatedAt)]),
+    ...(isWide ? [sanitizeLine(workingDirectory(item))] : []),
+    sanitizeLine(item.title),
   ])
-  const head = ['ID', 'STATUS', ...(isNarrow ? [] : ['CHANGED']), 'TITLE']
-  const statusWidth = Math.max(10, ...rows.map(([, status = '']) => status.length + 2))
-  const times = isNarrow ? [] : [isWide ? 21 : 12]
-  return table(rows, [isWide ? 38 : shortIdLength + 2, statusWidth, ...times], hasHead ? head : undefined)
+  const head = ['ID', 'STATUS', ...(isNarrow ? [] : ['CHANGED']), ...(isWide ? ['DIRECTORY'] : []), 'TITLE']
+  const widest = (column: number, atLeast: number) =>
+    Math.max(atLeast, ...rows.map((row) => (row[column] ?? '').length + 2))
+  const times = isNarrow ? [] : [isWide ? 22 : 12]
+  const widths = [
+    isWide ? 38 : shortIdLength + 2,
+    widest(1, 10),
+    ...times,
+    ...(isWide ? [widest(3, 11)] : []),
+  ]
+  return table(rows, widths, hasHead ? head : undefined)
 }
 
 /** The first characters of an id, enough for a person. */
@@ -72,8 +148,6 @@ export async function showCommand({ source, isJson, signal }: VerbContext, id: s
   const { info, ...summary } = await source.get(id)
   if (isJson) return await print(`${JSON.stringify(info)}\n`)
   const events = await source.countEvents(id, {})
-  const metrics = asRecord(info.stats ?? info.metrics)
-  const cost = metrics.accumulated_cost
   const llm = asRecord(asRecord(info.agent).llm)
   const model = llm.model ?? info.llm_model
   const rows: [string, unknown][] = [
@@ -83,10 +157,11 @@ export async function showCommand({ source, isJson, signal }: VerbContext, id: s
     ['model', model],
     ['directory', asRecord(info.workspace).working_dir],
     ['sandbox', info.sandbox_id],
-    ['created', summary.createdAt.slice(0, 19)],
-    ['changed', `${summary.updatedAt.slice(0, 19)} (${relativeTime(summary.updatedAt)})`],
+    ['created', utcTime(summary.createdAt)],
+    ['changed', `${utcTime(summary.updatedAt)} (${relativeTime(summary.updatedAt)})`],
     ['events', events],
-    ['cost', typeof cost === 'number' && cost > 0 ? `$${cost.toFixed(4)}` : undefined],
+    ['tokens', tokensText(info.metrics)?.replace(' tokens', '')],
+    ['cost', costText(info.metrics)],
   ]
   const lines = rows
     .filter(([, value]) => value !== undefined && value !== null && value !== '')

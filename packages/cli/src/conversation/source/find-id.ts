@@ -15,29 +15,45 @@ export function replaceLastFlag(args: readonly string[]): string[] {
 const maxCandidates = 10
 
 /**
- * The id that a user names: all of it, its first characters (at least 4, dashes may be missing), or `@last`.
- * A Problem when none or several begin so.
+ * The id that a user names: all of it, its first characters (at least 4, dashes may be missing), its title, a
+ * part of the title in any case when `titles` is `parts`, or `@last`. A Problem when none or several fit.
  */
-export async function findConversationId(source: ConversationSource, text: string): Promise<string> {
+export async function findConversationId(
+  source: ConversationSource,
+  text: string,
+  titles: 'parts' | 'whole' = 'parts',
+): Promise<string> {
   if (text === lastId) {
     const { items } = await source.list({ limit: 1 })
     if (items[0] !== undefined) return items[0].id
     throw new Problem('not_found', 'There is no conversation yet.')
   }
   const prefix = text.toLowerCase().replaceAll('-', '')
-  if (!/^[0-9a-f]{4,31}$/.test(prefix)) return text
-  const found: ConversationSummary[] = []
-  for await (const conversation of listConversations(source)) {
-    if (conversation.id.replaceAll('-', '').startsWith(prefix)) found.push(conversation)
-    if (found.length === maxCandidates) break
+  if (/^[0-9a-f]{32}$/.test(prefix)) return text
+  const isPrefix = /^[0-9a-f]{4,31}$/.test(prefix)
+  const part = text.trim().toLowerCase()
+  const found: Record<'id' | 'title' | 'part', ConversationSummary[]> = { id: [], title: [], part: [] }
+  if (part !== '') {
+    for await (const conversation of listConversations(source)) {
+      const { id, title } = conversation
+      if (isPrefix && id.replaceAll('-', '').startsWith(prefix)) found.id.push(conversation)
+      if (title === text) found.title.push(conversation)
+      else if (title.toLowerCase().includes(part)) found.part.push(conversation)
+    }
   }
-  if (found.length === 1 && found[0] !== undefined) return found[0].id
-  if (found.length === 0) {
-    throw new Problem(
-      'not_found',
-      `No conversation has an id that begins with ${text}. "slipway ls" lists them.`,
-    )
+  const [match, ...others] =
+    [found.id, found.title, titles === 'parts' ? found.part : []].find((group) => group.length > 0) ?? []
+  const name = sanitizeLine(text)
+  if (match === undefined) {
+    const problem = `No conversation has this id or title: ${name}. "slipway ls" lists them.`
+    const isPart = found.part.length > 0 ? ' Name its whole title here.' : ''
+    throw new Problem('not_found', problem + isPart)
   }
-  const lines = found.map(({ id, title }) => `  ${id}  ${truncate(sanitizeLine(title), 60)}`)
-  throw new Problem('conflict', [`Several ids begin with ${text}:`, ...lines].join('\n'))
+  if (others.length === 0) return match.id
+  const candidates = [match, ...others]
+  const lines = candidates
+    .slice(0, maxCandidates)
+    .map(({ id, title }) => `  ${id}  ${truncate(sanitizeLine(title), 60)}`)
+  const more = candidates.length > maxCandidates ? [`  and ${candidates.length - maxCandidates} others`] : []
+  throw new Problem('conflict', [`Several conversations fit ${name}:`, ...lines, ...more].join('\n'))
 }
