@@ -1,3 +1,4 @@
+import type { CommandRule } from '@slipway/protocol'
 import { InvalidArgumentError } from 'commander'
 import { parseTime } from '../output/relative-time.ts'
 
@@ -57,4 +58,22 @@ export function timeFlag(text: string): string {
   throw new InvalidArgumentError(
     'Expected a moment: 2h, 3d, today, yesterday, 2026-05-20 or 2026-05-20T14:30:00Z.',
   )
+}
+
+/** How the flags of rules for commands are described. */
+export const ruleTexts = {
+  allow: 'run commands like "npm test *" without confirmation; repeatable',
+  askBefore: 'ask for confirmation of commands like "git push *"; repeatable',
+  deny: 'never run commands like "rm -rf *"; repeatable',
+} as const
+
+/** The rules that the flags name. */
+export function commandRules(flags: {
+  readonly allow?: readonly string[]
+  readonly askBefore?: readonly string[]
+  readonly deny?: readonly string[]
+}): CommandRule[] {
+  const rules = (patterns: readonly string[] | undefined, decision: CommandRule['decision']) =>
+    (patterns ?? []).map((pattern) => ({ pattern, decision }))
+  return [...rules(flags.allow, 'allow'), ...rules(flags.askBefore, 'ask'), ...rules(flags.deny, 'deny')]
 }

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { type Config, selectModel } from '../context/config.ts'
 import { idText } from './conversation-commands.ts'
-import { integerFlag, listFlag, positiveFlag } from './flags.ts'
+import { commandRules, integerFlag, listFlag, positiveFlag, ruleTexts } from './flags.ts'
 import type { ConversationDeps } from './server-selection.ts'
 
 interface RunFlags {
@@ -48,13 +48,9 @@ export function addRunCommand(
     .option('--max-cost <dollars>', 'limit of the cost of a run', positiveFlag)
     .option('--max-tokens <number>', 'limit of input and output tokens of a run', integerFlag(1, 1e12))
     .option('--max-time <seconds>', 'limit of the time of a run', positiveFlag)
-    .option('--allow <pattern>', 'run commands like "npm test *" without confirmation; repeatable', listFlag)
-    .option(
-      '--ask-before <pattern>',
-      'ask for confirmation of commands like "git push *"; repeatable',
-      listFlag,
-    )
-    .option('--deny <pattern>', 'never run commands like "rm -rf *"; repeatable', listFlag)
+    .option('--allow <pattern>', ruleTexts.allow, listFlag)
+    .option('--ask-before <pattern>', ruleTexts.askBefore, listFlag)
+    .option('--deny <pattern>', ruleTexts.deny, listFlag)
     .option('--secret <name>', 'let commands use this secret, see "slipway secrets"; repeatable', listFlag)
     .option('--detach', 'leave it running on the server; "slipway logs -f" follows it', false)
     .option('--output-schema <file>', 'JSON Schema of type object for the final answer')
@@ -83,11 +79,7 @@ export function addRunCommand(
         outputSchema: flags.outputSchema,
         secrets: flags.secret,
         isDetached: flags.detach,
-        rules: [
-          ...(flags.allow ?? []).map((pattern) => ({ pattern, decision: 'allow' as const })),
-          ...(flags.askBefore ?? []).map((pattern) => ({ pattern, decision: 'ask' as const })),
-          ...(flags.deny ?? []).map((pattern) => ({ pattern, decision: 'deny' as const })),
-        ],
+        rules: commandRules(flags),
         limits: { cost: flags.maxCost, tokens: flags.maxTokens, seconds: flags.maxTime },
       })
     })

@@ -2,6 +2,7 @@ import { Problem } from '@slipway/protocol'
 import type { Command } from 'commander'
 import { type Config, selectModel } from '../context/config.ts'
 import { idText } from './conversation-commands.ts'
+import { commandRules, listFlag, ruleTexts } from './flags.ts'
 import type { ConversationDeps, ServerSelection } from './server-selection.ts'
 
 interface SessionDeps extends ConversationDeps {
@@ -15,6 +16,10 @@ interface SessionFlags {
   readonly baseUrl?: string
   readonly workspace: string
   readonly screenReader: boolean
+  readonly ask: boolean
+  readonly allow?: readonly string[]
+  readonly askBefore?: readonly string[]
+  readonly deny?: readonly string[]
 }
 
 const screenReaderText = 'print whole lines and draw nothing again (or SLIPWAY_SCREEN_READER=1)'
@@ -38,22 +43,27 @@ export function addSessionCommands(
     .option('--model <provider/name>', 'the model (or LLM_MODEL); asked for and kept otherwise')
     .option('--base-url <address>', 'address of the model (or LLM_BASE_URL)')
     .option('--workspace <directory>', 'working directory', '.')
+    .option('--ask', 'ask for confirmation of every action', false)
+    .option('--allow <pattern>', ruleTexts.allow, listFlag)
+    .option('--ask-before <pattern>', ruleTexts.askBefore, listFlag)
+    .option('--deny <pattern>', ruleTexts.deny, listFlag)
     .option('--screen-reader', screenReaderText, false)
     .hook('preAction', async () => void (await selection.select(config.dataDirectory, ['agent'], 'session')))
-    .action(async ({ print, model, baseUrl, workspace, screenReader }: SessionFlags) => {
+    .action(async ({ print, model, baseUrl, workspace, screenReader, ...flags }: SessionFlags) => {
+      const confirmation = { isAsking: flags.ask, rules: commandRules(flags) }
       const { name, ...rest } = selectModel(config, { model, baseUrl })
       const selected = name === undefined ? undefined : { ...rest, name }
       if (print === undefined && isTerminal()) {
         const { sessionCommand } = await import('../session/session-command.ts')
         await sessionCommand(context(), {
-          ...{ config, revive, directory: workspace, id: undefined, model: selected },
+          ...{ config, revive, directory: workspace, id: undefined, model: selected, confirmation },
           isPlain: isPlain(screenReader),
         })
         return
       }
       const { printCommand } = await import('../session/print-command.ts')
       const message = typeof print === 'string' ? print : '-'
-      outcome.code = await printCommand(context(), message, { workspace, model: selected })
+      outcome.code = await printCommand(context(), message, { workspace, model: selected, confirmation })
     })
   slipway
     .command('attach')

@@ -4,12 +4,17 @@ import { runCommand } from '../commands/run.ts'
 import type { CommandContext } from '../context/command-context.ts'
 import type { SelectedModel } from '../conversation/agent-request.ts'
 import { chooseModel } from './choose-model.ts'
+import type { ConfirmationChoice } from './session.ts'
 
 /** Runs one message and prints what happens, as a program does. Returns the exit code. */
 export async function printCommand(
   context: CommandContext,
   message: string,
-  options: { readonly workspace: string; readonly model: SelectedModel | undefined },
+  options: {
+    readonly workspace: string
+    readonly model: SelectedModel | undefined
+    readonly confirmation: ConfirmationChoice
+  },
 ): Promise<number> {
   const input = message === '-' ? await text(process.stdin) : message
   if (input.trim() === '') throw new Problem('bad_request', 'There is no message: the input is empty.')
@@ -18,9 +23,8 @@ export async function printCommand(
     workspace: options.workspace,
     model,
     isYes: false,
-    isAsking: false,
+    ...options.confirmation,
     outputSchema: undefined,
-    rules: [],
     limits: { cost: undefined, tokens: undefined, seconds: undefined },
   })
 }

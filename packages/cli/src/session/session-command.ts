@@ -3,11 +3,12 @@ import type { CommandContext } from '../context/command-context.ts'
 import type { Config } from '../context/config.ts'
 import { userDataDirectory } from '../context/contexts.ts'
 import type { SelectedModel } from '../conversation/agent-request.ts'
-import { printNote } from '../output/terminal.ts'
+import { sanitizeLine } from '../output/sanitize.ts'
+import { paint, printNote } from '../output/terminal.ts'
 import { chooseModel } from './choose-model.ts'
 import { readHistory } from './input/history.ts'
 import { PlainSession } from './plain-session.ts'
-import { Session } from './session.ts'
+import { type ConfirmationChoice, Session } from './session.ts'
 import { TerminalSession } from './terminal-session.ts'
 
 /** A conversation in the terminal, until the user leaves. */
@@ -21,11 +22,13 @@ export async function sessionCommand(
     /** The conversation to join; undefined: a new one. */
     readonly id: string | undefined
     readonly model: SelectedModel | undefined
+    /** Of a new conversation. */
+    readonly confirmation?: ConfirmationChoice
     /** Nothing is drawn again: for screen readers. */
     readonly isPlain: boolean
   },
 ): Promise<void> {
-  const { config, id, revive, isPlain } = options
+  const { config, id, revive, isPlain, confirmation = { isAsking: false, rules: [] } } = options
   const directory = resolve(options.directory)
   const model = id === undefined ? await chooseModel(client, options.model, signal) : undefined
   const dataDirectory = userDataDirectory(config.env)
@@ -35,8 +38,10 @@ export async function sessionCommand(
         history: await readHistory(dataDirectory),
         ...{ dataDirectory, directory, signal },
       })
-  const session = new Session({ client, directory, screen: terminal, signal, model, revive })
+  const session = new Session({ client, directory, screen: terminal, signal, model, confirmation, revive })
   const ended = terminal.run(session)
+  if (model !== undefined)
+    terminal.print(paint('dim', `${sanitizeLine(directory)} · ${sanitizeLine(model.name)}\n`))
   try {
     if (id !== undefined) await session.attach(id)
     await ended

@@ -120,6 +120,26 @@ test.skipIf(!hasTmux)('what /undo takes back is in the log, for other readers to
   ])
 })
 
+test.skipIf(!hasTmux)('what is chosen before the first message holds for it', async () => {
+  const never = await openScreen([], { columns: 120, env: fixture.modelEnv })
+  await never.until(/^.*\/project · openai-compatible\/far\n/m)
+  await never.until(/\n› *\n/)
+  await never.enter('/confirm never')
+  await never.until(/Confirmation: never/)
+  await never.enter('danger one')
+  const shown = await never.until(/danger one[\s\S]*· finished/)
+  expect(shown).not.toContain('waits for confirmation')
+  const flags = ['--ask', '--allow', 'rm -rf ./old', '--deny', 'touch *']
+  const asking = await openScreen(flags, { columns: 120, env: fixture.modelEnv })
+  await asking.until(/\n› *\n/)
+  await asking.enter('danger one')
+  await asking.until(/danger one[\s\S]*· finished/)
+  await asking.enter('do both')
+  await asking.until(/Allow this\?[\s\S]*first {2}of two/)
+  await asking.keys('y')
+  await asking.until(/touch second\n[\s\S]*a rule denies commands like `touch \*`[\s\S]*· finished/)
+})
+
 test.skipIf(!hasTmux)('messages wait while the agent works, and Escape interrupts it', async () => {
   const screen = await openScreen([], { columns: 200, env: fixture.modelEnv })
   await screen.until(/\n› *\n/)

@@ -44,8 +44,17 @@ export interface SessionOptions {
   readonly signal: AbortSignal
   /** The settings of the model for a new conversation; it may ask the user. */
   readonly model: SelectedModel | undefined
+  /** Of a new conversation. */
+  readonly confirmation: ConfirmationChoice
   /** Called when the connection is lost: it may start the server again. */
   readonly revive: () => Promise<void>
+}
+
+/** What a new conversation asks about. */
+export interface ConfirmationChoice {
+  /** Every action; otherwise risky ones. */
+  readonly isAsking: boolean
+  readonly rules: readonly CommandRule[]
 }
 
 /** The conversation of a session: what is known of it, and what the user may do with it. */
@@ -69,6 +78,8 @@ export class Session {
   readonly #source: ConversationSource
   #reviving: Promise<void> | undefined
   #model: SelectedModel | undefined
+  /** For a conversation that has not begun. */
+  #policy: PolicyRequest['policy'] | undefined
 
   constructor(options: SessionOptions) {
     this.#options = options
@@ -132,8 +143,9 @@ export class Session {
       this.queue.push(text)
       return
     }
-    const { client, signal, directory } = this.#options
+    const { client, signal, directory, confirmation } = this.#options
     const model = this.#model
+    const policy = this.#policy
     const content = await contentWithFiles(text, directory)
     this.#setStatus('running')
     if (this.#id !== undefined) {
@@ -149,7 +161,9 @@ export class Session {
       workspace: { working_dir: directory },
       // It runs when its stream is open, so that the first words are seen.
       initial_message: { content, run: false },
-      ...buildConfirmationSettings(false),
+      ...buildConfirmationSettings(confirmation.isAsking),
+      ...(policy === undefined ? {} : { confirmation_policy: policy }),
+      ...(confirmation.rules.length === 0 ? {} : { command_rules: [...confirmation.rules] }),
     }
     this.#info = await client.call('createConversation', { body, signal })
     this.#id = id
@@ -205,9 +219,12 @@ export class Session {
     return params.conversation_id
   }
 
+  /** Of this conversation, or of the one that the first message begins. */
   async setPolicy(policy: PolicyRequest['policy']): Promise<void> {
     const { client, signal } = this.#options
-    const params = { conversation_id: this.#conversationId() }
+    this.#policy = policy
+    if (this.#id === undefined) return
+    const params = { conversation_id: this.#id }
     await client.call('setConfirmationPolicy', { params, body: { policy }, signal })
   }
 
