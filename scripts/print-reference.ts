@@ -88,9 +88,13 @@ ${table}${options}`
 function optionTable(command: Command): string {
   const rows = command.options
     .filter(({ hidden }) => !hidden)
-    .map(({ flags, description, argChoices, defaultValue, negate }) => {
+    .map(({ flags, description, argChoices, defaultValue, defaultValueDescription, negate }) => {
       const isShown = !negate && defaultValue !== undefined && defaultValue !== false && defaultValue !== true
-      return row(`\`${flags}\``, description + choices(argChoices), isShown ? `\`${defaultValue}\`` : '')
+      return row(
+        `\`${flags}\``,
+        description + choices(argChoices),
+        isShown ? (defaultValueDescription ?? `\`${defaultValue}\``) : '',
+      )
     })
   return ['| flag | meaning | default |', '|---|---|---|', ...rows].join('\n')
 }

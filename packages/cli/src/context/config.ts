@@ -9,6 +9,14 @@ export interface ModelConfig {
   readonly apiKey: Secret | undefined
 }
 
+/** Of the server of a directory. */
+const defaultDataDirectory = '.slipway'
+
+/** Whether a setting names the data directory. */
+export function isDataNamed({ dataDirectory }: Pick<Config, 'dataDirectory'>): boolean {
+  return dataDirectory !== defaultDataDirectory
+}
+
 type Env = Record<string, string | undefined>
 
 export interface Config {
@@ -43,7 +51,7 @@ export function readConfig(env: Env, file: ConfigFile): Config {
   return {
     url: env.SLIPWAY_URL || 'http://127.0.0.1:8000',
     sessionApiKey: firstKey(env.SLIPWAY_SESSION_API_KEY),
-    dataDirectory: agent.SLIPWAY_DATA_DIRECTORY || '.slipway',
+    dataDirectory: agent.SLIPWAY_DATA_DIRECTORY || defaultDataDirectory,
     sandboxUrl: env.SLIPWAY_SANDBOX_URL || 'http://127.0.0.1:3000',
     apiKey: firstKey(env.SLIPWAY_API_KEY),
     fileKeys: {

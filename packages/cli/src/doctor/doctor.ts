@@ -1,15 +1,20 @@
 import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
-import { delimiter, join } from 'node:path'
+import { delimiter, join, resolve } from 'node:path'
 import { checkAgentServerSettings, examine, type Finding, repair } from '@slipway/agent-server/maintenance'
+import { exists } from '@slipway/shared/fs'
 import { findUnknownSettings } from '../context/check-settings.ts'
 import { type Config, serverEnvironment } from '../context/config.ts'
+import { userDataDirectory } from '../context/contexts.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint, print } from '../output/terminal.ts'
 import { examineModel, examinePorts } from './network.ts'
+import { findSavedModel } from './saved-model.ts'
 
 interface DoctorFlags {
   readonly data: string
+  /** The flag or a setting names `data`; otherwise it is what commands use here. */
+  readonly isDataNamed: boolean
   readonly deep: boolean
   readonly repair: boolean
 }
@@ -21,20 +26,28 @@ const programs = [
   ['docker', 'only Docker sandboxes need it'],
 ] as const
 
-/** Examines this machine and a data directory. Returns the exit code: 1 when something is wrong. */
+/**
+ * Examines this machine and a data directory: the named one, else the one of this directory, else that of the
+ * private server. Returns the exit code: 1 when something is wrong.
+ */
 export async function doctorCommand(
-  { data, deep, repair: isRepairing }: DoctorFlags,
+  { deep, repair: isRepairing, ...flags }: DoctorFlags,
   config: Pick<Config, 'env' | 'model' | 'file'>,
   isJson: boolean,
 ): Promise<number> {
-  const { env, model } = config
-  const repaired = isRepairing ? await repair(data) : []
+  const { env } = config
+  const privateDirectory = userDataDirectory(env)
+  const data = flags.isDataNamed || (await exists(flags.data)) ? flags.data : privateDirectory
+  const hasData = flags.isDataNamed || (await exists(data))
+  const isPrivate = resolve(data) === privateDirectory
+  const saved = isPrivate && config.model.name === undefined ? await findSavedModel(env) : undefined
+  const repaired = isRepairing && hasData ? await repair(data) : []
   const findings = [
     ...(await examineEnvironment(env)),
     ...(await examineSettings(config)),
     ...(await examinePorts()),
-    ...(await examineModel(model)),
-    ...(await examine({ data, isDeep: deep || isRepairing })),
+    ...(await examineModel(saved ?? config.model)),
+    ...(hasData ? await examine({ data, isDeep: deep || isRepairing }) : [noData]),
   ]
   const isHealthy = findings.every(({ level }) => level !== 'error')
   if (isJson) await print(`${JSON.stringify({ healthy: isHealthy, findings, repaired })}\n`)
@@ -43,6 +56,10 @@ export async function doctorCommand(
     await print(`${lines.join('\n')}\n`)
   }
   return isHealthy ? 0 : 1
+}
+
+const noData: Finding = {
+  ...{ area: 'data', level: 'ok', message: 'there is none yet: the first "slipway run" makes it' },
 }
 
 const marks = { ok: ['green', 'ok     '], warning: ['yellow', 'warning'], error: ['red', 'error  '] } as const

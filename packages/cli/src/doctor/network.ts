@@ -1,6 +1,7 @@
 import { createServer } from 'node:net'
 import type { Finding } from '@slipway/agent-server/maintenance'
 import type { ModelConfig } from '../context/config.ts'
+import type { SavedModel } from './saved-model.ts'
 
 const modelTimeoutMs = 10_000
 const defaultPorts = [
@@ -34,30 +35,43 @@ async function isFree(port: number): Promise<boolean> {
  * Whether the server of the model answers. Only one with an address of its own is asked, for its list of
  * models: that costs nothing.
  */
-export async function examineModel({ name, baseUrl, apiKey }: ModelConfig): Promise<Finding[]> {
+export async function examineModel(model: ModelConfig | SavedModel): Promise<Finding[]> {
+  const { name, baseUrl, apiKey } = model
+  const isSaved = 'isKeySealed' in model
   const area = 'model'
   const error = (message: string, next: string): Finding[] => [{ area, level: 'error', message, next }]
   if (name === undefined)
     return [
       {
         ...{ area, level: 'warning', message: 'no model is configured' },
-        next: 'Set LLM_MODEL=provider/name, with LLM_API_KEY or LLM_BASE_URL.',
+        next: 'slipway config set model.name PROVIDER/NAME, or LLM_MODEL; "slipway" in a terminal asks for one.',
       },
     ]
-  if (baseUrl === undefined) return [{ area, level: 'ok', message: `${name} (its provider was not asked)` }]
+  const label = isSaved ? `${name}, saved by a session` : name
+  if (baseUrl === undefined) return [{ area, level: 'ok', message: `${label} (its provider was not asked)` }]
   if (URL.parse(baseUrl)?.protocol.startsWith('http') !== true)
-    return error('LLM_BASE_URL is no address', 'Correct it: http://HOST:PORT/v1')
+    return error(
+      'LLM_BASE_URL, or model.base_url of config.toml, is no address',
+      'Correct it: http://HOST:PORT/v1',
+    )
   try {
     const response = await fetch(`${baseUrl.replace(/\/+$/, '')}/models`, {
       headers: apiKey === undefined ? {} : { authorization: `Bearer ${apiKey.reveal()}` },
       signal: AbortSignal.timeout(modelTimeoutMs),
     })
     await response.body?.cancel()
-    if (response.status === 401 || response.status === 403)
-      return error(`the server of ${name} refuses the key (${response.status})`, 'Correct LLM_API_KEY.')
+    const isRefused = response.status === 401 || response.status === 403
+    if (isRefused && !(isSaved && model.isKeySealed))
+      return error(
+        `the server of ${name} refuses the key (${response.status})`,
+        isSaved ? 'Choose it again with /model in a session.' : 'Correct LLM_API_KEY, or model.api_key.',
+      )
     // Many servers have no such list; an answer shows that they are there.
-    return [{ area, level: 'ok', message: `${name}: its server answers` }]
+    return [{ area, level: 'ok', message: `${label}: its server answers` }]
   } catch {
-    return error(`the server of ${name} does not answer`, 'Start it, or correct LLM_BASE_URL.')
+    const next = isSaved
+      ? 'Start it, or choose another model with /model in a session.'
+      : 'Start it, or correct LLM_BASE_URL or model.base_url.'
+    return error(`the server of ${label} does not answer`, next)
   }
 }

@@ -32,7 +32,7 @@ test('settings are set, read, listed and removed; flag, environment and file cou
   expect((await runCli(['config', 'path'])).stdout).toBe(`${path}\n`)
   expect((await runCli(['config', 'get', 'agent_server.log_level'])).stdout).toBe('info\n')
   const set = await runCli(['config', 'set', 'agent_server.log_level', 'debug'])
-  expect(set).toEqual({ stdout: 'set\n', stderr: '', code: 0 })
+  expect(set).toEqual({ stdout: `agent_server.log_level = debug in ${path}\n`, stderr: '', code: 0 })
   expect((await stat(path)).mode & 0o777).toBe(0o600)
   await runCli(['config', 'set', 'agent_server.allowed_hosts', 'a.example, b.example'])
   expect(await readFile(path, 'utf8')).toMatch(/^# .*\n/)
@@ -79,7 +79,9 @@ test('a secret comes from standard input, is shown nowhere, and its file must be
   const name = 'agent_server.session_api_key'
   const refused = await runCli(['config', 'set', name, key])
   expect(refused).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('- < FILE') })
-  expect(await runCli(['config', 'set', name, '-'], `${key}\n`)).toMatchObject({ code: 0 })
+  const set = await runCli(['config', 'set', name, '-'], `${key}\n`)
+  expect(set).toMatchObject({ code: 0, stdout: expect.stringMatching(/ = \*+ in .*config\.toml\n$/) })
+  expect(set.stdout + set.stderr).not.toContain(key)
   expect(await readFile(path, 'utf8')).toContain(key)
   const outputs = await Promise.all([
     runCli(['config', 'get', name]),

@@ -1,8 +1,14 @@
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { Client } from '@slipway/client'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { runCommand } from '../testing/command-process.ts'
+import { findSessionKey } from '../context/session-key.ts'
+import { runCommand, spawnCommand } from '../testing/command-process.ts'
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 })
 
@@ -58,4 +64,62 @@ test('a stored secret is used by its name and shown by no command', async () => 
   expect((await runCli(['secrets', 'rm', 'OTHER'])).stderr).toContain('There are: SERVICE_TOKEN')
   expect(await runCli(['secrets', 'rm', 'SERVICE_TOKEN'])).toMatchObject({ code: 0, stdout: 'removed\n' })
   expect((await runCli(['secrets', '--json'])).stdout).toBe('')
+})
+
+test('doctor looks at the private server and at the model that a session has saved', async () => {
+  const doctor = async (env: Readonly<Record<string, string>> = {}) => {
+    const { stdout } = await runCli(['doctor', '--json'], '', env)
+    const { findings } = JSON.parse(stdout) as {
+      findings: { area: string; message: string; next?: string }[]
+    }
+    return (area: string) => findings.filter((finding) => finding.area === area)
+  }
+  const first = await doctor()
+  expect(first('data')).toMatchObject([
+    { level: 'ok', message: expect.stringContaining('there is none yet') },
+  ])
+  expect(first('model')).toMatchObject([
+    { level: 'warning', next: expect.stringContaining('slipway config set model.name') },
+  ])
+  const keys: unknown[] = []
+  const model = createServer(({ headers }, response) => {
+    keys.push(headers.authorization)
+    response.writeHead(headers.authorization === `Bearer ${canary}` ? 200 : 401).end('{}')
+  })
+  await new Promise<void>((resolve) => model.listen(0, '127.0.0.1', resolve))
+  const base_url = `http://127.0.0.1:${(model.address() as AddressInfo).port}/v1`
+  // A session keeps the server while its profile is saved, as the wizard saves it.
+  expect(await runCli(['secrets', '--json'])).toMatchObject({ code: 0 })
+  const data = join(home, '.local', 'share', 'slipway')
+  const child = spawnCommand(
+    ['serve', '--data', data, '--port', '0', '--json', '--no-console', '--no-config'],
+    {
+      cwd: home,
+      env: { HOME: home, SLIPWAY_LOG_LEVEL: 'error' },
+    },
+  )
+  child.stderr.resume()
+  const [line] = await once(createInterface({ input: child.stdout }), 'line')
+  const { url } = JSON.parse(line)
+  const client = new Client({ url, sessionApiKey: await findSessionKey(url, data) })
+  const llm = { model: 'openai-compatible/far', usage_id: 'agent', base_url, api_key: canary }
+  await client.call('saveProfile', { params: { name: 'session' }, body: { llm, include_secrets: true } })
+  await writeFile(join(data, 'server.json'), JSON.stringify({ url, pid: child.pid }))
+  const running = await doctor()
+  expect(running('data')[0]).toMatchObject({ level: 'ok', message: data })
+  const answers = { level: 'ok', message: 'openai-compatible/far, saved by a session: its server answers' }
+  expect(running('model')).toMatchObject([answers])
+  expect(keys).toEqual([`Bearer ${canary}`])
+  child.kill('SIGTERM')
+  await once(child, 'close')
+  // Its key is sealed then.
+  expect((await doctor())('model')).toMatchObject([answers])
+  expect(keys).toEqual([`Bearer ${canary}`, undefined])
+  model.close()
+  model.closeAllConnections()
+  expect((await doctor())('model')).toMatchObject([
+    { level: 'error', next: expect.stringContaining('/model') },
+  ])
+  const named = await doctor({ LLM_MODEL: 'scripted/demo' })
+  expect(named('model')).toMatchObject([{ message: 'scripted/demo (its provider was not asked)' }])
 })

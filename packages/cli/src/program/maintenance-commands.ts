@@ -1,6 +1,6 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
-import type { Config } from '../context/config.ts'
+import { type Config, isDataNamed } from '../context/config.ts'
 import { ageFlag, integerFlag } from './flags.ts'
 import type { ConversationDeps, ServerSelection } from './server-selection.ts'
 
@@ -17,11 +17,16 @@ export function addMaintenanceCommands(
   { config, outcome, selection, deps }: MaintenanceDeps,
 ): void {
   const isJson = () => slipway.opts<{ json: boolean }>().json
-  const command = (name: string, description: string) =>
+  const command = (name: string, description: string, usual?: string) =>
     slipway
       .command(name)
       .description(description)
-      .option('--data <directory>', 'data directory', config.dataDirectory)
+      .addOption(
+        new Option('--data <directory>', 'data directory').default(
+          config.dataDirectory,
+          isDataNamed(config) ? undefined : usual,
+        ),
+      )
   command('backup', 'add a step to a backup of a data directory, also while a server uses it')
     .argument('<directory>', 'directory of the backup; created at the first one')
     .option('--without-secrets', 'leave out keys and stored secrets', false)
@@ -38,7 +43,11 @@ export function addMaintenanceCommands(
       const { restoreCommand } = await import('../commands/backup.ts')
       await restoreCommand(source, options, isJson())
     })
-  command('doctor', 'examine this machine, settings, model and a data directory, also while a server uses it')
+  command(
+    'doctor',
+    'examine this machine, settings, model and a data directory, also while a server uses it',
+    'the one of this directory, else that of your private server',
+  )
     .option('--deep', 'read every event and every indexed text', false)
     .option(
       '--repair',
@@ -46,9 +55,10 @@ export function addMaintenanceCommands(
       false,
     )
     .addHelpText('after', '\nExit codes: 0 nothing is wrong, 1 something is; warnings alone are 0.')
-    .action(async (options: { data: string; deep: boolean; repair: boolean }) => {
+    .action(async (options: { data: string; deep: boolean; repair: boolean }, command: Command) => {
       const { doctorCommand } = await import('../doctor/doctor.ts')
-      outcome.code = await doctorCommand(options, config, isJson())
+      const isNamed = command.getOptionValueSource('data') === 'cli' || isDataNamed(config)
+      outcome.code = await doctorCommand({ ...options, isDataNamed: isNamed }, config, isJson())
     })
   command('du', 'show what a data directory takes on the disk, and its largest conversations')
     .option('--limit <number>', 'conversations to list', integerFlag(0, 1_000_000), 20)

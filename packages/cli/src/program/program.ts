@@ -3,7 +3,7 @@ import { Argument, Command, CommanderError, Option } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
 import { assertSettingsKnown } from '../context/check-settings.ts'
 import type { CommandContext } from '../context/command-context.ts'
-import { type Config, readConfig, readEnvironment } from '../context/config.ts'
+import { type Config, isDataNamed, readConfig, readEnvironment } from '../context/config.ts'
 import { configPath, noConfigFile, readConfigFile } from '../context/config-file.ts'
 import { userDataDirectory } from '../context/contexts.ts'
 import { replaceLastFlag } from '../conversation/source/find-id.ts'
@@ -23,6 +23,9 @@ import { addSessionCommands, withSessionCommand } from './session-commands.ts'
 
 /** Commands that a new user may begin with: they start the private server where there is no other. */
 const startingCommands = ['run', 'import', 'mcp', 'secrets', 'trust']
+
+/** What commands for conversations use where nothing names a server or a directory. */
+const usualServer = 'the server of this directory, else your private one'
 
 /** For commands that end what they started when nobody reads their output any more. */
 const cleanupMs = 60_000
@@ -83,10 +86,11 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
   const slipway = new Command('slipway')
     .description('The agent server whose log you can trust.')
     .version(ownPackage.version, '-v, --version')
-    .option(
-      '--url <address>',
-      'address of the server (or SLIPWAY_URL; SLIPWAY_SANDBOX_URL for the sandbox server)',
-      config.url,
+    .addOption(
+      new Option(
+        '--url <address>',
+        'address of the server (or SLIPWAY_URL; SLIPWAY_SANDBOX_URL for the sandbox server)',
+      ).default(config.url, config.env.SLIPWAY_URL ? undefined : usualServer),
     )
     .option('--context <name>', 'use this context (or SLIPWAY_CONTEXT); see "slipway context"')
     .option('--no-config', 'do not read config.toml; see "slipway config"')
@@ -154,10 +158,11 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
   addOpenCommand(slipway, context, selection)
   for (const command of slipway.commands.slice(otherCommands)) {
     command
-      .option(
-        '--data <directory>',
-        'data directory of a server on this machine, for its session key',
-        config.dataDirectory,
+      .addOption(
+        new Option(
+          '--data <directory>',
+          'data directory of a server on this machine, for its session key',
+        ).default(config.dataDirectory, isDataNamed(config) ? undefined : usualServer),
       )
       .hook('preAction', async () => {
         // A console outlives the command: it needs a server that does too.

@@ -86,7 +86,13 @@ export async function setConfigCommand(
   await replace(config, await editConfig(config.file, key, value))
   const variable = overridingVariable(config.env, key)
   if (variable !== undefined) printNote(`${variable} in the environment overrides it.`)
-  await printResult(isJson, { key, status: 'set' }, 'set')
+  const { path } = config.file
+  const shown = isSecretValue(key, value) ? redactedText : value
+  await printResult(
+    isJson,
+    { key, status: 'set', value: shown, path },
+    `${key} = ${displayText(key, shown)} in ${sanitizeLine(path)}`,
+  )
 }
 
 /** Removes a setting from the file. */
