@@ -26,7 +26,7 @@ export async function isOwnAddress(url: string): Promise<boolean> {
 }
 
 /** Names that resolve elsewhere on some machines, as those below `localhost`, do not count. */
-function isLoopbackUrl(url: string): boolean {
+export function isLoopbackUrl(url: string): boolean {
   const { protocol, hostname } = URL.parse(url) ?? {}
   return /^https?:$/.test(protocol ?? '') && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname ?? '')
 }

@@ -52,7 +52,7 @@ test('a program is tested, added, listed without its secrets, tested again and r
   const added = await runCli(['add', 'files', ...variables, '--', process.execPath, file, '-y'], {
     SERVICE_TOKEN: canary,
   })
-  expect(added).toMatchObject({ code: 0, stderr: '', stdout: 'added, with 1 tools: with_token_plain\n' })
+  expect(added).toMatchObject({ code: 0, stderr: '', stdout: 'added, with 1 tool: with_token_plain\n' })
   const listed = await runCli(['ls'])
   expect(listed.stdout).toMatch(/^files +on +\* +\S+ \S+mcp-server\.mjs -y$/m)
   const [line = ''] = (await runCli(['--json'])).stdout.split('\n')
@@ -71,6 +71,29 @@ test('a program is tested, added, listed without its secrets, tested again and r
   expect(await runCli(['rm', 'files'])).toMatchObject({ code: 0, stdout: 'removed\n' })
   const gone = await runCli(['test', 'files'])
   expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining('There are: none') })
+})
+
+test('paths of the command are those of the current directory, and a missing file is named', async () => {
+  const added = await runCli([
+    'add',
+    'near',
+    '--no-test',
+    '--',
+    process.execPath,
+    'mcp-server.mjs',
+    '.',
+    'x/y',
+  ])
+  expect(added).toMatchObject({ code: 0, stderr: '' })
+  const [line = ''] = (await runCli(['ls', '--json'])).stdout.split('\n')
+  expect(JSON.parse(line)).toMatchObject({ command: process.execPath, args: [file, directory, 'x/y'] })
+  expect(await runCli(['rm', 'near'])).toMatchObject({ code: 0 })
+  for (const command of [['./no-program'], ['node', 'no-script.mjs'], ['python3', './no/script.py']]) {
+    const missing = await runCli(['add', 'gone', '--no-test', '--', ...command])
+    expect(missing).toMatchObject({ code: 1, stdout: '' })
+    expect(missing.stderr).toContain(`There is no file ${join(directory, command.at(-1) ?? '')}.`)
+  }
+  expect((await runCli(['ls', '--json'])).stdout).toBe('')
 })
 
 test('what does not answer is not added, unless nobody tests it', async () => {

@@ -1,6 +1,9 @@
+import { basename, resolve } from 'node:path'
 import { Problem } from '@slipway/protocol'
+import { exists } from '@slipway/shared/fs'
 import { isSecretName } from '@slipway/shared/redaction'
 import type { CommandContext } from '../../context/command-context.ts'
+import { isLoopbackUrl } from '../../context/session-key.ts'
 import { listMcpServers, type McpServerInput } from '../../conversation/mcp-servers.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { print, printNote, printResult, table } from '../../output/terminal.ts'
@@ -57,12 +60,13 @@ export async function addMcpCommand(
   added: NewMcpServer,
 ): Promise<void> {
   const { client, isJson, signal } = context
-  const server = buildServer(added)
+  const isHere = isLoopbackUrl(client.url)
+  const server = buildServer(isHere ? { ...added, command: await resolveCommand(added.command) } : added)
   if (Object.hasOwn(await listMcpServers(client, signal), name))
     throw new Problem('conflict', `There is an MCP server ${name}. Remove it with: slipway mcp rm ${name}`)
   const tools = added.isTested ? await testServer(context, name, server) : undefined
   await client.call('createMcpServer', { params: { settings_key: name }, body: server, signal })
-  const text = tools === undefined ? 'added' : `added, with ${tools.length} tools: ${tools.join(', ')}`
+  const text = tools === undefined ? 'added' : `added, with ${toolList(tools)}`
   await printResult(isJson, { name, tools }, sanitizeLine(text))
 }
 
@@ -80,7 +84,38 @@ export async function testMcpCommand(context: CommandContext, name: string): Pro
   const servers = await listMcpServers(client, signal, 'sealed')
   const found = await testServer(context, name, namedServer(servers, name))
   const tools = found.map((tool) => agentToolName(tool, name, servers))
-  await printResult(isJson, { name, tools }, sanitizeLine(`${tools.length} tools: ${tools.join(', ')}`))
+  await printResult(isJson, { name, tools }, sanitizeLine(toolList(tools)))
+}
+
+function toolList(tools: readonly string[]): string {
+  const count = tools.length === 1 ? '1 tool' : `${tools.length} tools`
+  return [count, ...(tools.length === 0 ? [] : [tools.join(', ')])].join(': ')
+}
+
+/** Programs that run the file of their first argument. */
+const interpreters = /^(node|deno|bun|python[\d.]*|ruby|perl|sh|bash)$/
+
+/**
+ * A command with absolute paths: the server starts it in another directory. Names without a path are found on
+ * the server's PATH. A Problem when the program or its script is missing.
+ */
+async function resolveCommand(command: readonly string[]): Promise<readonly string[]> {
+  const [program, ...args] = command
+  if (program === undefined) return command
+  const [path, ...paths] = await Promise.all([
+    program.includes('/') ? resolve(program) : program,
+    ...args.map(async (arg) => {
+      const isPath = /^\.{1,2}(\/|$)/.test(arg) || (/^[^-].*[/.]/.test(arg) && (await exists(arg)))
+      return isPath ? resolve(arg) : arg
+    }),
+  ])
+  const script = args[0] ?? ''
+  const isScript = interpreters.test(basename(program)) && /^[^-].*\.\w+$/.test(script)
+  for (const file of [...(program.includes('/') ? [path] : []), ...(isScript ? [resolve(script)] : [])]) {
+    if (!(await exists(file)))
+      throw new Problem('bad_request', `There is no file ${sanitizeLine(file)}. Nothing was added.`)
+  }
+  return [path, ...paths]
 }
 
 async function testServer(
