@@ -116,9 +116,9 @@ hour('a server in the background, MCP servers and secrets', async () => {
   expect(await day.shell('git status --porcelain')).toBe('')
 
   const { stdout } = await day.run(['mcp', 'add', 'notes', '--', process.execPath, mcpServer])
-  expect(stdout).toBe('added, with 1 tools: read_note\n')
+  expect(stdout).toBe('added, with 1 tool: read_note\n')
   const absent = await day.run(['mcp', 'add', 'other', '--', './no-such-program'], { code: 1 })
-  expect(absent.stderr).toContain('The MCP server other does not answer')
+  expect(absent.stderr).toContain('There is no file')
   expect((await day.json(['mcp', 'ls'])).map(({ name }) => name)).toEqual(['notes'])
   expect((await day.run(['mcp', 'test', 'notes'])).stdout).toContain('read_note')
 

@@ -122,7 +122,7 @@ test('a bad line is told with file, line and place, and nothing is imported', as
   expect(gone).toMatchObject({
     stdout: '',
     code: 1,
-    stderr: expect.stringContaining('"slipway conversations" lists'),
+    stderr: expect.stringContaining('"slipway ls" lists'),
   })
   const imported = await runCli(['import', file, '--id', id, '--keep-unknown'])
   expect(imported).toMatchObject({ code: 0, stderr: '' })

@@ -93,8 +93,8 @@ export class TransientBuffer {
 
 /** The value of an update about a retry; times in seconds. */
 function retryValue(retry: Extract<TransientUpdate, { kind: 'retry' }>) {
-  const { code, detail, status, waitMs, attempt, attempts } = retry
-  return { code, detail, status: status ?? null, wait_seconds: waitMs / 1000, attempt, attempts }
+  const { code, detail, status = null, host = null, waitMs, attempt, attempts } = retry
+  return { code, detail, status, host, wait_seconds: waitMs / 1000, attempt, attempts }
 }
 
 /** An event that is sent and not stored. `now` in microseconds. */

@@ -36,6 +36,8 @@ export interface ModelRetry {
   readonly detail: string
   /** The HTTP status of the answer, if there was one. */
   readonly status?: number | undefined
+  /** Host and port of the address of the model, if it has one of its own. */
+  readonly host?: string | undefined
   readonly waitMs: number
   /** The number of the retry, from 1, and how many there are at most. */
   readonly attempt: number

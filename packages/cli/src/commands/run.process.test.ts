@@ -386,7 +386,25 @@ test('a failing model is named at once, with when it is asked again', async () =
   await createWorkspace('patient')
   const { stdout, code } = await runCli(['run', 'be patient', '--workspace', 'patient'])
   expect({ stdout, code }).toMatchObject({ code: 0, stdout: expect.stringContaining('Up again.') })
-  expect(stdout).toMatch(/HTTP 500, trying again in [\d.]+ s \(1 of \d+\)/)
+  expect(stdout).toMatch(/HTTP 500 from 127\.0\.0\.1:\d+: no, trying again in [\d.]+ s \(1 of \d+\)/)
+})
+
+test('a model whose server is away is named by its address, without a key', async () => {
+  await createWorkspace('away')
+  const away = new MockProvider()
+  const LLM_BASE_URL = await away.listen()
+  away.close()
+  const env = { ...modelEnv(), LLM_BASE_URL }
+  const child = spawnCli(['run', 'anybody there', '--workspace', 'away'], env)
+  let shown = ''
+  for await (const chunk of must(child.stdout, 'stdout').iterator({ destroyOnReturn: false })) {
+    shown += chunk
+    if (shown.includes('trying again')) break
+  }
+  child.kill('SIGINT')
+  const { host } = new URL(LLM_BASE_URL)
+  expect(shown).toContain(`\nconnect ECONNREFUSED ${host}, trying again in 8 s (1 of 5)\n`)
+  expect(shown).not.toContain(key)
 })
 
 test('a model that refuses the key ends with 1 and with what to do', async () => {

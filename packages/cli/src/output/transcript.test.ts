@@ -215,3 +215,23 @@ test('any JSON value is shown in lines that fit and hold no control character', 
     ),
   )
 })
+
+test.each([
+  [
+    { detail: 'Cannot connect to API: connect ECONNREFUSED 127.0.0.1:11434', host: '127.0.0.1:11434' },
+    'connect ECONNREFUSED 127.0.0.1:11434, trying again in 8 s (1 of 5)\n',
+  ],
+  [
+    { detail: 'Nothing came from the model for 60 s.', host: 'model.example', code: 'LLMTimeoutError' },
+    'model.example: Nothing came from the model for 60 s, trying again in 8 s (1 of 5)\n',
+  ],
+  [
+    { status: 500, detail: 'HTTP 500: over\u001b[31m loaded', host: 'model.example' },
+    'HTTP 500 from model.example: over␛[31m loaded, trying again in 8 s (1 of 5)\n',
+  ],
+  [{ status: 429, detail: '', code: 'LLMError' }, 'HTTP 429: LLMError, trying again in 8 s (1 of 5)\n'],
+])('a model that is asked again: %j', (members, text) => {
+  const value = { wait_seconds: 8, attempt: 1, attempts: 5, ...members }
+  const update = { kind: 'ConversationStateUpdateEvent', key: 'model_retry', value } as const
+  expect(new TranscriptRenderer({ columns: 100 }).renderUpdate(update as never)).toBe(text)
+})

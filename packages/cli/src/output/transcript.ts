@@ -264,10 +264,19 @@ const statusMarks: ReadonlyMap<string, string> = new Map([
   ['todo', '[ ]'],
 ])
 
-/** `HTTP 500, trying again in 8 s (1 of 5)`. */
+const maxCauseCharacters = 160
+
+/** `connect ECONNREFUSED 127.0.0.1:11434, trying again in 8 s (1 of 5)`, `HTTP 500 from HOST: CAUSE, trying …`. */
 function retryLine(value: unknown): string {
-  const { status, code, wait_seconds, attempt, attempts } = asObject(value)
-  const reason = typeof status === 'number' ? `HTTP ${status}` : asString(code)
+  const { status, code, detail, host, wait_seconds, attempt, attempts } = asObject(value)
+  const text = sanitizeLine(asString(detail)).replace(/^(HTTP \d+|Cannot connect to API): /, '')
+  const cause = truncate(text.replace(/[.\s]+$/, '') || asString(code), maxCauseCharacters)
+  const server = sanitizeLine(asString(host))
+  const isNamed = server === '' || cause.includes(server)
+  const reason =
+    typeof status === 'number'
+      ? `HTTP ${status}${server === '' ? '' : ` from ${server}`}: ${cause}`
+      : `${isNamed ? '' : `${server}: `}${cause}`
   const seconds = Math.round(Number(wait_seconds) * 10) / 10
   return `${reason}, trying again in ${seconds} s (${attempt} of ${attempts})`
 }

@@ -77,7 +77,7 @@ export class RemoteModelSource implements ModelSource {
       const wait = waitMs(llm, failure, attempt)
       const { code, detail, status } = failure
       request.onRetry?.({
-        ...{ code, detail: redactDetail(detail, secrets), status },
+        ...{ code, detail: redactDetail(detail, secrets), status, host: URL.parse(llm.base_url ?? '')?.host },
         ...{ waitMs: wait, attempt: attempt + 1, attempts: llm.num_retries },
       })
       await environment.sleep(wait, signal)
