@@ -134,8 +134,8 @@ export class Conversation implements AsyncDisposable {
   }
 
   /**
-   * Approves or rejects all pending actions. Does nothing when none waits for confirmation; with `action_ids`
-   * a Problem `conflict` then, and when others wait.
+   * Approves or rejects all pending actions. Does nothing when none waits for confirmation; with
+   * `action_ids` a Problem `conflict` then, and when others wait.
    */
   async resolveConfirmation(options: {
     readonly accept: boolean

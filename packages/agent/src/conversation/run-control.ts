@@ -177,8 +177,8 @@ export class RunControl {
   }
 
   /**
-   * `source`: whether the user or something automatic, such as a deadline, answers. `action_ids`: the answer
-   * is for these actions only; a Problem `conflict` when others wait, or none.
+   * `source`: whether the user or something automatic, such as a deadline, answers. `action_ids`:
+   * the answer is for these actions only; a Problem `conflict` when others wait, or none.
    */
   async resolveConfirmation(options: {
     readonly accept: boolean

@@ -25,8 +25,8 @@ export async function stopCommand(
 }
 
 /**
- * Accepts or rejects pending actions; optionally follows the run. After a rejection with a reason the agent
- * continues, unless `isStopped`. Returns the exit code.
+ * Accepts or rejects pending actions; optionally follows the run. After a rejection with a reason
+ * the agent continues, unless `isStopped`. Returns the exit code.
  */
 export async function confirmCommand(
   context: CommandContext,

@@ -2,8 +2,8 @@ import { type Client, follow } from '@slipway/client'
 import { asObject } from '../output/action-text.ts'
 
 /**
- * Waits until what waits for confirmation is answered by another client, or by its deadline; returns how, for
- * people. Undefined when `signal` is aborted first.
+ * Waits until what waits for confirmation is answered by another client, or by its deadline;
+ * returns how, for people. Undefined when `signal` is aborted first.
  */
 export async function waitForForeignAnswer(
   client: Client,

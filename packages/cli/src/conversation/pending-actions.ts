@@ -58,8 +58,9 @@ export function formatPendingAction({ tool, text, risk }: PendingAction): string
 export const answeredElsewhere = 'Already answered elsewhere: this answer has changed nothing.'
 
 /**
- * Answers exactly these actions; false when they wait no more, or others do: then nothing is answered. A
- * rejection without a reason stops the run; after one with a reason it continues with `isContinued`.
+ * Answers exactly these actions; false when they wait no more, or others do: then nothing is
+ * answered. A rejection without a reason stops the run; after one with a reason it continues with
+ * `isContinued`.
  */
 export async function answerActions(
   client: Client,

@@ -27,8 +27,8 @@ const programs = [
 ] as const
 
 /**
- * Examines this machine and a data directory: the named one, else the one of this directory, else that of the
- * private server. Returns the exit code: 1 when something is wrong.
+ * Examines this machine and a data directory: the named one, else the one of this directory, else
+ * that of the private server. Returns the exit code: 1 when something is wrong.
  */
 export async function doctorCommand(
   { deep, repair: isRepairing, ...flags }: DoctorFlags,

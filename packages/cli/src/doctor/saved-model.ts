@@ -15,7 +15,10 @@ export interface SavedModel extends ModelConfig {
 
 const serverTimeoutMs = 5_000
 
-/** The model that the private server has for runs that name none; without its key when no server runs. */
+/**
+ * The model that the private server has for runs that name none; without its key when no server
+ * runs.
+ */
 export async function findSavedModel(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<SavedModel | undefined> {

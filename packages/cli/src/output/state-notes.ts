@@ -8,7 +8,10 @@ export interface StateNote {
   readonly details: string
 }
 
-/** What a hook did; nothing when it let everything go on. `execution`: of a state update or an event. */
+/**
+ * What a hook did; nothing when it let everything go on. `execution`: of a state update or an
+ * event.
+ */
 export function hookNote(execution: JsonObject): StateNote | undefined {
   const event = asString(execution.event ?? execution.hook_event_type)
   const name = asString(execution.name) || asString(execution.command ?? execution.hook_command) || 'hook'

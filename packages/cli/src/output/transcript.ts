@@ -30,7 +30,9 @@ export class TranscriptRenderer {
   #stream: { readonly kind: 'content' | 'reasoning'; readonly flow: WordWrapper } | undefined
   #streamedText = ''
   #speaker = ''
-  /** The user's messages that count, each with the id of the event before it, null at the beginning. */
+  /**
+   * The user's messages that count, each with the id of the event before it, null at the beginning.
+   */
   #userMessages: { readonly text: string; readonly before: string | null }[] = []
   #lastEventId: string | null = null
 
@@ -266,7 +268,10 @@ const statusMarks: ReadonlyMap<string, string> = new Map([
 
 const maxCauseCharacters = 160
 
-/** `connect ECONNREFUSED 127.0.0.1:11434, trying again in 8 s (1 of 5)`, `HTTP 500 from HOST: CAUSE, trying …`. */
+/**
+ * `connect ECONNREFUSED 127.0.0.1:11434, trying again in 8 s (1 of 5)`, `HTTP 500 from HOST: CAUSE,
+ * trying …`.
+ */
 function retryLine(value: unknown): string {
   const { status, code, detail, host, wait_seconds, attempt, attempts } = asObject(value)
   const text = sanitizeLine(asString(detail)).replace(/^(HTTP \d+|Cannot connect to API): /, '')

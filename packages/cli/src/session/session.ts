@@ -209,7 +209,10 @@ export class Session {
     await this.answer(true, { actionIds })
   }
 
-  /** Goes back to before the newest message; the id of the conversation, undefined when there is none. */
+  /**
+   * Goes back to before the newest message; the id of the conversation, undefined when there is
+   * none.
+   */
   async undo(): Promise<string | undefined> {
     if (this.#messageStarts.length === 0) return undefined
     const before = this.#messageStarts.pop()

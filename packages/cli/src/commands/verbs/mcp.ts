@@ -96,8 +96,8 @@ function toolList(tools: readonly string[]): string {
 const interpreters = /^(node|deno|bun|python[\d.]*|ruby|perl|sh|bash)$/
 
 /**
- * A command with absolute paths: the server starts it in another directory. Names without a path are found on
- * the server's PATH. A Problem when the program or its script is missing.
+ * A command with absolute paths: the server starts it in another directory. Names without a path
+ * are found on the server's PATH. A Problem when the program or its script is missing.
  */
 async function resolveCommand(command: readonly string[]): Promise<readonly string[]> {
   const [program, ...args] = command

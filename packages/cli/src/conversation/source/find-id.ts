@@ -15,8 +15,9 @@ export function replaceLastFlag(args: readonly string[]): string[] {
 const maxCandidates = 10
 
 /**
- * The id that a user names: all of it, its first characters (at least 4, dashes may be missing), its title, a
- * part of the title in any case when `titles` is `parts`, or `@last`. A Problem when none or several fit.
+ * The id that a user names: all of it, its first characters (at least 4, dashes may be missing),
+ * its title, a part of the title in any case when `titles` is `parts`, or `@last`. A Problem when
+ * none or several fit.
  */
 export async function findConversationId(
   source: ConversationSource,
