@@ -138,7 +138,12 @@ test.concurrent.each([
     '',
     'in the flags: conversation_id: ',
   ],
-  ['an id that is none', ['export', 'nonsense'], '', 'slipway: path.conversation_id: '],
+  [
+    'an id that is none',
+    ['export', 'nonsense'],
+    '',
+    'slipway: No conversation has this id or title: nonsense.',
+  ],
   [
     'an address that is none',
     ['conversations', '--url', 'here'],
