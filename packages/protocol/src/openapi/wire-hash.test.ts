@@ -6,8 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '60b0a6d4261c5b473ce1f966d03d68c08508f2d9aebb45936e5bca93e9c54842'
-const expectedHash = '782d646d6df7c44fac2ab809affb66499a2e36a0b43a53a7965cd1a701ed7f97'
+const expectedHash = '1cbde94265692ec2861a4cfeeeca19bb366f6c225d472118b060e474fcb61f6e'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas
