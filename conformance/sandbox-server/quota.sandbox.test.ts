@@ -64,7 +64,7 @@ test(
     expect(answers.map((one) => one.status).toSorted()).toEqual([200, 200, 429, 429, 429, 429, 429, 429])
     const refused = answers.find((one) => one.status === 429)?.body.detail
     const { reset_at, ...now } = await getQuotaStatus(user)
-    expect(now).toEqual({ daily_limit: 2, used_today: 2, remaining: 0 })
+    expect(now).toMatchObject({ daily_limit: 2, used_today: 2, remaining: 0 })
     expect(refused).toMatchObject({ code: 'daily_conversation_limit_reached', limit: 2, used: 2, reset_at })
     expect(String(refused?.message)).toContain('2')
     expect(Date.parse(reset_at) % 86_400_000).toBe(0)
@@ -175,12 +175,16 @@ test('an administrator limits what one user stores, and the user sees its use', 
     daily_conversation_limit: null,
     max_conversations: 1,
     max_stored_mb: 5,
+    max_sandboxes: null,
   })
   await user.createConversation()
   expect(await user.get('/api/quota/status')).toMatchObject({
     conversations: { limit: 1, used: 1 },
     stored_bytes: { limit: 5 * 1024 * 1024, used: expect.any(Number) },
+    sandboxes: { limit: null, used: 1 },
   })
+  expect(await admin.get(path)).toEqual(await user.get('/api/quota/status'))
+  expect((await user.requestJson('GET', path)).status).toBe(403)
   const refused = await user.requestJson('POST', base, {})
   expect(refused).toMatchObject({
     status: 429,
@@ -188,9 +192,14 @@ test('an administrator limits what one user stores, and the user sees its use', 
   })
   expect((await getQuotaStatus(user)).used_today).toBe(1)
   await admin.requestOrThrow('PUT', path, { max_conversations: null })
-  const status = await user.get<object>('/api/quota/status')
-  expect(status).not.toHaveProperty('conversations')
-  expect(status).toHaveProperty('stored_bytes')
+  expect(await user.get('/api/quota/status')).toMatchObject({ conversations: { limit: null, used: 1 } })
+  await admin.requestOrThrow('PUT', path, { max_sandboxes: 1 })
+  expect(await user.requestJson('POST', '/api/v1/sandboxes')).toMatchObject({
+    status: 429,
+    body: { detail: { error: 'CONCURRENCY_LIMIT_REACHED', limit: 1, current: 1 } },
+  })
+  await admin.requestOrThrow('PUT', path, { max_sandboxes: -1 })
+  expect((await user.requestJson('POST', '/api/v1/sandboxes')).status).toBe(200)
   for (const wrong of [-2, 1.5, 'x'])
     expect((await admin.requestJson('PUT', path, { max_stored_mb: wrong })).status).toBe(422)
 })

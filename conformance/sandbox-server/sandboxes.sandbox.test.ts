@@ -84,6 +84,7 @@ describe('lists', () => {
     `/api/v1/conversation/${none}/events/search`,
     `/api/v1/conversations/${none}/events/search`,
     '/api/admin/users',
+    '/api/admin/sandboxes',
     '/api/admin/organizations',
   ])('%s accepts only a limit from 1 to 100', async (path) => {
     const caller = path.startsWith('/api/admin') ? administrator(server) : user

@@ -210,6 +210,53 @@ test('a key works from its start to its expiry, and not after it is revoked or i
   expect(server.output()).not.toContain(key)
 })
 
+test('a user with work loses all keys and stays, until the work is deleted too', async () => {
+  const admin = administrator(server)
+  const user = await createUser(server)
+  const resources = await createResources(server, user)
+  const second = await createUserKey(server, user.id, { scopes: ['read'] })
+  const path = `/api/admin/users/${user.id}`
+  expect(await admin.requestJson('DELETE', path)).toMatchObject({
+    status: 409,
+    body: {
+      detail: { code: 'user_has_sandboxes', sandboxes: [resources.sandbox], conversations: 1 },
+    },
+  })
+  for (const each of [user, second]) expect((await each.requestJson('GET', '/api/keys')).status).toBe(401)
+  const { items } = await admin.get<{ items: { id: string }[] }>(`/api/admin/sandboxes?user_id=${user.id}`)
+  expect(items).toMatchObject([{ id: resources.sandbox, user_id: user.id, status: 'RUNNING' }])
+  // The sandbox goes alone; its conversation stays and keeps the user.
+  expect((await admin.requestJson('DELETE', `/api/admin/sandboxes/${resources.sandbox}`)).status).toBe(200)
+  expect((await admin.requestJson('DELETE', `/api/admin/sandboxes/${resources.sandbox}`)).status).toBe(404)
+  expect(await admin.requestJson('DELETE', path)).toMatchObject({
+    status: 409,
+    body: { detail: { sandboxes: [], conversations: 1 } },
+  })
+  const again = await createUserKey(server, user.id, { scopes: ['read', 'write'] })
+  expect(
+    (await again.requestJson('DELETE', `/api/v1/app-conversations/${resources.conversation}`)).status,
+  ).toBe(200)
+  expect((await admin.requestJson('DELETE', path)).status).toBe(200)
+  expect((await admin.requestJson('DELETE', path)).status).toBe(404)
+
+  const other = await createUser(server)
+  const work = await createResources(server, other)
+  expect((await admin.requestJson('DELETE', `/api/admin/users/${other.id}?with_sandboxes=true`)).status).toBe(
+    200,
+  )
+  expect((await admin.get<{ items: [] }>(`/api/admin/sandboxes?user_id=${other.id}`)).items).toEqual([])
+  const { items: audit } = await admin.get<{ items: object[] }>('/api/admin/audit?limit=20')
+  expect(audit).toContainEqual(
+    expect.objectContaining({
+      route: '/api/admin/sandboxes/{sandbox_id}',
+      sandbox: resources.sandbox,
+      status: 200,
+    }),
+  )
+  // Nothing of the work is left for a new user of the same id.
+  expect(await ann.get(`/api/v1/sandboxes?id=${work.sandbox}`)).toEqual([null])
+}, 60_000)
+
 test('a key of one organisation gives no access to another, for the same user', async () => {
   const admin = administrator(server)
   const user = await createUser(server)

@@ -89,6 +89,7 @@ export const identifyingQueries: Readonly<Record<string, (things: OwnedResources
   'GET /api/v1/app-conversations/start-tasks/count': ({ conversation }) =>
     `conversation_id__eq=${conversation}`,
   'GET /api/v1/conversation/{conversation_id}/events': ({ event }) => `id=${event}`,
+  'GET /api/admin/sandboxes': ({ user }) => `user_id=${user}`,
   // Specs are public.
   'GET /api/v1/sandbox-specs': () => 'id=process',
   'GET /api/v1/app-conversations/{conversation_id}/files': () => 'path=.',

@@ -18,6 +18,7 @@ import ownPackage from '../package.json' with { type: 'json' }
 import { Accounts } from './accounts/accounts.ts'
 import { LookupSecrets } from './accounts/lookup-secrets.ts'
 import { Quota } from './accounts/quota.ts'
+import { removeUser } from './accounts/remove-user.ts'
 import { StorageQuota } from './accounts/storage-quota.ts'
 import { bootstrapKey } from './auth/api-keys.ts'
 import { Authenticator, auditCaller } from './auth/authenticator.ts'
@@ -218,6 +219,8 @@ export async function serve(options: ServeOptions): Promise<void> {
       sandboxes: controlPlane.sandboxes,
       quota,
       storageQuota,
+      maxSandboxes: config.maxSandboxes,
+      removeUser: (id, how) => removeUser({ controlPlane, conversations, sandboxes, starter }, id, how),
       now,
     }),
     ...settingsHandlers({ accounts, users: controlPlane.users, sandboxes }),

@@ -231,9 +231,24 @@ test('users, keys and quotas are managed by commands', async () => {
   expect(ann).toMatchObject({ name: 'Ann', daily_conversation_limit: 3, key: expect.stringMatching(/^sk-/) })
   expect((await runCli(['users'])).stdout).toMatch(new RegExp(`^${ann.id} +3 +Ann$`, 'm'))
   const asAnn = { SLIPWAY_API_KEY: ann.key }
-  expect((await runCli(['quotas'], asAnn)).stdout).toContain('conversations today: 0, of 3')
-  expect(await runCli(['quotas', 'set', ann.id, '--per-day', '5'])).toMatchObject({ code: 0 })
-  expect((await runCli(['quotas'], asAnn)).stdout).toContain('of 5')
+  expect((await runCli(['quotas'], asAnn)).stdout).toMatch(
+    /^ +USED +LIMIT *\nconversations today +0 +3 +again at \S+Z\nconversations stored +0 +unlimited *\nMB of events stored +0 +unlimited *\nrunning sandboxes +0 +unlimited *\n$/,
+  )
+  const limits = ['--per-day', '-1', '--conversations', 'none', '--stored-mb', '7', '--sandboxes', '2']
+  expect((await runCli(['quotas', 'set', 'Ann', ...limits])).stdout).toMatch(
+    /today +0 +unlimited *\n.*stored +0 +unlimited *\n.*stored +0 +7 *\n.*sandboxes +0 +2 *\n$/,
+  )
+  expect((await runCli(['users'])).stdout).toMatch(/ unlimited +Ann$/m)
+  const set = await runCli(['quotas', 'set', 'Ann', '--per-day', '5', '--sandboxes', 'default', '--json'])
+  expect(JSON.parse(set.stdout)).toMatchObject({ daily_conversation_limit: 5, max_sandboxes: null })
+  for (const show of [await runCli(['quotas'], asAnn), await runCli(['quotas', 'show', 'Ann'])])
+    expect(show.stdout).toMatch(/today +0 +5 .*\n.*\n.*stored +0 +7 *\n.*sandboxes +0 +unlimited *\n$/)
+  expect((await runCli(['quotas', 'show', 'Ann'], asAnn)).code).toBe(1)
+  for (const wrong of [['--per-day', '-2'], ['--sandboxes', 'x'], []])
+    expect(await runCli(['quotas', 'set', 'Ann', ...wrong])).toMatchObject({
+      code: expect.any(Number),
+      stdout: '',
+    })
   const made = JSON.parse((await runCli(['keys', 'add', 'reader', '--read-only', '--json'], asAnn)).stdout)
   expect(made).toMatchObject({ scopes: ['read'], name: 'reader' })
   const listed = await runCli(['keys'], asAnn)
@@ -242,6 +257,31 @@ test('users, keys and quotas are managed by commands', async () => {
   expect(await runCli(['keys', 'rm', made.id], asAnn)).toMatchObject({ code: 0, stdout: 'removed\n' })
   expect((await runCli(['users'], asAnn)).code).toBe(1)
   expect(await runCli(['users', 'rm', ann.id])).toMatchObject({ code: 0, stdout: 'removed\n' })
+})
+
+test('a removed user has no keys at once; sandboxes are named, and deleted when that is asked for', async () => {
+  const ben = JSON.parse((await runCli(['users', 'add', 'Ben', '--per-day', 'unlimited', '--json'])).stdout)
+  expect(ben).toMatchObject({ daily_conversation_limit: -1 })
+  const asBen = { SLIPWAY_API_KEY: ben.key }
+  const first = JSON.parse((await runCli(['sandbox', 'start', '--json'], asBen)).stdout)
+  const second = JSON.parse((await runCli(['sandbox', 'start', '--json'], asBen)).stdout)
+  expect((await runCli(['sandbox', 'ls', '--all-users'], asBen)).code).toBe(1)
+  expect((await runCli(['sandbox', 'ls'])).stderr).toContain('There is no sandbox.')
+  const listed = await runCli(['sandbox', 'ls', '--user', 'Ben'])
+  expect(listed.stdout).toMatch(new RegExp(`^${first.id} +RUNNING +process +${ben.id} +\\d{4}-`, 'm'))
+  expect((await runCli(['sandbox', 'ls', '--all-users', '--json'])).stdout).not.toContain(
+    first.session_api_key,
+  )
+  expect(await runCli(['sandbox', 'rm', first.id])).toMatchObject({ code: 0, stdout: 'removed\n' })
+
+  const refused = await runCli(['users', 'rm', 'Ben'])
+  expect(refused).toMatchObject({ code: 1, stdout: '' })
+  for (const words of ['keys of the user do not work', second.id, 'slipway users rm Ben --with-sandboxes'])
+    expect(refused.stderr).toContain(words)
+  expect(await runCli(['sandboxes'], asBen)).toMatchObject({ code: 1, stdout: '' })
+  const removed = await runCli(['users', 'rm', 'Ben', '--with-sandboxes'])
+  expect(removed).toMatchObject({ code: 0, stdout: 'removed\n' })
+  expect((await runCli(['sandbox', 'ls', '--all-users'])).stderr).toContain('There is no sandbox.')
 })
 
 test('Ctrl-C ends the showing and not the agent', async () => {

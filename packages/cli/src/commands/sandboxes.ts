@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Problem, type SandboxInfo, type SandboxUse } from '@slipway/protocol'
+import { CallError } from '@slipway/client'
+import { type OwnedSandbox, Problem, type SandboxInfo, type SandboxUse } from '@slipway/protocol'
 import type { SandboxServerContext } from '../context/command-context.ts'
+import { findUserId } from '../context/find-user.ts'
 import { formatBytes } from '../output/bytes.ts'
 import { listPages } from '../output/list-pages.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
@@ -34,6 +36,31 @@ function sandboxTable(items: readonly string[], hasHead: boolean): string {
   })
   const head = ['ID', 'STATUS', 'SPEC', 'ISOLATION', 'CREATED', 'DETAIL']
   return table(rows, [29, 10, 22, 12, 21], hasHead ? head : undefined)
+}
+
+/** Lists the sandboxes of all users, or of one by id or name, the newest first. */
+export async function sandboxesOfUsersCommand(
+  context: SandboxServerContext,
+  { user, limit, all }: { readonly user?: string | undefined; readonly limit: string; readonly all: boolean },
+): Promise<void> {
+  const { client, isJson, signal } = context
+  const user_id = user === undefined ? undefined : await findUserId(context, user)
+  await listPages({
+    open: (page_id) => client.open('listAllSandboxes', { query: { limit, user_id, page_id }, signal }),
+    table: ownedSandboxTable,
+    isJson,
+    all,
+    nothing: 'There is no sandbox.',
+  })
+}
+
+function ownedSandboxTable(items: readonly string[], hasHead: boolean): string {
+  const rows = items.map((item) => {
+    const { id, user_id, status, sandbox_spec_id, created_at }: OwnedSandbox = JSON.parse(item)
+    const created = sanitizeLine(String(created_at)).slice(0, 19).replace('T', ' ')
+    return [sanitizeLine(id), status, sanitizeLine(sandbox_spec_id), sanitizeLine(user_id ?? ''), created]
+  })
+  return table(rows, [29, 10, 22, 38, 21], hasHead ? ['ID', 'STATUS', 'SPEC', 'USER', 'CREATED'] : undefined)
 }
 
 /** Prints what the running sandboxes use, measured for a second. */
@@ -109,8 +136,21 @@ export async function resumeSandboxCommand(context: SandboxServerContext, id: st
 /** Deletes a sandbox and its files; the history of its conversations stays. */
 export async function removeSandboxCommand(context: SandboxServerContext, id: string): Promise<void> {
   const { client, signal } = context
-  await client.call('deleteSandbox', { params: { sandbox_id: id }, query: {}, signal })
+  const params = { sandbox_id: id }
+  try {
+    await client.call('deleteSandbox', { params, query: {}, signal })
+  } catch (error) {
+    // An administrator means the sandbox of another user, which is missing among their own.
+    if (!isStatus(error, 404)) throw error
+    await client.call('deleteAnySandbox', { params, signal }).catch((refusal: unknown) => {
+      throw isStatus(refusal, 403) ? error : refusal
+    })
+  }
   await reportStatus(context, id, 'removed')
+}
+
+function isStatus(error: unknown, status: number): boolean {
+  return error instanceof CallError && error.status === status
 }
 
 async function waitAndReport(context: SandboxServerContext, id: string): Promise<number> {

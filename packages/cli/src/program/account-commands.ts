@@ -1,11 +1,21 @@
 import type { Command } from 'commander'
 import type { SandboxServerContext } from '../context/command-context.ts'
-import { integerFlag, timeFlag } from './flags.ts'
+import type { Limit } from '../parsing/limit.ts'
+import { limitFlag, timeFlag } from './flags.ts'
 
 type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
 
 const load = () => import('../commands/verbs/accounts.ts')
-const count = integerFlag(0, 1_000_000_000)
+const perDay = limitFlag(1_000_000)
+const amount = limitFlag(1_000_000_000)
+const limitText = 'a number, unlimited (or -1), or default: the one of the server'
+
+interface LimitFlags {
+  readonly perDay?: Limit
+  readonly conversations?: Limit
+  readonly storedMb?: Limit
+  readonly sandboxes?: Limit
+}
 
 /** Users, keys and quotas of a sandbox server. */
 export function addAccountCommands(slipway: Command, run: RunWithClient): void {
@@ -20,15 +30,18 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
     .argument('<name>', 'name of the user')
     .option('--email <address>', 'mail address')
     .option('--admin', 'make an administrator', false)
-    .option('--per-day <number>', 'conversations a day', count)
-    .action((name: string, flags: { email?: string; admin: boolean; perDay?: number }) =>
+    .option('--per-day <number>', `conversations a day: ${limitText}`, perDay)
+    .action((name: string, flags: { email?: string; admin: boolean; perDay?: Limit }) =>
       run(async (context) => (await load()).addUserCommand(context, name, flags)),
     )
   users
     .command('rm')
-    .description('remove a user and the keys of the user')
+    .description('revoke the keys of a user at once, and remove the user')
     .argument('<user>', 'id or name of the user')
-    .action((id: string) => run(async (context) => (await load()).removeUserCommand(context, id)))
+    .option('--with-sandboxes', 'delete the sandboxes and conversations of the user too', false)
+    .action((id: string, flags: { withSandboxes: boolean }) =>
+      run(async (context) => (await load()).removeUserCommand(context, id, flags)),
+    )
   const keys = slipway.command('keys').description('list, add and revoke your API keys of a sandbox server')
   keys
     .command('ls', { isDefault: true })
@@ -51,16 +64,18 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
   const quotas = slipway.command('quotas').description('show and set limits of a sandbox server')
   quotas
     .command('show', { isDefault: true })
-    .description('show what you have used')
-    .action(() => run(async (context) => (await load()).quotaCommand(context)))
+    .description('show your limits and what you have used, or those of a user')
+    .argument('[user]', 'id or name of a user; administrators may')
+    .action((user: string | undefined) => run(async (context) => (await load()).quotaCommand(context, user)))
   quotas
     .command('set')
     .description('set limits of a user; those that are not named stay')
     .argument('<user>', 'id or name of the user')
-    .option('--per-day <number>', 'conversations a day', count)
-    .option('--conversations <number>', 'conversations that are stored', count)
-    .option('--stored-mb <number>', 'megabytes of events that are stored', count)
-    .action((id: string, flags: { perDay?: number; conversations?: number; storedMb?: number }) =>
+    .option('--per-day <number>', `conversations a day: ${limitText}`, perDay)
+    .option('--conversations <number>', 'conversations that are stored', amount)
+    .option('--stored-mb <number>', 'megabytes of events that are stored', amount)
+    .option('--sandboxes <number>', 'sandboxes that run at a time', amount)
+    .action((id: string, flags: LimitFlags) =>
       run(async (context) => (await load()).setQuotaCommand(context, id, flags)),
     )
 }

@@ -1,6 +1,7 @@
 import type { CommandRule } from '@slipway/protocol'
 import { InvalidArgumentError } from 'commander'
 import { parseTime } from '../output/relative-time.ts'
+import { type Limit, parseLimit } from '../parsing/limit.ts'
 
 /** Reads a whole number in a flag. */
 export function integerFlag(min: number, max: number): (text: string) => number {
@@ -8,6 +9,15 @@ export function integerFlag(min: number, max: number): (text: string) => number 
     const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
     if (value >= min && value <= max) return value
     throw new InvalidArgumentError(`Expected a whole number from ${min} to ${max}.`)
+  }
+}
+
+/** Reads a limit of a user in a flag. */
+export function limitFlag(max: number): (text: string) => Limit {
+  return (text) => {
+    const limit = parseLimit(text, max)
+    if (limit !== undefined) return limit
+    throw new InvalidArgumentError(`Expected a whole number from 0 to ${max}, unlimited, or default.`)
   }
 }
 

@@ -77,15 +77,7 @@ function addServerCommand(slipway: Command, config: Config, signal: AbortSignal)
 }
 
 function addSandboxCommands(slipway: Command, run: RunWithClient, config: Config): void {
-  slipway
-    .command('sandboxes')
-    .description('list sandboxes, newest first')
-    .option('--limit <number>', 'sandboxes a page, 1 to 100', pageSizeFlag, '20')
-    .option('--all', 'print all pages', false)
-    .action(async (options: { limit: string; all: boolean }) => {
-      const { sandboxesCommand } = await import('../commands/sandboxes.ts')
-      await run((context) => sandboxesCommand(context, options))
-    })
+  addSandboxList(slipway.command('sandboxes'), run)
   slipway
     .command('open-sandboxes')
     .description('open the console of a running sandbox server; the link signs in once')
@@ -98,7 +90,8 @@ function addSandboxCommands(slipway: Command, run: RunWithClient, config: Config
         return openCommand({ url: client.url, createToken, isJson }, { data, isOpened: browser })
       })
     })
-  const sandbox = slipway.command('sandbox').description('start, pause, resume and delete sandboxes')
+  const sandbox = slipway.command('sandbox').description('list, start, pause, resume and delete sandboxes')
+  addSandboxList(sandbox.command('ls'), run)
   sandbox
     .command('start')
     .description('start a sandbox and wait until it runs')
@@ -117,7 +110,11 @@ function addSandboxCommands(slipway: Command, run: RunWithClient, config: Config
   const verbs = [
     ['pause', 'pauseSandboxCommand', 'pause a sandbox'],
     ['resume', 'resumeSandboxCommand', 'resume a sandbox and wait until it runs'],
-    ['rm', 'removeSandboxCommand', 'delete a sandbox and its files; the history of its conversations stays'],
+    [
+      'rm',
+      'removeSandboxCommand',
+      'delete a sandbox and its files, as an administrator also of another user; its history stays',
+    ],
   ] as const
   for (const [name, verb, description] of verbs) {
     sandbox
@@ -129,6 +126,30 @@ function addSandboxCommands(slipway: Command, run: RunWithClient, config: Config
         await run((context) => commands[verb](context, id))
       })
   }
+}
+
+interface SandboxListFlags {
+  readonly limit: string
+  readonly all: boolean
+  readonly allUsers: boolean
+  readonly user?: string
+}
+
+function addSandboxList(list: Command, run: RunWithClient): void {
+  list
+    .description('list sandboxes, newest first')
+    .option('--limit <number>', 'sandboxes a page, 1 to 100', pageSizeFlag, '20')
+    .option('--all', 'print all pages', false)
+    .option('--all-users', 'those of all users; administrators may', false)
+    .option('--user <user>', 'those of this user, by id or name; administrators may')
+    .action(async ({ allUsers, user, ...options }: SandboxListFlags) => {
+      const { sandboxesCommand, sandboxesOfUsersCommand } = await import('../commands/sandboxes.ts')
+      await run((context) =>
+        allUsers || user !== undefined
+          ? sandboxesOfUsersCommand(context, { ...options, user })
+          : sandboxesCommand(context, options),
+      )
+    })
 }
 
 interface StartFlags {

@@ -7,6 +7,7 @@ import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
 const expectedHash = '1cbde94265692ec2861a4cfeeeca19bb366f6c225d472118b060e474fcb61f6e'
+const expectedHash = 'addc0f348141c1247511f3b18b3ca43bf7ab505b10b6b219e2bbb887dccd379b'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

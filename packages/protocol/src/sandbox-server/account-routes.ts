@@ -36,7 +36,7 @@ import {
   webClientConfig,
 } from './account.ts'
 import { providerType } from './app-conversation.ts'
-import { sandboxId } from './sandbox.ts'
+import { ownedSandbox, sandboxId } from './sandbox.ts'
 
 const messageResponses = { 200: { description: 'What was done.', schema: messageResponse } }
 const profileParams = z.object({ name: profileName })
@@ -259,7 +259,7 @@ const keyRoutes = defineRoutes('keys', {
 
 const quotaRoutes = defineRoutes('quota', {
   quotaStatus: route.get('/api/quota/status', {
-    summary: 'Conversations of today',
+    summary: 'The limits of the caller, and what is used of them',
     responses: ok('Used and left.', quotaStatus),
   }),
 })
@@ -312,11 +312,20 @@ const adminRoutes = defineRoutes('admin', {
   }),
   deleteUser: route.delete('/api/admin/users/{user_id}', {
     summary: 'Remove a user and their keys',
-    description: 'Refused while the user has sandboxes.',
+    description:
+      'The keys stop working in any case, also when the answer is 409. The user stays while sandboxes or conversations of the user exist.',
     params: userParams,
+    query: z.object({
+      with_sandboxes: queryFlag.meta({
+        description: 'Delete the sandboxes and the conversations of the user too.',
+      }),
+    }),
     responses: {
       ...successResponses,
-      409: { description: 'The user has sandboxes, or is the one who asks.' },
+      409: {
+        description:
+          'The user has sandboxes or conversations, which the answer names and counts, or is the one who asks.',
+      },
     },
   }),
   createUserKey: route.post('/api/admin/users/{user_id}/keys', {
@@ -346,6 +355,22 @@ const adminRoutes = defineRoutes('admin', {
   leaveOrganization: route.delete('/api/admin/organizations/{org_id}/members/{user_id}', {
     summary: 'Take a user out of an organisation',
     params: organizationMemberParams,
+    responses: successResponses,
+  }),
+  getUserQuota: route.get('/api/admin/quota/users/{user_id}/quota', {
+    summary: 'The limits of a user, and what is used of them',
+    params: userParams,
+    responses: ok('Used and left.', quotaStatus),
+  }),
+  listAllSandboxes: route.get('/api/admin/sandboxes', {
+    summary: 'List the sandboxes of all users in pages, the newest first',
+    query: pageQuery.extend({ user_id: queryText.meta({ description: 'Only those of this user.' }) }),
+    responses: ok('One page.', pageOf(ownedSandbox).meta({ id: 'OwnedSandboxPage' })),
+  }),
+  deleteAnySandbox: route.delete('/api/admin/sandboxes/{sandbox_id}', {
+    summary: 'Delete a sandbox of any user and its files',
+    description: 'Its conversations stay readable.',
+    params: z.object({ sandbox_id: sandboxId }),
     responses: successResponses,
   }),
   listAudit: route.get('/api/admin/audit', {

@@ -67,21 +67,25 @@ export const organization = component('Organization', {
   created_at: timestamp,
 })
 
-/** Of what a user stores. Null inherits the server's limit, -1 is unlimited, 0 is nothing. */
-const storageLimit = z.union([z.literal(-1), z.int().min(0).max(1_000_000_000)]).nullable()
+/** Of what a user stores or runs. Null inherits the server's limit, -1 is unlimited, 0 is nothing. */
+const userLimit = z.union([z.literal(-1), z.int().min(0).max(1_000_000_000)]).nullable()
 
-const usedOfLimit = z
-  .object({ limit: z.int(), used: z.int() })
-  .meta({ description: 'Absent without a limit.' })
+const usedOfLimit = z.object({
+  limit: z.int().nullable().meta({ description: 'Null: unlimited.' }),
+  used: z.int(),
+})
 
 export const quotaStatus = component('QuotaStatus', {
   daily_limit: z.int().nullable().meta({ description: 'Null: unlimited.' }),
   used_today: z.int(),
   remaining: z.int().nullable(),
   reset_at: timestamp,
-  conversations: usedOfLimit.optional(),
-  stored_bytes: usedOfLimit.optional(),
+  conversations: usedOfLimit.meta({ description: 'That are stored.' }),
+  stored_bytes: usedOfLimit.meta({ description: 'Of the events of all conversations.' }),
+  sandboxes: usedOfLimit.meta({ description: 'That run or start.' }),
 })
+
+export type QuotaStatus = z.infer<typeof quotaStatus>
 
 export const setQuotaRequest = component('SetDailyConversationLimitRequest', {
   daily_conversation_limit: dailyLimit,
@@ -90,8 +94,9 @@ export const setQuotaRequest = component('SetDailyConversationLimitRequest', {
 /** Absent members stay. */
 export const setUserQuotaRequest = component('SetUserQuotaRequest', {
   daily_conversation_limit: dailyLimit.optional(),
-  max_conversations: storageLimit.optional(),
-  max_stored_mb: storageLimit.optional(),
+  max_conversations: userLimit.optional(),
+  max_stored_mb: userLimit.optional(),
+  max_sandboxes: userLimit.optional(),
 })
 
 export const orgQuota = component('OrganizationQuota', {
@@ -105,6 +110,7 @@ export const userQuota = component('UserQuota', {
   daily_conversation_limit: z.int().nullable(),
   max_conversations: z.int().nullable(),
   max_stored_mb: z.int().nullable(),
+  max_sandboxes: z.int().nullable(),
 })
 
 /** How conversations of a user share sandboxes (wire 3.6). */

@@ -59,6 +59,18 @@ export const sandboxInfo = component('SandboxInfo', {
 })
 export type SandboxInfo = z.infer<typeof sandboxInfo>
 
+/** A sandbox as administrators see it: without its session key and its addresses. */
+export const ownedSandbox = component('OwnedSandbox', {
+  id: sandboxId,
+  user_id: z.string().nullable(),
+  org_id: z.string().nullable(),
+  sandbox_spec_id: z.string(),
+  status: sandboxStatus,
+  status_detail: z.string().nullable(),
+  created_at: timestamp,
+})
+export type OwnedSandbox = z.infer<typeof ownedSandbox>
+
 /** What the processes of a sandbox use. */
 export const sandboxUse = component('SandboxUse', {
   sandbox_id: sandboxId,

@@ -2,21 +2,41 @@ import { randomUUID } from 'node:crypto'
 import type { AuditRecord, Handlers, RecentAudit } from '@slipway/http'
 import { formatInstant, type Instant, Problem, type sandboxServerRoutes } from '@slipway/protocol'
 import { definedMembers } from '@slipway/shared/json'
-import type { ApiKeyRow, OrgRow, SandboxRows, UserRow, UserRows } from '@slipway/storage/control-plane'
+import type { ApiKeyRow, OrgRow, SandboxRows, Scope, UserRow, UserRows } from '@slipway/storage/control-plane'
 import type { Quota } from '../accounts/quota.ts'
 import type { StorageQuota } from '../accounts/storage-quota.ts'
 import { issueApiKey, type KeyRequest } from '../auth/api-keys.ts'
 import { type Caller, getCaller } from '../auth/authenticator.ts'
+import { readSandboxQuota } from '../sandboxes/concurrency-limit.ts'
 
 export function keyHandlers(deps: {
   readonly users: UserRows
   readonly sandboxes: SandboxRows
   readonly quota: Quota
   readonly storageQuota: Pick<StorageQuota, 'status'>
+  readonly maxSandboxes: number
+  readonly removeUser: (id: string, options: { readonly isWithSandboxes: boolean }) => Promise<void>
   readonly recentAudit: Pick<RecentAudit, 'read'>
   readonly now: () => Instant
 }) {
-  const { users, sandboxes, quota, storageQuota, recentAudit, now } = deps
+  const { users, sandboxes, quota, storageQuota, maxSandboxes, recentAudit, now } = deps
+  const readQuota = async (scope: Scope) => {
+    const [daily, stored, running] = await Promise.all([
+      quota.status(scope),
+      storageQuota.status(scope.owner),
+      readSandboxQuota({ users, rows: sandboxes, maxSandboxes }, scope.owner),
+    ])
+    const { limit, used, resetAt } = daily
+    return {
+      daily_limit: limit,
+      used_today: used,
+      remaining: limit === null ? null : Math.max(limit - used, 0),
+      reset_at: formatInstant(resetAt),
+      conversations: { limit: stored.maxConversations ?? null, used: stored.conversations },
+      stored_bytes: { limit: stored.maxBytes ?? null, used: stored.bytes },
+      sandboxes: { limit: running.limit ?? null, used: running.used },
+    }
+  }
   const createKeyReply = async (user: string, request: KeyRequest, creator: Caller) => {
     const { key, row } = await issueApiKey(users, user, request, now(), creator)
     return { status: 201, json: { ...keyInfo(row), key } }
@@ -63,24 +83,11 @@ export function keyHandlers(deps: {
       throw new Problem('not_found', 'There is no such key')
     },
     async quotaStatus(request) {
-      const { limit, used, resetAt } = await quota.status(getCaller(request))
-      const { maxConversations, maxBytes, conversations, bytes } = await storageQuota.status(
-        getCaller(request).owner,
-      )
-      const stored = {
-        conversations: maxConversations && { limit: maxConversations, used: conversations },
-        stored_bytes: maxBytes && { limit: maxBytes, used: bytes },
-      }
-      const remaining = limit === null ? null : Math.max(limit - used, 0)
-      return {
-        json: {
-          daily_limit: limit,
-          used_today: used,
-          remaining,
-          reset_at: formatInstant(resetAt),
-          ...definedMembers(stored),
-        },
-      }
+      return { json: await readQuota(getCaller(request)) }
+    },
+    async getUserQuota({ params: { user_id } }) {
+      const { id, org } = await requireUser(user_id)
+      return { json: await readQuota({ owner: id, org: org ?? undefined }) }
     },
     async setOrgQuota({ params: { org_id }, body }) {
       const row = requireFound(await users.updateOrg(org_id, body), 'organisation')
@@ -127,9 +134,7 @@ export function keyHandlers(deps: {
       await requireUser(user_id)
       if (getCaller(request).owner === user_id)
         throw new Problem('conflict', 'Users cannot remove themselves')
-      const { items } = await sandboxes.search({ owner: user_id }, { limit: 1 })
-      if (items.length > 0) throw new Problem('conflict', 'The user has sandboxes: delete them first')
-      await users.removeUser(user_id)
+      await deps.removeUser(user_id, { isWithSandboxes: request.query.with_sandboxes })
       return success
     },
     async createUserKey(request) {

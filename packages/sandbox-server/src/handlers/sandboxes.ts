@@ -1,14 +1,31 @@
 import type { Handlers } from '@slipway/http'
-import { invalidInput, type sandboxServerRoutes } from '@slipway/protocol'
-import { ownedBy, type Scope } from '@slipway/storage/control-plane'
+import { formatInstant, invalidInput, type OwnedSandbox, type sandboxServerRoutes } from '@slipway/protocol'
+import { everyOwner, ownedBy, type SandboxRow, type Scope } from '@slipway/storage/control-plane'
 import type { LookupSecrets } from '../accounts/lookup-secrets.ts'
 import { getCaller, hideSessionKey } from '../auth/authenticator.ts'
 import type { Sandboxes } from '../sandboxes/sandboxes.ts'
+import { parseSandboxStatus } from '../sandboxes/state/sandbox-repository.ts'
 import type { SandboxSpecs } from '../sandboxes/state/specs.ts'
 
 const success = { json: { success: true } }
 
-/** Sandboxes of the caller, and the specs (wire 1.2, 1.3). Sandboxes of others are missing. */
+/** What administrators see of the sandboxes of others: nothing that opens them. */
+function ownedSandboxInfo(row: SandboxRow): OwnedSandbox {
+  return {
+    id: row.id,
+    user_id: row.owner,
+    org_id: row.org,
+    sandbox_spec_id: row.spec,
+    status: parseSandboxStatus(row),
+    status_detail: row.detail,
+    created_at: formatInstant(row.created_at),
+  }
+}
+
+/**
+ * Sandboxes of the caller, and the specs (wire 1.2, 1.3); sandboxes of others are missing. Administrators list
+ * and delete those of all users by routes of their own.
+ */
 export function sandboxHandlers(deps: {
   readonly sandboxes: Sandboxes
   readonly specs: SandboxSpecs
@@ -70,6 +87,15 @@ export function sandboxHandlers(deps: {
         throw invalidInput(['query', 'sandbox_id'], 'The sandbox must be the one of the path')
       }
       await sandboxes.remove(await sandboxes.get(getCaller(request), sandbox_id))
+      return success
+    },
+    async listAllSandboxes({ query: { user_id, ...page } }) {
+      const scope = user_id === undefined ? everyOwner : { owner: user_id }
+      const { items, next_page_id } = await sandboxes.search(scope, page)
+      return { json: { items: items.map(ownedSandboxInfo), next_page_id } }
+    },
+    async deleteAnySandbox({ params: { sandbox_id } }) {
+      await sandboxes.remove(await sandboxes.get(everyOwner, sandbox_id))
       return success
     },
     searchSandboxSpecs: ({ query }) => ({ json: specs.listPage(query) }),

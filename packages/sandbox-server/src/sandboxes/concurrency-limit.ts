@@ -1,5 +1,5 @@
 import { Problem } from '@slipway/protocol'
-import type { SandboxRow } from '@slipway/storage/control-plane'
+import type { SandboxRow, SandboxRows, UserRows } from '@slipway/storage/control-plane'
 import type { DesiredStateWriter } from './desired-state.ts'
 import { fetchIdleSeconds } from './lifetimes/idle-time.ts'
 import type { LastUseTracker } from './lifetimes/last-use.ts'
@@ -12,17 +12,49 @@ type ConcurrencyLimitDeps = SandboxContext & {
   readonly lastUse: LastUseTracker
 }
 
+const unlimited = -1
+
+interface SandboxLimitDeps {
+  readonly users: Pick<UserRows, 'getLimits'>
+  readonly rows: Pick<SandboxRows, 'listRunning'>
+  /** Of the server; 0: unlimited. */
+  readonly maxSandboxes: number
+}
+
+/** The limit of an owner and the number of sandboxes that count; no limit is undefined. */
+export async function readSandboxQuota(deps: SandboxLimitDeps, owner: string | null) {
+  const [limit, active] = await Promise.all([getSandboxLimit(deps, owner), listActive(deps.rows, owner)])
+  return { limit, used: active.length }
+}
+
+/** Of the user or, unless the user has one, of the server. */
+async function getSandboxLimit(
+  { users, maxSandboxes }: Omit<SandboxLimitDeps, 'rows'>,
+  owner: string | null,
+): Promise<number | undefined> {
+  const own = owner === null ? null : (await users.getLimits(owner)).max_sandboxes
+  const limit = own ?? (maxSandboxes <= 0 ? unlimited : maxSandboxes)
+  return limit === unlimited ? undefined : limit
+}
+
+async function listActive(
+  rows: Pick<SandboxRows, 'listRunning'>,
+  owner: string | null,
+): Promise<readonly SandboxRow[]> {
+  const running = await rows.listRunning(owner)
+  return running.filter(({ status }) => status === 'RUNNING' || status === 'STARTING')
+}
+
 /** A Problem `too_many` at the limit, unless an idle sandbox can be paused. `except` is the one to run. */
 export async function ensureCapacity(
   deps: ConcurrencyLimitDeps,
   owner: string | null,
   except?: string,
 ): Promise<void> {
-  const { maxSandboxes: limit, maxSandboxesPolicy: policy, rows } = deps
-  if (limit <= 0) return
-  const others = (await rows.listRunning(owner)).filter(
-    ({ id, status }) => id !== except && (status === 'RUNNING' || status === 'STARTING'),
-  )
+  const { maxSandboxesPolicy: policy, rows } = deps
+  const limit = await getSandboxLimit(deps, owner)
+  if (limit === undefined) return
+  const others = (await listActive(rows, owner)).filter(({ id }) => id !== except)
   let current = others.length
   if (policy === 'pause_idle') {
     for (const row of others) {

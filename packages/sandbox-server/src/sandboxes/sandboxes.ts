@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { invalidInput, must, Problem, type SandboxInfo } from '@slipway/protocol'
 import {
+  type AdminScope,
   ownedBy,
   type PageQuery,
   type RowPage,
@@ -66,7 +67,7 @@ export class Sandboxes implements AsyncDisposable {
   }
 
   /** A Problem `not_found` for an unknown or removed sandbox and for another owner's. */
-  async get(scope: Scope, id: string): Promise<SandboxRow> {
+  async get(scope: Scope | AdminScope, id: string): Promise<SandboxRow> {
     const row = await this.#parts.repository.get(id)
     if (isPresent(row) && ownedBy(scope).includes(row)) return row
     throw notFoundProblem()
@@ -78,8 +79,8 @@ export class Sandboxes implements AsyncDisposable {
   }
 
   /** The newest first. */
-  async search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>> {
-    must(scope.owner, 'the owner of sandboxes')
+  async search(scope: Scope | AdminScope, query: PageQuery): Promise<RowPage<SandboxRow>> {
+    if (!('isEveryOwner' in scope)) must(scope.owner, 'the owner of sandboxes')
     return await this.#parts.rows.search(scope, query)
   }
 

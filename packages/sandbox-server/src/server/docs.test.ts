@@ -10,7 +10,7 @@ import { createStateMetrics } from './state-metrics.ts'
 const page = await readFile(new URL('../../../../docs/sandboxes.md', import.meta.url), 'utf8')
 
 const storedByNobody = {
-  users: { getLimits: async () => ({ max_conversations: null, max_stored_mb: null }) },
+  users: { getLimits: async () => ({ max_conversations: null, max_stored_mb: null, max_sandboxes: null }) },
   conversations: { listIds: async () => [], countAll: async () => 0 },
   records: { count: async () => 0, sumBytes: async () => 0 },
   maxConversations: 0,

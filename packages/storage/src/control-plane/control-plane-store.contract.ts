@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { documentStoreContract } from '../documents/document-store.contract.ts'
+import { everyOwner } from './owned-by.ts'
 import { pageWalkContract } from './page-walk.contract.ts'
 import type { SandboxRow } from './sandboxes.ts'
 import {
@@ -105,11 +106,11 @@ function sandboxContract(open: OpenStore): void {
     const { users } = fixture.store
     const row = { name: null, email: null, org: null, daily_conversation_limit: null, created_at: 1 }
     await users.addUser({ id: 'u', is_admin: false, ...row })
-    const none = { max_conversations: null, max_stored_mb: null }
+    const none = { max_conversations: null, max_stored_mb: null, max_sandboxes: null }
     expect(await users.getLimits('u')).toEqual(none)
     expect(await users.setLimits('u', { max_stored_mb: 5 })).toEqual({ ...none, max_stored_mb: 5 })
-    const both = { max_conversations: -1, max_stored_mb: 5 }
-    expect(await users.setLimits('u', { max_conversations: -1 })).toEqual(both)
+    const both = { max_conversations: -1, max_stored_mb: 5, max_sandboxes: 2 }
+    expect(await users.setLimits('u', { max_conversations: -1, max_sandboxes: 2 })).toEqual(both)
     const reopened = await fixture.reopen()
     expect(await reopened.users.getLimits('u')).toEqual(both)
     await expect(reopened.users.setLimits('x', both)).rejects.toMatchObject({ code: 'not_found' })
@@ -180,6 +181,9 @@ function sandboxContract(open: OpenStore): void {
     expect(await list('alice')).toEqual(['c', 'g', 'b', 'a'])
     expect(await list('alice', 'o')).toEqual(['g'])
     expect(await list(null)).toEqual(['e'])
+    const first = await sandboxes.search(everyOwner, { limit: 3 })
+    const rest = await sandboxes.search(everyOwner, { limit: 3, page_id: first.next_page_id ?? '' })
+    expect(rowIds([...first.items, ...rest.items])).toEqual(['c', 'g', 'f', 'b', 'a'])
     expect(await list('nobody')).toEqual([])
     expect(rowIds(await Array.fromAsync(sandboxes.iterateAll()))).toEqual(members.map(({ id }) => id))
   })
@@ -416,6 +420,9 @@ function keyContract(open: OpenStore): void {
     expect(await users.countKeys()).toBe(3)
     expect([await users.removeKey('bob', 'k'), await users.removeKey('alice', 'k')]).toEqual([false, true])
     expect(await users.findKeyByHash('hash of k')).toBeUndefined()
+    await users.removeKeys('alice')
+    expect([await users.listKeys('alice'), rowIds(await users.listKeys('bob'))]).toEqual([[], ['m']])
+    expect(await users.getUser('alice')).toBeDefined()
   })
 
   test('a new user with the id of a removed one inherits nothing', async () => {

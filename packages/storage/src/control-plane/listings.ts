@@ -1,7 +1,7 @@
 import { foldCase } from '../text/case-folding.ts'
 import type { AppConversationFilter, AppConversationQuery } from './app-conversations.ts'
 import { ownedBy } from './owned-by.ts'
-import type { RowSort, Scope } from './rows.ts'
+import type { AdminScope, RowSort, Scope } from './rows.ts'
 import type { StartTaskFilter, StartTaskQuery } from './start-tasks.ts'
 
 export type ConditionValue = string | number | Buffer | null
@@ -79,10 +79,11 @@ export function taskConditions(scope: Scope, filter: StartTaskFilter): Condition
 }
 
 /** The visible sandboxes, newest first. */
-export function sandboxListing(scope: Scope): Listing {
+export function sandboxListing(scope: Scope | AdminScope): Listing {
   const { where, values } = ownedBy(scope)
   const visible = [...where, `wanted <> 'gone'`]
-  return { index: 'sandbox_created', by: 'created_at', isDescending: true, where: visible, values }
+  const index = 'isEveryOwner' in scope ? 'sandbox_of_users' : 'sandbox_created'
+  return { index, by: 'created_at', isDescending: true, where: visible, values }
 }
 
 /** All rows of a table, newest first. */

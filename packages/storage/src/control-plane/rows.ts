@@ -37,4 +37,9 @@ export interface Scope {
   readonly org?: string | undefined
 }
 
+/** The rows of all users; for administrators only. Rows without a user are in no one's scope but `owner: null`. */
+export interface AdminScope {
+  readonly isEveryOwner: true
+}
+
 export type RowSort = 'CREATED_AT' | 'CREATED_AT_DESC' | 'UPDATED_AT' | 'UPDATED_AT_DESC'

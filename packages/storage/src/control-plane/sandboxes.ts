@@ -1,5 +1,5 @@
 import type { Instant } from '@slipway/protocol'
-import type { PageQuery, RowPage, Rows, Scope } from './rows.ts'
+import type { AdminScope, PageQuery, RowPage, Rows, Scope } from './rows.ts'
 
 /** The desired state of a sandbox, written before any step towards it. */
 export type DesiredState = 'running' | 'paused' | 'gone'
@@ -49,7 +49,7 @@ export interface SandboxRows extends Rows<SandboxRow> {
   /** Assigns the oldest RUNNING sandbox of a spec in the warm pool to an owner, each at most once. */
   claim(spec: string, members: SandboxChange & { readonly owner: string }): Promise<SandboxRow | undefined>
   /** Newest first, without sandboxes whose desired state is `gone`. */
-  search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>>
+  search(scope: Scope | AdminScope, query: PageQuery): Promise<RowPage<SandboxRow>>
   /** Every row, by id, in batches. */
   iterateAll(): AsyncIterable<SandboxRow>
   /** Lets a sandbox look up the secrets of these names, besides earlier ones, until its row is removed. */

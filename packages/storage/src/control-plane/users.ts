@@ -38,13 +38,15 @@ export interface ApiKeyRow {
   readonly created_by: string | null
 }
 
-/** Users, organisations, memberships and API keys. */
-/** Limits of what a user stores, in all. Null inherits the server's, -1 is unlimited. */
+/** Limits of what a user stores and runs, in all. Null inherits the server's, -1 is unlimited. */
 export interface UserLimits {
   readonly max_conversations: number | null
   readonly max_stored_mb: number | null
+  /** Sandboxes that run at a time. */
+  readonly max_sandboxes: number | null
 }
 
+/** Users, organisations, memberships and API keys. */
 export interface UserRows {
   /** False when the id exists; nothing changes then. */
   addUser(row: UserRow): Promise<boolean>
@@ -57,11 +59,11 @@ export interface UserRows {
   getOrg(id: string): Promise<OrgRow | undefined>
   listOrgs(query: PageQuery): Promise<RowPage<OrgRow>>
   updateOrg(id: string, members: RowChange<OrgRow>): Promise<OrgRow | undefined>
-  /** Idempotent. A Problem `not_found` when there is no such organisation or user. */
-  /** What the user may store; null members inherit. */
+  /** What the user may store and run; null members inherit. */
   getLimits(user: string): Promise<UserLimits>
   /** Absent members stay. A Problem `not_found` when there is no such user. */
   setLimits(user: string, limits: Partial<UserLimits>): Promise<UserLimits>
+  /** Idempotent. A Problem `not_found` when there is no such organisation or user. */
   addMember(org: string, user: string): Promise<void>
   removeMember(org: string, user: string): Promise<boolean>
   listOrgsOfUser(user: string): Promise<readonly OrgRow[]>
@@ -75,4 +77,6 @@ export interface UserRows {
   markKeyUsed(id: string, used_at: Instant): Promise<void>
   /** Removes a key and all keys that were created with it. False when the user has no such key. */
   removeKey(user: string, id: string): Promise<boolean>
+  /** Removes all keys of a user, and keeps the user. */
+  removeKeys(user: string): Promise<void>
 }

@@ -35,7 +35,7 @@ export const migratedTables: readonly MigratedTable[] = [
   }),
   table('org', 'id name daily_conversation_limit created_at'),
   table('member', 'user org'),
-  table('user_limit', 'user max_conversations max_stored_mb'),
+  table('user_limit', 'user max_conversations max_stored_mb max_sandboxes'),
   table('api_key', 'id hash user org name scopes not_before expires_at created_at used_at created_by'),
   table('quota', 'user day used'),
   table('pending_message', 'ordinal id target owner message created_at'),

@@ -1,8 +1,13 @@
-import { Problem } from '@slipway/protocol'
+import { CallError } from '@slipway/client'
+import { Problem, type QuotaStatus } from '@slipway/protocol'
 import type { SandboxServerContext } from '../../context/command-context.ts'
+import { findUserId } from '../../context/find-user.ts'
 import { relativeTime } from '../../output/relative-time.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { print, printNote, printResult, table } from '../../output/terminal.ts'
+import type { Limit } from '../../parsing/limit.ts'
+
+const mebibyte = 1024 * 1024
 
 /** Lists the users of a sandbox server; administrators may. */
 export async function listUsersCommand({ client, isJson, signal }: SandboxServerContext): Promise<void> {
@@ -13,7 +18,7 @@ export async function listUsersCommand({ client, isJson, signal }: SandboxServer
     const rows = page.items.map(({ id, name, email, is_admin, daily_conversation_limit }) => [
       sanitizeLine(id),
       is_admin ? 'admin' : '',
-      String(daily_conversation_limit ?? 'unlimited'),
+      daily_conversation_limit === null ? 'default' : formatLimit(daily_conversation_limit),
       sanitizeLine([name, email].filter((part) => part !== null).join(', ')),
     ])
     if (isJson) await print(page.items.map((item) => `${JSON.stringify(item)}\n`).join(''))
@@ -27,11 +32,11 @@ export async function listUsersCommand({ client, isJson, signal }: SandboxServer
 export async function addUserCommand(
   { client, isJson, signal }: SandboxServerContext,
   name: string,
-  options: { readonly email?: string; readonly admin: boolean; readonly perDay?: number },
+  options: { readonly email?: string; readonly admin: boolean; readonly perDay?: Limit },
 ): Promise<void> {
-  const { email, admin: is_admin, perDay: daily_conversation_limit } = options
+  const { email, admin: is_admin, perDay } = options
   const user = await client.call('createUser', {
-    body: { name, email, is_admin, daily_conversation_limit: daily_conversation_limit ?? null },
+    body: { name, email, is_admin, daily_conversation_limit: toMember(perDay) ?? null },
     signal,
   })
   const params = { user_id: user.id }
@@ -45,11 +50,18 @@ export async function addUserCommand(
     printNote(`The key of ${sanitizeLine(name)} (${sanitizeLine(user.id)}); it is not shown again.`)
 }
 
-/** Removes a user, named by id or name, and the keys of the user. */
-export async function removeUserCommand(context: SandboxServerContext, user: string): Promise<void> {
+/** Revokes the keys of a user, named by id or name, then removes the user unless work of the user is left. */
+export async function removeUserCommand(
+  context: SandboxServerContext,
+  user: string,
+  { withSandboxes }: { readonly withSandboxes: boolean },
+): Promise<void> {
   const { client, isJson, signal } = context
   const id = await findUserId(context, user)
-  await client.call('deleteUser', { params: { user_id: id }, signal })
+  const query = withSandboxes ? { with_sandboxes: 'true' } : {}
+  await client.call('deleteUser', { params: { user_id: id }, query, signal }).catch((error: unknown) => {
+    throw explainRemainingWork(error, user)
+  })
   await printResult(isJson, { user_id: id, status: 'removed' }, 'removed')
 }
 
@@ -89,46 +101,71 @@ export async function removeKeyCommand(
   await printResult(isJson, { key_id: id, status: 'removed' }, 'removed')
 }
 
-/** Shows what the caller has used of the limits. */
-export async function quotaCommand({ client, isJson, signal }: SandboxServerContext): Promise<void> {
-  const status = await client.call('quotaStatus', { signal })
-  if (isJson) return await print(`${JSON.stringify(status)}\n`)
-  const { used_today, daily_limit, reset_at } = status
-  const limit =
-    daily_limit === null ? 'no limit' : `of ${daily_limit}, again at ${String(reset_at).slice(0, 16)}`
-  await print(`conversations today: ${used_today}, ${limit}\n`)
+/** Shows the limits of the caller, or of a user by id or name, and what is used of them. */
+export async function quotaCommand(context: SandboxServerContext, user?: string): Promise<void> {
+  const { client, isJson, signal } = context
+  const params = user === undefined ? undefined : { user_id: await findUserId(context, user) }
+  const status =
+    params === undefined
+      ? await client.call('quotaStatus', { signal })
+      : await client.call('getUserQuota', { params, signal })
+  await (isJson ? print(`${JSON.stringify(status)}\n`) : print(quotaTable(status)))
+}
+
+function quotaTable({ daily_limit, used_today, reset_at, ...status }: QuotaStatus): string {
+  const { conversations, stored_bytes, sandboxes } = status
+  const reset = daily_limit === null ? '' : `again at ${String(reset_at).slice(0, 16)}Z`
+  const megabytes = (bytes: number) => Number((bytes / mebibyte).toFixed(1))
+  const storedLimit = stored_bytes.limit === null ? null : megabytes(stored_bytes.limit)
+  const rows = [
+    ['conversations today', String(used_today), formatLimit(daily_limit), reset],
+    ['conversations stored', String(conversations.used), formatLimit(conversations.limit), ''],
+    ['MB of events stored', String(megabytes(stored_bytes.used)), formatLimit(storedLimit), ''],
+    ['running sandboxes', String(sandboxes.used), formatLimit(sandboxes.limit), ''],
+  ]
+  return table(rows, [22, 10, 12], ['', 'USED', 'LIMIT', ''])
+}
+
+/** As the API has it: null inherits. */
+function toMember(limit: Limit | undefined): number | null | undefined {
+  return limit === 'default' ? null : limit
+}
+
+function formatLimit(limit: number | null): string {
+  return limit === null || limit === -1 ? 'unlimited' : String(limit)
+}
+
+/** A refusal because of what is left of the user says how to delete it; any other error is unchanged. */
+function explainRemainingWork(error: unknown, user: string): unknown {
+  if (!(error instanceof CallError) || error.status !== 409 || !error.detail.includes('with_sandboxes'))
+    return error
+  const command = `slipway users rm ${sanitizeLine(user)} --with-sandboxes`
+  return new Problem('conflict', `${sanitizeLine(error.detail)}\nDelete all of it with: ${command}`)
 }
 
 /** Sets limits of a user, named by id or name; those that are not named stay. */
 export async function setQuotaCommand(
   context: SandboxServerContext,
   user: string,
-  options: { readonly perDay?: number; readonly conversations?: number; readonly storedMb?: number },
+  options: {
+    readonly perDay?: Limit
+    readonly conversations?: Limit
+    readonly storedMb?: Limit
+    readonly sandboxes?: Limit
+  },
 ): Promise<void> {
   const { client, isJson, signal } = context
   const id = await findUserId(context, user)
   const body = {
-    daily_conversation_limit: options.perDay,
-    max_conversations: options.conversations,
-    max_stored_mb: options.storedMb,
+    daily_conversation_limit: toMember(options.perDay),
+    max_conversations: toMember(options.conversations),
+    max_stored_mb: toMember(options.storedMb),
+    max_sandboxes: toMember(options.sandboxes),
   }
-  const quota = await client.call('setUserQuota', { params: { user_id: id }, body, signal })
-  await printResult(isJson, quota, JSON.stringify(quota))
-}
-
-/** The id of the user with this id or, when only one has it, this name. */
-async function findUserId({ client, signal }: SandboxServerContext, user: string): Promise<string> {
-  const named: string[] = []
-  let page_id: string | undefined
-  do {
-    const page = await client.call('listUsers', { query: { limit: '100', page_id }, signal })
-    if (page.items.some(({ id }) => id === user)) return user
-    named.push(...page.items.filter(({ name }) => name === user).map(({ id }) => id))
-    page_id = page.next_page_id ?? undefined
-  } while (page_id !== undefined)
-  const [id] = named
-  if (id !== undefined && named.length === 1) return id
-  if (id === undefined)
-    throw new Problem('not_found', `There is no user ${sanitizeLine(user)}. "slipway users" lists them.`)
-  throw new Problem('conflict', `Several users are named ${sanitizeLine(user)}: ${named.join(', ')}`)
+  if (Object.values(body).every((value) => value === undefined))
+    throw new Problem('bad_request', 'Name a limit: --per-day, --conversations, --stored-mb or --sandboxes.')
+  const params = { user_id: id }
+  const quota = await client.call('setUserQuota', { params, body, signal })
+  if (isJson) return await print(`${JSON.stringify(quota)}\n`)
+  await print(quotaTable(await client.call('getUserQuota', { params, signal })))
 }

@@ -44,7 +44,7 @@ function crashingControlPlane(at: SandboxesFixture, endAt: number) {
   }
   const options: Partial<SandboxesOptions> = {
     // Of its own: what hangs after the end holds nothing.
-    controlPlane: { sandboxes: guarded, leases: new LocalLeases() },
+    controlPlane: { sandboxes: guarded, users: at.controlPlane.users, leases: new LocalLeases() },
     backends: [reached],
     onStep(name) {
       if (isEnded) throw new Error('it goes on after its end')

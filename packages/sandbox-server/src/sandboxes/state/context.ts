@@ -12,7 +12,7 @@ import type { SandboxSpecs } from './specs.ts'
 
 /** Lifetimes are for specs that set none. */
 export interface SandboxesOptions extends Lifetimes {
-  readonly controlPlane: Pick<ControlPlaneStore, 'sandboxes' | 'leases'>
+  readonly controlPlane: Pick<ControlPlaneStore, 'sandboxes' | 'leases' | 'users'>
   readonly cipher: Pick<Cipher, 'seal' | 'open'>
   readonly backends: readonly Backend[]
   readonly specs: SandboxSpecs
@@ -24,7 +24,7 @@ export interface SandboxesOptions extends Lifetimes {
   readonly expose: Expose
   /** Origins of web pages that may call the agent servers. */
   readonly allowedOrigins: readonly string[]
-  /** Concurrently running sandboxes of one owner; 0: not limited. */
+  /** Concurrently running sandboxes of one owner without a limit of their own; 0: not limited. */
   readonly maxSandboxes: number
   /** At that limit a start is refused, or an idle sandbox is paused for it. */
   readonly maxSandboxesPolicy: 'refuse' | 'pause_idle'
@@ -77,6 +77,7 @@ export function createContext(options: SandboxesOptions) {
     ...options,
     backends,
     rows: controlPlane.sandboxes,
+    users: controlPlane.users,
     leases: controlPlane.leases,
     repository: new SandboxRepository(controlPlane, options.onStep, options.onRunning),
     /** Starts may take minutes: the other calls do not wait for them. */

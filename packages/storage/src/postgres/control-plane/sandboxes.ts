@@ -1,6 +1,6 @@
 import type { Instant } from '@slipway/protocol'
 import { sandboxListing } from '../../control-plane/listings.ts'
-import type { PageQuery, RowPage, Scope } from '../../control-plane/rows.ts'
+import type { AdminScope, PageQuery, RowPage, Scope } from '../../control-plane/rows.ts'
 import type { SandboxRow, SandboxRows } from '../../control-plane/sandboxes.ts'
 import type { PostgresDatabase, Session } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
@@ -75,7 +75,7 @@ export class PostgresSandboxRows extends PostgresRows<SandboxRow> implements San
     return rows.map(([name]) => decodeText(name))
   }
 
-  search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>> {
+  search(scope: Scope | AdminScope, query: PageQuery): Promise<RowPage<SandboxRow>> {
     return this.table.page(sandboxListing(scope), query)
   }
 

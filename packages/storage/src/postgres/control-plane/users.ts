@@ -1,6 +1,7 @@
 import { type Instant, Problem } from '@slipway/protocol'
 import { newestFirst } from '../../control-plane/listings.ts'
 import type { PageQuery, RowChange, RowPage } from '../../control-plane/rows.ts'
+import { changeLimits, type LimitColumns, toLimits } from '../../control-plane/user-limits.ts'
 import type { ApiKeyRow, OrgRow, UserLimits, UserRow, UserRows } from '../../control-plane/users.ts'
 import type { PostgresDatabase, Session } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
@@ -17,13 +18,12 @@ const keyColumns = [
 const removeKeysSql = `WITH RECURSIVE revoked (id) AS (
     VALUES ($1::text COLLATE "C") UNION SELECT api_key.id FROM revoked JOIN api_key ON api_key.created_by = revoked.id
   ) DELETE FROM api_key WHERE id IN (SELECT id FROM revoked)`
-const limitsSql = 'SELECT max_conversations, max_stored_mb FROM user_limit WHERE "user" = $1'
-const setLimitsSql = `INSERT INTO user_limit ("user", max_conversations, max_stored_mb) VALUES ($1, $2, $3)
-  ON CONFLICT ("user") DO UPDATE SET max_conversations = excluded.max_conversations, max_stored_mb = excluded.max_stored_mb`
+const limitsSql = 'SELECT max_conversations, max_stored_mb, max_sandboxes FROM user_limit WHERE "user" = $1'
+const setLimitsSql = `INSERT INTO user_limit ("user", max_conversations, max_stored_mb, max_sandboxes)
+  VALUES ($1, $2, $3, $4) ON CONFLICT ("user") DO UPDATE SET max_conversations = excluded.max_conversations,
+  max_stored_mb = excluded.max_stored_mb, max_sandboxes = excluded.max_sandboxes`
 const markUsedSql =
   'UPDATE api_key SET used_at = $2::bigint WHERE id = $1 AND coalesce(used_at < $2::bigint, true)'
-
-type LimitRow = readonly [max_conversations: number | null, max_stored_mb: number | null]
 
 /** UserRows on PostgreSQL. */
 export class PostgresUserRows implements UserRows {
@@ -82,16 +82,17 @@ export class PostgresUserRows implements UserRows {
   }
 
   async getLimits(user: string): Promise<UserLimits> {
-    return toLimits(await this.#db.query<LimitRow>(limitsSql, [encodeText(user)]))
+    return toLimits((await this.#db.query<LimitColumns>(limitsSql, [encodeText(user)]))[0])
   }
 
   setLimits(user: string, limits: Partial<UserLimits>): Promise<UserLimits> {
     return this.#changes.write(async (session) => {
       await this.#assertUserExists(session, user)
-      const stored = toLimits((await session.run<LimitRow>(limitsSql, [encodeText(user)])).rows)
-      const { max_conversations = stored.max_conversations, max_stored_mb = stored.max_stored_mb } = limits
-      await session.run(setLimitsSql, [encodeText(user), max_conversations, max_stored_mb])
-      return { max_conversations, max_stored_mb }
+      const { rows } = await session.run<LimitColumns>(limitsSql, [encodeText(user)])
+      const changed = changeLimits(toLimits(rows[0]), limits)
+      const { max_conversations, max_stored_mb, max_sandboxes } = changed
+      await session.run(setLimitsSql, [encodeText(user), max_conversations, max_stored_mb, max_sandboxes])
+      return changed
     })
   }
 
@@ -149,13 +150,14 @@ export class PostgresUserRows implements UserRows {
     })
   }
 
+  async removeKeys(user: string): Promise<void> {
+    await this.#changes.write((session) =>
+      session.run('DELETE FROM api_key WHERE "user" = $1', [encodeText(user)]),
+    )
+  }
+
   /** Otherwise a later user of the same id would inherit the row. */
   async #assertUserExists(session: Session, user: string): Promise<void> {
     if ((await this.#users.get(user, session)) === undefined) throw new Problem('not_found', 'User not found')
   }
-}
-
-function toLimits([row]: readonly LimitRow[]): UserLimits {
-  const [max_conversations, max_stored_mb] = row ?? [null, null]
-  return { max_conversations, max_stored_mb }
 }

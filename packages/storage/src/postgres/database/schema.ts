@@ -80,4 +80,6 @@ export const migrations: readonly string[] = [
    ALTER TABLE conversation ADD COLUMN server text COLLATE "C", ADD COLUMN epoch integer NOT NULL DEFAULT 0;
    CREATE INDEX conversation_server ON conversation (server) WHERE server IS NOT NULL AND is_visible;
    ALTER TABLE leftover ADD COLUMN server text COLLATE "C"`,
+  `ALTER TABLE user_limit ADD COLUMN max_sandboxes bigint;
+   CREATE INDEX sandbox_of_users ON sandbox (created_at, id) WHERE owner IS NOT NULL AND wanted <> 'gone'`,
 ]

@@ -73,6 +73,9 @@ test('pages are read in the order of an index without sorting', () => {
     ...pageStatements('sandbox', scopes.map(sandboxListing)),
   ]
   for (const step of queryPlans(owned)) expect(step).toMatch(/^SEARCH \w+ USING INDEX \w+ \(owner=\?/)
+  const ofAll = pageStatements('sandbox', [sandboxListing({ isEveryOwner: true })])
+  for (const step of queryPlans(ofAll))
+    expect(step).toMatch(/^(SCAN|SEARCH) \w+ USING INDEX sandbox_of_users/)
   const [users = [], orgs = []] = [newestFirst('user_created'), newestFirst('org_created')].map((listing) => [
     listing,
   ])

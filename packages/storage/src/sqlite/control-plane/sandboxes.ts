@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Instant } from '@slipway/protocol'
 import { sandboxListing } from '../../control-plane/listings.ts'
-import type { PageQuery, RowPage, Scope } from '../../control-plane/rows.ts'
+import type { AdminScope, PageQuery, RowPage, Scope } from '../../control-plane/rows.ts'
 import type { SandboxRow, SandboxRows } from '../../control-plane/sandboxes.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
@@ -72,7 +72,7 @@ export class SqliteSandboxRows extends SqliteRows<SandboxRow> implements Sandbox
     return this.db.all<[string]>(grantedSql, id).map(([name]) => name)
   }
 
-  async search(scope: Scope, query: PageQuery): Promise<RowPage<SandboxRow>> {
+  async search(scope: Scope | AdminScope, query: PageQuery): Promise<RowPage<SandboxRow>> {
     return this.table.page(sandboxListing(scope), query)
   }
 

@@ -17,4 +17,6 @@ export const controlPlaneMigrations: readonly string[] = [
    ) STRICT`,
   `ALTER TABLE start_task ADD COLUMN org TEXT;
    UPDATE start_task SET org = (SELECT org FROM app_conversation WHERE id = start_task.conversation)`,
+  `ALTER TABLE user_limit ADD COLUMN max_sandboxes INTEGER;
+   CREATE INDEX sandbox_of_users ON sandbox (created_at, id) WHERE owner IS NOT NULL AND wanted <> 'gone'`,
 ]

@@ -1,6 +1,7 @@
 import { type Instant, Problem } from '@slipway/protocol'
 import { newestFirst } from '../../control-plane/listings.ts'
 import type { PageQuery, RowChange, RowPage } from '../../control-plane/rows.ts'
+import { changeLimits, type LimitColumns, toLimits } from '../../control-plane/user-limits.ts'
 import type { ApiKeyRow, OrgRow, UserLimits, UserRow, UserRows } from '../../control-plane/users.ts'
 import type { Database } from '../database/database.ts'
 import type { ChangeQueue } from './change-queue.ts'
@@ -12,9 +13,10 @@ export const keysClause = 'INDEXED BY api_key_user WHERE user = ? ORDER BY creat
 const removeKeysSql = `WITH RECURSIVE revoked (id) AS (
     VALUES (?) UNION SELECT api_key.id FROM revoked JOIN api_key ON api_key.created_by = revoked.id
   ) DELETE FROM api_key WHERE id IN (SELECT id FROM revoked)`
-export const limitsSql = 'SELECT max_conversations, max_stored_mb FROM user_limit WHERE user = ?'
+export const limitsSql =
+  'SELECT max_conversations, max_stored_mb, max_sandboxes FROM user_limit WHERE user = ?'
 const setLimitsSql =
-  'INSERT OR REPLACE INTO user_limit (user, max_conversations, max_stored_mb) VALUES (?, ?, ?)'
+  'INSERT OR REPLACE INTO user_limit (user, max_conversations, max_stored_mb, max_sandboxes) VALUES (?, ?, ?, ?)'
 export const hashClause = 'WHERE hash = ?'
 
 /** UserRows on SQLite. */
@@ -80,10 +82,15 @@ export class SqliteUserRows implements UserRows {
   setLimits(user: string, limits: Partial<UserLimits>): Promise<UserLimits> {
     return this.#changes.write(() => {
       this.#assertUserExists(user)
-      const stored = this.#limits(user)
-      const { max_conversations = stored.max_conversations, max_stored_mb = stored.max_stored_mb } = limits
-      this.#db.run(setLimitsSql, user, max_conversations, max_stored_mb)
-      return { max_conversations, max_stored_mb }
+      const changed = changeLimits(this.#limits(user), limits)
+      this.#db.run(
+        setLimitsSql,
+        user,
+        changed.max_conversations,
+        changed.max_stored_mb,
+        changed.max_sandboxes,
+      )
+      return changed
     })
   }
 
@@ -136,10 +143,12 @@ export class SqliteUserRows implements UserRows {
     })
   }
 
+  removeKeys(user: string): Promise<void> {
+    return this.#changes.write(() => this.#db.run('DELETE FROM api_key WHERE user = ?', user))
+  }
+
   #limits(user: string): UserLimits {
-    const row = this.#db.get<[number | null, number | null]>(limitsSql, user)
-    const [max_conversations, max_stored_mb] = row ?? [null, null]
-    return { max_conversations, max_stored_mb }
+    return toLimits(this.#db.get<LimitColumns>(limitsSql, user))
   }
 
   /** Otherwise a later user of the same id would inherit the row. */
