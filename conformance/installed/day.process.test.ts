@@ -40,6 +40,10 @@ const hour = (name: string, run: () => Promise<void>) =>
 let server: BackgroundServer
 let sandboxServer: BackgroundServer
 
+/** The folders above are of other data too, and are there when it is. */
+const isComponent = /^\.local(\/share(\/slipway-components.*)?)?$/
+const isComponents = /^\.local\/share\/slipway-components/
+
 const terminal = (command: string) => ({
   text: 'I work.',
   calls: [{ name: 'terminal', arguments: { command, security_risk: 'LOW', summary: 'a command' } }],
@@ -65,11 +69,18 @@ hour('installed: versions, help, an old Node', async () => {
     await day.run(['components', 'add', 'node'])
   }
   expect(await day.json(['version'])).toEqual([{ version, node: expect.stringMatching(/^v2[4-9]/) }])
-  expect((await day.json(['components', 'ls'])).map(({ name }) => name)).toEqual(['browser', 'node'])
+  const components = await day.json(['components', 'ls'])
+  expect(components.map(({ name }) => name)).toEqual(['browser', 'node'])
+  if (node.isOld) {
+    expect(components[1]).toMatchObject({ installed: true })
+    // An upgrade replaces the package; Node stays.
+    await day.reinstall()
+    expect(await day.json(['version'])).toEqual([{ version, node: expect.stringMatching(/^v2[4-9]/) }])
+  }
   expect((await day.run(['--help'])).stdout).toContain('slipway')
   expect((await day.run(['rnu', 'hello'], { code: 2 })).stderr).toContain('run')
   // Nothing is written before there is something to keep.
-  expect(await day.listHome()).toEqual([])
+  expect((await day.listHome()).filter((path) => !isComponent.test(path))).toEqual([])
   expect((await day.run(['run', 'hello'], { code: 1 })).stderr).toContain('There is no model.')
   expect((await day.run(['doctor'])).stdout).toMatch(
     /^ok +environment Node v2[4-9][\s\S]*no model is configured/,
@@ -293,7 +304,7 @@ hour('sandboxes, users and limits', async () => {
   ])
   await writeFile(keyFile, annsKey)
   await day.run(['context', 'add', 'ann', String(url), '--key-file', keyFile])
-  expect((await day.run(['quotas'])).stdout).toContain('of 1')
+  expect((await day.run(['quotas'])).stdout).toMatch(/^conversations today +0 +1 /m)
   expect(await day.json(['ls'])).toEqual([])
   expect((await day.run(['users'], { code: 1 })).stderr).toContain('it needs the scope admin')
   const [added] = await day.json(['keys', 'add', 'dashboard', '--read-only'])
@@ -315,9 +326,10 @@ hour('uninstalled: what is left is what docs/guide/install.md names', async () =
   expect(await readdir(join(day.prefix, 'bin'))).toEqual([])
   expect(await readdir(join(day.prefix, 'lib/node_modules'))).toEqual([])
   const page = await readFile(resolve('docs/guide/install.md'), 'utf8')
-  for (const place of ['.local/share/slipway', '.config/slipway']) expect(page).toContain(`| \`~/${place}\``)
+  for (const place of ['.local/share/slipway', '.local/share/slipway-components', '.config/slipway'])
+    expect(page).toContain(`| \`~/${place}\``)
   const own = /^\.local\/share\/slipway\/conversations\/[0-9a-f]{32}$/
-  const left = (await day.listHome()).filter((path) => !own.test(path))
+  const left = (await day.listHome()).filter((path) => !own.test(path) && !isComponents.test(path))
   expect(left).toEqual([
     '.config',
     '.config/slipway',

@@ -103,6 +103,14 @@ export class InstalledCommand implements AsyncDisposable {
     throw new Error(`npm install ended with ${code}: ${stdout}${stderr}`)
   }
 
+  /** Installs the same package again, as an upgrade does: npm replaces the folder of the old one. */
+  async reinstall(): Promise<void> {
+    const [file = ''] = await readdir(join(this.directory, 'dist'))
+    const path = join(this.directory, 'dist', file)
+    await rm(join(this.prefix, 'lib/node_modules/slipway'), { recursive: true })
+    this.#expect(['npm', 'install'], 0, await this.#run('npm', ['install', '--global', ...npmFlags, path]))
+  }
+
   async uninstall(): Promise<CommandOutput> {
     return this.#expect(['npm', 'uninstall'], 0, await this.#run('npm', ['uninstall', '--global', 'slipway']))
   }

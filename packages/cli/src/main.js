@@ -15,9 +15,9 @@ else {
   process.exitCode = await runCli(process.argv.slice(2))
 }
 
-/** Starts the Node that is installed beside this package; without one fetches it when the user agrees. */
+/** Starts the Node of the component, or the one that is installed beside this package; without one fetches it when the user agrees. */
 async function runWithOtherNode() {
-  const path = findNode() ?? (await fetchNode())
+  const path = (await findNode()) ?? (await fetchNode())
   if (path === undefined) {
     process.exitCode = 1
     return
@@ -36,7 +36,9 @@ async function runWithOtherNode() {
   })
 }
 
-function findNode() {
+async function findNode() {
+  const component = (await import('./components/components.js')).findNode()
+  if (component !== undefined) return component
   const platform = process.platform === 'win32' ? 'win' : process.platform
   const file = process.platform === 'win32' ? 'node.exe' : 'node'
   try {
@@ -71,7 +73,7 @@ async function fetchNode() {
     process.stderr.write(`slipway: ${error.message}\n${problem}: ${advice}\n`)
     return undefined
   }
-  return findNode()
+  return await findNode()
 }
 
 /** Asks at a terminal; false without one. */

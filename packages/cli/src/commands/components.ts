@@ -10,8 +10,9 @@ export async function listComponentsCommand(isJson: boolean): Promise<void> {
     return
   }
   if (components.length === 0) return printNote('A clone has no components: "npm ci" installs everything.')
-  const rows = components.map(({ name, version, isInstalled, details }) => {
-    return [name, version, isInstalled ? 'installed' : 'not installed', details]
+  const rows = components.map(({ name, version, installedVersion, details }) => {
+    const other = installedVersion === undefined ? 'not installed' : `has ${installedVersion}`
+    return [name, version, installedVersion === version ? 'installed' : other, details]
   })
   await print(table(rows, [9, 9, 15], ['NAME', 'VERSION', 'STATE', 'WHAT IT IS']))
 }

@@ -7,7 +7,13 @@ export interface Component {
   readonly details: string
   readonly directory: string
   readonly isInstalled: boolean
+  /** Another one than `version` after an upgrade; undefined when it is not installed. */
+  readonly installedVersion: string | undefined
 }
+/** Where the components of this user are. */
+export function userComponents(): string
+/** The program of an installed component `node`. */
+export function findNode(): string | undefined
 export function listComponents(): Component[]
 export function findComponent(name: string): Component
 export function addComponent(name: string): Promise<Component>

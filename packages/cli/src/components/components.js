@@ -3,11 +3,18 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The root of the installed package: components are installed in its own `node_modules`. */
+/** The root of the installed package. The library of the browser tools is in its own `node_modules`. */
 const root = fileURLToPath(new URL('../../../../', import.meta.url))
+
+/** Of the user: an upgrade replaces the package, and has to find Node before anything of it can run. */
+export function userComponents() {
+  const data = process.env.XDG_DATA_HOME || join(process.env.HOME || homedir(), '.local', 'share')
+  return join(data, 'slipway-components')
+}
 
 const details = {
   browser: 'the library of the browser tools, about 14 MB; Chromium itself is installed by you',
@@ -22,10 +29,38 @@ export function listComponents() {
   return Object.entries(packages).flatMap(([name, packageName]) => {
     const entry = locked[packageName]
     if (entry === undefined) return []
-    const directory = join(root, 'node_modules', packageName)
-    const isInstalled = existsSync(join(directory, 'package.json'))
-    return [{ name, packageName, ...entry, details: details[name], directory, isInstalled }]
+    const inPackage = join(root, 'node_modules', packageName)
+    const places =
+      name === 'node' ? [join(userComponents(), 'node_modules', packageName), inPackage] : [inPackage]
+    const found = places
+      .map((directory) => ({ directory, installedVersion: readVersion(directory) }))
+      .filter(({ installedVersion }) => installedVersion !== undefined)
+    const installed = found.find(({ installedVersion }) => installedVersion === entry.version) ?? found[0]
+    return [
+      {
+        ...{ name, packageName, ...entry, details: details[name] },
+        ...{ directory: places[0], places, installedVersion: installed?.installedVersion },
+        isInstalled: installed !== undefined,
+      },
+    ]
   })
+}
+
+/** The program of an installed component `node`; undefined without one. Versions before wrote it to the package. */
+export function findNode() {
+  const isWindows = process.platform === 'win32'
+  const packageName = `node-${isWindows ? 'win' : process.platform}-${process.arch}`
+  return [userComponents(), root]
+    .map((place) => join(place, 'node_modules', packageName, 'bin', isWindows ? 'node.exe' : 'node'))
+    .find((path) => existsSync(path))
+}
+
+function readVersion(directory) {
+  try {
+    return JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8')).version
+  } catch {
+    return undefined
+  }
 }
 
 function readLocked() {
@@ -50,15 +85,16 @@ export function findComponent(name) {
 /** Installs a component by npm, in exactly the version that this release was tested with, or throws. */
 export async function addComponent(name) {
   const component = findComponent(name)
-  if (component.isInstalled) return component
+  if (component.installedVersion === component.version) return component
   const { packageName, version, integrity, directory } = component
   let temporary
   try {
-    temporary = await mkdtemp(join(root, '.component-'))
     await mkdir(dirname(directory), { recursive: true })
+    // Beside it: a rename moves no files.
+    temporary = await mkdtemp(join(dirname(directory), '.component-'))
   } catch (error) {
     throw new Error(
-      `${root} cannot be written (${error.code}): run "slipway components add ${name}" as the user who installed Slipway.`,
+      `${dirname(directory)} cannot be written (${error.code}): run "slipway components add ${name}" as the user who installed Slipway.`,
     )
   }
   try {
@@ -85,17 +121,19 @@ export async function addComponent(name) {
     for (const part of ['include', 'share']) {
       if (name === 'node') await rm(join(temporary, key, part), { recursive: true, force: true })
     }
+    // A program that runs keeps its file.
+    await rm(directory, { recursive: true, force: true })
     await rename(join(temporary, key), directory)
   } finally {
     await rm(temporary, { recursive: true, force: true })
   }
-  return { ...component, isInstalled: true }
+  return { ...component, installedVersion: version, isInstalled: true }
 }
 
 /** Removes a component. */
 export async function removeComponent(name) {
   const component = findComponent(name)
-  await rm(component.directory, { recursive: true, force: true })
+  for (const place of component.places) await rm(place, { recursive: true, force: true })
   return component
 }
 
