@@ -120,8 +120,12 @@ hour('configuration', async () => {
 hour('a server in the background, MCP servers and secrets', async () => {
   server = await day.start(['serve', '--port', '0', '--no-console'])
   const url = String(server.ready.url)
+  expect(await day.json(['ls'])).toEqual([])
   await day.run(['context', 'add', 'day', url, '--no-key'])
-  expect(await day.json(['context', 'ls'])).toMatchObject([{ name: 'day', url, is_current: true }])
+  expect(await day.json(['context', 'ls'])).toMatchObject([
+    { name: 'day', url, is_current: true },
+    { name: 'local', is_current: false },
+  ])
   const again = await day.run(['serve', '--port', '0'], { code: 1 })
   expect(again.stderr).toContain(join(day.project, '.slipway'))
   expect(await day.shell('git status --porcelain')).toBe('')

@@ -4,6 +4,7 @@ import { takeEnvironment } from '@slipway/shared/process'
 import { startConsole } from '../console/console-start.ts'
 import { openBrowser } from '../console/open-browser.ts'
 import { type Config, serverEnvironment } from '../context/config.ts'
+import { removeServerAddress, writeServerAddress } from '../context/server-address.ts'
 import { paint, printNote } from '../output/terminal.ts'
 
 /** Starts the agent server; resolves when the signal has stopped it. */
@@ -35,14 +36,17 @@ export async function serveCommand(options: {
     ...(options.noKey ? { SLIPWAY_SESSION_API_KEY: own.SLIPWAY_SESSION_API_KEY } : {}),
     ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }),
   }
+  // Sessions note the private server themselves, and start its successor at the same port.
+  const isNoted = options.socket === undefined && !untilUnused
   const hasWeb = (options.web ?? env.SLIPWAY_WEB) !== undefined
   const console =
     hasConsole && !hasWeb && options.socket === undefined
       ? startConsole({ isJson, signal: options.signal })
       : undefined
-  const ready: ServeOptions['ready'] = (url, sessionKey, consoleUrl) => {
+  const ready: ServeOptions['ready'] = async (url, sessionKey, consoleUrl) => {
     if (consoleUrl !== undefined) console?.begin()
     if (untilUnused) void startWatch(url, options)
+    if (isNoted) await writeServerAddress(options.data, url).catch(noteUnwritten)
     if (consoleUrl !== undefined && isOpened)
       void openBrowser(consoleUrl, options.data).then((isStarted) => {
         if (!isStarted) printNote('No browser could be started: slipway open prints a link.')
@@ -66,7 +70,15 @@ export async function serveCommand(options: {
     ]
     process.stdout.write(`${lines.join('\n')}\n`)
   }
-  await serve({ ...server, console: console?.directory, env, ready })
+  try {
+    await serve({ ...server, console: console?.directory, env, ready })
+  } finally {
+    if (isNoted) await removeServerAddress(options.data)
+  }
+}
+
+function noteUnwritten({ message }: Error): void {
+  printNote(`Commands have to name the address of the server with --url: ${message}`)
 }
 
 async function startWatch(

@@ -40,6 +40,9 @@ export interface Config {
   readonly file: ConfigFile
 }
 
+/** Where servers of this machine are, unless they were started at other ports. */
+export const usualUrls = { agent: 'http://127.0.0.1:8000', sandbox: 'http://127.0.0.1:3000' } as const
+
 /** The environment of this process. */
 export function readEnvironment(): Env {
   return process.env
@@ -49,10 +52,10 @@ export function readEnvironment(): Env {
 export function readConfig(env: Env, file: ConfigFile): Config {
   const agent = withFileSettings(env, file, 'agent_server')
   return {
-    url: env.SLIPWAY_URL || 'http://127.0.0.1:8000',
+    url: env.SLIPWAY_URL || usualUrls.agent,
     sessionApiKey: firstKey(env.SLIPWAY_SESSION_API_KEY),
     dataDirectory: agent.SLIPWAY_DATA_DIRECTORY || defaultDataDirectory,
-    sandboxUrl: env.SLIPWAY_SANDBOX_URL || 'http://127.0.0.1:3000',
+    sandboxUrl: env.SLIPWAY_SANDBOX_URL || usualUrls.sandbox,
     apiKey: firstKey(env.SLIPWAY_API_KEY),
     fileKeys: {
       agent: firstKey(agent.SLIPWAY_SESSION_API_KEY),

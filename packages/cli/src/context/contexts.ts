@@ -14,6 +14,14 @@ export interface NamedServer {
   readonly key: Secret | undefined
 }
 
+/** The server of this machine; built in, unless a file of an earlier version has one of that name. */
+export const localContext = 'local'
+
+/** Whether a name means the server of this machine. */
+export function isLocal({ servers }: Contexts, name: string): boolean {
+  return name === localContext && !servers.has(name)
+}
+
 /** The servers that a user named, and the one that is used. */
 export interface Contexts {
   readonly current: string | undefined
@@ -70,6 +78,6 @@ export async function writeContexts(path: string, { current, servers }: Contexts
 export function namedServer({ servers }: Contexts, name: string): NamedServer {
   const server = servers.get(name)
   if (server !== undefined) return server
-  const names = [...servers.keys()].join(', ') || 'none; add one with: slipway context add NAME URL'
+  const names = [...servers.keys(), localContext].join(', ')
   throw new Problem('bad_request', `There is no context ${JSON.stringify(name)}. There are: ${names}`)
 }

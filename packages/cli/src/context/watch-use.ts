@@ -1,7 +1,7 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from '@slipway/client'
-import { isAlive } from './private-server.ts'
+import { isAlive } from './server-address.ts'
 import { findSessionKey } from './session-key.ts'
 
 /** In a data directory: a file for each process that uses its private server, named by the pid. */

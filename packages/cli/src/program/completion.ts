@@ -1,6 +1,6 @@
 import type { Command, Option } from 'commander'
 import type { Config } from '../context/config.ts'
-import { contextsPath, readContexts } from '../context/contexts.ts'
+import { contextsPath, localContext, readContexts } from '../context/contexts.ts'
 import { fileSettings } from '../context/file-settings.ts'
 import { sanitizeLine, truncate } from '../output/sanitize.ts'
 import type { ServerSelection, SourceContext } from './server-selection.ts'
@@ -112,7 +112,8 @@ async function conversations({ config, selection, source }: CompletionDeps): Pro
 
 async function contexts({ config }: CompletionDeps): Promise<Candidate[]> {
   const { servers } = await readContexts(contextsPath(config.env))
-  return [...servers].map(([name, { url }]) => ({ value: name, description: url }))
+  const named = [...servers].map(([name, { url }]) => ({ value: name, description: url }))
+  return servers.has(localContext) ? named : [...named, { value: localContext, description: 'this machine' }]
 }
 
 /** Scripts that ask the command itself. */

@@ -5,15 +5,17 @@ import { exists } from '@slipway/shared/fs'
 import type { Secret } from '@slipway/shared/redaction'
 import type { Command } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
-import { type Config, serverEnvironment } from '../context/config.ts'
+import { type Config, serverEnvironment, usualUrls } from '../context/config.ts'
 import {
   contextsPath,
+  isLocal,
   namedServer,
   readContexts,
   type ServerKind,
   userDataDirectory,
 } from '../context/contexts.ts'
 import { findPrivateServer } from '../context/private-server.ts'
+import { findServer } from '../context/server-address.ts'
 import { findSessionKey, isOwnAddress } from '../context/session-key.ts'
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
@@ -78,7 +80,7 @@ export class ServerSelection {
   /**
    * The flag `--url`, else `--context` or `SLIPWAY_CONTEXT`, else the variable of the address, else the
    * current context, else the server of this machine: the one of `data` when that exists and is not the
-   * directory of the private one, else the private one of the sessions, which is started as `start` says.
+   * directory of the private one, at the address that it has written there; else the private one of the sessions, which is started as `start` says.
    * `kinds`: those that the command can use, the first by default.
    */
   async select(
@@ -171,7 +173,12 @@ export class ServerSelection {
     const defaultUrl = kind === 'agent' ? config.url : config.sandboxUrl
     if (!name && hasVariable) return await withKey(defaultUrl)
     const contexts = await readContexts(contextsPath(config.env))
-    const chosen = name || contexts.current
+    const local = name !== undefined && isLocal(contexts, name)
+    // A directory that is named means its server.
+    const isNamed = !name && kind === 'agent' && resolve(data) !== resolve(config.dataDirectory)
+    const named = isNamed ? await findServer(data, this.#signal) : undefined
+    if (named !== undefined) return await withKey(named)
+    const chosen = local ? undefined : name || contexts.current
     const server = chosen === undefined ? undefined : namedServer(contexts, chosen)
     if (server !== undefined && kinds.includes(server.kind)) {
       return server.key === undefined && server.kind === 'agent'
@@ -186,11 +193,12 @@ export class ServerSelection {
     }
     const isPrivate = resolve(data) === userDataDirectory(config.env)
     if (kind === 'agent' && (start === 'session' || isPrivate || !(await exists(data)))) {
-      const own = await this.#startPrivate(start, defaultUrl)
+      const own = await this.#startPrivate(start, local ? usualUrls.agent : defaultUrl)
       if (own !== undefined)
         return { kind, url: own.url, key: own.key, keySource: 'the private server', isPrivate: true }
     }
-    return await withKey(defaultUrl)
+    const found = kind === 'agent' ? await findServer(data, this.#signal) : undefined
+    return await withKey(found ?? (local ? usualUrls[kind] : defaultUrl))
   }
 
   async #startPrivate(start: PrivateStart, usualUrl: string) {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -59,13 +59,15 @@ test('a context keeps address and key in a private file, and its key is shown no
   const listed = await runCli(['context'])
   expect(listed.stdout).toMatch(/^\* {1,}here +agent +http/m)
   const json = await runCli(['context', 'ls', '--json'])
-  expect(JSON.parse(json.stdout)).toEqual({
-    name: 'here',
-    url,
-    kind: 'agent',
-    has_key: true,
-    is_current: true,
-  })
+  expect(
+    json.stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+  ).toEqual([
+    { name: 'here', url, kind: 'agent', has_key: true, is_current: true },
+    { name: 'local', url: 'this machine', kind: 'agent', has_key: false, is_current: false },
+  ])
   expect(listed.stdout + json.stdout).not.toContain(key)
 })
 
@@ -79,6 +81,48 @@ test('a context is added only when its server answers and takes the key', async 
   expect(nobody).toMatchObject({ code: 1, stderr: expect.stringContaining('No answer from') })
   const unknown = await runCli(['--context', 'nobody', 'ls'])
   expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('There are: here') })
+})
+
+test('the context local leads back to the server of this machine', async () => {
+  const added = await runCli(['context', 'add', 'local', url, '--no-key'])
+  expect(added).toMatchObject({ code: 1, stderr: expect.stringContaining('built in') })
+  expect((await runCli(['context', 'rm', 'local'])).stderr).toContain('built in')
+  // At the usual address is no server with this key.
+  expect(await runCli(['--context', 'local', 'ls'])).toMatchObject({ code: 1, stdout: '' })
+  const ownKey = { SLIPWAY_SESSION_API_KEY: key }
+  expect((await runCli(['ls', '-q', '--data', 'data', '--context', 'local'], '', ownKey)).stdout).toContain(
+    ids[0],
+  )
+  const used = await runCli(['context', 'use', 'local'])
+  expect(used).toMatchObject({ code: 0, stdout: 'local: the server of this machine\n' })
+  expect((await runCli(['context'])).stdout).toMatch(/^ {2}here .*\n\* {1,}local +agent +this machine$/m)
+  expect((await runCli(['ls'])).code).toBe(1)
+  await runCli(['context', 'use', 'here'])
+  expect((await runCli(['ls', '-q'])).stdout).toContain(ids[0])
+})
+
+test('commands find a server at another port by its data directory, as long as it runs', async () => {
+  const env = { XDG_CONFIG_HOME: join(directory, 'no-contexts'), SLIPWAY_LOG_LEVEL: 'error' }
+  const other = spawnCli(['serve', '--port', '0', '--data', 'found', '--json', '--no-console'], env)
+  other.stderr.resume()
+  const [line] = await once(createInterface({ input: other.stdout }), 'line')
+  const note = join(directory, 'found', 'server.json')
+  expect(JSON.parse(await readFile(note, 'utf8'))).toEqual({ url: JSON.parse(line).url, pid: other.pid })
+  expect((await stat(note)).mode & 0o777).toBe(0o600)
+  expect(await runCli(['ls', '-q', '--data', 'found'], '', env)).toMatchObject({ code: 0, stdout: '' })
+  // A directory that is named means its server, also where a context is the current one.
+  expect(await runCli(['ls', '-q', '--data', 'found'])).toMatchObject({ code: 0, stdout: '' })
+  const inDirectory = { ...env, SLIPWAY_DATA_DIRECTORY: 'found' }
+  expect(await runCli(['ls', '-q'], '', inDirectory)).toMatchObject({ code: 0, stdout: '' })
+  other.kill('SIGTERM')
+  await once(other, 'close')
+  await expect(stat(note)).rejects.toThrow('ENOENT')
+  // The note of a server that was killed: its process is gone, or is another one that does not answer.
+  for (const pid of [other.pid, process.pid]) {
+    await writeFile(note, JSON.stringify({ url: 'http://127.0.0.1:9', pid }))
+    const missed = await runCli(['ls', '--data', 'found'], '', env)
+    expect(missed).toMatchObject({ code: 1, stderr: expect.not.stringMatching(/127\.0\.0\.1:9\b/) })
+  }
 })
 
 test('a context without a key uses the one in the data directory of its server', async () => {

@@ -9,12 +9,8 @@ import { must } from '@slipway/protocol'
 import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { userDataDirectory } from '../context/contexts.ts'
-import {
-  findPrivateServer,
-  isAlive,
-  type PrivateServer,
-  privateServerFile,
-} from '../context/private-server.ts'
+import { findPrivateServer, type PrivateServer } from '../context/private-server.ts'
+import { isAlive, serverFile } from '../context/server-address.ts'
 import { countRunning, livingSessions, markSession, sessionsDirectory } from '../context/watch-use.ts'
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -66,7 +62,7 @@ export async function joinPrivateServer(env: Env, server: PrivateServer): Promis
 }
 
 async function lastPort(directory: string): Promise<string> {
-  const value = parseJson(await readFile(join(directory, privateServerFile), 'utf8').catch(() => ''))
+  const value = parseJson(await readFile(join(directory, serverFile), 'utf8').catch(() => ''))
   const url = isRecord(value) && typeof value.url === 'string' ? URL.parse(value.url) : null
   return url?.port || '0'
 }
@@ -106,7 +102,7 @@ async function spawnServer(directory: string, env: Env, port: string): Promise<s
   const value = parseJson(line)
   if (!isRecord(value) || typeof value.url !== 'string') return 'it ended at once'
   const text = JSON.stringify({ url: value.url, pid: child.pid })
-  await writeFileAtomic(join(directory, privateServerFile), `${text}\n`)
+  await writeFileAtomic(join(directory, serverFile), `${text}\n`)
   return ''
 }
 

@@ -6,6 +6,8 @@ import { isRecord } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import {
   contextsPath,
+  isLocal,
+  localContext,
   namedServer,
   readContexts,
   type ServerKind,
@@ -14,7 +16,7 @@ import {
 import { findSessionKey } from '../../context/session-key.ts'
 import { isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
-import { paint, print, printNote, printResult, table } from '../../output/terminal.ts'
+import { paint, print, printResult, table } from '../../output/terminal.ts'
 
 interface ContextsContext {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -23,6 +25,9 @@ interface ContextsContext {
   readonly isJson: boolean
   readonly signal: AbortSignal
 }
+
+/** What `context ls` says about it; its address is looked up at each use. */
+const localServer = { url: 'this machine', kind: 'agent' } as const
 
 /** Lists the contexts; the current one is marked. Keys are not shown. */
 export async function listContextsCommand({ env, isJson }: ContextsContext): Promise<void> {
@@ -34,8 +39,11 @@ export async function listContextsCommand({ env, isJson }: ContextsContext): Pro
     has_key: key !== undefined,
     is_current: name === current,
   }))
+  if (!servers.has(localContext)) {
+    const { url, kind } = localServer
+    rows.push({ name: localContext, url, kind, has_key: false, is_current: current === undefined })
+  }
   if (isJson) return await print(rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
-  if (rows.length === 0) return printNote('There is no context. Add one with: slipway context add NAME URL')
   const width = Math.max(...rows.map(({ name }) => name.length)) + 2
   await print(
     table(
@@ -56,6 +64,8 @@ export async function addContextCommand(
   if (!/^[\w.-]{1,64}$/.test(name)) {
     throw new Problem('bad_request', 'A name of a context has letters, digits, ".", "_" and "-", at most 64.')
   }
+  if (name === localContext)
+    throw new Problem('bad_request', 'The context local is built in: it is the server of this machine.')
   const kind = await detectKind(url, signal)
   const key = await readKey(options, kind)
   const sentKey = key ?? (kind === 'agent' ? await findSessionKey(url, dataDirectory) : undefined)
@@ -71,7 +81,11 @@ export async function addContextCommand(
   const { servers } = await readContexts(path)
   await writeContexts(path, { current: name, servers: new Map([...servers, [name, { url, kind, key }]]) })
   const result = { name, url, kind, is_current: true }
-  await printResult(isJson, result, `${paint('bold', name)} is the current context: ${kind} server at ${url}`)
+  await printResult(
+    isJson,
+    result,
+    `${paint('bold', name)} is the current context: ${kind} server at ${url}\nBack to the server of this machine: slipway context use local`,
+  )
 }
 
 function explainRefusedKey(options: { readonly keyFile?: string | undefined }, isSent: boolean): string {
@@ -85,8 +99,15 @@ function explainRefusedKey(options: { readonly keyFile?: string | undefined }, i
 export async function useContextCommand({ env, isJson }: ContextsContext, name: string): Promise<void> {
   const path = contextsPath(env)
   const contexts = await readContexts(path)
-  const { url, kind } = namedServer(contexts, name)
-  await writeContexts(path, { ...contexts, current: name })
+  const local = isLocal(contexts, name)
+  const { url, kind } = local ? localServer : namedServer(contexts, name)
+  await writeContexts(path, { ...contexts, current: local ? undefined : name })
+  if (local)
+    return await printResult(
+      isJson,
+      { name, url, kind, is_current: true },
+      'local: the server of this machine',
+    )
   await printResult(isJson, { name, url, kind, is_current: true }, `${name}: ${kind} server at ${url}`)
 }
 
@@ -94,6 +115,7 @@ export async function useContextCommand({ env, isJson }: ContextsContext, name: 
 export async function removeContextCommand({ env, isJson }: ContextsContext, name: string): Promise<void> {
   const path = contextsPath(env)
   const contexts = await readContexts(path)
+  if (isLocal(contexts, name)) throw new Problem('bad_request', 'The context local is built in.')
   namedServer(contexts, name)
   const servers = new Map([...contexts.servers].filter(([other]) => other !== name))
   await writeContexts(path, { current: contexts.current === name ? undefined : contexts.current, servers })
