@@ -109,4 +109,6 @@ export const environmentReaders: readonly string[] = [
   // One variable for the program that it starts.
   'cli/src/console/console-build.ts',
   'cli/src/main.js',
+  // Before the program can run: the folder of the user's components.
+  'cli/src/components/components.js',
 ]

@@ -92,11 +92,25 @@ test('a backup under load is restored on another path with byte-identical export
     }
   })
 
+  writeFileSync(join(server.data, 'server.json'), '{"url":"http://127.0.0.1:1","pid":1}')
+  writeFileSync(join(server.data, 'open-console.html'), 'a link')
   await runJson(['backup', backup, '--data', server.data])
   expect(await runJson(['backup', backup, '--verify'])).toMatchObject({ steps: 4 })
   const restored = newPath()
   const result = await runJson(['restore', backup, '--data', restored])
   expect(result).toMatchObject({ step: 4, conversations: ledger.conversations.length })
+  expect(statSync(restored).mode & 0o777).toBe(0o700)
+  const restoredNames = readdirSync(restored)
+  expect([restoredNames.includes('server.json'), restoredNames.includes('open-console.html')]).toEqual([
+    false,
+    false,
+  ])
+  const { stdout } = await runCli(['backup', backup, '--list'])
+  const time = '\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d'
+  expect(stdout).toMatch(
+    new RegExp(`^STEP +TIME .*\\n1 +${time} +whole log +${ledger.conversations.length + 1} .*\\n2 `),
+  )
+  expect(stdout).toMatch(new RegExp(`^4 +${time} +new events +${ledger.conversations.length} .*B *$`, 'm'))
   expect(await runJson(['doctor', '--deep', '--data', restored])).toMatchObject({ healthy: true })
   await withServer(restored, async (other) => {
     await ledger.verify(other)

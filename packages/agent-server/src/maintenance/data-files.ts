@@ -9,6 +9,8 @@ export const logName = 'log.db'
 export const databaseNames: ReadonlySet<string> = new Set([logName, 'bash.db', 'control.db'])
 /** Files that belong to a running server, or are made again from the others. */
 const transientNames: ReadonlySet<string> = new Set(['index.db', 'lock.db', 'control-lock.db', 'log.mark'])
+/** At the top: where the server is, and the page that opened its console once. */
+const serverNotes: ReadonlySet<string> = new Set(['server.json', 'open-console.html'])
 const sidecarPattern = /\.db-(?:wal|shm|journal)$/
 /** A file that `writeFileAtomic` was writing when its process died. */
 export const draftPattern = /^\..+\.draft$/
@@ -29,7 +31,7 @@ export interface DataFile {
  */
 export async function* listDataFiles(directory: string, folder = ''): AsyncGenerator<DataFile> {
   for (const name of (await readdir(join(directory, folder))).toSorted()) {
-    const isCache = folder === '' && name === cacheFolder
+    const isCache = folder === '' && (name === cacheFolder || serverNotes.has(name))
     const isTransient = transientNames.has(name) || sidecarPattern.test(name) || draftPattern.test(name)
     if (isCache || isTransient || migrationCopyPattern.test(name)) continue
     const path = folder === '' ? name : `${folder}/${name}`

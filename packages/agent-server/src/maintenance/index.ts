@@ -5,7 +5,14 @@ export { acceptLog, migrate } from '@slipway/storage/maintenance'
 export { type BackupResult, backUp } from './backup.ts'
 export { type CompactedDatabase, compact, type DiskUsage, measureUsage } from './disk-usage.ts'
 export { examine, type Finding, type FindingLevel, repair } from './doctor.ts'
-export { type RestoreResult, restore, type VerifyResult, verifyBackup } from './restore.ts'
+export {
+  type ListedStep,
+  listBackup,
+  type RestoreResult,
+  restore,
+  type VerifyResult,
+  verifyBackup,
+} from './restore.ts'
 /** The variables that the agent server reads. */
 export const agentServerSettings: readonly string[] = Object.keys(environmentSchema.shape)
 

@@ -95,6 +95,30 @@ export async function verifyBackup(backup: string): Promise<VerifyResult> {
   }
 }
 
+export interface ListedStep {
+  readonly step: number
+  readonly created_at: string
+  readonly kind: 'full' | 'increment'
+  readonly without_secrets: boolean
+  /** Of the whole log as it was then. */
+  readonly conversations: number
+  /** Bytes that the step added to the backup. */
+  readonly added_bytes: number
+}
+
+/** The steps of a backup, the first one first, by what its manifest says. */
+export async function listBackup(backup: string): Promise<readonly ListedStep[]> {
+  const { steps } = await openBackup(resolve(backup))
+  const known = new Set<string>()
+  return steps.map(({ number, created_at, without_secrets, log, entries }) => {
+    const files = entries.filter((entry) => 'sha256' in entry)
+    const added = files.filter(({ sha256 }) => !known.has(sha256) && known.add(sha256))
+    const added_bytes = added.reduce((sum, { size }) => sum + size, log.size)
+    const { kind, conversations } = log
+    return { step: number, created_at, kind, without_secrets, conversations, added_bytes }
+  })
+}
+
 async function openBackup(directory: string): Promise<Manifest> {
   const manifest = await readManifest(directory)
   if (manifest === undefined || manifest.steps.length === 0)

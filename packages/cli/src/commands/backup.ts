@@ -1,7 +1,7 @@
-import { backUp, migrate, restore, verifyBackup } from '@slipway/agent-server/maintenance'
+import { backUp, listBackup, migrate, restore, verifyBackup } from '@slipway/agent-server/maintenance'
 import { formatBytes } from '../output/bytes.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
-import { printNote, printResult } from '../output/terminal.ts'
+import { print, printNote, printResult, table } from '../output/terminal.ts'
 
 interface BackupFlags {
   readonly data: string
@@ -17,10 +17,32 @@ export async function backupCommand(target: string, flags: BackupFlags, isJson: 
   for (const line of skipped) printNote(`not in the backup: ${sanitizeLine(line)}`)
   const lines = [
     `Step ${step} of ${target} is complete: ${kind === 'full' ? 'the whole log' : 'the new events'}, verified.`,
-    `  ${conversations} conversations, ${events} events, ${files} files, ${formatBytes(added_bytes)} added`,
+    `  ${counts({ conversation: conversations, event: events, file: files })}, ${formatBytes(added_bytes)} added`,
     ...(isWithoutSecrets ? [] : ['  It has keys and secrets: keep it as safe as the data directory.']),
   ]
   await printResult(isJson, result, lines.join('\n'))
+}
+
+/** Lists the steps of a backup. */
+export async function listBackupCommand(target: string, isJson: boolean): Promise<void> {
+  const steps = await listBackup(target)
+  if (isJson) return await print(steps.map((step) => `${JSON.stringify(step)}\n`).join(''))
+  const rows = steps.map(({ step, created_at, kind, conversations, added_bytes, without_secrets }) => [
+    String(step),
+    sanitizeLine(created_at).slice(0, 19).replace('T', ' '),
+    kind === 'full' ? 'whole log' : 'new events',
+    String(conversations),
+    formatBytes(added_bytes),
+    without_secrets ? 'without secrets' : '',
+  ])
+  await print(table(rows, [6, 21, 12, 15, 10], ['STEP', 'TIME (UTC)', 'LOG', 'CONVERSATIONS', 'ADDED', '']))
+}
+
+/** `1 step, 2 files`. */
+function counts(numbers: Readonly<Record<string, number>>): string {
+  return Object.entries(numbers)
+    .map(([name, count]) => `${count} ${name}${count === 1 ? '' : 's'}`)
+    .join(', ')
 }
 
 /** Verifies a backup. */
@@ -30,7 +52,7 @@ export async function verifyCommand(target: string, isJson: boolean): Promise<vo
   await printResult(
     isJson,
     result,
-    `${target} is complete: ${steps} steps, ${conversations} conversations, ${events} events, ${files} files, ${formatBytes(bytes)}`,
+    `${target} is complete: ${counts({ step: steps, conversation: conversations, event: events, file: files })}, ${formatBytes(bytes)}`,
   )
 }
 
@@ -44,7 +66,7 @@ export async function restoreCommand(
   const { conversations, events, files, created_at } = result
   const lines = [
     `Step ${result.step} of ${source}, from ${created_at}, is in ${result.data}, verified.`,
-    `  ${conversations} conversations, ${events} events, ${files} files`,
+    `  ${counts({ conversation: conversations, event: events, file: files })}`,
   ]
   await printResult(isJson, result, lines.join('\n'))
 }

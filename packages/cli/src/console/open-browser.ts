@@ -10,7 +10,7 @@ import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
  */
 export async function openBrowser(link: string, dataDirectory: string): Promise<boolean> {
   const directory = resolve(dataDirectory)
-  await makeDirectory(directory)
+  await makeDirectory(directory, 0o700)
   const path = join(directory, 'open-console.html')
   await writeFileAtomic(
     path,

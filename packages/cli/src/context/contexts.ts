@@ -70,7 +70,7 @@ export async function writeContexts(path: string, { current, servers }: Contexts
   const contexts = Object.fromEntries(
     [...servers].map(([name, { url, kind, key }]) => [name, { url, kind, key: key?.reveal() }]),
   )
-  await makeDirectory(dirname(path))
+  await makeDirectory(dirname(path), 0o700)
   await writeFileAtomic(path, `${JSON.stringify({ current, contexts }, undefined, 2)}\n`)
 }
 

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -34,6 +34,7 @@ test('the first run needs no server: it starts the private one, and leaves nothi
   expect(code, stdout + stderr).toBe(0)
   expect(stdout).toContain('hello')
   expect(await readdir(join(home, 'project'))).toEqual([])
+  expect((await stat(join(home, '.local/share/slipway'))).mode & 0o777).toBe(0o700)
   const listed = await runCli(['ls'])
   expect(listed.stdout).toMatch(/^[0-9a-f]{8} +finished/m)
 })

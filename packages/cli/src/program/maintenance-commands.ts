@@ -32,8 +32,10 @@ export function addMaintenanceCommands(
     .option('--without-secrets', 'leave out keys and stored secrets', false)
     .option('--full', 'copy the whole log again', false)
     .option('--verify', 'only verify the backup: read all of it, and rebuild its newest log', false)
+    .option('--list', 'only list the steps of the backup: time, conversations, size', false)
     .action(async (target: string, options: BackupFlags) => {
-      const { backupCommand, verifyCommand } = await import('../commands/backup.ts')
+      const { backupCommand, listBackupCommand, verifyCommand } = await import('../commands/backup.ts')
+      if (options.list) return await listBackupCommand(target, isJson())
       await (options.verify ? verifyCommand(target, isJson()) : backupCommand(target, options, isJson()))
     })
   command('restore', 'write a new data directory from a backup')
@@ -110,4 +112,5 @@ interface BackupFlags {
   readonly withoutSecrets: boolean
   readonly full: boolean
   readonly verify: boolean
+  readonly list: boolean
 }

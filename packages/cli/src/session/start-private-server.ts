@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { open, readFile, rm } from 'node:fs/promises'
+import { chmod, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -21,7 +21,9 @@ const startTimeoutMs = 60_000
 /** The server of this user's sessions: the one that runs, or a new one in the background. */
 export async function startPrivateServer(env: Env, signal: AbortSignal): Promise<PrivateServer> {
   const directory = userDataDirectory(env)
-  await makeDirectory(join(directory, sessionsDirectory))
+  await makeDirectory(join(directory, sessionsDirectory), 0o700)
+  // It may be of a version that let other users look into it.
+  await chmod(directory, 0o700)
   const deadline = Date.now() + startTimeoutMs
   let failure = ''
   while (Date.now() < deadline) {

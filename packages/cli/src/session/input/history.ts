@@ -19,7 +19,7 @@ export async function addToHistory(directory: string, entry: string): Promise<vo
   if (entry.length > maxCharacters) return
   const entries = (await readHistory(directory)).filter((other) => other !== entry)
   const lines = [...entries, entry].slice(-maxEntries).map((one) => `${JSON.stringify(one)}\n`)
-  await makeDirectory(dirname(historyPath(directory)))
+  await makeDirectory(dirname(historyPath(directory)), 0o700)
   await writeFileAtomic(historyPath(directory), lines.join(''))
 }
 
