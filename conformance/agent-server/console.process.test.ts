@@ -1,10 +1,11 @@
+import { once } from 'node:events'
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { startAgentServer } from '../support/agent-server.ts'
-import { runCli } from '../support/cli.ts'
+import { runCli, spawnCli } from '../support/cli.ts'
 
 /** Signing in to the console of a running agent server. */
 
@@ -50,6 +51,23 @@ function openSocket(address: string, headers: Record<string, string>): Promise<n
     ws.on('open', () => ws.close(1000)).on('close', done)
   })
 }
+
+test('behind a proxy the server names the address of its console there', async () => {
+  const data = await createDirectory()
+  const child = spawnCli(['serve', '--port', '0', '--data', data], {
+    SLIPWAY_WEB_URL: 'https://example.org/agent/',
+    SLIPWAY_LOG_LEVEL: 'error',
+  })
+  let printed = ''
+  for await (const chunk of child.stdout) {
+    printed += chunk
+    if (printed.includes('Ctrl-C stops it.')) break
+  }
+  child.kill()
+  expect(printed).toContain('  console   https://example.org/agent/\n')
+  expect(printed).not.toContain('#token=')
+  await once(child, 'close')
+})
 
 test('a link signs in once; the session reaches calls, streams and sockets, and outlives a restart', async () => {
   const data = await createDirectory()

@@ -145,6 +145,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const ownHandlers = {
     ...consoleHandlers({
       ...{ server: 'agent', version: ownPackage.version, accounts: consoleSessions, tokens },
+      publicUrl: () => deferredInit.webUrl,
     }),
     ...healthHandlers({
       version: ownPackage.version,
@@ -202,7 +203,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   await hideFromDebuggers()
   const [key] = deferredInit.keys ?? []
   const link = key === undefined ? '' : `#token=${tokens.create(key.reveal()).token}`
-  options.ready?.(listening.url, storedKey, consoleSite && `${listening.url}/${link}`)
+  options.ready?.(listening.url, storedKey, consoleSite && `${config.webUrl ?? listening.url}/${link}`)
   using _ = config.isDeferred ? undefined : shrinkHeapWhenIdle()
   if (!options.signal.aborted) await once(options.signal, 'abort')
   await listening.close()

@@ -231,7 +231,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   const publicHandlers = {
     ...handlers,
     ...consoleHandlers({
-      ...{ server: 'sandbox', version: ownPackage.version, tokens, basePath },
+      ...{ server: 'sandbox', version: ownPackage.version, tokens },
+      publicUrl: () => config.publicUrl,
       accounts: consoleAccounts({ users: controlPlane.users, authenticator, now }),
     }),
   }

@@ -136,6 +136,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     isKeyless: values.SLIPWAY_NO_KEY,
     allowedHosts: values.SLIPWAY_ALLOWED_HOSTS,
     allowedOrigins: readAllowedOrigins(values, variables),
+    /** The address at which a proxy shows this server, without a slash at the end. */
+    webUrl: values.SLIPWAY_WEB_URL?.replace(/\/+$/, ''),
     /** The path below which a proxy shows this server; empty without one. */
     basePath: readBasePath(values.SLIPWAY_WEB_URL),
     /** The origin of applications and how long a page of one may use its program. */

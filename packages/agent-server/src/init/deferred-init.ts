@@ -72,6 +72,11 @@ export class DeferredInit<P extends AsyncDisposable> implements AsyncDisposable 
     return this.#config.allowedOrigins
   }
 
+  /** See `Config.webUrl`. */
+  get webUrl(): string | undefined {
+    return this.#config.webUrl
+  }
+
   /** See `Config.basePath`. */
   get basePath(): string {
     return this.#config.basePath

@@ -17,6 +17,7 @@ export function mergeInitRequest(config: Config, request: InitRequest): Config {
     secretKey,
     allowedOrigins: [...config.allowedOrigins, ...(request.allow_cors_origins ?? []), ...webOrigins],
     basePath,
+    webUrl: request.web_url ?? config.webUrl,
     dataDirectory: request.conversations_path,
     bashDirectory: request.bash_events_dir,
     worktreeRoot: request.conversation_worktree_root ?? config.worktreeRoot,

@@ -42,7 +42,7 @@ export interface BackupResult {
   readonly skipped: readonly string[]
 }
 
-const secretFile = /^(?:secret\.key|session\.key|.*\.sealed)$/
+const secretFile = /^(?:secret\.key|session\.key|admin\.key|.*\.sealed)$/
 const lockName = 'lock.db'
 
 /**

@@ -1,5 +1,6 @@
-import { basename, dirname, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { type ServeOptions, serveSandboxes } from '@slipway/sandbox-server'
+import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { startConsole } from '../console/console-start.ts'
 import { openBrowser } from '../console/open-browser.ts'
 import { type Config, serverEnvironment } from '../context/config.ts'
@@ -27,7 +28,7 @@ export async function sandboxServerCommand(options: {
     ...(database === undefined ? {} : { SLIPWAY_DATABASE_URL: database }),
   }
   const console = hasConsole ? startConsole({ isJson, signal: options.signal }) : undefined
-  const ready: ServeOptions['ready'] = ({ url, key, consoleUrl, notes }) => {
+  const ready: ServeOptions['ready'] = async ({ url, key, consoleUrl, notes }) => {
     if (consoleUrl !== undefined) console?.begin()
     if (consoleUrl !== undefined && isOpened)
       void openBrowser(consoleUrl, options.data).then((isStarted) => {
@@ -39,16 +40,27 @@ export async function sandboxServerCommand(options: {
     }
     const lines = [
       `Slipway's sandbox server is ready: ${paint('bold', url)}`,
-      ...(consoleUrl === undefined ? [] : [`  console   ${process.stdout.isTTY ? consoleUrl : `${url}/`}`]),
+      ...(consoleUrl === undefined
+        ? []
+        : [`  console   ${process.stdout.isTTY ? consoleUrl : consoleUrl.replace(/#.*$/, '')}`]),
       `  API page  ${url}/docs`,
       `  data in   ${env.SLIPWAY_DATABASE_URL ? 'the database' : resolve(options.data)}`,
-      ...(key === undefined ? [] : [`  API key   ${paint('bold', key)}  (shown this once: keep it)`]),
+      ...(key === undefined ? [] : [await keyLine(key, options.data)]),
       ...notes.map((note) => `  note      ${note}`),
       'Ctrl-C stops it; its sandboxes stay as they are.',
     ]
     process.stdout.write(`${lines.join('\n')}\n`)
   }
   await serveSandboxes({ ...server, env, console: console?.directory, agent: agentServerCommand(), ready })
+}
+
+/** A terminal shows the key; other outputs are logs that many may read, so it is in a private file instead. */
+async function keyLine(key: string, data: string): Promise<string> {
+  if (process.stdout.isTTY) return `  API key   ${paint('bold', key)}  (shown this once: keep it)`
+  const path = join(resolve(data), 'admin.key')
+  await makeDirectory(resolve(data), 0o700)
+  await writeFileAtomic(path, `${key}\n`)
+  return `  API key   in ${path}: keep it, then delete the file`
 }
 
 /** The agent server that sandboxes run: this very program, and what it has to read. */

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -196,6 +196,11 @@ test('by a context the verbs of conversations are those of an agent server', asy
     body: { conversation_settings_diff: { confirmation_mode: true } },
   })
   try {
+    const opened = await runCli(['open', '--no-browser'], home)
+    expect(opened).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^http:\/\/127\S+\/#token=\S+\n$/),
+    })
     const { stdout } = await runCli(['app', 'start', 'Try', '--title', 'By a context', '--follow', '--json'])
     const id: string = JSON.parse(splitLines(stdout).at(-1) ?? '').conversation_id
     const short = id.slice(0, 8)
@@ -282,6 +287,26 @@ test('a removed user has no keys at once; sandboxes are named, and deleted when 
   const removed = await runCli(['users', 'rm', 'Ben', '--with-sandboxes'])
   expect(removed).toMatchObject({ code: 0, stdout: 'removed\n' })
   expect((await runCli(['sandbox', 'ls', '--all-users'])).stderr).toContain('There is no sandbox.')
+})
+
+test('the first key is in a private file where the output is no terminal', async () => {
+  const data = join(fixture.directory, 'other')
+  const child = fixture.spawnCli(['sandbox-server', '--port', '0', '--data', data, '--no-console'], {
+    env: { SLIPWAY_API_KEY: '' },
+  })
+  child.stderr.resume()
+  let printed = ''
+  for await (const chunk of child.stdout) {
+    printed += chunk
+    if (printed.includes('Ctrl-C stops it')) break
+  }
+  child.kill()
+  await once(child, 'close')
+  const path = join(data, 'admin.key')
+  expect(printed).toContain(`API key   in ${path}`)
+  expect(printed).not.toContain('sk-slipway-')
+  expect(await readFile(path, 'utf8')).toMatch(/^sk-slipway-\S+\n$/)
+  expect((await stat(path)).mode & 0o777).toBe(0o600)
 })
 
 test('Ctrl-C ends the showing and not the agent', async () => {

@@ -60,7 +60,9 @@ export async function serveCommand(options: {
     const isShown = sessionKey?.isNew === true && process.stdout.isTTY
     const lines = [
       `Slipway is ready: ${paint('bold', url)}`,
-      ...(consoleUrl === undefined ? [] : [`  console   ${process.stdout.isTTY ? consoleUrl : `${url}/`}`]),
+      ...(consoleUrl === undefined
+        ? []
+        : [`  console   ${process.stdout.isTTY ? consoleUrl : consoleUrl.replace(/#.*$/, '')}`]),
       ...(hasWeb && options.socket === undefined ? [`  web       ${url}/`] : []),
       ...(options.socket === undefined ? [`  API page  ${url}/docs`] : []),
       `  logs in   ${env.SLIPWAY_DATABASE_URL ? 'the database' : resolve(options.data)}`,

@@ -2,7 +2,6 @@ import { Problem } from '@slipway/protocol'
 import { Argument, Command, CommanderError, Option } from 'commander'
 import ownPackage from '../../package.json' with { type: 'json' }
 import { assertSettingsKnown } from '../context/check-settings.ts'
-import type { CommandContext } from '../context/command-context.ts'
 import { type Config, isDataNamed, readConfig, readEnvironment } from '../context/config.ts'
 import { configPath, noConfigFile, readConfigFile } from '../context/config-file.ts'
 import { userDataDirectory } from '../context/contexts.ts'
@@ -155,7 +154,7 @@ export function buildProgram(config: Config, outcome: { code: number }, signal: 
   addLogCommands(slipway, deps)
   addReadCommands(slipway, deps)
   addPruneCommand(slipway, context)
-  addOpenCommand(slipway, context, selection)
+  addOpenCommand(slipway, selection)
   for (const command of slipway.commands.slice(otherCommands)) {
     command
       .addOption(
@@ -224,10 +223,10 @@ function addServerCommands(slipway: Command, config: Config, signal: AbortSignal
     })
 }
 
-function addOpenCommand(slipway: Command, context: () => CommandContext, selection: ServerSelection): void {
+function addOpenCommand(slipway: Command, selection: ServerSelection): void {
   slipway
     .command('open')
-    .description('open the console of a running server; the link signs in once')
+    .description('open the console of a running agent server or sandbox server; the link signs in once')
     .option('--no-browser', 'only print the link')
     .action(async ({ browser, data }: { browser: boolean; data: string }) => {
       if (selection.isPrivate) {
@@ -236,9 +235,7 @@ function addOpenCommand(slipway: Command, context: () => CommandContext, selecti
         throw new Problem('bad_request', `The private server has no console. Use: ${next} ${directory}`)
       }
       const { openCommand } = await import('../console/open-command.ts')
-      const { client, isJson, signal } = context()
-      const createToken = () => client.call('createConsoleToken', { signal })
-      await openCommand({ url: client.url, createToken, isJson }, { data, isOpened: browser })
+      await openCommand(selection.consoleServer(), { data, isOpened: browser })
     })
 }
 

@@ -80,7 +80,9 @@ function addSandboxCommands(slipway: Command, run: RunWithClient, config: Config
   addSandboxList(slipway.command('sandboxes'), run)
   slipway
     .command('open-sandboxes')
-    .description('open the console of a running sandbox server; the link signs in once')
+    .description(
+      'open the console of a running sandbox server, as "open" does with its context; the link signs in once',
+    )
     .option('--data <directory>', 'where the browser finds the link', config.dataDirectory)
     .option('--no-browser', 'only print the link')
     .action(async ({ browser, data }: { browser: boolean; data: string }) => {

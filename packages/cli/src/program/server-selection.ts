@@ -95,7 +95,22 @@ export class ServerSelection {
   /** As `select` for conversations, without starting anything: a private server that does not run is none. */
   async selectRunning(data: string): Promise<void> {
     this.#startsNothing = true
-    await this.select(data, ['agent', 'sandbox'])
+    const { SLIPWAY_URL, SLIPWAY_SANDBOX_URL } = this.#config.env
+    const isSandbox = Boolean(SLIPWAY_SANDBOX_URL) && !SLIPWAY_URL
+    await this.select(data, isSandbox ? ['sandbox', 'agent'] : ['agent', 'sandbox'])
+  }
+
+  /** The address of the selected server and a call for a token of its console. */
+  consoleServer() {
+    const { url, kind, key } = this.#server()
+    const signal = this.#signal
+    const agent = new Client({ url, sessionApiKey: key })
+    const sandbox = new SandboxServerClient({ url, apiKey: key })
+    const createToken = () =>
+      kind === 'agent'
+        ? agent.call('createConsoleToken', { signal })
+        : sandbox.call('createConsoleToken', { signal })
+    return { url: agent.url, createToken, isJson: this.#output().isJson }
   }
 
   /** Starts the private server again when it has died; nothing for another server. */

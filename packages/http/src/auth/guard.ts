@@ -251,7 +251,7 @@ function offeredKey(headers: IncomingHttpHeaders, allowBearer: boolean): string 
 function foreignPageProblem(): Problem {
   return new Problem(
     'forbidden',
-    'Pages of this origin may not call this server; SLIPWAY_ALLOWED_ORIGINS names the origins that may',
+    'Pages of this origin may not call this server; SLIPWAY_ALLOWED_ORIGINS names the origins that may, and SLIPWAY_WEB_URL of an agent server the address of a proxy before it',
   )
 }
 

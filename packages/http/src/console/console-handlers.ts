@@ -31,11 +31,10 @@ export function consoleHandlers(options: {
   readonly version: string
   readonly accounts: ConsoleAccounts
   readonly tokens: ConsoleTokens
-  /** The path below which browsers see the server, `/` or `/slipway`. */
-  readonly basePath?: string
+  /** The address at which a proxy shows the server to browsers; undefined without one. */
+  readonly publicUrl?: () => string | undefined
 }) {
-  const { server, version, accounts, tokens, basePath = '/' } = options
-  const cookiePath = `${basePath.replace(/\/+$/, '')}/`
+  const { server, version, accounts, tokens, publicUrl = () => undefined } = options
 
   const describe = (user: ConsoleUser | undefined): ConsoleSession => ({
     server,
@@ -49,8 +48,9 @@ export function consoleHandlers(options: {
     is_admin: user?.is_admin ?? false,
   })
   const cookieHeader = (name: string, value: string, seconds: number, header: Request<never>['header']) => {
-    const secure = /^https:/i.test(header('origin') ?? '') ? '; Secure' : ''
-    return `${name}=${value}; Path=${cookiePath}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
+    const origin = header('origin') ?? ''
+    const secure = /^https:/i.test(origin) ? '; Secure' : ''
+    return `${name}=${value}; Path=${cookiePath(publicUrl(), origin)}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`
   }
 
   return {
@@ -108,6 +108,12 @@ export function consoleHandlers(options: {
 }
 
 const noStore = { 'cache-control': 'no-store' }
+
+/** Below the path of the public address for its pages; everywhere for pages of the server's own address. */
+function cookiePath(publicUrl: string | undefined, origin: string): string {
+  const url = publicUrl === undefined ? null : URL.parse(publicUrl)
+  return url === null || url.origin !== origin ? '/' : `${url.pathname.replace(/\/+$/, '')}/`
+}
 
 /** Signing another page's user in as oneself would show that user's input to others. */
 function assertOwnPage(header: (name: string) => string | undefined): void {

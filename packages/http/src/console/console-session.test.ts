@@ -16,12 +16,13 @@ const routes = {
   changeThing: { method: 'POST', path: '/api/thing', tag: 'x', summary: 'x', responses: {} },
 } as const
 
-async function startServer() {
+async function startServer(publicUrl?: string) {
   const sessions = new Set<string>()
   const tokens = new ConsoleTokens()
   const handlers = {
     ...consoleHandlers({
       ...{ server: 'agent', version: '1', tokens },
+      publicUrl: () => publicUrl,
       accounts: {
         isKeyRequired: true,
         findUser: async (one) => (one === key || sessions.has(one) ? rights : undefined),
@@ -65,6 +66,16 @@ function upgrade(address: string, headers: Record<string, string>): Promise<numb
     ws.on('open', () => ws.send('{}')).on('close', done)
   })
 }
+
+test('behind a proxy with a path the cookie is for that path, and for all paths at the own address', async () => {
+  const it = await startServer('https://example.org/agent')
+  const { page } = it
+  const { host, ...others } = page
+  const proxied = { ...others, host: 'example.org', origin: 'https://example.org' }
+  const { cookieLine } = await signIn(it, { key }, proxied)
+  expect(cookieLine).toMatch(/; Path=\/agent\/; Max-Age=86\d{3}; HttpOnly; SameSite=Strict; Secure$/)
+  expect((await signIn(it)).cookieLine).toContain('; Path=/; ')
+})
 
 test('a key signs in: cookie and proof together are authorized, as neither is alone', async () => {
   const it = await startServer()

@@ -659,7 +659,7 @@ test.for([
     `${at}/sockets/1`,
     { origin: 'https://evil.example' },
     403,
-    'Pages of this origin may not call this server; SLIPWAY_ALLOWED_ORIGINS names the origins that may',
+    'Pages of this origin may not call this server; SLIPWAY_ALLOWED_ORIGINS names the origins that may, and SLIPWAY_WEB_URL of an agent server the address of a proxy before it',
   ],
 ] as const)('a WebSocket at %s with %o is refused with %i', async ([path, headers, status, detail]) => {
   await using both = await createProxyFixture()
