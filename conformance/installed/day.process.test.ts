@@ -79,6 +79,7 @@ hour('installed: versions, help, an old Node', async () => {
   }
   expect((await day.run(['--help'])).stdout).toContain('slipway')
   expect((await day.run(['rnu', 'hello'], { code: 2 })).stderr).toContain('run')
+  await access(join(day.prefix, 'lib/node_modules/slipway/deploy/systemd/slipway-agent-server.service'))
   // Nothing is written before there is something to keep.
   expect((await day.listHome()).filter((path) => !isComponent.test(path))).toEqual([])
   expect((await day.run(['run', 'hello'], { code: 1 })).stderr).toContain('There is no model.')
@@ -165,7 +166,13 @@ hour('a task, and what is known of it', async () => {
   )
   expect((await day.run(['search', id, '--body', 'THE WORK', '--count'])).stdout).toBe('1\n')
   expect((await day.run(['grep', 'nothing more'])).stdout).toContain(id.slice(0, 8))
-  expect((await day.run(['grep', '--failed'])).stdout).toContain('/no-such-place')
+  const failed = await day.run(['grep', '--failed', '-o', 'wide'])
+  expect(failed.stdout).toMatch(
+    /^ {2}\d{4}-\d\d-\d\dT\S+Z {2}ls \/no-such-place {2}exit 2\n +ls: .*no-such-place.*\n/m,
+  )
+  expect(failed.stdout).not.toContain('[Exit code')
+  expect((await day.run(['grep', 'nothing more', '--since', '1h'])).stdout).toContain(id.slice(0, 8))
+  expect((await day.run(['grep', 'nothing more', '--until', '1h'])).stderr).toContain('No message contains')
   provider.replies = [{ text: 'It is about work.' }]
   expect((await day.run(['ask', id, 'What is it about?'])).stdout).toContain('It is about work.')
   const joined = await day.run(['attach', '--last'], { code: 1 })
@@ -268,6 +275,17 @@ hour('the private server', async () => {
   expect((await day.run(['run', 'hello'], { cwd })).stdout).toContain('Hello to you.')
   expect((await day.run(['ls'], { cwd })).stdout).toMatch(/^[0-9a-f]{8} +finished/m)
   expect((await day.run(['stop'], { cwd })).stdout).toBe('It does not run.\n')
+  provider.replies = [terminal('sleep 500')]
+  const [left] = await day.json(['run', 'Sleep on', '--detach'], { cwd })
+  await vi.waitFor(async () => {
+    const calls = ['search', left.conversation_id, '--kind', 'ActionEvent', '--count']
+    expect((await day.run(calls, { cwd })).stdout).toBe('1\n')
+  }, 30_000)
+  const stopped = await day.run(['stop'], { cwd })
+  expect(stopped.stdout).toBe('stopped\n')
+  expect(stopped.stderr).toMatch(
+    new RegExp(`paused:\\n {2}${left.conversation_id.slice(0, 8)}.*\\n.*slipway send`),
+  )
   expect(await readdir(cwd)).toEqual([])
   expect(await day.processes()).toEqual([])
 })
@@ -332,7 +350,8 @@ hour('uninstalled: what is left is what docs/guide/install.md names', async () =
   const page = await readFile(resolve('docs/guide/install.md'), 'utf8')
   for (const place of ['.local/share/slipway', '.local/share/slipway-components', '.config/slipway'])
     expect(page).toContain(`| \`~/${place}\``)
-  const own = /^\.local\/share\/slipway\/conversations\/[0-9a-f]{32}$/
+  // The text index is built behind the server.
+  const own = /^\.local\/share\/slipway\/(conversations\/[0-9a-f]{32}|index\.\w+)$/
   const left = (await day.listHome()).filter((path) => !own.test(path) && !isComponents.test(path))
   expect(left).toEqual([
     '.config',

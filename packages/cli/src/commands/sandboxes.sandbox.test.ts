@@ -223,7 +223,7 @@ test('by a context the verbs of conversations are those of an agent server', asy
     expect((await runCli(['trust', '--list'], home)).stdout).toBe('No repository is known yet.\n')
     const refused = await runCli(['conversations'], home)
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('this needs an agent server') })
-    expect(await runCli(['rm', short], home)).toMatchObject({ code: 0, stdout: `removed ${short}\n` })
+    expect(await runCli(['rm', short], home)).toMatchObject({ code: 0, stdout: `removed ${short}  Named\n` })
   } finally {
     await fixture.client.call('changeSettings', {
       body: { conversation_settings_diff: { confirmation_mode: false } },
@@ -271,6 +271,10 @@ test('a removed user has no keys at once; sandboxes are named, and deleted when 
   const first = JSON.parse((await runCli(['sandbox', 'start', '--json'], asBen)).stdout)
   const second = JSON.parse((await runCli(['sandbox', 'start', '--json'], asBen)).stdout)
   expect((await runCli(['sandbox', 'ls', '--all-users'], asBen)).code).toBe(1)
+  const home = { HOME: fixture.directory, XDG_CONFIG_HOME: '', SLIPWAY_API_KEY: '', SLIPWAY_SANDBOX_URL: '' }
+  const keyFile = join(fixture.directory, 'key-of-ben')
+  await writeFile(keyFile, ben.key)
+  expect((await runCli(['context', 'add', 'ben', fixture.url, '--key-file', keyFile], home)).code).toBe(0)
   expect((await runCli(['sandbox', 'ls'])).stderr).toContain('There is no sandbox.')
   const listed = await runCli(['sandbox', 'ls', '--user', 'Ben'])
   expect(listed.stdout).toMatch(new RegExp(`^${first.id} +RUNNING +process +${ben.id} +\\d{4}-`, 'm'))
@@ -284,6 +288,10 @@ test('a removed user has no keys at once; sandboxes are named, and deleted when 
   for (const words of ['keys of the user do not work', second.id, 'slipway users rm Ben --with-sandboxes'])
     expect(refused.stderr).toContain(words)
   expect(await runCli(['sandboxes'], asBen)).toMatchObject({ code: 1, stdout: '' })
+  for (const args of [['sandboxes'], ['ls']])
+    expect((await runCli(['--context', 'ben', ...args], home)).stderr).toMatch(
+      /key of the context ben: .*revoked\. Ask the\nadministrator .* slipway context add ben URL --key-file FILE/,
+    )
   const removed = await runCli(['users', 'rm', 'Ben', '--with-sandboxes'])
   expect(removed).toMatchObject({ code: 0, stdout: 'removed\n' })
   expect((await runCli(['sandbox', 'ls', '--all-users'])).stderr).toContain('There is no sandbox.')

@@ -62,8 +62,14 @@ export function eventTable(items: readonly string[], hasHead: boolean): string {
 /** Prints conversations whose messages contain a text, as they are found, until the limit or Ctrl-C. */
 export async function searchTextsCommand(
   { client, isJson, signal }: CommandContext,
-  query: { readonly body: string; readonly status?: string; readonly tag?: string[] },
-  { limit }: { readonly limit: number },
+  query: {
+    readonly body: string
+    readonly status?: string
+    readonly tag?: string[]
+    readonly timestamp__gte?: string | undefined
+    readonly timestamp__lt?: string | undefined
+  },
+  { limit, isWide }: { readonly limit: number; readonly isWide: boolean },
 ): Promise<void> {
   let found = 0
   let page_id: string | undefined
@@ -72,7 +78,7 @@ export async function searchTextsCommand(
     const page = await client.call('searchConversationTexts', { query: search, signal })
     for (const item of page.items) {
       if (isJson) await print(`${JSON.stringify(item)}\n`)
-      else await print(hitLines(item))
+      else await print(hitLines(item, isWide))
     }
     found += page.items.length
     page_id = page.next_page_id ?? undefined
@@ -83,12 +89,13 @@ export async function searchTextsCommand(
 
 type TextHits = CallOutput<'searchConversationTexts'>['items'][number]
 
-function hitLines({ conversation_id, title, hits }: TextHits): string {
-  const lines = hits.map(({ position, text, match: [from = 0, to = 0] }) => {
+function hitLines({ conversation_id, title, hits }: TextHits, isWide: boolean): string {
+  const lines = hits.map(({ position, timestamp, text, match: [from = 0, to = 0] }) => {
     const [before, hit, after] = [text.slice(0, from), text.slice(from, to), text.slice(to)].map((part) =>
       sanitizeLine(part),
     )
-    return `  ${position}  ${before}${paint('bold', hit ?? '')}${after}`
+    const time = isWide ? `${sanitizeLine(String(timestamp))}  ` : ''
+    return `  ${position}  ${time}${before}${paint('bold', hit ?? '')}${after}`
   })
   return [`${conversation_id}  ${sanitizeLine(title ?? '')}`, ...lines, ''].join('\n')
 }

@@ -45,13 +45,15 @@ export function addConversationCommands(slipway: Command, { source, find }: Conv
     .command('rm')
     .description('delete conversations with their logs; in sandboxes also the sandbox unless others use it')
     .argument('<ids...>', 'id of the conversation, its first characters, its whole title, or --last')
-    .action(async (texts: string[]) => {
+    .option('-y, --yes', 'do not ask in a terminal', false)
+    .action(async (texts: string[], { yes: isConfirmed }: { yes: boolean }) => {
       const { removeCommand } = await import('../commands/verbs/conversation-verbs.ts')
       // All of them are found before the first one goes.
       const found = await Promise.all(texts.map((text) => find(text, 'whole')))
       await removeCommand(
         source(),
         found.map(({ id }) => id),
+        { isConfirmed },
       )
     })
   slipway

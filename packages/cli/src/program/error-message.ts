@@ -32,11 +32,14 @@ function baseMessage(error: unknown, keySource: string | undefined): string {
 }
 
 /**
- * A refusal of a sandbox server as a Problem that says what to do next; any other error unchanged. `hasKey`:
- * a key was sent.
+ * A refusal of a sandbox server as a Problem that says what to do next; any other error unchanged. `keySource`
+ * is where the key that was sent came from; undefined: none was sent.
  */
-export function explainSandboxServerError(error: unknown, hasKey: boolean): unknown {
-  const advice = hasKey ? { ...sandboxServerAdvice, 401: wrongApiKey } : sandboxServerAdvice
+export function explainSandboxServerError(error: unknown, keySource: string | undefined): unknown {
+  const advice =
+    keySource === undefined
+      ? sandboxServerAdvice
+      : { ...sandboxServerAdvice, 401: contextAdvice(keySource) ?? wrongApiKey }
   return error instanceof CallError ? new Problem('bad_request', withAdvice(error, advice)) : error
 }
 
@@ -47,7 +50,19 @@ function withAdvice({ detail, status }: CallError, advice: Advice): string {
   return [sanitizeLine(detail), ...(next === undefined ? [] : [next])].join('\n')
 }
 
+/** For a key of a named server, which is usually another person's; undefined for other keys. */
+function contextAdvice(keySource: string | undefined): string | undefined {
+  const name = /^the context (\S+)$/.exec(keySource ?? '')?.[1]
+  if (name === undefined) return undefined
+  return (
+    `The server does not accept the key of the context ${sanitizeLine(name)}: it is wrong, expired or revoked. Ask the\n` +
+    `administrator of the server for another one, then: slipway context add ${sanitizeLine(name)} URL --key-file FILE`
+  )
+}
+
 function keyAdvice(keySource: string | undefined): string {
+  const ofContext = contextAdvice(keySource)
+  if (ofContext !== undefined) return ofContext
   const next =
     'Set SLIPWAY_SESSION_API_KEY to the session key of the server. A server on this machine that made its own has it in\n' +
     'the file session.key of its data directory: name the directory with --data (default .slipway), as its user.'

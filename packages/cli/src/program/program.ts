@@ -353,8 +353,8 @@ function addReadCommands(slipway: Command, { context, source, find }: Conversati
     .option('--tag <key=value>', 'only conversations with this tag; may be repeated', tagFlag)
     .option('--output', 'search commands and what they printed instead; reads the logs', false)
     .option('--failed', 'find commands that failed', false)
-    .option('--since <time>', 'with --output and --failed: at or after this moment', timeFlag)
-    .option('--until <time>', 'with --output and --failed: before this moment', timeFlag)
+    .option('--since <time>', 'only messages, or results, at or after this moment', timeFlag)
+    .option('--until <time>', 'only messages, or results, before this moment', timeFlag)
     .option('--limit <number>', 'most conversations, or results', integerFlag(1, 100_000), 20)
     .action(async (body: string | undefined, flags: GrepOptions, command: Command) => {
       const { limit, tag = {}, output, failed: isFailed, since, until, ...query } = flags
@@ -366,11 +366,14 @@ function addReadCommands(slipway: Command, { context, source, find }: Conversati
         return await searchOutputsCommand(source(), results)
       }
       if (body === undefined) return command.error('Name a text, or --failed.')
-      if (since !== undefined || until !== undefined)
-        command.error('--since and --until go with --output or --failed.')
       const { searchTextsCommand } = await import('../commands/search.ts')
       const tags = Object.entries(tag).map(([name, value]) => `${name}:${value}`)
-      await searchTextsCommand(context(), { ...query, body, tag: tags }, { limit })
+      const times = { timestamp__gte: since, timestamp__lt: until }
+      await searchTextsCommand(
+        context(),
+        { ...query, ...times, body, tag: tags },
+        { limit, isWide: source().isWide },
+      )
     })
   slipway
     .command('tail')

@@ -25,10 +25,10 @@ export function addSandboxServerCommands(
 ): void {
   const run: RunWithClient = async (work) => {
     const { json } = slipway.opts<{ json: boolean }>()
-    const { url, key } = await selection.select(config.dataDirectory, ['sandbox'])
+    const { url, key, keySource } = await selection.select(config.dataDirectory, ['sandbox'])
     const client = new SandboxServerClient({ url, apiKey: key })
     const code = await work({ client, isJson: json, signal }).catch((error: unknown) => {
-      throw explainSandboxServerError(error, key !== undefined)
+      throw explainSandboxServerError(error, keySource)
     })
     outcome.code = typeof code === 'number' ? code : 0
   }

@@ -86,16 +86,10 @@ export function addSessionCommands(
     })
   slipway
     .command('stop')
-    .description('stop the private server of the sessions; runs that go on are cut')
+    .description('stop the private server of the sessions; runs that go on are paused')
     .action(async () => {
-      const { stopPrivateServer } = await import('../session/start-private-server.ts')
-      const { printResult } = await import('../output/terminal.ts')
-      const isStopped = await stopPrivateServer(config.env)
-      await printResult(
-        slipway.opts<{ json: boolean }>().json,
-        { stopped: isStopped },
-        isStopped ? 'stopped' : 'It does not run.',
-      )
+      const { stopCommand } = await import('../session/stop-command.ts')
+      await stopCommand(config.env, slipway.opts<{ json: boolean }>().json)
     })
 }
 

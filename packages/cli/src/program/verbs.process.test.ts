@@ -310,7 +310,10 @@ test('a title is changed, and conversations are deleted together or not at all',
   const shown = await runCli(['show', 'cccc1'])
   expect(shown.stdout).toContain('Σίγμα ␛[31m')
   expect(await runCli(['rm', 'cccc1', 'dddd1'])).toMatchObject({ code: 1, stdout: '' })
-  expect(await runCli(['rm', 'cccc1'])).toMatchObject({ code: 0, stdout: 'removed cccc1111\n' })
+  expect(await runCli(['rm', 'cccc1'])).toMatchObject({
+    code: 0,
+    stdout: 'removed cccc1111  Σίγμα ␛[31m\n',
+  })
   expect((await runCli(['ls', '-q'])).stdout).not.toContain(id)
   expect((await runCli(['pending'])).stderr).toContain('Nothing waits')
 })

@@ -235,6 +235,21 @@ test('a run that was left alone goes on without a session, and then its server e
   expect(stdout).toMatch(/word word[\s\S]*· finished/)
 })
 
+test.skipIf(!hasTmux)('a terminal is asked before a conversation is deleted', async () => {
+  await fixture.runCli('run', 'brief')
+  const listIds = async () => (await fixture.runCli('ls', '-q')).stdout.trim().split('\n')
+  const before = await listIds()
+  const left = await openScreen(['rm', '--last'], { env: fixture.modelEnv })
+  expect(await left.until(/Delete with the log, for good\?/)).toContain(before[0]?.slice(0, 8))
+  await left.keys('n')
+  await left.until(/Nothing was deleted|\[exited|Pane is dead/).catch(() => '')
+  expect(await listIds()).toEqual(before)
+  const deleted = await openScreen(['rm', '--last'], { env: fixture.modelEnv })
+  await deleted.until(/for good\?/)
+  await deleted.keys('y')
+  await vi.waitFor(async () => expect(await listIds()).not.toContain(before[0]), { timeout: 30_000 })
+})
+
 test.skipIf(!hasTmux)('a file is named with @, and a paste of a megabyte is one message', async () => {
   await writeFile(join(fixture.home, 'project', 'note.txt'), 'from the note')
   const screen = await openScreen([], { env: fixture.modelEnv })

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@slipway/client'
-import { must } from '@slipway/protocol'
+import { type ConversationInfo, must } from '@slipway/protocol'
 import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
 import { userDataDirectory } from '../context/contexts.ts'
@@ -36,6 +36,16 @@ export async function startPrivateServer(env: Env, signal: AbortSignal): Promise
     if (failure !== '') await sleep(500, undefined, { signal })
   }
   throw new Error(`The private server did not start: ${failure || 'no answer'}. See ${logPath(directory)}`)
+}
+
+/** The conversations that run on it, of which a stop pauses the runs; none when it does not run. */
+export async function listPrivateRuns(env: Env): Promise<readonly ConversationInfo[]> {
+  const server = await findPrivateServer(env)
+  if (server === undefined) return []
+  const client = new Client({ url: server.url, sessionApiKey: server.key })
+  const query = { status: 'running', limit: '100' }
+  const page = await client.call('searchConversations', { query, signal: AbortSignal.timeout(5_000) })
+  return page.items
 }
 
 /** Stops it; false when none runs. */

@@ -1,6 +1,7 @@
 import { isAbsolute, relative } from 'node:path'
 import type { Client } from '@slipway/client'
 import { Problem, type RepositoryConsent } from '@slipway/protocol'
+import { isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { listPendingActions } from '../../conversation/pending-actions.ts'
 import { listConversations } from '../../conversation/source/list-conversations.ts'
 import type { ConversationSource, ConversationSummary } from '../../conversation/source/source.ts'
@@ -180,12 +181,30 @@ export async function renameCommand(context: VerbContext, id: string, title: str
   await printResult(context.isJson, { conversation_id: id, title }, 'renamed')
 }
 
-/** Deletes conversations with their logs. */
-export async function removeCommand({ source, isJson }: VerbContext, ids: readonly string[]): Promise<void> {
-  for (const id of ids) {
-    await source.remove(id)
-    await printResult(isJson, { conversation_id: id, status: 'removed' }, `removed ${shortId(id)}`)
+/** Deletes conversations with their logs. A terminal asks first; a program has named what it means. */
+export async function removeCommand(
+  { source, isJson, signal }: VerbContext,
+  ids: readonly string[],
+  { isConfirmed }: { readonly isConfirmed: boolean },
+): Promise<void> {
+  const found = await Promise.all(ids.map((id) => source.get(id)))
+  const lines = found.map(({ id, title }) =>
+    `${shortId(id)}  ${truncate(sanitizeLine(title), 100)}`.trimEnd(),
+  )
+  if (!isConfirmed && isInteractive() && !(await confirmRemoval(lines, signal))) {
+    printNote('Nothing was deleted.')
+    return
   }
+  for (const [at, { id, title }] of found.entries()) {
+    await source.remove(id)
+    await printResult(isJson, { conversation_id: id, title, status: 'removed' }, `removed ${lines[at]}`)
+  }
+}
+
+async function confirmRemoval(lines: readonly string[], signal: AbortSignal): Promise<boolean> {
+  const { confirm } = await import('@clack/prompts')
+  const message = ['Delete with the log, for good?', ...lines].join('\n')
+  return (await confirm({ message, initialValue: false, output: process.stderr, signal })) === true
 }
 
 /** Lists what waits for a person, over all conversations. */

@@ -12,16 +12,28 @@ function result(command: string, exit_code: number, output: string) {
 }
 
 test.each([
-  ['a failed command', result('make', 2, 'error: x'), { text: undefined, isFailed: true }, 'error: x'],
+  ['a failed command', result('make', 2, 'error: x'), { text: undefined, isFailed: true }, ['error: x']],
   [
     'a text of the output in any case',
     result('make', 0, 'one\nTwo X\n'),
     { text: 'two', isFailed: false },
-    'Two X',
+    ['Two X'],
   ],
-  ['a text of the command', result('npm test', 0, 'fine'), { text: 'NPM', isFailed: false }, ''],
-])('%s is found with the line that shows it', (_, event, query, line) => {
-  expect(matchResult(event, query)).toMatchObject({ line })
+  ['a text of the command', result('npm test', 0, 'fine'), { text: 'NPM', isFailed: false }, []],
+  [
+    'the last lines of a failed command, without the note of the tool,',
+    result('make', 2, 'one\ntwo\n\nthree\nfour\n[Exit code 2. Working directory: /tmp]'),
+    { text: undefined, isFailed: true },
+    ['two', 'three', 'four'],
+  ],
+  [
+    'a text of a failed command alone',
+    result('make all', 2, 'one\ntwo\n[Exit code 2]'),
+    { text: 'ONE', isFailed: true },
+    ['one'],
+  ],
+])('%s is found with the lines that show it', (_, event, query, lines) => {
+  expect(matchResult(event, query)).toMatchObject({ lines })
 })
 
 test.each([
@@ -40,6 +52,6 @@ test('an error of another tool is a failure', () => {
   expect(matchResult(event, { text: undefined, isFailed: true })).toMatchObject({
     command: 'file_editor',
     exitCode: undefined,
-    line: 'No such file',
+    lines: ['No such file'],
   })
 })

@@ -8,6 +8,9 @@ import { sanitizeLine, truncate } from '../../output/sanitize.ts'
 import { paint, print, printNote } from '../../output/terminal.ts'
 import { parseRawPage } from '../../parsing/raw-page.ts'
 
+/** Of the output of a failed command. */
+const maxLines = 3
+
 export interface OutputQuery {
   /** In the command or in what it printed, in any case. */
   readonly text: string | undefined
@@ -20,12 +23,19 @@ export interface OutputQuery {
   readonly limit: number
 }
 
+interface SearchContext {
+  readonly source: ConversationSource
+  readonly isJson: boolean
+  /** Whole times instead of ages. */
+  readonly isWide: boolean
+}
+
 interface Hit {
   readonly time: string
   readonly command: string
   readonly exitCode: number | undefined
-  /** The line of the output that has the text. */
-  readonly line: string
+  /** The line of the output that has the text, else the last lines. */
+  readonly lines: readonly string[]
 }
 
 /**
@@ -33,7 +43,7 @@ interface Hit {
  * last first. It reads the logs: no index has outputs.
  */
 export async function searchOutputsCommand(
-  { source, isJson }: { readonly source: ConversationSource; readonly isJson: boolean },
+  { source, isJson, isWide }: SearchContext,
   query: OutputQuery,
 ): Promise<void> {
   let found = 0
@@ -54,7 +64,7 @@ export async function searchOutputsCommand(
       }
       if (!hasHead) await print(`${conversation.id}  ${sanitizeLine(conversation.title)}\n`)
       hasHead = true
-      await print(hitLines(hit))
+      await print(hitLines(hit, isWide))
     }
   }
   if (found === 0 && !isJson) printNote(query.isFailed ? 'No command failed.' : 'No result contains this.')
@@ -90,15 +100,24 @@ export function matchResult(
     ? content.map((part) => asString(asObject(part).text)).join('\n')
     : asString(content)
   const words = text?.toLowerCase() ?? ''
-  const line = output.split('\n').find((one) => one.trim() !== '' && one.toLowerCase().includes(words))
+  const printed = outputLines(output)
+  const line = words === '' ? undefined : printed.find((one) => one.toLowerCase().includes(words))
   const title = asString(command) || asString(event.tool_name)
   if (line === undefined && !title.toLowerCase().includes(words)) return undefined
-  return { time: asString(event.timestamp), command: title, exitCode, line: line ?? '' }
+  const lines = line === undefined ? (isFailed ? printed.slice(-maxLines) : []) : [line]
+  return { time: asString(event.timestamp), command: title, exitCode, lines }
 }
 
-function hitLines({ time, command, exitCode, line }: Hit): string {
+/** Lines with text, without what the terminal tool notes after the output. */
+function outputLines(output: string): string[] {
+  const lines = output.split('\n').filter((line) => line.trim() !== '')
+  if (/^\[Exit code -?\d+\b.*\]$/.test(lines.at(-1)?.trim() ?? '')) lines.pop()
+  return lines
+}
+
+function hitLines({ time, command, exitCode, lines }: Hit, isWide: boolean): string {
   const code = exitCode === undefined || exitCode === 0 ? '' : `  exit ${exitCode}`
-  const age = paint('dim', relativeTime(time).padEnd(10))
+  const age = paint('dim', isWide ? sanitizeLine(time) : relativeTime(time).padEnd(10))
   const head = `  ${age}  ${paint('bold', truncate(sanitizeLine(command), 200))}${paint('red', code)}\n`
-  return line === '' ? head : `${head}              ${truncate(sanitizeLine(line), 200)}\n`
+  return [head, ...lines.map((line) => `              ${truncate(sanitizeLine(line), 200)}\n`)].join('')
 }
