@@ -156,7 +156,7 @@ export class GuideReader implements AsyncDisposable {
     node ${cliMain} serve --port ${this.#port} --no-console "$@" > ~/../serve.log 2>&1 &
     echo $! >> ~/../pids
     for i in $(seq 600); do
-      command -p curl -sf http://127.0.0.1:${this.#port}/ready > ~/../ready && break
+      command -p curl -sf http://127.0.0.1:${this.#port}/ready > ~/../ready && [ -s ~/../serve.log ] && break
       sleep 0.2
     done
     cat ~/../serve.log ;;

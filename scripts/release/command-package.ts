@@ -13,6 +13,9 @@ import {
 
 const bin = 'packages/cli/src/main.js'
 
+/** What needs no clone; images are built in one. */
+const deploymentFiles = ['systemd', 'compose.yaml', 'compose.env.example']
+
 /** Not installed with the command: `slipway components add` fetches them. */
 const fetchedLibraries: ReadonlySet<string> = new Set(['playwright-core'])
 
@@ -37,7 +40,7 @@ export async function createCommandPackage(directory: string, version: string): 
     license: 'MIT',
     type: 'module',
     bin: { slipway: bin },
-    files: ['packages', 'examples', librariesDirectory, 'LICENSES-libraries.txt'],
+    files: ['packages', 'examples', 'deploy', librariesDirectory, 'LICENSES-libraries.txt'],
     // An older Node can install it: the command then says how to get a newer one.
     engines: { node: '>=18' },
     dependencies: collectDependencies(),
@@ -45,6 +48,8 @@ export async function createCommandPackage(directory: string, version: string): 
   await chmod(join(directory, bin), 0o755)
   for (const file of ['LICENSE', 'README.md', 'CHANGELOG.md'])
     await cp(join(root, file), join(directory, file))
+  for (const path of deploymentFiles)
+    await cp(join(root, 'deploy', path), join(directory, 'deploy', path), { recursive: true })
 }
 
 /** Adds the modules of libraries that the sources import to `libraries`. */
