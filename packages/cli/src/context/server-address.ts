@@ -1,7 +1,8 @@
-import { readFile, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { writeFileAtomic } from '@slipway/shared/fs'
+import { readPrivateFile, writeFileAtomic } from '@slipway/shared/fs'
 import { isRecord, parseJson } from '@slipway/shared/json'
+import { isOwnAddress } from './session-key.ts'
 
 /** The file of a data directory in which its server says where it is. */
 export const serverFile = 'server.json'
@@ -25,17 +26,21 @@ export async function removeServerAddress(directory: string): Promise<void> {
     await rm(join(directory, serverFile), { force: true })
 }
 
-/** What the file says, if its process lives. */
+/** What the file says, if its process lives. A repository may bring a file of this name: its mode is another one. */
 export async function readServerAddress(directory: string): Promise<ServerAddress | undefined> {
-  const value = parseJson(await readFile(join(directory, serverFile), 'utf8').catch(() => ''))
+  const text = await readPrivateFile(join(directory, serverFile)).catch(() => undefined)
+  const value = parseJson(text ?? '')
   if (!isRecord(value) || typeof value.url !== 'string' || typeof value.pid !== 'number') return undefined
   return isAlive(value.pid) ? { url: value.url, pid: value.pid } : undefined
 }
 
-/** The address of the server of a data directory, if its process lives and it answers. */
+/**
+ * The address of the server of a data directory, if its process lives and it answers: only one of this user
+ * on this machine, because the directory may be one that somebody else has made.
+ */
 export async function findServer(directory: string, signal: AbortSignal): Promise<string | undefined> {
   const address = await readServerAddress(directory)
-  if (address === undefined || !URL.canParse(address.url)) return undefined
+  if (address === undefined || !(await isOwnAddress(address.url))) return undefined
   const within = AbortSignal.any([signal, AbortSignal.timeout(answerMs)])
   const answers = await fetch(new URL('/alive', address.url), { signal: within }).then(
     ({ ok }) => ok,

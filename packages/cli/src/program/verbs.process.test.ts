@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
@@ -120,9 +122,35 @@ test('commands find a server at another port by its data directory, as long as i
   // The note of a server that was killed: its process is gone, or is another one that does not answer.
   for (const pid of [other.pid, process.pid]) {
     await writeFile(note, JSON.stringify({ url: 'http://127.0.0.1:9', pid }))
+    await chmod(note, 0o600)
     const missed = await runCli(['ls', '--data', 'found'], '', env)
     expect(missed).toMatchObject({ code: 1, stderr: expect.not.stringMatching(/127\.0\.0\.1:9\b/) })
   }
+})
+
+test('the address in a data directory that somebody else has made leads nowhere', async () => {
+  const env = { XDG_CONFIG_HOME: join(directory, 'no-contexts') }
+  await mkdir(join(directory, 'cloned'))
+  const note = join(directory, 'cloned', 'server.json')
+  const listening = createServer((_, response) => response.end('[]')).listen(0, '0.0.0.0')
+  await once(listening, 'listening')
+  const { port } = listening.address() as AddressInfo
+  const requests: string[] = []
+  listening.on('request', ({ url = '' }) => requests.push(url))
+  // Another machine in the file, and a file that others may read, as git makes them.
+  const others = Object.values(networkInterfaces()).flatMap((all) => all ?? [])
+  const address =
+    others.find(({ family, internal }) => family === 'IPv4' && !internal)?.address ?? '127.0.0.1'
+  for (const [host, mode] of [
+    [address === '127.0.0.1' ? 'example.invalid' : address, 0o600],
+    ['127.0.0.1', 0o644],
+  ] as const) {
+    await writeFile(note, JSON.stringify({ url: `http://${host}:${port}`, pid: process.pid }))
+    await chmod(note, mode)
+    expect((await runCli(['ls', '--data', 'cloned'], '', env)).code).toBe(1)
+  }
+  expect(requests).toEqual([])
+  listening.close()
 })
 
 test('a context without a key uses the one in the data directory of its server', async () => {
@@ -140,7 +168,6 @@ test('a context without a key uses the one in the data directory of its server',
 })
 
 test('a file of contexts that others may read is refused', async () => {
-  const { chmod, mkdir, writeFile } = await import('node:fs/promises')
   const config = join(directory, 'open', 'slipway')
   await mkdir(config, { recursive: true })
   await writeFile(join(config, 'contexts.json'), '{"contexts":{}}')
