@@ -100,7 +100,9 @@ test('a local model is reached at a host port, and requests that are repeated ar
   }
   await fixture.client.call('changeSettings', { body: { agent_settings_diff: { llm } } })
   const { printed, conversation } = await startAndFollow('Wait')
-  expect(printed).toMatch(/· running\nHTTP 503, trying again in \d+ s \(1 of 3\)\n.*Here\.\n/s)
+  expect(printed).toMatch(
+    /· running\nHTTP 503 from 127\.0\.0\.1:\d+: Service Unavailable, trying again in \d+ s \(1 of 3\)\n.*Here\.\n/s,
+  )
   await runCli(['app', 'rm', conversation])
   await fixture.client.call('changeSettings', { body: { agent_settings_diff: { llm: null } } })
 })

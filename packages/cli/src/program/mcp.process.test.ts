@@ -63,9 +63,9 @@ test('a program is tested, added, listed without its secrets, tested again and r
   // With a second server agents have other names for the tools.
   await runCli(['add', 'my.notes', '--no-test', '--', 'true'])
   expect((await runCli(['ls'])).stdout).toMatch(/^files +on +files_\* .*\nmy\.notes +on +my_notes_\* /m)
-  expect((await runCli(['test', 'files'])).stdout).toBe('1 tools: files_with_token_plain\n')
+  expect((await runCli(['test', 'files'])).stdout).toBe('1 tool: files_with_token_plain\n')
   await runCli(['rm', 'my.notes'])
-  expect((await runCli(['test', 'files'])).stdout).toBe('1 tools: with_token_plain\n')
+  expect((await runCli(['test', 'files'])).stdout).toBe('1 tool: with_token_plain\n')
   const again = await runCli(['add', 'files', '--', 'other'])
   expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('slipway mcp rm files') })
   expect(await runCli(['rm', 'files'])).toMatchObject({ code: 0, stdout: 'removed\n' })
