@@ -76,7 +76,7 @@ test('the folder is copied with history and uncommitted changes, its work shown 
   const before = git('status', '--porcelain=v2', '--branch')
   const id = await startHere(
     'git status --porcelain; git log --oneline; git branch --show-current; cat debug.log; ls -l run.sh link',
-    `printf 'zero\\none\\ntwo\\nthree, changed by Ann\\n' > src/a.txt; head -c 300 /dev/urandom > picture.bin; rm run.sh; echo x > other.log`,
+    `printf 'zero\\none\\ntwo\\nthree, changed by Ann\\n' > src/a.txt; { printf '\\0'; head -c 299 /dev/urandom; } > picture.bin; rm run.sh; echo x > other.log`,
     'git add --all; git -c user.name=agent -c user.email=a@b commit --quiet --message Mine; echo late > late.txt',
   )
   // Nothing happened here.
