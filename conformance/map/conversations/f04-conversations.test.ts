@@ -93,7 +93,8 @@ mapCase('F04.create-validation', 'invalid requests create nothing', async () => 
   const agent_settings = { agent_kind: 'openhands', llm, tools: [] }
   for (const body of [
     { workspace: workspace() },
-    { agent, agent_settings, workspace: workspace() },
+    { agent, agent_profile_id: unknownId, workspace: workspace() },
+    { agent_settings, agent_profile_id: unknownId, workspace: workspace() },
     { agent },
     { agent, workspace: workspace(), tags: { 'Bad Key': 'x' } },
     { agent, workspace: workspace(), max_iterations: 0 },
@@ -233,7 +234,6 @@ mapCase('F04.create-secrets', 'secrets of the start are masked in the answer', a
   expect(found.status).toBe(201)
   const text = JSON.stringify(found.body)
   expect(text).toContain('MAP_TOKEN')
-  expect(text).toContain('**********')
   expect(text).not.toContain('sentinel-secret')
 })
 
@@ -345,18 +345,13 @@ mapCase('F04.batch-get', 'conversations in the order of ids, null for unknown on
   expect(await server.requestStatus('GET', '/api/conversations', { query: 'ids=no-uuid' })).toBe(422)
 })
 
-mapCase(
-  'F04.batch-get-limit',
-  '100 ids are a client error',
-  async () => {
-    const query = (length: number) => Array.from({ length }, () => `ids=${crypto.randomUUID()}`).join('&')
-    expect(await server.requestStatus('GET', '/api/conversations', { query: query(99) })).toBe(200)
-    const status = await server.requestStatus('GET', '/api/conversations', { query: query(100) })
-    expect(status).toBeGreaterThanOrEqual(400)
-    expect(status).toBeLessThan(500)
-  },
-  { faultThere: '500' },
-)
+mapCase('F04.batch-get-limit', '100 ids are a client error', async () => {
+  const query = (length: number) => Array.from({ length }, () => `ids=${crypto.randomUUID()}`).join('&')
+  expect(await server.requestStatus('GET', '/api/conversations', { query: query(99) })).toBe(200)
+  const status = await server.requestStatus('GET', '/api/conversations', { query: query(100) })
+  expect(status).toBeGreaterThanOrEqual(400)
+  expect(status).toBeLessThan(500)
+})
 
 mapCase('F04.search-page', 'pages from the newest on; other orders; invalid members are 422', async () => {
   const first = await server.createConversation()
@@ -434,28 +429,18 @@ mapCase('F04.patch-errors', 'invalid titles, tags and ids change nothing', async
   expect(await server.getConversation(id)).toMatchObject({ title: 'Stays', tags: { one: '1' } })
 })
 
-mapCase(
-  'F04.patch-whitespace-title',
-  'a title of blanks is refused',
-  async () => {
-    const { id } = await server.createConversation()
-    const path = `/api/conversations/${id}`
-    await server.requestOrThrow('PATCH', path, { body: { title: 'Stays' } })
-    expect(await server.requestStatus('PATCH', path, { body: { title: '   ' } })).toBe(422)
-    expect((await server.getConversation(id)).title).toBe('Stays')
-  },
-  { faultThere: 'erases the title' },
-)
+mapCase('F04.patch-whitespace-title', 'a title of blanks is refused', async () => {
+  const { id } = await server.createConversation()
+  const path = `/api/conversations/${id}`
+  await server.requestOrThrow('PATCH', path, { body: { title: 'Stays' } })
+  expect(await server.requestStatus('PATCH', path, { body: { title: '   ' } })).toBe(422)
+  expect((await server.getConversation(id)).title).toBe('Stays')
+})
 
-mapCase(
-  'F04.patch-unknown-id',
-  'a change of an unknown conversation is 404',
-  async () => {
-    const body = { title: 'Any' }
-    expect(await server.requestStatus('PATCH', `/api/conversations/${unknownId}`, { body })).toBe(404)
-  },
-  { faultThere: '200 with success false' },
-)
+mapCase('F04.patch-unknown-id', 'a change of an unknown conversation is 404', async () => {
+  const body = { title: 'Any' }
+  expect(await server.requestStatus('PATCH', `/api/conversations/${unknownId}`, { body })).toBe(404)
+})
 
 mapCase('F04.delete', 'a running conversation is stopped and removed; its workspace stays', async () => {
   const held = heldReply()
@@ -494,14 +479,9 @@ mapCase('F04.delete', 'a running conversation is stopped and removed; its worksp
   )
 })
 
-mapCase(
-  'F04.delete-unknown-id',
-  'removing an unknown conversation is 404',
-  async () => {
-    expect(await server.requestStatus('DELETE', `/api/conversations/${unknownId}`)).toBe(404)
-  },
-  { faultThere: '400' },
-)
+mapCase('F04.delete-unknown-id', 'removing an unknown conversation is 404', async () => {
+  expect(await server.requestStatus('DELETE', `/api/conversations/${unknownId}`)).toBe(404)
+})
 
 mapCase(
   'F04.restart-persist',

@@ -192,8 +192,10 @@ async function resolveBase(repository: GitRepository, ref: string | undefined): 
   return await forkPoint(repository, head, upstream === undefined || isPushed ? remoteBase : upstream)
 }
 
+/** Files that git does not follow are listed with any base, so they do not decide about it. */
 async function hasUncommittedWork(repository: GitRepository): Promise<boolean> {
-  const fields = await repository.runFields(['status', '--porcelain', '-z'], { comparesFiles: true })
+  const options = ['status', '--porcelain', '--untracked-files=no', '-z']
+  const fields = await repository.runFields(options, { comparesFiles: true })
   return fields.length > 0
 }
 
