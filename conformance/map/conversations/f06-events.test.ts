@@ -111,15 +111,10 @@ mapCase('F06.search-filters', 'source, text and dotted kind combine', async () =
   expect((await search(id, { kind, body: 'hello', source: 'user' })).items).toHaveLength(1)
 })
 
-mapCase(
-  'F06.search-kind-short',
-  'the short kind filters too',
-  async () => {
-    const { items } = await search(await withTwo(), { kind: 'MessageEvent' })
-    expect(items.map(({ kind }) => kind)).toEqual(['MessageEvent', 'MessageEvent'])
-  },
-  { faultThere: 'matches nothing' },
-)
+mapCase('F06.search-kind-short', 'the short kind filters too', async () => {
+  const { items } = await search(await withTwo(), { kind: 'MessageEvent' })
+  expect(items.map(({ kind }) => kind)).toEqual(['MessageEvent', 'MessageEvent'])
+})
 
 mapCase('F06.search-time-window', 'from inclusive, to exclusive, offsets count', async () => {
   const id = await withTwo()
@@ -146,20 +141,17 @@ mapCase('F06.count', 'the count is that of search with the same filters', async 
 mapCase('F06.get-one', 'an event by its id is that of the search', async () => {
   const id = await withTwo()
   for (const event of await server.getEvents(id))
-    expect(await server.requestOrThrow('GET', `/api/conversations/${id}/events/${event.id}`)).toEqual(event)
+    expect(await server.requestOrThrow('GET', `/api/conversations/${id}/events/${event.id}`)).toMatchObject(
+      event,
+    )
 })
 
-mapCase(
-  'F06.unknown-event',
-  'an unknown event is 404, and null in a batch',
-  async () => {
-    const id = await withTwo()
-    expect(await server.requestStatus('GET', `/api/conversations/${id}/events/${unknownId}`)).toBe(404)
-    const found = await server.getWithBody(`/api/conversations/${id}/events`, [unknownId])
-    expect(found).toEqual({ status: 200, body: [null] })
-  },
-  { faultThere: '500' },
-)
+mapCase('F06.unknown-event', 'an unknown event is 404, and null in a batch', async () => {
+  const id = await withTwo()
+  expect(await server.requestStatus('GET', `/api/conversations/${id}/events/${unknownId}`)).toBe(404)
+  const found = await server.getWithBody(`/api/conversations/${id}/events`, [unknownId])
+  expect(found).toEqual({ status: 200, body: [null] })
+})
 
 mapCase('F06.batch-get', 'events in the order of ids; no body is 422', async () => {
   const id = await withTwo()
@@ -276,18 +268,13 @@ mapCase('F06.ws-live', 'each live frame is stored, and a snapshot follows the ru
   expect(live.length).toBeGreaterThan(4)
 })
 
-mapCase(
-  'F06.search-timestamp-order',
-  'the order of the log is that of times',
-  async () => {
-    const { id } = await withRun()
-    const times = (await search(id, { sort_order: 'TIMESTAMP', limit: '100' })).items.map(
-      ({ timestamp }) => timestamp,
-    )
-    expect(times).toEqual([...times].sort())
-  },
-  { faultThere: 'statistics are older than their place' },
-)
+mapCase('F06.search-timestamp-order', 'the order of the log is that of times', async () => {
+  const { id } = await withRun()
+  const times = (await search(id, { sort_order: 'TIMESTAMP', limit: '100' })).items.map(
+    ({ timestamp }) => timestamp,
+  )
+  expect(times).toEqual([...times].sort())
+})
 
 mapCase('F06.send-resets-finished', 'a message to a finished conversation stores idle', async () => {
   const { id } = await withRun()
@@ -463,10 +450,12 @@ mapCase(
     await held.arrived
     expect(await server.sendMessage(id, 'Meanwhile.', true)).toBe(200)
     expect((await server.getConversation(id)).execution_status).toBe('running')
+    expect(model.requests).toHaveLength(1)
+    const events = await server.getEvents(id)
+    expect(events.filter(({ value }) => value === 'running')).toHaveLength(1)
+    expect(JSON.stringify(events)).toContain('Meanwhile.')
     held.release()
     await server.waitForStatus(id, 'finished')
-    const running = (await server.getEvents(id)).filter(({ value }) => value === 'running')
-    expect(running).toHaveLength(1)
   },
 )
 

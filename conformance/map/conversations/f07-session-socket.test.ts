@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { SocketClient } from '../../support/agent-driver.ts'
@@ -98,20 +99,15 @@ mapCase('F07.live-durable', 'an event that is appended comes with the next place
   expect(durable(frames)[0]).toMatchObject({ seq: length, event: { kind: 'MessageEvent' } })
 })
 
-mapCase(
-  'F07.live-order',
-  'live frames come in the order of the log',
-  async () => {
-    const id = await withTwo()
-    await using socket = open(id)
-    await untilSnapshot(socket)
-    for (let n = 0; n < 5; n++) await server.sendMessage(id, `message ${n}`)
-    const frames = await waitForFrames<Frame>(socket, (all) => durable(all).length >= 10)
-    const places = durable(frames).map(({ seq }) => Number(seq))
-    expect(places).toEqual([...places].sort((a, b) => a - b))
-  },
-  { faultThere: 'a message comes after the update that it causes' },
-)
+mapCase('F07.live-order', 'live frames come in the order of the log', async () => {
+  const id = await withTwo()
+  await using socket = open(id)
+  await untilSnapshot(socket)
+  for (let n = 0; n < 5; n++) await server.sendMessage(id, `message ${n}`)
+  const frames = await waitForFrames<Frame>(socket, (all) => durable(all).length >= 10)
+  const places = durable(frames).map(({ seq }) => Number(seq))
+  expect(places).toEqual([...places].sort((a, b) => a - b))
+})
 
 mapCase('F07.replay-then-live', 'replay and live frames are each event once', async () => {
   const id = await withTwo()
@@ -308,7 +304,9 @@ mapCase('F07.slow-consumer', 'a client that stops to read is closed with 1013', 
   await untilSnapshot(reading)
   stalled.socket.pause()
   const count = 10
-  for (let n = 0; n < count; n++) await server.sendMessage(id, 'x'.repeat(3 * 1024 * 1024))
+  // Text that does not become shorter on a socket that compresses.
+  const text = () => randomBytes(3 * 768 * 1024).toString('base64')
+  for (let n = 0; n < count; n++) await server.sendMessage(id, text())
   // The socket is closed a second after it took nothing more, and is cut five seconds later.
   await sleep(2_000)
   stalled.socket.resume()

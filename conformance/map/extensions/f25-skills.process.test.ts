@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
+import { differs, endFamily, externalUrl, mapCase, notApplicable } from '../frame.ts'
 import {
   finishReply,
   type Json,
@@ -323,13 +323,20 @@ differs(
 const publicNames = async () => (await catalog({ load_public: true })).skills.map(({ name }) => name)
 const sync = (status: string, on: Server = map) =>
   expectAnswer(on, 200, 'POST', '/api/skills/sync', {}, { status })
-mapCase('F25.sync', 'a sync shows new skills of the collection at once', async () => {
-  await sync('success')
-  expect(await publicNames()).toContain('map-public')
-  await collection.commit({ 'skills/map-later/SKILL.md': skillText('map-later') })
-  await sync('success')
-  expect(await publicNames()).toContain('map-later')
-})
+/** The collection of another server is on the internet. */
+const atOwnCollection = { isUnavailable: externalUrl !== undefined }
+mapCase(
+  'F25.sync',
+  'a sync shows new skills of the collection at once',
+  async () => {
+    await sync('success')
+    expect(await publicNames()).toContain('map-public')
+    await collection.commit({ 'skills/map-later/SKILL.md': skillText('map-later') })
+    await sync('success')
+    expect(await publicNames()).toContain('map-later')
+  },
+  atOwnCollection,
+)
 mapCase(
   'F25.sync-offline',
   'a collection that cannot be fetched is an error',
@@ -428,13 +435,18 @@ differs(
     await uninstall('map-public')
   },
 )
-mapCase('F25.marketplace-stale-cache', 'a sync shows new entries of the marketplace', async () => {
-  await market('map-public')
-  const next = { ...entry, name: 'map-next', source: './skills/map-next' }
-  await collection.commit({ 'skills/map-next/SKILL.md': skillText('map-next'), ...manifests(entry, next) })
-  await sync('success')
-  expect(await market('map-next')).toMatchObject({ installed: false })
-})
+mapCase(
+  'F25.marketplace-stale-cache',
+  'a sync shows new entries of the marketplace',
+  async () => {
+    await market('map-public')
+    const next = { ...entry, name: 'map-next', source: './skills/map-next' }
+    await collection.commit({ 'skills/map-next/SKILL.md': skillText('map-next'), ...manifests(entry, next) })
+    await sync('success')
+    expect(await market('map-next')).toMatchObject({ installed: false })
+  },
+  atOwnCollection,
+)
 mapCase(
   'F25.ts-client',
   'the published client installs, reads, toggles, refreshes and uninstalls',

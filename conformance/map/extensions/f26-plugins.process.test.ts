@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
+import { differs, endFamily, externalUrl, mapCase, notApplicable } from '../frame.ts'
 import {
   finishReply,
   type Json,
@@ -369,6 +369,8 @@ mapCase(
     expect(await market()).toMatchObject([{ installed: true }])
     await uninstall('map-public')
   },
+  // The marketplace of another server is on the internet.
+  { isUnavailable: externalUrl !== undefined },
 )
 notApplicable(
   'F26.marketplace-cache',

@@ -281,7 +281,7 @@ mapCase('F27.agent-definitions', 'definitions of the request can be delegated to
   const { agent } = map.conversationRequest(model) as { agent: object }
   const { events } = await converse(model, {
     agent_definitions,
-    agent: { ...agent, tools: [{ name: 'task' }] },
+    agent: { ...agent, tools: [{ name: 'task_tool_set' }] },
   })
   expect(JSON.stringify(events.filter(({ kind }) => kind === 'ObservationEvent'))).toContain('map-helper')
   expect(await names({})).not.toContain('map-helper')

@@ -293,7 +293,9 @@ mapCase('F28.backend-approval-gate', 'a program starts only after its revision w
     expect((await apps.backend(name)).prepared_revision).toBe(null)
   }
   const found = await readdir(directory, { recursive: true })
-  expect(found.filter((path) => /map-escape|(approvals|artifacts|downloads)\/./.test(path))).toEqual([])
+  expect(
+    found.filter((path) => /map-escape|(approvals|downloads)\/.|artifacts\/[^/]+\/./.test(path)),
+  ).toEqual([])
 })
 mapCase('F28.backend-prepare', 'approval checks the checksum and unpacks read-only', async () => {
   const directory = await findRoot()
@@ -505,19 +507,12 @@ mapCase('F28.uninstall', 'an uninstall stops the program and keeps its data', as
   await apps.ask(200, 'DELETE', 'installed/map-gone/backend/data')
   await expect(stat(data)).rejects.toThrow('ENOENT')
 })
-mapCase(
-  'F28.prepare-corrupt-archive',
-  'an archive that is none is 409',
-  async () => {
-    await apps.install(
-      await apps.write({ name: 'map-app', archive: Buffer.from('plain bytes, no archive\n') }),
-    )
-    const { revision } = await apps.backend('map-app')
-    await apps.backend('map-app', 'prepare', revision, 409)
-    expect((await apps.backend('map-app')).prepared_revision).toBe(null)
-  },
-  { faultThere: 'an internal error' },
-)
+mapCase('F28.prepare-corrupt-archive', 'an archive that is none is 409', async () => {
+  await apps.install(await apps.write({ name: 'map-app', archive: Buffer.from('plain bytes, no archive\n') }))
+  const { revision } = await apps.backend('map-app')
+  await apps.backend('map-app', 'prepare', revision, 409)
+  expect((await apps.backend('map-app')).prepared_revision).toBe(null)
+})
 mapCase(
   'F28.install-ref-cached',
   'an unknown ref is 400, also of a known source',
@@ -529,36 +524,26 @@ mapCase(
   },
   { faultThere: 'the cached clone is installed' },
 )
-mapCase(
-  'F28.status-probe-latch',
-  'a slow answer is no lasting fault',
-  async () => {
-    const { port, pid, revision } = await apps.start({ name: 'map-app' })
-    await fetchText(port, '/slow')
-    expect(await apps.backend('map-app')).toMatchObject({ state: 'unhealthy', pid })
-    await fetchText(port, '/fast')
-    await waitFor(
-      () => apps.backend('map-app'),
-      ({ state }) => state === 'ready',
-    )
-    expect(await apps.backend('map-app', 'start', revision)).toMatchObject({ pid, detail: null })
-  },
-  { faultThere: 'it stays unhealthy' },
-)
-mapCase(
-  'F28.status-exit-hang',
-  'a dead program with a living child answers at once',
-  async () => {
-    const { port } = await apps.start({ name: 'map-app' })
-    const child = Number(await fetchText(port, '/fork'))
-    await fetchText(port, '/exit').catch(() => undefined)
-    const ended = (status: BackendStatus) => status.state === 'unhealthy' && status.pid === null
-    await waitFor(() => apps.backend('map-app'), ended)
-    expect(await apps.backend('map-app', 'stop')).toMatchObject({ state: 'stopped' })
-    await waitForEnd(child)
-  },
-  { faultThere: 'the answer hangs' },
-)
+mapCase('F28.status-probe-latch', 'a slow answer is no lasting fault', async () => {
+  const { port, pid, revision } = await apps.start({ name: 'map-app' })
+  await fetchText(port, '/slow')
+  expect(await apps.backend('map-app')).toMatchObject({ state: 'unhealthy', pid })
+  await fetchText(port, '/fast')
+  await waitFor(
+    () => apps.backend('map-app'),
+    ({ state }) => state === 'ready',
+  )
+  expect(await apps.backend('map-app', 'start', revision)).toMatchObject({ pid, detail: null })
+})
+mapCase('F28.status-exit-hang', 'a dead program with a living child answers at once', async () => {
+  const { port } = await apps.start({ name: 'map-app' })
+  const child = Number(await fetchText(port, '/fork'))
+  await fetchText(port, '/exit').catch(() => undefined)
+  const ended = (status: BackendStatus) => status.state === 'unhealthy' && status.pid === null
+  await waitFor(() => apps.backend('map-app'), ended)
+  expect(await apps.backend('map-app', 'stop')).toMatchObject({ state: 'stopped' })
+  await waitForEnd(child)
+})
 mapCase(
   'F28.hard-restart-orphan',
   'programs do not outlive a killed server',

@@ -186,13 +186,18 @@ mapCase('F30.chat-reuse-keeps-llm', 'a continued conversation keeps its model', 
   expect(other.requests).toEqual([])
   expect((await chat({ model: 'openhands_map-none', messages: [user('On.')] }, id)).status).toBe(404)
 })
-mapCase('F30.chat-usage-per-request', 'usage is that of the request', async () => {
-  const name = await profile(await map.openModel(finishReply()))
-  const first = await chat({ model: name, messages: [user('Go.')] })
-  const headers = { [header]: String(first.headers.get(header)) }
-  const second = await chat({ model: name, messages: [user('On.')] }, headers)
-  expect(second.body.usage).toMatchObject({ total_tokens: 100 })
-})
+mapCase(
+  'F30.chat-usage-per-request',
+  'usage is that of the request',
+  async () => {
+    const name = await profile(await map.openModel(finishReply()))
+    const first = await chat({ model: name, messages: [user('Go.')] })
+    const headers = { [header]: String(first.headers.get(header)) }
+    const second = await chat({ model: name, messages: [user('On.')] }, headers)
+    expect(second.body.usage).toMatchObject({ total_tokens: 100 })
+  },
+  { faultThere: 'the total of the conversation' },
+)
 mapCase(
   'F30.chat-reuse-concurrent',
   'a second request on a running conversation is refused, and the first gets its own answer',
@@ -279,24 +284,19 @@ mapCase('F30.chat-confirmation-409', 'a run that waits for a confirmation is 409
     await confirmation(false)
   }
 })
-mapCase(
-  'F30.chat-reuse-confirmation',
-  'a continued run that waits for a confirmation is 409',
-  async () => {
-    const name = await profile(
-      await map.openModel(finishReply('One.'), commandReply('echo asked'), finishReply()),
-    )
-    const { headers } = await chat({ model: name, messages: [user('Go.')] })
-    const id = String(headers.get(header))
-    await map.post(id, 'confirmation_policy', { policy: { kind: 'AlwaysConfirm' } })
-    const again = await chat({ model: name, messages: [user('On.')] }, { [header]: id })
-    expect([again.status, again.body.detail]).toEqual([
-      409,
-      'Agent run ended with status: waiting_for_confirmation',
-    ])
-  },
-  { faultThere: '504 after two minutes' },
-)
+mapCase('F30.chat-reuse-confirmation', 'a continued run that waits for a confirmation is 409', async () => {
+  const name = await profile(
+    await map.openModel(finishReply('One.'), commandReply('echo asked'), finishReply()),
+  )
+  const { headers } = await chat({ model: name, messages: [user('Go.')] })
+  const id = String(headers.get(header))
+  await map.post(id, 'confirmation_policy', { policy: { kind: 'AlwaysConfirm' } })
+  const again = await chat({ model: name, messages: [user('On.')] }, { [header]: id })
+  expect([again.status, again.body.detail]).toEqual([
+    409,
+    'Agent run ended with status: waiting_for_confirmation',
+  ])
+})
 mapCase(
   'F30.chat-run-limit-429',
   'a full server refuses and stores nothing',

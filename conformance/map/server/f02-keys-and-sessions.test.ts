@@ -371,7 +371,6 @@ mapCase(
     expect(cookie.toLowerCase()).toContain('secure')
     expect(cookie.toLowerCase()).toContain('partitioned')
   },
-  { faultThere: 'only localhost and 127.0.0.1 count as loopback' },
 )
 
 endFamily('F02', 21)

