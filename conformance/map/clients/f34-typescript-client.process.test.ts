@@ -218,32 +218,37 @@ differs(
     }
   },
 )
-mapCase('F34.bash-client', 'commands in the background', async () => {
-  const { bash } = workspace()
-  const http = new sdk.main.HttpClient(httpOptions())
-  const stop = (id: string) => http.post(`/api/bash/bash_commands/${id}/stop`)
-  const started = await bash.startCommand('echo begun; sleep 60', map.directory)
-  const outputs = async () =>
-    (
-      await bash.searchEvents({
-        command_id__eq: started.id.replaceAll('-', ''),
-        kind__eq: 'BashOutput',
-      } as never)
-    ).items
-  const items = await waitFor(outputs, (found) => found.length > 0)
-  expect(items[0]).toMatchObject({ kind: 'BashOutput', stdout: 'begun\n' })
-  expect(await bash.getEvent(started.id)).toMatchObject({ id: started.id, kind: 'BashCommand' })
-  for (const events of [
-    await bash.getEvents([started.id, unknownId]),
-    await bash.batchGetEvents([started.id, unknownId]),
-  ])
-    expect(events).toMatchObject([{ id: started.id }, null])
-  await stop(started.id)
-  expect((await waitFor(outputs, (found) => found.at(-1)?.exit_code != null)).at(-1)?.exit_code).toBe(-15)
-  await expect(stop(unknownId)).rejects.toMatchObject({ status: 404 })
-  await bash.clearEvents()
-  expect((await bash.searchEvents()).items).toEqual([])
-})
+mapCase(
+  'F34.bash-client',
+  'commands in the background',
+  async () => {
+    const { bash } = workspace()
+    const http = new sdk.main.HttpClient(httpOptions())
+    const stop = (id: string) => http.post(`/api/bash/bash_commands/${id}/stop`)
+    const started = await bash.startCommand('echo begun; sleep 60', map.directory)
+    const outputs = async () =>
+      (
+        await bash.searchEvents({
+          command_id__eq: started.id.replaceAll('-', ''),
+          kind__eq: 'BashOutput',
+        } as never)
+      ).items
+    const items = await waitFor(outputs, (found) => found.length > 0)
+    expect(items[0]).toMatchObject({ kind: 'BashOutput', stdout: 'begun\n' })
+    expect(await bash.getEvent(started.id)).toMatchObject({ id: started.id, kind: 'BashCommand' })
+    for (const events of [
+      await bash.getEvents([started.id, unknownId]),
+      await bash.batchGetEvents([started.id, unknownId]),
+    ])
+      expect(events).toMatchObject([{ id: started.id }, null])
+    await stop(started.id)
+    expect((await waitFor(outputs, (found) => found.at(-1)?.exit_code != null)).at(-1)?.exit_code).toBe(-15)
+    await expect(stop(unknownId)).rejects.toMatchObject({ status: 404 })
+    await bash.clearEvents()
+    expect((await bash.searchEvents()).items).toEqual([])
+  },
+  { faultThere: 'no output is found while the command runs' },
+)
 mapCase('F34.bash-websocket', 'output of commands on a socket', async () => {
   await workspace().executeCommand('echo before-the-socket', map.directory)
   const events: unknown[] = []

@@ -1,4 +1,4 @@
-import { beforeAll, expect } from 'vitest'
+import { afterAll, beforeAll, expect } from 'vitest'
 import { expectAnswer } from '../answers.ts'
 import { differs, endFamily, externalUrl, mapCase } from '../frame.ts'
 import { OwnMapServer, openMapServer, waitFor } from '../map-server.ts'
@@ -22,6 +22,10 @@ beforeAll(async () => {
   cookie = await bridge.open('bridged')
   otherCookie = await bridge.open('bridged-too')
 }, 60_000)
+afterAll(async () => {
+  // Another server installs nothing by force while a program runs.
+  for (const name of ['bridged', 'bridged-too']) await applications.ask(200, 'DELETE', `installed/${name}`)
+})
 
 /** A server of one case with a started application. */
 async function openOwn(more: Readonly<Record<string, string>> = {}) {
