@@ -105,11 +105,6 @@ test('a conversation starts with an agent and a workspace', () => {
   })
 })
 
-test('an agent may be beside settings of an agent', () => {
-  const request = { agent, agent_settings: { llm: { model: 'other' } }, workspace }
-  expect(parse(startConversationRequest, request)).toMatchObject(request)
-})
-
 test('further members of clients are accepted or ignored', () => {
   const request = {
     agent: {
@@ -137,12 +132,7 @@ test.each([
   [{ agent }, ['workspace'], 'missing'],
   [{ agent, workspace: {} }, ['workspace', 'working_dir'], 'missing'],
   [{ workspace }, [], 'value_error'],
-  [{ workspace, agent, agent_profile_id: '00000000-0000-4000-8000-000000000001' }, [], 'value_error'],
-  [
-    { workspace, agent_settings: {}, agent_profile_id: '00000000-0000-4000-8000-000000000001' },
-    [],
-    'value_error',
-  ],
+  [{ workspace, agent, agent_settings: {} }, [], 'value_error'],
   [{ workspace, agent: { kind: 'ACPAgent', llm: { model: 'm' } } }, ['agent', 'kind'], 'union_tag_invalid'],
   [{ workspace, agent: {} }, ['agent', 'llm'], 'missing'],
   [{ workspace, agent, conversation_id: 'x' }, ['conversation_id'], 'uuid_parsing'],

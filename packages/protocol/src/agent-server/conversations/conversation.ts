@@ -147,14 +147,11 @@ export const startConversationRequest = z
     title_llm_profile: nullAsUndefined(z.string()),
   })
   .superRefine((request, ctx) => {
-    // Clients may send both an agent and settings: the agent is meant.
-    const isDescribed = request.agent !== undefined || request.agent_settings !== undefined
-    if (isDescribed !== (request.agent_profile_id !== undefined)) return
+    const agents = [request.agent, request.agent_settings, request.agent_profile_id]
+    if (agents.filter((one) => one !== undefined).length === 1) return
     ctx.addIssue({
       code: 'custom',
-      message: isDescribed
-        ? 'agent_profile_id is mutually exclusive with agent and agent_settings'
-        : 'One of agent, agent_settings and agent_profile_id is required',
+      message: 'Exactly one of agent, agent_settings and agent_profile_id is required',
     })
   })
   .meta({ id: 'StartConversationRequest' })
