@@ -267,8 +267,11 @@ export class OwnMapServer extends MapClient implements AsyncDisposable {
     await this.start({}, ['--port', port])
   }
 
+  /** In an orderly way, because a killed server leaves programs of applications to its next start. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop('SIGKILL')
+    const kill = setTimeout(() => void this.stop('SIGKILL'), 5_000)
+    await this.stop()
+    clearTimeout(kill)
     for (const path of [this.data, this.home, this.directory])
       await rm(path, { recursive: true, force: true })
   }

@@ -172,6 +172,7 @@ test.each([
   [consent('denied'), '· the hooks of this repository were denied\n'],
   [consent('allowed'), ''],
   [consent('constructor'), ''],
+  [{ kind: 'ConversationStateUpdateEvent', key: 'last_user_message_id', value: 'x' }, ''],
   [
     { kind: 'ConversationStateUpdateEvent', key: 'leaf_event_id', value: 'x' },
     '· back to an earlier event\n',

@@ -140,6 +140,30 @@ test.skipIf(!hasTmux)('what is chosen before the first message holds for it', as
   await asking.until(/touch second\n[\s\S]*a rule denies commands like `touch \*`[\s\S]*· finished/)
 })
 
+/** Bold, dim, red, green, yellow, magenta and cyan text, and their ends. */
+const themeCodes = new Set(['', '0', '1', '2', '22', '31', '32', '33', '35', '36', '39', '49'])
+
+test.skipIf(!hasTmux).each([80, 200])(
+  'at %i columns only colours of the theme are used, which light and dark terminals both show',
+  async (columns) => {
+    const screen = await openScreen([], { columns, env: fixture.modelEnv })
+    await screen.until(/\n› *\n/)
+    await screen.enter('danger one')
+    await screen.until(/danger one[\s\S]*Allow this\?/)
+    let shown = await screen.capture()
+    await screen.keys('y')
+    await screen.until(/danger one[\s\S]*· finished/)
+    await screen.enter('make a plan')
+    await screen.until(/✓ Read the code\n +▸ Write a test\n/)
+    shown += await screen.capture()
+    await screen.expectNoWrap()
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape sequences of colours
+    const codes = [...shown.matchAll(/\u001b\[([\d;:]*)m/g)].flatMap(([, text = '']) => text.split(/[;:]/))
+    expect(codes).toEqual(expect.arrayContaining(['1', '2', '31', '33', '36']))
+    expect(codes.filter((code) => !themeCodes.has(code))).toEqual([])
+  },
+)
+
 test.skipIf(!hasTmux)('messages wait while the agent works, and Escape interrupts it', async () => {
   const screen = await openScreen([], { columns: 200, env: fixture.modelEnv })
   await screen.until(/\n› *\n/)
