@@ -54,9 +54,10 @@ export async function sandboxServerCommand(options: {
   await serveSandboxes({ ...server, env, console: console?.directory, agent: agentServerCommand(), ready })
 }
 
-/** A terminal shows the key; other outputs are logs that many may read, so it is in a private file instead. */
+/** The journal of systemd, which many may read and which stays, has the path of a private file instead. */
 async function keyLine(key: string, data: string): Promise<string> {
-  if (process.stdout.isTTY) return `  API key   ${paint('bold', key)}  (shown this once: keep it)`
+  if (process.env.JOURNAL_STREAM === undefined)
+    return `  API key   ${paint('bold', key)}  (shown this once: keep it)`
   const path = join(resolve(data), 'admin.key')
   await makeDirectory(resolve(data), 0o700)
   await writeFileAtomic(path, `${key}\n`)

@@ -299,10 +299,10 @@ test('a removed user has no keys at once; sandboxes are named, and deleted when 
   expect((await runCli(['sandbox', 'ls', '--all-users'])).stderr).toContain('There is no sandbox.')
 })
 
-test('the first key is in a private file where the output is no terminal', async () => {
+test('the first key is in a private file where the output is a journal', async () => {
   const data = join(fixture.directory, 'other')
   const child = fixture.spawnCli(['sandbox-server', '--port', '0', '--data', data, '--no-console'], {
-    env: { SLIPWAY_API_KEY: '' },
+    env: { SLIPWAY_API_KEY: '', JOURNAL_STREAM: '8:1234' },
   })
   child.stderr.resume()
   let printed = ''
