@@ -99,11 +99,13 @@ test('the server of the model is asked, and a file is no data directory', async 
     return findings.filter(({ area }) => area === 'model')
   }
   expect(await ask('canary-right')).toEqual([expect.objectContaining({ level: 'ok' })])
-  expect(await ask('canary-wrong')).toEqual([expect.objectContaining({ next: 'Correct LLM_API_KEY.' })])
+  expect(await ask('canary-wrong')).toEqual([
+    expect.objectContaining({ next: 'Correct LLM_API_KEY, or model.api_key.' }),
+  ])
   provider.closeAllConnections()
   await new Promise((resolve) => provider.close(resolve))
   expect(await ask('canary-right')).toEqual([
-    expect.objectContaining({ level: 'error', next: 'Start it, or correct LLM_BASE_URL.' }),
+    expect.objectContaining({ level: 'error', next: 'Start it, or correct LLM_BASE_URL or model.base_url.' }),
   ])
 })
 
