@@ -3,7 +3,7 @@ import { type ServeOptions, serveSandboxes } from '@slipway/sandbox-server'
 import { makeDirectory, writeFileAtomic } from '@slipway/shared/fs'
 import { startConsole } from '../console/console-start.ts'
 import { openBrowser } from '../console/open-browser.ts'
-import { type Config, serverEnvironment } from '../context/config.ts'
+import { type Config, readEnvironment, serverEnvironment } from '../context/config.ts'
 import { paint, printNote } from '../output/terminal.ts'
 
 /** Starts the sandbox server; resolves when the signal has stopped it. */
@@ -56,7 +56,7 @@ export async function sandboxServerCommand(options: {
 
 /** The journal of systemd, which many may read and which stays, has the path of a private file instead. */
 async function keyLine(key: string, data: string): Promise<string> {
-  if (process.env.JOURNAL_STREAM === undefined)
+  if (readEnvironment().JOURNAL_STREAM === undefined)
     return `  API key   ${paint('bold', key)}  (shown this once: keep it)`
   const path = join(resolve(data), 'admin.key')
   await makeDirectory(resolve(data), 0o700)
