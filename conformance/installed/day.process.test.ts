@@ -274,7 +274,9 @@ hour('the private server', async () => {
   provider.replies = [{ text: 'Hello to you.' }]
   expect((await day.run(['run', 'hello'], { cwd })).stdout).toContain('Hello to you.')
   expect((await day.run(['ls'], { cwd })).stdout).toMatch(/^[0-9a-f]{8} +finished/m)
-  expect((await day.run(['stop'], { cwd })).stdout).toBe('It does not run.\n')
+  expect((await day.run(['stop'], { cwd })).stdout).toBe(
+    'The private server does not run: it stops by itself after the last session.\n',
+  )
   provider.replies = [terminal('sleep 500')]
   const [left] = await day.json(['run', 'Sleep on', '--detach'], { cwd })
   await vi.waitFor(async () => {

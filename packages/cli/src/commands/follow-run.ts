@@ -57,7 +57,8 @@ export async function followRun(
     if (actions.length === 0) {
       const now = await client.call('getConversation', { params, signal })
       if (now.execution_status !== 'waiting_for_confirmation') continue
-      printNote('The repository brings hooks or agents. Show and decide with: slipway trust DIRECTORY')
+      const directory = sanitizeLine(info.workspace.working_dir)
+      printNote(`The repository brings hooks or agents. Show and decide with: slipway trust ${directory}`)
       return await reportStatus(context, info, exitCodes.waiting)
     }
     const watch = { client, id, after: cursor, signal }

@@ -51,7 +51,9 @@ export async function confirmCommand(
   const after = await client.call('countEvents', { params, signal })
   const actions = await listPendingActions(client, id, signal)
   if (actions.length === 0) {
-    printNote('No action is pending. The repository brings hooks or agents: slipway trust DIRECTORY')
+    printNote(
+      `No action is pending. The repository brings hooks or agents: slipway trust ${sanitizeLine(info.workspace.working_dir)}`,
+    )
     return exitCodes.failed
   }
   const actionIds = options.actionIds.length > 0 ? options.actionIds : actions.map((action) => action.id)

@@ -11,7 +11,11 @@ export async function stopCommand(
   const runs = await listPrivateRuns(env).catch(() => [])
   const isStopped = await stopPrivateServer(env)
   const paused = isStopped ? runs.map(({ id }) => id) : []
-  await printResult(isJson, { stopped: isStopped, paused }, isStopped ? 'stopped' : 'It does not run.')
+  await printResult(
+    isJson,
+    { stopped: isStopped, paused },
+    isStopped ? 'stopped' : 'The private server does not run: it stops by itself after the last session.',
+  )
   if (isJson || paused.length === 0) return
   printNote('These runs were going on and are paused:')
   for (const { id, title } of runs)
