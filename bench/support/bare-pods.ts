@@ -14,15 +14,22 @@ const userId = 10_001
 
 /**
  * Starts Pods of the agent server's image that a restricted namespace admits, with empty folders and nothing
- * else: no volume claim, no Secret, no NetworkPolicy. They cannot be paused.
+ * else: no Secret, no NetworkPolicy, and a volume claim only where it is asked for. They cannot be paused.
  */
-export function startBarePods({ core }: TestCluster, namespace: string): StartBareServer {
+export function startBarePods(
+  { core }: TestCluster,
+  namespace: string,
+  /** With a volume claim each, as sandboxes have, instead of an empty folder for the workspace. */
+  hasClaim = false,
+): StartBareServer {
   return async (env) => {
     const name = `bare-${randomBytes(5).toString('hex')}`
     const pod = { namespace, name }
-    await core.createNamespacedPod({ namespace, body: barePod(name, env) })
+    if (hasClaim) await core.createNamespacedPersistentVolumeClaim({ namespace, body: claim(name) })
+    await core.createNamespacedPod({ namespace, body: barePod(name, env, hasClaim) })
     const remove = async () => {
       await core.deleteNamespacedPod({ ...pod, gracePeriodSeconds: 0 })
+      if (hasClaim) await core.deleteNamespacedPersistentVolumeClaim(pod)
     }
     try {
       let address: string | undefined
@@ -41,7 +48,14 @@ export function startBarePods({ core }: TestCluster, namespace: string): StartBa
   }
 }
 
-function barePod(name: string, env: Readonly<Record<string, string>>) {
+function claim(name: string) {
+  return {
+    metadata: { name },
+    spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '256Mi' } } },
+  }
+}
+
+function barePod(name: string, env: Readonly<Record<string, string>>, hasClaim: boolean) {
   const folders = ['workspace', 'tmp'].map((folder) => ({ name: folder, mountPath: `/${folder}` }))
   return {
     metadata: { name },
@@ -66,7 +80,11 @@ function barePod(name: string, env: Readonly<Record<string, string>>) {
           volumeMounts: folders,
         },
       ],
-      volumes: folders.map((folder) => ({ name: folder.name, emptyDir: {} })),
+      volumes: folders.map((folder) =>
+        hasClaim && folder.name === 'workspace'
+          ? { name: folder.name, persistentVolumeClaim: { claimName: name } }
+          : { name: folder.name, emptyDir: {} },
+      ),
     },
   }
 }
