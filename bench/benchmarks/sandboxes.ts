@@ -61,7 +61,7 @@ export const sandboxBenchmarks: Readonly<Record<string, Benchmark>> = {
           // What sandboxes report goes nowhere.
           SLIPWAY_INTERNAL_URL: `http://${cluster.host}:9`,
         },
-        // The kubelet looks for the volumes of a Pod in steps, so a claim alone takes a quarter of a second.
+        // The kubelet looks at volumes and containers in steps, so runs differ by a quarter of a second.
         startBare: startBarePods(cluster, namespace.name, true),
         startLike: {
           name: 'a bare Pod without a volume claim',
