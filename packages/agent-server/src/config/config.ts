@@ -15,7 +15,7 @@ import {
   wireVersion as wires,
 } from '@slipway/protocol'
 import { parseJson } from '@slipway/shared/json'
-import { Secret } from '@slipway/shared/redaction'
+import { minSecretLength, Secret } from '@slipway/shared/redaction'
 import * as z from 'zod'
 import { parseLaunchedProfile, readKeyRefresh } from './managed-runtime.ts'
 import { findSourceSecrets, parseMarketplaces, parseSkillsSource } from './marketplaces.ts'
@@ -345,9 +345,6 @@ function findUrlSecrets(url: Secret | undefined): Secret[] {
   const { password } = new URL(url.reveal())
   return [url, ...(password === '' ? [] : [new Secret(decodeURIComponent(password))])]
 }
-
-/** Shorter values, such as switches in `USE_TOKEN`, occur in ordinary texts. */
-const minSecretLength = 8
 
 /** Values of variables whose names say that they are secrets. */
 export function findSecretValues(env: Readonly<Record<string, string | undefined>>): Secret[] {

@@ -1,6 +1,6 @@
 import { type LaunchedProfile, launchedProfile, validationIssues } from '@slipway/protocol'
 import { isRecord, parseJson } from '@slipway/shared/json'
-import { Secret } from '@slipway/shared/redaction'
+import { minSecretLength, Secret } from '@slipway/shared/redaction'
 import { findSourceSecrets } from './marketplaces.ts'
 
 /** What a control plane tells the agent servers that it starts. */
@@ -55,9 +55,6 @@ export function readKeyRefresh(
     ],
   }
 }
-
-/** Shorter values of headers occur in ordinary texts. */
-const minSecretLength = 8
 
 function expandVariables(text: string, env: Readonly<Record<string, string | undefined>>): string {
   return text.replace(/\$(?:\{(\w+)\}|(\w+))/g, (whole, braced, plain) => env[braced ?? plain] ?? whole)

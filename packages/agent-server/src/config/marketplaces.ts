@@ -1,10 +1,9 @@
 import { parseSource } from '@slipway/agent'
 import { type MarketplaceRegistration, marketplaceRegistration, validationIssues } from '@slipway/protocol'
 import { parseJson } from '@slipway/shared/json'
-import { findSecretTexts, Secret } from '@slipway/shared/redaction'
+import { findSecretTexts, minSecretLength, Secret } from '@slipway/shared/redaction'
 
 const variableName = 'SLIPWAY_MARKETPLACES'
-const minSecretLength = 8
 
 /** The marketplaces of the environment, a JSON array. Throws an Error that names the issue, not a value. */
 export function parseMarketplaces(text: string | undefined): MarketplaceRegistration[] {

@@ -1,13 +1,11 @@
 import { validationIssues, type WebhookSpec, webhookSpec } from '@slipway/protocol'
 import { parseJson } from '@slipway/shared/json'
-import { findSecretTexts, Secret } from '@slipway/shared/redaction'
+import { findSecretTexts, minSecretLength, Secret } from '@slipway/shared/redaction'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** Limit against a mistake. */
 const maxReceivers = 100
-/** Shorter values occur in ordinary texts. */
-const minSecretLength = 8
 const numericMembers = [
   'event_buffer_size',
   'max_batch_bytes',

@@ -22,7 +22,7 @@ import {
   type WireVersion,
 } from '@slipway/protocol'
 import { isRecord, mapMembers } from '@slipway/shared/json'
-import { findSecretTexts } from '@slipway/shared/redaction'
+import { findSecretTexts, minSecretLength } from '@slipway/shared/redaction'
 import type { ConversationRecord } from '@slipway/storage'
 import { redactSecrets } from '../secrets/expose-secrets.ts'
 
@@ -255,8 +255,6 @@ function redactContextSecrets(stored: StoredRequest, { agent }: ResolvedSettings
   return { ...stored, agent: { ...stored.agent, agent_context: redactedContext } as Agent } // null where values stood
 }
 
-/** Shorter values occur in ordinary texts. */
-const minSecretLength = 8
 /** Names whose texts are words of the contract. */
 const contractWordMembers = ['kind', 'type', 'role', 'name', 'model', 'usage_id']
 

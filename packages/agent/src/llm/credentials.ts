@@ -1,9 +1,8 @@
 import type { Llm } from '@slipway/protocol'
+import { minSecretLength } from '@slipway/shared/redaction'
 import { decodePercent } from '@slipway/shared/url'
 import { Secrets } from '../secrets/secrets.ts'
 
-/** Shorter values of headers and extra members are words, not secrets. */
-const minLength = 8
 const secretName = /auth|credential|key|password|secret|session|token/i
 
 /** The secrets in the settings of a model: keys, header values, passwords in the address. */
@@ -12,7 +11,7 @@ export function llmSecrets(llm: Llm): Secrets {
   const keys = [llm.api_key, llm.aws_access_key_id, llm.aws_secret_access_key, llm.aws_session_token]
   for (const value of keys) if (value !== undefined) redactForms(secrets, value)
   for (const value of [...headerValues(llm), ...urlValues(llm.base_url), ...extraValues(llm)]) {
-    if (value.length >= minLength) redactForms(secrets, value)
+    if (value.length >= minSecretLength) redactForms(secrets, value)
   }
   return secrets
 }
@@ -23,7 +22,7 @@ export function redactForms(secrets: Secrets, value: string): void {
   secrets.addValue(encodeURIComponent(value.toWellFormed()))
   const hex = Buffer.from(value).toString('hex')
   for (const form of [...base64Forms(value), hex, hex.toUpperCase()])
-    if (form.length >= minLength) secrets.addValue(form)
+    if (form.length >= minSecretLength) secrets.addValue(form)
 }
 
 /** The characters of base64 text that depend on this value alone, for each offset at which it may begin. */

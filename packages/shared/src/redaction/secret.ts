@@ -1,5 +1,8 @@
 import { redactedText } from './mark.ts'
 
+/** Shorter values, such as switches in `USE_TOKEN`, occur in ordinary texts: they are not redacted. */
+export const minSecretLength = 8
+
 /** A secret text. Prints as stars, in templates, JSON and `util.inspect`. */
 export class Secret {
   readonly #text: string

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { McpServer } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
+import { minSecretLength } from '@slipway/shared/redaction'
 import type { ToolContext } from '../core/tool.ts'
 import { McpConnectionError } from './connection-error.ts'
 import { accessToken } from './oauth.ts'
@@ -23,8 +24,6 @@ export type McpEndpoint =
     }
 
 const secretNamePattern = /authorization|cookie|credential|key|pass|secret|token/i
-/** Shorter values are not redacted: they may be common words. */
-const minSecretLength = 8
 
 /**
  * Fills secrets into a server's settings and redacts values that look secret. Rejects with

@@ -1,6 +1,6 @@
 import type { McpServer } from '@slipway/protocol'
 import { isRecord } from '@slipway/shared/json'
-import { redactText } from '@slipway/shared/redaction'
+import { minSecretLength, redactText } from '@slipway/shared/redaction'
 import { Secrets } from '../../secrets/secrets.ts'
 import { Workspace } from '../../workspace/workspace.ts'
 import { McpConnection } from './connection.ts'
@@ -32,8 +32,6 @@ export type McpProbeResult =
 const failureKinds = { settings: 'unknown', time: 'timeout', connection: 'connection' } as const
 const maxText = 50_000
 const maxFailure = 6000
-/** Minimum length of redacted environment and header values: a shorter one may be a common word. */
-const minSecretLength = 8
 
 /**
  * Connects to a server, lists its tools, makes the call, and closes the connection and its process. Rejects
