@@ -1,5 +1,6 @@
 import { backUp, listBackup, migrate, restore, verifyBackup } from '@slipway/agent-server/maintenance'
 import { formatBytes } from '../output/bytes.ts'
+import { countText } from '../output/count-text.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { print, printNote, printResult, table } from '../output/terminal.ts'
 
@@ -41,7 +42,7 @@ export async function listBackupCommand(target: string, isJson: boolean): Promis
 /** `1 step, 2 files`. */
 function counts(numbers: Readonly<Record<string, number>>): string {
   return Object.entries(numbers)
-    .map(([name, count]) => `${count} ${name}${count === 1 ? '' : 's'}`)
+    .map(([noun, count]) => countText(count, noun))
     .join(', ')
 }
 

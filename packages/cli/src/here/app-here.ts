@@ -10,6 +10,7 @@ import type { SandboxServerContext } from '../context/command-context.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
 import { sandboxSource } from '../conversation/source/sandbox-source.ts'
 import type { StartRequest } from '../conversation/start-tasks.ts'
+import { countText } from '../output/count-text.ts'
 import { sanitizeLine, sanitizeLines } from '../output/sanitize.ts'
 import { paint, print, printNote, printResult } from '../output/terminal.ts'
 import { applyToBranch, applyToWorkingTree, type ChangedFile, changedFiles } from './apply-changes.ts'
@@ -138,7 +139,7 @@ export async function applyAppCommand(
   }
   const where = branch === undefined ? 'in your working tree' : `on the branch ${sanitizeLine(branch)}`
   const names = files.map(({ path }) => sanitizeLine(path))
-  const count = files.length === 1 ? '1 file changed' : `${files.length} files changed`
+  const count = `${countText(files.length, 'file')} changed`
   const lines = [...files.map((file) => `  ${fileLine(file)}`), `${count} ${where}.`, ...advice]
   await printResult(isJson, { conversation_id: id, files: names, branch: branch ?? null }, lines.join('\n'))
 }

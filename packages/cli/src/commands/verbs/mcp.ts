@@ -5,6 +5,7 @@ import { isSecretName } from '@slipway/shared/redaction'
 import type { CommandContext } from '../../context/command-context.ts'
 import { isLoopbackUrl } from '../../context/session-key.ts'
 import { listMcpServers, type McpServerInput } from '../../conversation/mcp-servers.ts'
+import { countText } from '../../output/count-text.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
 import { print, printNote, printResult, table } from '../../output/terminal.ts'
 
@@ -88,8 +89,7 @@ export async function testMcpCommand(context: CommandContext, name: string): Pro
 }
 
 function toolList(tools: readonly string[]): string {
-  const count = tools.length === 1 ? '1 tool' : `${tools.length} tools`
-  return [count, ...(tools.length === 0 ? [] : [tools.join(', ')])].join(': ')
+  return [countText(tools.length, 'tool'), ...(tools.length === 0 ? [] : [tools.join(', ')])].join(': ')
 }
 
 /** Programs that run the file of their first argument. */
