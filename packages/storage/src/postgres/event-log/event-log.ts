@@ -240,8 +240,7 @@ export class PostgresEventLog implements EventLog {
 
   /** One more row than the page has. */
   async #readPage(head: LogHead, query: EventQuery): Promise<EventRow[]> {
-    const { db } = this.#context
-    const { page_id: pageId, body, limit } = query
+    const { page_id: pageId, body } = query
     // A page mostly begins with the event that its id names: then one statement finds it and the page.
     if (pageId && !body) {
       const position = decodeEventPageId(pageId)
@@ -249,13 +248,15 @@ export class PostgresEventLog implements EventLog {
         position === undefined
           ? { lookup: 'sha256(id)', value: idDigest(pageId) }
           : { lookup: 'position', value: position }
-      const selection = { ...this.#filter(head, query), start }
-      const rows = this.#isEmpty(selection) ? [] : await selectEvents(db, selection, limit + 1)
+      const rows = await this.#select({ ...this.#filter(head, query), start }, query)
       const [first] = rows.slice(0, 1).map(toStoredEvent)
       if (first !== undefined && isNamedBy(pageId, head, first)) return rows
     }
-    const selection = await this.#selection(head, query)
-    return this.#isEmpty(selection) ? [] : await selectEvents(db, selection, limit + 1)
+    return await this.#select(await this.#selection(head, query), query)
+  }
+
+  async #select(selection: Selection, { limit }: EventQuery): Promise<EventRow[]> {
+    return this.#isEmpty(selection) ? [] : await selectEvents(this.#context.db, selection, limit + 1)
   }
 
   #filter(head: LogHead, query: Partial<EventQuery>): Selection {
