@@ -46,6 +46,10 @@ const environment = {
 const config = ['core.bare=false', 'core.hooksPath=/dev/null', 'core.fsmonitor=false', 'core.fsync=none']
   .concat('core.compression=1', 'core.autocrlf=false', 'core.quotePath=false', 'index.version=4', 'gc.auto=0')
   .flatMap((entry) => ['-c', entry])
+/** A killed program leaves them, and the next one would refuse to start. */
+const locks = ['index', 'config', 'HEAD', 'packed-refs', 'refs/heads/checkpoints'].map(
+  (file) => `${file}.lock`,
+)
 /** Stands above the attributes of the workspace: files are stored byte for byte. */
 const attributes = '* -text -eol -filter -ident -working-tree-encoding -export-subst\n'
 
@@ -87,6 +91,7 @@ export class ShadowRepository {
   /** Creates it if needed. Rejects with CheckpointError without git. */
   async open(): Promise<void> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 })
+    await this.#removeLocks()
     const git = this.session()
     await git(['init', '-q', '--template='])
     await mkdir(join(this.#directory, 'info'), { recursive: true })
@@ -95,8 +100,6 @@ export class ShadowRepository {
     const exclude = inside.map((path) => `/${relative(root, path).replace(/[\\*?[\s]/g, '\\$&')}/\n`).join('')
     await writeFile(join(this.#directory, 'info/exclude'), exclude)
     await writeFile(join(this.#directory, 'info/attributes'), attributes)
-    // A killed program leaves its lock.
-    await rm(join(this.#directory, 'index.lock'), { force: true })
   }
 
   /** Runs git; all programs of a session share the time limit. Rejects with CheckpointError. */
@@ -185,6 +188,10 @@ export class ShadowRepository {
     }
   }
 
+  async #removeLocks(): Promise<void> {
+    for (const lock of locks) await rm(join(this.#directory, lock), { force: true })
+  }
+
   async #git(
     args: readonly string[],
     options: {
@@ -199,7 +206,7 @@ export class ShadowRepository {
     const location = [`--git-dir=${this.#directory}`, `--work-tree=${this.#workspace.directory}`]
     const run = { ...more, timeoutMs, maxBytes: maxOutputBytes, env: { ...environment, ...env } }
     const result = await this.#workspace.run('git', [...location, ...config, ...args], run, signal)
-    if (result.isTimedOut || signal?.aborted) await rm(join(this.#directory, 'index.lock'), { force: true })
+    if (result.isTimedOut || signal?.aborted) await this.#removeLocks()
     if (result.isTimedOut)
       throw new CheckpointError(
         `The workspace is too large: it took more than ${this.#limits.timeoutMs / 1000} seconds.`,

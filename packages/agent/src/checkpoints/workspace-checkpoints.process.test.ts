@@ -216,6 +216,25 @@ test.each([
   expect(await open().list()).toEqual([])
 })
 
+test('what git locked when it was killed is unlocked by the next start', async () => {
+  write('a', 'a')
+  await saved(open(), 'e1')
+  for (const file of ['index', 'config', 'HEAD', 'packed-refs', 'refs/heads/checkpoints'])
+    writeFileSync(join(fixtures.context.directory, 'checkpoints', `${file}.lock`), '')
+  write('a', 'b')
+  await saved(open(), 'e2')
+})
+
+test('git killed at any moment leaves what the next start can use', async () => {
+  for (let timeoutMs = 1; timeoutMs <= 24; timeoutMs++) {
+    write('a', String(timeoutMs))
+    await open({ ...patient, timeoutMs }).save('e1')
+    rmSync(join(fixtures.context.directory, 'checkpoints/off'), { force: true })
+    await open().list()
+  }
+  await saved(open(), 'e2')
+})
+
 test('an unknown checkpoint is not found', async () => {
   const checkpoints = open()
   await saved(checkpoints, 'e1')
