@@ -5,6 +5,7 @@ export { acceptLog, migrate } from '@slipway/storage/maintenance'
 export { type BackupResult, backUp } from './backup.ts'
 export { type CompactedDatabase, compact, type DiskUsage, measureUsage } from './disk-usage.ts'
 export { examine, type Finding, type FindingLevel, repair } from './doctor.ts'
+export { examineRepository } from './repository.ts'
 export {
   type ListedStep,
   listBackup,

@@ -21,6 +21,7 @@ export async function loadCommandRules(directory: string): Promise<LoadedRules> 
   if ('issue' in read) return skipped(read.issue)
   if (read.isTruncated) return skipped('is larger than 256 KiB')
   const value = exceedsMaxDepth(Buffer.from(read.text)) ? undefined : parseJson(read.text)
+  if (value === undefined) return skipped('is not JSON')
   const rules = isRecord(value) ? value.rules : undefined
   const result = commandRules.safeParse(rules)
   if (result.success) return { rules: result.data, issues: [] }

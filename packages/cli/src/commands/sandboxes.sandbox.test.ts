@@ -267,8 +267,12 @@ test('users, keys and quotas are managed by commands', async () => {
 })
 
 test('a removed user has no keys at once; sandboxes are named, and deleted when that is asked for', async () => {
-  const ben = JSON.parse((await runCli(['users', 'add', 'Ben', '--per-day', 'unlimited', '--json'])).stdout)
+  const limits = ['--per-day', 'unlimited', '--sandboxes', '3', '--stored-mb', '9']
+  const ben = JSON.parse((await runCli(['users', 'add', 'Ben', ...limits, '--json'])).stdout)
   expect(ben).toMatchObject({ daily_conversation_limit: -1 })
+  expect((await runCli(['quotas', 'show', 'Ben'])).stdout).toMatch(
+    /stored +0 +9 *\nrunning sandboxes +0 +3 *\n$/,
+  )
   const asBen = { SLIPWAY_API_KEY: ben.key }
   const first = JSON.parse((await runCli(['sandbox', 'start', '--json'], asBen)).stdout)
   const second = JSON.parse((await runCli(['sandbox', 'start', '--json'], asBen)).stdout)

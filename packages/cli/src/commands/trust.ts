@@ -33,7 +33,7 @@ export async function trustCommand(
   const { source, isJson } = context
   if (options.list) {
     const list = await source.consents.list()
-    await printResult(isJson, list, list.items.map(consentLine).join('\n') || 'No repository is known yet.')
+    await printResult(isJson, list, list.items.map(listEntry).join('\n') || 'No repository is known yet.')
     return 0
   }
   const { items: consents, issues = [] } = await findConsents(context, target)
@@ -111,6 +111,18 @@ async function promptForDecision(signal: AbortSignal): Promise<'allow' | 'deny' 
     signal,
   })
   return isCancel(answer) || answer === 'later' ? undefined : answer
+}
+
+/** With the time of the decision and the files that it covers. */
+function listEntry(consent: RepositoryConsent): string {
+  const { decided_at, created_at, items } = consent
+  const time = decided_at === null ? `waits since ${minute(created_at)}` : `decided ${minute(decided_at)}`
+  const files = [...new Set(items.map(({ path }) => path))].join(', ')
+  return `${consentLine(consent)}\n  ${time}: ${sanitizeLine(files)}`
+}
+
+function minute(timestamp: string): string {
+  return `${timestamp.slice(0, 16).replace('T', ' ')} UTC`
 }
 
 export function consentLine({ decision, repository, hash }: RepositoryConsent): string {

@@ -1,11 +1,18 @@
 import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
 import { delimiter, join, resolve } from 'node:path'
-import { checkAgentServerSettings, examine, type Finding, repair } from '@slipway/agent-server/maintenance'
+import {
+  checkAgentServerSettings,
+  examine,
+  examineRepository,
+  type Finding,
+  repair,
+} from '@slipway/agent-server/maintenance'
 import { exists } from '@slipway/shared/fs'
 import { findUnknownSettings } from '../context/check-settings.ts'
 import { type Config, serverEnvironment } from '../context/config.ts'
 import { userDataDirectory } from '../context/contexts.ts'
+import { findDataDirectory } from '../context/private-server.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { paint, print } from '../output/terminal.ts'
 import { examineModel, examinePorts } from './network.ts'
@@ -36,10 +43,9 @@ export async function doctorCommand(
   isJson: boolean,
 ): Promise<number> {
   const { env } = config
-  const privateDirectory = userDataDirectory(env)
-  const data = flags.isDataNamed || (await exists(flags.data)) ? flags.data : privateDirectory
+  const data = await findDataDirectory(flags.data, flags.isDataNamed, env)
   const hasData = flags.isDataNamed || (await exists(data))
-  const isPrivate = resolve(data) === privateDirectory
+  const isPrivate = resolve(data) === userDataDirectory(env)
   const saved = isPrivate && config.model.name === undefined ? await findSavedModel(env) : undefined
   const repaired = isRepairing && hasData ? await repair(data) : []
   const findings = [
@@ -47,6 +53,7 @@ export async function doctorCommand(
     ...(await examineSettings(config)),
     ...(await examinePorts()),
     ...(await examineModel(saved ?? config.model)),
+    ...(await examineRepository('.')),
     ...(hasData ? await examine({ data, isDeep: deep || isRepairing }) : [noData]),
   ]
   const isHealthy = findings.every(({ level }) => level !== 'error')

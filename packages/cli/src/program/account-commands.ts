@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
+import type { LimitFlags } from '../commands/verbs/accounts.ts'
 import type { SandboxServerContext } from '../context/command-context.ts'
-import type { Limit } from '../parsing/limit.ts'
 import { limitFlag, timeFlag } from './flags.ts'
 
 type RunWithClient = (work: (context: SandboxServerContext) => Promise<unknown>) => Promise<void>
@@ -10,11 +10,13 @@ const perDay = limitFlag(1_000_000)
 const amount = limitFlag(1_000_000_000)
 const limitText = 'a number, unlimited (or -1), or default: the one of the server'
 
-interface LimitFlags {
-  readonly perDay?: Limit
-  readonly conversations?: Limit
-  readonly storedMb?: Limit
-  readonly sandboxes?: Limit
+/** Adds the options of limits to a command. */
+function limitOptions(command: Command): Command {
+  return command
+    .option('--per-day <number>', `conversations a day: ${limitText}`, perDay)
+    .option('--conversations <number>', 'conversations that are stored', amount)
+    .option('--stored-mb <number>', 'megabytes of events that are stored', amount)
+    .option('--sandboxes <number>', 'sandboxes that run at a time', amount)
 }
 
 /** Users, keys and quotas of a sandbox server. */
@@ -24,16 +26,15 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
     .command('ls', { isDefault: true })
     .description('list the users')
     .action(() => run(async (context) => (await load()).listUsersCommand(context)))
-  users
+  const add = users
     .command('add')
     .description('add a user, and print a key of the user once')
     .argument('<name>', 'name of the user')
     .option('--email <address>', 'mail address')
     .option('--admin', 'make an administrator', false)
-    .option('--per-day <number>', `conversations a day: ${limitText}`, perDay)
-    .action((name: string, flags: { email?: string; admin: boolean; perDay?: Limit }) =>
-      run(async (context) => (await load()).addUserCommand(context, name, flags)),
-    )
+  limitOptions(add).action((name: string, flags: { email?: string; admin: boolean } & LimitFlags) =>
+    run(async (context) => (await load()).addUserCommand(context, name, flags)),
+  )
   users
     .command('rm')
     .description('revoke the keys of a user at once, and remove the user')
@@ -67,15 +68,11 @@ export function addAccountCommands(slipway: Command, run: RunWithClient): void {
     .description('show your limits and what you have used, or those of a user')
     .argument('[user]', 'id or name of a user; administrators may')
     .action((user: string | undefined) => run(async (context) => (await load()).quotaCommand(context, user)))
-  quotas
+  const set = quotas
     .command('set')
     .description('set limits of a user; those that are not named stay')
     .argument('<user>', 'id or name of the user')
-    .option('--per-day <number>', `conversations a day: ${limitText}`, perDay)
-    .option('--conversations <number>', 'conversations that are stored', amount)
-    .option('--stored-mb <number>', 'megabytes of events that are stored', amount)
-    .option('--sandboxes <number>', 'sandboxes that run at a time', amount)
-    .action((id: string, flags: LimitFlags) =>
-      run(async (context) => (await load()).setQuotaCommand(context, id, flags)),
-    )
+  limitOptions(set).action((id: string, flags: LimitFlags) =>
+    run(async (context) => (await load()).setQuotaCommand(context, id, flags)),
+  )
 }

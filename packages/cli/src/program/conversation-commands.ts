@@ -113,14 +113,16 @@ export function addContextCommands(slipway: Command, { config, signal }: Context
     .action(async () => (await load()).listContextsCommand(deps()))
   context
     .command('add')
-    .description('add a context, tested, and use it')
+    .description('add a context, tested, and make it the current one')
     .argument('<name>', 'name of the context')
     .argument('<url>', 'address of an agent server or a sandbox server')
     .option('--key-file <file>', 'file of its key, - for standard input; the terminal asks otherwise')
     .option('--no-key', 'the server needs no key, or its key is in its data directory')
-    .action(async (name: string, url: string, flags: { keyFile?: string; key: boolean }) =>
-      (await load()).addContextCommand(deps(), name, url, { keyFile: flags.keyFile, hasKey: flags.key }),
-    )
+    .option('--no-use', 'leave the current context as it is')
+    .action(async (name: string, url: string, flags: { keyFile?: string; key: boolean; use: boolean }) => {
+      const { keyFile, key: hasKey, use: isUsed } = flags
+      await (await load()).addContextCommand(deps(), name, url, { keyFile, hasKey, isUsed })
+    })
   context
     .command('use')
     .description('make a context the current one')

@@ -39,6 +39,34 @@ test('the first run needs no server: it starts the private one, and leaves nothi
   expect(listed.stdout).toMatch(/^[0-9a-f]{8} +finished/m)
 })
 
+test('where a directory has no data, du and backup are about the private server, and say so', async () => {
+  expect((await runCli(['du'])).code).toBe(1)
+  await runCli(['run', 'hello'], '', { LLM_MODEL: 'scripted/demo' })
+  const note = `Data directory of your private server: ${join(home, '.local/share/slipway')}\n`
+  expect(await runCli(['du'])).toMatchObject({ code: 0, stderr: note })
+  const backup = await runCli(['backup', '../backup'])
+  expect(backup).toMatchObject({ code: 0, stdout: expect.stringContaining('1 conversation,') })
+  expect(backup.stderr).toContain(note)
+  const missing = await runCli(['du', '--data', '.slipway'])
+  expect(missing).toMatchObject({ code: 1, stderr: expect.not.stringContaining('private server') })
+})
+
+test('doctor names what a repository brings, and what of it cannot be read', async () => {
+  await mkdir(join(home, 'project/.openhands'))
+  const hooks = { stop: [{ hooks: [{ command: 'sh ./check.sh' }] }] }
+  await writeFile(join(home, 'project/.openhands/hooks.json'), JSON.stringify(hooks))
+  await writeFile(join(home, 'project/check.sh'), 'exit 0\n')
+  await writeFile(join(home, 'project/.openhands/command_rules.json'), '{')
+  const { stdout } = await runCli(['doctor', '--json'])
+  const findings = (JSON.parse(stdout).findings as { area: string }[]).filter(
+    ({ area }) => area === 'repository',
+  )
+  expect(findings).toMatchObject([
+    { level: 'ok', message: 'runs with your consent alone: .openhands/hooks.json, check.sh' },
+    { level: 'warning', message: expect.stringContaining('command_rules.json: is not JSON') },
+  ])
+})
+
 test('without a model nothing is sent, and the message says how to name one', async () => {
   const { code, stderr } = await runCli(['run', 'hello'])
   expect(code).toBe(1)

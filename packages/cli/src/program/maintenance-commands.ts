@@ -1,6 +1,8 @@
 import { type Command, Option } from 'commander'
 import type { CommandContext } from '../context/command-context.ts'
 import { type Config, isDataNamed } from '../context/config.ts'
+import { findDataDirectory } from '../context/private-server.ts'
+import { printNote } from '../output/terminal.ts'
 import { ageFlag, integerFlag } from './flags.ts'
 import type { ConversationDeps, ServerSelection } from './server-selection.ts'
 
@@ -27,16 +29,26 @@ export function addMaintenanceCommands(
           isDataNamed(config) ? undefined : usual,
         ),
       )
-  command('backup', 'add a step to a backup of a data directory, also while a server uses it')
+  /** The named directory, else the one that is there; a note says so when it is another than commands use here. */
+  const dataOf = async (command: Command): Promise<string> => {
+    const { data } = command.opts<{ data: string }>()
+    const isNamed = command.getOptionValueSource('data') === 'cli' || isDataNamed(config)
+    const found = await findDataDirectory(data, isNamed, config.env)
+    if (found !== data) printNote(`Data directory of your private server: ${found}`)
+    return found
+  }
+  const usual = 'the one of this directory, else that of your private server'
+  command('backup', 'add a step to a backup of a data directory, also while a server uses it', usual)
     .argument('<directory>', 'directory of the backup; created at the first one')
     .option('--without-secrets', 'leave out keys and stored secrets', false)
     .option('--full', 'copy the whole log again', false)
     .option('--verify', 'only verify the backup: read all of it, and rebuild its newest log', false)
     .option('--list', 'only list the steps of the backup: time, conversations, size', false)
-    .action(async (target: string, options: BackupFlags) => {
+    .action(async (target: string, options: BackupFlags, command: Command) => {
       const { backupCommand, listBackupCommand, verifyCommand } = await import('../commands/backup.ts')
       if (options.list) return await listBackupCommand(target, isJson())
-      await (options.verify ? verifyCommand(target, isJson()) : backupCommand(target, options, isJson()))
+      if (options.verify) return await verifyCommand(target, isJson())
+      await backupCommand(target, { ...options, data: await dataOf(command) }, isJson())
     })
   command('restore', 'write a new data directory from a backup')
     .argument('<directory>', 'directory of the backup')
@@ -48,7 +60,7 @@ export function addMaintenanceCommands(
   command(
     'doctor',
     'examine this machine, settings, model and a data directory, also while a server uses it',
-    'the one of this directory, else that of your private server',
+    usual,
   )
     .option('--deep', 'read every event and every indexed text', false)
     .option(
@@ -62,11 +74,11 @@ export function addMaintenanceCommands(
       const isNamed = command.getOptionValueSource('data') === 'cli' || isDataNamed(config)
       outcome.code = await doctorCommand({ ...options, isDataNamed: isNamed }, config, isJson())
     })
-  command('du', 'show what a data directory takes on the disk, and its largest conversations')
+  command('du', 'show what a data directory takes on the disk, and its largest conversations', usual)
     .option('--limit <number>', 'conversations to list', integerFlag(0, 1_000_000), 20)
-    .action(async ({ data, limit }: { data: string; limit: number }) => {
+    .action(async ({ limit }: { limit: number }, command: Command) => {
       const { usageCommand } = await import('../commands/disk-usage.ts')
-      await usageCommand(data, limit, isJson())
+      await usageCommand(await dataOf(command), limit, isJson())
     })
   command('compact', 'give the free space of the databases back; a running server does it itself').action(
     async ({ data }: { data: string }) => {

@@ -85,6 +85,19 @@ test('a context is added only when its server answers and takes the key', async 
   expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('There are: here') })
 })
 
+test('a context can be added without making it the current one', async () => {
+  const keyFile = ['--key-file', '-', '--no-use']
+  const added = await runCli(['context', 'add', 'other', url, ...keyFile], `${key}\n`)
+  expect(added).toMatchObject({ code: 0, stdout: expect.stringContaining('slipway --context other') })
+  expect((await runCli(['context'])).stdout).toMatch(
+    /^\* +here .*\n +local .*\n +other |^\* +here .*\n +other /m,
+  )
+  // The current one stays the current one.
+  const again = await runCli(['context', 'add', 'here', url, ...keyFile], `${key}\n`)
+  expect(again.stdout).toContain('here is the current context')
+  expect((await runCli(['context', 'rm', 'other'])).code).toBe(0)
+})
+
 test('the context local leads back to the server of this machine', async () => {
   const added = await runCli(['context', 'add', 'local', url, '--no-key'])
   expect(added).toMatchObject({ code: 1, stderr: expect.stringContaining('built in') })

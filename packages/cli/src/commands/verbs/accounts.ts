@@ -9,6 +9,13 @@ import type { Limit } from '../../parsing/limit.ts'
 
 const mebibyte = 1024 * 1024
 
+export interface LimitFlags {
+  readonly perDay?: Limit
+  readonly conversations?: Limit
+  readonly storedMb?: Limit
+  readonly sandboxes?: Limit
+}
+
 /** Lists the users of a sandbox server; administrators may. */
 export async function listUsersCommand({ client, isJson, signal }: SandboxServerContext): Promise<void> {
   let page_id: string | undefined
@@ -32,14 +39,17 @@ export async function listUsersCommand({ client, isJson, signal }: SandboxServer
 export async function addUserCommand(
   { client, isJson, signal }: SandboxServerContext,
   name: string,
-  options: { readonly email?: string; readonly admin: boolean; readonly perDay?: Limit },
+  options: { readonly email?: string; readonly admin: boolean } & LimitFlags,
 ): Promise<void> {
-  const { email, admin: is_admin, perDay } = options
+  const { email, admin: is_admin } = options
+  const { daily_conversation_limit = null, ...limits } = toBody(options)
   const user = await client.call('createUser', {
-    body: { name, email, is_admin, daily_conversation_limit: toMember(perDay) ?? null },
+    body: { name, email, is_admin, daily_conversation_limit },
     signal,
   })
   const params = { user_id: user.id }
+  // Before there is a key: the user never works without these limits.
+  if (hasLimit(limits)) await client.call('setUserQuota', { params, body: limits, signal })
   const { key } = await client.call('createUserKey', {
     params,
     body: { name: 'first', scopes: ['read', 'write'] },
@@ -131,6 +141,19 @@ function toMember(limit: Limit | undefined): number | null | undefined {
   return limit === 'default' ? null : limit
 }
 
+function toBody({ perDay, conversations, storedMb, sandboxes }: LimitFlags) {
+  return {
+    daily_conversation_limit: toMember(perDay),
+    max_conversations: toMember(conversations),
+    max_stored_mb: toMember(storedMb),
+    max_sandboxes: toMember(sandboxes),
+  }
+}
+
+function hasLimit(body: Readonly<Record<string, number | null | undefined>>): boolean {
+  return Object.values(body).some((value) => value !== undefined)
+}
+
 function formatLimit(limit: number | null): string {
   return limit === null || limit === -1 ? 'unlimited' : String(limit)
 }
@@ -147,22 +170,12 @@ function explainRemainingWork(error: unknown, user: string): unknown {
 export async function setQuotaCommand(
   context: SandboxServerContext,
   user: string,
-  options: {
-    readonly perDay?: Limit
-    readonly conversations?: Limit
-    readonly storedMb?: Limit
-    readonly sandboxes?: Limit
-  },
+  options: LimitFlags,
 ): Promise<void> {
   const { client, isJson, signal } = context
   const id = await findUserId(context, user)
-  const body = {
-    daily_conversation_limit: toMember(options.perDay),
-    max_conversations: toMember(options.conversations),
-    max_stored_mb: toMember(options.storedMb),
-    max_sandboxes: toMember(options.sandboxes),
-  }
-  if (Object.values(body).every((value) => value === undefined))
+  const body = toBody(options)
+  if (!hasLimit(body))
     throw new Problem('bad_request', 'Name a limit: --per-day, --conversations, --stored-mb or --sandboxes.')
   const params = { user_id: id }
   const quota = await client.call('setUserQuota', { params, body, signal })

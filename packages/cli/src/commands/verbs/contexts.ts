@@ -54,12 +54,19 @@ export async function listContextsCommand({ env, isJson }: ContextsContext): Pro
   )
 }
 
-/** Adds or replaces a context and makes it the current one; the server and the key are tested first. */
+/**
+ * Adds or replaces a context, and makes it the current one when `isUsed`; the server and the key are tested
+ * first.
+ */
 export async function addContextCommand(
   { env, dataDirectory, isJson, signal }: ContextsContext,
   name: string,
   url: string,
-  options: { readonly keyFile?: string | undefined; readonly hasKey: boolean },
+  options: {
+    readonly keyFile?: string | undefined
+    readonly hasKey: boolean
+    readonly isUsed: boolean
+  },
 ): Promise<void> {
   if (!/^[\w.-]{1,64}$/.test(name)) {
     throw new Problem('bad_request', 'A name of a context has letters, digits, ".", "_" and "-", at most 64.')
@@ -78,14 +85,22 @@ export async function addContextCommand(
     throw new Problem('bad_request', explainRefusedKey(options, sentKey !== undefined))
   })
   const path = contextsPath(env)
-  const { servers } = await readContexts(path)
-  await writeContexts(path, { current: name, servers: new Map([...servers, [name, { url, kind, key }]]) })
-  const result = { name, url, kind, is_current: true }
-  await printResult(
-    isJson,
-    result,
-    `${paint('bold', name)} is the current context: ${kind} server at ${url}\nBack to the server of this machine: slipway context use local`,
-  )
+  const { servers, current } = await readContexts(path)
+  const is_current = options.isUsed || current === name
+  await writeContexts(path, {
+    current: is_current ? name : current,
+    servers: new Map([...servers, [name, { url, kind, key }]]),
+  })
+  const lines = is_current
+    ? [
+        `${paint('bold', name)} is the current context: ${kind} server at ${url}`,
+        'Back to the server of this machine: slipway context use local',
+      ]
+    : [
+        `${paint('bold', name)}: ${kind} server at ${url}`,
+        `For one command: slipway --context ${name} …; for all: slipway context use ${name}`,
+      ]
+  await printResult(isJson, { name, url, kind, is_current }, lines.join('\n'))
 }
 
 function explainRefusedKey(options: { readonly keyFile?: string | undefined }, isSent: boolean): string {
