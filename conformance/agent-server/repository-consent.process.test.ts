@@ -141,10 +141,14 @@ test('after consent it runs, also after a restart, and changed content needs ano
   ])
   await writeAttack('second')
   const second = await converse(client)
-  await expect.poll(() => status(client, second), patience).toMatch(/finished|error/)
-  expect([mark('hook', 'second'), mark('mcp', 'second')].map(existsSync)).toEqual([false, false])
+  // Somebody relies on hooks that were allowed: the run does not go on without them.
+  await expect.poll(() => status(client, second), patience).toBe('waiting_for_confirmation')
   const list = await client.call('listRepositoryConsents', {})
   expect(list.items.map(({ decision }) => decision)).toEqual(['pending', 'allowed'])
+  const changed = { consent_id: list.items[0]?.id ?? '' }
+  await client.call('decideRepositoryConsent', { params: changed, body: { decision: 'deny' } })
+  await expect.poll(() => status(client, second), patience).toMatch(/finished|error/)
+  expect([mark('hook', 'second'), mark('mcp', 'second')].map(existsSync)).toEqual([false, false])
 })
 
 test('a run waits for a decision, cannot be waved through, and goes on after it', async () => {
@@ -182,7 +186,9 @@ test('the command shows what would run before it allows it, lists and revokes', 
   expect(shown).toMatchObject({ code: 1, stderr: expect.stringContaining(`touch ${mark('hook')}`) })
   expect(shown.stderr).toContain(`touch ${mark('mcp')}`)
   expect((await trust('--yes')).stdout).toContain('allowed')
-  expect((await trust('--list')).stdout).toContain(`allowed  ${project}`)
+  expect((await trust('--list')).stdout).toMatch(
+    /^allowed {2}\S+ {2}[0-9a-f]{12}\n {2}decided \d{4}-\d\d-\d\d \d\d:\d\d UTC: \.openhands\/hooks\.json, /,
+  )
   expect((await trust('--revoke')).stdout).toContain('Forgotten')
   expect((await client.call('listRepositoryConsents', {})).items).toEqual([])
   // Hooks that cannot be read do not run: it does not look as if there were none.

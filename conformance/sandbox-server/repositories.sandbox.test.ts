@@ -70,6 +70,28 @@ test(
   },
 )
 
+test('hooks of a repository run in its sandbox, unless the start denies them', longTimeout, async () => {
+  const hooks = { session_start: [{ hooks: [{ command: 'echo "set up $(whoami)" > hook-ran' }] }] }
+  await openHost.addRepository('team/hooks', { '.openhands/hooks.json': JSON.stringify(hooks) })
+  const selected_repository = `${openHost.url}/team/hooks.git`
+  for (const [repository_scripts, expected] of [
+    [undefined, 'ran'],
+    ['deny', 'none'],
+  ]) {
+    const conversation = await user.createConversation({
+      selected_repository,
+      initial_message: { content: 'Begin.' },
+      ...(repository_scripts === undefined ? {} : { repository_scripts }),
+    })
+    await user.waitForMessage(conversation.id, 'Answer 0.')
+    const ran = await runInSandbox(conversation, 'cd /workspace/project/hooks && ls hook-ran')
+    expect(ran.stdout.trim() === 'hook-ran' ? 'ran' : 'none').toBe(expected)
+    const updates = `/api/v1/conversation/${conversation.id}/events/search?kind__eq=ConversationStateUpdateEvent`
+    const keys = (await user.listAll<{ key: string }>(updates, 100)).map(({ key }) => key)
+    expect(keys.includes('hook_execution')).toBe(expected === 'ran')
+  }
+})
+
 test('the requested branch is cloned', longTimeout, async () => {
   await openHost.addRepository('team/branches', { a: 'a' }, ['trunk', 'feature/x-1'])
   const selected_repository = `${openHost.url}/team/branches`

@@ -139,6 +139,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     publicUrl: () => config.publicUrl ?? listenAddress.url,
     hostPort: () => listenAddress.port,
     allowedOrigins: agentServerOrigins(config),
+    trustsRepositories: config.repositoryScripts === 'always',
     diskReserve: { directory, bytes: config.diskReserveBytes },
     maxDiskBytes: config.maxDiskBytes,
     onRunning: (id) => pendingMessages.deliverToSandbox(id),

@@ -6,10 +6,10 @@ import { expect, test } from 'vitest'
 import { temporaryDirectory } from '../testing/fixtures.ts'
 import { RepositoryConsents } from './repository-consents.ts'
 
-const code = (hash: string, repository = '/repositories/a'): RepositoryCode => ({
+const code = (hash: string, repository = '/repositories/a', hooksHash?: string): RepositoryCode => ({
   repository,
   hash,
-  hooksHash: undefined,
+  hooksHash,
   items: [{ kind: 'hook', path: '.openhands/hooks.json', name: 'stop', command: 'true' }],
   hooks: { config: undefined, issues: [] },
   agents: { agents: [], issues: [] },
@@ -34,6 +34,31 @@ test('a decision holds for one repository and one content, also for the next pro
   await later.revoke(id)
   expect((await later.check(code('1'))).verdict).toBe('skipped')
   await expect(later.decide('unknown', 'deny')).rejects.toMatchObject({ code: 'not_found' })
+})
+
+test('hooks that replace allowed ones wait for a decision, also where others are skipped', async () => {
+  using directory = temporaryDirectory()
+  const consents = await open(directory.path, 'skip')
+  const first = await consents.check(code('1', '/a', 'h1'))
+  expect(first.verdict).toBe('skipped')
+  await consents.decide(first.id, 'allow')
+  const changed = await consents.check(code('2', '/a', 'h2'))
+  expect(changed.verdict).toBe('pending')
+  expect((await consents.check(code('2', '/b', 'h2'))).verdict).toBe('skipped')
+  await consents.decide(changed.id, 'deny')
+  expect((await consents.check(code('2', '/a', 'h2'))).verdict).toBe('denied')
+  await consents.revoke(first.id)
+  expect((await consents.check(code('3', '/a', 'h3'))).verdict).toBe('skipped')
+})
+
+test('without questions everything is loaded but what was denied', async () => {
+  using directory = temporaryDirectory()
+  const consents = await open(directory.path, 'always')
+  const { id } = await consents.register(code('1'))
+  expect((await consents.check(code('1'))).verdict).toBe('trusted')
+  await consents.decide(id, 'deny')
+  expect((await consents.check(code('1'))).verdict).toBe('denied')
+  expect((await consents.check(code('2'))).verdict).toBe('trusted')
 })
 
 test('many changes push out what is undecided, and no decision', async () => {

@@ -38,10 +38,25 @@ export class RepositoryConsents implements RepositoryGate {
 
   async check(code: RepositoryCode): ReturnType<RepositoryGate['check']> {
     const id = consentId(code)
-    if (this.trust === 'always') return { id, verdict: 'trusted' }
+    if (this.trust === 'always') {
+      const known = (await this.list().catch(() => [])).find((consent) => consent.id === id)
+      return { id, verdict: known?.decision === 'denied' ? 'denied' : 'trusted' }
+    }
     const { decision } = await this.register(code).catch(pendingWhenUnreadable)
     if (decision !== 'pending') return { id, verdict: decision }
-    return { id, verdict: this.trust === 'ask' ? 'pending' : 'skipped' }
+    return { id, verdict: this.trust === 'ask' || (await this.#hadHooks(code)) ? 'pending' : 'skipped' }
+  }
+
+  /** Whether other content with hooks was allowed: what somebody relies on is not left out in silence. */
+  async #hadHooks({ repository, hooksHash }: RepositoryCode): Promise<boolean> {
+    if (hooksHash === undefined) return false
+    const known = await this.list().catch(() => [])
+    return known.some(
+      (consent) =>
+        consent.repository === repository &&
+        consent.decision === 'allowed' &&
+        consent.items.some(({ kind }) => kind === 'hook'),
+    )
   }
 
   /** The consent for this content; a new one is pending. */

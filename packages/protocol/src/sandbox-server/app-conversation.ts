@@ -121,7 +121,7 @@ export const appConversationStartRequest = z
     disabled_skills: nullAsUndefined(z.array(z.string())),
     repository_scripts: nullAsUndefined(repositoryDecision).meta({
       description:
-        'Decides about the setup script and the commit hook that the repository brings now; remembered where consent is needed.',
+        'Decides about the setup script and the commit hook that the repository brings now; remembered where consent is needed. With deny its hooks and agents are not loaded either.',
     }),
     max_iterations: nullAsUndefined(z.int().min(1)),
     confirmation_mode: nullAsUndefined(z.boolean()),

@@ -49,6 +49,7 @@ export function createConversationBody(start: ConversationSettings): CreateConve
     max_iterations: request.max_iterations ?? settings.max_iterations,
     secrets,
     ...definedMembers({ parent_conversation_id: parent, initial_message, tags, plugins }),
+    ...(request.repository_scripts === 'deny' && { repository_consent: 'deny' as const }),
     autotitle: request.title === undefined,
   }
 }

@@ -24,6 +24,8 @@ export interface SandboxesOptions extends Lifetimes {
   readonly expose: Expose
   /** Origins of web pages that may call the agent servers. */
   readonly allowedOrigins: readonly string[]
+  /** Agent servers load what repositories bring without a question; false by default. */
+  readonly trustsRepositories?: boolean
   /** Concurrently running sandboxes of one owner without a limit of their own; 0: not limited. */
   readonly maxSandboxes: number
   /** At that limit a start is refused, or an idle sandbox is paused for it. */
@@ -92,6 +94,7 @@ export function createContext(options: SandboxesOptions) {
         webhooks: url === undefined ? undefined : `${url}/api/v1/webhooks`,
         origins: options.allowedOrigins,
         idleSeconds: getLifetimes(spec).idleSeconds,
+        trustsRepositories: options.trustsRepositories ?? false,
       }
     },
   }

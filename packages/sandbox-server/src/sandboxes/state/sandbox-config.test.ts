@@ -12,6 +12,7 @@ const environment = {
   webhooks: 'http://h/api/v1/webhooks',
   origins: ['https://a', 'https://b'],
   idleSeconds: 60,
+  trustsRepositories: true,
 }
 
 test('a cold start brings its identity in its environment, which a spec cannot change', () => {
@@ -24,6 +25,7 @@ test('a cold start brings its identity in its environment, which a spec cannot c
     OH_SECRET_KEY: 'k',
     SLIPWAY_TOOL_ENVIRONMENT: 'APP',
     OH_RUNTIME_IDLE_TIMEOUT_SECONDS: '60',
+    SLIPWAY_REPOSITORY_TRUST: 'always',
     SLIPWAY_SESSION_API_KEY: key,
     OH_SESSION_API_KEYS_0: key,
     SLIPWAY_WEBHOOKS: '[{"base_url":"http://h/api/v1/webhooks"}]',
@@ -46,9 +48,18 @@ test('a warm start has a key for its settings alone, and nothing that says whose
     APP: '1',
     SLIPWAY_TOOL_ENVIRONMENT: 'APP',
     OH_RUNTIME_IDLE_TIMEOUT_SECONDS: '60',
+    SLIPWAY_REPOSITORY_TRUST: 'always',
     SLIPWAY_DEFERRED_INIT: 'true',
     SLIPWAY_INIT_API_KEY: initKey,
   })
+})
+
+test('a spec decides itself what becomes of repositories, and without trust nothing is said', () => {
+  const trust = (env: Record<string, string>, trustsRepositories: boolean) =>
+    newSandboxConfig(sandboxSpec.parse({ id: 'a', env }), 'sb-1', { ...environment, trustsRepositories })
+      .order.env.SLIPWAY_REPOSITORY_TRUST
+  expect(trust({ SLIPWAY_REPOSITORY_TRUST: 'skip' }, true)).toBe('skip')
+  expect(trust({}, false)).toBeUndefined()
 })
 
 test('the hash of a spec is the same in any order of its members, and another when anything is another', () => {

@@ -12,6 +12,8 @@ export interface SandboxEnvironment {
   readonly origins: readonly string[]
   /** Idle time until it is paused; 0: never. */
   readonly idleSeconds: number
+  /** Hooks, agents and rules for commands of repositories are loaded without a question. */
+  readonly trustsRepositories: boolean
 }
 
 /** Settings of an agent server, which it does not pass to tools. */
@@ -98,11 +100,15 @@ function toSandboxConfig(spec: SandboxSpec, id: string, env: SandboxConfig['env'
 }
 
 /** Names the variables of the spec: an agent server gives its tools no others. */
-function commonEnv({ env }: SandboxSpec, { idleSeconds }: SandboxEnvironment): Record<string, string> {
+function commonEnv(
+  { env }: SandboxSpec,
+  { idleSeconds, trustsRepositories }: SandboxEnvironment,
+): Record<string, string> {
   const names = Object.keys(env).filter((name) => !reservedVariable.test(name))
   return {
     ...(names.length === 0 ? {} : { SLIPWAY_TOOL_ENVIRONMENT: names.join(',') }),
     ...(idleSeconds === 0 ? {} : { OH_RUNTIME_IDLE_TIMEOUT_SECONDS: String(idleSeconds) }),
+    ...(trustsRepositories ? { SLIPWAY_REPOSITORY_TRUST: 'always' } : {}),
     ...env,
   }
 }
