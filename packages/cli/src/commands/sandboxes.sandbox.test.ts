@@ -101,7 +101,7 @@ test('a local model is reached at a host port, and requests that are repeated ar
   await fixture.client.call('changeSettings', { body: { agent_settings_diff: { llm } } })
   const { printed, conversation } = await startAndFollow('Wait')
   expect(printed).toMatch(
-    /· running\nHTTP 503 from 127\.0\.0\.1:\d+: Service Unavailable, trying again in \d+ s \(1 of 3\)\n.*Here\.\n/s,
+    /· running\nHTTP 503 from 127\.0\.0\.1:\d+: Service Unavailable, trying again in [\d.]+ s \(1 of 3\)\n.*Here\.\n/s,
   )
   await runCli(['app', 'rm', conversation])
   await fixture.client.call('changeSettings', { body: { agent_settings_diff: { llm: null } } })
@@ -231,6 +231,20 @@ test('by a context the verbs of conversations are those of an agent server', asy
       body: { conversation_settings_diff: { confirmation_mode: false } },
     })
   }
+})
+
+test('the address of a sandbox server is known as one, whatever key is sent', async () => {
+  const elsewhere = { SLIPWAY_SANDBOX_URL: '' }
+  expect(await runCli(['--url', fixture.url, 'ls'], elsewhere)).toMatchObject({ code: 0 })
+  const wrong = { ...elsewhere, SLIPWAY_API_KEY: '', SLIPWAY_SESSION_API_KEY: 'of-an-agent-server' }
+  expect((await runCli(['--url', fixture.url, 'ls'], wrong)).stderr).toContain(
+    'Set SLIPWAY_API_KEY to an API key',
+  )
+  const run = await runCli(['--url', fixture.url, 'run', 'hello', '--model', 'scripted/demo'])
+  expect(run).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('is a sandbox server; this needs an agent server'),
+  })
 })
 
 test('users, keys and quotas are managed by commands', async () => {

@@ -1,22 +1,33 @@
 import { CallError, ConnectionError } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
+import type { ServerKind } from '../context/contexts.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 
 /**
  * The message for a failure and what to do next, without a final line feed. `keySource` is where the key that
- * was sent came from; undefined: none was sent. `notFoundHint`: where else to look.
+ * was sent came from; undefined: none was sent. `serverKind`: of the server that was asked. `notFoundHint`: where else
+ * to look.
  */
 export function errorMessage(
   error: unknown,
   {
     keySource,
+    serverKind,
     notFoundHint,
-  }: { readonly keySource?: string | undefined; readonly notFoundHint?: string | undefined } = {},
+  }: {
+    readonly keySource?: string | undefined
+    readonly serverKind?: ServerKind | undefined
+    readonly notFoundHint?: string | undefined
+  } = {},
 ): string {
   const isNotFound =
     (error instanceof CallError && error.status === 404) ||
     (error instanceof Problem && error.code === 'not_found')
-  const message = baseMessage(error, keySource)
+  const isKeyOfSandboxServer = serverKind === 'sandbox' && error instanceof CallError && error.status === 401
+  const message = baseMessage(
+    isKeyOfSandboxServer ? explainSandboxServerError(error, keySource) : error,
+    keySource,
+  )
   return isNotFound && notFoundHint !== undefined ? `${message}\n${notFoundHint}` : message
 }
 

@@ -4,7 +4,7 @@ import ownPackage from '../../package.json' with { type: 'json' }
 import { assertSettingsKnown } from '../context/check-settings.ts'
 import { type Config, isDataNamed, readConfig, readEnvironment } from '../context/config.ts'
 import { configPath, noConfigFile, readConfigFile } from '../context/config-file.ts'
-import { userDataDirectory } from '../context/contexts.ts'
+import { type ServerKind, userDataDirectory } from '../context/contexts.ts'
 import { replaceLastFlag } from '../conversation/source/find-id.ts'
 import { print, printNote, printResult } from '../output/terminal.ts'
 import { addComponentCommands } from './component-commands.ts'
@@ -35,6 +35,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort())
   const outcome = { code: 0 }
   let keySource: string | undefined
+  let serverKind: ServerKind | undefined
   let notFoundHint: string | undefined
   // The reader of the output may exit early, as `head` does, and a terminal may be closed: what was started
   // is ended, as at Ctrl-C.
@@ -61,6 +62,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
       await slipway.parseAsync(withSessionCommand(replaceLastFlag(args), names), { from: 'user' })
     } finally {
       keySource = selection.keySource
+      serverKind = selection.kind
       notFoundHint = selection.notFoundHint
       await selection.close()
     }
@@ -69,7 +71,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     if (isReaderGone) return 0
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     printNote(
-      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, { keySource, notFoundHint })}`,
+      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, { keySource, serverKind, notFoundHint })}`,
     )
     return 1
   }

@@ -16,6 +16,7 @@ import {
 } from '../context/contexts.ts'
 import { findPrivateServer } from '../context/private-server.ts'
 import { findServer } from '../context/server-address.ts'
+import { detectServerKind } from '../context/server-kind.ts'
 import { findSessionKey, isOwnAddress } from '../context/session-key.ts'
 import { agentSource } from '../conversation/source/agent-source.ts'
 import { findConversationId } from '../conversation/source/find-id.ts'
@@ -137,6 +138,10 @@ export class ServerSelection {
     return `Conversations of the sandbox server: slipway context add NAME ${sanitizeLine(url)}`
   }
 
+  get kind(): ServerKind | undefined {
+    return this.#selected?.kind
+  }
+
   get keySource(): string | undefined {
     return this.#selected?.keySource
   }
@@ -166,10 +171,10 @@ export class ServerSelection {
     start: PrivateStart,
   ): Promise<SelectedServer> {
     const config = this.#config
-    const kind = kinds[0]
-    const keys = { agent: config.sessionApiKey, sandbox: config.apiKey }
-    const flags = this.#slipway.opts<{ url: string; context?: string }>()
     const hasUrlFlag = this.#slipway.getOptionValueSource('url') === 'cli'
+    const flags = this.#slipway.opts<{ url: string; context?: string }>()
+    const kind = hasUrlFlag ? await this.#kindAt(flags.url, kinds) : kinds[0]
+    const keys = { agent: config.sessionApiKey, sandbox: config.apiKey }
     const variable = kind === 'agent' ? 'SLIPWAY_SESSION_API_KEY' : 'SLIPWAY_API_KEY'
     const withFileKey = async (url: string) => {
       const own = config.fileKeys[kind]
@@ -214,6 +219,17 @@ export class ServerSelection {
     }
     const found = kind === 'agent' ? await findServer(data, this.#signal) : undefined
     return await withKey(found ?? (local ? usualUrls[kind] : defaultUrl))
+  }
+
+  /** The kind of a named server; the usual one of the command where no Slipway server answers. */
+  async #kindAt(url: string, kinds: readonly [ServerKind, ...ServerKind[]]): Promise<ServerKind> {
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(2_000)])
+    const kind = (await detectServerKind(url, signal).catch(() => undefined)) ?? kinds[0]
+    if (kinds.includes(kind)) return kind
+    throw new Problem(
+      'bad_request',
+      `${sanitizeLine(url)} is ${article[kind]}; this needs ${article[kinds[0]]}.`,
+    )
   }
 
   async #startPrivate(start: PrivateStart, usualUrl: string) {

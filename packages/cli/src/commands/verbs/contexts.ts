@@ -2,7 +2,6 @@ import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { CallError, Client, SandboxServerClient } from '@slipway/client'
 import { Problem } from '@slipway/protocol'
-import { isRecord } from '@slipway/shared/json'
 import { Secret } from '@slipway/shared/redaction'
 import {
   contextsPath,
@@ -13,6 +12,7 @@ import {
   type ServerKind,
   writeContexts,
 } from '../../context/contexts.ts'
+import { detectServerKind } from '../../context/server-kind.ts'
 import { findSessionKey } from '../../context/session-key.ts'
 import { isInteractive } from '../../conversation/confirmation-prompt.ts'
 import { sanitizeLine } from '../../output/sanitize.ts'
@@ -73,7 +73,9 @@ export async function addContextCommand(
   }
   if (name === localContext)
     throw new Problem('bad_request', 'The context local is built in: it is the server of this machine.')
-  const kind = await detectKind(url, signal)
+  const kind = await detectServerKind(url, signal)
+  if (kind === undefined)
+    throw new Problem('bad_request', `No Slipway server answers at ${sanitizeLine(url)}.`)
   const key = await readKey(options, kind)
   const sentKey = key ?? (kind === 'agent' ? await findSessionKey(url, dataDirectory) : undefined)
   const test =
@@ -135,15 +137,6 @@ export async function removeContextCommand({ env, isJson }: ContextsContext, nam
   const servers = new Map([...contexts.servers].filter(([other]) => other !== name))
   await writeContexts(path, { current: contexts.current === name ? undefined : contexts.current, servers })
   await printResult(isJson, { name, status: 'removed' }, 'removed')
-}
-
-/** A sandbox server says where its sandboxes run. */
-async function detectKind(url: string, signal: AbortSignal): Promise<ServerKind> {
-  const info: unknown = await new Client({ url }).call('serverInfo', { signal })
-  if (!isRecord(info) || !('slipway_version' in info)) {
-    throw new Problem('bad_request', `No Slipway server answers at ${sanitizeLine(url)}.`)
-  }
-  return 'backends' in info ? 'sandbox' : 'agent'
 }
 
 async function readKey(
