@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import type { Benchmark } from '../support/benchmark.ts'
 import { type BenchContext, getJson, postJson, startFloor } from '../support/fixtures.ts'
-import { residentMb, type Server } from '../support/processes.ts'
+import { ownMb, residentMb, type Server } from '../support/processes.ts'
 import {
   type Contender,
   findReference,
@@ -147,10 +147,12 @@ async function measureAll(
     const workspace = join(directory, 'project')
     await mkdir(workspace, { recursive: true })
     const client = new ReferenceClient(() => server, model, workspace)
-    await attempt('memory at rest', async () => {
+    const recordMemory = async (name: string) => {
       await sleep(bench.isQuick ? 100 : 5000)
-      record('memory at rest', 'MB', [residentMb(server.pid)], fifth)
-    })
+      record(name, 'MB', [residentMb(server.pid)], fifth)
+      record(`${name}, without programs and files`, 'MB', [ownMb(server.pid)], fifth)
+    }
+    await attempt('memory at rest', () => recordMemory('memory at rest'))
     await attempt('create a conversation', async () => {
       await client.create()
       await measure('create a conversation', 1, () => repeat(size.creations, () => client.create()))
@@ -214,7 +216,7 @@ async function measureAll(
     })
     await attempt(`start with ${size.conversations} conversations`, async () => {
       await client.createUntil(size.conversations)
-      record('memory after', 'MB', [residentMb(server.pid)], fifth)
+      await recordMemory('memory after')
       const starts: number[] = []
       for (let start = 0; start < size.starts; start++) {
         await server[Symbol.asyncDispose]()

@@ -99,8 +99,18 @@ export function serveParent<Question>(answer: (question: Question) => Promise<un
 
 /** Resident memory of a process in MB (10^6 bytes). */
 export function residentMb(pid: number): number {
-  const kB = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
-  return (Number(must(kB, 'VmRSS')) * 1024) / 1e6
+  return memoryMb(pid, 'VmRSS')
+}
+
+/** The part of it that is its own: not the pages of programs and files, which processes share. */
+export function ownMb(pid: number): number {
+  return memoryMb(pid, 'RssAnon')
+}
+
+function memoryMb(pid: number, member: string): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  const kB = new RegExp(`^${member}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]
+  return (Number(must(kB, member)) * 1024) / 1e6
 }
 
 /** User and system time of all threads; the kernel counts in hundredths of a second. */
