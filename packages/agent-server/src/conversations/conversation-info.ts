@@ -8,6 +8,7 @@ import {
   type LimitScope,
   Problem,
 } from '@slipway/protocol'
+import { LruMap } from '@slipway/shared/collections'
 import { definedMembers, mapMembers } from '@slipway/shared/json'
 import { redactedText } from '@slipway/shared/redaction'
 import { rm } from '@slipway/shared/tool-files'
@@ -27,6 +28,24 @@ const noAgentPlaceholder = {
   kind: 'Agent',
 }
 
+/** Conversations whose members are kept as they are shown: more than the largest page has. */
+const maxKept = 1_000
+
+/** What a stored request says of a conversation, as it is shown. Not to be changed: answers share it. */
+interface DisplayedRequest {
+  readonly request: StoredRequest
+  /** Without skills. */
+  readonly agent: Record<string, unknown>
+  readonly secrets: object
+}
+
+/** What the log says of a conversation, as long as its record is of this version. */
+interface LogFacts {
+  readonly version: string
+  readonly leafEventId: string | null
+  readonly lastUserMessageId: string | null
+}
+
 /** Where conversations run: in this server, so always there. */
 export const localRuntime = { runtime_status: 'available', can_resume: true, runtime_error: null } as const
 
@@ -34,6 +53,9 @@ export const localRuntime = { runtime_status: 'available', can_resume: true, run
 export class ConversationInfoReader {
   readonly #storage: Storage
   readonly #directory: string
+  /** By the text of the request, which many conversations have in common. */
+  readonly #requests = new LruMap<string, DisplayedRequest>({ max: maxKept })
+  readonly #facts = new LruMap<string, LogFacts>({ max: maxKept })
 
   constructor(storage: Storage, directory: string) {
     this.#storage = storage
@@ -53,18 +75,16 @@ export class ConversationInfoReader {
       /** Those of plugins, which follow the conversation's own. */
       readonly pluginHooks?: HookConfig | undefined
       readonly loaded?: Conversation | undefined
+      /** Looked up unless they are known. */
+      readonly children?: readonly string[] | undefined
     } = {},
   ) {
     const state = options.loaded?.state
     const stats = options.loaded?.stats ?? new UsageStats(record.stats)
-    const request = readStoredRequest(record)
-    const { conversations, log } = this.#storage
-    const branch = await readBranch(log, record.id)
-    const leafAt = branch.leafAt(record.head)
-    const [children, leaf, message] = await Promise.all([
-      conversations.listChildren(record.id),
-      leafAt === 0 ? [] : log.read(record.id, leafAt - 1, 1),
-      findNewestMessage(log, { conversation: record.id, branch, source: 'user' }),
+    const { request, agent, secrets } = this.#displayRequest(record)
+    const [children, { leafEventId, lastUserMessageId }] = await Promise.all([
+      options.children ?? this.#storage.conversations.listChildren([record.id]).then(([ids]) => ids),
+      this.#readFacts(record),
     ])
     return {
       id: record.id,
@@ -79,10 +99,10 @@ export class ConversationInfoReader {
       invoked_skills: [...(state?.invokedSkills ?? [])],
       blocked_actions: {},
       blocked_messages: Object.fromEntries(state?.blockedMessages ?? []),
-      last_user_message_id: eventId(message),
-      leaf_event_id: leaf[0]?.id ?? null,
+      last_user_message_id: lastUserMessageId,
+      leaf_event_id: leafEventId,
       stats: stats.toJSON(),
-      secret_registry: displayedSecrets(record),
+      secret_registry: secrets,
       agent_state: options.loaded?.isRunQueued ? { run_queued: true } : {},
       hook_config: joinHooks(request.hook_config, options.pluginHooks) ?? null,
       title: record.title,
@@ -98,7 +118,7 @@ export class ConversationInfoReader {
       available_models: [],
       supports_runtime_model_switch: false,
       launched_agent_profile: request.launched_agent_profile ?? null,
-      agent: displayedAgent(request, options.skills ?? []),
+      agent: hasSkills(options.skills) ? displayedAgent(request, options.skills) : agent,
       client_tools: request.client_tools ?? [],
       ...(request.command_rules && { command_rules: request.command_rules }),
       ...(request.command_sandbox && { command_sandbox: request.command_sandbox }),
@@ -125,6 +145,33 @@ export class ConversationInfoReader {
   /** Removes the files of a conversation's tools: outputs, lists, recordings. Its workspace stays. */
   async removeFiles(id: string): Promise<void> {
     await rm(this.#filesDirectory(id), { recursive: true, force: true })
+  }
+
+  async #readFacts({ id, head, created_at, updated_at }: ConversationRecord): Promise<LogFacts> {
+    // A log that grows changes `updated_at`; another one of the same id has another `created_at`.
+    const version = `${head} ${created_at} ${updated_at}`
+    const known = this.#facts.get(id)
+    if (known?.version === version) return known
+    const { log } = this.#storage
+    const branch = await readBranch(log, id)
+    const leafAt = branch.leafAt(head)
+    const [[leaf], message] = await Promise.all([
+      leafAt === 0 ? [] : log.read(id, leafAt - 1, 1),
+      findNewestMessage(log, { conversation: id, branch, source: 'user' }),
+    ])
+    const facts = { version, leafEventId: leaf?.id ?? null, lastUserMessageId: eventId(message) }
+    this.#facts.set(id, facts)
+    return facts
+  }
+
+  #displayRequest(record: ConversationRecord): DisplayedRequest {
+    const text = record.request ?? ''
+    const known = this.#requests.get(text)
+    if (known !== undefined) return known
+    const request = readStoredRequest(record)
+    const displayed = { request, agent: displayedAgent(request, []), secrets: displayedSecrets(record) }
+    this.#requests.set(text, displayed)
+    return displayed
   }
 
   #filesDirectory(id: string): string {
@@ -185,7 +232,6 @@ function displayedAgent({ agent }: StoredRequest, skills: unknown): Record<strin
   if (agent === undefined) return noAgentPlaceholder
   const { llm, agent_context: context, condenser = null, critic = null, mcp_config = {}, ...rest } = agent
   const displayedLlm = { ...llm, api_key: null }
-  const hasSkills = Array.isArray(skills) && skills.length > 0
   const displayed = {
     ...noAgentPlaceholder,
     ...rest,
@@ -193,10 +239,14 @@ function displayedAgent({ agent }: StoredRequest, skills: unknown): Record<strin
     mcp_config,
     condenser: displayedCondenser(condenser, displayedLlm),
     critic,
-    agent_context: context || hasSkills ? { ...context, skills } : null,
+    agent_context: context || hasSkills(skills) ? { ...context, skills } : null,
     kind: 'Agent',
   }
   return redactNullMembers(displayed) as Record<string, unknown> // a copy of it
+}
+
+function hasSkills(skills: unknown): boolean {
+  return Array.isArray(skills) && skills.length > 0
 }
 
 /** A condenser that summarizes with the agent's own model shows that model: published clients require one. */

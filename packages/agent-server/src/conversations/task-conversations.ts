@@ -89,7 +89,7 @@ export class TaskConversations implements ChildConversations {
 
   async #listChildRecords(parent: string): Promise<readonly ConversationRecord[]> {
     const records = this.#storage.conversations
-    const found = await records.get(await records.listChildren(parent))
+    const found = await records.get((await records.listChildren([parent])).flat())
     return found.filter((record) => record !== undefined)
   }
 

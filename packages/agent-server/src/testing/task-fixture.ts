@@ -136,7 +136,7 @@ export class TaskFixture implements AsyncDisposable {
   }
 
   async listChildren(id: string): Promise<readonly string[]> {
-    return await this.storage.conversations.listChildren(id)
+    return (await this.storage.conversations.listChildren([id])).flat()
   }
 
   /** The only child, as soon as there is one. */

@@ -181,11 +181,13 @@ function sealedStateContract(open: OpenStorage): void {
     await conversations.create({ id: id(2), parent: conversation })
     await conversations.create({ id: otherConversation, parent: conversation })
     await conversations.create({ id: id(3), parent: otherConversation })
-    expect(await conversations.listChildren(conversation)).toEqual([id(2), otherConversation])
+    const parents = [id(3), conversation, id(2), otherConversation, conversation]
+    const both = [id(2), otherConversation]
+    expect(await conversations.listChildren(parents)).toEqual([[], both, [], [id(3)], both])
+    expect(await conversations.listChildren([])).toEqual([])
     await conversations.remove(id(2))
     const storage = await fixture.reopen()
-    expect(await storage.conversations.listChildren(conversation)).toEqual([otherConversation])
-    expect(await storage.conversations.listChildren(id(3))).toEqual([])
+    expect(await storage.conversations.listChildren([conversation])).toEqual([[otherConversation]])
   })
 
   test('sealed bytes are stored unchanged, and no record contains them', async () => {

@@ -74,8 +74,8 @@ export interface ConversationRecords {
   sumBytes(ids?: readonly string[]): Promise<number>
   /** Undefined when there is no such conversation. */
   patch(id: string, update: Omit<RecordUpdate, 'status' | 'stats'>): Promise<ConversationRecord | undefined>
-  /** The ids of the conversations whose parent this one is, the oldest first. */
-  listChildren(id: string): Promise<readonly string[]>
+  /** For each of these ids the ids of the conversations whose parent it is, the oldest first. */
+  listChildren(ids: readonly string[]): Promise<(readonly string[])[]>
   /** Undefined when there is no such conversation. */
   getSealedState(id: string): Promise<SealedState | undefined>
   /** Replaces the snapshot; `updated_at` stays. Ignored for an unknown id or a position above the head. */

@@ -33,7 +33,7 @@ export async function copyConversations(
 ): Promise<CopyProgress> {
   const parents = new Map<string, string>()
   for await (const { id } of listAll(from))
-    for (const child of await from.conversations.listChildren(id)) parents.set(child, id)
+    for (const child of (await from.conversations.listChildren([id])).flat()) parents.set(child, id)
   let [conversations, events] = [0, 0]
   const onEvents = (count: number) => {
     events += count

@@ -203,7 +203,7 @@ async function readAll(directory: string) {
       events.map(({ bytes }) => Buffer.concat([bytes, Buffer.from('\n')])),
     ).toString()
     const state = await storage.conversations.getSealedState(id)
-    const children = await storage.conversations.listChildren(id)
+    const children = (await storage.conversations.listChildren([id])).flat()
     const instants = events.map(({ instant }) => instant)
     all.push({ ...record, text, state, children, instants })
   }

@@ -34,20 +34,27 @@ export function conversationHandlers(options: {
 }) {
   const { createDeps, infoReader, bash, webhooks, now } = options
   const { storage, registry } = createDeps
-  const readInfos = (
+  const readInfos = async (
     records: readonly (ConversationRecord | undefined)[],
     includeSkills: boolean | undefined,
-  ) =>
-    Promise.all(
-      records.map(async (record) => {
+  ) => {
+    const children = await storage.conversations.listChildren(records.map((record) => record?.id ?? ''))
+    return await Promise.all(
+      records.map(async (record, index) => {
         if (record === undefined) return null
         const loaded = await registry.peek(record.id)
         const own = includeSkills ? await registry.getSkills(record) : []
         const added = loaded && displayPluginAdditions(loaded.settings, loaded.pluginAdditions)
         const skills = includeSkills ? [...own, ...(added?.skills ?? [])] : []
-        return await infoReader.readInfo(record, { skills, pluginHooks: added?.hooks, loaded })
+        return await infoReader.readInfo(record, {
+          skills,
+          pluginHooks: added?.hooks,
+          loaded,
+          children: children[index],
+        })
       }),
     )
+  }
   return {
     async createConversation({ body, query, header }) {
       const wire = parseWireHeader(header('x-slipway-wire'))

@@ -102,7 +102,7 @@ export class SharedPostgresStorage implements Storage {
       search: (query) => records.search(query),
       count: (filter) => records.count(filter),
       sumBytes: (ids) => records.sumBytes(ids),
-      listChildren: (id) => records.listChildren(id),
+      listChildren: (ids) => records.listChildren(ids),
       getSealedState: (id) => records.getSealedState(id),
     }
   }

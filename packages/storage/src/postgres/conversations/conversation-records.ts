@@ -7,6 +7,7 @@ import type {
   Snapshot,
   TagFilter,
 } from '../../conversations/conversation-records.ts'
+import { groupChildren } from '../../conversations/group-children.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { Value } from '../database/database.ts'
 import type { StorageContext } from '../event-log/event-log.ts'
@@ -71,9 +72,9 @@ export class PostgresConversationRecords implements ConversationRecords {
     })
   }
 
-  async listChildren(id: string): Promise<readonly string[]> {
-    const sql = 'SELECT id FROM conversation WHERE parent = $1 AND is_visible ORDER BY ordinal'
-    return (await this.#context.db.query<[string]>(sql, [id])).map(([child]) => child)
+  async listChildren(ids: readonly string[]): Promise<(readonly string[])[]> {
+    const sql = `SELECT parent, id FROM conversation WHERE parent = ANY($1::text[]) AND is_visible ORDER BY ordinal`
+    return groupChildren(ids, await this.#context.db.query<[string, string]>(sql, [ids]))
   }
 
   async get(ids: readonly string[]): Promise<(ConversationRecord | undefined)[]> {

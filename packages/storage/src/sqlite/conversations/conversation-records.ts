@@ -7,6 +7,7 @@ import type {
   Snapshot,
   TagFilter,
 } from '../../conversations/conversation-records.ts'
+import { groupChildren } from '../../conversations/group-children.ts'
 import { unknownPageId } from '../../paging/page-id-codec.ts'
 import type { PlannedChange } from '../database/commit-queue.ts'
 import { DamageError } from '../database/damage.ts'
@@ -70,9 +71,12 @@ export class SqliteConversationRecords implements ConversationRecords {
     })
   }
 
-  async listChildren(id: string): Promise<readonly string[]> {
-    const sql = 'SELECT id FROM conversation WHERE parent = ? AND is_visible = 1 ORDER BY ordinal'
-    return this.#context.db.all<[string]>(sql, id).map(([child]) => child)
+  async listChildren(ids: readonly string[]): Promise<(readonly string[])[]> {
+    const sql = `SELECT parent, id, ordinal FROM conversation INDEXED BY conversation_parent
+      WHERE parent IN (SELECT value FROM json_each(?)) AND is_visible = 1`
+    const rows = this.#context.db.all<[string, string, number]>(sql, JSON.stringify(ids))
+    rows.sort(([, , a], [, , b]) => a - b)
+    return groupChildren(ids, rows)
   }
 
   async get(ids: readonly string[]): Promise<(ConversationRecord | undefined)[]> {
