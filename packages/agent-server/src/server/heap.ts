@@ -5,6 +5,10 @@ import { runInNewContext } from 'node:vm'
 const checkIntervalMs = 1_000
 /** Event loop utilization of an idle second, in which a short stop delays no request. */
 const maxIdleUtilization = 0.05
+/** Idle seconds in a row after which memory of work that is over is released. */
+const idleSecondsAfterWork = 3
+/** Less than that is not worth a stop. */
+const minGrowthBytes = 48 * 1024 * 1024
 
 /**
  * Lets the heap double before the next full collection; V8 grows a small heap by a fraction. Call it before
@@ -15,19 +19,28 @@ export function relaxHeapGrowth(): void {
 }
 
 /**
- * Releases the memory of loading, about a fifth of an idle server, once, in the first idle second; stops the
- * process for about 0.1 s. The young generation is small again after it, so page buffers are collected
- * cheaply. The timer does not keep the process alive.
+ * Releases the memory of loading, about a fifth of an idle server, in the first idle second, and that of work
+ * which made the process grow, after three idle seconds: V8 collects as memory is asked for, and an idle
+ * server asks for none. Each stops the process for about 0.1 s. The young generation is small again after it,
+ * so page buffers are collected cheaply. The timer does not keep the process alive.
  */
 export function shrinkHeapWhenIdle(): Disposable {
   let previous = performance.eventLoopUtilization()
+  let idleSeconds = 0
+  let smallest: number | undefined
   const timer = setInterval(() => {
     const current = performance.eventLoopUtilization()
     const { utilization } = performance.eventLoopUtilization(current, previous)
     previous = current
-    if (utilization > maxIdleUtilization) return
-    clearInterval(timer)
+    idleSeconds = utilization > maxIdleUtilization ? 0 : idleSeconds + 1
+    if (idleSeconds === 0) return
+    if (smallest !== undefined) {
+      const size = process.memoryUsage.rss()
+      smallest = Math.min(smallest, size)
+      if (idleSeconds < idleSecondsAfterWork || size < smallest + minGrowthBytes) return
+    }
     collectGarbage()
+    smallest = process.memoryUsage.rss()
   }, checkIntervalMs).unref()
   return { [Symbol.dispose]: () => clearInterval(timer) }
 }
