@@ -226,7 +226,7 @@ export class WebhookReceiver {
 
   /** Sleeps; ends early when the receiver is closed. */
   async #sleep(ms: number): Promise<void> {
-    await sleep(ms, undefined, { signal: this.#flush.signal }).catch(() => {})
+    await sleep(Math.max(0, ms), undefined, { signal: this.#flush.signal }).catch(() => {})
   }
 
   #logError(error: unknown): void {

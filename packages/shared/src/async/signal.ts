@@ -35,7 +35,7 @@ export class Signal {
   /** True when there is a newer version than `version`, false after `ms` milliseconds without one. */
   async waitFor(version: number, ms: number): Promise<boolean> {
     using waiter = new Waiter(new AbortController().signal)
-    const timer = setTimeout(waiter.wake, ms)
+    const timer = setTimeout(waiter.wake, Math.max(0, ms))
     await this.wait(version, waiter)
     clearTimeout(timer)
     return version !== this.#version
