@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
+import pg from 'pg'
 import { expect, test, vi } from 'vitest'
 import { openPostgresStorage } from '../storage.ts'
 import {
   createTestSchema,
   describePostgres,
   endConnections,
+  runSql,
   type TestSchema,
 } from '../testing/test-database.ts'
 import { openPostgresControlPlaneStore } from './control-plane-store.ts'
@@ -12,6 +14,7 @@ import { openSharedPostgresStorage } from './shared-storage.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 const servers = 3
+const patience = { timeout: 30_000 }
 const perServer = 40
 
 describePostgres('logs that several control planes write', () => {
@@ -76,6 +79,52 @@ describePostgres('logs that several control planes write', () => {
     const events = (await all[0]?.log.read(id, 0, 100_000)) ?? []
     expect(events.map((event) => event.id).toSorted()).toEqual(stored.flat().toSorted())
     expect(events.map(({ position }) => position)).toEqual(events.map((_, index) => index + 1))
+  })
+
+  test('a write whose turn was lost to another server may be repeated, and is stored once', async () => {
+    await using schema = await createTestSchema()
+    await using stack = new AsyncDisposableStack()
+    const [first, second] = await openAll(schema, stack)
+    const id = randomUUID()
+    const append = (server: typeof first, name: string) =>
+      server?.log.append(id, [{ id: name, kind: 'A', source: 'agent' }])
+    await first?.conversations.create({ id })
+    await append(first, 'before')
+    const client = new pg.Client(schema.url)
+    await client.connect()
+    stack.defer(() => client.end())
+    const blocked = (count: number) =>
+      expect
+        .poll(async () => {
+          // On another connection: within a transaction the view does not change.
+          const rows = await runSql(
+            `SELECT 1 FROM pg_stat_activity WHERE application_name = '${schema.name}' AND wait_event_type = 'Lock'`,
+          )
+          return rows.length
+        }, patience)
+        .toBe(count)
+    await client.query('BEGIN')
+    await client.query('SELECT 1 FROM conversation WHERE id = $1 FOR UPDATE', [id])
+    const writes = [append(first, 'of the first')]
+    await blocked(1)
+    // The turn ends with its connection, the write goes on: the second server begins beside it.
+    const [row] = (await client.query('SELECT pg_backend_pid() AS own')).rows
+    await runSql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE application_name = '${schema.name}' AND state = 'idle in transaction' AND pid <> ${row.own}`)
+    writes.push(append(second, 'of the second'))
+    await blocked(2)
+    await client.query('COMMIT')
+    const outcomes = await Promise.allSettled(writes)
+    const refused = outcomes.filter(({ status }) => status === 'rejected')
+    expect(refused).toMatchObject([{ reason: { code: 'unavailable' } }])
+    for (const [server, name] of [
+      [first, 'of the first'],
+      [second, 'of the second'],
+    ] as const)
+      await expect.poll(() => append(server, name)?.catch(checkRetryable), patience).toBeDefined()
+    const events = (await first?.log.read(id, 0, 10)) ?? []
+    expect(events.map(({ position }) => position)).toEqual([1, 2, 3])
+    expect(events.map((event) => event.id).toSorted()).toEqual(['before', 'of the first', 'of the second'])
   })
 
   test('an agent server and a control plane refuse the tables of the other', async () => {

@@ -166,12 +166,18 @@ export class GroupCommit {
         await this.#forget(group)
         return false
       }
-      this.#fail(group, plan, this.#shared !== undefined && isStale(error) ? new HeldElsewhere() : error)
+      this.#fail(group, plan, isStale(error) ? this.#staleProblem() : error)
       return true
     }
     for (const [job, change, error] of outcomes) settleJob(job, change, error)
     if (plan.changedHeads.size > 0) this.#shared?.notify([...plan.changedHeads.keys()])
     return true
+  }
+
+  /** Nothing of the group is stored; a repeated call is planned with what is stored by then. */
+  #staleProblem(): Error {
+    if (this.#shared !== undefined) return new HeldElsewhere()
+    return storageUnavailableProblem('Another server has written to the log at the same moment')
   }
 
   async #forget(group: readonly Job[]): Promise<void> {
