@@ -30,6 +30,8 @@ const noAgentPlaceholder = {
 
 /** Conversations whose members are kept as they are shown: more than the largest page has. */
 const maxKept = 1_000
+/** Of the texts of their requests: a client's tools may make one large. */
+const maxKeptCharacters = 4_000_000
 
 /** What a stored request says of a conversation, as it is shown. Not to be changed: answers share it. */
 interface DisplayedRequest {
@@ -54,7 +56,11 @@ export class ConversationInfoReader {
   readonly #storage: Storage
   readonly #directory: string
   /** By the text of the request, which many conversations have in common. */
-  readonly #requests = new LruMap<string, DisplayedRequest>({ max: maxKept })
+  readonly #requests = new LruMap<string, DisplayedRequest>({
+    max: maxKept,
+    maxSize: maxKeptCharacters,
+    sizeCalculation: (_, text) => text.length + 1,
+  })
   readonly #facts = new LruMap<string, LogFacts>({ max: maxKept })
 
   constructor(storage: Storage, directory: string) {
