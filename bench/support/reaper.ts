@@ -8,8 +8,8 @@ import { isRecord, parseJson } from '@slipway/shared/json'
 /**
  * Removes everything of a benchmark when it has ended, however it did: a program in a session of its own,
  * which waits for the end of its input. It ends all processes that name the folder of the benchmark in their
- * arguments (servers, supervisors of sandboxes, their networks) and what is in the control groups of its
- * sandboxes, then removes the folder.
+ * arguments (servers, supervisors of sandboxes, their networks) or their environment (programs of sandboxes,
+ * which may be stopped), and what is in the control groups of its sandboxes, then removes the folder.
  */
 export function startReaper(folder: string): void {
   const child = spawn(process.execPath, [fileURLToPath(import.meta.url), folder], {
@@ -40,12 +40,13 @@ async function reap(folder: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
 }
 
-/** Processes with the folder in their arguments, without this one. */
+/** Processes with the folder in their arguments or their environment, without this one. */
 function listProcesses(folder: string): number[] {
   return listNames('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => pid !== process.pid && readText(`/proc/${pid}/cmdline`).includes(folder))
+    .filter((pid) => pid !== process.pid)
+    .filter((pid) => ['cmdline', 'environ'].some((file) => readText(`/proc/${pid}/${file}`).includes(folder)))
 }
 
 /** The control groups of all sandboxes of all servers below the folder. */
