@@ -89,7 +89,7 @@ export class ConversationInfoReader {
     const stats = options.loaded?.stats ?? new UsageStats(record.stats)
     const { request, agent, secrets } = this.#displayRequest(record)
     const [children, { leafEventId, lastUserMessageId }] = await Promise.all([
-      options.children ?? this.#storage.conversations.listChildren([record.id]).then(([ids]) => ids),
+      options.children ?? this.#storage.conversations.listChildren([record.id]).then((lists) => lists.flat()),
       this.#readFacts(record),
     ])
     return {
@@ -175,7 +175,7 @@ export class ConversationInfoReader {
     const known = this.#requests.get(text)
     if (known !== undefined) return known
     const request = readStoredRequest(record)
-    const displayed = { request, agent: displayedAgent(request, []), secrets: displayedSecrets(record) }
+    const displayed = { request, agent: displayedAgent(request, []), secrets: displayedSecrets(request) }
     this.#requests.set(text, displayed)
     return displayed
   }
@@ -197,8 +197,7 @@ function limitsInfo(limits: ConversationLimits, stats: UsageStats) {
 }
 
 /** The names of a conversation's secrets and where their values come from, without a value. */
-export function displayedSecrets({ request }: ConversationRecord): object {
-  const { secret_sources = {} } = readStoredRequest({ request })
+export function displayedSecrets({ secret_sources = {} }: StoredRequest): object {
   const displayed = Object.entries(secret_sources).map(([name, source]) => [
     name,
     source.kind === 'StaticSecret' ? { ...source, value: redactedText } : source,

@@ -81,6 +81,11 @@ function pendingWhenUnreadable(error: unknown): Pick<RepositoryConsent, 'decisio
   throw error
 }
 
+/** What of a repository is skipped because its files are invalid. */
+export function repositoryIssues({ hooks, rules, agents }: RepositoryCode): string[] {
+  return [...hooks.issues, ...rules.issues, ...agents.issues]
+}
+
 function consentId({ repository, hash }: RepositoryCode): string {
   return createHash('sha256').update(`${repository}\0${hash}`).digest('hex').slice(0, 32)
 }

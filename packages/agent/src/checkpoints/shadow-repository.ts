@@ -46,10 +46,10 @@ const environment = {
 const config = ['core.bare=false', 'core.hooksPath=/dev/null', 'core.fsmonitor=false', 'core.fsync=none']
   .concat('core.compression=1', 'core.autocrlf=false', 'core.quotePath=false', 'index.version=4', 'gc.auto=0')
   .flatMap((entry) => ['-c', entry])
+/** The only one: its commits are the checkpoints. */
+export const branch = 'refs/heads/checkpoints'
 /** A killed program leaves them, and the next one would refuse to start. */
-const locks = ['index', 'config', 'HEAD', 'packed-refs', 'refs/heads/checkpoints'].map(
-  (file) => `${file}.lock`,
-)
+const locks = ['index', 'config', 'HEAD', 'packed-refs', branch].map((file) => `${file}.lock`)
 /** Stands above the attributes of the workspace: files are stored byte for byte. */
 const attributes = '* -text -eol -filter -ident -working-tree-encoding -export-subst\n'
 

@@ -5,6 +5,7 @@ import { isRecord, parseJson } from '@slipway/shared/json'
 import { readFile, writeFile } from '@slipway/shared/tool-files'
 import type { Workspace } from '../workspace/workspace.ts'
 import {
+  branch,
   CheckpointError,
   type CheckpointLimits,
   defaultLimits,
@@ -14,7 +15,6 @@ import {
   text,
 } from './shadow-repository.ts'
 
-const branch = 'refs/heads/checkpoints'
 /** Checkpoints of a list, the newest. */
 const maxListed = 1000
 /** Names of files in an answer. */

@@ -3,6 +3,7 @@ import { Problem, type RepositoryConsent } from '@slipway/protocol'
 import type { CommandContext } from '../context/command-context.ts'
 import { isInteractive } from '../conversation/confirmation-prompt.ts'
 import type { ConversationSource } from '../conversation/source/source.ts'
+import { utcTime } from '../output/relative-time.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 import { printNote, printResult } from '../output/terminal.ts'
 
@@ -122,7 +123,7 @@ function listEntry(consent: RepositoryConsent): string {
 }
 
 function minute(timestamp: string): string {
-  return `${timestamp.slice(0, 16).replace('T', ' ')} UTC`
+  return `${sanitizeLine(utcTime(timestamp)).slice(0, 16)} UTC`
 }
 
 export function consentLine({ decision, repository, hash }: RepositoryConsent): string {

@@ -3,36 +3,27 @@ import { Problem } from '@slipway/protocol'
 import type { ServerKind } from '../context/contexts.ts'
 import { sanitizeLine } from '../output/sanitize.ts'
 
-/**
- * The message for a failure and what to do next, without a final line feed. `keySource` is where the key that
- * was sent came from; undefined: none was sent. `serverKind`: of the server that was asked. `notFoundHint`: where else
- * to look.
- */
-export function errorMessage(
-  error: unknown,
-  {
-    keySource,
-    serverKind,
-    notFoundHint,
-  }: {
-    readonly keySource?: string | undefined
-    readonly serverKind?: ServerKind | undefined
-    readonly notFoundHint?: string | undefined
-  } = {},
-): string {
+/** What is known of the server that was asked. */
+interface AskedServer {
+  readonly kind?: ServerKind | undefined
+  /** Where the key that was sent came from; undefined: none was sent. */
+  readonly keySource?: string | undefined
+  /** Where else to look. */
+  readonly notFoundHint?: string | undefined
+}
+
+/** The message for a failure and what to do next, without a final line feed. */
+export function errorMessage(error: unknown, { kind, keySource, notFoundHint }: AskedServer = {}): string {
   const isNotFound =
     (error instanceof CallError && error.status === 404) ||
     (error instanceof Problem && error.code === 'not_found')
-  const isKeyOfSandboxServer = serverKind === 'sandbox' && error instanceof CallError && error.status === 401
-  const message = baseMessage(
-    isKeyOfSandboxServer ? explainSandboxServerError(error, keySource) : error,
-    keySource,
-  )
+  const advice = kind === 'sandbox' ? sandboxKeyAdvice(keySource) : keyAdvice(keySource)
+  const message = baseMessage(error, { ...serverAdvice, 401: advice })
   return isNotFound && notFoundHint !== undefined ? `${message}\n${notFoundHint}` : message
 }
 
-function baseMessage(error: unknown, keySource: string | undefined): string {
-  if (error instanceof CallError) return withAdvice(error, { ...serverAdvice, 401: keyAdvice(keySource) })
+function baseMessage(error: unknown, advice: Advice): string {
+  if (error instanceof CallError) return withAdvice(error, advice)
   if (!(error instanceof Error)) return sanitizeLine(String(error))
   const isInternal =
     error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
@@ -47,10 +38,7 @@ function baseMessage(error: unknown, keySource: string | undefined): string {
  * is where the key that was sent came from; undefined: none was sent.
  */
 export function explainSandboxServerError(error: unknown, keySource: string | undefined): unknown {
-  const advice =
-    keySource === undefined
-      ? sandboxServerAdvice
-      : { ...sandboxServerAdvice, 401: contextAdvice(keySource) ?? wrongApiKey }
+  const advice = { ...sandboxServerAdvice, 401: sandboxKeyAdvice(keySource) }
   return error instanceof CallError ? new Problem('bad_request', withAdvice(error, advice)) : error
 }
 
@@ -69,6 +57,10 @@ function contextAdvice(keySource: string | undefined): string | undefined {
     `The server does not accept the key of the context ${sanitizeLine(name)}: it is wrong, expired or revoked. Ask the\n` +
     `administrator of the server for another one, then: slipway context add ${sanitizeLine(name)} URL --key-file FILE`
   )
+}
+
+function sandboxKeyAdvice(keySource: string | undefined): string {
+  return keySource === undefined ? noApiKey : (contextAdvice(keySource) ?? wrongApiKey)
 }
 
 function keyAdvice(keySource: string | undefined): string {
@@ -91,13 +83,13 @@ const serverAdvice: Advice = {
 }
 
 const sandboxServerLists = '"slipway sandboxes" and "slipway app ls" show what is there.'
+const noApiKey =
+  'No key was sent. Set SLIPWAY_API_KEY to an API key of the sandbox server. It prints one at its first start;\n' +
+  'started with "slipway sandbox-server --new-key" it makes another one.'
 const wrongApiKey =
   'The server does not accept the key of SLIPWAY_API_KEY: it is wrong, expired or revoked. Started with\n' +
   '"slipway sandbox-server --new-key" the server makes another one.'
 const sandboxServerAdvice: Advice = {
-  401:
-    'No key was sent. Set SLIPWAY_API_KEY to an API key of the sandbox server. It prints one at its first start;\n' +
-    'started with "slipway sandbox-server --new-key" it makes another one.',
   404: sandboxServerLists,
   410: sandboxServerLists,
   502: '"slipway sandboxes" says how its sandbox is.',

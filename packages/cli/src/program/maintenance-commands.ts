@@ -29,11 +29,11 @@ export function addMaintenanceCommands(
           isDataNamed(config) ? undefined : usual,
         ),
       )
+  const isNamed = (command: Command) => command.getOptionValueSource('data') === 'cli' || isDataNamed(config)
   /** The named directory, else the one that is there; a note says so when it is another than commands use here. */
   const dataOf = async (command: Command): Promise<string> => {
     const { data } = command.opts<{ data: string }>()
-    const isNamed = command.getOptionValueSource('data') === 'cli' || isDataNamed(config)
-    const found = await findDataDirectory(data, isNamed, config.env)
+    const found = await findDataDirectory(data, isNamed(command), config.env)
     if (found !== data) printNote(`Data directory of your private server: ${found}`)
     return found
   }
@@ -71,8 +71,7 @@ export function addMaintenanceCommands(
     .addHelpText('after', '\nExit codes: 0 nothing is wrong, 1 something is; warnings alone are 0.')
     .action(async (options: { data: string; deep: boolean; repair: boolean }, command: Command) => {
       const { doctorCommand } = await import('../doctor/doctor.ts')
-      const isNamed = command.getOptionValueSource('data') === 'cli' || isDataNamed(config)
-      outcome.code = await doctorCommand({ ...options, isDataNamed: isNamed }, config, isJson())
+      outcome.code = await doctorCommand({ ...options, isDataNamed: isNamed(command) }, config, isJson())
     })
   command('du', 'show what a data directory takes on the disk, and its largest conversations', usual)
     .option('--limit <number>', 'conversations to list', integerFlag(0, 1_000_000), 20)

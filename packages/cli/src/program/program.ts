@@ -4,7 +4,7 @@ import ownPackage from '../../package.json' with { type: 'json' }
 import { assertSettingsKnown } from '../context/check-settings.ts'
 import { type Config, isDataNamed, readConfig, readEnvironment } from '../context/config.ts'
 import { configPath, noConfigFile, readConfigFile } from '../context/config-file.ts'
-import { type ServerKind, userDataDirectory } from '../context/contexts.ts'
+import { userDataDirectory } from '../context/contexts.ts'
 import { replaceLastFlag } from '../conversation/source/find-id.ts'
 import { print, printNote, printResult } from '../output/terminal.ts'
 import { addComponentCommands } from './component-commands.ts'
@@ -34,9 +34,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => abort.abort())
   const outcome = { code: 0 }
-  let keySource: string | undefined
-  let serverKind: ServerKind | undefined
-  let notFoundHint: string | undefined
+  let server: Pick<ServerSelection, 'kind' | 'keySource' | 'notFoundHint'> | undefined
   // The reader of the output may exit early, as `head` does, and a terminal may be closed: what was started
   // is ended, as at Ctrl-C.
   let isReaderGone = false
@@ -61,9 +59,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     try {
       await slipway.parseAsync(withSessionCommand(replaceLastFlag(args), names), { from: 'user' })
     } finally {
-      keySource = selection.keySource
-      serverKind = selection.kind
-      notFoundHint = selection.notFoundHint
+      server = selection
       await selection.close()
     }
     return isReaderGone ? 0 : outcome.code
@@ -71,7 +67,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     if (isReaderGone) return 0
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     printNote(
-      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, { keySource, serverKind, notFoundHint })}`,
+      `slipway: ${abort.signal.aborted && !(error instanceof Problem) ? 'Stopped.' : errorMessage(error, server)}`,
     )
     return 1
   }

@@ -8,7 +8,7 @@ import {
   withNotFoundText,
 } from '../../conversations/conversation-info.ts'
 import type { ConversationRegistry } from '../../conversations/registry.ts'
-import { readSecretNames } from '../../conversations/stored-request.ts'
+import { readSecretNames, readStoredRequest } from '../../conversations/stored-request.ts'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { resolveModel, resolveSecretSources } from '../../profiles/resolve-llm.ts'
 import type { Webhooks } from '../../webhooks/webhooks.ts'
@@ -82,7 +82,7 @@ export function conversationCommandHandlers(options: {
       const added = Object.entries(secrets).filter(([name]) => allowed?.includes(name) ?? true)
       await conversation.addSecrets(Object.fromEntries(added))
       const record = await getConversationRecord(storage.conversations, params.conversation_id)
-      await registry.publishMember(record.id, 'secret_registry', displayedSecrets(record))
+      await registry.publishMember(record.id, 'secret_registry', displayedSecrets(readStoredRequest(record)))
     }),
     setConfirmationPolicy: command((conversation, { body }) => conversation.setPolicy(body.policy)),
     setSecurityAnalyzer: command((conversation, { body }) =>

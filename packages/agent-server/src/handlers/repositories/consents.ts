@@ -3,7 +3,7 @@ import { readRepositoryCode } from '@slipway/agent'
 import type { Handlers } from '@slipway/http'
 import type { repositoryConsentRoutes } from '@slipway/protocol'
 import type { ConversationRegistry } from '../../conversations/registry.ts'
-import type { RepositoryConsents } from '../../repositories/repository-consents.ts'
+import { type RepositoryConsents, repositoryIssues } from '../../repositories/repository-consents.ts'
 
 export function repositoryConsentHandlers(options: {
   readonly consents: RepositoryConsents
@@ -15,7 +15,7 @@ export function repositoryConsentHandlers(options: {
     listRepositoryConsents: async () => ({ json: { trust, items: await consents.list() } }),
     async inspectRepository({ body }) {
       const code = await readRepositoryCode(resolve(body.directory))
-      const issues = [...code.hooks.issues, ...code.rules.issues, ...code.agents.issues]
+      const issues = repositoryIssues(code)
       if (code.items.length > 0) return { json: { trust, items: [await consents.register(code)], issues } }
       // A conversation may wait because what was allowed is gone.
       const { repository, hash } = code
