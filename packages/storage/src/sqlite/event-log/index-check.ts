@@ -56,21 +56,27 @@ export function areIndexesRight(db: Database, group: IndexGroup, ordinal: number
 /** Conversations up to this length are checked at once, longer ones by a thread. */
 const maxEventsAtOnce = 2_000
 const maxRemembered = 100_000
+/** Indexes in use are compared again when the last time is this long ago. */
+const defaultRecheckMs = 600_000
 
 interface IndexGuardOptions {
   readonly db: Database
   /** `areIndexesRight` in another thread. */
   checkElsewhere(group: IndexGroup, ordinal: number, head: number): Promise<boolean>
   onDamage(error: DamageError): void
+  /** Ten minutes unless passed. */
+  readonly recheckMs?: number
 }
 
 /**
  * Compares the indexes of a conversation with its rows before they are first used: a changed bit in an index
- * would hide events, or show events of another kind. What this process has written itself is not checked.
+ * would hide events, or show events of another kind. What this process has written itself is not checked
+ * then. While they are used they are compared again from time to time, in the background.
  */
 export class IndexGuard {
   readonly #options: IndexGuardOptions
-  readonly #checked = new Map<number, true | DamageError>()
+  /** When the last check of right indexes began, in milliseconds of `performance.now`. */
+  readonly #checked = new Map<number, number | DamageError>()
   readonly #running = new Map<number, Promise<void>>()
 
   constructor(options: IndexGuardOptions) {
@@ -79,7 +85,8 @@ export class IndexGuard {
 
   /** All rows of the conversation are written by this process. */
   trust(ordinal: number): void {
-    for (const group of ['order', 'ids'] as const) this.#remember(keyOf(group, ordinal), true)
+    const now = performance.now()
+    for (const group of ['order', 'ids'] as const) this.#remember(keyOf(group, ordinal), now)
   }
 
   /**
@@ -88,15 +95,24 @@ export class IndexGuard {
    */
   ensure(group: IndexGroup, { id, ordinal, head }: LogHead): Promise<void> | undefined {
     const key = keyOf(group, ordinal)
+    const now = performance.now()
     const known = this.#checked.get(key)
-    if (known === true) return undefined
-    if (known !== undefined) throw this.#report(known)
+    if (known instanceof DamageError) throw this.#report(known)
+    const { db, checkElsewhere, recheckMs = defaultRecheckMs } = this.#options
     const finish = (isRight: boolean) => {
-      const error = isRight ? true : new DamageError(id, 'index', 'does not match its events')
-      this.#remember(key, error)
-      if (error !== true) throw this.#report(error)
+      const error = new DamageError(id, 'index', 'does not match its events')
+      this.#remember(key, isRight ? now : error)
+      if (!isRight) throw this.#report(error)
     }
-    const { db, checkElsewhere } = this.#options
+    if (known !== undefined) {
+      if (now - known < recheckMs) return undefined
+      this.#remember(key, now)
+      // It is reported when it is wrong; a check that cannot be made is made another time.
+      void checkElsewhere(group, ordinal, head)
+        .then(finish)
+        .catch(() => {})
+      return undefined
+    }
     if (head <= maxEventsAtOnce) return void finish(areIndexesRight(db, group, ordinal, head))
     const running =
       this.#running.get(key) ??
@@ -112,7 +128,7 @@ export class IndexGuard {
     this.#checked.clear()
   }
 
-  #remember(key: number, result: true | DamageError): void {
+  #remember(key: number, result: number | DamageError): void {
     if (this.#checked.size >= maxRemembered) this.#checked.clear()
     this.#checked.set(key, result)
   }
