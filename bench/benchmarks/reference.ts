@@ -386,7 +386,7 @@ class ReferenceClient {
     const socket = await openStalledSocket(this.#server().port, `/sockets/events/${id}`)
     try {
       let event = 0
-      return await repeat(events, () => this.append(id, event++, 'x'.repeat(64_000)))
+      return await repeat(events, () => this.append(id, event++, 'x '.repeat(32_000)))
     } finally {
       socket.destroy()
     }

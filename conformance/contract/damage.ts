@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -56,12 +56,17 @@ type Reads = ReadonlyMap<string, string>
 async function prepare(base: string): Promise<Record<'stopped' | 'killed', Reads>> {
   await using server = await OwnAgentServer.open()
   const ids: string[] = []
+  const picture = randomBytes(20_000).toString('base64')
   for (let n = 0; n < 3; n++) {
     const lines = Array.from({ length: eventsEach }, (_, at) => {
       const timestamp = `2026-01-01T00:00:${String(at % 60).padStart(2, '0')}Z`
       return at % 4 === 3
         ? { id: `e${at}`, timestamp, source: 'agent', kind: 'PauseEvent' }
-        : messageLine(`e${at}`, timestamp, `Text ${at} of ${n}. `.repeat(20))
+        : messageLine(
+            `e${at}`,
+            timestamp,
+            `Text ${at} of ${n}. ${at === 20 ? picture : 'and more '.repeat(20)}`,
+          )
     })
     const id = await server.api.import(toJsonLines(...lines))
     const record = { title: `Conversation ${n}`, tags: { number: String(n) } }

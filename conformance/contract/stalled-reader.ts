@@ -24,7 +24,7 @@ export const stalledReaders: Guarantee = {
     const ids: string[] = []
     for (const bytes of eventBytes) {
       const lines = Array.from({ length: exportBytes / bytes }, (_, at) =>
-        messageLine(`e${at}`, '2026-01-01T00:00:00Z', 'x'.repeat(bytes)),
+        messageLine(`e${at}`, '2026-01-01T00:00:00Z', 'x '.repeat(bytes / 2)),
       )
       ids.push(await server.api.import(toJsonLines(...lines)))
     }

@@ -179,7 +179,7 @@ mountTest(
     const ballast = join(server.seen, 'ballast')
     spawnSync('dd', ['if=/dev/zero', `of=${ballast}`, 'bs=64k'])
     expect((await server.ready()).body).toMatchObject({ message: 'The disk is full' })
-    const big = 'x'.repeat(3_000_000)
+    const big = 'x '.repeat(1_500_000)
     const refused = await server.send(id, big)
     expect(refused).toMatchObject({ status: 507, retryAfter: expect.stringMatching(/^\d+$/) })
     const lines = Array.from({ length: 20 }, (_, index) =>

@@ -14,7 +14,7 @@ const mib = 1024 ** 2
 
 async function importBytes(server: OwnAgentServer, count: number, meta: object = {}): Promise<string> {
   const events = Array.from({ length: count }, (_, i) =>
-    messageLine(`e${i}`, '2026-01-01T00:00:00Z', `${i}`.repeat(20_000)),
+    messageLine(`e${i}`, '2026-01-01T00:00:00Z', `${i} `.repeat(10_000)),
   )
   return await server.api.import(toJsonLines(meta, ...events))
 }

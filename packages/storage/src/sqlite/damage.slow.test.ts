@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,8 +7,10 @@ import { crc32 } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { StoredEvent } from '../event-log/event-log.ts'
 import { acceptLog } from './accept-log.ts'
+import { readBody } from './blobs/blobs.ts'
 import { logMigrations } from './event-log/schema.ts'
 import { inspectDatabase } from './maintenance/inspect.ts'
+import { blobRows, rowsOf } from './maintenance/open-file.ts'
 import { repairLog } from './maintenance/repair-log.ts'
 import { verifyLog } from './maintenance/verify-log.ts'
 import { openStorage, type SqliteStorage } from './storage.ts'
@@ -30,12 +32,13 @@ beforeAll(async () => {
   pristine = join(base, 'pristine')
   killed = join(base, 'killed')
   await using storage = await openStorage({ directory: pristine })
+  const picture = randomBytes(30_000).toString('base64')
   for (const id of ids) {
     await storage.conversations.create({ id, title: null, tags: {}, status: 'idle' })
     const drafts = Array.from({ length: eventsEach }, (_, n) => ({
       kind: n % 3 === 0 ? 'MessageEvent' : 'ActionEvent',
       source: n % 2 === 0 ? 'user' : 'agent',
-      members: { text: `Text ${n} of ${id}. `.repeat(20) },
+      members: { text: `Text ${n} of ${id}. `.repeat(20), data: n % 20 === 0 ? picture : undefined },
     }))
     for (const draft of drafts) await storage.log.append(id, [draft])
     written.set(id, await storage.log.read(id, 0, 1_000))
@@ -562,10 +565,14 @@ test('a directory of the version before opens, and its files know its log from t
     const db = new DatabaseSync(join(directory, name))
     if (db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'store'").get() !== undefined)
       db.exec('ALTER TABLE store DROP COLUMN generation; PRAGMA user_version = 1')
-    if (name === 'log.db')
+    if (name === 'log.db') {
+      for (const [row, body] of rowsOf<[number, Uint8Array]>(db, 'SELECT row, body FROM event'))
+        db.prepare('UPDATE event SET body = ? WHERE row = ?').run(readBody(blobRows(db), body), row)
       db.exec(
-        `ALTER TABLE conversation DROP COLUMN checksum; PRAGMA user_version = ${logMigrations.length - 2}`,
+        `DROP TRIGGER event_removed; DROP TABLE event_blob; DROP TABLE blob;
+         ALTER TABLE conversation DROP COLUMN checksum; PRAGMA user_version = ${logMigrations.length - 3}`,
       )
+    }
     db.close()
   }
   const lock = new DatabaseSync(join(directory, 'lock.db'))

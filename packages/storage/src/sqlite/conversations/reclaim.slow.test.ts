@@ -13,14 +13,17 @@ const kept = '0f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 const removed = '1f9a2f6e-5d0c-4c1b-9a57-0d1c2b3a4f5e'
 const mib = 1024 ** 2
 
+/** 128 KiB, in words. */
+function randomText(): string {
+  return randomBytes(65_536).toString('hex').replaceAll(/.{64}/g, '$& ')
+}
+
 /** Appends 8 MiB to each of two conversations, by turns. */
 async function fill(storage: SqliteStorage): Promise<void> {
   for (const id of [kept, removed]) await storage.conversations.create({ id })
   for (let n = 0; n < 64; n++)
     for (const id of [kept, removed])
-      await storage.log.append(id, [
-        { kind: 'PauseEvent', source: 'user', text: randomBytes(65_536).toString('hex') },
-      ])
+      await storage.log.append(id, [{ kind: 'PauseEvent', source: 'user', text: randomText() }])
 }
 
 test('a deleted conversation gives its space back while the server runs', { timeout: 120_000 }, async () => {

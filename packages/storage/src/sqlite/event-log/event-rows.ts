@@ -8,8 +8,9 @@ import {
   positionsPerConversation,
 } from '../../event-log/append-planner.ts'
 import type { EventDraft, ReceivedEvent, StoredEvent } from '../../event-log/event-log.ts'
+import { readBody, storeBody } from '../blobs/blobs.ts'
 import { DamageError } from '../database/damage.ts'
-import { type Database, toBuffer } from '../database/database.ts'
+import type { Database } from '../database/database.ts'
 import { eventChecksum } from './checksum.ts'
 import type { KindSourceIndex } from './kind-source-index.ts'
 import { rowBase } from './schema.ts'
@@ -22,7 +23,7 @@ export type EventRow = readonly [
   checksum: number | null,
 ]
 
-/** An `EventRow` with the length of the body in bytes instead of it. */
+/** An `EventRow` with the length of its stored body in bytes instead of it. */
 export type EventMeta = readonly [
   row: number,
   id: string,
@@ -82,7 +83,8 @@ export class EventRows {
       const { position, instant, bytes } = event
       const row = base + position
       const checksum = eventChecksum(row, storedId, instant, bytes)
-      statement.run(row, ordinal, storedId, instant, kindSource, bytes, checksum)
+      const body = storeBody(this.#db, row, bytes)
+      statement.run(row, ordinal, storedId, instant, kindSource, body, checksum)
     }
   }
 
@@ -151,13 +153,9 @@ export class EventRows {
   /** The event of a row. Throws a DamageError when it is not what was written. */
   verify(eventRow: EventRow): StoredEvent {
     const [row, storedId, instant, body] = eventRow
-    if (!this.matchesChecksum(eventRow, body)) this.#fail(row, 'does not match its checksum')
-    return {
-      position: row % positionsPerConversation,
-      id: originalId(storedId),
-      instant,
-      bytes: toBuffer(body),
-    }
+    const bytes = readBody(this.#db, body)
+    if (!this.matchesChecksum(eventRow, bytes)) this.#fail(row, 'does not match its checksum')
+    return { position: row % positionsPerConversation, id: originalId(storedId), instant, bytes }
   }
 
   /**

@@ -11,8 +11,15 @@ export function rowBase(ordinal: number): number {
   return ordinal * positionsPerConversation
 }
 
-/** Tables whose rows nothing else verifies: a wrong index of them would hide a conversation. */
-export const uncheckedTables = ['conversation', 'facet', 'leftover', 'store', 'delivery'] as const
+/** Tables whose rows nothing else verifies: a wrong index of them would hide a conversation, or remove a blob in use. */
+export const uncheckedTables = [
+  'conversation',
+  'facet',
+  'leftover',
+  'store',
+  'delivery',
+  'event_blob',
+] as const
 
 /**
  * log.db. `facet` is a number of `KindSourceIndex`. A leftover is a range of rows to remove: those of a
@@ -84,4 +91,15 @@ export const logMigrations: readonly string[] = [
   'ALTER TABLE store ADD COLUMN generation INTEGER NOT NULL DEFAULT 1',
   // Of what `checkedColumns` names; null until the record changes.
   'ALTER TABLE conversation ADD COLUMN checksum INTEGER',
+  // Binary content of events, once for each content; its numbers are never used again. Bodies that have some
+  // begin with the byte 1.
+  `CREATE TABLE blob (number INTEGER PRIMARY KEY AUTOINCREMENT, hash BLOB NOT NULL, bytes BLOB NOT NULL) STRICT;
+   CREATE INDEX blob_hash ON blob (hash);
+   CREATE TABLE event_blob (row INTEGER NOT NULL, blob INTEGER NOT NULL, PRIMARY KEY (row, blob)) STRICT, WITHOUT ROWID;
+   CREATE INDEX event_blob_blob ON event_blob (blob);
+   CREATE TRIGGER event_removed AFTER DELETE ON event WHEN substr(OLD.body, 1, 1) = x'01' BEGIN
+     DELETE FROM blob WHERE number IN (SELECT blob FROM event_blob WHERE row = OLD.row)
+       AND NOT EXISTS (SELECT 1 FROM event_blob WHERE blob = number AND row <> OLD.row);
+     DELETE FROM event_blob WHERE row = OLD.row;
+   END`,
 ]

@@ -1,6 +1,7 @@
 import { originalId, positionsPerConversation } from '../../event-log/append-planner.ts'
 import type { EventPage } from '../../event-log/event-log.ts'
 import { pageEnd, pageStart } from '../../event-log/page-bytes.ts'
+import { isSplit } from '../blobs/stored-body.ts'
 import { type Database, toBuffer } from '../database/database.ts'
 import type { EventMeta, EventRows } from './event-rows.ts'
 import { direction, rowBounds, type Selection } from './event-search.ts'
@@ -12,7 +13,7 @@ const maxSplicedBytes = 8 * 1024 * 1024
  * A page of a log in order of time, without filters: one range of rows, which SQLite splices into the JSON
  * text of the page, because a BLOB for each event would cost as much in memory management as reading it.
  * Every event is verified. Undefined when the page has to be read event by event: fewer than two events,
- * very long ones, and where a checksum does not match, so that only one place finds out which. Throws a
+ * very long ones, those with blobs, and where a checksum does not match, so that only one place finds out which. Throws a
  * DamageError for a missing event.
  */
 export function splicePage(
@@ -42,7 +43,7 @@ export function splicePage(
   if (body?.length !== sizeBytes) return undefined
   const json = toBuffer(body)
   for (const [meta, bytes] of bodiesOf(json, metas))
-    if (!events.matchesChecksum(meta, bytes)) return undefined
+    if (isSplit(bytes) || !events.matchesChecksum(meta, bytes)) return undefined
   return {
     get items() {
       return Array.from(bodiesOf(json, metas), ([[row], bytes]) => ({

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { encodeParts, indexText, type Needle } from '../../text/needle.ts'
+import { readBody } from '../blobs/blobs.ts'
 import { DamagedRowError } from '../database/damage.ts'
 import { Database, toBuffer } from '../database/database.ts'
 import { readIdentity } from '../database/log-identity.ts'
@@ -272,7 +273,7 @@ export class TextStore {
 
   #add(event: UnindexedRow): void {
     const [row, , instant, , facet] = event
-    const { folded, bytes } = encodeParts(parseMessageTexts(event))
+    const { folded, bytes } = encodeParts(parseMessageTexts(this.#log, event))
     if (folded.length === 0) return
     this.#index.run(
       'INSERT INTO message (row, facet, instant, parts) VALUES (?, ?, ?, ?)',
@@ -359,7 +360,8 @@ export class TextStore {
     const sql = unindexedSql(isDescending ? 'DESC' : 'ASC')
     for (const event of this.#log.iterate<UnindexedRow>(sql, ordinal, low, high)) {
       const [row, , instant, , facet] = event
-      if (encodeParts(parseMessageTexts(event)).bytes.includes(needle.bytes)) yield [row, facet, instant]
+      if (encodeParts(parseMessageTexts(this.#log, event)).bytes.includes(needle.bytes))
+        yield [row, facet, instant]
     }
   }
 }
@@ -375,10 +377,11 @@ function kindSourceMark(number: number): string {
 }
 
 /** Throws when the event is not what was written: nobody would find its text. */
-function parseMessageTexts([row, id, instant, body, , checksum]: UnindexedRow): string[] {
+function parseMessageTexts(log: Database, [row, id, instant, stored, , checksum]: UnindexedRow): string[] {
+  const body = readBody(log, stored)
   if (checksum !== null && checksum !== eventChecksum(row, id, instant, body)) throw new DamagedRowError(row)
   try {
-    return messageTexts(JSON.parse(toBuffer(body).toString('utf8')))
+    return messageTexts(JSON.parse(body.toString('utf8')))
   } catch {
     return []
   }

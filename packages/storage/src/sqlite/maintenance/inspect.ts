@@ -3,13 +3,14 @@ import type { DatabaseSync } from 'node:sqlite'
 import { messageTexts } from '@slipway/protocol/message-texts'
 import { encodeParts } from '../../text/needle.ts'
 import { bashMigrations } from '../bash-events/bash-events.ts'
+import { readBody } from '../blobs/blobs.ts'
 import { controlPlaneMigrations } from '../control-plane/schema.ts'
 import { compareSchema, schemaSql } from '../database/compare-schema.ts'
-import { Database, toBuffer } from '../database/database.ts'
+import { Database } from '../database/database.ts'
 import { verifyMark } from '../database/high-water-mark.ts'
 import { logMigrations, uncheckedTables } from '../event-log/schema.ts'
 import { indexMigrations } from '../event-log/text-store.ts'
-import { openFile, rowsOf } from './open-file.ts'
+import { blobRows, openFile, rowsOf } from './open-file.ts'
 import { checkFile, checkTable } from './verify-log.ts'
 
 const migrations: Readonly<Record<string, readonly string[]>> = {
@@ -134,12 +135,13 @@ export function inspectIndex(indexPath: string, logPath: string, isThorough: boo
     const [problem] = checkFile(index, isThorough)
     if (problem !== undefined || !isThorough) return problem
     const find = log.prepare('SELECT body, facet, instant FROM event WHERE row = ?')
+    const blobs = blobRows(log)
     const rows = index.prepare('SELECT row, parts, facet, instant FROM message ORDER BY row')
     for (const { row, parts, facet, instant } of rows.iterate()) {
       const event = find.get(row ?? 0)
       // It may be removed a moment later.
       if (event === undefined) continue
-      const texts = messageTexts(JSON.parse(toBuffer(event.body as Uint8Array).toString('utf8')))
+      const texts = messageTexts(JSON.parse(readBody(blobs, event.body as Uint8Array).toString('utf8')))
       const isSame = event.facet === facet && event.instant === instant
       if (!isSame || !encodeParts(texts).bytes.equals(parts as Uint8Array))
         return 'a text in it is not that of the log'

@@ -6,8 +6,8 @@ import { copyDatabase, openFile, rowsOf, syncFile } from './open-file.ts'
 import { dropUnpublished } from './unpublished.ts'
 
 /**
- * Backups of log.db. A full one is a copy; an increment has the events after the heads of the step before it,
- * and all other tables whole. Each has the table `backup_tail`: the last event of each conversation, by which
+ * Backups of log.db. A full one is a copy; an increment has the events after the heads of the step before it
+ * with their blobs, and all other tables whole. Each has the table `backup_tail`: the last event of each conversation, by which
  * the next step knows that the log continues this one.
  */
 
@@ -31,7 +31,7 @@ const selectTails = (schema: string) =>
    ON e.row = c.ordinal * ${positionsPerConversation} + c.head WHERE c.is_visible = 1 AND c.head > 0`
 /** Tables that an increment has whole; those of SQLite and of backups left out. */
 const selectTables = (schema: string) =>
-  `SELECT name FROM ${schema}.sqlite_master WHERE type = 'table' AND name <> 'event'
+  `SELECT name FROM ${schema}.sqlite_master WHERE type = 'table' AND name NOT IN ('event', 'event_blob', 'blob')
    AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'backup\\_%' ESCAPE '\\'`
 
 interface WriteOptions {
@@ -77,6 +77,9 @@ export function writeIncrement({
     db.exec(`BEGIN; CREATE TABLE event AS SELECT * FROM src.event WHERE 0`)
     const heads = checkContinuation(db, source)
     copyNewEvents(db, heads)
+    if (hasBlobs(db, 'src'))
+      db.exec(`CREATE TABLE event_blob AS SELECT * FROM src.event_blob WHERE row IN (SELECT row FROM main.event);
+        CREATE TABLE blob AS SELECT * FROM src.blob WHERE number IN (SELECT blob FROM main.event_blob)`)
     for (const [name] of rowsOf<[string]>(db, selectTables('src')))
       db.exec(`CREATE TABLE "${name}" AS SELECT * FROM src."${name}"`)
     db.exec(`CREATE TABLE backup_sequence AS SELECT * FROM src.sqlite_sequence;
@@ -105,6 +108,9 @@ export function mergeIncrement(log: string, increment: string): void {
   }
   for (const [name] of rowsOf<[string]>(db, selectTables('step')))
     db.exec(`DELETE FROM main."${name}"; INSERT INTO main."${name}" SELECT * FROM step."${name}"`)
+  if (hasBlobs(db, 'step'))
+    db.exec(`INSERT INTO main.event_blob SELECT * FROM step.event_blob;
+      INSERT OR IGNORE INTO main.blob SELECT * FROM step.blob`)
   db.exec(`INSERT INTO main.event SELECT * FROM step.event;
     DELETE FROM main.sqlite_sequence; INSERT INTO main.sqlite_sequence SELECT * FROM step.backup_sequence;
     COMMIT`)
@@ -162,6 +168,11 @@ function copyNewEvents(db: DatabaseSync, heads: ReadonlyMap<number, number>): vo
     if (Number(changes) !== head - from)
       throw new Error('events are missing in the log: it is damaged. See "slipway doctor --deep".')
   }
+}
+
+/** Logs of earlier versions have no blobs. */
+function hasBlobs(db: DatabaseSync, schema: string): boolean {
+  return rowsOf(db, `SELECT 1 FROM ${schema}.sqlite_master WHERE name = 'blob'`).length > 0
 }
 
 function removeSealed(db: DatabaseSync): void {

@@ -1,5 +1,6 @@
 import { chmodSync, closeSync, existsSync, fsyncSync, openSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
+import type { BlobRows } from '../blobs/blobs.ts'
 
 const busyMs = 10_000
 
@@ -12,6 +13,14 @@ export function rowsOf<R extends readonly unknown[]>(
   const statement = db.prepare(sql)
   statement.setReturnArrays(true)
   return statement.all(...values) as unknown as R[]
+}
+
+/** For `readBody`. */
+export function blobRows(db: DatabaseSync): BlobRows {
+  return {
+    get: <R extends readonly unknown[]>(sql: string, ...values: SQLInputValue[]) =>
+      rowsOf<R>(db, sql, ...values)[0],
+  }
 }
 
 /** Opens a database file that exists, for maintenance. Throws an Error that names the file. */

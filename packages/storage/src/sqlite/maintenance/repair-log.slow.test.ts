@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -16,12 +16,13 @@ async function writeLog(base: string) {
   const pristine = join(base, 'pristine')
   const written = new Map<string, readonly Buffer[]>()
   await using storage = await openStorage({ directory: pristine })
+  const picture = randomBytes(20_000).toString('base64')
   for (const id of ids) {
     await storage.conversations.create({ id })
     const drafts = Array.from({ length: eventsEach }, (_, n) => ({
       kind: n % 2 === 0 ? 'MessageEvent' : 'ActionEvent',
       source: 'user',
-      members: { text: `Text ${n} of ${id}. `.repeat(10) },
+      members: { text: `Text ${n} of ${id}. `.repeat(10), data: n % 20 === 0 ? picture : undefined },
     }))
     written.set(
       id,

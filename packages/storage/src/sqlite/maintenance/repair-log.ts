@@ -4,12 +4,14 @@ import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
 import { serializeEvent } from '../../event-log/serialize-event.ts'
+import { readBody } from '../blobs/blobs.ts'
+import { wholeLengthSql } from '../blobs/stored-body.ts'
 import { compareSchema, schemaSql } from '../database/compare-schema.ts'
 import { valuesChecksum } from '../database/values-checksum.ts'
 import { eventChecksum } from '../event-log/checksum.ts'
 import { checkedColumns } from '../event-log/conversation-row.ts'
 import { logMigrations } from '../event-log/schema.ts'
-import { openFile, rowsOf, syncFile } from './open-file.ts'
+import { blobRows, openFile, rowsOf, syncFile } from './open-file.ts'
 import { dropUnpublished } from './unpublished.ts'
 import {
   checkFile,
@@ -101,7 +103,7 @@ function extendLog(db: DatabaseSync, conversation: string): void {
     `UPDATE conversation SET
        head = (SELECT max(row) FROM event WHERE row > ordinal * ?1 AND row < (ordinal + 1) * ?1) - ordinal * ?1,
        last_instant = (SELECT max(instant) FROM event WHERE row > ordinal * ?1 AND row < (ordinal + 1) * ?1),
-       bytes = (SELECT sum(length(body)) FROM event WHERE row > ordinal * ?1 AND row < (ordinal + 1) * ?1)
+       bytes = (SELECT sum(${wholeLengthSql('body')}) FROM event WHERE row > ordinal * ?1 AND row < (ordinal + 1) * ?1)
      WHERE id = ?2 AND is_visible = 1`,
   ).run(positionsPerConversation, conversation)
 }
@@ -145,7 +147,7 @@ function setAside(db: DatabaseSync, directory: string, event: DamagedEvent): Gap
   if (damaged !== undefined) {
     mkdirSync(directory, { recursive: true, mode: 0o700 })
     const file = join(directory, `${conversation.replaceAll(/[^\w-]/g, '_')}-${position}`)
-    writeFileSync(file, damaged[2], { mode: 0o600, flag: 'wx' })
+    writeFileSync(file, readBody(blobRows(db), damaged[2]), { mode: 0o600, flag: 'wx' })
     syncFile(file)
   }
   db.prepare('DELETE FROM event WHERE row = ?').run(row)

@@ -1,9 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { positionsPerConversation } from '../../event-log/append-planner.ts'
+import { readBody } from '../blobs/blobs.ts'
 import { valuesChecksum } from '../database/values-checksum.ts'
 import { eventChecksum } from '../event-log/checksum.ts'
 import { checkedColumns } from '../event-log/conversation-row.ts'
-import { openFile, rowsOf } from './open-file.ts'
+import { blobRows, openFile, rowsOf } from './open-file.ts'
 
 /** An event that is missing, that does not match its checksum, or that should not be there. */
 export interface DamagedEvent {
@@ -71,6 +72,7 @@ export function verifyOpenLog(db: DatabaseSync, options: VerifyOptions = {}): Lo
      FROM event WHERE row > ? AND row < ? ORDER BY row`,
   )
   select.setReturnArrays(true)
+  const blobs = blobRows(db)
   const leftovers = new Map(rowsOf<[number, number]>(db, 'SELECT ordinal, above FROM leftover'))
   const visible = `SELECT ordinal, id, head, CASE in_order WHEN 1 THEN CAST(last_instant AS REAL) END
     FROM conversation
@@ -103,7 +105,7 @@ export function verifyOpenLog(db: DatabaseSync, options: VerifyOptions = {}): Lo
           continue
         }
         if (sum === null) counts.unchecked++
-        else if (sum !== eventChecksum(row, id, instant, body)) {
+        else if (sum !== eventChecksum(row, id, instant, readBody(blobs, body))) {
           fail(position, 'does not match its checksum')
           continue
         }
