@@ -126,7 +126,7 @@ wireCase('POST /api/conversations', 'refuses an invalid request with 4xx and the
     [{}, 422],
     [{ agent: { kind: 'Agent', llm: scriptedModel([]) } }, 422],
     [{ workspace: { working_dir: wire.directory } }, 422],
-    [request({ agent: { kind: 'ACPAgent', acp_command: ['x'] } }), 422],
+    [request({ agent: { kind: 'ACPAgent' } }), 422],
     [request({ agent: { kind: 'Nothing', llm: scriptedModel([]) } }), 422],
     [request({ max_iterations: 0 }), 422],
     [request({ conversation_id: 'x' }), 422],

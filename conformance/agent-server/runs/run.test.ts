@@ -145,7 +145,20 @@ test.each([
     ['body', 'agent', 'include_default_tools', 0],
   ],
   [{ agent: { llm: scriptedModel([]), filter_tools_regex: '(' } }, ['body', 'agent', 'filter_tools_regex']],
-  [{ agent: { kind: 'ACPAgent', acp_command: ['x'] } }, ['body', 'agent']],
+  [{ agent: { kind: 'ACPAgent', acp_command: [] } }, ['body', 'agent', 'acp_command']],
+  [
+    { agent: { kind: 'ACPAgent', acp_command: ['x'], tools: [{ name: 'terminal' }] } },
+    ['body', 'agent', 'tools'],
+  ],
+  [{ agent: { kind: 'ACPAgent', acp_command: ['x'], acp_model: ' ' } }, ['body', 'agent', 'acp_model']],
+  [
+    { agent: { kind: 'ACPAgent', acp_command: ['x'] }, response_schema: { type: 'object' } },
+    ['body', 'response_schema'],
+  ],
+  [
+    { agent_settings: { agent_kind: 'acp', acp_server: 'custom' } },
+    ['body', 'agent_settings', 'acp_command'],
+  ],
   [
     {
       agent: {

@@ -257,16 +257,69 @@ mapCase('F09.acp-model-native', 'other conversations have no model of an externa
   expect((await server.post(unknownId, 'switch_acp_model', { model: 'opus' })).status).toBe(404)
 })
 
-/** External agents do not run here: a conversation with one is refused. */
+/** A conversation of an external agent that has not run; no program is started. */
+async function createExternal(): Promise<string> {
+  const agent_settings = { agent_kind: 'acp', acp_server: 'claude-code', acp_model: 'sonnet' }
+  const body = { workspace: { working_dir: server.directory }, autotitle: false, agent_settings }
+  return (await server.requestOrThrow<{ id: string }>('POST', '/api/conversations', { body })).id
+}
+
+mapCase('F09.acp-model-deferred', 'before the first run the model is stored', async () => {
+  const id = await createExternal()
+  expect(await server.getConversation(id)).toMatchObject({
+    agent: { kind: 'ACPAgent', acp_model: 'sonnet' },
+    current_model_id: 'sonnet',
+    execution_status: 'idle',
+  })
+  expect(await server.post(id, 'switch_acp_model', { model: 'opus' })).toMatchObject({
+    status: 200,
+    body: { success: true },
+  })
+  const info = await server.getConversation(id)
+  expect(info).toMatchObject({
+    agent: { acp_model: 'opus' },
+    agent_state: { acp_current_model_id: 'opus' },
+    current_model_id: 'opus',
+    execution_status: 'idle',
+  })
+  expect(info.agent_state).not.toHaveProperty('acp_session_id')
+})
+
+mapCase(
+  'F09.acp-model-blank',
+  'a blank model is refused',
+  async () => {
+    const id = await createExternal()
+    expect((await server.post(id, 'switch_acp_model', { model: '   ' })).status).toBe(400)
+    expect(await server.getConversation(id)).toMatchObject({
+      agent: { acp_model: 'sonnet' },
+      current_model_id: 'sonnet',
+    })
+  },
+  { faultThere: 'it is stored' },
+)
+
+mapCase(
+  'F09.switch-llm-acp-refused',
+  'an external agent takes no other model of the server',
+  async () => {
+    const id = await createExternal()
+    const placeholder = { agent: { acp_model: 'sonnet', llm: { usage_id: 'acp-managed', model: 'sonnet' } } }
+    expect(await server.getConversation(id)).toMatchObject(placeholder)
+    await server.requestOrThrow('POST', '/api/profiles/map-acp-refused', { body: { llm } })
+    expect((await server.post(id, 'switch_profile', { profile_name: 'map-acp-refused' })).status).toBe(400)
+    expect((await server.post(id, 'switch_llm', { llm })).status).toBe(400)
+    expect(await server.getConversation(id)).toMatchObject(placeholder)
+  },
+  { faultThere: 'the placeholder is replaced' },
+)
+
+/** Sessions of external agents do not run yet. */
 const refusesExternalAgents = async () => {
-  const agent = { kind: 'ACPAgent', acp_command: ['/bin/false'], acp_server: 'claude-code' }
-  const body = server.conversationRequest(undefined, { ...plain, agent })
-  expect(await server.requestStatus('POST', '/api/conversations', { body })).toBe(422)
+  const id = await createExternal()
+  expect((await server.post(id, 'run')).status).toBe(200)
 }
 for (const [id, promise] of [
-  ['F09.acp-model-deferred', 'before the first run the model is stored'],
-  ['F09.acp-model-blank', 'a blank model is refused'],
-  ['F09.switch-llm-acp-refused', 'an external agent takes no other model of the server'],
   ['F09.acp-model-live', 'a switch in a live session of an external agent'],
   ['F09.acp-model-live-unknown', 'a model that the provider does not offer is 400'],
   ['F09.acp-model-live-timeout', 'a switch that takes too long is 504'],

@@ -1,6 +1,6 @@
 import { afterEach, expect } from 'vitest'
 import { expectAnswer, expectUnauthorized } from '../answers.ts'
-import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
+import { endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -398,17 +398,12 @@ mapCase(
   },
   own,
 )
-differs(
-  'F21.acp-skill-sourcing',
-  'an ACP profile has no skills of the server by default',
-  'agents of kind `acp`',
-  async () => {
-    await draft(
-      { agent_kind: 'acp', acp_server: 'codex' },
-      { valid: false, errors: ['This server runs no agents of kind acp.'], resolved_skills: [] },
-    )
-  },
-)
+mapCase('F21.acp-skill-sourcing', 'an ACP profile has no skills of the server by default', async () => {
+  await draft(
+    { agent_kind: 'acp', acp_server: 'codex' },
+    { valid: true, errors: [], resolved_skills: [], resolved_settings: { agent_kind: 'acp' } },
+  )
+})
 mapCase(
   'F21.dangling-llm-report',
   'a model profile that is not there is named by a member',

@@ -1,3 +1,4 @@
+export * from './agent-server/agents/acp-agent.ts'
 export * from './agent-server/agents/agent.ts'
 export * from './agent-server/agents/agent-definition.ts'
 export { type CommandRule, commandRule, commandRules } from './agent-server/agents/command-rule.ts'

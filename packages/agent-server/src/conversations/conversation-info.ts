@@ -5,6 +5,7 @@ import {
   type ConversationLimits,
   formatInstant,
   type HookConfig,
+  isAcpAgent,
   type LimitScope,
   Problem,
 } from '@slipway/protocol'
@@ -88,6 +89,7 @@ export class ConversationInfoReader {
     const state = options.loaded?.state
     const stats = options.loaded?.stats ?? new UsageStats(record.stats)
     const { request, agent, secrets } = this.#displayRequest(record)
+    const { agent_state: agentState = {} } = request
     const [children, { leafEventId, lastUserMessageId }] = await Promise.all([
       options.children ?? this.#storage.conversations.listChildren([record.id]).then((lists) => lists.flat()),
       this.#readFacts(record),
@@ -109,7 +111,7 @@ export class ConversationInfoReader {
       leaf_event_id: leafEventId,
       stats: stats.toJSON(),
       secret_registry: secrets,
-      agent_state: options.loaded?.isRunQueued ? { run_queued: true } : {},
+      agent_state: { ...agentState, ...(options.loaded?.isRunQueued ? { run_queued: true } : {}) },
       hook_config: joinHooks(request.hook_config, options.pluginHooks) ?? null,
       title: record.title,
       metrics: combineMetrics(stats),
@@ -120,9 +122,9 @@ export class ConversationInfoReader {
       parent_conversation_id: request.parent_conversation_id ?? null,
       sub_conversation_ids: children,
       tags: record.tags,
-      current_model_id: null,
-      available_models: [],
-      supports_runtime_model_switch: false,
+      current_model_id: agentState.acp_current_model_id ?? acpModelOf(request) ?? null,
+      available_models: agentState.acp_available_models ?? [],
+      supports_runtime_model_switch: agentState.acp_supports_runtime_model_switch ?? false,
       launched_agent_profile: request.launched_agent_profile ?? null,
       agent: hasSkills(options.skills) ? displayedAgent(request, options.skills) : agent,
       client_tools: request.client_tools ?? [],
@@ -142,7 +144,16 @@ export class ConversationInfoReader {
 
   /** The same with stars where the agent's model has a key. */
   async readArchivedState(record: ConversationRecord): Promise<unknown> {
-    const state = (await this.readState(record)) as { agent?: { llm?: object } }
+    const shown = (await this.readState(record)) as { agent?: { llm?: object }; agent_state?: object }
+    // A session goes on where the external agent has its files.
+    const {
+      acp_session_id: _,
+      acp_session_cwd: __,
+      ...agent_state
+    }: Record<string, unknown> = {
+      ...shown.agent_state,
+    }
+    const state = { ...shown, agent_state }
     const { agent } = readStoredRequest(record)
     if (agent === undefined || agent.llm.api_key === undefined) return state
     return { ...state, agent: { ...state.agent, llm: { ...state.agent?.llm, api_key: redactedText } } }
@@ -245,9 +256,13 @@ function displayedAgent({ agent }: StoredRequest, skills: unknown): Record<strin
     condenser: displayedCondenser(condenser, displayedLlm),
     critic,
     agent_context: context || hasSkills(skills) ? { ...context, skills } : null,
-    kind: 'Agent',
+    kind: agent.kind ?? 'Agent',
   }
   return redactNullMembers(displayed) as Record<string, unknown> // a copy of it
+}
+
+function acpModelOf({ agent }: StoredRequest): string | undefined {
+  return agent !== undefined && isAcpAgent(agent) ? agent.acp_model : undefined
 }
 
 function hasSkills(skills: unknown): boolean {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { closeOpenCalls } from '@slipway/agent'
+import { closeOpenCalls, type ResolvedSettings } from '@slipway/agent'
 import { Problem } from '@slipway/protocol'
 import {
   type ConversationRecord,
@@ -46,12 +46,20 @@ export async function forkConversation(
   }
   const [existing] = await storage.conversations.get([id])
   if (existing !== undefined) throw new Problem('conflict', `Conversation with id ${id} already exists`)
-  const sealed = source.request === null ? {} : registry.seal(await registry.getSettings(source), origin)
+  const sealed =
+    source.request === null ? {} : registry.seal(withoutSession(await registry.getSettings(source)), origin)
   const stats = request.reset_metrics || source.stats === null ? {} : { stats: source.stats }
   const record = { title: title ?? null, tags, status: 'idle', ...sealed, ...stats }
   await copyEvents(storage, { from: source.id, to: id, end: forkPoint, record })
   await closeOpenCalls(storage.log, id, wire)
   return await getConversationRecord(storage.conversations, id)
+}
+
+/** A session of an external agent belongs to the conversation that it began in. */
+function withoutSession({ agent_state, ...settings }: ResolvedSettings): ResolvedSettings {
+  if (agent_state === undefined) return settings
+  const { acp_session_id: _, acp_session_cwd: __, ...state } = agent_state
+  return { ...settings, agent_state: state }
 }
 
 async function resolveForkPoint(

@@ -186,7 +186,7 @@ test('what cannot be followed is refused with its place', async () => {
     [{ agent_settings: { llm: { ...llm, api_key: token } } }, ['agent_settings', 'llm', 'api_key']],
     [{ agent: { llm }, secrets: { S: { value: token } } }, ['secrets', 'S', 'value']],
     [{ agent: { llm: { ...llm, provider_connection_id: 'c' } } }, ['agent', 'llm', 'provider_connection_id']],
-    [{ agent_settings: { llm, agent_kind: 'acp' } }, ['agent_settings', 'agent_kind']],
+    [{ agent_settings: { agent_kind: 'acp', acp_server: 'custom' } }, ['agent_settings', 'acp_command']],
     [{ agent_settings: { llm: {} } }, ['agent_settings', 'llm', 'model']],
     [{ agent_settings: { llm, tools: [{ name: 'none' }] } }, ['agent_settings', 'tools', 0, 'name']],
     [lookup('/api/settings/secrets/'), ['secrets', 'S', 'url']],

@@ -1,18 +1,23 @@
 import { resolve } from 'node:path'
 import {
   type Conversation,
+  findAcpProvider,
   findTool,
   parseSource,
   preferredFileTool,
   type ResolvedSettings,
   toolNames,
+  withAcpModel,
 } from '@slipway/agent'
 import {
   type Agent,
+  acpAgentSettings,
+  acpState,
   agent as agentSchema,
   agentSettings,
   type HookConfig,
   invalidInput,
+  isAcpAgent,
   type LaunchedProfile,
   parseOrThrow,
   readOutputSchema,
@@ -69,6 +74,7 @@ export function buildStartSettings(request: Omit<StartConversationRequest, 'agen
   const agent = requestAgent ?? agentFromSettings(agent_settings ?? {})
   const place = requestAgent === undefined ? 'agent_settings' : 'agent'
   assertAgentUsable(agent, place)
+  if (isAcpAgent(agent)) assertFitsExternalAgent(rest)
   if (rest.response_schema !== undefined) {
     const schema = readOutputSchema(rest.response_schema)
     if ('issue' in schema) throw invalidInput(['body', 'response_schema'], schema.issue)
@@ -85,10 +91,21 @@ export function buildStartSettings(request: Omit<StartConversationRequest, 'agen
   }
   const working_dir = resolve(rest.workspace.working_dir)
   const workspace = { ...rest.workspace, working_dir, kind: 'LocalWorkspace' }
-  return { settings: { ...rest, agent, workspace }, place }
+  return { settings: { ...rest, agent: isAcpAgent(agent) ? withAcpModel(agent) : agent, workspace }, place }
+}
+
+/** An external agent has tools and a final answer of its own. */
+function assertFitsExternalAgent({ client_tools = [], response_schema }: Partial<ResolvedSettings>): void {
+  const issue = 'An external agent has none'
+  if (client_tools.length > 0) throw invalidInput(['body', 'client_tools'], issue)
+  if (response_schema !== undefined) throw invalidInput(['body', 'response_schema'], issue)
 }
 
 function assertAgentUsable(agent: Agent, place: string): void {
+  if (isAcpAgent(agent) && agent.tools.length > 0)
+    throw invalidInput(['body', place, 'tools'], 'An external agent has tools of its own')
+  if (isAcpAgent(agent) && agent.acp_model?.trim() === '')
+    throw invalidInput(['body', place, 'acp_model'], 'It is blank')
   for (const [index, { name }] of agent.tools.entries()) {
     if (findTool(name) !== undefined) continue
     const issue = `Unknown tool '${name}'. Known tools: ${toolNames().join(', ')}`
@@ -107,9 +124,7 @@ function assertAgentUsable(agent: Agent, place: string): void {
 }
 
 function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
-  if (settings.agent_kind === 'acp') {
-    throw invalidInput(['body', 'agent_settings', 'agent_kind'], 'This server runs no agents of kind acp')
-  }
+  if (settings.agent_kind === 'acp') return acpAgentFromSettings(settings)
   const { llm, tools, mcp_config, agent_context, tool_concurrency_limit } = settings
   const agent = {
     kind: 'Agent',
@@ -122,6 +137,17 @@ function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
     critic: criticFromSettings(settings.verification),
   }
   return parseOrThrow(agentSchema, agent, ['body', 'agent_settings'], 'The settings describe no agent')
+}
+
+function acpAgentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
+  const place = ['body', 'agent_settings']
+  const { acp_server, acp_command } = parseOrThrow(acpAgentSettings, settings, place)
+  const command = acp_command?.length ? acp_command : findAcpProvider(acp_server)?.command
+  if (command === undefined)
+    throw invalidInput([...place, 'acp_command'], 'An agent of another program needs its command')
+  const { agent_kind: _, schema_version: __, llm: ___, ...members } = settings
+  const agent = { ...members, kind: 'ACPAgent', acp_server, acp_command: command }
+  return parseOrThrow(agentSchema, agent, place, 'The settings describe no agent')
 }
 
 /** Includes the sub-agent tools where the server has them; `file_tool` names the tool that changes files. */
@@ -234,13 +260,14 @@ function redactSettings(
   whole: ResolvedSettings,
   origin: ConversationOrigin,
 ): StoredRequest {
-  const { secrets = {}, client_tools, ...rest } = settings
+  const { secrets = {}, client_tools, agent_state, ...rest } = settings
   // The results have the shape of their input, with null for redacted values.
   const redacted = redactValues(redactSecrets(rest, null), secretValuePattern(whole)) as StoredRequest
   // A schema describes values and holds none: a parameter that is called `token` is no secret.
   return {
     ...redactContextSecrets(redacted, settings),
     client_tools,
+    agent_state,
     secret_sources: redactSecretSources(secrets),
     ...origin,
   }
@@ -307,7 +334,8 @@ export function parseStoredRequest(text: string): ResolvedSettings {
 function toSettings(value: unknown): ResolvedSettings {
   const { agent, agent_settings: _, agent_profile_id: __, ...rest } = startConversationRequest.parse(value)
   if (agent === undefined) throw new Error('stored settings have no agent')
-  return { ...rest, agent }
+  const agent_state = acpState.safeParse(Object(value).agent_state).data
+  return { ...rest, agent, ...(agent_state && { agent_state }) }
 }
 
 /** Without the members that are null, at any depth. */

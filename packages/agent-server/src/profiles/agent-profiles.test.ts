@@ -308,19 +308,30 @@ test('a meta-profile that is switched on becomes a part of the settings, and mus
   })
 })
 
-test('an agent of another kind is stored and not run', async () => {
+test('the profile of an external agent has its command and no model of the server', async () => {
   using server = await openStores()
   const { profiles } = server
   await profiles.save('a', acp)
   const { id = '' } = (await profiles.get('a')) ?? {}
   expect(await profiles.diagnose('a', never)).toMatchObject({
     agent_kind: 'acp',
-    valid: false,
-    errors: ['This server runs no agents of kind acp.'],
+    valid: true,
+    errors: [],
     llm_profile_ref: null,
-    resolved_settings: null,
+    resolved_settings: { agent_kind: 'acp', acp_server: 'codex', acp_command: [] },
   })
-  await expect(profiles.resolve(id)).rejects.toEqual(problemWith('invalid'))
+  expect((await profiles.resolve(id)).agentSettings).toMatchObject({ acp_server: 'codex', acp_args: [] })
+  const custom = (acp_command: string | null) =>
+    agentProfile.parse({ agent_kind: 'acp', acp_server: 'custom', acp_command })
+  expect(await profiles.diagnose('b', never, custom("own --say 'a b'"))).toMatchObject({
+    resolved_settings: { acp_command: ['own', '--say', 'a b'] },
+  })
+  for (const command of [null, "own 'a"])
+    expect(await profiles.diagnose('b', never, custom(command))).toMatchObject({
+      valid: false,
+      errors: [expect.stringContaining('acp_command')],
+      resolved_settings: null,
+    })
 })
 
 test('a model that cannot be used is an error of the profile', async () => {

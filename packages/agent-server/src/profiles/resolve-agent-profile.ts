@@ -1,5 +1,6 @@
-import { findTool } from '@slipway/agent'
+import { findAcpProvider, findTool, splitCommand } from '@slipway/agent'
 import type {
+  AcpProfile,
   AgentProfile,
   AgentProfileDiagnostics,
   Llm,
@@ -35,9 +36,13 @@ export function resolveAgentProfile(profile: AgentProfile, references: ResolvedR
       : [`MCP server(s) not configured: ${danglingMcpServers.join(', ')}`]),
   ]
   const isDangling = danglingMcpServers.length > 0 || danglingMetaProfile(profile, references) !== null
-  if (profile.agent_kind === 'acp' || !isModel(references.llm) || isDangling)
-    return { settings: undefined, mcpServers, danglingMcpServers, errors }
   const mcp_config = Object.fromEntries(mcpServers.map((name) => [name, configured[name]]))
+  if (profile.agent_kind === 'acp') {
+    const settings = errors.length > 0 ? undefined : buildAcpSettings(profile, mcp_config)
+    return { settings, mcpServers, danglingMcpServers, errors }
+  }
+  if (!isModel(references.llm) || isDangling)
+    return { settings: undefined, mcpServers, danglingMcpServers, errors }
   const settings = buildAgentSettings(profile, references.llm, { mcp_config, references })
   return { settings, mcpServers, danglingMcpServers, errors }
 }
@@ -68,7 +73,7 @@ export function diagnoseAgentProfile(
     secret_refs: profile.secret_refs,
     disabled_skills: disabled,
     resolved_skills: isOpenHands ? references.skills.filter((name) => !disabled.includes(name)) : [],
-    ...(isOpenHands ? noAcpSecrets : acpSecrets[profile.acp_server]),
+    ...acpSecretNames(isOpenHands ? undefined : profile.acp_server),
     resolved_settings:
       settings === undefined || errors.length > 0
         ? null
@@ -78,7 +83,7 @@ export function diagnoseAgentProfile(
 
 function listProfileErrors(profile: AgentProfile, references: ResolvedReferences): string[] {
   const { llm } = references
-  if (profile.agent_kind === 'acp') return ['This server runs no agents of kind acp.']
+  if (profile.agent_kind === 'acp') return listAcpErrors(profile)
   const unusable = listUnusableTools(profile)
   const metaProfile = danglingMetaProfile(profile, references)
   const toolErrors = [
@@ -108,22 +113,34 @@ function listUnusableTools(profile: AgentProfile): string[] {
   return (profile.tools ?? []).map(({ name }) => name).filter((name) => findTool(name) === undefined)
 }
 
-const noAcpSecrets = {
-  acp_api_key_secret_name: null,
-  acp_base_url_secret_name: null,
-  acp_file_secret_names: [],
-}
-const apiSecrets = (vendor: string, files: string[] = []) => ({
-  acp_api_key_secret_name: `${vendor}_API_KEY`,
-  acp_base_url_secret_name: `${vendor}_BASE_URL`,
-  acp_file_secret_names: files,
-})
 /** The names of the secrets that such a program reads. */
-const acpSecrets = {
-  'claude-code': apiSecrets('ANTHROPIC'),
-  codex: apiSecrets('OPENAI', ['CODEX_AUTH_JSON']),
-  'gemini-cli': apiSecrets('GEMINI'),
-  custom: noAcpSecrets,
+function acpSecretNames(server: string | undefined) {
+  const provider = findAcpProvider(server)
+  return {
+    acp_api_key_secret_name: provider?.apiKeySecret ?? null,
+    acp_base_url_secret_name: provider?.baseUrlSecret ?? null,
+    acp_file_secret_names: (provider?.fileSecrets ?? []).map(({ secret_name }) => secret_name),
+  }
+}
+
+function listAcpErrors({ acp_server, acp_command }: AcpProfile): string[] {
+  const words = splitCommand(acp_command ?? '')
+  if (words === undefined) return ['A quote in acp_command is not closed']
+  return words.length === 0 && findAcpProvider(acp_server) === undefined
+    ? [`acp_command is required when acp_server='${acp_server}'`]
+    : []
+}
+
+/** An external agent has skills and instructions of its own. */
+function buildAcpSettings(profile: AcpProfile, mcp_config: JsonObject): JsonObject {
+  const { acp_server, acp_model, acp_session_mode, acp_prompt_timeout, acp_startup_timeout } = profile
+  return {
+    agent_kind: 'acp',
+    ...{ acp_server, acp_model, acp_session_mode, acp_prompt_timeout, acp_startup_timeout },
+    acp_command: splitCommand(profile.acp_command ?? '') ?? [],
+    acp_args: profile.acp_args ?? [],
+    mcp_config,
+  }
 }
 
 function isModel(llm: ResolvedReferences['llm']): llm is Llm {

@@ -23,6 +23,7 @@ import {
 import type { ConversationParts } from './conversation-parts.ts'
 import { runRequest, stateUpdate } from './events/event-drafts.ts'
 import type { TransientUpdates } from './events/transient-updates.ts'
+import { assertOwnAgent, switchAcpModel } from './external/external-model.ts'
 import { resumeGoal, stopGoal } from './goals.ts'
 import { newGoal } from './loop/goal.ts'
 import { sendMessage } from './messages.ts'
@@ -173,6 +174,7 @@ export class Conversation implements AsyncDisposable {
    * `conflict` during a run or while another goal is active.
    */
   async startGoal(objective: string, maxIterations: number): Promise<void> {
+    assertOwnAgent(this.settings, 'goal')
     const goal = newGoal(objective, maxIterations)
     await this.#track(sendMessage(this.#parts, runRequest(objective), { goal }))
   }
@@ -230,7 +232,16 @@ export class Conversation implements AsyncDisposable {
 
   /** Continues the same history with another model. */
   async switchModel(llm: Llm): Promise<void> {
+    assertOwnAgent(this.settings, 'switch_llm')
     await this.#parts.runtimes.switchModel(llm)
+  }
+
+  /**
+   * Continues with another model of an external agent. Problems: `bad_request` for another kind of agent and
+   * for a model that it does not offer, `timeout`.
+   */
+  async switchAcpModel(model: string): Promise<void> {
+    await switchAcpModel(this.#parts.context, model)
   }
 
   /**
@@ -257,6 +268,7 @@ export class Conversation implements AsyncDisposable {
    * gives no answer.
    */
   async askSideQuestion(question: string, signal: AbortSignal): Promise<string> {
+    assertOwnAgent(this.settings, 'ask_agent')
     return await askSideQuestion(this.#parts, question, signal)
   }
 

@@ -1,4 +1,4 @@
-import type { Llm } from '@slipway/protocol'
+import { isAcpAgent, type Llm } from '@slipway/protocol'
 import type { Model, ModelReply } from '../llm/model.ts'
 import { textMessage } from './events/event-drafts.ts'
 import type { ConversationContext } from './runtime/conversation-context.ts'
@@ -53,14 +53,16 @@ export class Titles {
     if (!signal.aborted && title !== '') await store.set(title)
   }
 
-  async #model(llm: Llm | undefined): Promise<Model> {
+  /** None where an external agent asks models by itself. */
+  async #model(llm: Llm | undefined): Promise<Model | undefined> {
+    if (llm === undefined && isAcpAgent(this.#context.settings.current.agent)) return undefined
     const runtime = await this.#runtimes.open()
     return llm === undefined ? runtime.model : runtime.openModel(llm)
   }
 
   async #generate(
     text: string,
-    options: { readonly model: Model; readonly maxLength?: number },
+    options: { readonly model: Model | undefined; readonly maxLength?: number },
     signal: AbortSignal,
   ): Promise<string> {
     const { title, reply } = await generateTitle(text, options, signal)

@@ -2,7 +2,7 @@ import type { CallInput } from '@slipway/client'
 import type { ModelConfig } from '../context/config.ts'
 
 type CreateRequest = CallInput<'createConversation'>['body']
-type Agent = NonNullable<CreateRequest['agent']>
+type Agent = Exclude<NonNullable<CreateRequest['agent']>, { readonly kind: 'ACPAgent' }>
 
 /** A model that is named. */
 export type SelectedModel = ModelConfig & { readonly name: string }

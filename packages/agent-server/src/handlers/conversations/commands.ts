@@ -71,9 +71,12 @@ export function conversationCommandHandlers(options: {
       await registry.pauseAll(signal)
       return { status: 204, bytes: Buffer.alloc(0) }
     },
-    async switchAcpModel({ params }) {
-      await getConversationRecord(storage.conversations, params.conversation_id)
-      throw new Problem('bad_request', 'switch_acp_model is only supported for ACP conversations.')
+    async switchAcpModel({ params, body }) {
+      const conversation = await findConversation(params)
+      if (conversation === undefined)
+        throw new Problem('bad_request', 'switch_acp_model is only supported for ACP conversations.')
+      await conversation.switchAcpModel(body.model)
+      return success
     },
     updateSecrets: command(async (conversation, { params, body }) => {
       const before = await getConversationRecord(storage.conversations, params.conversation_id)

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Problem, stuckThresholds } from '@slipway/protocol'
+import { isAcpAgent, Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { PluginLoadError } from '../../plugins/extensions.ts'
 import { isReadOnly } from '../../tools/calls/parse-call.ts'
@@ -110,6 +110,8 @@ export class AgentLoop {
     if (signal.aborted) return
     const context = this.#context
     if (runtime.repository.isPending) return await this.#waitForConsent(runtime)
+    if (isAcpAgent(runtime.settings.agent))
+      throw new Problem('conflict', 'This server runs no external agents.')
     const { writer, deps } = context
     const limit = runtime.settings.agent.tool_concurrency_limit
     const scope = this.#scope(runtime)

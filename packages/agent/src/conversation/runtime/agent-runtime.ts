@@ -1,5 +1,13 @@
 import { join } from 'node:path'
-import type { AgentContext, CommandRule, CommandSandbox, HookConfig, Llm } from '@slipway/protocol'
+import {
+  type AgentContext,
+  type CommandRule,
+  type CommandSandbox,
+  type HookConfig,
+  isAcpAgent,
+  type Llm,
+  type McpServer,
+} from '@slipway/protocol'
 import { makeDirectory, realpath } from '@slipway/shared/tool-files'
 import { hasTaskTool, type TaskHost, TaskRunner } from '../../agents/tasks/task-runner.ts'
 import { WorkspaceCheckpoints } from '../../checkpoints/workspace-checkpoints.ts'
@@ -96,7 +104,8 @@ export class AgentRuntime {
     this.#mcp = new McpConnections({
       context,
       toolContext,
-      servers: () => mergeServers(agent.mcp_config, extensions.plugins),
+      // An external agent connects to them by itself.
+      servers: () => (isAcpAgent(agent) ? {} : this.mcpServers),
       requiredServers: () => mergeServers(agent.mcp_config, extensions.ownPlugins),
       onChange: () => this.#refreshTools(),
     })
@@ -206,6 +215,11 @@ export class AgentRuntime {
     return [...(deps.commandRules ?? []), ...this.repository.commandRules, ...own]
   }
 
+  /** The MCP servers of the agent and of its plugins. */
+  get mcpServers(): Readonly<Record<string, McpServer>> {
+    return mergeServers(this.settings.agent.mcp_config, this.extensions.plugins)
+  }
+
   /** What commands must not reach; undefined when no server runs this conversation. */
   get serverPlace(): ServerPlace | undefined {
     const { server } = this.#context.deps
@@ -313,8 +327,8 @@ export class AgentRuntime {
 const skillTool = 'invoke_skill'
 
 /** Its kinds are not among the closed ones: other conversations have it only when they name it. */
-function needsSkillTool({ wire }: ConversationContext, skills: SkillSet): boolean {
-  return wire === 'current' && skills.summaries().length > 0
+function needsSkillTool({ wire, settings }: ConversationContext, skills: SkillSet): boolean {
+  return wire === 'current' && !isAcpAgent(settings.current.agent) && skills.summaries().length > 0
 }
 
 async function openAgentTools(settings: ResolvedSettings, context: ToolContext, hasSkillTool: boolean) {

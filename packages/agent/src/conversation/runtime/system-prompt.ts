@@ -1,6 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Agent, AgentContext, AgentDefinition, SecurityAnalyzer, TextContent } from '@slipway/protocol'
+import {
+  type AcpAgent,
+  type Agent,
+  type AgentContext,
+  type AgentDefinition,
+  isAcpAgent,
+  type SecurityAnalyzer,
+  type TextContent,
+} from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { ellipsize, toSingleLine } from '../../skills/skill.ts'
 import type { SkillSection, SkillSet, SkillSummary } from '../../skills/skill-set.ts'
@@ -53,6 +61,7 @@ export function systemPromptEvent(
 ): EventDraft {
   // Conversations that earlier versions made have the additions beside the agent.
   const { agent, agent_launch_additions: additions } = runtime.settings
+  if (isAcpAgent(agent)) return externalPromptEvent(agent)
   const tools = [...runtime.tools.values()]
   const hasTaskTool = runtime.tools.get('task')?.definition.action_type === 'TaskAction'
   const prompt = systemPrompt({
@@ -71,6 +80,21 @@ export function systemPromptEvent(
     system_prompt: prompt.system_prompt,
     tools: tools.map(({ definition }) => definition),
     dynamic_context: prompt.dynamic_context,
+  }
+}
+
+const externalPrompt =
+  'This conversation is run by another program, which has its own instructions and tools. They are not shown here.'
+
+/** What is known of the instructions of an external agent: those that the conversation adds. */
+function externalPromptEvent({ agent_context }: AcpAgent): EventDraft {
+  const suffix = agent_context?.system_message_suffix
+  return {
+    kind: 'SystemPromptEvent',
+    source: 'agent',
+    system_prompt: textBlock(externalPrompt),
+    tools: [],
+    ...(suffix === undefined ? {} : { dynamic_context: textBlock(suffix) }),
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Agent, StartConversationRequest } from '@slipway/protocol'
+import type { AcpState, Agent, StartConversationRequest } from '@slipway/protocol'
 
 /** What a conversation was started with, its agent resolved, secrets in clear. */
 export type ResolvedSettings = Omit<
@@ -6,4 +6,6 @@ export type ResolvedSettings = Omit<
   'agent' | 'agent_settings' | 'agent_profile_id' | 'repository_consent'
 > & {
   readonly agent: Agent
+  /** The session of an external agent. */
+  readonly agent_state?: AcpState | undefined
 }

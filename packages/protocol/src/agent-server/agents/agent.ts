@@ -9,6 +9,7 @@ import {
 } from '../../core/schemas.ts'
 import { marketplaceRegistration } from '../extensions/extension.ts'
 import { llm } from '../llm/llm.ts'
+import { acpAgentMembers, acpUsageId } from './acp-agent.ts'
 
 /** A tool that an agent may use: its registry name (`terminal`) and parameters of its own. */
 export const toolSpec = component('ToolSpec', {
@@ -260,15 +261,8 @@ export const agentContext = looseComponent('AgentContext', {
 })
 export type AgentContext = z.output<typeof agentContext>
 
-/** The agent of a conversation (wire: agent object). Unknown members stay. */
-export const agent = looseComponent('Agent', {
-  kind: z
-    .string()
-    .refine((kind) => kind === 'Agent', {
-      message: "Input should be 'Agent': this server runs no other kind of agent",
-      params: { type: 'union_tag_invalid' },
-    })
-    .optional(),
+const ownAgent = looseComponent('Agent', {
+  kind: z.literal('Agent').optional(),
   llm,
   tools: withDefault(z.array(toolSpec), []),
   mcp_config: mcpConfig,
@@ -282,4 +276,27 @@ export const agent = looseComponent('Agent', {
   critic: nullAsUndefined(critic),
   tool_concurrency_limit: withDefault(z.int().min(1), 1),
 })
+
+const { llm: _, tools: __, include_default_tools: ___, ...commonMembers } = ownAgent.shape
+/**
+ * An external agent: a program that speaks the Agent Client Protocol and asks models by itself. Times are
+ * seconds. `llm` only names its model in the usage.
+ */
+export const acpAgent = looseComponent('ACPAgent', {
+  ...commonMembers,
+  kind: z.literal('ACPAgent'),
+  llm: withDefault(llm, llm.parse({ model: acpUsageId, usage_id: acpUsageId })),
+  tools: withDefault(z.array(toolSpec), []),
+  include_default_tools: withDefault(z.array(z.string()), []),
+  ...acpAgentMembers,
+})
+export type AcpAgent = z.output<typeof acpAgent>
+
+/** The agent of a conversation (wire: agent object). Unknown members stay. */
+export const agent = z.discriminatedUnion('kind', [ownAgent, acpAgent])
 export type Agent = z.output<typeof agent>
+
+/** Whether an agent is an external program. */
+export function isAcpAgent(value: Agent): value is AcpAgent {
+  return value.kind === 'ACPAgent'
+}

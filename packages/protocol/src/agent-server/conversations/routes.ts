@@ -258,11 +258,16 @@ export const conversationRoutes = defineRoutes('conversations', {
     },
   }),
   switchAcpModel: route.post('/api/conversations/{conversation_id}/switch_acp_model', {
-    summary: 'Switch the model of an agent of another program',
-    description: 'No agent of this server is one of those.',
+    summary: 'Switch the model of an external agent',
+    description:
+      'Before its first run the model is stored; in an open session it counts from the next turn on.',
     params: conversationParams,
     body: component('SwitchACPModelRequest', { model: z.string() }),
-    responses: { ...successResponses, 400: { description: 'The agent cannot.' } },
+    responses: {
+      ...successResponses,
+      400: { description: 'Not an external agent, or it does not offer the model.' },
+      504: { description: 'The external agent did not answer in time.' },
+    },
   }),
   exportConversation: route.get('/api/conversations/{conversation_id}/export', {
     summary: 'Export the log of a conversation',

@@ -9,6 +9,7 @@ import {
   trueByDefault,
   withDefault,
 } from '../../core/schemas.ts'
+import { acpSeconds } from '../agents/acp-agent.ts'
 import { fitsKeepFirst, keepFirstIssue, toolSpec } from '../agents/agent.ts'
 import { profileName } from '../llm/profile-name.ts'
 import { acpServer, condenserSettings, verificationSettings } from '../settings/settings.ts'
@@ -71,18 +72,19 @@ const openHandsProfile = strictComponent('OpenHandsAgentProfile', {
 })
 export type OpenHandsProfile = z.output<typeof openHandsProfile>
 
-/** An agent that is another program: stored here, never run. Times are seconds. */
+/** An agent that is another program. Times are seconds. */
 const acpProfile = strictComponent('ACPAgentProfile', {
   ...identityMembers,
   agent_kind: z.literal('acp'),
   acp_server: acpServer,
   acp_model: nullByDefault(z.string().max(200)),
   acp_session_mode: nullByDefault(z.string().max(200)),
-  acp_prompt_timeout: withDefault(z.number().positive(), 1800),
-  acp_startup_timeout: withDefault(z.number().positive(), 90),
+  acp_prompt_timeout: withDefault(acpSeconds, 1800),
+  acp_startup_timeout: withDefault(acpSeconds, 90),
   acp_command: nullByDefault(z.string().max(10_000)),
   acp_args: nullByDefault(z.array(z.string().max(10_000)).max(1000)),
 })
+export type AcpProfile = z.output<typeof acpProfile>
 
 /**
  * An agent by references, without secrets, of this server unless it says otherwise. Unknown members are

@@ -11,6 +11,7 @@ import {
   uuid,
   withDefault,
 } from '../../core/schemas.ts'
+import { acpCommand, acpSeconds } from '../agents/acp-agent.ts'
 import {
   agentContext,
   fitsKeepFirst,
@@ -81,8 +82,7 @@ export type AgentSettings = z.output<typeof agentSettings>
 export const acpServer = z.enum(['claude-code', 'codex', 'gemini-cli', 'custom'])
 
 /**
- * Settings of an agent that is another program: stored for clients, never run. Times are seconds. Unknown
- * members stay.
+ * Settings of an agent that is another program. Times are seconds. Unknown members stay.
  */
 export const acpAgentSettings = looseComponent('ACPAgentSettings', {
   schema_version: z.preprocess(() => 5, z.literal(5)),
@@ -90,10 +90,10 @@ export const acpAgentSettings = looseComponent('ACPAgentSettings', {
   acp_server: withDefault(acpServer, 'claude-code'),
   acp_model: nullByDefault(z.string()),
   acp_session_mode: nullByDefault(z.string()),
-  acp_prompt_timeout: withDefault(z.number().positive(), 1800),
-  acp_startup_timeout: withDefault(z.number().positive(), 90),
-  acp_command: nullByDefault(z.array(z.string())),
-  acp_args: nullByDefault(z.array(z.string())),
+  acp_prompt_timeout: withDefault(acpSeconds, 1800),
+  acp_startup_timeout: withDefault(acpSeconds, 90),
+  acp_command: nullByDefault(acpCommand).meta({ description: 'Null or empty: that of `acp_server`.' }),
+  acp_args: nullByDefault(acpCommand),
   mcp_config: mcpConfig,
 })
 
