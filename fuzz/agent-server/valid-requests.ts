@@ -322,6 +322,9 @@ function modelRequests({ conversation, agentProfileId, connectionId }: ExistingR
     startSubscriptionLogin: { status: 400 },
     pollSubscriptionLogin: { body: { device_code: 'x' }, status: 404 },
     endSubscription: {},
+    discoverAcpModels: {
+      body: { agent_settings: { agent_kind: 'acp', acp_server: 'custom', acp_command: ['/nothing/there'] } },
+    },
     testMcpServer: { body: { server, timeout: 5 } },
     startMcpOAuth: {
       body: {

@@ -432,11 +432,16 @@ differs(
     })
   },
 )
-differs('F34.manager-acp', 'conversations of ACP agents', 'agents of kind `acp`', async () => {
-  const agent = { kind: 'ACPAgent', acp_command: ['true'] }
-  const refused = manager().acp.createConversation(agent as never, { workingDir: map.directory } as never)
-  await expect(refused).rejects.toMatchObject({ status: 422 })
-  expect(await manager().acp.countConversations()).toBe(await manager().countConversations())
+mapCase('F34.manager-acp', 'conversations of ACP agents', async () => {
+  const { acp } = manager()
+  const agent = { kind: 'ACPAgent', acp_command: ['true'], acp_args: ['--flag'], acp_model: 'opus' }
+  const before = await acp.countConversations()
+  const { id } = await acp.createConversation(agent as never, { workingDir: map.directory } as never)
+  const shown = { id, agent }
+  expect(await acp.getConversation(id)).toMatchObject(shown)
+  expect(await acp.getConversations([id, unknownId])).toMatchObject([shown, null])
+  expect((await acp.searchConversations()).items).toContainEqual(expect.objectContaining({ id }))
+  expect(await acp.countConversations()).toBe(before + 1)
 })
 mapCase(
   'F34.restart-reload',

@@ -2,7 +2,8 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
+import { scriptedCommand } from '../../../packages/agent/src/acp/testing/scripted-command.ts'
+import { endFamily, externalUrl, mapCase, notApplicable } from '../frame.ts'
 import {
   commandReply,
   finishReply,
@@ -314,17 +315,71 @@ mapCase(
   { faultThere: 'the placeholder is replaced' },
 )
 
-/** Sessions of external agents do not run yet. */
-const refusesExternalAgents = async () => {
-  const id = await createExternal()
-  expect((await server.post(id, 'run')).status).toBe(200)
+/** A conversation whose external agent has played its first turn. */
+async function createLive(script: object, more: object = {}): Promise<string> {
+  const acp_command = scriptedCommand({ turns: [[{ text: 'One.' }], [{ text: 'Two.' }]], ...script })
+  const agent_settings = { agent_kind: 'acp', acp_server: 'custom', acp_command, acp_model: 'small', ...more }
+  const body = { workspace: { working_dir: server.directory }, autotitle: false, agent_settings }
+  const { id } = await server.requestOrThrow<{ id: string }>('POST', '/api/conversations', { body })
+  expect(await server.sendMessage(id, 'Begin.', true)).toBeLessThan(300)
+  await server.waitForStatus(id, 'finished')
+  return id
 }
-for (const [id, promise] of [
-  ['F09.acp-model-live', 'a switch in a live session of an external agent'],
-  ['F09.acp-model-live-unknown', 'a model that the provider does not offer is 400'],
-  ['F09.acp-model-live-timeout', 'a switch that takes too long is 504'],
-] as const)
-  differs(id, promise, 'agents of kind `acp`', refusesExternalAgents)
+const models = ['small', 'large']
+const onSmall = { current_model_id: 'small', agent: { acp_model: 'small' } }
+
+mapCase(
+  'F09.acp-model-live',
+  'a switch in a live session of an external agent',
+  async () => {
+    const id = await createLive({ models })
+    const before = await server.getConversation(id)
+    expect(before).toMatchObject({ ...onSmall, supports_runtime_model_switch: true })
+    expect(before.available_models).toContainEqual(expect.objectContaining({ model_id: 'large' }))
+    const { acp_session_id } = before.agent_state as Json
+    expect(acp_session_id).toEqual(expect.any(String))
+    expect(await server.post(id, 'switch_acp_model', { model: 'large' })).toMatchObject({ status: 200 })
+    const onLarge = {
+      current_model_id: 'large',
+      agent: { acp_model: 'large' },
+      agent_state: { acp_current_model_id: 'large', acp_session_id },
+    }
+    expect(await server.getConversation(id)).toMatchObject(onLarge)
+    expect(await server.post(id, 'switch_acp_model', { model: '   ' })).toMatchObject({
+      status: 400,
+      body: { detail: 'model must be a non-empty string' },
+    })
+    await server.sendMessage(id, 'Again.', true)
+    await server.waitForStatus(id, 'finished')
+    expect(await server.getConversation(id)).toMatchObject(onLarge)
+  },
+  { isUnavailable: externalUrl !== undefined },
+)
+
+mapCase(
+  'F09.acp-model-live-unknown',
+  'a model that the provider does not offer is 400',
+  async () => {
+    const id = await createLive({ models })
+    expect((await server.post(id, 'switch_acp_model', { model: 'huge' })).status).toBe(400)
+    expect(await server.getConversation(id)).toMatchObject(onSmall)
+  },
+  { isUnavailable: externalUrl !== undefined },
+)
+
+mapCase(
+  'F09.acp-model-live-timeout',
+  'a switch that takes too long is 504',
+  async () => {
+    const id = await createLive({ models, hangsModel: true }, { acp_prompt_timeout: 0.5 })
+    expect(await server.post(id, 'switch_acp_model', { model: 'large' })).toMatchObject({
+      status: 504,
+      body: { detail: 'Internal Server Error' },
+    })
+    expect(await server.getConversation(id)).toMatchObject(onSmall)
+  },
+  { isUnavailable: externalUrl !== undefined },
+)
 mapCase('F09.ts-client', 'the TypeScript client switches models', async () => {
   Object.assign(globalThis, { require: createRequire(import.meta.url) })
   const { ConversationManager } = await import('@openhands/typescript-client')

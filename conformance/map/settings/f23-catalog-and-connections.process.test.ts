@@ -47,15 +47,23 @@ async function release(...names: readonly string[]): Promise<void> {
 const models = async (query: Record<string, string> = {}) =>
   (await map.requestOrThrow<{ models: string[] }>('GET', '/api/llm/models', { query })).models
 
-differs(
-  'F23.acp-discovery-errors',
-  'a program that does not start is an error of the answer',
-  'agents of kind `acp`',
-  async () => {
-    const body = { agent_settings: { agent_kind: 'acp', acp_command: ['/nothing/there'] } }
-    await expectAnswer(map, 404, 'POST', '/api/acp/models', { body })
-  },
-)
+mapCase('F23.acp-discovery-errors', 'a program that does not start is an error of the answer', async () => {
+  await expectUnauthorized(map, ['POST', '/api/acp/models'])
+  await expectAnswer(map, 422, 'POST', '/api/acp/models', { body: {} })
+  const count = () => map.requestOrThrow<number>('GET', '/api/conversations/count')
+  const before = await count()
+  const agent_settings = { agent_kind: 'acp', acp_server: 'custom', acp_command: ['/nothing/there'] }
+  for (const refresh of [false, true])
+    await expectAnswer(
+      map,
+      200,
+      'POST',
+      '/api/acp/models',
+      { body: { agent_settings, refresh } },
+      { available_models: [], current_model_id: null, error: { code: 'ACPSpawnError' } },
+    )
+  expect(await count()).toBe(before)
+})
 mapCase('F23.auth-required', 'every route needs the key', async () => {
   await expectUnauthorized(
     map,

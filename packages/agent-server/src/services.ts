@@ -27,6 +27,7 @@ import { gatewayHandlers } from './handlers/conversations/gateway.ts'
 import { timelineHandlers } from './handlers/conversations/timeline.ts'
 import { subAgentHandlers } from './handlers/extensions/sub-agents.ts'
 import { toolHandlers } from './handlers/extensions/tools.ts'
+import { acpModelHandlers } from './handlers/profiles/acp-models.ts'
 import { agentProfileHandlers } from './handlers/profiles/agent-profiles.ts'
 import { llmCatalogueHandlers } from './handlers/profiles/llm-catalogue.ts'
 import { llmProfileHandlers } from './handlers/profiles/llm-profiles.ts'
@@ -282,6 +283,7 @@ export async function openServices(options: ServicesOptions) {
       workspaces: new WorkspacesList({ path: join(dataDirectory, 'workspaces.json') }),
     }),
     ...llmCatalogueHandlers({ subscription }),
+    ...acpModelHandlers({ cipher, environment, serverSecrets: secrets, redactedValues }),
     ...mcpHandlers({ cipher, environment, jobs: mcpOAuthJobs }),
     ...subAgentHandlers({ homeDirectory: environment.HOME, hasBrowser: !config.browser.isOff, log }),
     ...timelineHandlers({ storage, registry }),

@@ -1,5 +1,6 @@
 import { agentContext, type WireVersion } from '@slipway/protocol'
 import type { EventLog, Snapshot } from '@slipway/storage'
+import type { DiscoveredModels } from './acp/discover-models.ts'
 import type { FindAgentsOptions, FoundAgents } from './agents/find-agents.ts'
 import type { Conversation } from './conversation/conversation.ts'
 import type { ViewDescription } from './conversation/describe-view.ts'
@@ -73,6 +74,13 @@ export async function loadCatalogue(): Promise<Catalogue> {
 /** Signs in to an MCP server by OAuth; undefined when it answers without. */
 export async function signInToMcpServer(options: McpSignInOptions): Promise<McpOAuthState | undefined> {
   return await (await import('./tools/mcp/oauth.ts')).signInToMcpServer(options)
+}
+
+/** The models of an external agent, or why there are none. Loads the code that runs agents on first use. */
+export async function discoverAcpModels(
+  ...args: Parameters<typeof import('./acp/discover-models.ts').discoverAcpModels>
+): Promise<DiscoveredModels> {
+  return await (await import('./acp/discover-models.ts')).discoverAcpModels(...args)
 }
 
 /** Connects to an MCP server once and reports its tools. */

@@ -1,4 +1,5 @@
 export * from './agent-server/agents/acp-agent.ts'
+export * from './agent-server/agents/acp-routes.ts'
 export * from './agent-server/agents/agent.ts'
 export * from './agent-server/agents/agent-definition.ts'
 export { type CommandRule, commandRule, commandRules } from './agent-server/agents/command-rule.ts'

@@ -124,7 +124,7 @@ function assertAgentUsable(agent: Agent, place: string): void {
 }
 
 function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
-  if (settings.agent_kind === 'acp') return acpAgentFromSettings(settings)
+  if (settings.agent_kind === 'acp') return buildAcpAgent(settings, ['body', 'agent_settings'])
   const { llm, tools, mcp_config, agent_context, tool_concurrency_limit } = settings
   const agent = {
     kind: 'Agent',
@@ -139,8 +139,8 @@ function agentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
   return parseOrThrow(agentSchema, agent, ['body', 'agent_settings'], 'The settings describe no agent')
 }
 
-function acpAgentFromSettings(settings: Readonly<Record<string, unknown>>): Agent {
-  const place = ['body', 'agent_settings']
+/** The external agent of settings; a Problem `invalid` with the places after `place`. */
+export function buildAcpAgent(settings: Readonly<Record<string, unknown>>, place: readonly string[]): Agent {
   const { acp_server, acp_command } = parseOrThrow(acpAgentSettings, settings, place)
   const command = acp_command?.length ? acp_command : findAcpProvider(acp_server)?.command
   if (command === undefined)

@@ -5,6 +5,7 @@ type RouteName = keyof typeof agentServerRoutes
 /** Routes other than GET that do not count as use of the server. */
 const passiveRoutes: readonly RouteName[] = [
   'createWorkspaceTicket',
+  'discoverAcpModels',
   'endSubscription',
   'endWorkspaceSession',
   'finishMcpOAuth',

@@ -43,7 +43,7 @@ export const acpProviders: Readonly<Record<'claude-code' | 'codex' | 'gemini-cli
     dataVariable: 'CODEX_HOME',
   },
   'gemini-cli': {
-    command: ['npx', '-y', '@google/gemini-cli@0.46.0', '--acp'],
+    command: ['npx', '-y', '@google/gemini-cli@0.61.0', '--acp'],
     binary: 'gemini',
     names: ['gemini-cli'],
     apiKeySecret: 'GEMINI_API_KEY',

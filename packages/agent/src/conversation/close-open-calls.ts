@@ -1,6 +1,6 @@
 import type { WireVersion } from '@slipway/protocol'
 import type { EventLog } from '@slipway/storage'
-import { agentErrorEvent, statusUpdate } from './events/event-drafts.ts'
+import { agentErrorEvent, endedExternalCalls, statusUpdate } from './events/event-drafts.ts'
 import { eventFormatter } from './events/event-format.ts'
 import { ConversationWriter } from './events/writer.ts'
 import { endGoalEvents } from './loop/goal.ts'
@@ -18,6 +18,7 @@ export async function closeOpenCalls(
   const writer = await ConversationWriter.open(conversation, log, { format: eventFormatter(wire) })
   await writer.write((now) => ({
     events: [
+      ...endedExternalCalls(now, 'failed'),
       ...now.openActions().map((call) => agentErrorEvent(call, forkedText)),
       ...endGoalEvents(now),
       ...(now.status === 'idle' ? [] : [statusUpdate('idle')]),

@@ -1,3 +1,4 @@
+import type { ExternalAgent } from './external/external-agent.ts'
 import type { RunControl } from './run-control.ts'
 import type { ConversationContext } from './runtime/conversation-context.ts'
 import type { RuntimeLoader } from './runtime/runtime-loader.ts'
@@ -9,4 +10,6 @@ export interface ConversationParts {
   readonly runtimes: RuntimeLoader
   readonly runs: RunControl
   readonly titles: Titles
+  /** Answers where the agent is a program of its own. */
+  readonly external: ExternalAgent
 }

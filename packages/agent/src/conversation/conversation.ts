@@ -23,7 +23,8 @@ import {
 import type { ConversationParts } from './conversation-parts.ts'
 import { runRequest, stateUpdate } from './events/event-drafts.ts'
 import type { TransientUpdates } from './events/transient-updates.ts'
-import { assertOwnAgent, switchAcpModel } from './external/external-model.ts'
+import { ExternalAgent } from './external/external-agent.ts'
+import { assertOwnAgent } from './external/external-model.ts'
 import { resumeGoal, stopGoal } from './goals.ts'
 import { newGoal } from './loop/goal.ts'
 import { sendMessage } from './messages.ts'
@@ -57,8 +58,9 @@ export class Conversation implements AsyncDisposable {
     this.id = context.id
     this.transientUpdates = context.transientUpdates
     const runtimes = new RuntimeLoader(context)
-    const runs = new RunControl(context, runtimes)
-    this.#parts = { context, runtimes, runs, titles: new Titles(context, runtimes) }
+    const external = new ExternalAgent(context)
+    const runs = new RunControl(context, runtimes, external)
+    this.#parts = { context, runtimes, runs, titles: new Titles(context, runtimes), external }
   }
 
   /**
@@ -95,7 +97,9 @@ export class Conversation implements AsyncDisposable {
 
   /** True while closing it would interrupt something. */
   get isBusy(): boolean {
-    return this.#parts.runs.isActive || this.#pendingRequests > 0 || this.state.goal?.active === true
+    const { runs, external } = this.#parts
+    const isWaitedFor = runs.isActive || this.#pendingRequests > 0 || external.hasTurn
+    return isWaitedFor || this.state.goal?.active === true
   }
 
   /** True while a run is active or about to begin. */
@@ -241,7 +245,7 @@ export class Conversation implements AsyncDisposable {
    * for a model that it does not offer, `timeout`.
    */
   async switchAcpModel(model: string): Promise<void> {
-    await switchAcpModel(this.#parts.context, model)
+    await this.#parts.external.switchModel(model)
   }
 
   /**
@@ -283,6 +287,7 @@ export class Conversation implements AsyncDisposable {
   /** Stops the run and releases everything. Writes nothing when the conversation `isDeleted`. */
   async close({ isDeleted = false }: { readonly isDeleted?: boolean } = {}): Promise<void> {
     await this.#parts.runs.close({ isDeleted })
+    await this.#parts.external.close()
     await this.#parts.runtimes.close({ isDeleted })
     if (!isDeleted) await this.#parts.runs.saveCheckpoint()
   }

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Problem } from '@slipway/protocol'
+import { isAcpAgent, Problem } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
 import { ConfirmationDeadline } from './confirm/deadline.ts'
 import { agentErrorEvent, rejectionEvent, stateUpdate, statusUpdate } from './events/event-drafts.ts'
+import type { ExternalAgent } from './external/external-agent.ts'
 import { AgentLoop } from './loop/agent-loop.ts'
 import { endGoalEvents } from './loop/goal.ts'
 import { closeAbandonedActions, navigateEvents, resolveNavigateTarget } from './navigate.ts'
@@ -43,6 +44,7 @@ export class RunControl {
   readonly #context: ConversationContext
   readonly #runtimes: RuntimeLoader
   readonly #agentLoop: AgentLoop
+  readonly #external: ExternalAgent
   readonly #deadline: ConfirmationDeadline
   #activity: Promise<void> | undefined
   /** The activity is a run. */
@@ -51,10 +53,11 @@ export class RunControl {
   #stepController: AbortController | undefined
   #interruption: Promise<unknown> | undefined
 
-  constructor(context: ConversationContext, runtimes: RuntimeLoader) {
+  constructor(context: ConversationContext, runtimes: RuntimeLoader, external: ExternalAgent) {
     this.#context = context
+    this.#external = external
     this.#runtimes = runtimes
-    this.#agentLoop = new AgentLoop(context, (signal) => runtimes.prepare(signal))
+    this.#agentLoop = new AgentLoop(context, (signal) => runtimes.prepare(signal), external)
     this.#deadline = new ConfirmationDeadline(
       () => context.deps.now() / 1000,
       (reason) =>
@@ -197,17 +200,22 @@ export class RunControl {
         if (accept && isAwaitingConsent(now)) return []
         if (accept) return [statusUpdate(status)]
         const rejections = now.openActions().map((call) => rejectionEvent(call, reason, source))
-        return [...rejections, ...endGoalEvents(now), statusUpdate(status)]
+        // An external agent is told, and goes on with its turn.
+        const next = this.#external.hasTurn ? 'running' : status
+        return [...rejections, ...endGoalEvents(now), statusUpdate(next)]
       }),
     )
     this.#deadline.schedule(undefined)
   }
 
   async pause(): Promise<void> {
-    await this.#context.append((now) => {
+    const decide = (now: ConversationState) => {
       const status = transition(now.status, 'pause')
       return status === undefined ? [] : [...endGoalEvents(now), statusUpdate(status), pauseEvent]
-    })
+    }
+    // The turn of an external agent has no end that is near.
+    const isExternal = isAcpAgent(this.#context.settings.current.agent)
+    await (isExternal ? this.#abortStep(decide) : this.#context.append(decide))
     await this.#runtimes.tasks?.pause()
     this.#context.publish({ kind: 'idle' })
   }

@@ -1,5 +1,11 @@
 import type { EventDraft } from '@slipway/storage'
-import { agentErrorEvent, failureEvents, stateUpdate, statusUpdate } from './events/event-drafts.ts'
+import {
+  agentErrorEvent,
+  endedExternalCalls,
+  failureEvents,
+  stateUpdate,
+  statusUpdate,
+} from './events/event-drafts.ts'
 import { endGoalEvents } from './loop/goal.ts'
 import type { CutRun } from './runtime/conversation-context.ts'
 import { type ConversationState, runRecoveryKey } from './state/state.ts'
@@ -15,7 +21,8 @@ export const interruptEvent: EventDraft = { kind: 'InterruptEvent', source: 'use
 
 /** An error for each tool call that is unanswered, so that it has exactly one result. */
 export function callErrors(now: ConversationState, reason: string): EventDraft[] {
-  return now.openActions().map((call) => agentErrorEvent(call, reason))
+  const errors = now.openActions().map((call) => agentErrorEvent(call, reason))
+  return [...endedExternalCalls(now, 'failed'), ...errors]
 }
 
 /** Ends the run, on a pause and after a crash. */
@@ -30,7 +37,8 @@ export function stopEvents(now: ConversationState, reason: string): EventDraft[]
 export function reopenEvents(now: ConversationState, cutRun: CutRun): EventDraft[] {
   if (now.status === 'running') return cutRunEvents(now, cutRun)
   const isWaiting = now.status === 'waiting_for_confirmation'
-  return [...(isWaiting ? [] : callErrors(now, pausedText)), ...endGoalEvents(now)]
+  const calls = isWaiting ? endedExternalCalls(now, 'failed') : callErrors(now, pausedText)
+  return [...calls, ...endGoalEvents(now)]
 }
 
 /** See `CutRun`. */

@@ -19,8 +19,9 @@ interface SecretsOptions {
 }
 
 /**
- * The secrets of one conversation. Values leave in two ways only: `findMentioned` for the environment of a
- * command that names them, and `expand` for the arguments of an MCP call.
+ * The secrets of one conversation. Values leave in three ways only: `findMentioned` for the environment of a
+ * command that names them, `expand` for the arguments of an MCP call, and `resolveValues` for an external
+ * agent.
  */
 export class Secrets extends Redactor {
   readonly #sources = new Map<string, SecretSource>()
@@ -92,6 +93,18 @@ export class Secrets extends Redactor {
   /** Looks up all values, so that `redact` knows them. Failures are cached for a minute. */
   async resolveAll(): Promise<void> {
     await Promise.all([...this.#sources.keys()].map((name) => this.#resolveValue(name)))
+  }
+
+  /** All values by name: for a program that is not known to name what it needs. */
+  async resolveValues(): Promise<Record<string, string>> {
+    const names = [...this.#sources.keys()]
+    const values = await Promise.all(names.map((name) => this.#resolveValue(name)))
+    return Object.fromEntries(
+      names.flatMap((name, at): [string, string][] => {
+        const value = values[at]
+        return value === undefined ? [] : [[name, value]]
+      }),
+    )
   }
 
   #setValue(name: string, value: string): void {

@@ -11,6 +11,8 @@ interface SandboxPlaces {
   readonly readable: readonly string[]
   /** Shown empty. */
   readonly hidden: readonly string[]
+  /** May be changed in every mode. */
+  readonly writable?: readonly string[]
 }
 
 const kernelSettings = ['sys', 'sysrq-trigger', 'irq', 'bus', 'fs', 'mtrr', 'acpi', 'scsi']
@@ -25,9 +27,10 @@ type Mount = readonly [path: string, ...args: string[]]
 export async function sandboxCommand(sandbox: ActiveSandbox, places: SandboxPlaces): Promise<string[]> {
   const { directory } = places
   const bind = sandbox.mode === 'workspace-write' ? '--bind' : '--ro-bind'
-  const [hidden, readable, resolver] = await Promise.all([
+  const [hidden, readable, writable, resolver] = await Promise.all([
     existing(places.hidden),
     existing(places.readable),
+    existing(places.writable ?? []),
     existing(['/etc/resolv.conf']),
   ])
   // Sockets in /tmp and /run would lead to programs outside, such as a container engine.
@@ -39,6 +42,7 @@ export async function sandboxCommand(sandbox: ActiveSandbox, places: SandboxPlac
   const mounts: Mount[] = [
     ...empty,
     ...shown.map((path): Mount => [path, '--ro-bind', path, path]),
+    ...writable.map((path): Mount => [path, '--bind', path, path]),
     [directory, bind, directory, directory],
   ]
   // What is deeper is mounted later; of the same path the last of the list counts.

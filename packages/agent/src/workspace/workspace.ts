@@ -218,6 +218,50 @@ export class Workspace implements AsyncDisposable {
   }
 
   /**
+   * Starts a program with open streams in the workspace's sandbox, if there is one, where it may also change
+   * `writable`. Its end, and that of the workspace, ends everything that it has started. Invalid arguments
+   * (a NUL byte, too long) throw; `isStarted` is false when there is no such program.
+   */
+  async openProgram(
+    command: string,
+    args: readonly string[],
+    options: ProcessOptions & { readonly writable?: readonly string[] } = {},
+  ): Promise<{ readonly child: ChildProcessWithoutNullStreams; readonly isStarted: Promise<boolean> }> {
+    const { sandbox } = this
+    const { writable = [] } = options
+    const places = {
+      directory: this.directory,
+      readable: this.#readablePaths,
+      hidden: this.#reserved,
+      writable,
+    }
+    const prefix = sandbox === undefined ? [] : await sandboxCommand(sandbox, places)
+    const [program = command, ...rest] = [...prefix, command, ...args]
+    this.#assertOpen()
+    const marker = `${this.#marker}/${randomUUID()}`
+    const child = spawn(program, rest, {
+      cwd: options.cwd ?? this.directory,
+      env: { ...this.env, ...options.env, SLIPWAY_COMMAND: marker },
+      stdio: 'pipe',
+      detached: true,
+      ...this.#credentials,
+    })
+    const isStarted = new Promise<boolean>((done) => {
+      child.once('spawn', () => done(true))
+      child.once('error', () => done(false))
+    })
+    child.stdin.on('error', () => {})
+    let killed: Promise<void> | undefined
+    const kill = () => {
+      killed ??=
+        child.pid === undefined ? Promise.resolve() : killSession(child.pid, commandEnvPrefix + marker)
+      return killed
+    }
+    this.#track(kill, (done) => child.once('exit', done))
+    return { child, isStarted }
+  }
+
+  /**
    * Runs a program without input to its end and streams its output. Its background processes live until the
    * workspace is closed; after a timeout or an abort none is left. Rejects when it cannot be started.
    */

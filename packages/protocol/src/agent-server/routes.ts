@@ -1,5 +1,6 @@
 import { consoleRoutes } from '../console/console-routes.ts'
 import type { RouteTable } from '../core/route.ts'
+import { acpRoutes } from './agents/acp-routes.ts'
 import { subAgentRoutes } from './agents/sub-agent-routes.ts'
 import { toolRoutes } from './agents/tool-routes.ts'
 import { applicationBridgeRoutes, applicationRoutes } from './applications/routes.ts'
@@ -63,4 +64,5 @@ export const agentServerRoutes = {
   ...maintenanceRoutes,
   ...metaProfileRoutes,
   ...applicationBridgeRoutes,
+  ...acpRoutes,
 } satisfies RouteTable

@@ -48,6 +48,7 @@ function isFreeForm(name: string, { kind, isCritic }: ParentObject): boolean {
   if (isCritic) return name === 'metadata'
   if (name === 'value') return kind === 'ConversationStateUpdateEvent'
   if (name === 'data') return kind === 'MCPToolAction'
+  if (kind === 'ACPToolCallEvent') return /^(raw_input|raw_output|content)$/.test(name)
   if (name === 'hook_input') return kind === 'HookExecutionEvent'
   return name === 'storage_state'
 }

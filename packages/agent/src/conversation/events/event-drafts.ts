@@ -2,7 +2,7 @@ import type { ExecutionStatus, Message, Observation, SendMessageRequest } from '
 import type { EventDraft } from '@slipway/storage'
 import type { ModelReply } from '../../llm/model.ts'
 import { textBlock } from '../../tools/core/tool.ts'
-import type { PendingAction } from '../state/state.ts'
+import type { ConversationState, PendingAction } from '../state/state.ts'
 
 /** Drafts of the events that the loop and its callers write (spec 2.2). */
 
@@ -66,6 +66,20 @@ export function rejectionEvent(
     rejection_reason: reason,
     rejection_source,
   }
+}
+
+/** An end for each call of an external agent that has none. */
+export function endedExternalCalls(
+  { externalCalls = [] }: ConversationState,
+  status: 'completed' | 'failed',
+): EventDraft[] {
+  return externalCalls.map((call) => ({
+    kind: 'ACPToolCallEvent',
+    source: 'agent',
+    ...call,
+    status,
+    is_error: status === 'failed',
+  }))
 }
 
 /** The status comes first, so that readers of the error can rely on it. */

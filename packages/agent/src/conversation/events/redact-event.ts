@@ -11,7 +11,9 @@ const identifierMembers = [
 const nestedIdentifierMembers =
   /^(id|kind|type|role|name|origin|tool_call_id|responses_item_id|signature|encrypted_content)$/
 /** Members with JSON of others, in which a name means nothing. */
-const freeFormMembers: ReadonlySet<string> = new Set(['data', 'metadata', 'storage_state', 'hook_input'])
+const freeFormMembers: ReadonlySet<string> = new Set([
+  ...['data', 'metadata', 'storage_state', 'hook_input', 'raw_input', 'raw_output'],
+])
 /** State updates whose value has no text of a user. */
 const plainStateKeys =
   /^(execution_status|last_user_message_id|confirmation_policy|security_analyzer|leaf_event_id)$/

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isAcpAgent, Problem, stuckThresholds } from '@slipway/protocol'
 import type { EventDraft } from '@slipway/storage'
+import { AcpFailure } from '../../acp/failure.ts'
 import { PluginLoadError } from '../../plugins/extensions.ts'
 import { isReadOnly } from '../../tools/calls/parse-call.ts'
 import { decideCommands, type RuleDecisions } from '../confirm/confirmation.ts'
@@ -12,6 +13,7 @@ import {
   statusUpdate,
   userMessage,
 } from '../events/event-drafts.ts'
+import type { ExternalAgent } from '../external/external-agent.ts'
 import { changedHooksText } from '../hooks/hooks.ts'
 import {
   checkLimits,
@@ -32,6 +34,7 @@ import { type CondenseStepResult, condenseStep } from './condense-step.ts'
 import { executePendingActions } from './execute-actions.ts'
 import { RunProgress, type StepScope } from './run-progress.ts'
 import { nextStep, type Step } from './step.ts'
+import { StreamedReply } from './streamed-reply.ts'
 
 const nudge =
   'The last calls all had the same result. Look at it, then try something else instead of repeating the call.'
@@ -55,10 +58,16 @@ interface StepContext {
 export class AgentLoop {
   readonly #context: ConversationContext
   readonly #prepareRuntime: (signal: AbortSignal) => Promise<AgentRuntime>
+  readonly #external: ExternalAgent
   readonly #progress = new RunProgress()
 
-  constructor(context: ConversationContext, prepareRuntime: (signal: AbortSignal) => Promise<AgentRuntime>) {
+  constructor(
+    context: ConversationContext,
+    prepareRuntime: (signal: AbortSignal) => Promise<AgentRuntime>,
+    external: ExternalAgent,
+  ) {
     this.#context = context
+    this.#external = external
     this.#prepareRuntime = prepareRuntime
   }
 
@@ -110,8 +119,7 @@ export class AgentLoop {
     if (signal.aborted) return
     const context = this.#context
     if (runtime.repository.isPending) return await this.#waitForConsent(runtime)
-    if (isAcpAgent(runtime.settings.agent))
-      throw new Problem('conflict', 'This server runs no external agents.')
+    if (isAcpAgent(runtime.settings.agent)) return await this.#runExternalStep(runtime, signal)
     const { writer, deps } = context
     const limit = runtime.settings.agent.tool_concurrency_limit
     const scope = this.#scope(runtime)
@@ -141,6 +149,28 @@ export class AgentLoop {
       overLimit: () => this.#endOverLimit(),
     }
     await steps[next(context.state)]()
+  }
+
+  /** The step of a conversation whose agent is a program of its own: it has calls and a history by itself. */
+  async #runExternalStep(runtime: AgentRuntime, signal: AbortSignal): Promise<void> {
+    const context = this.#context
+    const { state, stats, settings } = context
+    const external = this.#external
+    if (!external.hasTurn) {
+      if (await external.closeLeftCalls()) return
+      if (this.#findLimit()?.kind === 'reached') return await this.#endOverLimit()
+      if (!state.isAwaiting) return await conclude(this.#scope(runtime), signal)
+      const { max_iterations } = settings.current
+      if (this.#progress.steps >= max_iterations) {
+        const text = `Agent reached maximum iterations limit (${max_iterations}).`
+        const events = failureEvents('MaxIterationsReached', text)
+        return await context.appendPatiently((now) => (now.status === 'running' ? events : []))
+      }
+      this.#progress.steps++
+      stats.limits.steps++
+    }
+    const createReply = () => new StreamedReply(context, settings.current.agent.llm.stream)
+    await external.step(runtime, createReply, signal)
   }
 
   /** Tells the model and the readers, once, that a limit is near. */
@@ -256,7 +286,8 @@ function isStorageFailure(error: unknown): error is Problem {
 
 /** The code of a ConversationErrorEvent whose cause is not a model (wire 3.5). */
 function errorCode(error: unknown): string {
-  if (error instanceof McpFailure || error instanceof PluginLoadError) return error.code
+  if (error instanceof McpFailure || error instanceof PluginLoadError || error instanceof AcpFailure)
+    return error.code
   if (isStorageFailure(error)) return 'StorageError'
   if (error instanceof Problem) return error.code === 'storage_full' ? 'StorageError' : 'InvalidSettings'
   return error instanceof Error ? error.name : 'Error'

@@ -32,6 +32,16 @@ export interface PendingAction {
   readonly asksForOutside?: true
 }
 
+/** A call that an external agent has begun and not ended. */
+export interface ExternalCall {
+  readonly tool_call_id: string
+  readonly title: string
+  readonly tool_kind?: string | undefined
+}
+
+/** The statuses with which a call of an external agent ends. */
+export const endedCallStatuses: ReadonlySet<unknown> = new Set(['completed', 'failed'])
+
 /** Members of a state that are saved as they are. */
 const plainMembers = [
   ...(['status', 'approvedBelow', 'isAwaiting', 'isCondensationRequested'] as const),
@@ -40,7 +50,7 @@ const plainMembers = [
 /** Members of a state that are saved as null when undefined. */
 const optionalMembers = [
   ...(['leafId', 'goal', 'statusSince', 'lastUserMessageId', 'policy', 'repositoryConsent'] as const),
-  ...(['runPosition', 'recoveries'] as const),
+  ...(['runPosition', 'recoveries', 'externalCalls'] as const),
 ] as const
 
 type PlainMembers = Pick<ConversationState, (typeof plainMembers)[number]>
@@ -94,6 +104,8 @@ export class ConversationState {
   runPosition: number | undefined
   /** How often the last run was continued after its server had died. */
   recoveries: number | undefined
+  /** Calls of an external agent without an end; undefined when there is none. */
+  externalCalls: readonly ExternalCall[] | undefined
   /** When the status became what it is: the event's timestamp. */
   statusSince: string | undefined
   view = new View()
@@ -226,7 +238,8 @@ export class ConversationState {
 
   #applyToBranch(event: LogEvent, position: number): void {
     const { kind } = event
-    if (kind === 'SystemPromptEvent') this.hasSystemPrompt = true
+    if (String(kind) === 'ACPToolCallEvent') this.#addExternalCall(event)
+    else if (kind === 'SystemPromptEvent') this.hasSystemPrompt = true
     else if (kind === 'MessageEvent') this.#message(event, position)
     else if (kind === 'ActionEvent') this.#addPendingAction(event, position)
     else if (kind === 'AgentErrorEvent') this.#closeByCallId(event.tool_call_id)
@@ -240,6 +253,20 @@ export class ConversationState {
       const isFinish = kind === 'ObservationEvent' && event.observation?.kind === 'FinishObservation'
       this.#setAwaiting(!isFinish || this.inputs.length > 0)
     }
+  }
+
+  /** The kind is not among the closed ones. */
+  #addExternalCall(event: object): void {
+    const { tool_call_id, title, tool_kind, status }: Readonly<Record<string, unknown>> = { ...event }
+    if (typeof tool_call_id !== 'string') return
+    const others = (this.externalCalls ?? []).filter((call) => call.tool_call_id !== tool_call_id)
+    const call = {
+      tool_call_id,
+      title: String(title ?? ''),
+      ...(typeof tool_kind === 'string' ? { tool_kind } : {}),
+    }
+    const open = endedCallStatuses.has(status) ? others : [...others, call]
+    this.externalCalls = open.length === 0 ? undefined : open
   }
 
   #addInvokedSkill(observation: unknown): void {

@@ -31,7 +31,7 @@ const secretNamePattern = /authorization|cookie|credential|key|pass|secret|token
  */
 export async function resolveEndpoint(
   server: McpServer,
-  { secrets, workspace, mcpOAuth }: ToolContext,
+  { secrets, workspace, mcpOAuth }: Pick<ToolContext, 'secrets' | 'workspace' | 'mcpOAuth'>,
 ): Promise<McpEndpoint> {
   const { command, url } = server
   if (command !== undefined) {

@@ -56,5 +56,7 @@ export const acpState = z.object({
   acp_current_model_id: z.string().optional(),
   acp_available_models: z.array(acpModelInfo).optional(),
   acp_supports_runtime_model_switch: z.boolean().optional(),
+  /** The last message that the session was sent. */
+  acp_prompted_message_id: z.string().optional(),
 })
 export type AcpState = z.output<typeof acpState>

@@ -1,0 +1,30 @@
+import { RpcError } from './rpc.ts'
+
+export type AcpFailureCode = 'ACPSpawnError' | 'ACPInitError' | 'ACPAuthRequired' | 'ACPPromptError'
+
+/** Why an external agent did not start or did not answer; `code` goes into the ConversationErrorEvent. */
+export class AcpFailure extends Error {
+  override readonly name = 'AcpFailure'
+  readonly code: AcpFailureCode
+
+  constructor(code: AcpFailureCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+const authRequired = -32000
+const authMarks =
+  /\b(401|403)\b|unauthorized|invalid[ _]api[ _]key|invalid x-api-key|authentication required|oauth token|please run \/login|login required/i
+const maxDataChars = 2_000
+
+/** What a program has answered, as a failure. Programs report refused keys as internal errors, too. */
+export function rpcFailure(error: unknown, code: AcpFailureCode): AcpFailure {
+  if (error instanceof AcpFailure) return error
+  if (!(error instanceof RpcError))
+    return new AcpFailure(code, error instanceof Error ? error.message : String(error))
+  const data = error.data === undefined ? '' : JSON.stringify(error.data).slice(0, maxDataChars)
+  const detail = `[${error.code}] ${error.message}${data === '' ? '' : `: ${data}`}`
+  const isAuth = error.code === authRequired || authMarks.test(detail)
+  return new AcpFailure(isAuth ? 'ACPAuthRequired' : code, detail)
+}

@@ -1,0 +1,131 @@
+import { constants } from 'node:fs'
+import { access } from 'node:fs/promises'
+import { delimiter, dirname, join } from 'node:path'
+import type { AcpAgent, AcpFileSecret } from '@slipway/protocol'
+import { parseJsonObject } from '@slipway/shared/json'
+import { makeDirectory, rm, writeFile } from '@slipway/shared/tool-files'
+import type { Secrets } from '../secrets/secrets.ts'
+import { defaultFileSecrets, findAcpProvider, findProviderOfCommand } from './providers.ts'
+
+export interface Launch {
+  readonly command: string
+  readonly args: readonly string[]
+  /** Besides the variables of all tools. */
+  readonly env: Readonly<Record<string, string>>
+  /** Folders of the program itself. */
+  readonly writable: readonly string[]
+  /** Removes the files with secrets. */
+  dispose(): Promise<void>
+}
+
+/**
+ * What starts an external agent: its command, the secrets of the conversation as variables and files, and a
+ * folder for its data. `directory` is private to the conversation.
+ */
+export async function prepareLaunch(
+  agent: AcpAgent,
+  options: {
+    readonly directory: string
+    readonly environment: Readonly<Record<string, string>>
+    readonly secrets: Pick<Secrets, 'resolveValues'>
+    readonly warn: (text: string) => void
+  },
+): Promise<Launch> {
+  const { directory, environment, secrets, warn } = options
+  const words = await preferInstalled([...agent.acp_command, ...agent.acp_args], agent, environment.PATH)
+  const [command = '', ...args] = words
+  const specs = agent.acp_file_secrets ?? defaultFileSecrets
+  const values = await secrets.resolveValues()
+  const inFiles = specs.filter(({ secret_name }) => values[secret_name] !== undefined)
+  const fileNames = new Set(inFiles.map(({ secret_name }) => secret_name))
+  const env: Record<string, string> = Object.fromEntries(
+    Object.entries(values).filter(([name]) => !fileNames.has(name) && /^[A-Za-z_]\w*$/.test(name)),
+  )
+  const root = join(directory, 'acp')
+  const writable: string[] = []
+  const provider = findAcpProvider(agent.acp_server) ?? findProviderOfCommand(words)
+  if (agent.acp_isolate_data_dir && provider !== undefined) {
+    const path = join(root, provider.binary)
+    await makeDirectory(path, 0o700)
+    env[provider.dataVariable] = path
+    writable.push(path)
+  }
+  const files: string[] = []
+  for (const spec of inFiles) {
+    const folder = fileFolder(spec, { env, root })
+    const path = join(folder, spec.filename)
+    await makeDirectory(folder, 0o700)
+    await rm(path, { force: true })
+    await writeFile(path, values[spec.secret_name] ?? '', { mode: 0o600 })
+    files.push(path)
+    writable.push(folder)
+    env[spec.env_var] = spec.env_points_to === 'dir' ? dirname(path) : path
+    const unset = spec.warn_if_unset.filter(
+      (name) => env[name] === undefined && environment[name] === undefined,
+    )
+    if (unset.length > 0) warn(`${spec.secret_name} is used without ${unset.join(', ')}`)
+  }
+  return {
+    command,
+    args,
+    env: withCodexAddress(dropConflicts(env), words),
+    writable,
+    dispose: async () => {
+      for (const path of files) await rm(path, { force: true }).catch(() => undefined)
+    },
+  }
+}
+
+/** A file of the folder that the program has for its data anyway goes there. */
+function fileFolder(
+  { subdir, env_var, env_points_to }: AcpFileSecret,
+  { env, root }: { readonly env: Readonly<Record<string, string>>; readonly root: string },
+): string {
+  return env_points_to === 'dir' && env[env_var] !== undefined ? env[env_var] : join(root, subdir)
+}
+
+/** A subscription counts only where no key of an account is beside it. */
+function dropConflicts(env: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  if (env.CLAUDE_CODE_OAUTH_TOKEN === undefined) return env
+  const { ANTHROPIC_API_KEY: _, ANTHROPIC_BASE_URL: __, ...rest } = env
+  return rest
+}
+
+/** Codex reads the address of its models from its configuration alone. */
+function withCodexAddress(
+  env: Readonly<Record<string, string>>,
+  words: readonly string[],
+): Readonly<Record<string, string>> {
+  const { OPENAI_BASE_URL: address, CODEX_CONFIG: text = '{}' } = env
+  const config = parseJsonObject(text)
+  if (address === undefined || config === undefined || !words.some((word) => word.includes('codex-acp')))
+    return env
+  if ('openai_base_url' in config || 'model_provider' in config || env.MODEL_PROVIDER !== undefined)
+    return env
+  return { ...env, CODEX_CONFIG: JSON.stringify({ ...config, openai_base_url: address }) }
+}
+
+/** The program itself instead of `npx` and its package, where it is installed. */
+async function preferInstalled(
+  words: readonly string[],
+  agent: AcpAgent,
+  path: string | undefined,
+): Promise<readonly string[]> {
+  const provider = findAcpProvider(agent.acp_server) ?? findProviderOfCommand(words)
+  const [first, ...rest] = words
+  const at = rest.findIndex((word) => !word.startsWith('-'))
+  const name = (word: string | undefined) => word?.replace(/(?!^)@[^/]*$/, '')
+  if (provider === undefined || first !== 'npx' || name(rest[at]) !== name(provider.command[2])) return words
+  return (await isInstalled(provider.binary, path)) ? [provider.binary, ...rest.slice(at + 1)] : words
+}
+
+async function isInstalled(binary: string, path = ''): Promise<boolean> {
+  for (const directory of path.split(delimiter).filter(Boolean)) {
+    const isHere = await access(join(directory, binary), constants.X_OK).then(
+      () => true,
+      () => false,
+    )
+    if (isHere) return true
+  }
+  return false
+}

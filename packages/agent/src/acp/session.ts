@@ -1,0 +1,310 @@
+import { access, constants } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import type { AcpAgent, AcpState, McpServer } from '@slipway/protocol'
+import type { Secrets } from '../secrets/secrets.ts'
+import type { McpOAuthStates } from '../tools/core/mcp-oauth-states.ts'
+import { valueWithin } from '../tools/core/value-within.ts'
+import { resolveEndpoint } from '../tools/mcp/endpoint.ts'
+import { LineProcess } from '../tools/mcp/line-process.ts'
+import type { Workspace } from '../workspace/workspace.ts'
+import { AcpFailure, rpcFailure } from './failure.ts'
+import { type Launch, prepareLaunch } from './launch.ts'
+import { RpcConnection, RpcError, type RpcHandlers } from './rpc.ts'
+import {
+  type AgentAbilities,
+  readAbilities,
+  readModels,
+  readText,
+  type SessionModels,
+} from './session-messages.ts'
+
+const protocolVersion = 1
+const authTimeoutMs = 30_000
+
+export interface AcpSessionOptions {
+  readonly agent: AcpAgent
+  readonly workspace: Workspace
+  /** Private to the conversation. */
+  readonly directory: string
+  readonly secrets: Secrets
+  readonly servers: Readonly<Record<string, McpServer>>
+  readonly mcpOAuth: McpOAuthStates | undefined
+  /** The session to continue, if the program still has it. */
+  readonly earlier?: Pick<AcpState, 'acp_session_id' | 'acp_session_cwd'> | undefined
+  readonly handlers: RpcHandlers
+  readonly warn: (text: string) => void
+}
+
+/** A running external agent and its session. */
+export class AcpSession {
+  readonly id: string
+  readonly abilities: AgentAbilities
+  /** The session existed before: the program knows what was said. */
+  readonly isContinued: boolean
+  #models: SessionModels | undefined
+  readonly #process: LineProcess
+  readonly #rpc: RpcConnection
+  readonly #launch: Launch
+
+  private constructor(
+    started: StartedProgram,
+    opened: {
+      readonly id: string
+      readonly isContinued: boolean
+      readonly models: SessionModels | undefined
+    },
+  ) {
+    this.#process = started.process
+    this.#rpc = started.rpc
+    this.#launch = started.launch
+    this.abilities = started.abilities
+    this.id = opened.id
+    this.isContinued = opened.isContinued
+    this.#models = opened.models
+  }
+
+  /** Starts the program and opens a session; rejects with AcpFailure, and no process is left then. */
+  static async open(options: AcpSessionOptions, signal: AbortSignal): Promise<AcpSession> {
+    const { agent } = options
+    const timeout = AbortSignal.timeout(Math.ceil(agent.acp_startup_timeout * 1000))
+    const started = await startProgram(options, AbortSignal.any([signal, timeout])).catch(
+      (error: unknown) => {
+        throw timeout.aborted && !signal.aborted ? startupTimeout(agent) : error
+      },
+    )
+    try {
+      const opened = await openSession(started, options, AbortSignal.any([signal, timeout]))
+      return new AcpSession(started, opened)
+    } catch (error) {
+      await closeProgram(started)
+      if (timeout.aborted && !signal.aborted) throw startupTimeout(agent)
+      throw rpcFailure(error, 'ACPInitError')
+    }
+  }
+
+  get models(): SessionModels | undefined {
+    return this.#models
+  }
+
+  /** Undefined while the program runs. */
+  get endReason(): string | undefined {
+    return this.#process.endReason
+  }
+
+  /** The answer to a prompt. Rejects with RpcError or ProgramEndedError. */
+  async prompt(blocks: readonly object[]): Promise<Readonly<Record<string, unknown>>> {
+    return await this.#rpc.request('session/prompt', { sessionId: this.id, prompt: blocks })
+  }
+
+  async cancel(): Promise<void> {
+    await this.#rpc.notify('session/cancel', { sessionId: this.id })
+  }
+
+  /** Rejects with RpcError, ProgramEndedError or the reason of the signal. */
+  async setModel(model: string, signal: AbortSignal): Promise<void> {
+    await setModel(this.#rpc, { id: this.id, models: this.#models, model }, signal)
+    if (this.#models !== undefined) this.#models = { ...this.#models, current: model }
+  }
+
+  /** Ends the program and what it has started. */
+  async close(): Promise<void> {
+    await closeProgram({ process: this.#process, launch: this.#launch })
+  }
+}
+
+interface StartedProgram {
+  readonly process: LineProcess
+  readonly rpc: RpcConnection
+  readonly launch: Launch
+  readonly abilities: AgentAbilities
+}
+
+async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Promise<StartedProgram> {
+  const { agent, workspace, directory, secrets, handlers, warn } = options
+  const launch = await prepareLaunch(agent, { directory, environment: workspace.env, secrets, warn })
+  let process: LineProcess | undefined
+  try {
+    const { command, args, env, writable } = launch
+    const { child, isStarted } = await workspace.openProgram(command, args, { env, writable })
+    process = new LineProcess(child)
+    if (!(await isStarted))
+      throw new AcpFailure(
+        'ACPSpawnError',
+        `The external agent ${command} could not be started: is it installed?`,
+      )
+    const rpc = new RpcConnection(process, handlers)
+    const answer = await rpc.request(
+      'initialize',
+      {
+        protocolVersion,
+        // It reads and writes files and runs commands by itself, inside of the same walls.
+        clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+        clientInfo: { name: 'slipway', title: 'Slipway', version: '0.1.0' },
+      },
+      signal,
+    )
+    return { process, rpc, launch, abilities: readAbilities(answer) }
+  } catch (error) {
+    await closeProgram({ process, launch })
+    if (error instanceof TypeError)
+      throw new AcpFailure('ACPSpawnError', `The command is not valid: ${error.message}`)
+    throw rpcFailure(error, 'ACPInitError')
+  }
+}
+
+async function closeProgram({
+  process,
+  launch,
+}: {
+  process: LineProcess | undefined
+  launch: Launch
+}): Promise<void> {
+  await process?.close()
+  await launch.dispose()
+}
+
+function startupTimeout({ acp_startup_timeout: seconds }: AcpAgent): AcpFailure {
+  return new AcpFailure(
+    'ACPInitError',
+    `The external agent did not start within ${seconds} s (acp_startup_timeout).`,
+  )
+}
+
+async function openSession(
+  started: StartedProgram,
+  options: AcpSessionOptions,
+  signal: AbortSignal,
+): Promise<{ id: string; isContinued: boolean; models: SessionModels | undefined }> {
+  const { rpc, launch, abilities } = started
+  const { agent, workspace, warn } = options
+  const method = await findAuthMethod(abilities.authMethods, { ...workspace.env, ...launch.env })
+  if (method !== undefined) {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(authTimeoutMs)])
+    await rpc.request('authenticate', { methodId: method }, limit)
+  }
+  const mcpServers = await mcpServerList(options, abilities)
+  const place = { cwd: workspace.directory, mcpServers }
+  const continued = await continueSession(started, options, { place, signal })
+  const result = continued?.result ?? (await rpc.request('session/new', place, signal))
+  const id = continued?.id ?? readText(result.sessionId)
+  if (id === undefined) throw new AcpFailure('ACPInitError', 'The external agent has named no session')
+  let models = readModels(result)
+  const { acp_model: model, acp_session_mode: modeId } = agent
+  if (model !== undefined && models?.current !== model) {
+    // What a program offers depends on the account: it goes on with its own model otherwise.
+    const isSet = await setModel(rpc, { id, models, model }, signal).then(
+      () => true,
+      (error: unknown) => {
+        if (!(error instanceof RpcError)) throw error
+        warn(`the external agent did not take the model ${model}`)
+        return false
+      },
+    )
+    if (isSet) models = { available: [], optionId: undefined, ...models, current: model }
+  }
+  if (modeId !== undefined) await rpc.request('session/set_mode', { sessionId: id, modeId }, signal)
+  return { id, isContinued: continued !== undefined, models }
+}
+
+/** Undefined when there is no earlier session, or the program does not have it any more. */
+async function continueSession(
+  { rpc, abilities }: StartedProgram,
+  { agent, workspace, earlier, warn }: AcpSessionOptions,
+  { place, signal }: { readonly place: object; readonly signal: AbortSignal },
+): Promise<{ readonly id: string; readonly result: Readonly<Record<string, unknown>> } | undefined> {
+  const isSamePlace = (earlier?.acp_session_cwd ?? workspace.directory) === workspace.directory
+  const id = (isSamePlace ? earlier?.acp_session_id : undefined) ?? agent.acp_resume_session_id
+  const method = abilities.canResume ? 'session/resume' : 'session/load'
+  if (id === undefined || !(abilities.canLoad || abilities.canResume)) return undefined
+  try {
+    return { id, result: await rpc.request(method, { sessionId: id, ...place }, signal) }
+  } catch (error) {
+    if (!(error instanceof RpcError)) throw error
+    warn('the external agent has lost its session, and begins another one')
+    return undefined
+  }
+}
+
+async function setModel(
+  rpc: RpcConnection,
+  {
+    id,
+    models,
+    model,
+  }: { readonly id: string; readonly models: SessionModels | undefined; readonly model: string },
+  signal: AbortSignal,
+): Promise<void> {
+  if (models?.optionId === undefined)
+    await rpc.request('session/set_model', { sessionId: id, modelId: model }, signal)
+  else
+    await rpc.request(
+      'session/set_config_option',
+      { sessionId: id, configId: models.optionId, value: model },
+      signal,
+    )
+}
+
+/** The MCP servers as the program connects to them. Those that it cannot reach are left out. */
+async function mcpServerList(options: AcpSessionOptions, { mcp }: AgentAbilities): Promise<object[]> {
+  const { servers, warn } = options
+  const list: object[] = []
+  for (const [name, server] of Object.entries(servers)) {
+    if (server.disabled === true || server.enabled === false) continue
+    try {
+      const endpoint = await resolveEndpoint(server, options)
+      if (endpoint.kind === 'process') {
+        const { command, args, env } = endpoint
+        list.push({ name, command, args, env: pairs(env) })
+        continue
+      }
+      const type = endpoint.transport === 'sse' ? 'sse' : 'http'
+      if (mcp[type]) list.push({ type, name, url: endpoint.url.href, headers: pairs(endpoint.headers) })
+      else warn(`the external agent cannot connect to the MCP server ${name} (${type})`)
+    } catch {
+      warn(`the MCP server ${name} is left out`)
+    }
+  }
+  return list
+}
+
+function pairs(record: Readonly<Record<string, string>>): object[] {
+  return Object.entries(record).map(([name, value]) => ({ name, value }))
+}
+
+/** The first way to sign in for which there is a credential. Programs that need none have none. */
+async function findAuthMethod(
+  methods: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<string | undefined> {
+  const has = (name: string) => (env[name] ?? '') !== ''
+  const home = env.HOME ?? homedir()
+  const candidates: readonly (readonly [string, boolean | Promise<boolean>])[] = [
+    ['chat-gpt', isFile(join(env.CODEX_HOME ?? join(home, '.codex'), 'auth.json'))],
+    ['chatgpt', isFile(join(env.CODEX_HOME ?? join(home, '.codex'), 'auth.json'))],
+    ['vertex-ai', isFile(env.GOOGLE_APPLICATION_CREDENTIALS ?? '')],
+    ['oauth-personal', isFile(join(home, '.gemini/oauth_creds.json'))],
+    ['codex-api-key', has('CODEX_API_KEY')],
+    ['openai-api-key', has('OPENAI_API_KEY')],
+    ['api-key', has('CODEX_API_KEY') || has('OPENAI_API_KEY')],
+    ['gemini-api-key', has('GEMINI_API_KEY')],
+  ]
+  for (const [id, isPossible] of candidates) if (methods.includes(id) && (await isPossible)) return id
+  return undefined
+}
+
+async function isFile(path: string): Promise<boolean> {
+  return await access(path, constants.R_OK).then(
+    () => path !== '',
+    () => false,
+  )
+}
+
+/** Whether work ends in time. */
+export async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
+  const ended = work.then(
+    () => true,
+    () => true,
+  )
+  return (await valueWithin(ms, ended)) === true
+}
