@@ -20,7 +20,7 @@ const own = { hasOwnServer: true }
 const pausePath = '/api/conversations/prepare-for-sandbox-pause'
 const binding = (id: string) => `/api/conversations/${id}/credential-bindings/CODEX_AUTH_JSON`
 
-/** Bindings are the credentials of external agents, which do not run here. */
+/** Bindings keep credential files of external agents in step with their source; there are none here. */
 const hasNoBindings = async () => {
   const { capabilities } = await server.requestOrThrow<{ capabilities: string[] }>('GET', '/server_info')
   expect(capabilities.filter((name) => name.startsWith('credential_binding'))).toEqual([])
@@ -31,7 +31,7 @@ const hasNoBindings = async () => {
 differs(
   'F12.discovery',
   'the document lists runtime routes; capabilities name bindings',
-  'agents of kind `acp`',
+  'credential bindings of external agents',
   async () => {
     const { paths } = await server.requestOrThrow<{ paths: Json }>('GET', '/openapi.json')
     expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime'])
@@ -197,7 +197,7 @@ for (const [id, promise] of [
   ['F12.binding-pending-cleared', 'a pause drops waiting bindings'],
   ['F12.binding-profile-scope', 'a profile without the secret refuses the binding'],
 ] as const)
-  differs(id, promise, 'agents of kind `acp`', hasNoBindings)
+  differs(id, promise, 'credential bindings of external agents', hasNoBindings)
 
 mapCase(
   'F12.runtime-launched-profile',

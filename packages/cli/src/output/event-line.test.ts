@@ -64,6 +64,10 @@ test.each([
     'terminal refused by a hook: no',
   ],
   [{ kind: 'AgentErrorEvent', ...call, error: 'no such tool' }, 'terminal: no such tool'],
+  [
+    { kind: 'ACPToolCallEvent', tool_call_id: 'c', title: 'Edit a.txt', status: 'failed' },
+    'Edit a.txt (failed)',
+  ],
   [{ kind: 'ConversationErrorEvent', code: 'KeyError', detail: 'x' }, 'KeyError: x'],
   [{ kind: 'ConversationStateUpdateEvent', key: 'execution_status', value: 'idle' }, 'status: idle'],
   [

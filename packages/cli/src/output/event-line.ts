@@ -46,6 +46,7 @@ const eventFormatters = formatterMap({
     return `${asString(event.tool_name)} refused${by}: ${reason}`
   },
   AgentErrorEvent: (event) => `${asString(event.tool_name)}: ${asString(event.error)}`,
+  ACPToolCallEvent: (event) => `${asString(event.title)} (${asString(event.status) || 'unknown'})`,
   ConversationErrorEvent: (event) => `${asString(event.code)}: ${asString(event.detail)}`,
   ConversationStateUpdateEvent: (event) =>
     event.key === 'execution_status'

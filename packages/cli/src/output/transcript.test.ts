@@ -236,3 +236,20 @@ test.each([
   const update = { kind: 'ConversationStateUpdateEvent', key: 'model_retry', value } as const
   expect(new TranscriptRenderer({ columns: 100 }).renderUpdate(update as never)).toBe(text)
 })
+
+test('a call of an external agent has its title once and its output; its message is not shown again', () => {
+  const steps = new TranscriptRenderer({ columns: 60, directory: '/work' })
+  const call = { kind: 'ACPToolCallEvent', tool_call_id: 'a', title: 'Read /work/a.txt', is_error: false }
+  const output = [{ type: 'content', content: { type: 'text', text: 'one\ntwo' } }]
+  expect(
+    render(
+      steps,
+      piece('Let me see.'),
+      { ...call, status: 'pending' },
+      { ...call, status: 'completed', content: output },
+      piece('\n\nDone.'),
+      answer('Let me see.\n\nDone.'),
+      { ...call, tool_call_id: 'b', title: 'Run', status: 'failed', is_error: true },
+    ),
+  ).toBe('Agent\n  Let me see.\n  ▸ Read a.txt\n    one\n    two\n\n\n  Done.\n  ▸ Run\n    (failed)\n')
+})

@@ -35,6 +35,8 @@ export class TranscriptRenderer {
    */
   #userMessages: { readonly text: string; readonly before: string | null }[] = []
   #lastEventId: string | null = null
+  /** Ids of the calls of an external agent that have begun. */
+  readonly #externalCalls = new Set<string>()
 
   /** `directory`: files below it are shown with the rest of their path. */
   constructor(options: { readonly columns: number; readonly directory?: string | undefined }) {
@@ -66,6 +68,8 @@ export class TranscriptRenderer {
       case 'MessageEvent':
         return this.#message(members)
       case 'ActionEvent':
+        // An external agent asks in the middle of its message.
+        if (members.tool_name === 'request_permission') return this.#endStream() + this.#action(members)
         return this.#agentText(contentTexts(members.thought).join('')) + this.#action(members)
       case 'ObservationEvent':
         return this.#endStream() + this.#observation(members)
@@ -81,6 +85,8 @@ export class TranscriptRenderer {
         )
       case 'ConversationStateUpdateEvent':
         return this.#endStream() + this.#state(members)
+      case 'ACPToolCallEvent':
+        return this.#endStream() + this.#externalCall(members)
       case 'HookExecutionEvent':
         return this.#endStream() + this.#note(hookNote(members))
       case 'SystemPromptEvent': {
@@ -194,6 +200,29 @@ export class TranscriptRenderer {
     return this.#lines(lines.length === 0 ? [`(${asString(kind)})`] : lines, isFailed ? 'red' : 'dim')
   }
 
+  /** A call of an external agent: its title when it begins, and what came of it. */
+  #externalCall(members: JsonObject): string {
+    const { tool_call_id, title, status, is_error, content, raw_output } = members
+    const id = asString(tool_call_id)
+    const isEnd = status === 'completed' || status === 'failed'
+    const text = truncateToWidth(sanitizeLine(this.#relativePaths(asString(title))), this.#columns - 4)
+    const head = this.#externalCalls.has(id) ? '' : `${this.#label('Agent')}  ${paint('cyan', `▸ ${text}`)}\n`
+    if (!isEnd) {
+      this.#externalCalls.add(id)
+      return head
+    }
+    this.#externalCalls.delete(id)
+    const texts = (Array.isArray(content) ? content : [])
+      .map(asObject)
+      .map((block) => asString(asObject(block.content).text) || asString(block.path))
+    const output = texts.filter((one) => one !== '').join('\n') || asString(raw_output)
+    const lines = sanitizeLines(truncate(output, 50_000)).filter((line) => line.trim() !== '')
+    const isFailed = is_error === true
+    return (
+      head + this.#lines(lines.length === 0 ? [`(${asString(status)})`] : lines, isFailed ? 'red' : 'dim')
+    )
+  }
+
   #state(members: JsonObject): string {
     const { key, value } = members
     // It says where in the log the conversation is, which people see.
@@ -202,7 +231,7 @@ export class TranscriptRenderer {
     if (key === 'hook_execution') return this.#note(hookNote(asObject(value)))
     if (key === 'repository_consent') return this.#note(consentNote(asObject(value), this.#directory))
     if (key !== 'execution_status') return this.#remarkLine(`${asString(key)} = ${toDisplayJson(value)}`)
-    this.#streamedText = ''
+    if (value !== 'running' && value !== 'waiting_for_confirmation') this.#streamedText = ''
     const words = statusText(asString(value))
     return this.#remarkLine(words, value === 'waiting_for_confirmation' ? 'yellow' : 'dim')
   }

@@ -5,12 +5,18 @@ import {
   contentImages,
   contentText,
   exitCode,
+  externalCallDiffs,
+  externalCallSummary,
+  externalCallText,
   firstLine,
+  isFailure,
   kindName,
   recordOf,
   textOf,
 } from '../log/event-facts.ts'
 import { ModelViewContext } from '../log/model-view.ts'
+import { Ansi } from '../ui/ansi.tsx'
+import { Diff } from '../ui/diff.tsx'
 import { Fold } from '../ui/fold.tsx'
 import { formatNumber } from '../ui/format.ts'
 import { LongText } from '../ui/long-text.tsx'
@@ -82,6 +88,8 @@ export const EventRow = memo(function EventRow(props: {
           <ResultBody event={event} />
         </Fold>
       )
+    case 'ACPToolCallEvent':
+      return <ExternalCallRow item={item} isExpanded={isExpanded} />
     case 'ConversationStateUpdateEvent': {
       const key = textOf(event.key) ?? ''
       if (key === 'leaf_event_id') return <BranchRow item={item} />
@@ -103,6 +111,29 @@ export const EventRow = memo(function EventRow(props: {
     }
   }
 })
+
+/** A call of an external agent: its title and status, what it was given, and what came of it. */
+function ExternalCallRow({ item, isExpanded }: { readonly item: LogEvent; readonly isExpanded: boolean }) {
+  const { event } = item
+  const text = externalCallText(event)
+  const diffs = externalCallDiffs(event)
+  return (
+    <Fold
+      className={isFailure(event) ? 'fold failed' : 'fold'}
+      isOpen={isExpanded}
+      summary={<Line item={item} text={externalCallSummary(event)} />}
+    >
+      {event.raw_input !== undefined && event.raw_input !== null && <Members value={event.raw_input} />}
+      {diffs.map(({ path, before, after }) => (
+        <div key={path}>
+          <p className="mono">{path}</p>
+          <Diff before={before} after={after} />
+        </div>
+      ))}
+      {text !== '' && <LongText text={text} render={(part) => <Ansi text={part} />} />}
+    </Fold>
+  )
+}
 
 /** Where the log goes on from an earlier event, with a link to it. */
 function BranchRow({ item }: { readonly item: LogEvent }) {

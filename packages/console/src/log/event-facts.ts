@@ -34,6 +34,7 @@ export function contentImages(content: unknown): string[] {
 export function isFailure(event: WireEvent): boolean {
   if (event.kind === 'AgentErrorEvent' || event.kind === 'ConversationErrorEvent') return true
   if (event.kind === 'UserRejectObservation') return true
+  if (event.kind === 'ACPToolCallEvent') return event.is_error === true
   if (event.kind !== 'ObservationEvent') return false
   const observation = recordOf(event.observation)
   if (observation.is_error === true || observation.error === true) return true
@@ -59,6 +60,30 @@ export function callSummary(event: WireEvent): string {
     return firstLine(path === undefined ? value : `${value} ${path}`)
   }
   return firstLine(summary ?? '')
+}
+
+/** What an external agent does or has done, in one line: the title and the status of its call. */
+export function externalCallSummary(event: WireEvent): string {
+  return [firstLine(textOf(event.title) ?? ''), textOf(event.status)].filter(Boolean).join(' · ')
+}
+
+/** The output of a call of an external agent: the texts of its content, or its raw output. */
+export function externalCallText(event: WireEvent): string {
+  const blocks = Array.isArray(event.content) ? event.content.map(recordOf) : []
+  const texts = blocks.map((block) => textOf(recordOf(block.content).text) ?? textOf(block.text))
+  const text = texts.filter((one) => one !== undefined).join('\n\n')
+  if (text !== '' || event.raw_output === undefined || event.raw_output === null) return text
+  return textOf(event.raw_output) ?? JSON.stringify(event.raw_output, undefined, 2)
+}
+
+/** The changes of files that a call of an external agent shows. */
+export function externalCallDiffs(event: WireEvent): { path: string; before: string; after: string }[] {
+  const blocks = Array.isArray(event.content) ? event.content.map(recordOf) : []
+  return blocks.flatMap((block) => {
+    const after = textOf(block.newText)
+    if (block.type !== 'diff' || after === undefined) return []
+    return [{ path: textOf(block.path) ?? '', before: textOf(block.oldText) ?? '', after }]
+  })
 }
 
 /** The first line of a text, at most 200 characters. */
@@ -88,6 +113,7 @@ const kindNames: Readonly<Record<string, string>> = {
   CondensationRequest: 'Condensation requested',
   CondensationSummaryEvent: 'Summary',
   HookExecutionEvent: 'Hook',
+  ACPToolCallEvent: 'External call',
   LLMCompletionLogEvent: 'Model log',
   TokenEvent: 'Tokens',
   PauseEvent: 'Paused',

@@ -1,5 +1,14 @@
 import type { LogEvent } from '../api/log.ts'
-import { callSummary, contentText, exitCode, kindName, recordOf, textOf } from './event-facts.ts'
+import {
+  callSummary,
+  contentText,
+  exitCode,
+  externalCallSummary,
+  externalCallText,
+  kindName,
+  recordOf,
+  textOf,
+} from './event-facts.ts'
 
 /** Events as Markdown, for a ticket or a chat. Outputs are fenced so that nothing in them is markup. */
 export function toMarkdown(events: readonly LogEvent[]): string {
@@ -37,6 +46,8 @@ function eventBody(event: LogEvent['event']): string {
       return `${event.code}\n\n${fence(textOf(event.detail) ?? '')}`
     case 'UserRejectObservation':
       return textOf(event.rejection_reason) ?? ''
+    case 'ACPToolCallEvent':
+      return `${externalCallSummary(event)}\n\n${fence(externalCallText(event))}`
     case 'Condensation':
     case 'CondensationSummaryEvent':
       return textOf(event.summary) ?? ''
