@@ -128,6 +128,12 @@ function conversationRequests({ conversation, event, directory }: ExistingResour
     respondToConfirmation: { params, body: { accept: false } },
     getEvent: { params: { ...params, event_id: event } },
     prepareForSandboxPause: {},
+    // Its source is a closed port.
+    activateCredentialBinding: {
+      params: { ...params, secret_name: 'CODEX_AUTH_JSON' },
+      body: { url: 'http://127.0.0.1:9/' },
+      status: 502,
+    },
   }
 }
 

@@ -1,17 +1,19 @@
 import { expect } from 'vitest'
 import { errorReply, type MockProvider } from '../../support/mock-provider.ts'
 import { filesWith } from '../answers.ts'
-import { differs, endFamily, mapCase, notApplicable } from '../frame.ts'
+import { endFamily, mapCase, notApplicable } from '../frame.ts'
 import {
   finishReply,
   heldReply,
   type Json,
+  type MapClient,
   type MapConversation,
   OwnMapServer,
   openMapServer,
   unknownId,
   waitForFrames,
 } from '../map-server.ts'
+import { CredentialSourceServer } from './credential-source.ts'
 
 const server = openMapServer()
 const plain = { autotitle: false }
@@ -20,25 +22,20 @@ const own = { hasOwnServer: true }
 const pausePath = '/api/conversations/prepare-for-sandbox-pause'
 const binding = (id: string) => `/api/conversations/${id}/credential-bindings/CODEX_AUTH_JSON`
 
-/** Bindings keep credential files of external agents in step with their source; there are none here. */
-const hasNoBindings = async () => {
+mapCase('F12.discovery', 'the document lists runtime routes; capabilities name bindings', async () => {
+  const { paths } = await server.requestOrThrow<{ paths: Json }>('GET', '/openapi.json')
+  expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime'])
+  expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime/reprovision'])
+  expect(Object.keys(paths).filter((path) => /sandbox-pause|credential-bindings/.test(path))).toEqual([])
   const { capabilities } = await server.requestOrThrow<{ capabilities: string[] }>('GET', '/server_info')
-  expect(capabilities.filter((name) => name.startsWith('credential_binding'))).toEqual([])
-  const body = { url: 'http://127.0.0.1:9/' }
-  expect(await server.requestStatus('PUT', binding(unknownId), { body })).toBe(404)
-}
-
-differs(
-  'F12.discovery',
-  'the document lists runtime routes; capabilities name bindings',
-  'credential bindings of external agents',
-  async () => {
-    const { paths } = await server.requestOrThrow<{ paths: Json }>('GET', '/openapi.json')
-    expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime'])
-    expect(paths).toHaveProperty(['/api/conversations/{conversation_id}/runtime/reprovision'])
-    await hasNoBindings()
-  },
-)
+  expect(capabilities).toEqual(
+    expect.arrayContaining([
+      'credential_binding_v1',
+      'credential_binding_readiness_probe_v1',
+      'credential_binding_activation_guard_v1',
+    ]),
+  )
+})
 
 mapCase('F12.runtime-info', 'the runtime is available, the same in each view', async () => {
   const { id } = await server.createConversation(undefined, plain)
@@ -181,23 +178,287 @@ mapCase(
   { ...own, faultThere: 'open and silent' },
 )
 
-for (const [id, promise] of [
-  ['F12.binding-unsupported-secret', 'another name than that of the file is 404'],
-  ['F12.binding-validation', 'invalid bindings are 422 without a probe'],
-  ['F12.binding-pending', 'a binding of an unknown conversation waits for it'],
-  ['F12.binding-source-statuses', 'the answer of the source becomes the status'],
-  ['F12.binding-source-unavailable', 'a source that fails is asked three times'],
-  ['F12.binding-native-too-late', 'a loaded conversation of another kind refuses'],
-  ['F12.binding-native-cold', 'a conversation of another kind never asks for a binding'],
-  ['F12.binding-live-acp', 'a binding replaces the stored secret'],
-  ['F12.binding-rebind', 'the same address again is accepted, another one refused'],
-  ['F12.binding-required-after-pause', 'after a pause the binding is asked for'],
-  ['F12.binding-required-after-restart', 'after a restart too'],
-  ['F12.binding-pending-on-create', 'a waiting binding is taken at the creation'],
-  ['F12.binding-pending-cleared', 'a pause drops waiting bindings'],
-  ['F12.binding-profile-scope', 'a profile without the secret refuses the binding'],
-] as const)
-  differs(id, promise, 'credential bindings of external agents', hasNoBindings)
+const codexAgent = { kind: 'ACPAgent', acp_command: ['codex-acp'], acp_server: 'codex' }
+const sentinel = 'sentinel-codex-copy'
+
+/** Binds the credential of a conversation; answers of a refusal have a body. */
+async function bind(
+  client: MapClient,
+  id: string,
+  url: string,
+  headers?: Readonly<Record<string, string>>,
+): Promise<{ status: number; body: Json }> {
+  return await client.request<Json>('PUT', binding(id), { body: { url, headers } })
+}
+
+/** A conversation of an external agent that has the credential in a secret of its own. */
+async function createCodex(client: MapClient, more: object = {}): Promise<string> {
+  const { id } = await client.createConversation(undefined, {
+    ...plain,
+    agent: codexAgent,
+    secrets: { CODEX_AUTH_JSON: sentinel },
+    ...more,
+  })
+  return id
+}
+
+async function secretNames(client: MapClient, id: string): Promise<string[]> {
+  const { secret_registry } = await client.getConversation(id)
+  return Object.keys(Object(Object(secret_registry).secret_sources))
+}
+
+/** What a conversation answers that may not run without its binding. */
+async function expectRequired(client: MapClient, id: string): Promise<void> {
+  const refusal = {
+    status: 409,
+    body: { detail: 'credential_binding_activation_required', retryable: true },
+  }
+  const path = `/api/conversations/${id}`
+  expect(await client.request('GET', `${path}/events/search`)).toMatchObject(refusal)
+  expect(await client.request('GET', `${path}/events/count`)).toMatchObject(refusal)
+  expect(await client.request('POST', `${path}/run`)).toMatchObject(refusal)
+  expect((await client.getConversation(id)).id).toBe(id)
+  expect(await client.requestOrThrow('GET', `${path}/runtime`)).toEqual(available)
+  for (const socketPath of [`/sockets/events/${id}`, `/sockets/session/${id}?after_seq=-1`]) {
+    await using socket = client.openSocket(socketPath)
+    expect(await socket.closed).toMatchObject({
+      code: 1013,
+      reason: 'credential_binding_activation_required',
+    })
+  }
+}
+
+mapCase('F12.binding-unsupported-secret', 'another name than that of the file is 404', async () => {
+  await using source = await CredentialSourceServer.open()
+  for (const name of ['GITHUB_TOKEN', 'codex_auth_json']) {
+    const path = `/api/conversations/${unknownId}/credential-bindings/${name}`
+    expect(await server.request('PUT', path, { body: { url: source.url } })).toMatchObject({
+      status: 404,
+      body: { detail: 'Not Found' },
+    })
+  }
+  expect(source.requests).toEqual([])
+})
+
+mapCase('F12.binding-validation', 'invalid bindings are 422 without a probe', async () => {
+  await using source = await CredentialSourceServer.open()
+  const { url } = source
+  const many = Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`X-Map-${n}`, 'v']))
+  const badHeaders = expect.stringContaining('Invalid credential binding headers')
+  for (const [body, issue] of [
+    [{ url, more: 1 }, { type: 'extra_forbidden' }],
+    [{ headers: {} }, { type: 'missing' }],
+    [{ url: '' }, { type: 'string_too_short' }],
+    [{ url: `${url}/${'x'.repeat(4096)}` }, { type: 'string_too_long' }],
+    [{ url, headers: { 'X-Map': '' } }, { msg: badHeaders }],
+    [{ url, headers: many }, { msg: badHeaders }],
+    [{ url, headers: { 'X-Map': 'v'.repeat(8193) } }, { msg: badHeaders }],
+  ] as const) {
+    const reply = await server.request('PUT', binding(unknownId), { body })
+    expect(reply).toMatchObject({ status: 422, body: { detail: [issue] } })
+  }
+  const other = `/api/conversations/${unknownId}/credential-bindings/GITHUB_TOKEN`
+  expect(await server.request('PUT', other, { body: {} })).toMatchObject({
+    status: 422,
+    body: { detail: [{ type: 'missing' }] },
+  })
+  expect(await server.request('PUT', binding('not-a-uuid'), { body: { url } })).toMatchObject({
+    status: 422,
+    body: { detail: [{ type: 'uuid_parsing' }] },
+  })
+  expect(await server.requestStatus('PUT', binding(unknownId), { body: { url }, isAnonymous: true })).toBe(
+    401,
+  )
+  expect(source.requests).toEqual([])
+})
+
+mapCase('F12.binding-pending', 'a binding of an unknown conversation waits for it', async () => {
+  await using source = await CredentialSourceServer.open()
+  const id = crypto.randomUUID()
+  expect((await bind(server, id, source.url, { Authorization: 'Bearer map-pending' })).status).toBe(204)
+  expect(source.requests).toMatchObject([{ method: 'GET', headers: { authorization: 'Bearer map-pending' } }])
+  expect(await server.requestStatus('GET', `/api/conversations/${id}`)).toBe(404)
+})
+
+mapCase('F12.binding-source-statuses', 'the answer of the source becomes the status', async () => {
+  const rejected = { status: 403, body: { detail: 'Credential binding authorization was rejected' } }
+  const invalid = { status: 422, body: { detail: 'Credential binding source is invalid' } }
+  for (const [status, body, reply] of [
+    [401, {}, rejected],
+    [403, {}, rejected],
+    [400, {}, invalid],
+    [404, {}, invalid],
+    [422, {}, invalid],
+    [409, {}, { status: 409, body: { detail: 'Credential binding source changed' } }],
+    [501, {}, { status: 501, body: { exception: '501: Credential binding source is unsupported' } }],
+    [200, 'not-json', invalid],
+    [200, { value: '{}' }, invalid],
+    [200, { value: '{}', version: '' }, invalid],
+    [200, { value: 1, version: 'v1' }, invalid],
+  ] as const) {
+    await using source = await CredentialSourceServer.open(status, body)
+    expect(await bind(server, unknownId, source.url)).toMatchObject(reply)
+    expect(source.requests).toHaveLength(1)
+  }
+  for (const url of ['ftp://127.0.0.1/cred', 'not a url'])
+    expect(await bind(server, unknownId, url)).toMatchObject(invalid)
+})
+
+mapCase('F12.binding-source-unavailable', 'a source that fails is asked three times', async () => {
+  const unavailable = { status: 502, body: { exception: '502: Credential binding source is unavailable' } }
+  await using source = await CredentialSourceServer.open(503, {})
+  for (const url of [source.url, 'http://127.0.0.1:9/cred']) {
+    const start = performance.now()
+    expect(await bind(server, unknownId, url)).toMatchObject(unavailable)
+    expect(performance.now() - start).toBeGreaterThanOrEqual(740)
+  }
+  expect(source.requests).toHaveLength(3)
+})
+
+mapCase('F12.binding-native-too-late', 'a loaded conversation of another kind refuses', async () => {
+  await using source = await CredentialSourceServer.open()
+  const { id } = await server.createConversation(undefined, plain)
+  await server.getEvents(id)
+  expect(await bind(server, id, source.url)).toMatchObject({
+    status: 409,
+    body: { detail: 'Credential binding activation arrived after ACP initialization' },
+  })
+  expect((await server.getEvents(id)).length).toBeGreaterThanOrEqual(0)
+})
+
+mapCase(
+  'F12.binding-native-cold',
+  'a conversation of another kind never asks for a binding',
+  async () => {
+    await using source = await CredentialSourceServer.open()
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const { id } = await other.createConversation(undefined, plain)
+    expect(await other.requestStatus('POST', pausePath)).toBe(204)
+    expect([204, 409]).toContain((await bind(other, id, source.url)).status)
+    await other.getEvents(id)
+    expect(await other.requestStatus('POST', pausePath)).toBe(204)
+    await other.getEvents(id)
+    // Nor does one that is created with the id of a binding that waits.
+    const waiting = crypto.randomUUID()
+    expect((await bind(other, waiting, source.url)).status).toBe(204)
+    const secrets = { CODEX_AUTH_JSON: sentinel }
+    await other.createConversation(undefined, { ...plain, conversation_id: waiting, secrets })
+    expect(await secretNames(other, waiting)).toEqual(['CODEX_AUTH_JSON'])
+    await other.requestStatus('POST', pausePath)
+    await other.getEvents(waiting)
+  },
+  { ...own, faultThere: 'asked for after a pause' },
+)
+
+mapCase('F12.binding-live-acp', 'a binding replaces the stored secret', async () => {
+  await using source = await CredentialSourceServer.open()
+  const id = await createCodex(server)
+  expect(await secretNames(server, id)).toEqual(['CODEX_AUTH_JSON'])
+  expect((await bind(server, id, source.url, { Authorization: 'Bearer map-first' })).status).toBe(204)
+  expect(source.requests).toMatchObject([{ headers: { authorization: 'Bearer map-first' } }])
+  expect(await secretNames(server, id)).toEqual([])
+  await server.getEvents(id)
+})
+
+mapCase(
+  'F12.binding-rebind',
+  'the same address again is accepted, another one refused',
+  async () => {
+    await using source = await CredentialSourceServer.open()
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const id = await createCodex(other)
+    for (const name of ['map-first-header', 'map-second-header']) {
+      expect((await bind(other, id, source.url, { Authorization: name })).status).toBe(204)
+      expect(source.requests.at(-1)?.headers.authorization).toBe(name)
+    }
+    expect(await bind(other, id, `${source.url}/other`)).toMatchObject({
+      status: 409,
+      body: { detail: 'Credential binding activation arrived after ACP initialization' },
+    })
+    for (const text of ['map-first-header', 'map-second-header', sentinel])
+      expect(await filesWith(other, text)).toEqual([])
+  },
+  own,
+)
+
+mapCase(
+  'F12.binding-required-after-pause',
+  'after a pause the binding is asked for',
+  async () => {
+    await using source = await CredentialSourceServer.open()
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const id = await createCodex(other)
+    expect((await bind(other, id, source.url)).status).toBe(204)
+    await other.getEvents(id)
+    expect(await other.requestStatus('POST', pausePath)).toBe(204)
+    await expectRequired(other, id)
+    expect((await bind(other, id, source.url)).status).toBe(204)
+    await other.getEvents(id)
+  },
+  own,
+)
+
+mapCase(
+  'F12.binding-required-after-restart',
+  'after a restart too',
+  async () => {
+    await using source = await CredentialSourceServer.open()
+    await using other = await OwnMapServer.open({ key: 'k' })
+    const id = await createCodex(other)
+    expect((await bind(other, id, source.url)).status).toBe(204)
+    await other.restart()
+    await expectRequired(other, id)
+    expect((await bind(other, id, source.url)).status).toBe(204)
+    await other.getEvents(id)
+    expect(await other.requestStatus('POST', pausePath)).toBe(204)
+    await expectRequired(other, id)
+    expect(await other.requestStatus('DELETE', `/api/conversations/${id}`)).toBe(200)
+    expect(await other.requestStatus('GET', `/api/conversations/${id}`)).toBe(404)
+  },
+  own,
+)
+
+mapCase('F12.binding-pending-on-create', 'a waiting binding is taken at the creation', async () => {
+  await using source = await CredentialSourceServer.open()
+  const id = crypto.randomUUID()
+  expect((await bind(server, id, source.url)).status).toBe(204)
+  expect(await createCodex(server, { conversation_id: id })).toBe(id)
+  expect(await secretNames(server, id)).toEqual([])
+  await server.getEvents(id)
+  expect(await server.requestStatus('POST', pausePath)).toBe(204)
+  await expectRequired(server, id)
+})
+
+mapCase('F12.binding-pending-cleared', 'a pause drops waiting bindings', async () => {
+  await using source = await CredentialSourceServer.open()
+  const id = crypto.randomUUID()
+  expect((await bind(server, id, source.url)).status).toBe(204)
+  expect(await server.requestStatus('POST', pausePath)).toBe(204)
+  expect(await createCodex(server, { conversation_id: id })).toBe(id)
+  expect(await secretNames(server, id)).toEqual(['CODEX_AUTH_JSON'])
+  await server.getEvents(id)
+})
+
+mapCase('F12.binding-profile-scope', 'a profile without the secret refuses the binding', async () => {
+  await using source = await CredentialSourceServer.open()
+  const path = '/api/agent-profiles/map-without-secrets'
+  const profile = { agent_kind: 'acp', acp_server: 'codex', secret_refs: [] }
+  expect(await server.requestStatus('POST', path, { body: profile })).toBe(201)
+  const { profile: saved } = await server.requestOrThrow<{ profile: { id: string } }>('GET', path)
+  const { id } = await server.createConversation(undefined, {
+    ...plain,
+    agent: undefined,
+    agent_profile_id: saved.id,
+  })
+  expect(await bind(server, id, source.url)).toMatchObject({
+    status: 403,
+    body: { detail: 'Credential binding authorization was rejected' },
+  })
+  await server.getEvents(id)
+  expect(await server.requestStatus('POST', pausePath)).toBe(204)
+  await server.getEvents(id)
+  await server.request('DELETE', path)
+})
 
 mapCase(
   'F12.runtime-launched-profile',

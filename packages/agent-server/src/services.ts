@@ -22,6 +22,7 @@ import { RepositorySearch } from './git/repository-search.ts'
 import { checkpointHandlers } from './handlers/conversations/checkpoints.ts'
 import { conversationCommandHandlers } from './handlers/conversations/commands.ts'
 import { conversationHandlers } from './handlers/conversations/conversations.ts'
+import { credentialBindingHandlers } from './handlers/conversations/credential-bindings.ts'
 import { eventHandlers } from './handlers/conversations/events.ts'
 import { gatewayHandlers } from './handlers/conversations/gateway.ts'
 import { timelineHandlers } from './handlers/conversations/timeline.ts'
@@ -54,6 +55,7 @@ import { MetaProfiles } from './profiles/meta-profiles.ts'
 import { findConnectionUsers, ProviderConnections } from './profiles/provider-connections.ts'
 import { SubscriptionLogin } from './profiles/subscription-login.ts'
 import { RepositoryConsents } from './repositories/repository-consents.ts'
+import { CredentialBindings } from './secrets/credential-bindings.ts'
 import { ServerSecrets } from './secrets/server-secrets.ts'
 import type { Activity } from './server/activity.ts'
 import { toolFilesDirectory, withToolUser } from './server/tool-user.ts'
@@ -177,6 +179,7 @@ export async function openServices(options: ServicesOptions) {
   const mcpOAuthJobs = resources.use(
     new McpOAuthJobs((request, signal) => testMcpServer(request, environment, signal)),
   )
+  const bindings = await CredentialBindings.open(join(dataDirectory, 'credential-bindings.json'))
   const { leases } = storage
   const { peerKey } = options
   const peers: Peers | undefined =
@@ -244,7 +247,18 @@ export async function openServices(options: ServicesOptions) {
   if (retentionMs !== undefined)
     resources.use(
       startRetention({
-        ...{ storage, registry, infoReader, bash, worktrees, environment, webhooks, retentionMs, log },
+        ...{
+          storage,
+          registry,
+          infoReader,
+          bash,
+          bindings,
+          worktrees,
+          environment,
+          webhooks,
+          retentionMs,
+          log,
+        },
       }),
     )
   const tickets = new WorkspaceTickets({
@@ -256,6 +270,7 @@ export async function openServices(options: ServicesOptions) {
   const createDeps = {
     ...{ storage, registry, worktrees, environment, cipher, llmProfiles, agentProfiles, wire },
     repositoryConsents,
+    bindings,
     launchedProfile: config.launchedProfile,
   }
   const files = fileHandlers({
@@ -272,7 +287,8 @@ export async function openServices(options: ServicesOptions) {
   const editor = editorHandlers()
   const handlers = {
     ...conversationHandlers({ createDeps, infoReader, bash, webhooks, now }),
-    ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher, webhooks }),
+    ...conversationCommandHandlers({ storage, registry, llmProfiles, cipher, webhooks, bindings }),
+    ...credentialBindingHandlers({ bindings, storage, registry, fetch: unixFetch }),
     ...eventHandlers({ storage, registry, heartbeatMs: config.heartbeatMs }),
     ...llmProfileHandlers({ profiles: llmProfiles, subscription, cipher, log }),
     ...settingsHandlers({ settings, secrets, llmProfiles, agentProfiles, metaProfiles, cipher, log }),
@@ -320,17 +336,18 @@ export async function openServices(options: ServicesOptions) {
       editor,
     }),
   }
+  const guarded = bindings.wrap(handlers)
   const live = new LiveEvents(storage.log)
   const socketOptions = { storage, registry, infoReader, activity, live, peers, now }
   const sockets = {
-    events: eventsSocket(socketOptions),
-    session: sessionSocket(socketOptions),
+    events: bindings.wrapSocket(eventsSocket(socketOptions)),
+    session: bindings.wrapSocket(sessionSocket(socketOptions)),
     bash: bashSocket({ bash, activity, now }),
   } satisfies Record<string, SocketRoute>
   const pass: AppOptions['pageCredential'] = (url, header, peer) => tickets.authenticate(url, header, peer)
   const disposables = resources.move()
   return {
-    handlers: peers?.wrap(handlers) ?? handlers,
+    handlers: peers?.wrap(guarded) ?? guarded,
     sockets,
     applicationProxy: extensionServices.applicationProxy,
     pass,

@@ -10,6 +10,7 @@ import {
 import { makeDirectory } from '@slipway/shared/tool-files'
 import type { ConversationRecord, Storage } from '@slipway/storage'
 import type { RepositoryConsents } from '../repositories/repository-consents.ts'
+import { boundSecret, type CredentialBindings } from '../secrets/credential-bindings.ts'
 import { shrinkImages } from './message-images.ts'
 import type { ConversationRegistry } from './registry.ts'
 import { deriveEventId } from './send-message.ts'
@@ -25,6 +26,7 @@ export interface CreateConversationDeps extends StartSettingsDeps {
   readonly worktrees: string
   /** Where a decision of the request is stored. */
   readonly repositoryConsents?: RepositoryConsents
+  readonly bindings?: CredentialBindings
   /** Wire version of a conversation whose creator does not request one; `seed` unless passed. */
   readonly wire?: WireVersion
   readonly environment: Readonly<Record<string, string>>
@@ -54,13 +56,23 @@ export async function createConversation(
     await shrinkInitialMessage(registry, id, resolved.settings),
   )
   if (decision !== undefined) await decideConsent(deps, decision, settings.workspace.working_dir)
+  const names = resolved.origin.launched_agent_profile?.secret_refs ?? undefined
+  const isBound = await deps.bindings?.takePending(id, settings.agent, names)
   const { record, created } = await storage.conversations.create({
     id,
     tags,
-    ...registry.seal(settings, wire === 'seed' ? resolved.origin : { ...resolved.origin, wire }),
+    ...registry.seal(
+      isBound ? withoutSecret(settings, boundSecret) : settings,
+      wire === 'seed' ? resolved.origin : { ...resolved.origin, wire },
+    ),
     ...(parent_conversation_id === undefined ? {} : { parent: parent_conversation_id }),
   })
   return { record: await sendInitialMessage(deps, record), created }
+}
+
+function withoutSecret(settings: ResolvedSettings, name: string): ResolvedSettings {
+  const { [name]: _, ...secrets } = settings.secrets ?? {}
+  return { ...settings, secrets }
 }
 
 /**

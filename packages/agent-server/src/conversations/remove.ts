@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { exists } from '@slipway/shared/fs'
 import type { ConversationRecord, Storage } from '@slipway/storage'
+import type { CredentialBindings } from '../secrets/credential-bindings.ts'
 import type { Webhooks } from '../webhooks/webhooks.ts'
 import type { ConversationInfoReader } from './conversation-info.ts'
 import type { ConversationRegistry } from './registry.ts'
@@ -17,6 +18,7 @@ export interface RemoveConversationDeps {
   readonly registry: ConversationRegistry
   readonly infoReader: ConversationInfoReader
   readonly bash: CommandHistory
+  readonly bindings?: Pick<CredentialBindings, 'remove'> | undefined
   /** Where worktrees are. */
   readonly worktrees: string
   readonly environment: Readonly<Record<string, string>>
@@ -47,6 +49,7 @@ export async function removeConversation(deps: RemoveConversationDeps, id: strin
   if (isRemoved) {
     await bash.removeConversation(id)
     await infoReader.removeFiles(id)
+    await deps.bindings?.remove(id)
     await removeUnusedWorktree(deps, (record && worktreeOf(deps, record)) ?? id)
   }
   return isRemoved

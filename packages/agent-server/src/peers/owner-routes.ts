@@ -15,6 +15,7 @@ interface RoutedRequest {
  * them.
  */
 const ownerRoutes: readonly RouteName[] = [
+  'activateCredentialBinding',
   'askAgent',
   'condenseConversation',
   'deleteConversation',

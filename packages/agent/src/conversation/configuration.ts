@@ -66,6 +66,17 @@ export async function addSecrets(
   await settings.change((now) => ({ ...now, secrets: { ...now.secrets, ...added } }))
 }
 
+export async function removeSecret(
+  { context: { secrets, settings } }: ConversationParts,
+  name: string,
+): Promise<void> {
+  secrets.removeSource(name)
+  await settings.change((now) => {
+    const { [name]: _, ...rest } = now.secrets ?? {}
+    return { ...now, secrets: rest }
+  })
+}
+
 export async function loadPlugin(
   { context, runtimes, runs }: ConversationParts,
   source: ExtensionSource,

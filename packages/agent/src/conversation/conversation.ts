@@ -15,6 +15,7 @@ import type { LoadedSkill } from '../skills/skill.ts'
 import {
   addSecrets,
   loadPlugin,
+  removeSecret,
   setAnalyzer,
   setCommandRules,
   setLimits,
@@ -232,6 +233,11 @@ export class Conversation implements AsyncDisposable {
   /** Adds secrets for the tool calls that follow. */
   async addSecrets(secrets: Readonly<Record<string, SecretSource>>): Promise<void> {
     await addSecrets(this.#parts, secrets)
+  }
+
+  /** Its value stays redacted. */
+  async removeSecret(name: string): Promise<void> {
+    await removeSecret(this.#parts, name)
   }
 
   /** Continues the same history with another model. */

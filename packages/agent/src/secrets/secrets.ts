@@ -47,6 +47,13 @@ export class Secrets extends Redactor {
     }
   }
 
+  /** Its value stays redacted. */
+  removeSource(name: string): void {
+    this.#sources.delete(name)
+    this.#values.delete(name)
+    this.#failedAt.delete(name)
+  }
+
   /** Redacts a value that is not a secret of the conversation, such as the key of a model. */
   addValue(value: string): void {
     this.add(value)

@@ -17,6 +17,7 @@ export const statusByCode: Readonly<Record<ProblemCode, number>> = {
   unsupported_media_type: 415,
   invalid: 422,
   too_many: 429,
+  not_implemented: 501,
   bad_gateway: 502,
   run_failed: 500,
   unavailable: 503,

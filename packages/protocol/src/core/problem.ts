@@ -14,6 +14,7 @@ export type ProblemCode =
   | 'invalid'
   | 'too_many'
   | 'bad_gateway'
+  | 'not_implemented'
   | 'storage_full'
   | 'unavailable'
   | 'timeout'
@@ -61,7 +62,7 @@ export class Problem extends Error {
 
 /** A failure of the server that says why in the member `exception`, as other servers of the interface do. */
 export function serverFailure(
-  code: 'unavailable' | 'run_failed' | 'bad_gateway' | 'timeout',
+  code: 'unavailable' | 'run_failed' | 'bad_gateway' | 'not_implemented' | 'timeout',
   reason: string,
 ): Problem {
   const problem = new Problem(code, reason)

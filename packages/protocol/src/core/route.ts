@@ -31,6 +31,8 @@ export interface Route {
   readonly pages?: 'key' | 'pass'
   /** The session key may also come as `Authorization: Bearer`. */
   readonly bearer?: true
+  /** Not in the OpenAPI document: for the control plane of a sandbox, not for clients. */
+  readonly unlisted?: true
   /** Errors have a member `error` besides, in the form of OpenAI's interface (wire 1.22). */
   readonly errors?: 'openai'
   /**

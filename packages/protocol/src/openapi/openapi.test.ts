@@ -33,8 +33,11 @@ test('the document is OpenAPI 3.1 of the interface 0.1.0 and asks for no securit
   expect(document).toHaveProperty('x-slipway-opt-ins')
 })
 
-test('each route is one operation', () => {
-  expect(operations.map(({ operation }) => operation.operationId).sort()).toEqual(
+test('each route is one operation, those for control planes left out', () => {
+  const routes: Readonly<Record<string, Route>> = agentServerRoutes
+  const unlisted = Object.keys(routes).filter((name) => routes[name]?.unlisted)
+  expect(unlisted).toEqual(['prepareForSandboxPause', 'activateCredentialBinding'])
+  expect([...operations.map(({ operation }) => operation.operationId), ...unlisted].sort()).toEqual(
     Object.keys(agentServerRoutes).sort(),
   )
 })

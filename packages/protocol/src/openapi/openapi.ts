@@ -27,7 +27,8 @@ export function buildOpenApi(
   more?: { readonly components: Json; readonly security: readonly Json[] },
 ): OpenApi {
   const schemas = new SchemaCollector()
-  const operations = Object.entries(table).map(([name, route]) => ({
+  const listed = Object.entries(table).filter(([, route]) => route.unlisted === undefined)
+  const operations = listed.map(([name, route]) => ({
     route,
     operation: buildOperation(name, route, schemas),
     override: more !== undefined && route.open ? { security: [] } : {},

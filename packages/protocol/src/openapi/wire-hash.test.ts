@@ -6,7 +6,7 @@ import * as socketSchemas from '../events/socket.ts'
 import { agentServerOpenApi, sandboxServerOpenApi } from './openapi.ts'
 
 /** Changes with the wire and with nothing else. */
-const expectedHash = '0d1b64f21cec63f468f7e1ccd077b05a3db59b0cba73695253e611afdb275b3c'
+const expectedHash = '95f101bf88faf2d454075146508baf5d1fa6947baac43681ecb60e4297b4af85'
 
 test('the wire is what was agreed', () => {
   const { authFrame, eventsSocketQuery, positionedEvent, resyncFrame } = socketSchemas

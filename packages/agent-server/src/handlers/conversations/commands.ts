@@ -11,6 +11,7 @@ import type { ConversationRegistry } from '../../conversations/registry.ts'
 import { readSecretNames, readStoredRequest } from '../../conversations/stored-request.ts'
 import type { LlmProfiles } from '../../profiles/llm-profiles.ts'
 import { resolveModel, resolveSecretSources } from '../../profiles/resolve-llm.ts'
+import type { CredentialBindings } from '../../secrets/credential-bindings.ts'
 import type { Webhooks } from '../../webhooks/webhooks.ts'
 
 const success = { json: { success: true } }
@@ -26,8 +27,9 @@ export function conversationCommandHandlers(options: {
   readonly llmProfiles: LlmProfiles
   readonly cipher: Cipher
   readonly webhooks: Pick<Webhooks, 'announce'>
+  readonly bindings: CredentialBindings
 }) {
-  const { storage, registry, llmProfiles, cipher, webhooks } = options
+  const { storage, registry, llmProfiles, cipher, webhooks, bindings } = options
   const resolveRequestLlm = (llm: Llm) => resolveModel({ cipher, llmProfiles }, llm, ['body', 'llm'])
   const getConversation = async ({ conversation_id }: ConversationParams) => {
     return await registry.get(conversation_id)
@@ -69,6 +71,7 @@ export function conversationCommandHandlers(options: {
     resumeGoal: command((conversation) => conversation.resumeGoal()),
     async prepareForSandboxPause({ signal }) {
       await registry.pauseAll(signal)
+      await bindings.release((id) => registry.close(id, { releases: true }))
       return { status: 204, bytes: Buffer.alloc(0) }
     },
     async switchAcpModel({ params, body }) {

@@ -103,8 +103,8 @@ export function conversationHandlers(options: {
     },
     async deleteConversation({ params }) {
       const id = params.conversation_id
-      const { worktrees, environment } = createDeps
-      const deps = { storage, registry, infoReader, bash, worktrees, environment, webhooks }
+      const { worktrees, environment, bindings } = createDeps
+      const deps = { storage, registry, infoReader, bash, bindings, worktrees, environment, webhooks }
       if (!(await removeConversation(deps, id))) throw conversationNotFound(id)
       return success
     },

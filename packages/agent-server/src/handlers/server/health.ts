@@ -31,6 +31,9 @@ export function healthHandlers(options: {
     'idempotent_conversation_create_v1',
     'tool_catalog_v1',
     workspaceRoutesCapability,
+    'credential_binding_v1',
+    'credential_binding_readiness_probe_v1',
+    'credential_binding_activation_guard_v1',
     ...(ingressUrl === null ? [] : ['canvas_app_backend_bridge_v1']),
   ]
   const okReply = { bytes: Buffer.from('{"status":"ok"}') }

@@ -228,6 +228,7 @@ export const conversationRoutes = defineRoutes('conversations', {
   }),
   prepareForSandboxPause: route.post('/api/conversations/prepare-for-sandbox-pause', {
     summary: 'Bring all conversations to rest',
+    unlisted: true,
     description:
       'Runs are paused: calls of models are cancelled, tools get some seconds to end. Answers when the last has come to rest and everything is durable.',
     responses: { 204: { description: 'Nothing runs.' } },
