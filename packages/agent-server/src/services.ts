@@ -196,6 +196,7 @@ export async function openServices(options: ServicesOptions) {
       extensions: extensionServices.extensions,
       repositoryConsents,
       mcpOAuth,
+      findCredential: (id, name) => bindings.find(id, name),
       server: { directories: [...new Set([dataDirectory, await realpath(dataDirectory)])], port },
       storage,
       cipher,

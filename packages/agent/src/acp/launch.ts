@@ -3,9 +3,14 @@ import { access } from 'node:fs/promises'
 import { delimiter, dirname, join } from 'node:path'
 import type { AcpAgent, AcpFileSecret } from '@slipway/protocol'
 import { parseJsonObject } from '@slipway/shared/json'
-import { makeDirectory, rm, writeFile } from '@slipway/shared/tool-files'
+import { Secret } from '@slipway/shared/redaction'
+import { makeDirectory, readFile, rm, writeFile } from '@slipway/shared/tool-files'
 import type { Secrets } from '../secrets/secrets.ts'
+import type { CredentialSource } from './credentials.ts'
 import { defaultFileSecrets, findAcpProvider, findProviderOfCommand } from './providers.ts'
+
+/** How long the source of a credential may take to store a new one, in milliseconds. */
+const saveMs = 20_000
 
 export interface Launch {
   readonly command: string
@@ -14,6 +19,8 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>
   /** Folders of the program itself. */
   readonly writable: readonly string[]
+  /** Gives credentials that the program has renewed to their sources. Never rejects. */
+  saveCredentials(): Promise<void>
   /** Removes the files with secrets. */
   dispose(): Promise<void>
 }
@@ -27,15 +34,26 @@ export async function prepareLaunch(
   options: {
     readonly directory: string
     readonly environment: Readonly<Record<string, string>>
-    readonly secrets: Pick<Secrets, 'resolveValues'>
+    readonly secrets: Pick<Secrets, 'resolveValues' | 'addValuesFrom'>
+    readonly findCredential: (name: string) => CredentialSource | undefined
     readonly warn: (text: string) => void
   },
+  signal: AbortSignal,
 ): Promise<Launch> {
-  const { directory, environment, secrets, warn } = options
+  const { directory, environment, secrets, findCredential, warn } = options
   const words = await preferInstalled([...agent.acp_command, ...agent.acp_args], agent, environment.PATH)
   const [command = '', ...args] = words
   const specs = agent.acp_file_secrets ?? defaultFileSecrets
-  const values = await secrets.resolveValues()
+  const values = { ...(await secrets.resolveValues()) }
+  const bound: BoundFile[] = []
+  for (const { secret_name: name } of specs) {
+    const source = findCredential(name)
+    if (source === undefined) continue
+    const { value, version } = await source.load(signal)
+    secrets.addValuesFrom(parseJsonObject(value.reveal()) ?? {})
+    values[name] = value.reveal()
+    bound.push({ name, source, version, text: value.reveal(), path: '' })
+  }
   const inFiles = specs.filter(({ secret_name }) => values[secret_name] !== undefined)
   const fileNames = new Set(inFiles.map(({ secret_name }) => secret_name))
   const env: Record<string, string> = Object.fromEntries(
@@ -58,6 +76,7 @@ export async function prepareLaunch(
     await rm(path, { force: true })
     await writeFile(path, values[spec.secret_name] ?? '', { mode: 0o600 })
     files.push(path)
+    for (const file of bound) if (file.name === spec.secret_name) file.path = path
     writable.push(folder)
     env[spec.env_var] = spec.env_points_to === 'dir' ? dirname(path) : path
     const unset = spec.warn_if_unset.filter(
@@ -70,9 +89,44 @@ export async function prepareLaunch(
     args,
     env: withCodexAddress(dropConflicts(env), words),
     writable,
+    saveCredentials: async () => {
+      for (const file of bound) await saveCredential(file, { secrets, warn })
+    },
     dispose: async () => {
       for (const path of files) await rm(path, { force: true }).catch(() => undefined)
     },
+  }
+}
+
+/** A credential from a source, in the file that the program reads and renews. */
+interface BoundFile {
+  readonly name: string
+  readonly source: CredentialSource
+  version: string
+  /** What the source has. */
+  text: string
+  path: string
+}
+
+async function saveCredential(
+  file: BoundFile,
+  {
+    secrets,
+    warn,
+  }: { readonly secrets: Pick<Secrets, 'addValuesFrom'>; readonly warn: (text: string) => void },
+): Promise<void> {
+  const text = await readFile(file.path).then(String, () => file.text)
+  const credential = parseJsonObject(text)
+  // The program may be writing it.
+  if (text === file.text || credential === undefined) return
+  secrets.addValuesFrom(credential)
+  try {
+    file.version = await file.source.replace(file.version, new Secret(text), AbortSignal.timeout(saveMs))
+    file.text = text
+  } catch (error) {
+    warn(
+      `${file.name} was renewed, and its source does not take it: ${error instanceof Error ? error.message : ''}`,
+    )
   }
 }
 

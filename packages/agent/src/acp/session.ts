@@ -2,12 +2,14 @@ import { access, constants } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { AcpAgent, AcpState, McpServer } from '@slipway/protocol'
+import { Problem } from '@slipway/protocol'
 import type { Secrets } from '../secrets/secrets.ts'
 import type { McpOAuthStates } from '../tools/core/mcp-oauth-states.ts'
 import { valueWithin } from '../tools/core/value-within.ts'
 import { resolveEndpoint } from '../tools/mcp/endpoint.ts'
 import { LineProcess } from '../tools/mcp/line-process.ts'
 import type { Workspace } from '../workspace/workspace.ts'
+import type { CredentialSource } from './credentials.ts'
 import { AcpFailure, rpcFailure } from './failure.ts'
 import { type Launch, prepareLaunch } from './launch.ts'
 import { RpcConnection, RpcError, type RpcHandlers } from './rpc.ts'
@@ -30,6 +32,7 @@ export interface AcpSessionOptions {
   readonly secrets: Secrets
   readonly servers: Readonly<Record<string, McpServer>>
   readonly mcpOAuth: McpOAuthStates | undefined
+  readonly findCredential?: (name: string) => CredentialSource | undefined
   /** The session to continue, if the program still has it. */
   readonly earlier?: Pick<AcpState, 'acp_session_id' | 'acp_session_cwd'> | undefined
   readonly handlers: RpcHandlers
@@ -107,6 +110,11 @@ export class AcpSession {
     if (this.#models !== undefined) this.#models = { ...this.#models, current: model }
   }
 
+  /** Gives credentials that the program has renewed to their sources. Never rejects. */
+  async saveCredentials(): Promise<void> {
+    await this.#launch.saveCredentials()
+  }
+
   /** Ends the program and what it has started. */
   async close(): Promise<void> {
     await closeProgram({ process: this.#process, launch: this.#launch })
@@ -121,8 +129,21 @@ interface StartedProgram {
 }
 
 async function startProgram(options: AcpSessionOptions, signal: AbortSignal): Promise<StartedProgram> {
-  const { agent, workspace, directory, secrets, handlers, warn } = options
-  const launch = await prepareLaunch(agent, { directory, environment: workspace.env, secrets, warn })
+  const { agent, workspace, directory, secrets, findCredential, handlers, warn } = options
+  const place = {
+    directory,
+    environment: workspace.env,
+    secrets,
+    warn,
+    findCredential: findCredential ?? (() => undefined),
+  }
+  const launch = await prepareLaunch(agent, place, signal).catch((error: unknown) => {
+    if (!(error instanceof Problem)) throw error
+    throw new AcpFailure(
+      'ACPAuthRequired',
+      `The sign-in of the external agent is not there: ${error.message}`,
+    )
+  })
   let process: LineProcess | undefined
   try {
     const { command, args, env, writable } = launch
@@ -161,6 +182,7 @@ async function closeProgram({
   launch: Launch
 }): Promise<void> {
   await process?.close()
+  await launch.saveCredentials()
   await launch.dispose()
 }
 

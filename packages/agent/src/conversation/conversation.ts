@@ -235,6 +235,11 @@ export class Conversation implements AsyncDisposable {
     await addSecrets(this.#parts, secrets)
   }
 
+  /** The program of its external agent was started, and not ended since. */
+  get hasExternalSession(): boolean {
+    return this.#parts.external.hasSession
+  }
+
   /** Its value stays redacted. */
   async removeSecret(name: string): Promise<void> {
     await removeSecret(this.#parts, name)

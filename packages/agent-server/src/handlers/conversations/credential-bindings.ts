@@ -24,7 +24,7 @@ export function credentialBindingHandlers(options: {
     return {
       agent: readStoredRequest(record).agent,
       secretNames: readSecretNames(record),
-      hasBegun: async () => (await registry.peek(id))?.isRunning === true,
+      hasBegun: async () => (await registry.peek(id))?.hasExternalSession === true,
       removeSecret: async (name) => await (await registry.load(record))?.removeSecret(name),
     }
   }

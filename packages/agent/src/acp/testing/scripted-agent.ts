@@ -3,6 +3,7 @@
  * prompt plays the next turn of the script. What it receives is appended to `log`, one JSON a line.
  */
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -37,6 +38,8 @@ export type ScriptStep =
   | { readonly exit: number }
   | { readonly variable: string }
   | { readonly file: string }
+  /** Writes a text to the file `auth.json` in the folder that a variable names, and says what was there. */
+  | { readonly renews: string; readonly text: string }
   | { readonly result: object }
   | { readonly error: object }
 
@@ -84,7 +87,11 @@ const defaultOptions = [
 
 async function play(step: ScriptStep): Promise<Json | undefined> {
   const { signal } = cancelled
-  if ('text' in step) textUpdate('agent_message_chunk', step.text)
+  if ('renews' in step) {
+    const file = join(String(process.env[step.renews]), 'auth.json')
+    textUpdate('agent_message_chunk', readFileSync(file, 'utf8'))
+    writeFileSync(file, step.text)
+  } else if ('text' in step) textUpdate('agent_message_chunk', step.text)
   else if ('thought' in step) textUpdate('agent_thought_chunk', step.thought)
   else if ('update' in step) update(step.update)
   else if ('waitMs' in step) await sleep(step.waitMs, undefined, { signal }).catch(() => undefined)

@@ -32,6 +32,11 @@ export class ExternalAgent {
     return this.#turn !== undefined
   }
 
+  /** Its program was started, and not ended since. */
+  get hasSession(): boolean {
+    return this.#session !== undefined
+  }
+
   /** Closes the calls that an ended program has left; false when there is none. */
   async closeLeftCalls(): Promise<boolean> {
     const { state, appendPatiently } = this.#context
@@ -62,6 +67,7 @@ export class ExternalAgent {
     try {
       await turn.store()
     } finally {
+      await this.#session?.saveCredentials()
       if (this.#session?.endReason !== undefined) await this.#closeSession()
     }
   }
@@ -149,6 +155,7 @@ export class ExternalAgent {
         secrets,
         servers: runtime.mcpServers,
         mcpOAuth: deps.mcpOAuth,
+        findCredential: (name) => deps.findCredential?.(id, name),
         earlier: agent_state,
         handlers: {
           onNotification: (method, params) => {

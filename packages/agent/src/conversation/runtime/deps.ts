@@ -1,5 +1,6 @@
 import { type CommandRule, type CommandSandbox, type Llm, type MetaProfile, Problem } from '@slipway/protocol'
 import type { AppendOptions, Snapshot } from '@slipway/storage'
+import type { CredentialSource } from '../../acp/credentials.ts'
 import type { TaskDeps } from '../../agents/tasks/task-runner.ts'
 import type { OpenModel } from '../../llm/model.ts'
 import type { ExtensionProvider } from '../../plugins/extensions.ts'
@@ -59,6 +60,8 @@ export interface ConversationDeps extends TaskDeps {
   readonly confirmationDeadlineMs?: number | undefined
   /** Keeps the tokens of sign-ins to MCP servers. */
   readonly mcpOAuth?: McpOAuthStates | undefined
+  /** Where a credential of a conversation's external agent lives, instead of in its secrets. */
+  readonly findCredential?: ((conversation: string, name: string) => CredentialSource | undefined) | undefined
   readonly monitor?: RunMonitor | undefined
   /** The limit of concurrent runs; without it there is none. */
   readonly runSlots?: RunSlots | undefined
